@@ -1,0 +1,234 @@
+//! Floor 4: a domain, the folder that named things live in.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Error;
+use crate::liveness::{Me, Peer, Registry, TokenId, TokenInfo};
+use crate::segment::{Folder, Segment, Spec, check_name};
+
+/// A folder on a memory file system in which processes meet: every named thing is a file in it.
+///
+/// Nothing needs to be started or set up. The default domain is `/dev/shm/outlive-UID/default`; `OUTLIVE_DOMAIN` names
+/// another one, by name or (with a `/`) by path. Folders are made with mode 0700 and files with 0600, or 0770 and 0660
+/// for a group. A folder that belongs to somebody else is refused.
+///
+/// Cloning is cheap; all clones and all openings of one folder in a process share one registry of tokens.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-domain-{}", std::process::id()));
+/// let domain = outlive::Domain::open_at(&folder)?;
+/// let me = domain.token()?;
+/// assert!(domain.peer(me).is_alive());
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), outlive::Error>(())
+/// ```
+///
+/// # If a process dies
+/// Nothing in a domain depends on who made it. What the dead claimed is told to whoever comes next, or swept by
+/// [`Domain::sweep`].
+#[derive(Clone)]
+pub struct Domain {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    folder: Folder,
+    registry: &'static Registry,
+}
+
+/// How to open a domain.
+///
+/// ```
+/// use std::time::Duration;
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-options-{}", std::process::id()));
+/// let domain = outlive::Domain::options().recheck(Some(Duration::from_secs(5))).open_at(&folder)?;
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), outlive::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct DomainOptions {
+    create: bool,
+    group: Option<u32>,
+    recheck: Option<Option<Duration>>,
+}
+
+/// Figures about a domain as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DomainStats {
+    /// Slots for tokens that exist; they grow to 65,536.
+    pub slots: u32,
+    /// Sleepers that the coarse re-check had to rescue because a wake-up was lost. Should be 0.
+    pub rescues: u64,
+    /// Locks that were taken over from a dead owner.
+    pub owner_deaths: u64,
+}
+
+impl DomainOptions {
+    /// Whether to make a folder that is not there. Default: yes.
+    pub fn create(mut self, create: bool) -> DomainOptions {
+        self.create = create;
+        self
+    }
+
+    /// Shares the domain with the members of this group (its numeric id): 0770 and 0660.
+    pub fn group(mut self, group: Option<u32>) -> DomainOptions {
+        self.group = group;
+        self
+    }
+
+    /// How long a sleeper of this process sleeps at most before it looks by itself whether the kernel lost a mark
+    /// (default 1 s); `None` turns that off.
+    pub fn recheck(mut self, span: Option<Duration>) -> DomainOptions {
+        self.recheck = Some(span);
+        self
+    }
+
+    /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`], [`Error::Foreign`], [`Error::TooOpen`], [`Error::NoSpace`] and what the system says.
+    pub fn open(self, name: &str) -> Result<Domain, Error> {
+        check_name(name)?;
+        self.finish(Folder::in_base(OsStr::new(name), self.group, self.create)?)
+    }
+
+    /// Opens the domain in any folder; its parent must exist.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::open`].
+    pub fn open_at(self, path: impl AsRef<Path>) -> Result<Domain, Error> {
+        let path = path.as_ref();
+        // An absolute path, so that messages and later look-ups do not depend on the working directory.
+        let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+        self.finish(Folder::open(&path, self.group, self.create)?)
+    }
+
+    fn finish(&self, folder: Folder) -> Result<Domain, Error> {
+        let registry = Registry::open(&folder)?;
+        if let Some(span) = self.recheck {
+            registry.set_recheck(span);
+        }
+        Ok(Domain { inner: Arc::new(Inner { folder, registry }) })
+    }
+}
+
+impl Domain {
+    /// How to open a domain otherwise than by default.
+    pub fn options() -> DomainOptions {
+        DomainOptions { create: true, group: None, recheck: None }
+    }
+
+    /// Opens the domain of that name below the user's own folder, made when missing.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::open`].
+    pub fn open(name: &str) -> Result<Domain, Error> {
+        Domain::options().open(name)
+    }
+
+    /// Opens the domain that `OUTLIVE_DOMAIN` names (a path if it has a `/`), else the one named `default`.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::open`].
+    pub fn open_default() -> Result<Domain, Error> {
+        match std::env::var("OUTLIVE_DOMAIN") {
+            Ok(path) if path.contains('/') => Domain::open_at(path),
+            Ok(name) if !name.is_empty() => Domain::open(&name),
+            _ => Domain::open("default"),
+        }
+    }
+
+    /// Opens the domain in any folder, made when missing; its parent must exist.
+    ///
+    /// # Errors
+    /// As [`DomainOptions::open`].
+    pub fn open_at(path: impl AsRef<Path>) -> Result<Domain, Error> {
+        Domain::options().open_at(path)
+    }
+
+    /// The domain's folder.
+    pub fn path(&self) -> &Path {
+        self.inner.folder.path()
+    }
+
+    /// The calling thread's token, claimed if it has none yet. It lives until the thread ends.
+    ///
+    /// # Errors
+    /// [`Error::NoToken`] when all are in use, [`Error::NoSpace`] when the registry cannot grow.
+    ///
+    /// # If a process dies
+    /// Its threads' tokens read dead from then on, for ever.
+    pub fn token(&self) -> Result<TokenId, Error> {
+        self.me().map(|me| me.id)
+    }
+
+    /// The process's token, claimed if it has none yet. It lives until the process's last thread has ended.
+    ///
+    /// Claimed first by another thread than main, a tiny sleeping thread holds it.
+    ///
+    /// # Errors
+    /// As [`Domain::token`].
+    pub fn process_token(&self) -> Result<TokenId, Error> {
+        self.inner.registry.process_token()
+    }
+
+    /// Whoever bears that token.
+    pub fn peer(&self, id: TokenId) -> Peer {
+        Peer::new(self.inner.registry, id)
+    }
+
+    /// All tokens that have been claimed and not retired, alive or dead.
+    pub fn tokens(&self) -> Vec<TokenInfo> {
+        let registry = self.inner.registry;
+        (0..registry.slots()).filter_map(|index| registry.info(index)).collect()
+    }
+
+    /// Figures about the domain as a whole.
+    pub fn stats(&self) -> DomainStats {
+        let registry = self.inner.registry;
+        DomainStats {
+            slots: registry.slots(),
+            rescues: registry.rescues(),
+            owner_deaths: registry.owner_deaths(),
+        }
+    }
+
+    pub(crate) fn me(&self) -> Result<Me, Error> {
+        self.inner.registry.me()
+    }
+
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.inner.registry
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.inner.folder
+    }
+
+    /// Opens a named thing, or makes it.
+    pub(crate) fn create_or_open(
+        &self,
+        name: &str,
+        spec: &Spec,
+        init: impl Fn(&Segment) -> Result<(), Error>,
+    ) -> Result<Segment, Error> {
+        check_name(name)?;
+        Segment::create_or_open(self.folder(), name, spec, init)
+    }
+
+    /// Opens a named thing that must be there.
+    pub(crate) fn open_segment(&self, name: &str) -> Result<Segment, Error> {
+        check_name(name)?;
+        Segment::open(self.folder(), name)
+    }
+}
+
+impl std::fmt::Debug for Domain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Domain").field("path", &self.path()).finish()
+    }
+}

@@ -1,0 +1,241 @@
+//! What can go wrong when something in a domain is opened, made or used.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::Kind;
+
+/// Why a domain or something in it could not be opened, made or used.
+///
+/// Each message says what happened and what to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name cannot be a file's, or is kept for internal use.
+    InvalidName {
+        /// The name as given.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// There is nothing of that name.
+    NotFound {
+        /// What was looked for.
+        path: PathBuf,
+    },
+    /// The folder belongs to another user, who could read and change everything in it.
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner's user id.
+        owner: u32,
+        /// The caller's effective user id.
+        user: u32,
+    },
+    /// More people may enter the folder than its domain is meant for.
+    TooOpen {
+        /// The folder.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The path exists but is no folder (or is a symbolic link, which is not followed).
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file was not made by Outlive, or was damaged before it could be opened.
+    NotASegment {
+        /// The file.
+        path: PathBuf,
+        /// What gave it away.
+        why: &'static str,
+    },
+    /// The file was made by a version of Outlive (or on a machine) with another memory layout.
+    OtherVersion {
+        /// The file.
+        path: PathBuf,
+        /// Layout version and architecture mark found.
+        found: (u32, u32),
+        /// Layout version and architecture mark of this program.
+        ours: (u32, u32),
+    },
+    /// The name is in use for a thing of another kind.
+    OtherKind {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: Kind,
+        /// What was asked for.
+        wanted: Kind,
+    },
+    /// The thing holds values of another type.
+    OtherType {
+        /// The file.
+        path: PathBuf,
+        /// Type name, size and alignment found.
+        found: String,
+        /// Type name, size and alignment asked for.
+        wanted: String,
+    },
+    /// The file system, its quota or a limit has no room. What was there stays usable.
+    NoSpace {
+        /// The file that should have grown.
+        path: PathBuf,
+        /// By how many bytes.
+        wanted: u64,
+    },
+    /// The process's address space has no room (`RLIMIT_AS`, or what others have grown since is beyond what this
+    /// process could map).
+    NoAddressSpace {
+        /// The file that should have been mapped.
+        path: PathBuf,
+        /// How many bytes of it.
+        wanted: u64,
+    },
+    /// The caller lacks a permission.
+    Permission {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+    },
+    /// Shared bytes make no sense: a stray write, or somebody hostile.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Which part.
+        what: &'static str,
+    },
+    /// A queue has one receiver, and it lives.
+    ReceiverTaken {
+        /// The queue.
+        path: PathBuf,
+        /// The process that has the receiver.
+        pid: u32,
+    },
+    /// All 65,536 tokens of the domain are in use by living threads, or rest until the next sweep.
+    NoToken {
+        /// The domain.
+        path: PathBuf,
+    },
+    /// One process opened too many different domains.
+    TooManyDomains,
+    /// The system refused for a reason of its own.
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The error number.
+        errno: i32,
+    },
+}
+
+impl Error {
+    /// Gives an errno the meaning it has when a file of a domain is opened or made.
+    pub(crate) fn from_errno(doing: &'static str, path: &Path, errno: Errno) -> Error {
+        let path = path.to_path_buf();
+        match errno {
+            Errno::NOENT => Error::NotFound { path },
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => Error::Permission { path, doing },
+            Errno::NOTDIR | Errno::LOOP => Error::NotAFolder { path },
+            errno => Error::System { doing, path, errno: errno.raw_os_error() },
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::InvalidName { name, why } => {
+                let short: String = name.chars().take(40).flat_map(char::escape_debug).collect();
+                let more = if name.chars().count() > 40 { "…" } else { "" };
+                write!(
+                    f,
+                    "'{short}{more}' cannot be a name: {why}; use 1 to 200 bytes without '/' and NUL, not starting with '.'"
+                )
+            }
+            Error::NotFound { path } => {
+                write!(f, "{} does not exist; create it first, or check the name and OUTLIVE_DOMAIN", path.display())
+            }
+            Error::Foreign { path, owner, user } => write!(
+                f,
+                "{} belongs to user {owner}, not to you (user {user}), who could change all that is in it; \
+                 remove it, or choose another folder by OUTLIVE_DOMAIN",
+                path.display()
+            ),
+            Error::TooOpen { path, mode } => write!(
+                f,
+                "{} may be entered by others (mode {mode:04o}); run 'chmod 0700' on it, or open it as a group's domain",
+                path.display()
+            ),
+            Error::NotAFolder { path } => {
+                write!(f, "{} is not a folder (symbolic links are not followed); choose another one", path.display())
+            }
+            Error::NotASegment { path, why } => write!(
+                f,
+                "{} was not made by Outlive ({why}); move it out of the domain, or choose another name",
+                path.display()
+            ),
+            Error::OtherVersion { path, found, ours } => write!(
+                f,
+                "{} has memory layout {} (architecture {:#x}), this program needs {} ({:#x}); \
+                 remove it when nobody uses it, or use programs of one version",
+                path.display(),
+                found.0,
+                found.1,
+                ours.0,
+                ours.1
+            ),
+            Error::OtherKind { path, found, wanted } => {
+                write!(f, "{} is a {found}, not a {wanted}; choose another name", path.display())
+            }
+            Error::OtherType { path, found, wanted } => write!(
+                f,
+                "{} holds {found}, this program wants {wanted}; choose another name, or remove it when nobody uses it",
+                path.display()
+            ),
+            Error::NoSpace { path, wanted } => write!(
+                f,
+                "no room for {wanted} more bytes in {}; free some ('df', 'outlive gc'), or raise the limit; \
+                 what was there stays usable",
+                path.display()
+            ),
+            Error::NoAddressSpace { path, wanted } => write!(
+                f,
+                "no address space for {wanted} bytes of {}; raise RLIMIT_AS ('ulimit -v') or lower max_bytes",
+                path.display()
+            ),
+            Error::Permission { path, doing } => write!(
+                f,
+                "no permission to {doing} {}; it belongs to somebody else, or the file system is read-only",
+                path.display()
+            ),
+            Error::Damaged { path, what } => write!(
+                f,
+                "{} is damaged ({what}); somebody wrote over it: remove it and look for the stray write",
+                path.display()
+            ),
+            Error::ReceiverTaken { path, pid } => write!(
+                f,
+                "{} has a living receiver already (process {pid}); a queue has one: wait for it to end, or ask that one",
+                path.display()
+            ),
+            Error::NoToken { path } => write!(
+                f,
+                "all 65536 tokens of domain {} are in use; end some threads, run 'outlive gc', or use another domain",
+                path.display()
+            ),
+            Error::TooManyDomains => write!(f, "this process opened too many domains; share fewer of them"),
+            Error::System { doing, path, errno } => {
+                let text = std::io::Error::from_raw_os_error(*errno);
+                write!(f, "could not {doing} {}: {text}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,82 @@
+//! The 32 bits that every claim is made of.
+//!
+//! ```text
+//!  31      30   29   28         16 15          0
+//! +-------+----+----+-------------+-------------+
+//! |WAITERS|  0 |  1 | generation  |    slot     |
+//! +-------+----+----+-------------+-------------+
+//! ```
+//! Bit 31 is free for the word the claim stands in. Bit 29 is set and thread ids stay below 2^22, so the kernel never
+//! takes a claim for a thread id of its own.
+
+use std::fmt;
+
+/// Bit 31: somebody may be asleep on the word.
+pub(crate) const WAITERS: u32 = 0x8000_0000;
+const MARK: u32 = 0x2000_0000;
+const MARK_MASK: u32 = 0x6000_0000;
+const GENERATION_BITS: u32 = 13;
+pub(crate) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
+
+/// Names one thread's (or process's) token in a domain, and so the owner of a claim.
+///
+/// Valid until the token's slot has been given out 8,191 times more; before a number comes back, the domain is swept of
+/// every claim that bears it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TokenId(u32);
+
+impl TokenId {
+    /// The id of the `generation`th use of `slot`.
+    pub(crate) fn new(slot: u32, generation: u32) -> TokenId {
+        TokenId(MARK | (generation & GENERATION_MASK) << 16 | (slot & 0xffff))
+    }
+
+    /// The owner that a claim word names; `None` if the bits cannot be a claim.
+    #[inline]
+    pub(crate) fn from_word(word: u32) -> Option<TokenId> {
+        (word & MARK_MASK == MARK).then_some(TokenId(word & !WAITERS))
+    }
+
+    /// As it stands in a claim word, without the WAITERS bit.
+    #[inline]
+    pub fn as_u32(self) -> u32 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn slot(self) -> u32 {
+        self.0 & 0xffff
+    }
+
+    #[inline]
+    pub(crate) fn generation(self) -> u32 {
+        self.0 >> 16 & GENERATION_MASK
+    }
+}
+
+impl fmt::Debug for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.slot(), self.generation())
+    }
+}
+
+impl fmt::Display for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_survives_the_waiters_bit_and_garbage_is_none() {
+        let id = TokenId::new(65_535, 8_191);
+        assert_eq!(TokenId::from_word(id.as_u32() | WAITERS), Some(id));
+        assert_eq!((id.slot(), id.generation()), (65_535, 8_191));
+        for garbage in [0, 1, 0x4000_0000, 0x6000_0001, 0x1fff_ffff, WAITERS] {
+            assert_eq!(TokenId::from_word(garbage), None, "{garbage:#x}");
+        }
+    }
+}

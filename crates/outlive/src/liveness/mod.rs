@@ -1,0 +1,52 @@
+//! Floor 3: who lives, at the price of a load.
+//!
+//! A *token* stands for a thread (or a process): a slot of the domain's registry whose libc robust mutex the thread
+//! holds until it ends. When it ends for whatever reason, the kernel marks the mutex's word. Every claim in shared
+//! memory is a [`TokenId`], so whoever finds a claim can ask whether its owner lives. doc/protocols/token.md has the
+//! whole argument.
+
+#[cfg(not(loom))]
+mod claim;
+mod id;
+mod patience;
+#[cfg(not(loom))]
+mod peer;
+#[cfg(not(loom))]
+mod process_token;
+#[cfg(not(loom))]
+mod registry;
+#[cfg(loom)]
+#[path = "registry_model.rs"]
+mod registry;
+mod slot;
+#[cfg(not(loom))]
+mod thread;
+mod wait;
+
+pub use id::TokenId;
+pub(crate) use id::WAITERS;
+pub(crate) use patience::Patience;
+pub use patience::Wait;
+#[cfg(not(loom))]
+pub use peer::{Peer, TokenInfo, TokenKind, WaitError};
+pub(crate) use registry::Registry;
+pub(crate) use slot::Slot;
+#[cfg(not(loom))]
+pub(crate) use thread::Me;
+pub(crate) use wait::{Asleep, sleep};
+
+/// The thread inside a protocol: its token and where its robust list begins.
+#[cfg(loom)]
+#[derive(Clone, Copy)]
+pub(crate) struct Me<'r> {
+    pub(crate) registry: &'r Registry,
+    pub(crate) id: TokenId,
+    pub(crate) list: *mut crate::sys::robust::ListHead,
+}
+
+#[cfg(loom)]
+impl Me<'_> {
+    pub(crate) fn list(self) -> *mut crate::sys::robust::ListHead {
+        self.list
+    }
+}

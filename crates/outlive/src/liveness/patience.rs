@@ -1,0 +1,78 @@
+//! How a waiting call spends its time: spinning first, or asleep at once.
+//!
+//! A wake-up through the kernel costs some 20 µs whoever does it; what the other side is about to do often takes less
+//! than one. So by default a waiter spins a moment, as long as that has lately been paying, and then sleeps. It does not
+//! spin under a real-time policy (the very thread it waits for may need this processor) nor on a single processor.
+
+use std::sync::atomic::{AtomicU32 as StdAtomicU32, Ordering as StdOrdering};
+
+use crate::sys::process;
+
+/// How to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Spin as long as that has lately been paying, then sleep. Never spins under `SCHED_FIFO` or `SCHED_RR`, or with
+    /// one processor.
+    #[default]
+    Adaptive,
+    /// Sleep at once: no processor time is spent on waiting.
+    Block,
+    /// Spin long before sleeping: lowest latency, at the price of a busy processor.
+    Spin,
+}
+
+/// The longest spin of `Adaptive`, in rounds of a processor's pause (about 10 to 40 ns each).
+const MOST_ROUNDS: u32 = 400;
+/// The shortest, so that a change of weather is noticed.
+const LEAST_ROUNDS: u32 = 16;
+/// The spin of `Wait::Spin`.
+const LONG_ROUNDS: u32 = 200_000;
+
+/// One handle's patience, tuned by what happened to it.
+pub(crate) struct Patience {
+    wait: StdAtomicU32,
+    rounds: StdAtomicU32,
+}
+
+impl Patience {
+    pub(crate) const fn new() -> Patience {
+        Patience { wait: StdAtomicU32::new(0), rounds: StdAtomicU32::new(MOST_ROUNDS) }
+    }
+
+    pub(crate) fn set(&self, wait: Wait) {
+        self.wait.store(wait as u32, StdOrdering::Relaxed);
+    }
+
+    /// Spins until `done` says so. False: it did not come, sleep now.
+    #[cold]
+    pub(crate) fn spin(&self, mut done: impl FnMut() -> bool) -> bool {
+        let wait = self.wait.load(StdOrdering::Relaxed);
+        if wait == Wait::Block as u32 || process::is_real_time() || single_processor() {
+            return false;
+        }
+        let rounds = self.rounds.load(StdOrdering::Relaxed);
+        let limit = if wait == Wait::Spin as u32 { LONG_ROUNDS } else { rounds };
+        for round in 0..limit {
+            if done() {
+                // Enough for what just happened twice over.
+                let wanted = (round * 2).clamp(LEAST_ROUNDS, MOST_ROUNDS);
+                self.rounds.store(rounds + wanted.saturating_sub(rounds) / 2, StdOrdering::Relaxed);
+                return true;
+            }
+            crate::shim::spin_hint();
+        }
+        self.rounds.store((rounds - rounds / 8).max(LEAST_ROUNDS), StdOrdering::Relaxed);
+        false
+    }
+}
+
+/// Whether only one processor is ours. Asked once: a later change of affinity costs a little time, no correctness.
+fn single_processor() -> bool {
+    static COUNT: StdAtomicU32 = StdAtomicU32::new(0);
+    let mut count = COUNT.load(StdOrdering::Relaxed);
+    if count == 0 {
+        count = process::processors().max(1);
+        COUNT.store(count, StdOrdering::Relaxed);
+    }
+    count == 1
+}

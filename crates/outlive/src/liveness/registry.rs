@@ -1,0 +1,204 @@
+//! A domain's registry of tokens: the file `.tokens`, mapped once in a process and never unmapped.
+//!
+//! Never unmapped, because a thread that is killed between giving back a robust word and clearing its pending entry
+//! makes the kernel look at that word once more: what is mapped there must still be a slot.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64 as StdAtomicU64;
+use std::time::Duration;
+
+use super::id::TokenId;
+use super::slot::Slot;
+use crate::segment::{BODY, Folder, Segment, Shared, Spec};
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::{barrier, libc_mutex, process};
+use crate::{Error, Kind};
+
+/// The registry's file name in its domain.
+pub(crate) const FILE: &str = ".tokens";
+/// The most slots: what an id has bits for.
+pub(crate) const MOST_SLOTS: u32 = 1 << 16;
+const FIRST_SLOTS: u32 = 224;
+const SLOT: u64 = size_of::<Slot>() as u64;
+/// Slots begin on the page after the header; the registry's own words stand at that page's start.
+const SLOTS_AT: u64 = BODY + 4096;
+/// One thread page has room for this many registries' ids.
+pub(crate) const MOST_REGISTRIES: usize = 960;
+
+/// The registry's own words.
+#[repr(C)]
+struct Roll {
+    // Written by whoever grows it.
+    slots: AtomicU32,
+    reserved: [AtomicU32; 31],
+    // Written by every claimer.
+    cursor: AtomicU32,
+    reserved_too: [AtomicU32; 31],
+    // Written rarely, by anybody.
+    rescues: AtomicU64,
+    sweeps: AtomicU64,
+    owner_deaths: AtomicU64,
+}
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for Roll {}
+
+/// See the file's head.
+pub(crate) struct Registry {
+    segment: Segment,
+    path: PathBuf,
+    /// Position in every thread page.
+    pub(crate) index: usize,
+    /// What this process's slots must say in `home`.
+    pub(crate) home: u64,
+    pub(crate) layout: libc_mutex::Layout,
+    /// Nanoseconds; 0 is off.
+    recheck: StdAtomicU64,
+    /// The process token, claimed at first use: see `process_token`.
+    pub(super) process: super::process_token::Cell,
+    /// Keeps the inode number from being used again while the registry is in the table below.
+    _folder: OwnedFd,
+}
+
+/// All registries that this process ever opened, by device and inode of their file.
+static OPENED: Mutex<Vec<(u64, u64, &'static Registry)>> = Mutex::new(Vec::new());
+
+/// How long a sleeper sleeps before it looks whether the kernel lost a mark, unless the domain says otherwise.
+pub(crate) const DEFAULT_RECHECK: Duration = Duration::from_secs(1);
+
+impl Registry {
+    /// The registry of a domain; one and the same for all who open that domain in this process.
+    pub(crate) fn open(folder: &Folder) -> Result<&'static Registry, Error> {
+        let system = |doing, errno| Error::from_errno(doing, folder.path(), errno);
+        let spec = Spec {
+            kind: Kind::Registry,
+            type_name: String::new(),
+            type_size: SLOT,
+            type_align: SLOT,
+            reserve: SLOTS_AT + u64::from(MOST_SLOTS) * SLOT,
+            max_bytes: SLOTS_AT + u64::from(MOST_SLOTS) * SLOT,
+            initial: SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT,
+        };
+        let segment = Segment::create_or_open(folder, FILE, &spec, |segment| {
+            segment.at::<Roll>(BODY, segment.initial())?.slots.store(FIRST_SLOTS, Ordering::Relaxed);
+            Ok(())
+        })?;
+        let facts = segment.facts()?;
+        let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(&(_, _, registry)) = opened.iter().find(|o| (o.0, o.1) == (facts.device, facts.inode)) {
+            return Ok(registry);
+        }
+        let index = opened.len();
+        if index >= MOST_REGISTRIES {
+            return Err(Error::TooManyDomains);
+        }
+        let layout = libc_mutex::layout().map_err(|errno| system("lay out a robust mutex in", errno))?;
+        let namespace = process::pid_namespace().map_err(|errno| system("find the pid namespace of", errno))?;
+        barrier::register();
+        let registry: &'static Registry = Box::leak(Box::new(Registry {
+            path: folder.path().to_path_buf(),
+            index,
+            home: u64::from(namespace) << 32 | 1 << 8 | u64::from(layout.word_offset),
+            layout,
+            recheck: StdAtomicU64::new(DEFAULT_RECHECK.as_nanos() as u64),
+            process: super::process_token::Cell::new(),
+            _folder: folder.fd().try_clone_to_owned().map_err(|e| {
+                system("keep open", crate::sys::Errno::from_io_error(&e).unwrap_or(crate::sys::Errno::IO))
+            })?,
+            segment,
+        }));
+        opened.push((facts.device, facts.inode, registry));
+        Ok(registry)
+    }
+
+    fn roll(&self) -> &Roll {
+        // SAFETY: the registry's file has at least FIRST_SLOTS, checked by its length at open; page-aligned.
+        unsafe { &*self.segment.address(BODY).cast::<Roll>() }
+    }
+
+    /// How many slots exist: no more than are mapped, whatever the shared word says.
+    pub(crate) fn slots(&self) -> u32 {
+        // Acquire pairs with the Release in `grow`: the pages exist.
+        let mapped = (self.segment.mapped() - SLOTS_AT) / SLOT;
+        self.roll().slots.load(Ordering::Acquire).min(mapped as u32)
+    }
+
+    /// The slot that an id names; `None` when the id is of a slot that does not exist.
+    #[inline]
+    pub(crate) fn slot(&self, id: TokenId) -> Option<&'static Slot> {
+        self.slot_at(id.slot())
+    }
+
+    #[inline]
+    pub(crate) fn slot_at(&self, index: u32) -> Option<&'static Slot> {
+        if index >= self.slots() {
+            return None;
+        }
+        // SAFETY: below `slots`, hence mapped and allocated; 128-aligned as the base is; never unmapped, and the
+        // registry itself is leaked.
+        Some(unsafe { &*self.segment.address(SLOTS_AT + u64::from(index) * SLOT).cast::<Slot>() })
+    }
+
+    /// Whether the token that an id names is alive.
+    #[inline]
+    pub(crate) fn is_alive(&self, id: TokenId) -> bool {
+        self.slot(id).is_some_and(|slot| slot.is_alive(id))
+    }
+
+    /// Adds slots: twice as many. Any number of processes may do it at once.
+    pub(crate) fn grow(&self) -> Result<(), Error> {
+        let now = self.slots();
+        let next = (now * 2).min(MOST_SLOTS);
+        if next <= now {
+            return Err(Error::NoToken { path: self.path.clone() });
+        }
+        self.segment.grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)?;
+        // Release: whoever reads the new number finds the pages. fetch_max: a slower grower must not take slots away.
+        self.roll().slots.fetch_max(next, Ordering::Release);
+        Ok(())
+    }
+
+    /// Where the next claimer begins to look: each begins one further, so slots are used again oldest first.
+    pub(crate) fn next_start(&self) -> u32 {
+        self.roll().cursor.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn recheck(&self) -> Option<Duration> {
+        match self.recheck.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+
+    pub(crate) fn set_recheck(&self, span: Option<Duration>) {
+        let nanos = span.map_or(0, |s| u64::try_from(s.as_nanos()).unwrap_or(u64::MAX).max(1));
+        self.recheck.store(nanos, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_rescue(&self) {
+        self.roll().rescues.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rescues(&self) -> u64 {
+        self.roll().rescues.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_owner_death(&self) {
+        self.roll().owner_deaths.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn owner_deaths(&self) -> u64 {
+        self.roll().owner_deaths.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+}
+

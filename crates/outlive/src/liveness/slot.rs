@@ -1,0 +1,245 @@
+//! One slot of the registry: 128 bytes, the first cache line all that is needed to ask whether its owner lives.
+//!
+//! States, by (generation parity, libc word):
+//!
+//! | gen | word | state | who leaves it, and how |
+//! | --- | --- | --- | --- |
+//! | even | 0 or died | retired: no id is valid | a claimer, by trylock |
+//! | even | held | being claimed; no id is valid yet | the claimer: records itself, gen + 1; dies: died |
+//! | odd | held | in use: the id (slot, gen) is alive | the thread ends: died; or gives back: 0 |
+//! | odd | 0 or died | dead: the id reads dead | anybody: gen + 1 by compare-exchange, *before* any trylock |
+//!
+//! Retiring first is what keeps a claimer that is stopped between its trylock and its gen + 1 from reviving the dead
+//! id: the word reads alive then, but the generation no longer matches. A process slot has a second word, `keeper`,
+//! alive like the first.
+
+use super::id::{GENERATION_MASK, TokenId, WAITERS};
+use crate::shim::{AtomicU32, Ordering};
+
+/// The bits of a robust word that say who holds it: the thread id and the kernel's OWNER_DIED mark.
+const HOLDER: u32 = !WAITERS;
+/// Set by the kernel when the holder ended; the thread id bits are cleared with it.
+const DIED: u32 = 0x4000_0000;
+
+/// See the file's head.
+#[cfg(not(loom))]
+#[repr(C, align(128))]
+pub(crate) struct Slot {
+    // Written by libc and the kernel.
+    libc_mutex: [AtomicU32; crate::sys::libc_mutex::ROOM / 4],
+    // Written by claimers and retirers.
+    generation: AtomicU32,
+    /// The holder's thread id in its own pid namespace.
+    pub(super) tid: AtomicU32,
+    /// Always 0. A dying sleeper's wake-up is passed on by it: see `wait`.
+    pub(crate) x: AtomicU32,
+    /// A process token's second robust word, held by a keeper thread.
+    pub(super) keeper: AtomicU32,
+    // Second line: written by the claimer, before the id is out.
+    /// Which pid namespace and which libc the slot is for: see `claim`.
+    pub(super) home: crate::shim::AtomicU64,
+    pub(super) pid: AtomicU32,
+    pub(super) kind: AtomicU32,
+    pub(super) start_time: crate::shim::AtomicU64,
+    pub(super) since: crate::shim::AtomicU64,
+    pub(super) program: [crate::shim::AtomicU64; 2],
+    /// The even generation up to which a sweep has looked for old claims: see `claim`.
+    pub(super) rested: AtomicU32,
+    reserved: [AtomicU32; 3],
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Slot>() == 128);
+    assert!(core::mem::offset_of!(Slot, generation) == 48);
+    assert!(core::mem::offset_of!(Slot, home) == 64);
+};
+
+#[cfg(not(loom))]
+// SAFETY: all its fields are atomics.
+unsafe impl crate::segment::Shared for Slot {}
+
+/// The same words, as far as the protocols use them, where loom can see them.
+#[cfg(loom)]
+pub(crate) struct Slot {
+    word: AtomicU32,
+    generation: AtomicU32,
+    pub(super) tid: AtomicU32,
+    pub(crate) x: AtomicU32,
+    pub(super) keeper: AtomicU32,
+}
+
+impl Slot {
+    #[cfg(loom)]
+    pub(crate) fn held_by(tid: u32) -> Slot {
+        Slot {
+            word: AtomicU32::new(tid),
+            generation: AtomicU32::new(1),
+            tid: AtomicU32::new(tid),
+            x: AtomicU32::new(0),
+            keeper: AtomicU32::new(0),
+        }
+    }
+
+    /// What the kernel does when the holder ends, save the wakes.
+    #[cfg(loom)]
+    pub(crate) fn mark_died(&self) -> bool {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            let marked = seen & WAITERS | DIED;
+            match self.word.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return seen & WAITERS != 0,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// libc's lock word.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        // Relaxed: `home` is set once, before the first claim. A damaged value must not lead outside.
+        let offset = self.home.load(Ordering::Relaxed) as u8 as usize;
+        &self.libc_mutex[(offset / 4) % self.libc_mutex.len()]
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.word
+    }
+
+    /// The mutex's words, to prepare and lock it.
+    #[cfg(not(loom))]
+    pub(super) fn libc_mutex(&self) -> &[AtomicU32; crate::sys::libc_mutex::ROOM / 4] {
+        &self.libc_mutex
+    }
+
+    pub(super) fn generation(&self) -> &AtomicU32 {
+        &self.generation
+    }
+
+    /// Whether the generation is one in use and the one that the id names.
+    #[inline]
+    fn is_of(generation: u32, id: TokenId) -> bool {
+        generation & 1 == 1 && generation >> 1 & GENERATION_MASK == id.generation()
+    }
+
+    /// Whether a thread holds the first word, and it is the one recorded; or a keeper holds the second.
+    ///
+    /// First then second: main hands over by letting the keeper take the second before it gives up the first, so
+    /// whoever sees the first dead sees the second held.
+    #[inline]
+    fn is_held(&self, word: u32) -> bool {
+        let tid = self.tid.load(Ordering::Relaxed);
+        if word & HOLDER == tid && tid != 0 {
+            return true;
+        }
+        is_alive_word(self.keeper.load(Ordering::Acquire))
+    }
+
+    /// Whether the token that this id names is alive: two loads of one cache line.
+    ///
+    /// Acquire: what a dead owner had written is seen by whoever finds it dead (pairs with the kernel's mark, which
+    /// comes after all of the thread's own stores).
+    #[inline]
+    pub(crate) fn is_alive(&self, id: TokenId) -> bool {
+        let held = self.is_held(self.word().load(Ordering::Acquire));
+        // Acquire, and after the word: a generation that still matches says that the word was of this id.
+        held && Slot::is_of(self.generation.load(Ordering::Acquire), id)
+    }
+
+    /// The words to sleep on for this owner's end, with their WAITERS bits set; `None` when it is dead already.
+    pub(super) fn watch(&self, id: TokenId) -> Option<Watched> {
+        loop {
+            let word = self.word().load(Ordering::Acquire);
+            let keeper = self.keeper.load(Ordering::Acquire);
+            let generation = self.generation.load(Ordering::Acquire);
+            if !self.is_held(word) || !Slot::is_of(generation, id) {
+                return None;
+            }
+            let first = word & HOLDER == self.tid.load(Ordering::Relaxed);
+            let second = is_alive_word(keeper);
+            if (!first || request_wake(self.word(), word)) && (!second || request_wake(&self.keeper, keeper)) {
+                return Some(Watched {
+                    word: first.then_some(word | WAITERS),
+                    keeper: second.then_some(keeper | WAITERS),
+                    generation,
+                });
+            }
+        }
+    }
+}
+
+/// Values that the words of a living owner must still have for a sleep to begin.
+pub(super) struct Watched {
+    pub(super) word: Option<u32>,
+    pub(super) keeper: Option<u32>,
+    pub(super) generation: u32,
+}
+
+pub(super) fn is_alive_word(word: u32) -> bool {
+    word & HOLDER != 0 && word & DIED == 0
+}
+
+/// Asks the kernel to wake somebody when the holder ends. By compare-exchange, never by OR: on a word that was released
+/// meanwhile, OR would leave a bare bit, which libc refuses for ever.
+fn request_wake(word: &AtomicU32, seen: u32) -> bool {
+    seen & WAITERS != 0
+        || word.compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn zeroed() -> Slot {
+        // SAFETY: all fields are atomics, for which zero is a value.
+        unsafe { core::mem::zeroed() }
+    }
+
+    #[test]
+    fn forged_states_read_as_the_table_says() {
+        let slot = zeroed();
+        let id = TokenId::new(7, 3);
+        let set = |generation: u32, word: u32, tid: u32| {
+            slot.generation.store(generation, Ordering::Relaxed);
+            slot.word().store(word, Ordering::Relaxed);
+            slot.tid.store(tid, Ordering::Relaxed);
+        };
+        set(7, 1234, 1234);
+        assert!(slot.is_alive(id), "in use");
+        set(7, 1234 | WAITERS, 1234);
+        assert!(slot.is_alive(id), "in use, somebody waits");
+        set(7, DIED, 1234);
+        assert!(!slot.is_alive(id), "marked by the kernel");
+        set(7, DIED | WAITERS, 1234);
+        assert!(!slot.is_alive(id), "marked, somebody waits");
+        set(7, 0, 1234);
+        assert!(!slot.is_alive(id), "given back");
+        set(8, 0, 1234);
+        assert!(!slot.is_alive(id), "retired");
+        set(8, 99, 1234);
+        assert!(!slot.is_alive(id), "being claimed by the next");
+        set(7, 99, 1234);
+        assert!(!slot.is_alive(id), "a stopped claimer's word under the old generation");
+        set(9, 99, 99);
+        assert!(!slot.is_alive(id), "the next owner's");
+        set(7 + 2 * 8192, 99, 99);
+        assert!(slot.is_alive(id), "8,192 owners later the number is the same: that is what the rest is for");
+    }
+
+    #[test]
+    fn a_process_token_lives_while_either_word_is_held() {
+        let slot = zeroed();
+        let id = TokenId::new(0, 0);
+        slot.generation.store(1, Ordering::Relaxed);
+        slot.tid.store(50, Ordering::Relaxed);
+        slot.word().store(50, Ordering::Relaxed);
+        assert!(slot.is_alive(id));
+        slot.keeper.store(51, Ordering::Relaxed);
+        slot.word().store(DIED, Ordering::Relaxed);
+        assert!(slot.is_alive(id), "main left, the keeper holds on");
+        slot.keeper.store(DIED, Ordering::Relaxed);
+        assert!(!slot.is_alive(id));
+    }
+}

@@ -1,0 +1,140 @@
+//! The calling thread's tokens: one per domain, found at the price of two loads.
+//!
+//! Each thread has one page, wiped on fork (`MADV_WIPEONFORK`), with its token ids by registry. A forked child finds
+//! zeroes there and claims tokens of its own: it cannot pass for its parent. The page is reached through a thread-local
+//! pointer that begins at a page of zeroes, so the fast path has no "is it there yet?".
+//!
+//! A token is not given back when its thread ends: the kernel marks it, which is the one way that is right for every
+//! end. Destructors that run late may still lock.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+
+use super::claim::For;
+use super::id::TokenId;
+use super::registry::{MOST_REGISTRIES, Registry};
+use crate::Error;
+use crate::sys::{map, process, robust};
+
+/// The thread inside a protocol: its token and where its robust list begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Me {
+    pub(crate) registry: &'static Registry,
+    pub(crate) id: TokenId,
+}
+
+#[repr(C)]
+struct Page {
+    /// Where the thread's robust list begins; null until its first token (libc may set it as late as that).
+    list: Cell<*mut robust::ListHead>,
+    /// By `Registry::index`; 0 is none.
+    ids: [Cell<u32>; MOST_REGISTRIES],
+}
+
+const _: () = assert!(size_of::<Page>() <= map::PAGE as usize);
+
+struct Zeroes(Page);
+// SAFETY: never written: every store goes through `own_page`, which never returns this one.
+unsafe impl Sync for Zeroes {}
+static ZEROES: Zeroes =
+    Zeroes(Page { list: Cell::new(core::ptr::null_mut()), ids: [const { Cell::new(0) }; _] });
+
+thread_local! {
+    static PAGE: Cell<*const Page> = const { Cell::new(&raw const ZEROES.0) };
+    static FREE_AT_END: FreeAtEnd = const { FreeAtEnd };
+    /// The newest of this thread's tokens: when it reads dead, the thread has ended.
+    static LAST: Cell<Option<Me>> = const { Cell::new(None) };
+}
+
+/// Lets the thread's page be used again, and hands the process token over when it is main that ends.
+struct FreeAtEnd;
+
+/// Pages of threads that are past their destructors, or nearly so: one may be used again once its token is dead.
+struct Retired(Vec<(*const Page, Me)>);
+// SAFETY: the pages are reached by whoever takes them out of the list, after their threads have ended.
+unsafe impl Send for Retired {}
+static RETIRED: Mutex<Retired> = Mutex::new(Retired(Vec::new()));
+
+impl Drop for FreeAtEnd {
+    fn drop(&mut self) {
+        if process::is_main_thread() {
+            super::process_token::main_leaves();
+        }
+        // Destructors that run after this one may still lock and unlock: the page stays theirs until the thread is gone.
+        if let Some(last) = LAST.get()
+            && let Ok(mut retired) = RETIRED.try_lock()
+        {
+            retired.0.push((PAGE.get(), last));
+        }
+    }
+}
+
+impl Registry {
+    /// The calling thread's token, if it has one.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<TokenId> {
+        // SAFETY: the pointer is either to the static zeroes or to this thread's own page.
+        let id = unsafe { (*PAGE.get()).ids[self.index].get() };
+        TokenId::from_word(id)
+    }
+
+    /// The calling thread and its token, claimed now if it has none.
+    #[inline]
+    pub(crate) fn me(&'static self) -> Result<Me, Error> {
+        match self.current() {
+            Some(id) => Ok(Me { registry: self, id }),
+            None => self.me_slow(),
+        }
+    }
+
+    #[cold]
+    fn me_slow(&'static self) -> Result<Me, Error> {
+        let id = self.claim(For::Thread)?;
+        let page = own_page().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
+        let list = robust::list_head().map_err(|errno| Error::from_errno("read the robust list for", self.path(), errno))?;
+        page.list.set(list);
+        page.ids[self.index].set(id.as_u32());
+        let me = Me { registry: self, id };
+        LAST.set(Some(me));
+        Ok(me)
+    }
+}
+
+impl Me {
+    /// The calling thread's robust list.
+    pub(crate) fn list(self) -> *mut robust::ListHead {
+        // SAFETY: as in `current`.
+        unsafe { (*PAGE.get()).list.get() }
+    }
+}
+
+fn own_page() -> Result<&'static Page, crate::sys::Errno> {
+    let mut page = PAGE.get();
+    if core::ptr::eq(page, &raw const ZEROES.0) {
+        page = match retired_page() {
+            Some(page) => page,
+            None => map::page_wiped_on_fork()?.as_ptr().cast(),
+        };
+        PAGE.set(page);
+        // Registers the destructor; a thread that is past its destructors keeps the page for ever.
+        let _ = FREE_AT_END.try_with(|_| ());
+    }
+    // SAFETY: mapped, a valid Page also when zeroed, this thread's alone, never unmapped.
+    Ok(unsafe { &*page })
+}
+
+/// The page of a thread that has ended, cleared.
+fn retired_page() -> Option<*const Page> {
+    // Never waits: a forked child may have inherited the lock in somebody's hands.
+    let mut retired = RETIRED.try_lock().ok()?;
+    let at = retired.0.iter().position(|(_, last)| !last.registry.is_alive(last.id))?;
+    let (page, _) = retired.0.swap_remove(at);
+    // SAFETY: its thread has ended, so nobody else reaches it; a page is made of cells and zeroes are a valid one.
+    unsafe {
+        (*page).list.set(core::ptr::null_mut());
+        for id in &(*page).ids {
+            id.set(0);
+        }
+    }
+    Some(page)
+}

@@ -1,0 +1,101 @@
+//! Sleeping until a word changes or its owner ends, whichever comes first.
+//!
+//! The sleeper's wait set is {X of the owner's slot, the word, the owner's robust word, its generation}:
+//!
+//! 1. `list_op_pending` points to X before the first sleep and until the caller has what it wants: a wake-up that a
+//!    dying sleeper swallowed is passed on by the kernel to the next one on X.
+//! 2. The owner's word gets its WAITERS bit, by compare-exchange.
+//! 3. X is queued **first**: queued later, a pass-on that comes in between is missed.
+//! 4. The generation is in the set: a sleeper who comes late would otherwise sleep on a successor in the same slot.
+//! 5. On any return the one who finds the owner dead wakes all: the kernel wakes only one.
+//!
+//! Each of these has a counterexample in doc/models when left out. The coarse re-check (`Registry::recheck`) is for
+//! marks that the kernel lost; what it rescues is counted, and that count must stay 0 in every test without such a loss.
+
+use super::id::TokenId;
+use super::registry::Registry;
+use crate::shim::Ordering;
+use crate::sys::clock::Deadline;
+use crate::sys::futex::{self, Wakeup, Watch};
+use crate::sys::robust::PassOn;
+use crate::sys::Errno;
+
+/// How a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asleep {
+    /// Look again: something may have changed.
+    LookAgain,
+    /// The caller's deadline is over.
+    TimedOut,
+}
+
+/// Sleeps while `word` has the value expected and `owner` lives.
+///
+/// Either may be left out, not both. The caller looks at everything again after any return but an error.
+#[cold]
+pub(crate) fn sleep(
+    registry: &Registry,
+    pass: &PassOn,
+    word: Option<Watch<'_>>,
+    owner: Option<TokenId>,
+    deadline: Deadline,
+) -> Result<Asleep, Errno> {
+    let Some(owner) = owner else {
+        let Some(word) = word else { return Err(Errno::INVAL) };
+        return sleep_set(registry, &[word], 0, deadline, || word.word.load(Ordering::Acquire) != word.expected);
+    };
+    // An id whose slot does not exist is a dead owner's.
+    let Some(slot) = registry.slot(owner) else { return Ok(Asleep::LookAgain) };
+    pass.to(&slot.x);
+    let Some(watched) = slot.watch(owner) else {
+        futex::wake_all(slot.word());
+        return Ok(Asleep::LookAgain);
+    };
+    let mut set = [Watch { word: &slot.x, expected: 0 }; 5];
+    let mut len = 1;
+    for watch in [
+        word,
+        watched.word.map(|expected| Watch { word: slot.word(), expected }),
+        watched.keeper.map(|expected| Watch { word: &slot.keeper, expected }),
+        Some(Watch { word: slot.generation(), expected: watched.generation }),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        set[len] = watch;
+        len += 1;
+    }
+    let end = sleep_set(registry, &set[..len], 1, deadline, || {
+        !slot.is_alive(owner) || word.is_some_and(|w| w.word.load(Ordering::Acquire) != w.expected)
+    });
+    if !slot.is_alive(owner) {
+        // The kernel wakes one of all who sleep on the mark; died we here, X passes that wake on.
+        futex::wake_all(slot.word());
+        futex::wake_all(&slot.keeper);
+    } else if registry.recheck().is_some() {
+        registry.confirm(owner);
+    }
+    end
+}
+
+/// One sleep, cut short by the coarse re-check where that is on.
+fn sleep_set(
+    registry: &Registry,
+    set: &[Watch<'_>],
+    principal: usize,
+    deadline: Deadline,
+    has_changed: impl Fn() -> bool,
+) -> Result<Asleep, Errno> {
+    let until = registry.recheck().map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
+    match futex::wait_any(set, principal, until)? {
+        Wakeup::LookAgain => Ok(Asleep::LookAgain),
+        Wakeup::TimedOut if deadline.has_passed() => Ok(Asleep::TimedOut),
+        Wakeup::TimedOut => {
+            if has_changed() {
+                // It had happened and nobody woke us: a mark or a wake was lost.
+                registry.count_rescue();
+            }
+            Ok(Asleep::LookAgain)
+        }
+    }
+}

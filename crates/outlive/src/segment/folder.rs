@@ -1,0 +1,111 @@
+//! A domain's folder: who may make it, and whom it is refused from.
+//!
+//! `/dev/shm` is everybody's: somebody else may have made `/dev/shm/outlive-1000` before user 1000 came. What lies in a
+//! folder that another user owns can be changed by that user at any moment, so it is refused with a message, whatever
+//! its permissions say.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::sys::{Errno, file, process};
+
+/// Whom a domain is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// The caller's user alone: folders 0700, files 0600.
+    Mine,
+    /// The members of a group too: folders 0770, files 0660.
+    Group(u32),
+}
+
+impl Access {
+    fn folder_mode(self) -> u32 {
+        match self {
+            Access::Mine => 0o700,
+            Access::Group(_) => 0o770,
+        }
+    }
+
+    pub(crate) fn file_mode(self) -> u32 {
+        match self {
+            Access::Mine => 0o600,
+            Access::Group(_) => 0o660,
+        }
+    }
+
+    pub(crate) fn group(self) -> Option<u32> {
+        match self {
+            Access::Mine => None,
+            Access::Group(group) => Some(group),
+        }
+    }
+}
+
+/// An open, checked folder.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+    access: Access,
+}
+
+impl Folder {
+    /// The folder of a named domain below the user's own base folder.
+    pub(crate) fn in_base(name: &OsStr, group: Option<u32>, create: bool) -> Result<Folder, Error> {
+        let base = PathBuf::from(format!("/dev/shm/outlive-{}", process::user_id()));
+        Folder::open(&base, None, create)?;
+        Folder::open(&base.join(name), group, create)
+    }
+
+    /// Opens the folder, made first when asked for, and checks who else may enter it.
+    pub(crate) fn open(path: &Path, group: Option<u32>, create: bool) -> Result<Folder, Error> {
+        let asked = group.map_or(Access::Mine, Access::Group);
+        let fd = match file::open_folder(path) {
+            Err(Errno::NOENT) if create => {
+                file::make_folder(path, asked.folder_mode(), asked.group())
+                    .map_err(|errno| Error::from_errno("make", path, errno))?;
+                file::open_folder(path)
+            }
+            other => other,
+        }
+        .map_err(|errno| Error::from_errno("open", path, errno))?;
+        let facts = file::facts(fd.as_fd()).map_err(|errno| Error::from_errno("examine", path, errno))?;
+        let user = process::user_id();
+        let access = match group {
+            // A group's folder: any member may have made it, nobody outside may enter.
+            Some(group) if facts.group == group && facts.mode & 0o007 == 0 => Access::Group(group),
+            Some(_) | None if facts.owner != user => {
+                return Err(Error::Foreign { path: path.to_path_buf(), owner: facts.owner, user });
+            }
+            Some(_) => return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode }),
+            None if facts.mode & 0o077 == 0 => Access::Mine,
+            // The owner opened it for a group before: stay with that.
+            None if facts.mode & 0o007 == 0 && facts.mode & 0o070 == 0o070 => Access::Group(facts.group),
+            None => return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode }),
+        };
+        Ok(Folder { fd, path: path.to_path_buf(), access })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn file_path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+
+    /// How large the file system is that the folder lies on, in bytes.
+    pub(crate) fn file_system_bytes(&self) -> Result<u64, Error> {
+        file::file_system_bytes(self.fd()).map_err(|errno| Error::from_errno("examine", &self.path, errno))
+    }
+}

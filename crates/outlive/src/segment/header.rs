@@ -1,0 +1,194 @@
+//! The first bytes of every file of a domain: what it is, who may read it as what.
+//!
+//! Written once, before the file has a name, and constant from then on, save `flags`. The byte diagram is in
+//! doc/memory-layout.md; a change of layout bumps [`LAYOUT_VERSION`].
+
+use std::fmt;
+use std::path::Path;
+
+use crate::Error;
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::map::PAGE;
+
+/// `OUTLIVE\0`, read as a little-endian number.
+const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
+/// Changes with every change of any shared layout.
+const LAYOUT_VERSION: u32 = 1;
+/// Programs of another byte order or pointer width lay things out otherwise.
+const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
+const TYPE_NAME: usize = 128;
+
+/// Where the kind's own data begin: the header's page ends there.
+pub(crate) const BODY: u64 = PAGE;
+
+/// What a named thing in a domain is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The domain's tokens.
+    Registry,
+    /// A [`sync::Mutex`](crate::sync::Mutex).
+    Mutex,
+    /// A [`sync::Record`](crate::sync::Record): a user's own struct with locks inside.
+    Record,
+    /// A [`queue::Queue`](crate::queue::Queue).
+    Queue,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Registry, Kind::Mutex, Kind::Record, Kind::Queue];
+
+    fn number(self) -> u32 {
+        match self {
+            Kind::Registry => 1,
+            Kind::Mutex => 2,
+            Kind::Record => 3,
+            Kind::Queue => 4,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Registry => "registry",
+            Kind::Mutex => "mutex",
+            Kind::Record => "record",
+            Kind::Queue => "queue",
+        })
+    }
+}
+
+/// What a file is to be, or has to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    pub(crate) kind: Kind,
+    pub(crate) type_name: String,
+    pub(crate) type_size: u64,
+    pub(crate) type_align: u64,
+    /// Bytes of address space to reserve for it.
+    pub(crate) reserve: u64,
+    /// How large it may grow.
+    pub(crate) max_bytes: u64,
+    /// Bytes that exist from the beginning.
+    pub(crate) initial: u64,
+}
+
+/// The header as it lies in the file.
+#[repr(C)]
+pub(crate) struct Header {
+    // Written by the creator, before the file has a name.
+    magic: AtomicU64,
+    layout_version: AtomicU32,
+    architecture: AtomicU32,
+    kind: AtomicU32,
+    type_align: AtomicU32,
+    type_size: AtomicU64,
+    reserve: AtomicU64,
+    max_bytes: AtomicU64,
+    creator_pid: AtomicU32,
+    // Written by whoever removes the name.
+    flags: AtomicU32,
+    reserved: AtomicU64,
+    /// UTF-8, zero-filled.
+    type_name: [AtomicU64; TYPE_NAME / 8],
+    /// One user word: the offset table of a record, see `sync::record`.
+    pub(crate) extra: [AtomicU64; 24],
+}
+
+const _: () = assert!(size_of::<Header>() == 64 + TYPE_NAME + 192);
+
+const REMOVED: u32 = 1;
+
+impl Header {
+    pub(crate) fn fill(&self, spec: &Spec, creator: u32) {
+        self.layout_version.store(LAYOUT_VERSION, Ordering::Relaxed);
+        self.architecture.store(ARCHITECTURE, Ordering::Relaxed);
+        self.kind.store(spec.kind.number(), Ordering::Relaxed);
+        self.type_align.store(spec.type_align as u32, Ordering::Relaxed);
+        self.type_size.store(spec.type_size, Ordering::Relaxed);
+        self.reserve.store(spec.reserve, Ordering::Relaxed);
+        self.max_bytes.store(spec.max_bytes, Ordering::Relaxed);
+        self.creator_pid.store(creator, Ordering::Relaxed);
+        let mut bytes = [0u8; TYPE_NAME];
+        let name = clip(&spec.type_name).as_bytes();
+        bytes[..name.len()].copy_from_slice(name);
+        for (word, chunk) in self.type_name.iter().zip(bytes.chunks_exact(8)) {
+            word.store(u64::from_le_bytes(chunk.try_into().unwrap_or_default()), Ordering::Relaxed);
+        }
+        // Relaxed everywhere: the link that gives the file its name orders all of it before any opener.
+        self.magic.store(MAGIC, Ordering::Relaxed);
+    }
+
+    /// Checks magic, version, architecture and kind. The type is [`Header::check_type`]'s.
+    pub(crate) fn check(&self, path: &Path) -> Result<Kind, Error> {
+        if self.magic.load(Ordering::Relaxed) != MAGIC {
+            return Err(Error::NotASegment { path: path.to_path_buf(), why: "it lacks the magic bytes" });
+        }
+        let found = (self.layout_version.load(Ordering::Relaxed), self.architecture.load(Ordering::Relaxed));
+        let ours = (LAYOUT_VERSION, ARCHITECTURE);
+        if found != ours {
+            return Err(Error::OtherVersion { path: path.to_path_buf(), found, ours });
+        }
+        let number = self.kind.load(Ordering::Relaxed);
+        Kind::ALL
+            .into_iter()
+            .find(|k| k.number() == number)
+            .ok_or_else(|| Error::NotASegment { path: path.to_path_buf(), why: "it is of an unknown kind" })
+    }
+
+    /// Checks that the values inside are of the type wanted.
+    pub(crate) fn check_type(&self, path: &Path, spec: &Spec) -> Result<(), Error> {
+        let size = self.type_size.load(Ordering::Relaxed);
+        let align = u64::from(self.type_align.load(Ordering::Relaxed));
+        let name = self.type_name();
+        if (size, align, name.as_str()) == (spec.type_size, spec.type_align, clip(&spec.type_name)) {
+            return Ok(());
+        }
+        let describe = |name: &str, size: u64, align: u64| format!("'{name}' ({size} bytes, alignment {align})");
+        Err(Error::OtherType {
+            path: path.to_path_buf(),
+            found: describe(&name, size, align),
+            wanted: describe(&spec.type_name, spec.type_size, spec.type_align),
+        })
+    }
+
+    pub(crate) fn type_name(&self) -> String {
+        let mut bytes = Vec::with_capacity(TYPE_NAME);
+        for word in &self.type_name {
+            bytes.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let len = bytes.iter().position(|&b| b == 0).unwrap_or(TYPE_NAME);
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    }
+
+    pub(crate) fn reserve(&self) -> u64 {
+        self.reserve.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn max_bytes(&self) -> u64 {
+        self.max_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn type_size(&self) -> u64 {
+        self.type_size.load(Ordering::Relaxed)
+    }
+
+    /// Tells those who still have it open that its name is gone.
+    pub(crate) fn mark_removed(&self) {
+        self.flags.fetch_or(REMOVED, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_removed(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & REMOVED != 0
+    }
+}
+
+/// The part of a type name that fits.
+fn clip(name: &str) -> &str {
+    let mut end = name.len().min(TYPE_NAME - 1);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}

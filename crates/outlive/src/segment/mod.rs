@@ -1,0 +1,13 @@
+//! Floor 2: shared files: checked folders, headers, creation without a race, growth without a move.
+
+mod folder;
+mod header;
+mod name;
+#[expect(clippy::module_inception, reason = "the folder's main thing")]
+mod segment;
+
+pub(crate) use folder::{Access, Folder};
+pub use header::Kind;
+pub(crate) use header::{BODY, Header, Spec};
+pub(crate) use name::check_name;
+pub(crate) use segment::{Segment, Shared};

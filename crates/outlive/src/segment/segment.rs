@@ -1,0 +1,208 @@
+//! One shared file, mapped once, growing in place.
+//!
+//! Creation: the file is built without a name and linked under its name in one step, so whoever opens a name finds a
+//! whole thing, and a death during creation leaves nothing. Two who create at once: one link succeeds, the other opens.
+//!
+//! | state | how it got there | died here |
+//! | --- | --- | --- |
+//! | no name, no file | | nothing to repair |
+//! | file without a name | `O_TMPFILE` | the kernel drops it |
+//! | named | `linkat` | whole and usable |
+//! | longer | `fallocate` | pages nobody claims yet; the next to grow finds them there |
+//! | unnamed again | `unlink` | open users go on; the memory is freed with the last of them |
+//!
+//! Growth: address space for the largest size is mapped at once; `fallocate` extends the file below it. Both are
+//! idempotent. How much of the file may be touched is the business of the kind's own header, which is advanced only
+//! after `fallocate` has returned.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::folder::Folder;
+use super::header::{BODY, Header, Spec};
+use crate::sys::map::{Mapping, PAGE};
+use crate::sys::{Errno, file, process};
+use crate::{Error, Kind};
+
+/// Types that may be looked at in shared memory at any time: every bit pattern is a valid value, and whatever several
+/// processes write at once is inside atomics.
+///
+/// # Safety
+/// The type is `repr(C)`, holds no padding that matters, no pointer, no `bool` or enum, and nothing outside atomics or
+/// `UnsafeCell` that can change while it is shared.
+pub(crate) unsafe trait Shared {}
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for Header {}
+// SAFETY: an atomic.
+unsafe impl Shared for crate::shim::AtomicU32 {}
+// SAFETY: an atomic.
+unsafe impl Shared for crate::shim::AtomicU64 {}
+// SAFETY: an array of what may be shared.
+unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
+
+/// A mapped file of a domain.
+pub(crate) struct Segment {
+    file: OwnedFd,
+    map: Mapping,
+    path: PathBuf,
+    /// Bytes that existed when it was opened: safe to touch without asking anybody.
+    initial: u64,
+}
+
+impl Segment {
+    /// Opens the named file, or makes it. `init` fills the body of a new one, which nobody else sees yet.
+    pub(crate) fn create_or_open(
+        folder: &Folder,
+        name: &str,
+        spec: &Spec,
+        init: impl Fn(&Segment) -> Result<(), Error>,
+    ) -> Result<Segment, Error> {
+        loop {
+            match Segment::open(folder, name) {
+                Err(Error::NotFound { .. }) => {}
+                Err(other) => return Err(other),
+                Ok(segment) => {
+                    segment.expect(spec.kind)?;
+                    segment.header().check_type(&segment.path, spec)?;
+                    return Ok(segment);
+                }
+            }
+            let segment = Segment::build(folder, name, spec)?;
+            init(&segment)?;
+            match file::link(segment.file.as_fd(), folder.fd(), name) {
+                Ok(()) => return Ok(segment),
+                // Somebody was quicker: theirs it is. (It may be gone again by the time we open it.)
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(Error::from_errno("give a name to", &segment.path, errno)),
+            }
+        }
+    }
+
+    /// A whole file that has no name yet.
+    fn build(folder: &Folder, name: &str, spec: &Spec) -> Result<Segment, Error> {
+        let path = folder.file_path(name);
+        let access = folder.access();
+        let file = file::create_unnamed(folder.fd(), access.file_mode(), access.group())
+            .map_err(|errno| Error::from_errno("create a file in", folder.path(), errno))?;
+        let initial = spec.initial.next_multiple_of(PAGE);
+        file::allocate(file.as_fd(), 0, initial).map_err(|errno| allocation_error(&path, initial, errno))?;
+        let reserve = spec.reserve.max(initial);
+        let map = Mapping::reserve(file.as_fd(), reserve, initial)
+            .map_err(|errno| mapping_error(&path, reserve, errno))?;
+        let segment = Segment { file, map, path, initial };
+        segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
+        Ok(segment)
+    }
+
+    /// Opens a file that is there, of whatever kind.
+    pub(crate) fn open(folder: &Folder, name: &str) -> Result<Segment, Error> {
+        let path = folder.file_path(name);
+        let file = file::open(folder.fd(), name).map_err(|errno| match errno {
+            Errno::ISDIR | Errno::NXIO => Error::NotASegment { path: path.clone(), why: "it is no ordinary file" },
+            errno => Error::from_errno("open", &path, errno),
+        })?;
+        let facts = file::facts(file.as_fd()).map_err(|errno| Error::from_errno("examine", &path, errno))?;
+        if !facts.regular {
+            return Err(Error::NotASegment { path, why: "it is no ordinary file" });
+        }
+        // A file of exactly its header has no body; nothing here is that short.
+        if facts.len <= BODY {
+            return Err(Error::NotASegment { path, why: "it is too short" });
+        }
+        let look = Mapping::reserve(file.as_fd(), PAGE, PAGE).map_err(|errno| mapping_error(&path, PAGE, errno))?;
+        // SAFETY: the mapping is one page, page-aligned, and exists in the file; Header may be shared.
+        let header = unsafe { look.base().cast::<Header>().as_ref() };
+        header.check(&path)?;
+        // A damaged size must not make us map the moon, nor less than there is.
+        let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
+        let map = Mapping::reserve(file.as_fd(), reserve, facts.len)
+            .map_err(|errno| mapping_error(&path, reserve, errno))?;
+        Ok(Segment { file, map, path, initial: facts.len })
+    }
+
+    /// Refuses a file of another kind.
+    pub(crate) fn expect(&self, wanted: Kind) -> Result<(), Error> {
+        let found = self.header().check(&self.path)?;
+        if found == wanted { Ok(()) } else { Err(Error::OtherKind { path: self.path.clone(), found, wanted }) }
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: every segment has at least its first page, which is page-aligned; Header may be shared.
+        unsafe { self.map.base().cast::<Header>().as_ref() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn facts(&self) -> Result<file::Facts, Error> {
+        file::facts(self.file.as_fd()).map_err(|errno| Error::from_errno("examine", &self.path, errno))
+    }
+
+    /// Bytes of address space that this process has mapped: growth beyond it is seen by others only.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.map.len()
+    }
+
+    /// Bytes that existed when this process opened it.
+    pub(crate) fn initial(&self) -> u64 {
+        self.initial
+    }
+
+    pub(crate) fn damaged(&self, what: &'static str) -> Error {
+        Error::Damaged { path: self.path.clone(), what }
+    }
+
+    /// Looks at what lies at `offset`. `exists` is how many bytes the caller knows to exist.
+    pub(crate) fn at<T: Shared>(&self, offset: u64, exists: u64) -> Result<&T, Error> {
+        let end = offset.checked_add(size_of::<T>() as u64).ok_or_else(|| self.damaged("an offset"))?;
+        if end > exists || end > self.map.len() || !offset.is_multiple_of(align_of::<T>() as u64) {
+            return Err(self.damaged("an offset"));
+        }
+        // SAFETY: inside the mapping, inside the file, aligned as the mapping's base is page-aligned; T may be shared.
+        Ok(unsafe { self.map.base().add(offset as usize).cast::<T>().as_ref() })
+    }
+
+    /// The address of `offset`, for callers that have checked bounds themselves.
+    ///
+    /// # Safety
+    /// `offset` lies inside the mapping.
+    pub(crate) unsafe fn address(&self, offset: u64) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.map.base().as_ptr().add(offset as usize) }
+    }
+
+    /// Makes sure that the pages exist and that this process has them mapped.
+    pub(crate) fn grow(&self, from: u64, len: u64) -> Result<(), Error> {
+        let end = from.checked_add(len).ok_or_else(|| self.damaged("a length"))?;
+        if end > self.map.len() {
+            return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
+        }
+        file::allocate(self.file.as_fd(), from, len).map_err(|errno| allocation_error(&self.path, len, errno))
+    }
+
+    /// Gives pages back to the system; they read as zero afterwards.
+    pub(crate) fn punch(&self, from: u64, len: u64) -> Result<(), Error> {
+        file::punch(self.file.as_fd(), from, len)
+            .map_err(|errno| Error::from_errno("give back pages of", &self.path, errno))
+    }
+}
+
+/// The most address space that one file gets: 4,096 of them fit into the 47 bits that a process has.
+pub(crate) const MOST_RESERVED: u64 = 16 << 30;
+
+fn allocation_error(path: &Path, wanted: u64, errno: Errno) -> Error {
+    if file::is_no_space(errno) {
+        Error::NoSpace { path: path.to_path_buf(), wanted }
+    } else {
+        Error::from_errno("allocate pages of", path, errno)
+    }
+}
+
+fn mapping_error(path: &Path, wanted: u64, errno: Errno) -> Error {
+    match errno {
+        Errno::NOMEM => Error::NoAddressSpace { path: path.to_path_buf(), wanted },
+        errno => Error::from_errno("map", path, errno),
+    }
+}

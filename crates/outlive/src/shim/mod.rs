@@ -1,0 +1,20 @@
+//! Floor 0: the atomics that every protocol is written in.
+//!
+//! In an ordinary build these are the processor's. Under `--cfg loom` they are loom's, so that the very source files of
+//! the protocols can be explored under the C11 memory model. Loom's atomics cannot live in mapped memory, therefore a
+//! protocol takes references to words and never asks where they lie.
+
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Tells the processor that this is a spin-wait; under loom it lets another thread run.
+#[inline]
+pub(crate) fn spin_hint() {
+    #[cfg(not(loom))]
+    core::hint::spin_loop();
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}

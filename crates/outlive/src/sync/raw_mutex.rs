@@ -1,0 +1,262 @@
+//! The lock itself: two words in shared memory, owned by a token.
+//!
+//! | word | state | meaning | a death here |
+//! | --- | --- | --- | --- |
+//! | 0 | consistent | free | |
+//! | id | consistent | held by id | the next to come takes it over by compare-exchange, is told `OwnerDied` |
+//! | id + WAITERS | any | held, somebody may sleep | the same; the kernel's mark wakes one sleeper, who wakes all |
+//! | id | inconsistent | held by one who was told | taken over, told again |
+//! | 0 | inconsistent | a sweep took it from a dead owner | the next is told |
+//! | 0 | not recoverable | given up: nobody marked it consistent | every lock is refused until `reset` |
+//!
+//! Only the holder writes `state`, so plain stores do, ordered by the word. Checked by doc/models/mutex.pml with deaths
+//! at any step, by the loom tests below, and by killing at every instruction. doc/protocols/mutex.md has the argument.
+
+use crate::Deadline;
+use crate::liveness::{Asleep, Me, Patience, Registry, TokenId, sleep};
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::PassOn;
+use crate::sys::Errno;
+
+const WAITERS: u32 = crate::liveness::WAITERS;
+
+/// Nothing is wrong with what the lock guards.
+const CONSISTENT: u32 = 0;
+/// The last owner died inside; the present holder has been told, or the next will be.
+const INCONSISTENT: u32 = 1;
+/// A holder who was told gave up without repairing.
+const NOT_RECOVERABLE: u32 = 2;
+
+/// See the file's head.
+#[repr(C)]
+pub(crate) struct RawMutex {
+    // Written by lockers and sleepers.
+    word: AtomicU32,
+    // Written by the holder.
+    state: AtomicU32,
+}
+
+/// How the lock was got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    Clean,
+    /// From a dead owner: what it guards may be half-written.
+    OwnerDied,
+}
+
+/// Why it was not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    NotRecoverable,
+    Deadlock,
+    WouldBlock,
+    TimedOut,
+    Damaged,
+    System(Errno),
+}
+
+impl RawMutex {
+    #[cfg(loom)]
+    pub(crate) fn new() -> RawMutex {
+        RawMutex { word: AtomicU32::new(0), state: AtomicU32::new(CONSISTENT) }
+    }
+
+    /// Takes the lock, waiting until the deadline.
+    #[inline]
+    pub(crate) fn lock(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<Acquired, Refused> {
+        // Acquire pairs with the Release in `unlock`; on failure too, for what a dead owner left.
+        // Died just after: the word names us, so the next one takes over and is told.
+        match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => self.entered(me.registry),
+            Err(_) => self.lock_slow(me, patience, deadline),
+        }
+    }
+
+    /// Takes the lock if it is free or its owner is dead.
+    #[inline]
+    pub(crate) fn try_lock(&self, me: Me) -> Result<Acquired, Refused> {
+        match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => self.entered(me.registry),
+            Err(seen) => self.try_lock_slow(me, seen),
+        }
+    }
+
+    /// The lock is ours: is it of any use?
+    #[inline]
+    fn entered(&self, registry: &Registry) -> Result<Acquired, Refused> {
+        // Relaxed: written by holders only, the word's Acquire orders it.
+        match self.state.load(Ordering::Relaxed) {
+            CONSISTENT => Ok(Acquired::Clean),
+            state => self.entered_slow(registry, state),
+        }
+    }
+
+    #[cold]
+    fn entered_slow(&self, registry: &Registry, state: u32) -> Result<Acquired, Refused> {
+        if state == INCONSISTENT {
+            registry.count_owner_death();
+            return Ok(Acquired::OwnerDied);
+        }
+        self.release();
+        Err(if state == NOT_RECOVERABLE { Refused::NotRecoverable } else { Refused::Damaged })
+    }
+
+    #[cold]
+    fn try_lock_slow(&self, me: Me, mut seen: u32) -> Result<Acquired, Refused> {
+        loop {
+            if seen == 0 {
+                match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+                    Ok(_) => return self.entered(me.registry),
+                    Err(now) => seen = now,
+                }
+                continue;
+            }
+            let owner = TokenId::from_word(seen).ok_or(Refused::Damaged)?;
+            if owner == me.id {
+                return Err(Refused::Deadlock);
+            }
+            if me.registry.is_alive(owner) {
+                return Err(Refused::WouldBlock);
+            }
+            match self.take_over(me, seen) {
+                Ok(result) => return result,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// From a dead owner to me; `Err` is the word as somebody else left it.
+    fn take_over(&self, me: Me, seen: u32) -> Result<Result<Acquired, Refused>, u32> {
+        let mine = me.id.as_u32() | WAITERS;
+        // WAITERS, because others may sleep on the old value. Died just after: we are the dead owner, the next is told.
+        self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Acquire)?;
+        if self.state.load(Ordering::Relaxed) == CONSISTENT {
+            // Died just before: taken over from us, told all the same.
+            self.state.store(INCONSISTENT, Ordering::Relaxed);
+        }
+        Ok(self.entered(me.registry))
+    }
+
+    #[cold]
+    fn lock_slow(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<Acquired, Refused> {
+        // Spinning only looks: no store that a death could leave behind.
+        patience.spin(|| self.word.load(Ordering::Relaxed) == 0);
+        // Given back when this function returns, by whatever way.
+        let mut pass = None;
+        let mut last_try = false;
+        loop {
+            let seen = match self.try_lock_slow(me, self.word.load(Ordering::Acquire)) {
+                Err(Refused::WouldBlock) if last_try => return Err(Refused::TimedOut),
+                Err(Refused::WouldBlock) => self.word.load(Ordering::Acquire),
+                settled => return settled,
+            };
+            let Some(owner) = TokenId::from_word(seen) else { continue };
+            if owner == me.id {
+                continue;
+            }
+            let waited_for = seen | WAITERS;
+            // Relaxed: the bit only asks the owner to wake us. Died just after: an empty wake, no harm.
+            if seen & WAITERS == 0
+                && self.word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
+            {
+                continue;
+            }
+            let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
+            let watch = Watch { word: &self.word, expected: waited_for };
+            match sleep(me.registry, pass, Some(watch), Some(owner), deadline) {
+                Ok(Asleep::LookAgain) => {}
+                Ok(Asleep::TimedOut) => last_try = true,
+                Err(errno) => return Err(Refused::System(errno)),
+            }
+        }
+    }
+
+    /// Gives the lock back. The caller holds it.
+    #[inline]
+    pub(crate) fn unlock(&self) {
+        // Relaxed: ours.
+        if self.state.load(Ordering::Relaxed) != CONSISTENT {
+            // Told, and not marked consistent. Died just after: the next is told not recoverable.
+            self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
+        }
+        self.release();
+    }
+
+    #[inline]
+    fn release(&self) {
+        // Release pairs with every Acquire above. Died just after: sleepers still watch our token's word, whose mark
+        // wakes one of them, who wakes the rest.
+        if self.word.swap(0, Ordering::Release) & WAITERS != 0 {
+            // All: with one, a woken waiter who is killed before it runs would leave the others asleep.
+            futex::wake_all(&self.word);
+        }
+    }
+
+    /// The holder has repaired what the lock guards.
+    pub(crate) fn mark_consistent(&self) {
+        self.state.store(CONSISTENT, Ordering::Relaxed);
+    }
+
+    /// A sweep's part: takes the lock from a dead owner and leaves it free, so that no claim of the dead remains; the
+    /// next to lock is told. Says whether there was a dead owner.
+    pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
+        let seen = self.word.load(Ordering::Acquire);
+        let Some(owner) = TokenId::from_word(seen) else { return false };
+        if owner == me.id || me.registry.is_alive(owner) {
+            return false;
+        }
+        if !dry_run && self.take_over_quietly(me, seen) {
+            self.release();
+        }
+        true
+    }
+
+    fn take_over_quietly(&self, me: Me, seen: u32) -> bool {
+        let mine = me.id.as_u32() | WAITERS;
+        if self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        if self.state.load(Ordering::Relaxed) == CONSISTENT {
+            self.state.store(INCONSISTENT, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Makes a lock that was given up usable again.
+    pub(crate) fn reset(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<(), Refused> {
+        // A holder who is refused for NOT_RECOVERABLE lets go at once, so the word is free sooner or later.
+        loop {
+            let mine = me.id.as_u32();
+            if self.word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                // Died just before: consistent or not, as it was. Just after: the next is told that an owner died.
+                self.state.store(CONSISTENT, Ordering::Relaxed);
+                self.release();
+                return Ok(());
+            }
+            match self.lock(me, patience, deadline) {
+                Ok(_) => {
+                    self.state.store(CONSISTENT, Ordering::Relaxed);
+                    self.release();
+                    return Ok(());
+                }
+                Err(Refused::NotRecoverable) => {}
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// Who holds it, dead or alive.
+    pub(crate) fn owner(&self) -> Option<TokenId> {
+        TokenId::from_word(self.word.load(Ordering::Acquire))
+    }
+
+    /// Whether it was given up.
+    pub(crate) fn is_not_recoverable(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == NOT_RECOVERABLE
+    }
+}
+
+#[cfg(not(loom))]
+// SAFETY: two atomics.
+unsafe impl crate::segment::Shared for RawMutex {}

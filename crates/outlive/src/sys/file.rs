@@ -1,0 +1,148 @@
+//! Files of a domain: made whole or not at all, and never used before their pages exist.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
+
+use super::Errno;
+
+/// What `fstat` tells of a file or folder, as far as anybody here asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) owner: u32,
+    pub(crate) group: u32,
+    /// Permission bits, without the file type.
+    pub(crate) mode: u32,
+    pub(crate) regular: bool,
+    pub(crate) len: u64,
+    /// Bytes that take up room.
+    pub(crate) allocated: u64,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    /// Names that the file still has.
+    pub(crate) links: u64,
+}
+
+pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {
+    let stat = fs::fstat(file)?;
+    Ok(Facts {
+        owner: stat.st_uid,
+        group: stat.st_gid,
+        mode: stat.st_mode & 0o7777,
+        regular: fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::RegularFile,
+        len: u64::try_from(stat.st_size).unwrap_or(0),
+        allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        links: stat.st_nlink as u64,
+    })
+}
+
+/// Opens a folder; a symbolic link in its place is refused (`ELOOP` or `ENOTDIR`).
+pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
+    fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Makes a folder with exactly this mode, whatever the umask. Having been made by somebody else is no error: its owner
+/// and mode are checked by the caller.
+///
+/// Died between the two calls: the folder has fewer rights than asked for, which the next opener mends.
+pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Errno> {
+    match fs::mkdir(path, Mode::from_raw_mode(mode & 0o700)) {
+        Ok(()) => {
+            let folder = open_folder(path)?;
+            if let Some(group) = group {
+                fs::fchown(&folder, None, Some(fs::Gid::from_raw(group)))?;
+            }
+            fs::fchmod(&folder, Mode::from_raw_mode(mode))
+        }
+        Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a file of the folder for reading and writing.
+pub(crate) fn open(folder: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    fs::openat(folder, name, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
+}
+
+/// A file without a name. If we die before it gets one, the kernel drops it.
+pub(crate) fn create_unnamed(folder: BorrowedFd<'_>, mode: u32, group: Option<u32>) -> Result<OwnedFd, Errno> {
+    let file = fs::openat(folder, ".", OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
+    if let Some(group) = group {
+        fs::fchown(&file, None, Some(fs::Gid::from_raw(group)))?;
+    }
+    // The umask has no say in who may share memory.
+    fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+    Ok(file)
+}
+
+/// Gives an unnamed file its name in one step. `EXIST` when another has it.
+pub(crate) fn link(file: BorrowedFd<'_>, folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    // Without CAP_DAC_READ_SEARCH older kernels answer ENOENT: then the way by /proc, which needs /proc.
+    match fs::linkat(file, "", folder, name, AtFlags::EMPTY_PATH) {
+        Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            fs::linkat(fs::CWD, path, folder, name, AtFlags::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
+
+pub(crate) fn unlink(folder: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    fs::unlinkat(folder, name, AtFlags::empty())
+}
+
+/// The names in a folder, without `.` and `..`.
+pub(crate) fn names(folder: BorrowedFd<'_>) -> Result<Vec<String>, Errno> {
+    let mut names = Vec::new();
+    for entry in fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().to_str()
+            && name != "."
+            && name != ".."
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Makes sure that the pages of `from .. from + len` exist, extending the file as needed. Idempotent: several processes
+/// may do it at once. After `Ok`, touching them cannot raise `SIGBUS`.
+pub(crate) fn allocate(file: BorrowedFd<'_>, from: u64, len: u64) -> Result<(), Errno> {
+    // Beyond RLIMIT_FSIZE the kernel would not only refuse but send SIGXFSZ, which kills.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    if limit.is_some_and(|limit| from.saturating_add(len) > limit) {
+        return Err(Errno::FBIG);
+    }
+    loop {
+        match fs::fallocate(file, FallocateFlags::empty(), from, len) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Gives the pages of `from .. from + len` back to the system; they read as zero afterwards.
+pub(crate) fn punch(file: BorrowedFd<'_>, from: u64, len: u64) -> Result<(), Errno> {
+    loop {
+        match fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, len) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// How large the file system is, in bytes.
+pub(crate) fn file_system_bytes(folder: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let stat = fs::fstatvfs(folder)?;
+    Ok(stat.f_blocks.saturating_mul(stat.f_frsize))
+}
+
+/// Whether an errno of [`allocate`] says that there is no room.
+pub(crate) fn is_no_space(error: Errno) -> bool {
+    matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::NOMEM)
+}

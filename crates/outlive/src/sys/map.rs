@@ -1,0 +1,86 @@
+//! Mappings: address space taken once, never moved.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+
+use rustix::mm::{self, Advice, MapFlags, ProtFlags};
+
+use super::Errno;
+
+/// Bytes in a page, as far as layouts are concerned; larger hardware pages are multiples of it.
+pub(crate) const PAGE: u64 = 4096;
+
+/// A shared mapping of a file from its beginning, usually much longer than the file is yet.
+///
+/// Pages beyond the file's end become usable as the file grows: nobody remaps. Touching them before is `SIGBUS`, so
+/// nobody reads beyond what the file's header says has been allocated.
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is an address range that stays mapped for the life of the value; what lies in it is reached through
+// atomics or under the rules of the protocol that owns it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of the file, or as much as the address space has room for (halved until it fits, but not below
+    /// `least`). Under `RLIMIT_AS` a large reservation shrinks instead of failing.
+    pub(crate) fn reserve(file: BorrowedFd<'_>, len: u64, least: u64) -> Result<Mapping, Errno> {
+        let mut len = usize::try_from(len).map_err(|_| Errno::OVERFLOW)?;
+        let least = usize::try_from(least).map_err(|_| Errno::OVERFLOW)?;
+        loop {
+            let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+            // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+            let mapped = unsafe {
+                mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)
+            };
+            match mapped {
+                Ok(base) => {
+                    let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+                    return Ok(Mapping { base, len });
+                }
+                Err(Errno::NOMEM) if len / 2 >= least && len > least => {
+                    len = (len / 2).next_multiple_of(PAGE as usize).max(least);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes of address space, not of memory.
+    pub(crate) fn len(&self) -> u64 {
+        self.len as u64
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `reserve` with this length, and the borrow checker has ended every reference into it.
+        let _ = unsafe { mm::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// One page of private memory that reads as zeroes in a forked child (`MADV_WIPEONFORK`): so that the child cannot pass
+/// for its parent, at the price of a load.
+pub(crate) fn page_wiped_on_fork() -> Result<NonNull<u8>, Errno> {
+    let page = anonymous(PAGE as usize)?;
+    // SAFETY: the page was mapped above and is known to nobody else.
+    unsafe { mm::madvise(page.as_ptr().cast(), PAGE as usize, Advice::LinuxWipeOnFork)? };
+    Ok(page)
+}
+
+/// Private zeroed memory that the caller may keep for ever.
+pub(crate) fn anonymous(len: usize) -> Result<NonNull<u8>, Errno> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+    let base =
+        unsafe { mm::mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+    NonNull::new(base.cast()).ok_or(Errno::NOMEM)
+}

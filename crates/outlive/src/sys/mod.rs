@@ -1,0 +1,29 @@
+//! Floor 1: the system calls, and nothing else.
+//!
+//! Every unexpected errno is an error, in release builds too. Nothing above this floor calls `libc` or `rustix`.
+
+pub(crate) mod clock;
+#[cfg(not(loom))]
+pub(crate) mod barrier;
+#[cfg(not(loom))]
+pub(crate) mod file;
+#[cfg(not(loom))]
+pub(crate) mod futex;
+#[cfg(loom)]
+#[path = "futex_model.rs"]
+pub(crate) mod futex;
+#[cfg(not(loom))]
+pub(crate) mod keeper;
+#[cfg(not(loom))]
+pub(crate) mod libc_mutex;
+#[cfg(not(loom))]
+pub(crate) mod map;
+#[cfg(not(loom))]
+pub(crate) mod process;
+#[cfg(not(loom))]
+pub(crate) mod robust;
+#[cfg(loom)]
+#[path = "robust_model.rs"]
+pub(crate) mod robust;
+
+pub(crate) use rustix::io::Errno;

@@ -1,0 +1,93 @@
+//! Facts about processes and threads.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use super::Errno;
+
+/// The calling thread's id in its own pid namespace.
+pub(crate) fn thread_id() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get() as u32
+}
+
+/// The calling process's id in its own pid namespace.
+pub(crate) fn process_id() -> u32 {
+    rustix::process::getpid().as_raw_nonzero().get() as u32
+}
+
+/// Whether the caller is its process's first thread.
+pub(crate) fn is_main_thread() -> bool {
+    thread_id() == process_id()
+}
+
+/// Which pid namespace this process lives in: equal numbers name the same thread only within one.
+pub(crate) fn pid_namespace() -> Result<u32, Errno> {
+    // Inode numbers of namespaces are 32 bits wide in the kernel.
+    match fs::metadata("/proc/self/ns/pid") {
+        Ok(meta) => Ok(meta.ino() as u32),
+        // Without /proc nothing tells namespaces apart: they all share this number, which no real one has.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(u32::MAX),
+        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    }
+}
+
+/// When a process was started, in clock ticks since boot; `None` when there is no such process (or only its zombie).
+///
+/// With the pid it names a process for good: pids are used again, pairs are not.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name stands in brackets and may hold anything: count from the last bracket. State is the 3rd field,
+    // start time the 22nd (proc_pid_stat(5)).
+    let rest = stat.get(stat.rfind(')')? + 2..)?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X" | "x") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// Whether this thread runs under a real-time policy, where spinning can keep the very thread that is waited for from
+/// running.
+pub(crate) fn is_real_time() -> bool {
+    // SAFETY: no pointers are passed.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    policy == libc::SCHED_FIFO || policy == libc::SCHED_RR
+}
+
+/// How many processors this thread may run on.
+pub(crate) fn processors() -> u32 {
+    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count())
+}
+
+/// Lets another thread run.
+pub(crate) fn yield_now() {
+    rustix::thread::sched_yield();
+}
+
+/// The effective user.
+pub(crate) fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The program's short name, at most 15 bytes, as `ps` shows it.
+pub(crate) fn program_name() -> [u8; 16] {
+    let mut name = [0; 16];
+    if let Ok(comm) = fs::read("/proc/self/comm") {
+        let comm = comm.strip_suffix(b"\n").unwrap_or(&comm);
+        let len = comm.len().min(15);
+        name[..len].copy_from_slice(&comm[..len]);
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_process_has_one_start_time() {
+        let me = super::process_id();
+        assert!(super::start_time(me).is_some());
+        assert_eq!(super::start_time(me), super::start_time(me));
+        assert_eq!(super::start_time(u32::MAX), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! The calling thread's robust list, as libc registered it (`get_robust_list(2)`).
+//!
+//! The list itself is libc's: we only read it to learn where libc keeps a mutex's lock word, and borrow one field,
+//! `list_op_pending`, while we sleep. When a thread ends while that field points to a word whose owner bits are 0, the
+//! kernel wakes one waiter there and leaves the word alone: so a wake-up that a dying thread had swallowed is passed on.
+
+use super::Errno;
+use crate::shim::AtomicU32;
+
+/// `struct robust_list_head` of the kernel.
+#[repr(C)]
+pub(crate) struct ListHead {
+    /// First entry, or the head itself when the list is empty.
+    pub(crate) next: *mut u8,
+    /// Added to an entry's address, gives its lock word.
+    pub(crate) futex_offset: isize,
+    /// The entry that is being locked or unlocked just now.
+    pub(crate) list_op_pending: *mut u8,
+}
+
+/// Where the calling thread's list head lies. Null when libc has registered none (musl, before its first robust lock).
+pub(crate) fn list_head() -> Result<*mut ListHead, Errno> {
+    let mut head: *mut ListHead = core::ptr::null_mut();
+    let mut size: usize = 0;
+    // SAFETY: get_robust_list writes one pointer and one size to the two places given, which live on this stack.
+    let result = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut head, &raw mut size) };
+    if result == 0 { Ok(head) } else { Err(last_errno()) }
+}
+
+pub(crate) fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// `list_op_pending`, borrowed for the length of one slow acquisition and given back when dropped.
+///
+/// Between the two libc must not lock or unlock a robust mutex in this thread: callers make only system calls. A signal
+/// handler that does so clobbers the field; the coarse re-check is for that.
+pub(crate) struct PassOn {
+    head: *mut ListHead,
+    saved: *mut u8,
+}
+
+impl PassOn {
+    /// Borrows the field. `head` is the calling thread's list head.
+    pub(crate) fn begin(head: *mut ListHead) -> PassOn {
+        // SAFETY: head came from get_robust_list in this thread, whose list head lives as long as the thread; PassOn
+        // holds a raw pointer and is therefore neither Send nor Sync.
+        let saved = if head.is_null() { core::ptr::null_mut() } else { unsafe { (*head).list_op_pending } };
+        PassOn { head, saved }
+    }
+
+    /// From now on this thread's end wakes one sleeper on `word`, which must always be 0.
+    pub(crate) fn to(&self, word: &AtomicU32) {
+        if !self.head.is_null() {
+            // SAFETY: as in `begin`. The kernel adds futex_offset to what we store: so it arrives at `word`. Volatile,
+            // because only the kernel reads it, at any moment.
+            unsafe {
+                let entry = word.as_ptr().cast::<u8>().wrapping_offset((*self.head).futex_offset.wrapping_neg());
+                (&raw mut (*self.head).list_op_pending).write_volatile(entry);
+            }
+        }
+    }
+}
+
+impl Drop for PassOn {
+    fn drop(&mut self) {
+        if !self.head.is_null() {
+            // SAFETY: as in `begin`.
+            unsafe { (&raw mut (*self.head).list_op_pending).write_volatile(self.saved) };
+        }
+    }
+}
