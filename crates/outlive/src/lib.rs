@@ -10,6 +10,10 @@ mod liveness;
 mod domain;
 pub mod sync;
 #[cfg(not(loom))]
+mod pool;
+#[cfg(not(loom))]
+pub mod queue;
+#[cfg(not(loom))]
 pub use domain::{Domain, DomainOptions, DomainStats};
 #[cfg(not(loom))]
 pub use error::Error;

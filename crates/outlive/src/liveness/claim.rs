@@ -163,14 +163,14 @@ impl Registry {
         let generation = slot.generation().load(Ordering::Acquire);
         let pid = slot.pid.load(Ordering::Relaxed);
         let started = slot.start_time.load(Ordering::Relaxed);
-        if !slot.is_alive(owner) || process::start_time(pid) == Some(started) {
+        // Looked at again after /proc: an ordinary end in between has been marked by then.
+        if !slot.is_alive(owner) || !process::is_gone(pid, started) || !slot.is_alive(owner) {
             return;
         }
         // Retire it: nobody's claim bears an even generation. The word stays as it is and the slot stays unusable until
         // that thread id is dead for libc too, which is to say for good: a slot lost for a mark lost.
         let even = generation.wrapping_add(1);
         if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            self.count_rescue();
             futex::wake_all(slot.generation());
             futex::wake_all(slot.word());
         }

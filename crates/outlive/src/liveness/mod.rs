@@ -33,7 +33,7 @@ pub(crate) use registry::Registry;
 pub(crate) use slot::Slot;
 #[cfg(not(loom))]
 pub(crate) use thread::Me;
-pub(crate) use wait::{Asleep, sleep};
+pub(crate) use wait::{Asleep, sleep, sleep_on};
 
 /// The thread inside a protocol: its token and where its robust list begins.
 #[cfg(loom)]

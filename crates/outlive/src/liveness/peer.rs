@@ -129,7 +129,7 @@ impl Peer {
         let me = self.registry.me().map_err(WaitError::System)?;
         let pass = PassOn::begin(me.list());
         while self.is_alive() {
-            match sleep(self.registry, &pass, None, Some(self.id), deadline) {
+            match sleep(self.registry, &pass, &[], Some(self.id), deadline) {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) if !self.is_alive() => break,
                 Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),

@@ -49,6 +49,11 @@ impl Cell {
 static HELD_BY_MAIN: Mutex<Vec<&'static Registry>> = Mutex::new(Vec::new());
 
 impl Registry {
+    /// The process's token, if it has one; in a forked child its parent's does not count.
+    pub(crate) fn process_token_if_any(&self) -> Option<TokenId> {
+        self.process.get()
+    }
+
     /// The process's token, claimed now if it has none.
     pub(crate) fn process_token(&'static self) -> Result<TokenId, Error> {
         if let Some(id) = self.process.get() {

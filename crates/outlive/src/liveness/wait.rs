@@ -29,53 +29,63 @@ pub(crate) enum Asleep {
     TimedOut,
 }
 
-/// Sleeps while `word` has the value expected and `owner` lives.
+/// Sleeps while all of `words` (at most two) have the values expected and `owner` lives. Where the kernel lacks
+/// `futex_waitv`, it sleeps on the first of them, in slices.
 ///
-/// Either may be left out, not both. The caller looks at everything again after any return but an error.
+/// The caller looks at everything again after any return but an error.
 #[cold]
 pub(crate) fn sleep(
     registry: &Registry,
     pass: &PassOn,
-    word: Option<Watch<'_>>,
+    words: &[Watch<'_>],
     owner: Option<TokenId>,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
-    let Some(owner) = owner else {
-        let Some(word) = word else { return Err(Errno::INVAL) };
-        return sleep_set(registry, &[word], 0, deadline, || word.word.load(Ordering::Acquire) != word.expected);
-    };
+    let Some(owner) = owner else { return sleep_on(registry, words, 0, deadline) };
     // An id whose slot does not exist is a dead owner's.
     let Some(slot) = registry.slot(owner) else { return Ok(Asleep::LookAgain) };
     pass.to(&slot.x);
     let Some(watched) = slot.watch(owner) else {
         futex::wake_all(slot.word());
+        futex::wake_all(&slot.keeper);
         return Ok(Asleep::LookAgain);
     };
-    let mut set = [Watch { word: &slot.x, expected: 0 }; 5];
+    let mut set = [Watch { word: &slot.x, expected: 0 }; 6];
     let mut len = 1;
-    for watch in [
-        word,
+    let own = [
         watched.word.map(|expected| Watch { word: slot.word(), expected }),
         watched.keeper.map(|expected| Watch { word: &slot.keeper, expected }),
         Some(Watch { word: slot.generation(), expected: watched.generation }),
-    ]
-    .into_iter()
-    .flatten()
-    {
+    ];
+    for watch in words.iter().take(2).copied().chain(own.into_iter().flatten()) {
         set[len] = watch;
         len += 1;
     }
     let end = sleep_set(registry, &set[..len], 1, deadline, || {
-        !slot.is_alive(owner) || word.is_some_and(|w| w.word.load(Ordering::Acquire) != w.expected)
+        registry.confirm(owner);
+        !slot.is_alive(owner) || has_changed(words)
     });
     if !slot.is_alive(owner) {
         // The kernel wakes one of all who sleep on the mark; died we here, X passes that wake on.
         futex::wake_all(slot.word());
         futex::wake_all(&slot.keeper);
-    } else if registry.recheck().is_some() {
-        registry.confirm(owner);
     }
     end
+}
+
+/// Sleeps while the words have the values expected, whoever lives.
+#[cold]
+pub(crate) fn sleep_on(
+    registry: &Registry,
+    words: &[Watch<'_>],
+    principal: usize,
+    deadline: Deadline,
+) -> Result<Asleep, Errno> {
+    sleep_set(registry, words, principal, deadline, || has_changed(words))
+}
+
+fn has_changed(words: &[Watch<'_>]) -> bool {
+    words.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
 }
 
 /// One sleep, cut short by the coarse re-check where that is on.
@@ -84,15 +94,15 @@ fn sleep_set(
     set: &[Watch<'_>],
     principal: usize,
     deadline: Deadline,
-    has_changed: impl Fn() -> bool,
+    has_come: impl Fn() -> bool,
 ) -> Result<Asleep, Errno> {
     let until = registry.recheck().map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
     match futex::wait_any(set, principal, until)? {
         Wakeup::LookAgain => Ok(Asleep::LookAgain),
         Wakeup::TimedOut if deadline.has_passed() => Ok(Asleep::TimedOut),
         Wakeup::TimedOut => {
-            if has_changed() {
-                // It had happened and nobody woke us: a mark or a wake was lost.
+            if has_come() {
+                // It has come, and nobody woke us before we looked by ourselves.
                 registry.count_rescue();
             }
             Ok(Asleep::LookAgain)

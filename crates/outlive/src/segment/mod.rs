@@ -10,4 +10,4 @@ pub(crate) use folder::{Access, Folder};
 pub use header::Kind;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
-pub(crate) use segment::{Segment, Shared};
+pub(crate) use segment::{MOST_RESERVED, Segment, Shared};

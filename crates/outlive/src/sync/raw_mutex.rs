@@ -164,7 +164,7 @@ impl RawMutex {
             }
             let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
             let watch = Watch { word: &self.word, expected: waited_for };
-            match sleep(me.registry, pass, Some(watch), Some(owner), deadline) {
+            match sleep(me.registry, pass, &[watch], Some(owner), deadline) {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => last_try = true,
                 Err(errno) => return Err(Refused::System(errno)),

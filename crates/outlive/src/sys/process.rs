@@ -31,20 +31,29 @@ pub(crate) fn pid_namespace() -> Result<u32, Errno> {
     }
 }
 
-/// When a process was started, in clock ticks since boot; `None` when there is no such process (or only its zombie).
+/// When a process was started, in clock ticks since boot; `None` when there is no such process, not even a zombie.
 ///
 /// With the pid it names a process for good: pids are used again, pairs are not.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name stands in brackets and may hold anything: count from the last bracket. State is the 3rd field,
     // start time the 22nd (proc_pid_stat(5)).
-    let rest = stat.get(stat.rfind(')')? + 2..)?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X" | "x") {
-        return None;
+    stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether the process of that pid and start time has ended: not there, or a zombie without living threads. (A zombie
+/// *main thread* with living siblings is a living process.)
+pub(crate) fn is_gone(pid: u32, started: u64) -> bool {
+    if start_time(pid) != Some(started) {
+        // Without /proc nothing can be said.
+        return start_time(process_id()).is_some();
     }
-    fields.nth(18)?.parse().ok()
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    tasks.flatten().all(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat.rfind(')').and_then(|at| stat.get(at + 2..at + 3));
+        matches!(state, Some("Z" | "X") | None)
+    })
 }
 
 /// Whether this thread runs under a real-time policy, where spinning can keep the very thread that is waited for from

@@ -1,0 +1,624 @@
+//! Objects: taken, handed on and freed by one compare-exchange on their tag.
+//!
+//! | tag | meaning | a death here |
+//! | --- | --- | --- |
+//! | 0 | free | |
+//! | held(id) | the thread `id` writes or reads it | `collect` frees it |
+//! | queued(region, position) | belongs to the message at that place | freed with the message; if its receiver died between giving the slot back and this, `collect` sees that the slot has moved on |
+//!
+//! There is no free list and so no list head to lock: a thread that is stopped or killed anywhere delays nobody, and
+//! there is nothing to repair but tags. Free objects are found by a hint (the one freed last, still warm), else by
+//! looking at tags from a cursor on.
+
+use super::classes::{CLASSES, class_of, size_of_class};
+use super::spans::{self, RUN_TAGS, SPAN, Span, Use};
+use crate::Error;
+use crate::liveness::{Me, TokenId};
+use crate::segment::{Segment, Shared};
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
+
+const PAGE: u64 = crate::sys::map::PAGE;
+/// How many tags an allocation looks at before it rather takes new memory.
+const LOOKS: u32 = 128;
+/// Pages of a class span are allocated in steps of this many bytes.
+const STEP: u64 = 64 << 10;
+/// The most spans that a pool has.
+const MOST_SPANS: u32 = 1 << 12;
+const INDEX_BITS: u32 = 13;
+
+/// The pool's own words.
+#[repr(C)]
+struct Heads {
+    // Written by whoever takes a new span.
+    used_spans: AtomicU32,
+    reserved: [AtomicU32; 15],
+    // Written by allocators and freers: by class, the object freed last (plus one), and where to look next.
+    freed: [AtomicU32; CLASSES as usize],
+    cursors: [AtomicU32; CLASSES as usize],
+}
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for Heads {}
+
+/// Bytes kept for [`Heads`].
+const HEADS: u64 = 1024;
+const _: () = assert!(size_of::<Heads>() as u64 <= HEADS);
+
+/// What an object's tag says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Free,
+    Held(TokenId),
+    Queued { region: u32, position: u64 },
+    Damaged,
+}
+
+const KIND: u32 = 62;
+const POSITION: u64 = (1 << 56) - 1;
+
+impl Tag {
+    fn encode(self) -> u64 {
+        match self {
+            Tag::Free | Tag::Damaged => 0,
+            Tag::Held(id) => 1 << KIND | u64::from(id.as_u32()),
+            Tag::Queued { region, position } => 2 << KIND | u64::from(region & 63) << 56 | position & POSITION,
+        }
+    }
+
+    fn decode(tag: u64) -> Tag {
+        match (tag >> KIND, TokenId::from_word(tag as u32)) {
+            (0, _) if tag == 0 => Tag::Free,
+            (1, Some(id)) => Tag::Held(id),
+            (2, _) => Tag::Queued { region: (tag >> 56 & 63) as u32, position: tag & POSITION },
+            _ => Tag::Damaged,
+        }
+    }
+}
+
+/// A pool inside a segment: control table at `control`, spans at `first_span`.
+pub(crate) struct Pool {
+    control: u64,
+    first_span: u64,
+    spans: u32,
+}
+
+/// An object, as far as this process is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    /// How messages name it.
+    pub(crate) reference: u32,
+    /// Where its bytes begin in the segment.
+    pub(crate) offset: u64,
+    /// How many there are.
+    pub(crate) capacity: u64,
+    tag_at: u64,
+}
+
+/// What [`Pool::collect`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Objects that the dead held.
+    pub(crate) held: u32,
+    /// Objects of messages that were received by one who died before freeing them.
+    pub(crate) orphaned: u32,
+    /// Spans that the dead were taking.
+    pub(crate) spans: u32,
+}
+
+impl Pool {
+    /// Bytes of control memory, rounded up to pages, for as many spans.
+    pub(crate) fn control_bytes(spans: u32) -> u64 {
+        (HEADS + u64::from(spans) * spans::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE)
+    }
+
+    pub(crate) fn new(control: u64, first_span: u64, spans: u32) -> Pool {
+        Pool { control, first_span, spans: spans.min(MOST_SPANS) }
+    }
+
+    fn heads<'s>(&self, segment: &'s Segment) -> Result<&'s Heads, Error> {
+        segment.at(self.control, self.control + HEADS)
+    }
+
+    fn span<'s>(&self, segment: &'s Segment, index: u32) -> Result<&'s Span, Error> {
+        let end = self.control + Pool::control_bytes(self.spans);
+        if index >= self.spans {
+            return Err(segment.damaged("a span's number"));
+        }
+        segment.at(self.control + HEADS + u64::from(index) * spans::CONTROL_BYTES_PER_SPAN, end)
+    }
+
+    fn span_offset(&self, index: u32) -> u64 {
+        self.first_span + u64::from(index) * SPAN
+    }
+
+    fn used_spans(&self, segment: &Segment) -> Result<u32, Error> {
+        Ok(self.heads(segment)?.used_spans.load(Ordering::Acquire).min(self.spans))
+    }
+
+    fn tag<'s>(&self, segment: &'s Segment, object: &Object) -> Result<&'s AtomicU64, Error> {
+        segment.at(object.tag_at, object.tag_at + 8)
+    }
+
+    /// Bytes of the file that the pool has taken so far.
+    pub(crate) fn bytes(&self, segment: &Segment) -> Result<u64, Error> {
+        let mut bytes = 0;
+        for index in 0..self.used_spans(segment)? {
+            let span = self.span(segment, index)?;
+            let frontier = span.frontier.load(Ordering::Relaxed);
+            bytes += match span.what() {
+                Use::Class(class) => spans::layout(class).map_or(0, |l| l.tags + frontier * l.size),
+                Use::Run(first) if first == index => RUN_TAGS + frontier,
+                _ => 0,
+            };
+        }
+        Ok(bytes)
+    }
+
+    /// The object of that reference, if there can be one: its pages exist.
+    pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Result<Object, Error> {
+        let damaged = || segment.damaged("a reference to an object");
+        let index = reference >> INDEX_BITS;
+        let at = reference & ((1 << INDEX_BITS) - 1);
+        let span = self.span(segment, index)?;
+        let base = self.span_offset(index);
+        match span.what() {
+            Use::Class(class) => {
+                let layout = spans::layout(class).ok_or_else(damaged)?;
+                // Acquire pairs with the allocator's Release: the pages exist.
+                if at >= layout.count || u64::from(at) >= span.frontier.load(Ordering::Acquire) {
+                    return Err(damaged());
+                }
+                Ok(Object {
+                    reference,
+                    offset: base + layout.tags + u64::from(at) * layout.size,
+                    capacity: layout.size,
+                    tag_at: base + u64::from(at) * 8,
+                })
+            }
+            Use::Run(first) if first == index && at == 0 => {
+                let spans = span.spans.load(Ordering::Acquire);
+                if spans == 0 || spans > self.spans - index {
+                    return Err(damaged());
+                }
+                let capacity = span.frontier.load(Ordering::Acquire).min(u64::from(spans) * SPAN - RUN_TAGS);
+                Ok(Object { reference, offset: base + RUN_TAGS, capacity, tag_at: base })
+            }
+            _ => Err(damaged()),
+        }
+    }
+
+    /// Takes an object of at least `len` bytes for the calling thread. `allowed` says whether the file may grow by that
+    /// many bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when neither a free object nor room for a new one is there; nothing is harmed by that.
+    pub(crate) fn allocate(
+        &self,
+        segment: &Segment,
+        me: Me,
+        len: u64,
+        allowed: &dyn Fn(u64) -> bool,
+    ) -> Result<Object, Error> {
+        match class_of(len) {
+            Some(class) => self.allocate_small(segment, me, class, allowed),
+            None => self.allocate_run(segment, me, len, allowed),
+        }
+    }
+
+    fn allocate_small(
+        &self,
+        segment: &Segment,
+        me: Me,
+        class: u32,
+        allowed: &dyn Fn(u64) -> bool,
+    ) -> Result<Object, Error> {
+        let heads = self.heads(segment)?;
+        let hint = heads.freed[class as usize].swap(0, Ordering::Relaxed);
+        if hint != 0
+            && let Ok(object) = self.object(segment, hint - 1)
+            && object.capacity == size_of_class(class)
+            && self.take(segment, &object, me)?
+        {
+            return Ok(object);
+        }
+        if let Some(object) = self.look(segment, me, class, LOOKS)? {
+            return Ok(object);
+        }
+        match self.extend(segment, me, class, allowed) {
+            Err(Error::NoSpace { path, wanted }) => {
+                self.look(segment, me, class, u32::MAX)?.ok_or(Error::NoSpace { path, wanted })
+            }
+            other => other,
+        }
+    }
+
+    /// From free to held.
+    fn take(&self, segment: &Segment, object: &Object, me: Me) -> Result<bool, Error> {
+        let tag = self.tag(segment, object)?;
+        // Acquire pairs with `free`: the former holder has finished with the bytes. Died just after: `collect`'s.
+        Ok(tag
+            .compare_exchange(0, Tag::Held(me.id).encode(), Ordering::Acquire, Ordering::Relaxed)
+            .is_ok())
+    }
+
+    /// Looks for a free object of the class, at so many tags at most, from where the last look ended.
+    fn look(&self, segment: &Segment, me: Me, class: u32, looks: u32) -> Result<Option<Object>, Error> {
+        let heads = self.heads(segment)?;
+        let cursor = &heads.cursors[class as usize];
+        let used = self.used_spans(segment)?;
+        let from = cursor.load(Ordering::Relaxed);
+        let (mut index, mut at) = (from >> INDEX_BITS, from & ((1 << INDEX_BITS) - 1));
+        let mut looked = 0;
+        // Once around all spans, and the first one again for what lies before the cursor.
+        for _ in 0..=used {
+            if index >= used {
+                (index, at) = (0, 0);
+            }
+            let span = self.span(segment, index)?;
+            if span.what() == Use::Class(class)
+                && let Some(layout) = spans::layout(class)
+            {
+                let frontier = span.frontier.load(Ordering::Acquire).min(u64::from(layout.count)) as u32;
+                while at < frontier {
+                    let reference = index << INDEX_BITS | at;
+                    at += 1;
+                    looked += 1;
+                    let object = self.object(segment, reference)?;
+                    let free = self.tag(segment, &object)?.load(Ordering::Relaxed) == 0;
+                    if free && self.take(segment, &object, me)? {
+                        cursor.store(reference + 1, Ordering::Relaxed);
+                        return Ok(Some(object));
+                    }
+                    if looked >= looks {
+                        cursor.store(reference + 1, Ordering::Relaxed);
+                        return Ok(None);
+                    }
+                }
+            }
+            index += 1;
+            at = 0;
+        }
+        Ok(None)
+    }
+
+    /// Makes more objects of the class: more pages of a span that has some left, or of a new one.
+    fn extend(&self, segment: &Segment, me: Me, class: u32, allowed: &dyn Fn(u64) -> bool) -> Result<Object, Error> {
+        let layout = spans::layout(class).ok_or_else(|| segment.damaged("a size class"))?;
+        let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
+        let batch = (STEP / layout.size).max(1);
+        let mut index = 0;
+        while index < self.spans {
+            let span = self.span(segment, index)?;
+            match span.what() {
+                Use::Free => {
+                    if !allowed(layout.tags + batch * layout.size) {
+                        return Err(no_space(layout.tags));
+                    }
+                    // Pages before the word: whoever sees the class finds zeroed tags. Died before the word: pages
+                    // that the next to take this span finds there.
+                    segment.grow(self.span_offset(index), layout.tags)?;
+                    if span.change(Use::Free, Use::Class(class)) {
+                        self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
+                    }
+                    continue;
+                }
+                Use::Class(c) if c == class => {
+                    // A claimant may have died between the span's word and this count.
+                    self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
+                    let frontier = span.frontier.load(Ordering::Acquire);
+                    if frontier < u64::from(layout.count) {
+                        let next = (frontier + batch).min(u64::from(layout.count));
+                        let bytes = (next - frontier) * layout.size;
+                        if !allowed(bytes) {
+                            return Err(no_space(bytes));
+                        }
+                        segment.grow(self.span_offset(index) + layout.tags + frontier * layout.size, bytes)?;
+                        // Release: the pages exist for whoever reads the new count. Lost: somebody else did it.
+                        let _ = span.frontier.compare_exchange(frontier, next, Ordering::Release, Ordering::Relaxed);
+                        for at in frontier..next {
+                            let object = self.object(segment, index << INDEX_BITS | at as u32);
+                            if let Ok(object) = object
+                                && self.take(segment, &object, me)?
+                            {
+                                self.heads(segment)?.cursors[class as usize]
+                                    .store(object.reference + 1, Ordering::Relaxed);
+                                return Ok(object);
+                            }
+                        }
+                        continue;
+                    }
+                }
+                Use::Taking(id) if self.is_dead(me, id) => {
+                    span.change(Use::Taking(id), Use::Free);
+                    continue;
+                }
+                _ => {}
+            }
+            index += 1;
+        }
+        Err(no_space(layout.size))
+    }
+
+    fn is_dead(&self, me: Me, id: u32) -> bool {
+        TokenId::from_word(id).is_none_or(|id| id != me.id && !me.registry.is_alive(id))
+    }
+
+    fn allocate_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        len: u64,
+        allowed: &dyn Fn(u64) -> bool,
+    ) -> Result<Object, Error> {
+        let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
+        let bytes = len.next_multiple_of(PAGE);
+        let wanted = u32::try_from((bytes + RUN_TAGS).div_ceil(SPAN)).map_err(|_| no_space())?;
+        // A free run that is large enough and not much too large.
+        for index in 0..self.used_spans(segment)? {
+            let span = self.span(segment, index)?;
+            let spans = span.spans.load(Ordering::Relaxed);
+            if span.what() == Use::Run(index) && spans >= wanted && spans <= wanted + wanted / 4 {
+                let object = self.object(segment, index << INDEX_BITS)?;
+                if self.take(segment, &object, me)? {
+                    return self.fit_run(segment, object, index, bytes, allowed);
+                }
+            }
+        }
+        if let Some(first) = self.gather(segment, me, wanted)? {
+            return self.found_run(segment, me, first, wanted, bytes, allowed);
+        }
+        // Offsets are used up by free runs of other lengths: take those apart and try once more.
+        self.dissolve_free_runs(segment, me)?;
+        match self.gather(segment, me, wanted)? {
+            Some(first) => self.found_run(segment, me, first, wanted, bytes, allowed),
+            None => Err(no_space()),
+        }
+    }
+
+    /// Takes `wanted` free spans in a row.
+    fn gather(&self, segment: &Segment, me: Me, wanted: u32) -> Result<Option<u32>, Error> {
+        let mine = Use::Taking(me.id.as_u32());
+        let mut first = 0;
+        'next: while first + wanted <= self.spans {
+            for index in first..first + wanted {
+                let span = self.span(segment, index)?;
+                if let Use::Taking(id) = span.what()
+                    && self.is_dead(me, id)
+                {
+                    span.change(Use::Taking(id), Use::Free);
+                }
+                if !span.change(Use::Free, mine) {
+                    for taken in first..index {
+                        self.span(segment, taken)?.change(mine, Use::Free);
+                    }
+                    first = index + 1;
+                    continue 'next;
+                }
+            }
+            return Ok(Some(first));
+        }
+        Ok(None)
+    }
+
+    /// Makes spans that this thread took a run with one object, held by it.
+    fn found_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        first: u32,
+        spans: u32,
+        bytes: u64,
+        allowed: &dyn Fn(u64) -> bool,
+    ) -> Result<Object, Error> {
+        let mine = Use::Taking(me.id.as_u32());
+        let give_up = || -> Result<(), Error> {
+            for index in first..first + spans {
+                self.span(segment, index)?.change(mine, Use::Free);
+            }
+            Ok(())
+        };
+        if !allowed(RUN_TAGS + bytes) {
+            give_up()?;
+            return Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes });
+        }
+        if let Err(error) = segment.grow(self.span_offset(first), RUN_TAGS) {
+            give_up()?;
+            return Err(error);
+        }
+        let head = self.span(segment, first)?;
+        let object = Object {
+            reference: first << INDEX_BITS,
+            offset: self.span_offset(first) + RUN_TAGS,
+            capacity: 0,
+            tag_at: self.span_offset(first),
+        };
+        // The spans are ours, so plain stores do. Tag first: from the first `Run` word on, the run is its object's.
+        head.spans.store(spans, Ordering::Relaxed);
+        head.frontier.store(0, Ordering::Relaxed);
+        self.tag(segment, &object)?.store(Tag::Held(me.id).encode(), Ordering::Release);
+        self.heads(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
+        // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
+        // others because the run they name does not exist.
+        for index in (first..first + spans).rev() {
+            self.span(segment, index)?.change(mine, Use::Run(first));
+        }
+        self.fit_run(segment, object, first, bytes, allowed)
+    }
+
+    /// Makes sure that so many bytes of a run's object have pages. The object is the caller's.
+    fn fit_run(
+        &self,
+        segment: &Segment,
+        object: Object,
+        first: u32,
+        bytes: u64,
+        allowed: &dyn Fn(u64) -> bool,
+    ) -> Result<Object, Error> {
+        let head = self.span(segment, first)?;
+        let have = head.frontier.load(Ordering::Acquire);
+        if have < bytes {
+            let missing = bytes - have;
+            let grown = if allowed(missing) {
+                segment.grow(object.offset + have, missing)
+            } else {
+                Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: missing })
+            };
+            if let Err(error) = grown {
+                self.free(segment, &object, self.tag(segment, &object)?.load(Ordering::Relaxed))?;
+                return Err(error);
+            }
+            head.frontier.store(bytes, Ordering::Release);
+        }
+        Ok(Object { capacity: bytes.max(have), ..object })
+    }
+
+    /// Gives a free run's pages back and frees its spans.
+    fn dissolve_free_runs(&self, segment: &Segment, me: Me) -> Result<u64, Error> {
+        let mut bytes = 0;
+        for index in 0..self.used_spans(segment)? {
+            let span = self.span(segment, index)?;
+            if span.what() != Use::Run(index) {
+                continue;
+            }
+            let Ok(object) = self.object(segment, index << INDEX_BITS) else { continue };
+            if !self.take(segment, &object, me)? {
+                continue;
+            }
+            let spans = span.spans.load(Ordering::Relaxed).min(self.spans - index);
+            bytes += span.frontier.load(Ordering::Relaxed);
+            // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run
+            // that does not exist, and are freed by `collect`.
+            if !span.change(Use::Run(index), Use::Taking(me.id.as_u32())) {
+                continue;
+            }
+            span.frontier.store(0, Ordering::Relaxed);
+            for other in index + 1..index + spans {
+                self.span(segment, other)?.change(Use::Run(index), Use::Free);
+            }
+            segment.punch(self.span_offset(index), u64::from(spans) * SPAN)?;
+            span.change(Use::Taking(me.id.as_u32()), Use::Free);
+        }
+        Ok(bytes)
+    }
+
+    /// From held by this thread to the message at that place.
+    pub(crate) fn enqueue(
+        &self,
+        segment: &Segment,
+        object: &Object,
+        me: Me,
+        region: u32,
+        position: u64,
+    ) -> Result<(), Error> {
+        let tag = self.tag(segment, object)?;
+        let queued = Tag::Queued { region, position }.encode();
+        // Release: whoever frees it later has our bytes behind it. Only we may change a tag that names us.
+        // Died just after: the slot says WRITING by a dead thread, and whoever skips it frees the object by this tag.
+        tag.compare_exchange(Tag::Held(me.id).encode(), queued, Ordering::Release, Ordering::Relaxed)
+            .map(|_| ())
+            .map_err(|_| segment.damaged("an object's tag"))
+    }
+
+    /// Frees an object that this thread holds.
+    pub(crate) fn free_held(&self, segment: &Segment, object: &Object, me: Me) -> Result<(), Error> {
+        self.free(segment, object, Tag::Held(me.id).encode())
+    }
+
+    /// Frees the object of the message at that place, if it is (still) that message's.
+    pub(crate) fn free_queued(
+        &self,
+        segment: &Segment,
+        object: &Object,
+        region: u32,
+        position: u64,
+    ) -> Result<(), Error> {
+        self.free(segment, object, Tag::Queued { region, position }.encode())
+    }
+
+    fn free(&self, segment: &Segment, object: &Object, from: u64) -> Result<(), Error> {
+        // Release: the next holder comes after all that we did with the bytes. Another tag: not ours to free, which is
+        // so after a predecessor's death and no error.
+        if self.tag(segment, object)?.compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+            && object.capacity > 0
+            && let Some(class) = class_of(object.capacity)
+        {
+            // Still warm: the next allocation takes it. A hint, nothing depends on it.
+            self.heads(segment)?.freed[class as usize].store(object.reference + 1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// What a tag says, for those who look from outside.
+    pub(crate) fn tag_of(&self, segment: &Segment, object: &Object) -> Result<Tag, Error> {
+        Ok(Tag::decode(self.tag(segment, object)?.load(Ordering::Acquire)))
+    }
+
+    /// Frees what the dead left: objects they held, and queued ones whose message is gone (`is_over`).
+    pub(crate) fn collect(
+        &self,
+        segment: &Segment,
+        me: Me,
+        dry_run: bool,
+        is_over: &dyn Fn(u32, u64) -> bool,
+    ) -> Result<Found, Error> {
+        let mut found = Found::default();
+        // A run may have been taken beyond the count by one who died before counting.
+        for index in 0..self.spans {
+            let span = self.span(segment, index)?;
+            let count = match span.what() {
+                Use::Free => continue,
+                Use::Class(class) => {
+                    let frontier = span.frontier.load(Ordering::Acquire);
+                    spans::layout(class).map_or(0, |l| frontier.min(u64::from(l.count)) as u32)
+                }
+                Use::Taking(id) => {
+                    if self.is_dead(me, id) {
+                        found.spans += 1;
+                        if !dry_run {
+                            span.change(Use::Taking(id), Use::Free);
+                        }
+                    }
+                    continue;
+                }
+                Use::Run(first) if first == index => 1,
+                Use::Run(first) => {
+                    // The run must begin where this span says, or be on its way there.
+                    let gone = first >= self.spans
+                        || match self.span(segment, first)?.what() {
+                            Use::Run(head) => head != first,
+                            Use::Taking(id) => self.is_dead(me, id),
+                            _ => true,
+                        };
+                    if gone {
+                        found.spans += 1;
+                        if !dry_run {
+                            span.change(Use::Run(first), Use::Free);
+                        }
+                    }
+                    continue;
+                }
+            };
+            for at in 0..count {
+                let Ok(object) = self.object(segment, index << INDEX_BITS | at) else { continue };
+                let tag = self.tag_of(segment, &object)?;
+                let over = match tag {
+                    Tag::Held(id) => id != me.id && !me.registry.is_alive(id),
+                    Tag::Queued { region, position } => is_over(region, position),
+                    Tag::Free | Tag::Damaged => false,
+                };
+                if !over {
+                    continue;
+                }
+                match tag {
+                    Tag::Held(_) => found.held += 1,
+                    _ => found.orphaned += 1,
+                }
+                if !dry_run {
+                    // By compare-exchange from the very tag that was seen: whoever else collects, one of us frees it.
+                    self.free(segment, &object, tag.encode())?;
+                }
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,71 @@
+//! Batches: many messages in one slot, each behind its length in 4 little-endian bytes.
+
+use super::error::SendError;
+use super::layout::MOST_BATCHED;
+use super::send::LARGEST_MESSAGE;
+
+/// Packs the messages and hands them on with their number.
+pub(super) fn pack<M: AsRef<[u8]>>(
+    messages: &[M],
+    send: impl FnOnce(&[u8], u32) -> Result<(), SendError>,
+) -> Result<(), SendError> {
+    let len: u64 = messages.iter().map(|m| m.as_ref().len() as u64 + 4).sum();
+    if len > LARGEST_MESSAGE || messages.len() > MOST_BATCHED {
+        return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
+    }
+    BUFFER.with(|buffer| {
+        // A buffer of the thread's own, kept warm. In use only by a caller's AsRef that sends: then a fresh one.
+        let mut packed = buffer.take();
+        packed.clear();
+        packed.reserve(len as usize);
+        for message in messages {
+            let message = message.as_ref();
+            packed.extend_from_slice(&(message.len() as u32).to_le_bytes());
+            packed.extend_from_slice(message);
+        }
+        let result = send(&packed, messages.len() as u32);
+        if packed.capacity() <= KEPT {
+            buffer.set(packed);
+        }
+        result
+    })
+}
+
+/// Larger buffers are given back.
+const KEPT: usize = 1 << 20;
+
+thread_local! {
+    static BUFFER: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
+}
+
+/// The message that begins at `at`, and where the next one does; `None` when the bytes make no sense.
+pub(super) fn next(packed: &[u8], at: usize) -> Option<(core::ops::Range<usize>, usize)> {
+    let start = at.checked_add(4)?;
+    let len: [u8; 4] = packed.get(at..start)?.try_into().ok()?;
+    let end = start.checked_add(u32::from_le_bytes(len) as usize)?;
+    (end <= packed.len()).then_some((start..end, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_comes_out_again_and_garbage_does_not() {
+        let messages = ["", "a", "four", "zwölf"];
+        pack(&messages, |packed, count| {
+            assert_eq!(count, 4);
+            let mut at = 0;
+            for message in messages {
+                let (range, next) = next(packed, at).expect("packed above");
+                assert_eq!(&packed[range], message.as_bytes());
+                at = next;
+            }
+            assert_eq!(next(packed, at), None);
+            Ok(())
+        })
+        .expect("sent");
+        assert_eq!(next(&[0xff; 8], 0), None);
+        assert_eq!(next(&[1, 0, 0], 0), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! The ends of a queue: who reads, who may be inside a receive, who sends.
+//!
+//! `reader` names the receiving *process*, for notice: senders ask it with every send. `inside` names the *thread* that
+//! may be inside a receive, for safety: a process token can read dead a moment before its last thread has stopped, and a
+//! successor must not come in before. A `Receiver` has one owner in its process, so the thread that has it now simply
+//! writes itself into `inside` before its first shared store, and stays there until another thread has it.
+//!
+//! | reader | inside | meaning | who leaves it, and how |
+//! | --- | --- | --- | --- |
+//! | 0 | 0 | no receiver (yet) | a receiver comes: reader 0 → its process, inside → its thread |
+//! | P alive | any | P receives | P leaves: inside → 0, then reader → 0, wake |
+//! | P dead | T alive | T is being killed | wait for T's end |
+//! | P dead | 0 or T dead | senders get `ReaderDied` | a receiver comes: reader P → its process, inside → its thread |
+//! | READER_DIED | 0 | the same, after a sweep | the same |
+//!
+//! A receiver that comes and dies before `inside` leaves an older dead thread there, or 0: both let the next one in.
+//! Senders that wait with no receiver sleep on `reader` too; the one who comes wakes them, and if it dies before it
+//! could, the kernel wakes one by `x`, who wakes the rest. doc/models/endpoint.pml.
+
+use std::time::Duration;
+
+use super::Shared;
+use super::error::SendError;
+use super::layout::{READER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
+use super::send::wake_receiver;
+use crate::liveness::{Asleep, Me, Peer, TokenId, WAITERS, WaitError, sleep_on};
+use crate::shim::Ordering;
+use crate::sys::Errno;
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Error};
+
+/// Who reads just now.
+pub(super) enum Reader {
+    /// Nobody, and nobody died.
+    None,
+    /// A living process; `word` as it was read.
+    Process { token: TokenId, word: u32 },
+}
+
+/// How long one sleeps who cannot be sure to be woken (the kernel denies membarrier).
+pub(super) fn short_slice() -> Deadline {
+    Deadline::after(Duration::from_millis(10))
+}
+
+/// Whether there is somebody to send to.
+#[inline]
+pub(super) fn check_reader(shared: &Shared) -> Result<Reader, SendError> {
+    // Acquire pairs with `take_reader`.
+    let word = shared.ring.head().reader.load(Ordering::Acquire);
+    match TokenId::from_word(word) {
+        Some(token) if shared.registry.is_alive(token) => Ok(Reader::Process { token, word }),
+        Some(_) => Err(SendError::ReaderDied),
+        None => check_no_reader(shared, word),
+    }
+}
+
+#[cold]
+fn check_no_reader(shared: &Shared, word: u32) -> Result<Reader, SendError> {
+    match word & !WAITERS {
+        0 if shared.refuse_without_reader => Err(SendError::NoReader),
+        0 => Ok(Reader::None),
+        READER_DIED => Err(SendError::ReaderDied),
+        _ => Err(SendError::Damaged(shared.ring.segment.damaged("the receiver's word"))),
+    }
+}
+
+/// Sleeps until there is space or a receiver.
+pub(super) fn sleep_without_reader(
+    shared: &Shared,
+    pass: &PassOn,
+    space: Watch<'_>,
+    deadline: Deadline,
+) -> Result<Asleep, Errno> {
+    let head = shared.ring.head();
+    pass.to(&head.x);
+    let word = head.reader.load(Ordering::Acquire);
+    if word & !WAITERS != 0 {
+        // Woken by `x` or come late: the receiver that came may have died before waking the others.
+        futex::wake_all(&head.reader);
+        return Ok(Asleep::LookAgain);
+    }
+    if word == 0 && head.reader.compare_exchange(0, WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return Ok(Asleep::LookAgain);
+    }
+    let set = [Watch { word: &head.x, expected: 0 }, space, Watch { word: &head.reader, expected: WAITERS }];
+    let end = sleep_on(shared.registry, &set, 1, deadline);
+    if head.reader.load(Ordering::Acquire) & !WAITERS != 0 {
+        futex::wake_all(&head.reader);
+    }
+    end
+}
+
+/// Makes the calling thread's process the queue's receiver.
+pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(), Error> {
+    let head = shared.ring.head();
+    let pass = PassOn::begin(me.list());
+    // Died between the exchange and the wake below: the kernel wakes one of those who wait for a receiver.
+    pass.to(&head.x);
+    loop {
+        let word = head.reader.load(Ordering::Acquire);
+        if let Some(token) = TokenId::from_word(word) {
+            let peer = Peer::new(shared.registry, token);
+            if peer.is_alive() {
+                let pid = peer.info().map_or(0, |info| info.pid);
+                return Err(Error::ReceiverTaken { path: shared.ring.segment.path().to_path_buf(), pid });
+            }
+            wait_until_outside(shared)?;
+        } else if !matches!(word & !WAITERS, 0 | READER_DIED) {
+            return Err(shared.ring.segment.damaged("the receiver's word"));
+        }
+        // AcqRel: all that a predecessor wrote is seen; senders that see us find us alive.
+        if head
+            .reader
+            .compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            if word & WAITERS != 0 {
+                futex::wake_all(&head.reader);
+            }
+            break;
+        }
+    }
+    // Died just before: `inside` names an older dead thread, or nobody.
+    head.inside.store(me.id.as_u32(), Ordering::Release);
+    Ok(())
+}
+
+/// The dead process's thread may still be between two instructions of a receive.
+fn wait_until_outside(shared: &Shared) -> Result<(), Error> {
+    let word = shared.ring.head().inside.load(Ordering::Acquire);
+    let Some(thread) = TokenId::from_word(word) else { return Ok(()) };
+    match Peer::new(shared.registry, thread).wait_dead(Deadline::NEVER) {
+        Ok(()) | Err(WaitError::TimedOut) => Ok(()),
+        Err(WaitError::System(error)) => Err(error),
+    }
+}
+
+/// The receiver leaves, in good order: the queue goes on without one.
+pub(super) fn leave_reader(shared: &Shared, process: TokenId) {
+    let head = shared.ring.head();
+    // First `inside`: were it left to name this thread, which lives on, a successor's successor would wait for its end.
+    head.inside.store(0, Ordering::Release);
+    let mut word = head.reader.load(Ordering::Relaxed);
+    while TokenId::from_word(word) == Some(process) {
+        // Keeping WAITERS: 0 with the bit is what those who wait for a receiver expect.
+        match head.reader.compare_exchange(word, word & WAITERS, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => {
+                // Senders that wait for space watch this word too. Died just before: they watch our token as well.
+                futex::wake_all(&head.reader);
+                return;
+            }
+            Err(now) => word = now,
+        }
+    }
+}
+
+/// A sender's place in the table.
+pub(super) struct SenderEntry {
+    index: usize,
+    process: TokenId,
+}
+
+/// Writes the calling process into the table of senders. `None`: the table is full, which is noted.
+pub(super) fn enter_sender(shared: &Shared) -> Result<Option<SenderEntry>, Error> {
+    let process = shared.registry.process_token()?;
+    let head = shared.ring.head();
+    head.senders_seen.fetch_or(SENDER_SEEN, Ordering::Relaxed);
+    for (index, entry) in shared.ring.senders().iter().enumerate() {
+        let word = entry.load(Ordering::Relaxed);
+        let taken = TokenId::from_word(word).is_some_and(|id| shared.registry.is_alive(id));
+        if !taken
+            && entry.compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            return Ok(Some(SenderEntry { index, process }));
+        }
+    }
+    head.senders_seen.fetch_or(SENDERS_UNLISTED, Ordering::Relaxed);
+    Ok(None)
+}
+
+pub(super) fn leave_sender(shared: &Shared, entry: SenderEntry) {
+    // A forked child's copy is not in the table.
+    if shared.registry.process_token_if_any() != Some(entry.process) {
+        return;
+    }
+    let words = shared.ring.senders();
+    // Died just before: dead in the table, and the receiver watches our token. Just after: it watches another's, or
+    // ours, whose end is near.
+    words[entry.index].store(0, Ordering::Release);
+    wake_receiver(shared);
+}
+
+/// Who of the senders lives?
+pub(super) enum Senders {
+    /// This one, and perhaps others.
+    Some(TokenId),
+    /// Nobody can tell: there are, or were, more than the table has room for.
+    Unknown,
+    /// There never was one.
+    NeverSeen,
+    /// All gone.
+    Gone,
+}
+
+pub(super) fn senders(shared: &Shared) -> Senders {
+    let seen = shared.ring.head().senders_seen.load(Ordering::Acquire);
+    let alive = shared
+        .ring
+        .senders()
+        .iter()
+        .filter_map(|entry| TokenId::from_word(entry.load(Ordering::Acquire)))
+        .find(|&id| shared.registry.is_alive(id));
+    match alive {
+        Some(id) => Senders::Some(id),
+        None if seen & SENDERS_UNLISTED != 0 => Senders::Unknown,
+        None if seen & SENDER_SEEN == 0 => Senders::NeverSeen,
+        None => Senders::Gone,
+    }
+}

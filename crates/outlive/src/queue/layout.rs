@@ -1,0 +1,268 @@
+//! How a queue lies in its file, and what the bits of a slot mean.
+//!
+//! ```text
+//! page 0      header of every segment
+//! page 1..    QueueHead: configuration, tails, limits, the receiver's words, sleep words
+//! page 4..    senders: 1,024 process tokens
+//! page 5..    region 0, region 1, …: rings of slots, each twice the one before, back to back
+//! control     the pool's control table
+//! spans       the pool's spans
+//! ```
+//! All offsets are fixed when the queue is made; what exists of a region is in its limit.
+
+use crate::liveness::TokenId;
+use crate::segment::{BODY, Shared};
+use crate::shim::{AtomicU32, AtomicU64};
+
+/// Regions double, so this many are more than any file has room for.
+pub(super) const MOST_REGIONS: usize = 32;
+/// Sender entries; more senders than that work, but `SendersGone` is not told any more.
+pub(super) const MOST_SENDERS: usize = 1024;
+
+pub(super) const HEAD_AT: u64 = BODY;
+pub(super) const SENDERS_AT: u64 = HEAD_AT + 3 * 4096;
+pub(super) const RINGS_AT: u64 = SENDERS_AT + 4096;
+
+/// The shared words of a queue.
+#[repr(C)]
+pub(super) struct QueueHead {
+    // Written by the creator, constant from then on.
+    pub(super) slot_bytes: AtomicU32,
+    pub(super) first_slots: AtomicU32,
+    pub(super) regions: AtomicU32,
+    pub(super) options: AtomicU32,
+    pub(super) pool_control: AtomicU64,
+    pub(super) pool_spans_at: AtomicU64,
+    pub(super) pool_spans: AtomicU32,
+    pub(super) reserved: [AtomicU32; 7],
+    // Written by whoever ends or begins to be an end of the queue; read by every send.
+    /// 0, the receiving process's token, or `READER_DIED`. Bit 31: senders wait for a receiver to come.
+    pub(super) reader: AtomicU32,
+    /// The thread that may be inside a receive.
+    pub(super) inside: AtomicU32,
+    /// The region that senders begin with; only ever too low.
+    pub(super) current: AtomicU32,
+    /// Bit 0: there has been a sender. Bit 1: more than the table has room for.
+    pub(super) senders_seen: AtomicU32,
+    /// Always 0: passes on the wake of a receiver that dies while it takes over.
+    pub(super) x: AtomicU32,
+    pub(super) reserved_2: [AtomicU32; 11],
+    // Written by the receiver when it sleeps, and by whoever wakes it.
+    /// Odd: the receiver sleeps, or is about to. Another odd number for each sleep.
+    pub(super) sleeping: AtomicU32,
+    /// The futex word it sleeps on.
+    pub(super) sequence: AtomicU32,
+    pub(super) reserved_3: [AtomicU32; 14],
+    // Written by senders that find the queue full, and by the receiver that wakes them.
+    pub(super) waiting: AtomicU32,
+    pub(super) space: AtomicU32,
+    pub(super) reserved_4: [AtomicU32; 14],
+    // Written by the receiver.
+    pub(super) receiver: ReceiverWords,
+    /// By region: {slots that exist, sealed}.
+    pub(super) limits: [AtomicU64; MOST_REGIONS],
+    pub(super) regions_words: [Region; MOST_REGIONS],
+}
+
+/// What the receiver writes down, so that a successor goes on exactly there.
+#[repr(C)]
+pub(super) struct ReceiverWords {
+    pub(super) region: AtomicU32,
+    pub(super) reserved: AtomicU32,
+    /// Messages received for good.
+    pub(super) received: AtomicU64,
+    /// Slots skipped because their sender died in them.
+    pub(super) abandoned: AtomicU64,
+    /// Messages handed out again because a receiver died before committing them.
+    pub(super) redelivered: AtomicU64,
+    /// The largest backlog seen, in slots.
+    pub(super) high_water: AtomicU64,
+    // The journal: what `received` and `abandoned` will be once the slot at `journal` has been given back.
+    pub(super) journal: AtomicU64,
+    pub(super) next_received: AtomicU64,
+    pub(super) next_abandoned: AtomicU64,
+    /// Place of the message handed out by `peek` and not committed.
+    pub(super) taken: AtomicU64,
+    /// How far a batch has been received.
+    pub(super) progress: AtomicU64,
+    pub(super) reserved_2: [AtomicU64; 6],
+}
+
+/// One region's words, by writer a line each.
+#[repr(C)]
+pub(super) struct Region {
+    // Written by senders. Position, and CLOSED.
+    pub(super) tail: AtomicU64,
+    pub(super) reserved: [AtomicU64; 7],
+    // Written by the receiver.
+    pub(super) head: AtomicU64,
+    pub(super) reserved_2: [AtomicU64; 7],
+}
+
+const _: () = {
+    assert!(core::mem::offset_of!(QueueHead, reader) == 64);
+    assert!(core::mem::offset_of!(QueueHead, sleeping) == 128);
+    assert!(core::mem::offset_of!(QueueHead, waiting) == 192);
+    assert!(core::mem::offset_of!(QueueHead, receiver) == 256);
+    assert!(core::mem::offset_of!(QueueHead, limits) == 384);
+    assert!(size_of::<QueueHead>() as u64 <= SENDERS_AT - HEAD_AT);
+    assert!(MOST_SENDERS * 4 == 4096);
+};
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for QueueHead {}
+
+/// Option bit: sends are refused while there is no receiver.
+pub(super) const REFUSE_WITHOUT_READER: u32 = 1;
+/// In `reader`: the receiver died, and a sweep removed its id.
+pub(super) const READER_DIED: u32 = 1;
+pub(super) const SENDER_SEEN: u32 = 1;
+pub(super) const SENDERS_UNLISTED: u32 = 2;
+
+/// In a tail: no more claims at or beyond this position.
+pub(super) const CLOSED: u64 = 1 << 63;
+/// In a limit: the region has as many slots as it will ever have.
+pub(super) const SEALED: u64 = 1 << 63;
+
+/// A slot's first two words; the rest is payload.
+#[repr(C)]
+pub(super) struct SlotHead {
+    /// {lap, owner, state}
+    pub(super) word: AtomicU64,
+    /// {length, batch count, form}
+    pub(super) meta: AtomicU64,
+}
+
+// SAFETY: two atomics.
+unsafe impl Shared for SlotHead {}
+
+pub(super) const SLOT_HEAD: u64 = size_of::<SlotHead>() as u64;
+
+/// ```text
+///  63          31 30           2 1      0
+/// +--------------+--------------+--------+
+/// |     lap      |   owner id   | state  |
+/// +--------------+--------------+--------+
+/// ```
+/// An id's bits 29 to 31 are always 001, so 29 bits hold it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct SlotWord(pub(super) u64);
+
+/// What a slot's state bits say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Empty,
+    Writing,
+    Ready,
+    /// Its sender died in it, and a sweep removed its id.
+    Abandoned,
+}
+
+const LAP_BITS: u32 = 33;
+const LAP_MASK: u64 = (1 << LAP_BITS) - 1;
+const ID_MASK: u64 = (1 << 29) - 1;
+
+impl SlotWord {
+    #[inline]
+    pub(super) fn empty(lap: u64) -> SlotWord {
+        SlotWord(lap << 31)
+    }
+
+    #[inline]
+    pub(super) fn writing(lap: u64, id: TokenId) -> SlotWord {
+        SlotWord(lap << 31 | (u64::from(id.as_u32()) & ID_MASK) << 2 | 1)
+    }
+
+    #[inline]
+    pub(super) fn ready(lap: u64) -> SlotWord {
+        SlotWord(lap << 31 | 2)
+    }
+
+    pub(super) fn abandoned(lap: u64) -> SlotWord {
+        SlotWord(lap << 31 | 3)
+    }
+
+    #[inline]
+    pub(super) fn state(self) -> State {
+        match self.0 & 3 {
+            0 => State::Empty,
+            1 => State::Writing,
+            2 => State::Ready,
+            _ => State::Abandoned,
+        }
+    }
+
+    pub(super) fn owner(self) -> Option<TokenId> {
+        TokenId::from_word((self.0 >> 2 & ID_MASK) as u32 | 0x2000_0000)
+    }
+
+    /// How many laps the slot is ahead of `lap`, compared modularly: negative is behind.
+    #[inline]
+    pub(super) fn laps_ahead(self, lap: u64) -> i64 {
+        let difference = (self.0 >> 31).wrapping_sub(lap) & LAP_MASK;
+        // Sign-extend from 33 bits.
+        ((difference << (64 - LAP_BITS)) as i64) >> (64 - LAP_BITS)
+    }
+}
+
+/// How a message lies in its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Meta {
+    /// Bytes.
+    pub(super) len: u32,
+    /// Messages in a batch; 0 for a single one.
+    pub(super) batch: u32,
+    /// The payload is an object's reference, not the bytes.
+    pub(super) object: bool,
+}
+
+/// The largest batch, in messages.
+pub(super) const MOST_BATCHED: usize = (1 << 24) - 1;
+
+impl Meta {
+    #[inline]
+    pub(super) fn encode(self) -> u64 {
+        u64::from(self.len) | u64::from(self.batch) << 32 | u64::from(self.object) << 56
+    }
+
+    #[inline]
+    pub(super) fn decode(word: u64) -> Meta {
+        Meta { len: word as u32, batch: (word >> 32) as u32 & 0xff_ffff, object: word >> 56 & 1 != 0 }
+    }
+
+    /// Messages in the slot.
+    pub(super) fn messages(self) -> u64 {
+        u64::from(self.batch.max(1))
+    }
+}
+
+/// A place in the queue, packed for the receiver's words: never 0.
+pub(super) fn pack(region: u32, position: u64, within: u32) -> u64 {
+    1 << 63 | u64::from(region & 31) << 58 | (position & 0x3_ffff_ffff) << 24 | u64::from(within) & 0xff_ffff
+}
+
+/// The part of a packed place that counts messages in a batch.
+pub(super) fn within(place: u64) -> u32 {
+    (place & 0xff_ffff) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slot_words_keep_what_they_are_given() {
+        let id = TokenId::new(65_535, 8_191);
+        let word = SlotWord::writing(5, id);
+        assert_eq!((word.state(), word.owner()), (State::Writing, Some(id)));
+        assert_eq!(word.laps_ahead(5), 0);
+        assert_eq!(SlotWord::empty(6).laps_ahead(5), 1);
+        assert_eq!(SlotWord::empty(4).laps_ahead(5), -1);
+        assert_eq!(SlotWord::empty(0).laps_ahead(LAP_MASK), 1, "laps wrap");
+        assert_eq!(SlotWord(0).state(), State::Empty, "zeroes are an empty slot of lap 0");
+        let meta = Meta { len: u32::MAX, batch: 0xff_ffff, object: true };
+        assert_eq!(Meta::decode(meta.encode()), meta);
+        assert_ne!(pack(0, 0, 0), 0);
+        assert_eq!(within(pack(31, u64::MAX, 77)), 77);
+    }
+}

@@ -1,0 +1,241 @@
+//! The rings: regions of slots that double, and how they grow in steps.
+//!
+//! A region's *limit* says how many of its slots exist. Positions below it are their own slot's index: the first lap is
+//! written as the region grows. The sender that reaches the limit decides, by one compare-exchange on it: more pages
+//! could be had (limit + step), or not (sealed). Sealed, or at its nominal size, the region is a ring of that many
+//! slots, for good. doc/models/limit.pml.
+//!
+//! | limit | meaning | a death here |
+//! | --- | --- | --- |
+//! | 0 | the region does not exist | pages may exist: the next to grow finds them |
+//! | n | n slots exist, positions beyond wait for a decision | the same |
+//! | n, sealed or nominal | a ring of n slots | |
+
+use super::layout::{HEAD_AT, MOST_REGIONS, QueueHead, RINGS_AT, SEALED, SENDERS_AT, SLOT_HEAD, SlotHead};
+use crate::Error;
+use crate::pool::{Pool, SPAN};
+use crate::segment::Segment;
+use crate::shim::{AtomicU32, Ordering};
+
+/// Regions grow by at most this many bytes at once, so that no single send pays for a whole region.
+const STEP: u64 = 2 << 20;
+
+/// A queue's memory, as this process has it mapped.
+pub(super) struct Ring {
+    pub(super) segment: Segment,
+    pub(super) pool: Pool,
+    slot_bytes: u64,
+    first_slots: u64,
+    regions: u32,
+}
+
+/// Where a position lies.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) lap: u64,
+    pub(super) index: u64,
+}
+
+/// What became of an attempt to grow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Growth {
+    /// Look again: there is more, or somebody else settled it.
+    Settled,
+    /// There is no room.
+    NoRoom,
+}
+
+impl Ring {
+    pub(super) fn new(segment: Segment) -> Result<Ring, Error> {
+        let exists = segment.initial();
+        let head: &QueueHead = segment.at(HEAD_AT, exists)?;
+        let slot_bytes = u64::from(head.slot_bytes.load(Ordering::Relaxed));
+        let first_slots = u64::from(head.first_slots.load(Ordering::Relaxed));
+        let regions = head.regions.load(Ordering::Relaxed);
+        let control = head.pool_control.load(Ordering::Relaxed);
+        let spans_at = head.pool_spans_at.load(Ordering::Relaxed);
+        let spans = head.pool_spans.load(Ordering::Relaxed);
+        let sane = slot_bytes.is_power_of_two()
+            && (64..=4096).contains(&slot_bytes)
+            && first_slots.is_power_of_two()
+            && first_slots <= 1 << 20
+            && (1..=MOST_REGIONS as u32).contains(&regions)
+            && exists >= RINGS_AT + slot_bytes * first_slots
+            && control.is_multiple_of(4096)
+            && spans_at.is_multiple_of(4096)
+            && control >= RINGS_AT
+            && control.checked_add(Pool::control_bytes(spans.min(1 << 12))).is_some_and(|end| end <= spans_at)
+            && spans <= 1 << 12
+            && spans_at < 1 << 40;
+        if !sane {
+            return Err(segment.damaged("the queue's configuration"));
+        }
+        // A process that could not map all of it uses the spans that it has.
+        let usable = segment.mapped().saturating_sub(spans_at) / SPAN;
+        let pool = Pool::new(control, spans_at, spans.min(u32::try_from(usable).unwrap_or(u32::MAX)));
+        let ring = Ring { pool, slot_bytes, first_slots, regions, segment };
+        let last = ring.regions - 1;
+        if ring.region_at(last) + ring.nominal(last) * slot_bytes > control {
+            return Err(ring.segment.damaged("the queue's configuration"));
+        }
+        Ok(ring)
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> &QueueHead {
+        // SAFETY: `new` has looked at it through `Segment::at`, and mappings do not shrink.
+        unsafe { &*self.segment.address(HEAD_AT).cast::<QueueHead>() }
+    }
+
+    pub(super) fn senders(&self) -> &[AtomicU32; super::layout::MOST_SENDERS] {
+        // SAFETY: before RINGS_AT, of which `new` has seen that it exists; page-aligned; atomics.
+        unsafe { &*self.segment.address(SENDERS_AT).cast() }
+    }
+
+    pub(super) fn regions(&self) -> u32 {
+        self.regions
+    }
+
+    /// Bytes of payload that a slot holds itself.
+    #[inline]
+    pub(super) fn inline_bytes(&self) -> usize {
+        (self.slot_bytes - SLOT_HEAD) as usize
+    }
+
+    /// Slots that a region has at its largest.
+    #[inline]
+    fn nominal(&self, region: u32) -> u64 {
+        self.first_slots << region
+    }
+
+    fn region_at(&self, region: u32) -> u64 {
+        RINGS_AT + self.slot_bytes * self.first_slots * ((1 << region) - 1)
+    }
+
+    /// A region's limit, as far as this process has it mapped.
+    pub(super) fn limit(&self, region: u32) -> Result<u64, Error> {
+        // Acquire pairs with `grow_region`: the pages exist.
+        let limit = self.head().limits[region as usize].load(Ordering::Acquire);
+        let slots = limit & !SEALED;
+        if slots > self.nominal(region) {
+            return Err(self.segment.damaged("a region's limit"));
+        }
+        let end = self.region_at(region) + slots * self.slot_bytes;
+        if end > self.segment.mapped() {
+            return Err(Error::NoAddressSpace { path: self.segment.path().to_path_buf(), wanted: end });
+        }
+        Ok(limit)
+    }
+
+    /// Where a position lies under that limit; `None` when it waits for the region to grow.
+    #[inline]
+    pub(super) fn place(&self, region: u32, limit: u64, position: u64) -> Option<Place> {
+        let slots = limit & !SEALED;
+        if position < slots {
+            return Some(Place { lap: 0, index: position });
+        }
+        let final_size = limit & SEALED != 0 || slots == self.nominal(region);
+        if !final_size || slots == 0 {
+            return None;
+        }
+        if slots.is_power_of_two() {
+            return Some(Place { lap: position >> slots.trailing_zeros(), index: position & (slots - 1) });
+        }
+        Some(Place { lap: position / slots, index: position % slots })
+    }
+
+    /// The slot at a place that [`Ring::place`] gave for a limit that [`Ring::limit`] gave.
+    #[inline]
+    pub(super) fn slot(&self, region: u32, index: u64) -> Slot<'_> {
+        debug_assert!(index < self.nominal(region));
+        let offset = self.region_at(region) + index * self.slot_bytes;
+        // SAFETY: the index is below the region's limit, which `limit` has checked against the mapping; slots are at
+        // least 64-aligned.
+        let head = unsafe { &*self.segment.address(offset).cast::<SlotHead>() };
+        // SAFETY: the payload follows in the same slot.
+        let payload = unsafe { self.segment.address(offset + SLOT_HEAD) };
+        Slot { head, payload }
+    }
+
+    /// Bytes of the file that are in use.
+    pub(super) fn bytes(&self) -> Result<u64, Error> {
+        let mut bytes = RINGS_AT;
+        for region in 0..self.regions {
+            let slots = self.head().limits[region as usize].load(Ordering::Relaxed) & !SEALED;
+            bytes += slots.min(self.nominal(region)) * self.slot_bytes;
+        }
+        Ok(bytes + self.pool.bytes(&self.segment)?)
+    }
+
+    /// Whether so many bytes more stay below `max_bytes`. Two who grow at once may both be told yes.
+    pub(super) fn allows(&self, more: u64) -> bool {
+        self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
+    }
+
+    /// Makes more slots of a region, or seals it.
+    #[cold]
+    pub(super) fn grow_region(&self, region: u32, limit: u64) -> Result<Growth, Error> {
+        let slots = limit & !SEALED;
+        let nominal = self.nominal(region);
+        if limit & SEALED != 0 || slots >= nominal {
+            return Ok(Growth::Settled);
+        }
+        let step = (STEP / self.slot_bytes).min(nominal - slots);
+        let bytes = step * self.slot_bytes;
+        let word = &self.head().limits[region as usize];
+        let grown = if self.allows(bytes) {
+            // Died just after: pages that nobody counts; the next one finds them there.
+            match self.segment.grow(self.region_at(region) + slots * self.slot_bytes, bytes) {
+                Ok(()) => true,
+                Err(Error::NoSpace { .. } | Error::NoAddressSpace { .. }) => false,
+                Err(other) => return Err(other),
+            }
+        } else {
+            false
+        };
+        if grown {
+            // Release: the pages exist for whoever reads the limit. Lost: another settled it.
+            let _ = word.compare_exchange(limit, slots + step, Ordering::Release, Ordering::Relaxed);
+            return Ok(Growth::Settled);
+        }
+        if slots == 0 {
+            return Ok(Growth::NoRoom);
+        }
+        let _ = word.compare_exchange(limit, limit | SEALED, Ordering::Release, Ordering::Relaxed);
+        Ok(Growth::Settled)
+    }
+
+    /// Makes sure that the region after `region` has slots.
+    #[cold]
+    pub(super) fn open_next(&self, region: u32) -> Result<Growth, Error> {
+        let next = region + 1;
+        if next >= self.regions {
+            return Ok(Growth::NoRoom);
+        }
+        match self.limit(next) {
+            Ok(0) => self.grow_region(next, 0),
+            Ok(_) => Ok(Growth::Settled),
+            Err(Error::NoAddressSpace { .. }) => Ok(Growth::NoRoom),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// How often the rings grew, as their limits tell.
+    pub(super) fn times_grown(&self) -> u64 {
+        (0..self.regions)
+            .map(|region| {
+                let slots = self.head().limits[region as usize].load(Ordering::Relaxed) & !SEALED;
+                let step = (STEP / self.slot_bytes).min(self.nominal(region));
+                slots.div_ceil(step)
+            })
+            .sum::<u64>()
+            .saturating_sub(1)
+    }
+}
+
+/// A slot: its two words, and where its payload lies.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'a> {
+    pub(super) head: &'a SlotHead,
+    pub(super) payload: *mut u8,
+}

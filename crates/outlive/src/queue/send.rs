@@ -1,0 +1,461 @@
+//! Sending: claim a slot, write, publish, wake.
+//!
+//! 1. r = current region; the receiver's token dead: `ReaderDied`.
+//! 2. t = tail of r; closed: next region.
+//! 3. The slot of t: a lap behind: full. Not empty: another claimed it and has not moved the tail: help, again.
+//! 4. EMPTY → WRITING(me). *From here the slot names its owner.*
+//! 5. tail t → t + 1; failed because the region was closed at or before t: the claim is **void**, nobody will ever read
+//!    that slot: next region.
+//! 6. Write the payload; READY.
+//! 7. The receiver sleeps (odd number in `sleeping`): bump its futex word, wake it, *then* that number + 1.
+//!
+//! | died after | seen by others |
+//! | --- | --- |
+//! | 4 | the next sender helps the tail past it; the receiver skips WRITING by a dead thread, counts it abandoned |
+//! | 6 | the message is there; the receiver, if asleep, is woken by the next send, a sender that finds the queue full, or it watches this very slot's owner: its end wakes it |
+//! | 7, before + 1 | the receiver is awake; its own number + 1 fails or the next sleep takes a new number |
+//!
+//! Two compare-exchanges a send: the second could be a hint only if the close mark stood in the slot. A large message is
+//! written to its object before any slot is claimed, so a sender stopped in a long copy holds up nobody.
+//! doc/models/queue.pml, doc/models/pool.pml; doc/protocols/queue.md has the argument.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::batch;
+use super::endpoint::{self, Reader};
+use super::error::SendError;
+use super::layout::{CLOSED, Meta, SlotWord, State};
+use super::ring::{Growth, Place, Slot};
+use super::Shared;
+use crate::liveness::{Asleep, Me, TokenId};
+use crate::pool::Object;
+use crate::shim::{Ordering, fence};
+use crate::sys::barrier;
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Error};
+
+/// The largest message: 1 GiB.
+pub const LARGEST_MESSAGE: u64 = 1 << 30;
+
+/// An end of a queue that messages go into. Any number of them, in any number of processes and threads.
+///
+/// May move between threads. Messages of one sender arrive in the order in which they were sent.
+///
+/// # If a process dies
+/// The receiver: every send, also one that is waiting, fails with [`SendError::ReaderDied`] until another takes over.
+/// A sender in the middle of a send: the message is dropped and counted as abandoned; nobody else notices. A sender that
+/// is *stopped* (`SIGSTOP`) in the middle delays no other sender; the receiver gets past its slot only when it has gone
+/// on or died, while other messages keep arriving behind it.
+pub struct Sender {
+    shared: Arc<Shared>,
+    /// Where this sender's claims begin, and that region's limit as last read.
+    region: Cell<u32>,
+    limit: Cell<u64>,
+    entry: Option<endpoint::SenderEntry>,
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+/// What is sent: bytes for the slot, or an object that holds them.
+enum Body<'a> {
+    Inline(&'a [u8]),
+    Object(Object),
+}
+
+/// Why a claim failed.
+enum Refused {
+    /// At its largest, and full: the slot that must be given back first.
+    Full { region: u32, place: Place },
+    Error(SendError),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused::Error(error.into())
+    }
+}
+
+struct Claim<'a> {
+    slot: Slot<'a>,
+    region: u32,
+    position: u64,
+    lap: u64,
+}
+
+impl Sender {
+    pub(super) fn new(shared: Arc<Shared>) -> Result<Sender, Error> {
+        let entry = endpoint::enter_sender(&shared)?;
+        // Begun too low, one follows the closed tails.
+        let region = shared.ring.head().current.load(Ordering::Relaxed).min(shared.ring.regions() - 1);
+        let limit = shared.ring.limit(region)?;
+        Ok(Sender { shared, region: Cell::new(region), limit: Cell::new(limit), entry, _not_sync: PhantomData })
+    }
+
+    /// Sends a message, waiting as long as the queue is at its largest and full.
+    ///
+    /// # Errors
+    /// [`SendError::ReaderDied`], [`SendError::NoReader`], [`SendError::TooLarge`], [`SendError::Damaged`],
+    /// [`SendError::System`].
+    ///
+    /// # If a process dies
+    /// `Ok` says that the message is in the queue and outlives this process.
+    #[inline]
+    pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
+        self.send_until(message, Deadline::NEVER)
+    }
+
+    /// Sends a message if there is room, growing the queue where it may.
+    ///
+    /// # Errors
+    /// As [`Sender::send`], and [`SendError::Full`].
+    #[inline]
+    pub fn try_send(&self, message: &[u8]) -> Result<(), SendError> {
+        self.send_message(message, 0, None)
+    }
+
+    /// Sends a message, waiting until the deadline while the queue is at its largest and full.
+    ///
+    /// # Errors
+    /// As [`Sender::send`], and [`SendError::TimedOut`].
+    #[inline]
+    pub fn send_until(&self, message: &[u8], deadline: impl Into<Deadline>) -> Result<(), SendError> {
+        self.send_message(message, 0, Some(deadline.into()))
+    }
+
+    /// Sends many messages in one step: all of them are in the queue, one after the other, or none is. Costs a claim and
+    /// a wake-up for all together. Returns how many they were.
+    ///
+    /// # Errors
+    /// As [`Sender::send`]. The messages together, with 4 bytes each, count against the largest message.
+    ///
+    /// # If a process dies
+    /// In the middle: none of them is received.
+    pub fn send_batch<M: AsRef<[u8]>>(&self, messages: &[M]) -> Result<usize, SendError> {
+        self.send_batch_until(messages, Deadline::NEVER)
+    }
+
+    /// [`Sender::send_batch`] with a deadline.
+    ///
+    /// # Errors
+    /// As [`Sender::send_batch`], and [`SendError::TimedOut`].
+    pub fn send_batch_until<M: AsRef<[u8]>>(
+        &self,
+        messages: &[M],
+        deadline: impl Into<Deadline>,
+    ) -> Result<usize, SendError> {
+        let deadline = deadline.into();
+        match messages {
+            [] => {}
+            [one] => self.send_until(one.as_ref(), deadline)?,
+            many => batch::pack(many, |packed, count| self.send_message(packed, count, Some(deadline)))?,
+        }
+        Ok(messages.len())
+    }
+
+    #[inline]
+    fn send_message(&self, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
+        let me = self.shared.registry.me()?;
+        if bytes.len() <= self.shared.ring.inline_bytes() {
+            let meta = Meta { len: bytes.len() as u32, batch, object: false };
+            return self.put(me, &Body::Inline(bytes), meta, deadline);
+        }
+        self.send_large(me, bytes, batch, deadline)
+    }
+
+    #[inline(never)]
+    fn send_large(&self, me: Me, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
+        let ring = &self.shared.ring;
+        let len = bytes.len() as u64;
+        if len > LARGEST_MESSAGE {
+            return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
+        }
+        // Before the copy: nobody to send to, nothing to write.
+        endpoint::check_reader(&self.shared)?;
+        let object = loop {
+            match ring.pool.allocate(&ring.segment, me, len, &|more| ring.allows(more)) {
+                Ok(object) => break object,
+                Err(Error::NoSpace { .. }) => {
+                    let max = ring.segment.header().max_bytes();
+                    if len + (1 << 16) > max {
+                        return Err(SendError::TooLarge { len, most: max.saturating_sub(1 << 16) });
+                    }
+                    self.wait_for_memory(me, len, deadline)?;
+                }
+                Err(other) => return Err(other.into()),
+            }
+        };
+        // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), ring.segment.address(object.offset), bytes.len()) };
+        let meta = Meta { len: len as u32, batch, object: true };
+        let result = self.put(me, &Body::Object(object), meta, deadline);
+        if result.is_err() {
+            ring.pool.free_held(&ring.segment, &object, me)?;
+        }
+        result
+    }
+
+    /// Steps 1 to 7, waiting while the queue is full if there is a deadline.
+    #[inline]
+    fn put(&self, me: Me, body: &Body<'_>, meta: Meta, deadline: Option<Deadline>) -> Result<(), SendError> {
+        loop {
+            match self.claim(me) {
+                Ok(claim) => {
+                    self.publish(me, &claim, body, meta)?;
+                    wake_receiver(&self.shared);
+                    return Ok(());
+                }
+                Err(Refused::Error(error)) => return Err(error),
+                Err(Refused::Full { region, place }) => self.wait_for_space(me, region, place, deadline)?,
+            }
+        }
+    }
+
+    /// Steps 1 to 5.
+    #[inline]
+    fn claim(&self, me: Me) -> Result<Claim<'_>, Refused> {
+        let ring = &self.shared.ring;
+        let head = ring.head();
+        endpoint::check_reader(&self.shared).map_err(Refused::Error)?;
+        loop {
+            let region = self.region.get();
+            let words = &head.regions_words[region as usize & 31];
+            // Acquire pairs with the Release of step 5: the claim before t is seen.
+            let t = words.tail.load(Ordering::Acquire);
+            if t & CLOSED != 0 {
+                self.next_region(region)?;
+                continue;
+            }
+            let Some(place) = ring.place(region, self.limit.get(), t) else {
+                self.reload_limit(region, t)?;
+                continue;
+            };
+            let slot = ring.slot(region, place.index);
+            // Acquire pairs with the receiver's EMPTY: it has finished with the payload.
+            let seen = SlotWord(slot.head.word.load(Ordering::Acquire));
+            if seen == SlotWord::empty(place.lap) {
+                let mine = SlotWord::writing(place.lap, me.id);
+                // Acquire as above. Died just after: see the table, row 4.
+                if slot.head.word.compare_exchange(seen.0, mine.0, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                    continue;
+                }
+                // Release: who sees the new tail sees the claim. Failed: helped by another, or closed.
+                match words.tail.compare_exchange(t, t + 1, Ordering::Release, Ordering::Acquire) {
+                    Err(now) if now & CLOSED != 0 && now & !CLOSED <= t => continue,
+                    _ => {}
+                }
+                return Ok(Claim { slot, region, position: t, lap: place.lap });
+            }
+            if seen.laps_ahead(place.lap) < 0 {
+                self.full(region, t, place)?;
+                continue;
+            }
+            // Help whoever claimed it and has not got to the tail yet.
+            let _ = words.tail.compare_exchange(t, t + 1, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn next_region(&self, region: u32) -> Result<(), Refused> {
+        let ring = &self.shared.ring;
+        if region + 1 >= ring.regions() {
+            return Err(ring.segment.damaged("a closed last region").into());
+        }
+        // Relaxed: a hint for those who begin later. Begun too low, one follows the closed tails.
+        let _ = ring.head().current.compare_exchange(region, region + 1, Ordering::Relaxed, Ordering::Relaxed);
+        self.region.set(region + 1);
+        self.limit.set(ring.limit(region + 1)?);
+        Ok(())
+    }
+
+    /// The limit as last read does not reach t: read it again, and let the region grow if it ends there.
+    #[cold]
+    fn reload_limit(&self, region: u32, t: u64) -> Result<(), Refused> {
+        let ring = &self.shared.ring;
+        let limit = ring.limit(region)?;
+        self.limit.set(limit);
+        if ring.place(region, limit, t).is_none() && ring.grow_region(region, limit)? == Growth::NoRoom {
+            return Err(ring.segment.damaged("a region without slots").into());
+        }
+        if ring.place(region, limit, t).is_none() {
+            self.limit.set(ring.limit(region)?);
+        }
+        Ok(())
+    }
+
+    /// Region r is full at t: first make sure that r + 1 has slots, only then close r. The other order would shut the
+    /// queue for ever on a full file system.
+    #[cold]
+    fn full(&self, region: u32, t: u64, place: Place) -> Result<(), Refused> {
+        let ring = &self.shared.ring;
+        match ring.open_next(region)? {
+            Growth::NoRoom => Err(Refused::Full { region, place }),
+            Growth::Settled => {
+                // `open_next` may have lost to another or to a lack of room: closed only when r + 1 is there.
+                if ring.limit(region + 1)? != 0 {
+                    let tail = &ring.head().regions_words[region as usize].tail;
+                    // AcqRel: whoever sees the mark finds r + 1. Died just after: closed, as it should be.
+                    let _ = tail.compare_exchange(t, t | CLOSED, Ordering::AcqRel, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Step 6.
+    #[inline]
+    fn publish(&self, me: Me, claim: &Claim<'_>, body: &Body<'_>, meta: Meta) -> Result<(), SendError> {
+        let ring = &self.shared.ring;
+        match body {
+            Body::Inline(bytes) => {
+                // SAFETY: the slot is ours until READY, its payload has room for `inline_bytes`, and `send_message` has
+                // compared.
+                unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), claim.slot.payload, bytes.len()) };
+                // Relaxed: READY's Release orders it.
+                claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
+            }
+            Body::Object(object) => {
+                // SAFETY: as above; slots hold at least 48 bytes, 8-aligned.
+                let reference = unsafe { &*claim.slot.payload.cast::<crate::shim::AtomicU64>() };
+                reference.store(u64::from(object.reference), Ordering::Relaxed);
+                claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
+                // Died before: the object is ours, for `collect`. After: it is this slot's, and whoever skips the slot
+                // frees it. The tag's Release orders the reference before it.
+                ring.pool.enqueue(&ring.segment, object, me, claim.region, claim.position)?;
+            }
+        }
+        // Release pairs with the receiver's Acquire. Died just before: abandoned. Just after: sent.
+        claim.slot.head.word.store(SlotWord::ready(claim.lap).0, Ordering::Release);
+        Ok(())
+    }
+
+    /// At max and full: wait for the receiver to give the slot back, or to die.
+    #[cold]
+    fn wait_for_space(&self, me: Me, region: u32, place: Place, deadline: Option<Deadline>) -> Result<(), SendError> {
+        let shared = &*self.shared;
+        let slot = shared.ring.slot(region, place.index);
+        let is_free = || {
+            let word = SlotWord(slot.head.word.load(Ordering::Acquire));
+            word.laps_ahead(place.lap) >= 0
+        };
+        wait_until(shared, me, deadline, &is_free)
+    }
+
+    /// The pool has no object and no room: wait for the receiver to free one.
+    #[cold]
+    fn wait_for_memory(&self, me: Me, len: u64, deadline: Option<Deadline>) -> Result<(), SendError> {
+        let shared = &*self.shared;
+        let ring = &shared.ring;
+        // What the dead left may be all that is missing.
+        let found = super::sweep::collect_objects(ring, me, false)?;
+        if found.held + found.orphaned + found.spans > 0 {
+            return Ok(());
+        }
+        let is_free = || match ring.pool.allocate(&ring.segment, me, len, &|more| ring.allows(more)) {
+            Ok(object) => {
+                // The caller takes it again; died in between, it is `collect`'s.
+                let _ = ring.pool.free_held(&ring.segment, &object, me);
+                true
+            }
+            Err(_) => false,
+        };
+        wait_until(shared, me, deadline, &is_free)
+    }
+
+    /// How waiting is done through this queue's handles.
+    pub fn set_wait(&self, wait: crate::Wait) {
+        self.shared.patience.set(wait);
+    }
+}
+
+/// Waits until `is_free` or the receiver is dead. `None` for a deadline is "do not wait".
+#[cold]
+fn wait_until(
+    shared: &Shared,
+    me: Me,
+    deadline: Option<Deadline>,
+    is_free: &dyn Fn() -> bool,
+) -> Result<(), SendError> {
+    let Some(deadline) = deadline else {
+        // The sender whose message the receiver should be awake for may have died before it could wake it.
+        wake_receiver(shared);
+        return if is_free() { Ok(()) } else { Err(SendError::Full) };
+    };
+    if shared.patience.spin(is_free) {
+        return Ok(());
+    }
+    let head = shared.ring.head();
+    let pass = PassOn::begin(me.list());
+    let mut out_of_time = false;
+    loop {
+        let space = head.space.load(Ordering::Acquire);
+        head.waiting.store(1, Ordering::Relaxed);
+        // With the receiver's `light` between giving a slot back and looking at `waiting`.
+        let heavy = barrier::heavy();
+        wake_receiver(shared);
+        if is_free() {
+            return Ok(());
+        }
+        if out_of_time {
+            return Err(SendError::TimedOut);
+        }
+        let slice = if heavy { deadline } else { deadline.earlier(endpoint::short_slice()) };
+        let watch = Watch { word: &head.space, expected: space };
+        let end = match endpoint::check_reader(shared)? {
+            Reader::Process { token, word } => {
+                let reader = Watch { word: &head.reader, expected: word };
+                crate::liveness::sleep(shared.registry, &pass, &[watch, reader], Some(token), slice)
+            }
+            Reader::None => endpoint::sleep_without_reader(shared, &pass, watch, slice),
+        };
+        match end {
+            Ok(Asleep::LookAgain) => {}
+            Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
+            Err(errno) => return Err(Error::from_errno("wait in", shared.registry.path(), errno).into()),
+        }
+    }
+}
+
+/// Step 7.
+#[inline]
+pub(super) fn wake_receiver(shared: &Shared) {
+    // READY before the look at `sleeping`: pairs with the receiver's `heavy` between `sleeping` and its look at the slot.
+    barrier::light();
+    let sleeping = shared.ring.head().sleeping.load(Ordering::Relaxed);
+    if sleeping & 1 == 1 {
+        wake_receiver_slow(shared, sleeping);
+    }
+}
+
+#[cold]
+fn wake_receiver_slow(shared: &Shared, sleeping: u32) {
+    let head = shared.ring.head();
+    // A late sleeper finds another number and does not sleep.
+    head.sequence.fetch_add(1, Ordering::AcqRel);
+    futex::wake_all(&head.sequence);
+    // Only that very sleep's number, and only after the wake: the other order, died in between, leaves it asleep.
+    let _ = head.sleeping.compare_exchange(sleeping, sleeping.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            endpoint::leave_sender(&self.shared, entry);
+        }
+    }
+}
+
+/// Whether a slot word says that its sender died in it. Looked at again after the death: until then the sender may have
+/// gone on to READY.
+pub(super) fn is_abandoned(shared_alive: impl Fn(TokenId) -> bool, seen: SlotWord, again: impl Fn() -> u64) -> bool {
+    if seen.state() != State::Writing {
+        return false;
+    }
+    // Bits that name nobody are as good as dead.
+    if seen.owner().is_some_and(shared_alive) {
+        return false;
+    }
+    fence(Ordering::Acquire);
+    again() == seen.0
+}

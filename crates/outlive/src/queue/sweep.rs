@@ -1,0 +1,115 @@
+//! What a sweep does in a queue: claims of the dead lose their names, objects of the dead are freed.
+//!
+//! A sweep never receives and never moves the head; what it marks, the receiver skips.
+
+use super::Shared;
+use super::layout::{CLOSED, READER_DIED, SlotWord, State};
+use super::ring::{Ring, Slot};
+use super::send::is_abandoned;
+use crate::Error;
+use crate::liveness::{Me, TokenId, WAITERS};
+use crate::pool::{Found, Tag};
+use crate::shim::{AtomicU64, Ordering};
+use crate::sys::futex;
+
+/// Frees what the dead left in the pool.
+pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Found, Error> {
+    ring.pool.collect(&ring.segment, me, dry_run, &|region, position| is_over(ring, region, position))
+}
+
+/// Whether the slot of that place has been given back since.
+fn is_over(ring: &Ring, region: u32, position: u64) -> bool {
+    if region >= ring.regions() {
+        return false;
+    }
+    let Ok(limit) = ring.limit(region) else { return false };
+    let Some(place) = ring.place(region, limit, position) else { return false };
+    let word = ring.slot(region, place.index).head.word.load(Ordering::Acquire);
+    SlotWord(word).laps_ahead(place.lap) > 0
+}
+
+/// Frees the object that a dead sender had put into this slot, if it had come so far. The slot may still hold an older
+/// message's reference; the tag tells.
+pub(super) fn free_abandoned(ring: &Ring, slot: Slot<'_>, region: u32, position: u64) -> Result<(), Error> {
+    // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
+    let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
+    if let Ok(reference) = u32::try_from(reference)
+        && let Ok(object) = ring.pool.object(&ring.segment, reference)
+        && ring.pool.tag_of(&ring.segment, &object)? == (Tag::Queued { region, position })
+    {
+        ring.pool.free_queued(&ring.segment, &object, region, position)?;
+    }
+    Ok(())
+}
+
+/// Takes the names of the dead out of the queue; says how many claims and how much of the pool that was.
+pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Found), Error> {
+    let ring = &shared.ring;
+    let mut claims = 0;
+    for region in 0..ring.regions() {
+        let limit = ring.limit(region)?;
+        let slots = limit & !super::layout::SEALED;
+        if slots == 0 {
+            continue;
+        }
+        // Slots that were never written need no look.
+        let tail = ring.head().regions_words[region as usize].tail.load(Ordering::Acquire) & !CLOSED;
+        // One more than the tail: a claim whose owner died before it moved the tail.
+        for index in 0..slots.min(tail.saturating_add(2)) {
+            let slot = ring.slot(region, index);
+            let word = SlotWord(slot.head.word.load(Ordering::Acquire));
+            if word.state() != State::Writing {
+                continue;
+            }
+            let again = || slot.head.word.load(Ordering::Acquire);
+            if !is_abandoned(|id| id == me.id || me.registry.is_alive(id), word, again) {
+                continue;
+            }
+            claims += 1;
+            if dry_run {
+                continue;
+            }
+            let lap = word.0 >> 31;
+            free_abandoned(ring, slot, region, lap * slots + index)?;
+            // From that exact word: the receiver may be at it too.
+            let abandoned = SlotWord::abandoned(lap);
+            let _ = slot.head.word.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+    claims += sweep_ends(shared, me, dry_run);
+    let found = collect_objects(ring, me, dry_run)?;
+    Ok((claims, found))
+}
+
+fn sweep_ends(shared: &Shared, me: Me, dry_run: bool) -> u32 {
+    let head = shared.ring.head();
+    let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !me.registry.is_alive(id));
+    let mut claims = 0;
+    let reader = head.reader.load(Ordering::Acquire);
+    let inside = head.inside.load(Ordering::Acquire);
+    // `inside` first: a successor may come in as soon as the reader's name is gone.
+    if is_dead(inside) && (is_dead(reader) || TokenId::from_word(reader).is_none()) {
+        claims += 1;
+        if !dry_run {
+            let _ = head.inside.compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+    if is_dead(reader) && TokenId::from_word(inside).is_none_or(|id| !me.registry.is_alive(id)) {
+        claims += 1;
+        if !dry_run {
+            let died = READER_DIED | reader & WAITERS;
+            let _ = head.reader.compare_exchange(reader, died, Ordering::AcqRel, Ordering::Relaxed);
+            futex::wake_all(&head.reader);
+        }
+    }
+    for entry in shared.ring.senders() {
+        let word = entry.load(Ordering::Acquire);
+        if is_dead(word) {
+            claims += 1;
+            if !dry_run {
+                let _ = entry.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+    claims
+}
