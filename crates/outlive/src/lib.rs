@@ -1,25 +1,109 @@
-//! map
-#[cfg(not(loom))]
-mod error;
-mod shim;
-mod sys;
-#[cfg(not(loom))]
-mod segment;
-mod liveness;
+//! Shared-memory communication for Linux processes that may die at any instruction.
+//!
+//! What is shared (locks, queues, pools) outlives whoever used it. When a process is killed, nobody hangs, nothing that
+//! was acknowledged is lost, and no daemon had to watch.
+//!
+//! The one idea: **every claim in shared memory names its owner's liveness token in the same atomic store that makes the
+//! claim.** Whoever finds a claim can ask with one load whether the owner lives, and can wait, with one `futex_waitv`, for
+//! the claim or for the owner's end, whichever comes first.
+//!
+//! ```
+//! use outlive::{Domain, queue::Queue, sync::Mutex};
+//! # let folder = std::env::temp_dir().join(format!("outlive-doc-lib-{}", std::process::id()));
+//! # let domain = Domain::open_at(&folder)?;
+//! # /*
+//! let domain = Domain::open_default()?;       // /dev/shm/outlive-UID/default; nothing to set up
+//! # */
+//! let total = Mutex::<u64>::open(&domain, "total", 0)?;
+//! let queue = Queue::create(&domain, "orders")?;
+//! let sender = queue.sender()?;
+//! let mut receiver = queue.receiver()?;
+//!
+//! sender.send(b"buy 10")?;                    // fails at once if the receiver is dead
+//! *total.lock().unwrap() += 10;               // OwnerDied if the last holder was killed inside
+//! assert_eq!(receiver.recv()?, b"buy 10");
+//! # std::fs::remove_dir_all(&folder).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The floors
+//! Each uses those below it, never one above (a test reads the `use` lines).
+//!
+//! | floor | what is on it |
+//! | --- | --- |
+//! | `shim` | atomics: the processor's, or loom's |
+//! | `sys` | system calls: futex, robust list, files, mappings, clocks, facts about processes |
+//! | `segment` | a growing shared file; headers; creation without a race |
+//! | `liveness` | tokens: [`TokenId`], [`Peer`]; sleeping until a word changes or its owner ends |
+//! | `domain` | [`Domain`]: the folder in which named things meet |
+//! | [`sync`] | locks |
+//! | `pool` | objects by size class |
+//! | [`queue`] | the growing queue |
+//! | `inspect` | what is in a domain, and cleaning up after the dead |
+//!
+//! # What holds when a process dies
+//! At any instruction, by whatever cause, `SIGKILL` included: no other process hangs; a lock's next owner is told; a
+//! message whose `send` returned is received whole; a sender is told when its receiver is dead. What does *not* hold is
+//! in doc/guarantees.md, and what hostile processes can do in doc/threat-model.md.
+//!
+//! # Needs
+//! Linux on x86-64 or aarch64, glibc or musl; best from 5.16 on (`futex_waitv`); on older kernels waits look around every
+//! 10 ms instead of being woken by a death.
+
 #[cfg(not(loom))]
 mod domain;
-pub mod sync;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod inspect;
+mod liveness;
 #[cfg(not(loom))]
 mod pool;
 #[cfg(not(loom))]
 pub mod queue;
 #[cfg(not(loom))]
+mod segment;
+mod shim;
+pub mod sync;
+mod sys;
+
+#[cfg(not(loom))]
 pub use domain::{Domain, DomainOptions, DomainStats};
 #[cfg(not(loom))]
 pub use error::Error;
+#[cfg(not(loom))]
+pub use inspect::{Detail, Entry, SweepReport};
 #[cfg(not(loom))]
 pub use liveness::{Peer, TokenInfo, TokenKind, WaitError};
 pub use liveness::{TokenId, Wait};
 #[cfg(not(loom))]
 pub use segment::Kind;
 pub use sys::clock::Deadline;
+
+/// The one call upwards: a registry whose slots have all been used 8,192 times needs its whole domain swept, which is
+/// the top floor's business.
+#[cfg(not(loom))]
+fn sweep_rested(folder: &std::path::Path) {
+    inspect::sweep_rested(folder);
+}
+
+/// What the kernel and this process's limits allow, for `outlive doctor` and for tests.
+#[cfg(not(loom))]
+pub mod abilities {
+    /// Whether `futex_waitv` may be called (Linux 5.16; denied by some container runtimes). Without it, waits look
+    /// around every 10 ms.
+    pub fn has_futex_waitv() -> bool {
+        crate::sys::futex::has_waitv()
+    }
+
+    /// Whether `membarrier` works across processes. Without it, sends pay for a fence and sleepers look around every
+    /// 10 ms.
+    pub fn has_membarrier() -> bool {
+        crate::sys::barrier::register() && crate::sys::barrier::heavy()
+    }
+
+    /// Makes this process wait from now on as if the kernel had no `futex_waitv`: for tests of that fallback.
+    pub fn pretend_no_futex_waitv() {
+        crate::sys::futex::pretend_no_waitv();
+    }
+}

@@ -62,23 +62,20 @@ impl Registry {
             let slots = self.slots();
             let start = self.next_start();
             let mut resting = 0;
-            // Everything near the cursor in use: rather grow than look at all.
             for step in 0..slots {
                 let index = start.wrapping_add(step) % slots;
                 let Some(slot) = self.slot_at(index) else { break };
                 match self.try_claim(index, slot, what)? {
-                    Attempt::Claimed(id) => return Ok(id),
+                    Attempt::Claimed(id) => {
+                        self.note_resting(resting, step);
+                        return Ok(id);
+                    }
                     Attempt::Taken => {}
                     Attempt::Resting => resting += 1,
                 }
             }
-            match self.grow() {
-                Ok(()) => {}
-                // Resting slots are as good as new once every claim of the domain has been looked at; the caller, who
-                // knows the domain, sweeps and tries again.
-                Err(error) if resting == 0 => return Err(error),
-                Err(error) => return Err(error),
-            }
+            // At the largest, resting slots are of no use to us: a sweep needs a token itself.
+            self.grow()?;
         }
     }
 

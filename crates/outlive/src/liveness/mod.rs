@@ -30,6 +30,7 @@ pub use patience::Wait;
 #[cfg(not(loom))]
 pub use peer::{Peer, TokenInfo, TokenKind, WaitError};
 pub(crate) use registry::Registry;
+#[cfg(loom)]
 pub(crate) use slot::Slot;
 #[cfg(not(loom))]
 pub(crate) use thread::Me;

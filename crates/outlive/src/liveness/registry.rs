@@ -21,6 +21,8 @@ pub(crate) const FILE: &str = ".tokens";
 /// The most slots: what an id has bits for.
 pub(crate) const MOST_SLOTS: u32 = 1 << 16;
 const FIRST_SLOTS: u32 = 224;
+/// So many resting slots in a row are worth a sweep.
+const MANY_RESTING: u32 = 32;
 const SLOT: u64 = size_of::<Slot>() as u64;
 /// Slots begin on the page after the header; the registry's own words stand at that page's start.
 const SLOTS_AT: u64 = BODY + 4096;
@@ -56,6 +58,8 @@ pub(crate) struct Registry {
     pub(crate) layout: libc_mutex::Layout,
     /// Nanoseconds; 0 is off.
     recheck: StdAtomicU64,
+    /// Set when a claimer met many resting slots; whoever has a token then sweeps.
+    sweep_wanted: std::sync::atomic::AtomicBool,
     /// The process token, claimed at first use: see `process_token`.
     pub(super) process: super::process_token::Cell,
     /// Keeps the inode number from being used again while the registry is in the table below.
@@ -103,6 +107,7 @@ impl Registry {
             home: u64::from(namespace) << 32 | 1 << 8 | u64::from(layout.word_offset),
             layout,
             recheck: StdAtomicU64::new(DEFAULT_RECHECK.as_nanos() as u64),
+            sweep_wanted: std::sync::atomic::AtomicBool::new(false),
             process: super::process_token::Cell::new(),
             _folder: folder.fd().try_clone_to_owned().map_err(|e| {
                 system("keep open", crate::sys::Errno::from_io_error(&e).unwrap_or(crate::sys::Errno::IO))
@@ -165,6 +170,18 @@ impl Registry {
         self.roll().cursor.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// A claimer had to pass over so many resting slots among those it looked at.
+    pub(super) fn note_resting(&self, resting: u32, looked: u32) {
+        if resting >= MANY_RESTING && resting * 2 >= looked {
+            self.sweep_wanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody should sweep; said to one only.
+    pub(super) fn takes_sweep(&self) -> bool {
+        self.sweep_wanted.swap(false, Ordering::Relaxed)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -196,9 +213,4 @@ impl Registry {
     pub(crate) fn owner_deaths(&self) -> u64 {
         self.roll().owner_deaths.load(Ordering::Relaxed)
     }
-
-    pub(crate) fn segment(&self) -> &Segment {
-        &self.segment
-    }
 }
-

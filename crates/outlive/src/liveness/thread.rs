@@ -96,6 +96,9 @@ impl Registry {
         page.ids[self.index].set(id.as_u32());
         let me = Me { registry: self, id };
         LAST.set(Some(me));
+        if self.takes_sweep() {
+            crate::sweep_rested(self.path());
+        }
         Ok(me)
     }
 }

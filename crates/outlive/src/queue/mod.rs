@@ -337,6 +337,11 @@ impl Queue {
         words.filter_map(TokenId::from_word).map(|token| Holder::of(self.shared.registry, token)).collect()
     }
 
+    /// Whether the queue's name has been removed: those who have it open go on, nobody else finds it any more.
+    pub fn is_removed(&self) -> bool {
+        self.shared.ring.segment.header().is_removed()
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }

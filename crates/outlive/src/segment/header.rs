@@ -170,10 +170,6 @@ impl Header {
         self.max_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn type_size(&self) -> u64 {
-        self.type_size.load(Ordering::Relaxed)
-    }
-
     /// Tells those who still have it open that its name is gone.
     pub(crate) fn mark_removed(&self) {
         self.flags.fetch_or(REMOVED, Ordering::Relaxed);

@@ -6,7 +6,7 @@ mod name;
 #[expect(clippy::module_inception, reason = "the folder's main thing")]
 mod segment;
 
-pub(crate) use folder::{Access, Folder};
+pub(crate) use folder::Folder;
 pub use header::Kind;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;

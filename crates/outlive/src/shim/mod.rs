@@ -5,7 +5,9 @@
 //! protocol takes references to words and never asks where they lie.
 
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+pub use core::sync::atomic::{AtomicU32, AtomicU64};
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{Ordering, fence};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

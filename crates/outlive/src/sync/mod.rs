@@ -13,8 +13,12 @@ mod record;
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]
+pub(crate) use mutex::raw_of;
+#[cfg(not(loom))]
 pub use mutex::{Holder, Mutex};
 pub(crate) use raw_mutex::RawMutex;
+#[cfg(not(loom))]
+pub(crate) use record::raw_locks;
 #[cfg(not(loom))]
 pub use record::{Embedded, Record, RecordType, SharedField};
 

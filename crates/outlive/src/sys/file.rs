@@ -20,8 +20,6 @@ pub(crate) struct Facts {
     pub(crate) allocated: u64,
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    /// Names that the file still has.
-    pub(crate) links: u64,
 }
 
 pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {
@@ -35,7 +33,6 @@ pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {
         allocated: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
         device: stat.st_dev,
         inode: stat.st_ino,
-        links: stat.st_nlink as u64,
     })
 }
 

@@ -69,11 +69,6 @@ pub(crate) fn processors() -> u32 {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count())
 }
 
-/// Lets another thread run.
-pub(crate) fn yield_now() {
-    rustix::thread::sched_yield();
-}
-
 /// The effective user.
 pub(crate) fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()

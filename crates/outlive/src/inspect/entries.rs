@@ -1,0 +1,165 @@
+//! What is in a domain.
+
+use crate::queue::{Counters, Queue};
+use crate::segment::{Segment, check_name};
+use crate::sync::{Holder, RawMutex, raw_locks, raw_of};
+use crate::sys::file;
+use crate::{Domain, Error, Kind};
+
+use super::users::Users;
+
+/// A named thing in a domain, as seen from outside.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// What it is; or why it could not be looked at.
+    pub kind: Result<Kind, Error>,
+    /// Bytes of memory that it takes.
+    pub bytes: u64,
+    /// The most it may grow to.
+    pub max_bytes: u64,
+    /// The type of the values in it, as its creator named it.
+    pub type_name: String,
+    /// Processes that have it open, as far as the caller may know.
+    pub users: Vec<u32>,
+    /// Claims in it whose owners are dead: they are told or swept when somebody needs to know.
+    pub dead_claims: u32,
+    /// What is particular to its kind.
+    pub detail: Detail,
+}
+
+/// What is particular to a kind of thing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Detail {
+    /// Nothing is known.
+    None,
+    /// Of a mutex.
+    Mutex {
+        /// Who holds it.
+        holder: Option<Holder>,
+        /// It was given up after its owner died.
+        not_recoverable: bool,
+    },
+    /// Of a record.
+    Record {
+        /// How many locks are inside.
+        locks: u32,
+        /// Who holds them.
+        holders: Vec<Holder>,
+    },
+    /// Of a queue.
+    Queue {
+        /// What has happened to it.
+        counters: Counters,
+        /// Who receives.
+        reader: Option<Holder>,
+        /// Who sends.
+        senders: Vec<Holder>,
+    },
+}
+
+impl Domain {
+    /// Everything in the domain, by name. A thing that cannot be looked at is listed with the reason.
+    ///
+    /// # Errors
+    /// What the system says when the folder cannot be read.
+    pub fn entries(&self) -> Result<Vec<Entry>, Error> {
+        let users = Users::now();
+        Ok(self.names()?.iter().map(|name| self.look(name, &users)).collect())
+    }
+
+    /// One thing in the domain.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotASegment`] and whatever else keeps it from being opened.
+    pub fn entry(&self, name: &str) -> Result<Entry, Error> {
+        check_name(name)?;
+        let entry = self.look(name, &Users::now());
+        match entry.kind {
+            Ok(_) => Ok(entry),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a name. Processes that have the thing open go on using it together; whoever opens the name from now on
+    /// makes a new one. Its memory is freed when the last of them ends.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotASegment`] for what Outlive has not made, and what the system says.
+    pub fn remove(&self, name: &str) -> Result<(), Error> {
+        check_name(name)?;
+        match Segment::open(self.folder(), name) {
+            Ok(segment) => segment.header().mark_removed(),
+            // Ours, and of no use to this version: it may go.
+            Err(Error::OtherVersion { .. } | Error::Damaged { .. }) => {}
+            Err(other) => return Err(other),
+        }
+        file::unlink(self.folder().fd(), name)
+            .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))
+    }
+
+    /// The names of things in the domain, without internal files.
+    pub(super) fn names(&self) -> Result<Vec<String>, Error> {
+        let names = file::names(self.folder().fd())
+            .map_err(|errno| Error::from_errno("list", self.folder().path(), errno))?;
+        Ok(names.into_iter().filter(|name| check_name(name).is_ok()).collect())
+    }
+
+    fn look(&self, name: &str, users: &Users) -> Entry {
+        let mut entry = Entry {
+            name: name.to_owned(),
+            kind: Err(Error::NotFound { path: self.folder().file_path(name) }),
+            bytes: 0,
+            max_bytes: 0,
+            type_name: String::new(),
+            users: Vec::new(),
+            dead_claims: 0,
+            detail: Detail::None,
+        };
+        if let Err(error) = self.fill(&mut entry, users) {
+            entry.kind = Err(error);
+        }
+        entry
+    }
+
+    fn fill(&self, entry: &mut Entry, users: &Users) -> Result<(), Error> {
+        let segment = Segment::open(self.folder(), &entry.name)?;
+        let facts = segment.facts()?;
+        let header = segment.header();
+        let kind = header.check(segment.path())?;
+        entry.bytes = facts.allocated;
+        entry.max_bytes = header.max_bytes();
+        entry.type_name = header.type_name();
+        entry.users = users.of(facts.device, facts.inode);
+        let dead = |holders: &[Holder]| holders.iter().filter(|holder| !holder.alive).count() as u32;
+        let holder = |raw: &RawMutex| raw.owner().map(|token| Holder::of(self.registry(), token));
+        match kind {
+            Kind::Mutex => {
+                let raw = raw_of(&segment)?;
+                let holder = holder(raw);
+                entry.dead_claims = dead(holder.as_slice());
+                entry.detail = Detail::Mutex { holder, not_recoverable: raw.is_not_recoverable() };
+            }
+            Kind::Record => {
+                let raw = raw_locks(&segment)?;
+                let holders: Vec<Holder> = raw.iter().filter_map(|raw| holder(raw)).collect();
+                entry.dead_claims = dead(&holders);
+                entry.detail = Detail::Record { locks: raw.len() as u32, holders };
+            }
+            Kind::Queue => {
+                let queue = Queue::finish(segment, self.registry(), crate::Wait::Adaptive)?;
+                let (reader, senders) = (queue.reader(), queue.senders());
+                let me = self.me()?;
+                let (claims, found) = crate::queue::sweep(queue.shared(), me, true)?;
+                entry.dead_claims = claims + found.held + found.orphaned + found.spans;
+                entry.detail = Detail::Queue { counters: queue.counters()?, reader, senders };
+            }
+            Kind::Registry => {}
+        }
+        entry.kind = Ok(kind);
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Taking the names of the dead out of a whole domain.
+//!
+//! Nobody needs a sweep to go on: whoever meets a dead owner's claim deals with it. A sweep gives back what nobody
+//! happens to meet, and lets token slots be used again whose numbers have gone round once. It may be cut short anywhere;
+//! the next one goes on.
+
+use std::path::Path;
+
+use crate::queue::Queue;
+use crate::segment::Segment;
+use crate::sync::{raw_locks, raw_of};
+use crate::{Domain, Error, Kind, Wait};
+
+/// What a sweep found, and (unless it was a dry run) cleaned up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SweepReport {
+    /// Locks, slots and ends of queues that the dead claimed.
+    pub claims: u32,
+    /// Objects of a queue's pool that the dead held.
+    pub objects: u32,
+    /// Tokens of the dead.
+    pub tokens: u32,
+    /// Token slots that had rested since their numbers went round.
+    pub rested: u32,
+    /// Things that could not be swept, and why.
+    pub failed: Vec<(String, Error)>,
+}
+
+impl SweepReport {
+    /// Whether there was nothing to do.
+    pub fn is_clean(&self) -> bool {
+        *self == SweepReport::default()
+    }
+}
+
+impl Domain {
+    /// Cleans up after the dead: their claims, objects and tokens. What they guarded is still told to whoever comes
+    /// next. `dry_run` only looks.
+    ///
+    /// # Errors
+    /// What the system says when the folder cannot be read; a thing that cannot be swept is listed in the report.
+    ///
+    /// # If a process dies
+    /// The sweeper: the next sweep goes on. Others, meanwhile: some of what they leave is swept, the rest next time.
+    pub fn sweep(&self, dry_run: bool) -> Result<SweepReport, Error> {
+        let registry = self.registry();
+        let mut report = SweepReport::default();
+        // Before the first look: only slots that rested before it can be let go after it.
+        let resting = registry.resting();
+        for name in self.names()? {
+            match self.sweep_entry(&name, dry_run, &mut report) {
+                // Removed meanwhile.
+                Ok(()) | Err(Error::NotFound { .. }) => {}
+                // Not ours: it bears no claims.
+                Err(Error::NotASegment { .. }) => {}
+                Err(error) => report.failed.push((name, error)),
+            }
+        }
+        report.rested = resting.len() as u32;
+        if !dry_run && report.failed.is_empty() {
+            registry.end_rest(&resting);
+        }
+        report.tokens = registry.retire_dead(dry_run);
+        Ok(report)
+    }
+
+    fn sweep_entry(&self, name: &str, dry_run: bool, report: &mut SweepReport) -> Result<(), Error> {
+        let me = self.me()?;
+        let segment = Segment::open(self.folder(), name)?;
+        match segment.header().check(segment.path())? {
+            Kind::Mutex => report.claims += u32::from(raw_of(&segment)?.sweep(me, dry_run)),
+            Kind::Record => {
+                for raw in raw_locks(&segment)? {
+                    report.claims += u32::from(raw.sweep(me, dry_run));
+                }
+            }
+            Kind::Queue => {
+                let queue = Queue::finish(segment, self.registry(), Wait::Adaptive)?;
+                let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run)?;
+                report.claims += claims;
+                report.objects += found.held + found.orphaned + found.spans;
+            }
+            Kind::Registry => {}
+        }
+        Ok(())
+    }
+}
+
+/// Called when many slots of a registry rest: a sweep by whoever happens to claim a token.
+#[cold]
+pub(crate) fn sweep_rested(folder: &Path) {
+    // Failed: the slots rest on, and the registry grows meanwhile.
+    let _ = Domain::options().create(false).open_at(folder).and_then(|domain| domain.sweep(false));
+}

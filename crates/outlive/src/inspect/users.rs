@@ -1,0 +1,57 @@
+//! Who has a file mapped, as `/proc` tells.
+//!
+//! Nobody signs in anywhere when a named thing is opened: the kernel knows, and it forgets nobody who dies.
+
+use std::collections::HashMap;
+use std::fs;
+
+/// Processes by the file they map, (device, inode).
+pub(super) struct Users(HashMap<(u64, u64), Vec<u32>>);
+
+impl Users {
+    /// Looks at all processes that this user may look at.
+    pub(super) fn now() -> Users {
+        let mut users: HashMap<(u64, u64), Vec<u32>> = HashMap::new();
+        for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let Ok(maps) = fs::read_to_string(process.path().join("maps")) else { continue };
+            for file in maps.lines().filter_map(mapped_file) {
+                let pids = users.entry(file).or_default();
+                if pids.last() != Some(&pid) {
+                    pids.push(pid);
+                }
+            }
+        }
+        Users(users)
+    }
+
+    pub(super) fn of(&self, device: u64, inode: u64) -> Vec<u32> {
+        let mut pids = self.0.get(&(device, inode)).cloned().unwrap_or_default();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+}
+
+/// Device and inode of a line of `/proc/PID/maps`: `address perms offset major:minor inode path`.
+fn mapped_file(line: &str) -> Option<(u64, u64)> {
+    let mut fields = line.split_ascii_whitespace().skip(3);
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let inode: u64 = fields.next()?.parse().ok().filter(|&inode| inode != 0)?;
+    let major = u32::from_str_radix(major, 16).ok()?;
+    let minor = u32::from_str_radix(minor, 16).ok()?;
+    Some((rustix::fs::makedev(major, minor), inode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_maps_names_its_file() {
+        let line = "7f2d77400000-7f2d77401000 rw-s 00000000 00:1a 1234                       /dev/shm/x y";
+        assert_eq!(mapped_file(line), Some((rustix::fs::makedev(0, 0x1a), 1234)));
+        assert_eq!(mapped_file("7ffe-7fff rw-p 00000000 00:00 0 [stack]"), None);
+        assert_eq!(mapped_file(""), None);
+    }
+}
