@@ -50,6 +50,9 @@
 //! Linux on x86-64 or aarch64, glibc or musl; best from 5.16 on (`futex_waitv`); on older kernels waits look around every
 //! 10 ms instead of being woken by a death.
 
+// Under loom only what the models exercise is there.
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
+
 #[cfg(not(loom))]
 mod domain;
 #[cfg(not(loom))]

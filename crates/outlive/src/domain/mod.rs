@@ -112,14 +112,20 @@ impl DomainOptions {
         if let Some(span) = self.recheck {
             registry.set_recheck(span);
         }
-        Ok(Domain { inner: Arc::new(Inner { folder, registry }) })
+        Ok(Domain {
+            inner: Arc::new(Inner { folder, registry }),
+        })
     }
 }
 
 impl Domain {
     /// How to open a domain otherwise than by default.
     pub fn options() -> DomainOptions {
-        DomainOptions { create: true, group: None, recheck: None }
+        DomainOptions {
+            create: true,
+            group: None,
+            recheck: None,
+        }
     }
 
     /// Opens the domain of that name below the user's own folder, made when missing.

@@ -13,8 +13,12 @@ impl Users {
     pub(super) fn now() -> Users {
         let mut users: HashMap<(u64, u64), Vec<u32>> = HashMap::new();
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            let Ok(maps) = fs::read_to_string(process.path().join("maps")) else { continue };
+            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let Ok(maps) = fs::read_to_string(process.path().join("maps")) else {
+                continue;
+            };
             for file in maps.lines().filter_map(mapped_file) {
                 let pids = users.entry(file).or_default();
                 if pids.last() != Some(&pid) {

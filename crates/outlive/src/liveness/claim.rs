@@ -83,7 +83,10 @@ impl Registry {
         let home = slot.home.load(Ordering::Relaxed);
         if home != self.home
             && (home != 0
-                || slot.home.compare_exchange(0, self.home, Ordering::Relaxed, Ordering::Relaxed).is_err())
+                || slot
+                    .home
+                    .compare_exchange(0, self.home, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_err())
         {
             return Ok(Attempt::Taken);
         }
@@ -96,7 +99,11 @@ impl Registry {
         }
         if generation & 1 == 1 {
             let even = generation.wrapping_add(1);
-            if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            if slot
+                .generation()
+                .compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
                 return Ok(Attempt::Taken);
             }
             // Whoever sleeps on the old generation has an owner that is dead.
@@ -122,7 +129,8 @@ impl Registry {
         }
         let by_keeper = what == For::ProcessByKeeper;
         // By keeper: no thread is recorded for the first word, so only the second counts.
-        slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Relaxed);
+        slot.tid
+            .store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Relaxed);
         record(slot, what);
         if by_keeper {
             // SAFETY: the registry is never unmapped.
@@ -167,7 +175,11 @@ impl Registry {
         // Retire it: nobody's claim bears an even generation. The word stays as it is and the slot stays unusable until
         // that thread id is dead for libc too, which is to say for good: a slot lost for a mark lost.
         let even = generation.wrapping_add(1);
-        if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if slot
+            .generation()
+            .compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
             futex::wake_all(slot.generation());
             futex::wake_all(slot.word());
         }
@@ -232,10 +244,14 @@ fn record(slot: &Slot, what: For) {
     let pid = process::process_id();
     slot.pid.store(pid, Ordering::Relaxed);
     slot.kind.store(what.kind(), Ordering::Relaxed);
-    slot.start_time.store(process::start_time(pid).unwrap_or(0), Ordering::Relaxed);
+    slot.start_time
+        .store(process::start_time(pid).unwrap_or(0), Ordering::Relaxed);
     slot.since.store(clock::monotonic_nanos(), Ordering::Relaxed);
     let name = process::program_name();
     for (word, bytes) in slot.program.iter().zip(name.chunks_exact(8)) {
-        word.store(u64::from_le_bytes(bytes.try_into().unwrap_or_default()), Ordering::Relaxed);
+        word.store(
+            u64::from_le_bytes(bytes.try_into().unwrap_or_default()),
+            Ordering::Relaxed,
+        );
     }
 }

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicU32 as StdAtomicU32, Ordering as StdOrdering};
 
+#[cfg(not(loom))]
 use crate::sys::process;
 
 /// How to wait.
@@ -36,7 +37,10 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) const fn new() -> Patience {
-        Patience { wait: StdAtomicU32::new(0), rounds: StdAtomicU32::new(MOST_ROUNDS) }
+        Patience {
+            wait: StdAtomicU32::new(0),
+            rounds: StdAtomicU32::new(MOST_ROUNDS),
+        }
     }
 
     pub(crate) fn set(&self, wait: Wait) {
@@ -44,6 +48,7 @@ impl Patience {
     }
 
     /// Spins until `done` says so. False: it did not come, sleep now.
+    #[cfg(not(loom))]
     #[cold]
     pub(crate) fn spin(&self, mut done: impl FnMut() -> bool) -> bool {
         let wait = self.wait.load(StdOrdering::Relaxed);
@@ -56,17 +61,26 @@ impl Patience {
             if done() {
                 // Enough for what just happened twice over.
                 let wanted = (round * 2).clamp(LEAST_ROUNDS, MOST_ROUNDS);
-                self.rounds.store(rounds + wanted.saturating_sub(rounds) / 2, StdOrdering::Relaxed);
+                self.rounds
+                    .store(rounds + wanted.saturating_sub(rounds) / 2, StdOrdering::Relaxed);
                 return true;
             }
             crate::shim::spin_hint();
         }
-        self.rounds.store((rounds - rounds / 8).max(LEAST_ROUNDS), StdOrdering::Relaxed);
+        self.rounds
+            .store((rounds - rounds / 8).max(LEAST_ROUNDS), StdOrdering::Relaxed);
+        false
+    }
+
+    /// Loom explores every moment at which a spin could have ended as a sleep.
+    #[cfg(loom)]
+    pub(crate) fn spin(&self, _done: impl FnMut() -> bool) -> bool {
         false
     }
 }
 
 /// Whether only one processor is ours. Asked once: a later change of affinity costs a little time, no correctness.
+#[cfg(not(loom))]
 fn single_processor() -> bool {
     static COUNT: StdAtomicU32 = StdAtomicU32::new(0);
     let mut count = COUNT.load(StdOrdering::Relaxed);

@@ -86,7 +86,10 @@ impl Registry {
             initial: SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT,
         };
         let segment = Segment::create_or_open(folder, FILE, &spec, |segment| {
-            segment.at::<Roll>(BODY, segment.initial())?.slots.store(FIRST_SLOTS, Ordering::Relaxed);
+            segment
+                .at::<Roll>(BODY, segment.initial())?
+                .slots
+                .store(FIRST_SLOTS, Ordering::Relaxed);
             Ok(())
         })?;
         let facts = segment.facts()?;
@@ -110,7 +113,10 @@ impl Registry {
             sweep_wanted: std::sync::atomic::AtomicBool::new(false),
             process: super::process_token::Cell::new(),
             _folder: folder.fd().try_clone_to_owned().map_err(|e| {
-                system("keep open", crate::sys::Errno::from_io_error(&e).unwrap_or(crate::sys::Errno::IO))
+                system(
+                    "keep open",
+                    crate::sys::Errno::from_io_error(&e).unwrap_or(crate::sys::Errno::IO),
+                )
             })?,
             segment,
         }));
@@ -157,9 +163,12 @@ impl Registry {
         let now = self.slots();
         let next = (now * 2).min(MOST_SLOTS);
         if next <= now {
-            return Err(Error::NoToken { path: self.path.clone() });
+            return Err(Error::NoToken {
+                path: self.path.clone(),
+            });
         }
-        self.segment.grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)?;
+        self.segment
+            .grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)?;
         // Release: whoever reads the new number finds the pages. fetch_max: a slower grower must not take slots away.
         self.roll().slots.fetch_max(next, Ordering::Release);
         Ok(())

@@ -87,7 +87,10 @@ impl Slot {
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             let marked = seen & WAITERS | DIED;
-            match self.word.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Relaxed) {
+            match self
+                .word
+                .compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Relaxed)
+            {
                 Ok(_) => return seen & WAITERS != 0,
                 Err(now) => seen = now,
             }
@@ -185,7 +188,9 @@ pub(super) fn is_alive_word(word: u32) -> bool {
 /// meanwhile, OR would leave a bare bit, which libc refuses for ever.
 fn request_wake(word: &AtomicU32, seen: u32) -> bool {
     seen & WAITERS != 0
-        || word.compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        || word
+            .compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -225,7 +230,10 @@ mod tests {
         set(9, 99, 99);
         assert!(!slot.is_alive(id), "the next owner's");
         set(7 + 2 * 8192, 99, 99);
-        assert!(slot.is_alive(id), "8,192 owners later the number is the same: that is what the rest is for");
+        assert!(
+            slot.is_alive(id),
+            "8,192 owners later the number is the same: that is what the rest is for"
+        );
     }
 
     #[test]

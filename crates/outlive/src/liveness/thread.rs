@@ -36,8 +36,10 @@ const _: () = assert!(size_of::<Page>() <= map::PAGE as usize);
 struct Zeroes(Page);
 // SAFETY: never written: every store goes through `own_page`, which never returns this one.
 unsafe impl Sync for Zeroes {}
-static ZEROES: Zeroes =
-    Zeroes(Page { list: Cell::new(core::ptr::null_mut()), ids: [const { Cell::new(0) }; _] });
+static ZEROES: Zeroes = Zeroes(Page {
+    list: Cell::new(core::ptr::null_mut()),
+    ids: [const { Cell::new(0) }; _],
+});
 
 thread_local! {
     static PAGE: Cell<*const Page> = const { Cell::new(&raw const ZEROES.0) };
@@ -91,7 +93,8 @@ impl Registry {
     fn me_slow(&'static self) -> Result<Me, Error> {
         let id = self.claim(For::Thread)?;
         let page = own_page().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
-        let list = robust::list_head().map_err(|errno| Error::from_errno("read the robust list for", self.path(), errno))?;
+        let list =
+            robust::list_head().map_err(|errno| Error::from_errno("read the robust list for", self.path(), errno))?;
         page.list.set(list);
         page.ids[self.index].set(id.as_u32());
         let me = Me { registry: self, id };
@@ -130,7 +133,10 @@ fn own_page() -> Result<&'static Page, crate::sys::Errno> {
 fn retired_page() -> Option<*const Page> {
     // Never waits: a forked child may have inherited the lock in somebody's hands.
     let mut retired = RETIRED.try_lock().ok()?;
-    let at = retired.0.iter().position(|(_, last)| !last.registry.is_alive(last.id))?;
+    let at = retired
+        .0
+        .iter()
+        .position(|(_, last)| !last.registry.is_alive(last.id))?;
     let (page, _) = retired.0.swap_remove(at);
     // SAFETY: its thread has ended, so nobody else reaches it; a page is made of cells and zeroes are a valid one.
     unsafe {

@@ -15,10 +15,10 @@
 use super::id::TokenId;
 use super::registry::Registry;
 use crate::shim::Ordering;
+use crate::sys::Errno;
 use crate::sys::clock::Deadline;
 use crate::sys::futex::{self, Wakeup, Watch};
 use crate::sys::robust::PassOn;
-use crate::sys::Errno;
 
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,21 +41,37 @@ pub(crate) fn sleep(
     owner: Option<TokenId>,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
-    let Some(owner) = owner else { return sleep_on(registry, words, 0, deadline) };
+    let Some(owner) = owner else {
+        return sleep_on(registry, words, 0, deadline);
+    };
     // An id whose slot does not exist is a dead owner's.
-    let Some(slot) = registry.slot(owner) else { return Ok(Asleep::LookAgain) };
+    let Some(slot) = registry.slot(owner) else {
+        return Ok(Asleep::LookAgain);
+    };
     pass.to(&slot.x);
     let Some(watched) = slot.watch(owner) else {
         futex::wake_all(slot.word());
         futex::wake_all(&slot.keeper);
         return Ok(Asleep::LookAgain);
     };
-    let mut set = [Watch { word: &slot.x, expected: 0 }; 6];
+    let mut set = [Watch {
+        word: &slot.x,
+        expected: 0,
+    }; 6];
     let mut len = 1;
     let own = [
-        watched.word.map(|expected| Watch { word: slot.word(), expected }),
-        watched.keeper.map(|expected| Watch { word: &slot.keeper, expected }),
-        Some(Watch { word: slot.generation(), expected: watched.generation }),
+        watched.word.map(|expected| Watch {
+            word: slot.word(),
+            expected,
+        }),
+        watched.keeper.map(|expected| Watch {
+            word: &slot.keeper,
+            expected,
+        }),
+        Some(Watch {
+            word: slot.generation(),
+            expected: watched.generation,
+        }),
     ];
     for watch in words.iter().take(2).copied().chain(own.into_iter().flatten()) {
         set[len] = watch;
@@ -85,7 +101,9 @@ pub(crate) fn sleep_on(
 }
 
 fn has_changed(words: &[Watch<'_>]) -> bool {
-    words.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
+    words
+        .iter()
+        .any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
 }
 
 /// One sleep, cut short by the coarse re-check where that is on.
@@ -96,7 +114,9 @@ fn sleep_set(
     deadline: Deadline,
     has_come: impl Fn() -> bool,
 ) -> Result<Asleep, Errno> {
-    let until = registry.recheck().map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
+    let until = registry
+        .recheck()
+        .map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
     match futex::wait_any(set, principal, until)? {
         Wakeup::LookAgain => Ok(Asleep::LookAgain),
         Wakeup::TimedOut if deadline.has_passed() => Ok(Asleep::TimedOut),

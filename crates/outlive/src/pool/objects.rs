@@ -69,7 +69,10 @@ impl Tag {
         match (tag >> KIND, TokenId::from_word(tag as u32)) {
             (0, _) if tag == 0 => Tag::Free,
             (1, Some(id)) => Tag::Held(id),
-            (2, _) => Tag::Queued { region: (tag >> 56 & 63) as u32, position: tag & POSITION },
+            (2, _) => Tag::Queued {
+                region: (tag >> 56 & 63) as u32,
+                position: tag & POSITION,
+            },
             _ => Tag::Damaged,
         }
     }
@@ -112,7 +115,11 @@ impl Pool {
     }
 
     pub(crate) fn new(control: u64, first_span: u64, spans: u32) -> Pool {
-        Pool { control, first_span, spans: spans.min(MOST_SPANS) }
+        Pool {
+            control,
+            first_span,
+            spans: spans.min(MOST_SPANS),
+        }
     }
 
     fn heads<'s>(&self, segment: &'s Segment) -> Result<&'s Heads, Error> {
@@ -124,7 +131,10 @@ impl Pool {
         if index >= self.spans {
             return Err(segment.damaged("a span's number"));
         }
-        segment.at(self.control + HEADS + u64::from(index) * spans::CONTROL_BYTES_PER_SPAN, end)
+        segment.at(
+            self.control + HEADS + u64::from(index) * spans::CONTROL_BYTES_PER_SPAN,
+            end,
+        )
     }
 
     fn span_offset(&self, index: u32) -> u64 {
@@ -180,8 +190,16 @@ impl Pool {
                 if spans == 0 || spans > self.spans - index {
                     return Err(damaged());
                 }
-                let capacity = span.frontier.load(Ordering::Acquire).min(u64::from(spans) * SPAN - RUN_TAGS);
-                Ok(Object { reference, offset: base + RUN_TAGS, capacity, tag_at: base })
+                let capacity = span
+                    .frontier
+                    .load(Ordering::Acquire)
+                    .min(u64::from(spans) * SPAN - RUN_TAGS);
+                Ok(Object {
+                    reference,
+                    offset: base + RUN_TAGS,
+                    capacity,
+                    tag_at: base,
+                })
             }
             _ => Err(damaged()),
         }
@@ -225,9 +243,9 @@ impl Pool {
             return Ok(object);
         }
         match self.extend(segment, me, class, allowed) {
-            Err(Error::NoSpace { path, wanted }) => {
-                self.look(segment, me, class, u32::MAX)?.ok_or(Error::NoSpace { path, wanted })
-            }
+            Err(Error::NoSpace { path, wanted }) => self
+                .look(segment, me, class, u32::MAX)?
+                .ok_or(Error::NoSpace { path, wanted }),
             other => other,
         }
     }
@@ -284,7 +302,10 @@ impl Pool {
     /// Makes more objects of the class: more pages of a span that has some left, or of a new one.
     fn extend(&self, segment: &Segment, me: Me, class: u32, allowed: &dyn Fn(u64) -> bool) -> Result<Object, Error> {
         let layout = spans::layout(class).ok_or_else(|| segment.damaged("a size class"))?;
-        let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
+        let no_space = |wanted| Error::NoSpace {
+            path: segment.path().to_path_buf(),
+            wanted,
+        };
         let batch = (STEP / layout.size).max(1);
         let mut index = 0;
         while index < self.spans {
@@ -314,7 +335,9 @@ impl Pool {
                         }
                         segment.grow(self.span_offset(index) + layout.tags + frontier * layout.size, bytes)?;
                         // Release: the pages exist for whoever reads the new count. Lost: somebody else did it.
-                        let _ = span.frontier.compare_exchange(frontier, next, Ordering::Release, Ordering::Relaxed);
+                        let _ = span
+                            .frontier
+                            .compare_exchange(frontier, next, Ordering::Release, Ordering::Relaxed);
                         for at in frontier..next {
                             let object = self.object(segment, index << INDEX_BITS | at as u32);
                             if let Ok(object) = object
@@ -350,7 +373,10 @@ impl Pool {
         len: u64,
         allowed: &dyn Fn(u64) -> bool,
     ) -> Result<Object, Error> {
-        let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
+        let no_space = || Error::NoSpace {
+            path: segment.path().to_path_buf(),
+            wanted: len,
+        };
         let bytes = len.next_multiple_of(PAGE);
         let wanted = u32::try_from((bytes + RUN_TAGS).div_ceil(SPAN)).map_err(|_| no_space())?;
         // A free run that is large enough and not much too large.
@@ -419,7 +445,10 @@ impl Pool {
         };
         if !allowed(RUN_TAGS + bytes) {
             give_up()?;
-            return Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes });
+            return Err(Error::NoSpace {
+                path: segment.path().to_path_buf(),
+                wanted: bytes,
+            });
         }
         if let Err(error) = segment.grow(self.span_offset(first), RUN_TAGS) {
             give_up()?;
@@ -435,8 +464,11 @@ impl Pool {
         // The spans are ours, so plain stores do. Tag first: from the first `Run` word on, the run is its object's.
         head.spans.store(spans, Ordering::Relaxed);
         head.frontier.store(0, Ordering::Relaxed);
-        self.tag(segment, &object)?.store(Tag::Held(me.id).encode(), Ordering::Release);
-        self.heads(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
+        self.tag(segment, &object)?
+            .store(Tag::Held(me.id).encode(), Ordering::Release);
+        self.heads(segment)?
+            .used_spans
+            .fetch_max(first + spans, Ordering::Release);
         // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
         // others because the run they name does not exist.
         for index in (first..first + spans).rev() {
@@ -461,7 +493,10 @@ impl Pool {
             let grown = if allowed(missing) {
                 segment.grow(object.offset + have, missing)
             } else {
-                Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: missing })
+                Err(Error::NoSpace {
+                    path: segment.path().to_path_buf(),
+                    wanted: missing,
+                })
             };
             if let Err(error) = grown {
                 self.free(segment, &object, self.tag(segment, &object)?.load(Ordering::Relaxed))?;
@@ -469,7 +504,10 @@ impl Pool {
             }
             head.frontier.store(bytes, Ordering::Release);
         }
-        Ok(Object { capacity: bytes.max(have), ..object })
+        Ok(Object {
+            capacity: bytes.max(have),
+            ..object
+        })
     }
 
     /// Gives a free run's pages back and frees its spans.
@@ -480,7 +518,9 @@ impl Pool {
             if span.what() != Use::Run(index) {
                 continue;
             }
-            let Ok(object) = self.object(segment, index << INDEX_BITS) else { continue };
+            let Ok(object) = self.object(segment, index << INDEX_BITS) else {
+                continue;
+            };
             if !self.take(segment, &object, me)? {
                 continue;
             }
@@ -538,7 +578,10 @@ impl Pool {
     fn free(&self, segment: &Segment, object: &Object, from: u64) -> Result<(), Error> {
         // Release: the next holder comes after all that we did with the bytes. Another tag: not ours to free, which is
         // so after a predecessor's death and no error.
-        if self.tag(segment, object)?.compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed).is_ok()
+        if self
+            .tag(segment, object)?
+            .compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
             && object.capacity > 0
             && let Some(class) = class_of(object.capacity)
         {
@@ -599,7 +642,9 @@ impl Pool {
                 }
             };
             for at in 0..count {
-                let Ok(object) = self.object(segment, index << INDEX_BITS | at) else { continue };
+                let Ok(object) = self.object(segment, index << INDEX_BITS | at) else {
+                    continue;
+                };
                 let tag = self.tag_of(segment, &object)?;
                 let over = match tag {
                     Tag::Held(id) => id != me.id && !me.registry.is_alive(id),

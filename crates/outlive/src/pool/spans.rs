@@ -78,7 +78,9 @@ impl Span {
 
     /// From one use to another, unless somebody was quicker.
     pub(super) fn change(&self, from: Use, to: Use) -> bool {
-        self.word.compare_exchange(from.encode(), to.encode(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.word
+            .compare_exchange(from.encode(), to.encode(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 }
 
@@ -100,7 +102,11 @@ pub(super) fn layout(class: u32) -> Option<Layout> {
     }
     let size = size_of_class(class);
     let tags = (SPAN / size * 8).next_multiple_of(PAGE);
-    Some(Layout { tags, size, count: ((SPAN - tags) / size) as u32 })
+    Some(Layout {
+        tags,
+        size,
+        count: ((SPAN - tags) / size) as u32,
+    })
 }
 
 /// A run's one tag stands on its first page.

@@ -80,10 +80,25 @@ pub(super) fn sleep_without_reader(
         futex::wake_all(&head.reader);
         return Ok(Asleep::LookAgain);
     }
-    if word == 0 && head.reader.compare_exchange(0, WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    if word == 0
+        && head
+            .reader
+            .compare_exchange(0, WAITERS, Ordering::Relaxed, Ordering::Relaxed)
+            .is_err()
+    {
         return Ok(Asleep::LookAgain);
     }
-    let set = [Watch { word: &head.x, expected: 0 }, space, Watch { word: &head.reader, expected: WAITERS }];
+    let set = [
+        Watch {
+            word: &head.x,
+            expected: 0,
+        },
+        space,
+        Watch {
+            word: &head.reader,
+            expected: WAITERS,
+        },
+    ];
     let end = sleep_on(shared.registry, &set, 1, deadline);
     if head.reader.load(Ordering::Acquire) & !WAITERS != 0 {
         futex::wake_all(&head.reader);
@@ -103,7 +118,10 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
             let peer = Peer::new(shared.registry, token);
             if peer.is_alive() {
                 let pid = peer.info().map_or(0, |info| info.pid);
-                return Err(Error::ReceiverTaken { path: shared.ring.segment.path().to_path_buf(), pid });
+                return Err(Error::ReceiverTaken {
+                    path: shared.ring.segment.path().to_path_buf(),
+                    pid,
+                });
             }
             wait_until_outside(shared)?;
         } else if !matches!(word & !WAITERS, 0 | READER_DIED) {
@@ -129,7 +147,9 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
 /// The dead process's thread may still be between two instructions of a receive.
 fn wait_until_outside(shared: &Shared) -> Result<(), Error> {
     let word = shared.ring.head().inside.load(Ordering::Acquire);
-    let Some(thread) = TokenId::from_word(word) else { return Ok(()) };
+    let Some(thread) = TokenId::from_word(word) else {
+        return Ok(());
+    };
     match Peer::new(shared.registry, thread).wait_dead(Deadline::NEVER) {
         Ok(()) | Err(WaitError::TimedOut) => Ok(()),
         Err(WaitError::System(error)) => Err(error),
@@ -144,7 +164,10 @@ pub(super) fn leave_reader(shared: &Shared, process: TokenId) {
     let mut word = head.reader.load(Ordering::Relaxed);
     while TokenId::from_word(word) == Some(process) {
         // Keeping WAITERS: 0 with the bit is what those who wait for a receiver expect.
-        match head.reader.compare_exchange(word, word & WAITERS, Ordering::AcqRel, Ordering::Relaxed) {
+        match head
+            .reader
+            .compare_exchange(word, word & WAITERS, Ordering::AcqRel, Ordering::Relaxed)
+        {
             Ok(_) => {
                 // Senders that wait for space watch this word too. Died just before: they watch our token as well.
                 futex::wake_all(&head.reader);
@@ -170,7 +193,9 @@ pub(super) fn enter_sender(shared: &Shared) -> Result<Option<SenderEntry>, Error
         let word = entry.load(Ordering::Relaxed);
         let taken = TokenId::from_word(word).is_some_and(|id| shared.registry.is_alive(id));
         if !taken
-            && entry.compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            && entry
+                .compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
         {
             return Ok(Some(SenderEntry { index, process }));
         }

@@ -175,7 +175,10 @@ impl QueueOptions {
             head.slot_bytes.store(slot_bytes, Ordering::Relaxed);
             head.first_slots.store(first_slots, Ordering::Relaxed);
             head.regions.store(plan.regions, Ordering::Relaxed);
-            head.options.store(u32::from(self.refuse_without_reader) * REFUSE_WITHOUT_READER, Ordering::Relaxed);
+            head.options.store(
+                u32::from(self.refuse_without_reader) * REFUSE_WITHOUT_READER,
+                Ordering::Relaxed,
+            );
             head.pool_control.store(plan.control, Ordering::Relaxed);
             head.pool_spans_at.store(plan.spans_at, Ordering::Relaxed);
             head.pool_spans.store(plan.spans, Ordering::Relaxed);
@@ -213,7 +216,13 @@ impl Plan {
         let room = MOST_RESERVED.saturating_sub(control) / (SPAN + CONTROL_BYTES_PER_SPAN);
         let spans = wanted.min(room.saturating_sub(1)).clamp(1, 4096) as u32;
         let spans_at = (control + Pool::control_bytes(spans)).next_multiple_of(SPAN);
-        Plan { regions, control, spans, spans_at, end: spans_at + u64::from(spans) * SPAN }
+        Plan {
+            regions,
+            control,
+            spans,
+            spans_at,
+            end: spans_at + u64::from(spans) * SPAN,
+        }
     }
 }
 
@@ -251,8 +260,15 @@ impl Queue {
         let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_READER != 0;
         let patience = Patience::new();
         patience.set(wait);
-        let shared = Shared { ring, registry, patience, refuse_without_reader: refuse };
-        Ok(Queue { shared: Arc::new(shared) })
+        let shared = Shared {
+            ring,
+            registry,
+            patience,
+            refuse_without_reader: refuse,
+        };
+        Ok(Queue {
+            shared: Arc::new(shared),
+        })
     }
 
     /// A new sender.
@@ -310,7 +326,9 @@ impl Queue {
             // One more than the tail: a slot may be READY whose sender died before the tail.
             let to = (region_words.tail.load(Ordering::Acquire) & !layout::CLOSED).saturating_add(1);
             for position in from..to.min(from.saturating_add(limit & !layout::SEALED)) {
-                let Some(place) = ring.place(region, limit, position) else { break };
+                let Some(place) = ring.place(region, limit, position) else {
+                    break;
+                };
                 let slot = ring.slot(region, place.index);
                 if slot.head.word.load(Ordering::Acquire) == layout::SlotWord::ready(place.lap).0 {
                     let meta = layout::Meta::decode(slot.head.meta.load(Ordering::Relaxed));
@@ -333,8 +351,16 @@ impl Queue {
 
     /// Who sends, dead or alive, as far as the table has room: 1,024 senders.
     pub fn senders(&self) -> Vec<Holder> {
-        let words = self.shared.ring.senders().iter().map(|entry| entry.load(Ordering::Acquire));
-        words.filter_map(TokenId::from_word).map(|token| Holder::of(self.shared.registry, token)).collect()
+        let words = self
+            .shared
+            .ring
+            .senders()
+            .iter()
+            .map(|entry| entry.load(Ordering::Acquire));
+        words
+            .filter_map(TokenId::from_word)
+            .map(|token| Holder::of(self.shared.registry, token))
+            .collect()
     }
 
     /// Whether the queue's name has been removed: those who have it open go on, nobody else finds it any more.

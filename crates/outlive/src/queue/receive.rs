@@ -176,11 +176,7 @@ impl Receiver {
     /// # Errors
     /// As [`Receiver::recv_until`].
     #[inline]
-    pub fn recv_into_until(
-        &mut self,
-        message: &mut Vec<u8>,
-        deadline: impl Into<Deadline>,
-    ) -> Result<(), RecvError> {
+    pub fn recv_into_until(&mut self, message: &mut Vec<u8>, deadline: impl Into<Deadline>) -> Result<(), RecvError> {
         self.take(message, Some(deadline.into()))
     }
 
@@ -219,12 +215,18 @@ impl Receiver {
         let redelivered = this.taken_before.get() == place;
         if redelivered {
             this.taken_before.set(0);
-            words.redelivered.store(words.redelivered.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            words
+                .redelivered
+                .store(words.redelivered.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         // Release, and before the user sees the message. Died just before: it is handed out as if for the first time,
         // which it is.
         words.taken.store(place, Ordering::Release);
-        Ok(Peeked { receiver: this, found, redelivered })
+        Ok(Peeked {
+            receiver: this,
+            found,
+            redelivered,
+        })
     }
 
     #[inline]
@@ -360,15 +362,21 @@ impl Receiver {
     fn catch_up(&self, region: u32, h: u64) {
         let words = &self.shared.ring.head().receiver;
         if words.journal.load(Ordering::Acquire) == pack(region, h, 0) {
-            words.received.store(words.next_received.load(Ordering::Relaxed), Ordering::Relaxed);
-            words.abandoned.store(words.next_abandoned.load(Ordering::Relaxed), Ordering::Relaxed);
+            words
+                .received
+                .store(words.next_received.load(Ordering::Relaxed), Ordering::Relaxed);
+            words
+                .abandoned
+                .store(words.next_abandoned.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         self.advance(region, h + 1);
     }
 
     fn advance(&self, region: u32, h: u64) {
         // Release: after the slot and the journal. Died just before: `catch_up`.
-        self.shared.ring.head().regions_words[region as usize & 31].head.store(h, Ordering::Release);
+        self.shared.ring.head().regions_words[region as usize & 31]
+            .head
+            .store(h, Ordering::Release);
         self.head.set(h);
     }
 
@@ -383,7 +391,8 @@ impl Receiver {
         words.region.store(next, Ordering::Release);
         self.region.set(next);
         self.limit.set(ring.limit(next)?);
-        self.head.set(ring.head().regions_words[next as usize].head.load(Ordering::Acquire));
+        self.head
+            .set(ring.head().regions_words[next as usize].head.load(Ordering::Acquire));
         // A region was full: that many slots lay there at once.
         let backlog = ring.limit(region)? & !super::layout::SEALED;
         words.high_water.fetch_max(backlog, Ordering::Relaxed);
@@ -404,20 +413,40 @@ impl Receiver {
                 return None;
             }
             // SAFETY: `Pool::object` has compared the object with the mapping.
-            (unsafe { ring.segment.address(object.offset) }.cast_const(), Some(object))
+            (
+                unsafe { ring.segment.address(object.offset) }.cast_const(),
+                Some(object),
+            )
         } else if len <= ring.inline_bytes() {
             (slot.payload.cast_const(), None)
         } else {
             return None;
         };
-        let found = Found { slot, lap, meta, bytes, len, object, number: 0, next_at: 0 };
-        if meta.batch == 0 { Some(found) } else { self.found_in_batch(found) }
+        let found = Found {
+            slot,
+            lap,
+            meta,
+            bytes,
+            len,
+            object,
+            number: 0,
+            next_at: 0,
+        };
+        if meta.batch == 0 {
+            Some(found)
+        } else {
+            self.found_in_batch(found)
+        }
     }
 
     fn found_in_batch<'a>(&self, batch: Found<'a>) -> Option<Found<'a>> {
         let place = pack(self.region.get(), self.head.get(), 0);
         let progress = self.shared.ring.head().receiver.progress.load(Ordering::Relaxed);
-        let number = if progress & !0xff_ffff == place { within(progress) } else { 0 };
+        let number = if progress & !0xff_ffff == place {
+            within(progress)
+        } else {
+            0
+        };
         if number >= batch.meta.batch {
             return None;
         }
@@ -451,7 +480,12 @@ impl Receiver {
             let place = pack(self.region.get(), self.head.get(), number);
             self.batch_at.set((number, found.next_at));
             // Release: a successor goes on behind it. Died just before: handed out again.
-            self.shared.ring.head().receiver.progress.store(place, Ordering::Release);
+            self.shared
+                .ring
+                .head()
+                .receiver
+                .progress
+                .store(place, Ordering::Release);
             return;
         }
         self.batch_at.set((0, 0));
@@ -481,7 +515,12 @@ impl Receiver {
             // Release orders the journal before, and our reading of the payload before the next sender's writing.
             None => slot.head.word.store(empty, Ordering::Release),
             Some(from) => {
-                if slot.head.word.compare_exchange(from.0, empty, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                if slot
+                    .head
+                    .word
+                    .compare_exchange(from.0, empty, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_err()
+                {
                     // A sweep was quicker to mark it abandoned: looked at again.
                     return;
                 }
@@ -501,7 +540,9 @@ impl Receiver {
     fn note_backlog(&self, region: u32, h: u64) {
         let head = self.shared.ring.head();
         let tail = head.regions_words[region as usize].tail.load(Ordering::Relaxed) & !CLOSED;
-        head.receiver.high_water.fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
+        head.receiver
+            .high_water
+            .fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
     }
 
     #[inline]
@@ -530,11 +571,13 @@ impl Receiver {
             return Ok(found);
         }
         let Some(deadline) = deadline else {
-            return Err(if self.senders_gone() && matches!(self.look(me)?, Look::Nothing(None)) {
-                RecvError::SendersGone
-            } else {
-                RecvError::Empty
-            });
+            return Err(
+                if self.senders_gone() && matches!(self.look(me)?, Look::Nothing(None)) {
+                    RecvError::SendersGone
+                } else {
+                    RecvError::Empty
+                },
+            );
         };
         let shared = &*self.shared;
         let head = shared.ring.head();
@@ -555,7 +598,9 @@ impl Receiver {
             let heavy = barrier::heavy();
             let awake = || {
                 let after = mine.wrapping_add(1);
-                let _ = head.sleeping.compare_exchange(mine, after, Ordering::Relaxed, Ordering::Relaxed);
+                let _ = head
+                    .sleeping
+                    .compare_exchange(mine, after, Ordering::Relaxed, Ordering::Relaxed);
             };
             let writer = match self.look(me) {
                 Ok(Look::Message(found)) => {
@@ -572,7 +617,11 @@ impl Receiver {
                 awake();
                 return Err(RecvError::TimedOut);
             }
-            let mut slice = if heavy { deadline } else { deadline.earlier(endpoint::short_slice()) };
+            let mut slice = if heavy {
+                deadline
+            } else {
+                deadline.earlier(endpoint::short_slice())
+            };
             let owner = match writer {
                 Some(writer) => Some(writer),
                 None if self.end_when_gone.get() => match endpoint::senders(shared) {
@@ -595,7 +644,10 @@ impl Receiver {
                 },
                 None => None,
             };
-            let watch = Watch { word: &head.sequence, expected: sequence };
+            let watch = Watch {
+                word: &head.sequence,
+                expected: sequence,
+            };
             let end = crate::liveness::sleep(shared.registry, &pass, &[watch], owner, slice);
             awake();
             match end {
@@ -616,11 +668,18 @@ impl Receiver {
         let ring = &self.shared.ring;
         let (region, h) = (self.region.get(), self.head.get());
         let Some(place) = ring.place(region, self.limit.get(), h) else {
-            return ring.head().regions_words[region as usize & 31].tail.load(Ordering::Relaxed) != h;
+            return ring.head().regions_words[region as usize & 31]
+                .tail
+                .load(Ordering::Relaxed)
+                != h;
         };
         let word = ring.slot(region, place.index).head.word.load(Ordering::Relaxed);
         word == SlotWord::ready(place.lap).0
-            || ring.head().regions_words[region as usize & 31].tail.load(Ordering::Relaxed) & CLOSED != 0
+            || ring.head().regions_words[region as usize & 31]
+                .tail
+                .load(Ordering::Relaxed)
+                & CLOSED
+                != 0
     }
 }
 

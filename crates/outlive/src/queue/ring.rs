@@ -64,7 +64,9 @@ impl Ring {
             && control.is_multiple_of(4096)
             && spans_at.is_multiple_of(4096)
             && control >= RINGS_AT
-            && control.checked_add(Pool::control_bytes(spans.min(1 << 12))).is_some_and(|end| end <= spans_at)
+            && control
+                .checked_add(Pool::control_bytes(spans.min(1 << 12)))
+                .is_some_and(|end| end <= spans_at)
             && spans <= 1 << 12
             && spans_at < 1 << 40;
         if !sane {
@@ -73,7 +75,13 @@ impl Ring {
         // A process that could not map all of it uses the spans that it has.
         let usable = segment.mapped().saturating_sub(spans_at) / SPAN;
         let pool = Pool::new(control, spans_at, spans.min(u32::try_from(usable).unwrap_or(u32::MAX)));
-        let ring = Ring { pool, slot_bytes, first_slots, regions, segment };
+        let ring = Ring {
+            pool,
+            slot_bytes,
+            first_slots,
+            regions,
+            segment,
+        };
         let last = ring.regions - 1;
         if ring.region_at(last) + ring.nominal(last) * slot_bytes > control {
             return Err(ring.segment.damaged("the queue's configuration"));
@@ -122,7 +130,10 @@ impl Ring {
         }
         let end = self.region_at(region) + slots * self.slot_bytes;
         if end > self.segment.mapped() {
-            return Err(Error::NoAddressSpace { path: self.segment.path().to_path_buf(), wanted: end });
+            return Err(Error::NoAddressSpace {
+                path: self.segment.path().to_path_buf(),
+                wanted: end,
+            });
         }
         Ok(limit)
     }
@@ -132,16 +143,25 @@ impl Ring {
     pub(super) fn place(&self, region: u32, limit: u64, position: u64) -> Option<Place> {
         let slots = limit & !SEALED;
         if position < slots {
-            return Some(Place { lap: 0, index: position });
+            return Some(Place {
+                lap: 0,
+                index: position,
+            });
         }
         let final_size = limit & SEALED != 0 || slots == self.nominal(region);
         if !final_size || slots == 0 {
             return None;
         }
         if slots.is_power_of_two() {
-            return Some(Place { lap: position >> slots.trailing_zeros(), index: position & (slots - 1) });
+            return Some(Place {
+                lap: position >> slots.trailing_zeros(),
+                index: position & (slots - 1),
+            });
         }
-        Some(Place { lap: position / slots, index: position % slots })
+        Some(Place {
+            lap: position / slots,
+            index: position % slots,
+        })
     }
 
     /// The slot at a place that [`Ring::place`] gave for a limit that [`Ring::limit`] gave.
@@ -169,7 +189,8 @@ impl Ring {
 
     /// Whether so many bytes more stay below `max_bytes`. Two who grow at once may both be told yes.
     pub(super) fn allows(&self, more: u64) -> bool {
-        self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
+        self.bytes()
+            .is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
     }
 
     /// Makes more slots of a region, or seals it.
@@ -185,7 +206,10 @@ impl Ring {
         let word = &self.head().limits[region as usize];
         let grown = if self.allows(bytes) {
             // Died just after: pages that nobody counts; the next one finds them there.
-            match self.segment.grow(self.region_at(region) + slots * self.slot_bytes, bytes) {
+            match self
+                .segment
+                .grow(self.region_at(region) + slots * self.slot_bytes, bytes)
+            {
                 Ok(()) => true,
                 Err(Error::NoSpace { .. } | Error::NoAddressSpace { .. }) => false,
                 Err(other) => return Err(other),

@@ -20,7 +20,10 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::InvalidName { name: name.to_owned(), why })
+    Err(Error::InvalidName {
+        name: name.to_owned(),
+        why,
+    })
 }
 
 #[cfg(test)]

@@ -88,10 +88,21 @@ impl Segment {
         let initial = spec.initial.next_multiple_of(PAGE);
         file::allocate(file.as_fd(), 0, initial).map_err(|errno| allocation_error(&path, initial, errno))?;
         let reserve = spec.reserve.max(initial);
-        let map = Mapping::reserve(file.as_fd(), reserve, initial)
-            .map_err(|errno| mapping_error(&path, reserve, errno))?;
-        let segment = Segment { file, map, path, initial };
-        segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
+        let map =
+            Mapping::reserve(file.as_fd(), reserve, initial).map_err(|errno| mapping_error(&path, reserve, errno))?;
+        let segment = Segment {
+            file,
+            map,
+            path,
+            initial,
+        };
+        segment.header().fill(
+            &Spec {
+                reserve,
+                ..spec.clone()
+            },
+            process::process_id(),
+        );
         Ok(segment)
     }
 
@@ -99,16 +110,25 @@ impl Segment {
     pub(crate) fn open(folder: &Folder, name: &str) -> Result<Segment, Error> {
         let path = folder.file_path(name);
         let file = file::open(folder.fd(), name).map_err(|errno| match errno {
-            Errno::ISDIR | Errno::NXIO => Error::NotASegment { path: path.clone(), why: "it is no ordinary file" },
+            Errno::ISDIR | Errno::NXIO => Error::NotASegment {
+                path: path.clone(),
+                why: "it is no ordinary file",
+            },
             errno => Error::from_errno("open", &path, errno),
         })?;
         let facts = file::facts(file.as_fd()).map_err(|errno| Error::from_errno("examine", &path, errno))?;
         if !facts.regular {
-            return Err(Error::NotASegment { path, why: "it is no ordinary file" });
+            return Err(Error::NotASegment {
+                path,
+                why: "it is no ordinary file",
+            });
         }
         // A file of exactly its header has no body; nothing here is that short.
         if facts.len <= BODY {
-            return Err(Error::NotASegment { path, why: "it is too short" });
+            return Err(Error::NotASegment {
+                path,
+                why: "it is too short",
+            });
         }
         let look = Mapping::reserve(file.as_fd(), PAGE, PAGE).map_err(|errno| mapping_error(&path, PAGE, errno))?;
         // SAFETY: the mapping is one page, page-aligned, and exists in the file; Header may be shared.
@@ -116,15 +136,28 @@ impl Segment {
         header.check(&path)?;
         // A damaged size must not make us map the moon, nor less than there is.
         let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
-        let map = Mapping::reserve(file.as_fd(), reserve, facts.len)
-            .map_err(|errno| mapping_error(&path, reserve, errno))?;
-        Ok(Segment { file, map, path, initial: facts.len })
+        let map =
+            Mapping::reserve(file.as_fd(), reserve, facts.len).map_err(|errno| mapping_error(&path, reserve, errno))?;
+        Ok(Segment {
+            file,
+            map,
+            path,
+            initial: facts.len,
+        })
     }
 
     /// Refuses a file of another kind.
     pub(crate) fn expect(&self, wanted: Kind) -> Result<(), Error> {
         let found = self.header().check(&self.path)?;
-        if found == wanted { Ok(()) } else { Err(Error::OtherKind { path: self.path.clone(), found, wanted }) }
+        if found == wanted {
+            Ok(())
+        } else {
+            Err(Error::OtherKind {
+                path: self.path.clone(),
+                found,
+                wanted,
+            })
+        }
     }
 
     pub(crate) fn header(&self) -> &Header {
@@ -151,12 +184,17 @@ impl Segment {
     }
 
     pub(crate) fn damaged(&self, what: &'static str) -> Error {
-        Error::Damaged { path: self.path.clone(), what }
+        Error::Damaged {
+            path: self.path.clone(),
+            what,
+        }
     }
 
     /// Looks at what lies at `offset`. `exists` is how many bytes the caller knows to exist.
     pub(crate) fn at<T: Shared>(&self, offset: u64, exists: u64) -> Result<&T, Error> {
-        let end = offset.checked_add(size_of::<T>() as u64).ok_or_else(|| self.damaged("an offset"))?;
+        let end = offset
+            .checked_add(size_of::<T>() as u64)
+            .ok_or_else(|| self.damaged("an offset"))?;
         if end > exists || end > self.map.len() || !offset.is_multiple_of(align_of::<T>() as u64) {
             return Err(self.damaged("an offset"));
         }
@@ -177,7 +215,10 @@ impl Segment {
     pub(crate) fn grow(&self, from: u64, len: u64) -> Result<(), Error> {
         let end = from.checked_add(len).ok_or_else(|| self.damaged("a length"))?;
         if end > self.map.len() {
-            return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
+            return Err(Error::NoAddressSpace {
+                path: self.path.clone(),
+                wanted: end,
+            });
         }
         file::allocate(self.file.as_fd(), from, len).map_err(|errno| allocation_error(&self.path, len, errno))
     }
@@ -194,7 +235,10 @@ pub(crate) const MOST_RESERVED: u64 = 16 << 30;
 
 fn allocation_error(path: &Path, wanted: u64, errno: Errno) -> Error {
     if file::is_no_space(errno) {
-        Error::NoSpace { path: path.to_path_buf(), wanted }
+        Error::NoSpace {
+            path: path.to_path_buf(),
+            wanted,
+        }
     } else {
         Error::from_errno("allocate pages of", path, errno)
     }
@@ -202,7 +246,10 @@ fn allocation_error(path: &Path, wanted: u64, errno: Errno) -> Error {
 
 fn mapping_error(path: &Path, wanted: u64, errno: Errno) -> Error {
     match errno {
-        Errno::NOMEM => Error::NoAddressSpace { path: path.to_path_buf(), wanted },
+        Errno::NOMEM => Error::NoAddressSpace {
+            path: path.to_path_buf(),
+            wanted,
+        },
         errno => Error::from_errno("map", path, errno),
     }
 }

@@ -38,7 +38,12 @@ impl<'a, T> Guard<'a, T> {
         value: NonNull<T>,
         me: Me,
     ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
-        let guard = || Guard { raw, value, me, _thread: PhantomData };
+        let guard = || Guard {
+            raw,
+            value,
+            me,
+            _thread: PhantomData,
+        };
         match result {
             Ok(Acquired::Clean) => Ok(guard()),
             Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),

@@ -165,7 +165,13 @@ impl<T: Plain> Mutex<T> {
     /// The owner's death ends the wait at once.
     #[inline]
     pub fn lock_until(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
-        lock_at(&self.cell().raw, &self.cell().value, self.registry, &self.patience, deadline.into())
+        lock_at(
+            &self.cell().raw,
+            &self.cell().value,
+            self.registry,
+            &self.patience,
+            deadline.into(),
+        )
     }
 
     /// Takes the lock if it is free, or its owner is dead.
@@ -189,14 +195,16 @@ impl<T: Plain> Mutex<T> {
         let me = self.registry.me().map_err(LockError::System)?;
         let deadline = deadline.into();
         let cell = self.cell();
-        cell.raw.reset(me, &self.patience, deadline).map_err(|refused| match refused {
-            Refused::Deadlock => LockError::Deadlock,
-            Refused::TimedOut => LockError::TimedOut,
-            Refused::System(errno) => {
-                LockError::System(Error::from_errno("wait for a lock in", self.registry.path(), errno))
-            }
-            _ => LockError::Damaged,
-        })?;
+        cell.raw
+            .reset(me, &self.patience, deadline)
+            .map_err(|refused| match refused {
+                Refused::Deadlock => LockError::Deadlock,
+                Refused::TimedOut => LockError::TimedOut,
+                Refused::System(errno) => {
+                    LockError::System(Error::from_errno("wait for a lock in", self.registry.path(), errno))
+                }
+                _ => LockError::Damaged,
+            })?;
         match self.lock_until(deadline) {
             Ok(mut guard) => *guard = value,
             Err(LockError::OwnerDied(mut guard)) => {

@@ -15,9 +15,9 @@
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, Patience, Registry, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering};
+use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::PassOn;
-use crate::sys::Errno;
 
 const WAITERS: u32 = crate::liveness::WAITERS;
 
@@ -59,7 +59,10 @@ pub(crate) enum Refused {
 impl RawMutex {
     #[cfg(loom)]
     pub(crate) fn new() -> RawMutex {
-        RawMutex { word: AtomicU32::new(0), state: AtomicU32::new(CONSISTENT) }
+        RawMutex {
+            word: AtomicU32::new(0),
+            state: AtomicU32::new(CONSISTENT),
+        }
     }
 
     /// Takes the lock, waiting until the deadline.
@@ -67,7 +70,10 @@ impl RawMutex {
     pub(crate) fn lock(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<Acquired, Refused> {
         // Acquire pairs with the Release in `unlock`; on failure too, for what a dead owner left.
         // Died just after: the word names us, so the next one takes over and is told.
-        match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+        match self
+            .word
+            .compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire)
+        {
             Ok(_) => self.entered(me.registry),
             Err(_) => self.lock_slow(me, patience, deadline),
         }
@@ -76,7 +82,10 @@ impl RawMutex {
     /// Takes the lock if it is free or its owner is dead.
     #[inline]
     pub(crate) fn try_lock(&self, me: Me) -> Result<Acquired, Refused> {
-        match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+        match self
+            .word
+            .compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire)
+        {
             Ok(_) => self.entered(me.registry),
             Err(seen) => self.try_lock_slow(me, seen),
         }
@@ -99,14 +108,21 @@ impl RawMutex {
             return Ok(Acquired::OwnerDied);
         }
         self.release();
-        Err(if state == NOT_RECOVERABLE { Refused::NotRecoverable } else { Refused::Damaged })
+        Err(if state == NOT_RECOVERABLE {
+            Refused::NotRecoverable
+        } else {
+            Refused::Damaged
+        })
     }
 
     #[cold]
     fn try_lock_slow(&self, me: Me, mut seen: u32) -> Result<Acquired, Refused> {
         loop {
             if seen == 0 {
-                match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+                match self
+                    .word
+                    .compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire)
+                {
                     Ok(_) => return self.entered(me.registry),
                     Err(now) => seen = now,
                 }
@@ -130,7 +146,8 @@ impl RawMutex {
     fn take_over(&self, me: Me, seen: u32) -> Result<Result<Acquired, Refused>, u32> {
         let mine = me.id.as_u32() | WAITERS;
         // WAITERS, because others may sleep on the old value. Died just after: we are the dead owner, the next is told.
-        self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Acquire)?;
+        self.word
+            .compare_exchange(seen, mine, Ordering::Acquire, Ordering::Acquire)?;
         if self.state.load(Ordering::Relaxed) == CONSISTENT {
             // Died just before: taken over from us, told all the same.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
@@ -151,19 +168,27 @@ impl RawMutex {
                 Err(Refused::WouldBlock) => self.word.load(Ordering::Acquire),
                 settled => return settled,
             };
-            let Some(owner) = TokenId::from_word(seen) else { continue };
+            let Some(owner) = TokenId::from_word(seen) else {
+                continue;
+            };
             if owner == me.id {
                 continue;
             }
             let waited_for = seen | WAITERS;
             // Relaxed: the bit only asks the owner to wake us. Died just after: an empty wake, no harm.
             if seen & WAITERS == 0
-                && self.word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
+                && self
+                    .word
+                    .compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_err()
             {
                 continue;
             }
             let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
-            let watch = Watch { word: &self.word, expected: waited_for };
+            let watch = Watch {
+                word: &self.word,
+                expected: waited_for,
+            };
             match sleep(me.registry, pass, &[watch], Some(owner), deadline) {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => last_try = true,
@@ -202,7 +227,9 @@ impl RawMutex {
     /// next to lock is told. Says whether there was a dead owner.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
         let seen = self.word.load(Ordering::Acquire);
-        let Some(owner) = TokenId::from_word(seen) else { return false };
+        let Some(owner) = TokenId::from_word(seen) else {
+            return false;
+        };
         if owner == me.id || me.registry.is_alive(owner) {
             return false;
         }
@@ -214,7 +241,11 @@ impl RawMutex {
 
     fn take_over_quietly(&self, me: Me, seen: u32) -> bool {
         let mine = me.id.as_u32() | WAITERS;
-        if self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if self
+            .word
+            .compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
             return false;
         }
         if self.state.load(Ordering::Relaxed) == CONSISTENT {
@@ -228,7 +259,11 @@ impl RawMutex {
         // A holder who is refused for NOT_RECOVERABLE lets go at once, so the word is free sooner or later.
         loop {
             let mine = me.id.as_u32();
-            if self.word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if self
+                .word
+                .compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
                 // Died just before: consistent or not, as it was. Just after: the next is told that an owner died.
                 self.state.store(CONSISTENT, Ordering::Relaxed);
                 self.release();
@@ -260,3 +295,164 @@ impl RawMutex {
 #[cfg(not(loom))]
 // SAFETY: two atomics.
 unsafe impl crate::segment::Shared for RawMutex {}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+    use crate::liveness::Slot;
+    use crate::sys::robust::{ListHead, end_thread};
+
+    struct World {
+        registry: Registry,
+        lock: RawMutex,
+        value: UnsafeCell<u32>,
+    }
+
+    // SAFETY: the value is reached under the lock; that it is so is what loom checks.
+    unsafe impl Sync for World {}
+    // SAFETY: as above.
+    unsafe impl Send for World {}
+
+    fn world(threads: u32) -> Arc<World> {
+        let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
+        Arc::new(World {
+            registry: Registry { slots },
+            lock: RawMutex::new(),
+            value: UnsafeCell::new(0),
+        })
+    }
+
+    fn id(thread: u32) -> TokenId {
+        TokenId::new(thread, 0)
+    }
+
+    fn me<'r>(world: &'r World, thread: u32, list: &mut ListHead) -> Me<'r> {
+        Me {
+            registry: &world.registry,
+            id: id(thread),
+            list,
+        }
+    }
+
+    fn lock(world: &World, thread: u32, list: &mut ListHead) -> Result<Acquired, Refused> {
+        world
+            .lock
+            .lock(me(world, thread, list), &Patience::new(), Deadline::NEVER)
+    }
+
+    fn raise(world: &World) {
+        // SAFETY: loom's cell panics if anybody else is inside.
+        world.value.with_mut(|value| unsafe { *value += 1 });
+    }
+
+    fn explore(test: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(test);
+    }
+
+    #[test]
+    fn loom_two_lockers_never_meet_and_both_get_in() {
+        explore(|| {
+            let world = world(2);
+            let threads = [0, 1].map(|n| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    assert_eq!(lock(&world, n, &mut list), Ok(Acquired::Clean));
+                    raise(&world);
+                    world.lock.unlock();
+                })
+            });
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            // SAFETY: all threads have ended.
+            assert_eq!(world.value.with(|value| unsafe { *value }), 2);
+        });
+    }
+
+    #[test]
+    fn loom_a_death_inside_is_told_to_the_next_also_when_asleep() {
+        explore(|| {
+            let world = world(2);
+            let dying = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    let got = lock(&world, 0, &mut list);
+                    raise(&world);
+                    end_thread(&world.registry.slots[0], &list);
+                    got
+                })
+            };
+            let mut list = ListHead::new();
+            let got = lock(&world, 1, &mut list);
+            raise(&world);
+            if got == Ok(Acquired::OwnerDied) {
+                world.lock.mark_consistent();
+            }
+            world.lock.unlock();
+            let first = dying.join().unwrap();
+            assert_eq!(first, Ok(Acquired::Clean));
+            // Either we came first, or we are told.
+            assert!(matches!(got, Ok(Acquired::OwnerDied | Acquired::Clean)));
+            assert_eq!(got == Ok(Acquired::Clean), world.lock.owner() == Some(id(0)));
+        });
+    }
+
+    #[test]
+    fn loom_of_two_sleepers_one_is_told_and_both_get_in() {
+        explore(|| {
+            let world = world(3);
+            let mut list = ListHead::new();
+            assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
+            let threads = [1, 2].map(|n| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    let got = lock(&world, n, &mut list);
+                    raise(&world);
+                    if got == Ok(Acquired::OwnerDied) {
+                        world.lock.mark_consistent();
+                    }
+                    world.lock.unlock();
+                    got
+                })
+            });
+            end_thread(&world.registry.slots[0], &list);
+            let told = threads.map(|thread| thread.join().unwrap());
+            assert_eq!(
+                told.iter().filter(|got| **got == Ok(Acquired::OwnerDied)).count(),
+                1,
+                "{told:?}"
+            );
+        });
+    }
+
+    #[test]
+    fn loom_a_lock_given_up_is_refused_to_a_sleeper() {
+        explore(|| {
+            let world = world(2);
+            let mut list = ListHead::new();
+            assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
+            // As if told, and not repaired.
+            world.lock.state.store(INCONSISTENT, Ordering::Relaxed);
+            let sleeper = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    lock(&world, 1, &mut list)
+                })
+            };
+            world.lock.unlock();
+            assert_eq!(sleeper.join().unwrap(), Err(Refused::NotRecoverable));
+            assert!(world.lock.is_not_recoverable());
+            assert_eq!(world.lock.owner(), None);
+        });
+    }
+}

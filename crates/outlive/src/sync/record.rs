@@ -170,7 +170,10 @@ impl<T: RecordType> Record<T> {
         const { assert!(align_of::<T>() <= 4096) };
         let locks = T::locks();
         if locks.len() > MOST_LOCKS {
-            return Err(Error::InvalidName { name: name.to_owned(), why: "its type has more than 46 locks" });
+            return Err(Error::InvalidName {
+                name: name.to_owned(),
+                why: "its type has more than 46 locks",
+            });
         }
         let bytes = BODY + (size_of::<T>() as u64).max(1);
         let spec = Spec {

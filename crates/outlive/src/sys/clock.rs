@@ -30,7 +30,9 @@ impl Deadline {
     /// That long from now. A span too long for the clock is [`Deadline::NEVER`].
     pub fn after(span: Duration) -> Deadline {
         let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        Deadline { at: monotonic_nanos().saturating_add(span) }
+        Deadline {
+            at: monotonic_nanos().saturating_add(span),
+        }
     }
 
     /// At that moment.
@@ -45,7 +47,9 @@ impl Deadline {
 
     /// The earlier of the two.
     pub(crate) fn earlier(self, other: Deadline) -> Deadline {
-        Deadline { at: self.at.min(other.at) }
+        Deadline {
+            at: self.at.min(other.at),
+        }
     }
 
     /// As the kernel wants it; `None` is for ever.

@@ -35,7 +35,14 @@ impl Mapping {
             let flags = MapFlags::SHARED | MapFlags::NORESERVE;
             // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
             let mapped = unsafe {
-                mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)
+                mm::mmap(
+                    core::ptr::null_mut(),
+                    len,
+                    ProtFlags::READ | ProtFlags::WRITE,
+                    flags,
+                    file,
+                    0,
+                )
             };
             match mapped {
                 Ok(base) => {
@@ -80,7 +87,6 @@ pub(crate) fn page_wiped_on_fork() -> Result<NonNull<u8>, Errno> {
 pub(crate) fn anonymous(len: usize) -> Result<NonNull<u8>, Errno> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
-    let base =
-        unsafe { mm::mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+    let base = unsafe { mm::mmap_anonymous(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
     NonNull::new(base.cast()).ok_or(Errno::NOMEM)
 }

@@ -2,9 +2,9 @@
 //!
 //! Every unexpected errno is an error, in release builds too. Nothing above this floor calls `libc` or `rustix`.
 
-pub(crate) mod clock;
 #[cfg(not(loom))]
 pub(crate) mod barrier;
+pub(crate) mod clock;
 #[cfg(not(loom))]
 pub(crate) mod file;
 #[cfg(not(loom))]

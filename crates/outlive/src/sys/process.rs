@@ -38,7 +38,11 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name stands in brackets and may hold anything: count from the last bracket. State is the 3rd field,
     // start time the 22nd (proc_pid_stat(5)).
-    stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(19)?.parse().ok()
+    stat.get(stat.rfind(')')? + 2..)?
+        .split_ascii_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
 }
 
 /// Whether the process of that pid and start time has ended: not there, or a zombie without living threads. (A zombie
@@ -48,7 +52,9 @@ pub(crate) fn is_gone(pid: u32, started: u64) -> bool {
         // Without /proc nothing can be said.
         return start_time(process_id()).is_some();
     }
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
     tasks.flatten().all(|task| {
         let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
         let state = stat.rfind(')').and_then(|at| stat.get(at + 2..at + 3));

@@ -1,0 +1,84 @@
+//! The futex as loom sees it: sleepers in a list, looked at and queued under one lock, as the kernel does under its
+//! bucket locks. Nobody times out. That everybody sleeps for ever is what loom reports as a deadlock.
+
+use loom::sync::{Condvar, Mutex};
+
+use super::Errno;
+use super::clock::Deadline;
+use crate::shim::{AtomicU32, Ordering};
+
+#[derive(Clone, Copy)]
+pub(crate) struct Watch<'a> {
+    pub(crate) word: &'a AtomicU32,
+    pub(crate) expected: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wakeup {
+    LookAgain,
+    TimedOut,
+}
+
+struct Sleeper {
+    words: Vec<usize>,
+    number: u64,
+}
+
+#[derive(Default)]
+struct Kernel {
+    sleepers: Vec<Sleeper>,
+    next: u64,
+}
+
+struct Bucket {
+    kernel: Mutex<Kernel>,
+    woken: Condvar,
+}
+
+loom::lazy_static! {
+    static ref BUCKET: Bucket = Bucket { kernel: Mutex::new(Kernel::default()), woken: Condvar::new() };
+}
+
+fn address(word: &AtomicU32) -> usize {
+    core::ptr::from_ref(word) as usize
+}
+
+pub(crate) fn wait_any(set: &[Watch<'_>], _principal: usize, _deadline: Deadline) -> Result<Wakeup, Errno> {
+    let mut kernel = BUCKET.kernel.lock().unwrap();
+    if set
+        .iter()
+        .any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
+    {
+        return Ok(Wakeup::LookAgain);
+    }
+    let number = kernel.next;
+    kernel.next += 1;
+    kernel.sleepers.push(Sleeper {
+        words: set.iter().map(|watch| address(watch.word)).collect(),
+        number,
+    });
+    while kernel.sleepers.iter().any(|sleeper| sleeper.number == number) {
+        kernel = BUCKET.woken.wait(kernel).unwrap();
+    }
+    Ok(Wakeup::LookAgain)
+}
+
+pub(crate) fn wake_all(word: &AtomicU32) {
+    wake(word, usize::MAX);
+}
+
+/// The kernel's own wake of one, at a thread's end.
+pub(crate) fn wake_one(word: &AtomicU32) {
+    wake(word, 1);
+}
+
+fn wake(word: &AtomicU32, most: usize) {
+    let mut kernel = BUCKET.kernel.lock().unwrap();
+    let mut left = most;
+    kernel.sleepers.retain(|sleeper| {
+        let wakes = left > 0 && sleeper.words.contains(&address(word));
+        left -= usize::from(wakes && left != usize::MAX);
+        !wakes
+    });
+    BUCKET.woken.notify_all();
+}

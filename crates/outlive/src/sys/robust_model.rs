@@ -1,0 +1,56 @@
+//! The robust list as loom sees it: only `list_op_pending`, and the walk at a thread's end.
+
+use super::futex;
+use crate::liveness::Slot;
+use crate::shim::AtomicU32;
+
+/// One thread's list head.
+pub(crate) struct ListHead {
+    pending: *const AtomicU32,
+}
+
+impl ListHead {
+    pub(crate) fn new() -> ListHead {
+        ListHead {
+            pending: core::ptr::null(),
+        }
+    }
+}
+
+pub(crate) struct PassOn {
+    head: *mut ListHead,
+    saved: *const AtomicU32,
+}
+
+impl PassOn {
+    pub(crate) fn begin(head: *mut ListHead) -> PassOn {
+        // SAFETY: the test keeps each thread's head alive and to that thread.
+        PassOn {
+            head,
+            saved: unsafe { (*head).pending },
+        }
+    }
+
+    pub(crate) fn to(&self, word: &AtomicU32) {
+        // SAFETY: as in `begin`.
+        unsafe { (*self.head).pending = word };
+    }
+}
+
+impl Drop for PassOn {
+    fn drop(&mut self) {
+        // SAFETY: as in `begin`.
+        unsafe { (*self.head).pending = self.saved };
+    }
+}
+
+/// What the kernel does when the thread that holds `slot` ends: mark, wake one, pass on.
+pub(crate) fn end_thread(slot: &Slot, head: &ListHead) {
+    if slot.mark_died() {
+        futex::wake_one(slot.word());
+    }
+    if !head.pending.is_null() {
+        // SAFETY: pending points to a slot's X, which outlives the test's threads.
+        futex::wake_one(unsafe { &*head.pending });
+    }
+}
