@@ -37,6 +37,13 @@ impl TokenId {
         (word & MARK_MASK == MARK).then_some(TokenId(word & !WAITERS))
     }
 
+    /// An id that this process made itself.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn from_own(bits: u32) -> TokenId {
+        TokenId(bits)
+    }
+
     /// As it stands in a claim word, without the WAITERS bit.
     #[inline]
     pub fn as_u32(self) -> u32 {

@@ -72,24 +72,29 @@ impl Drop for FreeAtEnd {
 }
 
 impl Registry {
-    /// The calling thread's token, if it has one.
+    /// The calling thread's token as it stands in claims; 0 if it has none.
     #[inline]
-    pub(crate) fn current(&self) -> Option<TokenId> {
-        // SAFETY: the pointer is either to the static zeroes or to this thread's own page.
-        let id = unsafe { (*PAGE.get()).ids[self.index].get() };
-        TokenId::from_word(id)
+    pub(crate) fn current_bits(&self) -> u32 {
+        // SAFETY: the pointer is either to the static zeroes or to this thread's own page, and `open` gives out indexes
+        // below MOST_REGISTRIES only.
+        unsafe { (*PAGE.get()).ids.get_unchecked(self.index).get() }
     }
 
     /// The calling thread and its token, claimed now if it has none.
     #[inline]
     pub(crate) fn me(&'static self) -> Result<Me, Error> {
-        match self.current() {
-            Some(id) => Ok(Me { registry: self, id }),
-            None => self.me_slow(),
+        match self.current_bits() {
+            0 => self.me_slow(),
+            // Only ids are ever stored there.
+            bits => Ok(Me {
+                registry: self,
+                id: TokenId::from_own(bits),
+            }),
         }
     }
 
     #[cold]
+    #[inline(never)]
     fn me_slow(&'static self) -> Result<Me, Error> {
         let id = self.claim(For::Thread)?;
         let page = own_page().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
@@ -109,7 +114,7 @@ impl Registry {
 impl Me {
     /// The calling thread's robust list.
     pub(crate) fn list(self) -> *mut robust::ListHead {
-        // SAFETY: as in `current`.
+        // SAFETY: as in `current_bits`.
         unsafe { (*PAGE.get()).list.get() }
     }
 }

@@ -27,6 +27,20 @@ pub struct Guard<'a, T> {
 unsafe impl<T: Sync> Sync for Guard<'_, T> {}
 
 impl<'a, T> Guard<'a, T> {
+    /// The guard of a lock that has just been taken and is consistent.
+    ///
+    /// # Safety
+    /// As for [`Guard::settle`]; `me` holds `raw`.
+    #[inline]
+    pub(super) unsafe fn new(raw: &'a RawMutex, value: NonNull<T>, me: Me) -> Guard<'a, T> {
+        Guard {
+            raw,
+            value,
+            me,
+            _thread: PhantomData,
+        }
+    }
+
     /// Turns the raw result into what the user sees.
     ///
     /// # Safety
@@ -80,7 +94,7 @@ impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
-        if self.me.registry.current() == Some(self.me.id) {
+        if self.me.registry.current_bits() == self.me.id.as_u32() {
             self.raw.unlock();
         }
     }

@@ -8,7 +8,7 @@ use super::Plain;
 use super::guard::{Guard, LockError};
 use super::raw_mutex::{RawMutex, Refused};
 use super::record::Embedded;
-use crate::liveness::{Patience, Peer, Registry, TokenId};
+use crate::liveness::{Me, Patience, Peer, Registry, TokenId};
 use crate::segment::{BODY, Segment, Shared, Spec};
 use crate::shim::AtomicU64;
 use crate::{Deadline, Domain, Error, Kind, Wait};
@@ -231,9 +231,38 @@ pub(super) fn lock_at<'a, T>(
     patience: &Patience,
     deadline: Deadline,
 ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
+    let bits = registry.current_bits();
+    let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
+    if got && raw.is_consistent() {
+        let me = Me {
+            registry,
+            id: TokenId::from_own(bits),
+        };
+        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        return Ok(unsafe { Guard::new(raw, value_of(value), me) });
+    }
+    lock_at_slow(raw, value, registry, patience, deadline, got)
+}
+
+/// `got`: the lock is ours already, and something is wrong with what it guards.
+#[cold]
+#[inline(never)]
+fn lock_at_slow<'a, T>(
+    raw: &'a RawMutex,
+    value: &'a UnsafeCell<T>,
+    registry: &'static Registry,
+    patience: &Patience,
+    deadline: Deadline,
+    got: bool,
+) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
     let me = registry.me().map_err(LockError::System)?;
+    let result = if got {
+        raw.entered(registry)
+    } else {
+        raw.lock(me, patience, deadline)
+    };
     // SAFETY: the value beside the lock is what it guards.
-    unsafe { Guard::settle(raw.lock(me, patience, deadline), raw, value_of(value), me) }
+    unsafe { Guard::settle(result, raw, value_of(value), me) }
 }
 
 #[inline]

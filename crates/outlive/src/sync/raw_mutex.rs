@@ -65,36 +65,45 @@ impl RawMutex {
         }
     }
 
+    /// Takes the lock for `id` if it is free.
+    #[inline]
+    pub(crate) fn acquire(&self, id: TokenId) -> bool {
+        // Acquire pairs with the Release in `release`; on failure too, for what a dead owner left.
+        // Died just after: the word names us, so the next one takes over and is told.
+        self.word
+            .compare_exchange(0, id.as_u32(), Ordering::Acquire, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Whether nothing is wrong with what the lock guards. The caller holds it.
+    #[inline]
+    pub(crate) fn is_consistent(&self) -> bool {
+        // Relaxed: written by holders only, the word's Acquire orders it.
+        self.state.load(Ordering::Relaxed) == CONSISTENT
+    }
+
     /// Takes the lock, waiting until the deadline.
     #[inline]
     pub(crate) fn lock(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<Acquired, Refused> {
-        // Acquire pairs with the Release in `unlock`; on failure too, for what a dead owner left.
-        // Died just after: the word names us, so the next one takes over and is told.
-        match self
-            .word
-            .compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire)
-        {
-            Ok(_) => self.entered(me.registry),
-            Err(_) => self.lock_slow(me, patience, deadline),
+        if self.acquire(me.id) {
+            self.entered(me.registry)
+        } else {
+            self.lock_slow(me, patience, deadline)
         }
     }
 
     /// Takes the lock if it is free or its owner is dead.
     #[inline]
     pub(crate) fn try_lock(&self, me: Me) -> Result<Acquired, Refused> {
-        match self
-            .word
-            .compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire)
-        {
-            Ok(_) => self.entered(me.registry),
-            Err(seen) => self.try_lock_slow(me, seen),
+        if self.acquire(me.id) {
+            return self.entered(me.registry);
         }
+        self.try_lock_slow(me, self.word.load(Ordering::Acquire))
     }
 
     /// The lock is ours: is it of any use?
     #[inline]
-    fn entered(&self, registry: &Registry) -> Result<Acquired, Refused> {
-        // Relaxed: written by holders only, the word's Acquire orders it.
+    pub(crate) fn entered(&self, registry: &Registry) -> Result<Acquired, Refused> {
         match self.state.load(Ordering::Relaxed) {
             CONSISTENT => Ok(Acquired::Clean),
             state => self.entered_slow(registry, state),
@@ -200,8 +209,7 @@ impl RawMutex {
     /// Gives the lock back. The caller holds it.
     #[inline]
     pub(crate) fn unlock(&self) {
-        // Relaxed: ours.
-        if self.state.load(Ordering::Relaxed) != CONSISTENT {
+        if !self.is_consistent() {
             // Told, and not marked consistent. Died just after: the next is told not recoverable.
             self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
         }
