@@ -1,2 +1,54 @@
-//! The program.
-fn main() {}
+//! The project's own commands, run as `cargo xtask VERB`.
+//!
+//! Each verb is a file here. The tools that a verb needs are installed by it from the ordinary registries.
+
+mod count;
+mod crash;
+mod install;
+mod models;
+mod soak;
+mod stage;
+mod targets;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: cargo xtask VERB [OPTIONS]
+
+  test [--no-install]     everything that must pass: format, clippy, Rust tests, doc tests, loom, models, crash tests,
+                          C tests, fuzzing for 60 s, the demo; ends with 'N passed, N failed'
+  models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
+  crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
+  soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
+  targets                 every benchmark that has a target, and whether it was met; fails nothing
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (verb, rest) = match args.split_first() {
+        Some((verb, rest)) => (verb.as_str(), rest),
+        None => ("--help", &[][..]),
+    };
+    match verb {
+        "test" => test::run(rest),
+        "models" => models::run(rest),
+        "crash" => crash::run(rest),
+        "soak" => soak::run(rest),
+        "targets" => targets::run(rest),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        other => {
+            eprint!("cargo xtask: there is no verb '{other}'\n\n{HELP}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The workspace's root folder.
+fn root() -> std::path::PathBuf {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
