@@ -6,7 +6,7 @@
 //! 3. WRITING by a dead thread (or ABANDONED, by a sweep): give the slot back, count it abandoned. By compare-exchange
 //!    from that exact word, seen again *after* the death: a store would lose a message whose sender went on to READY and
 //!    died then.
-//! 4. Commit: journal, EMPTY(lap + 1), head, counts, the object; senders wait: clear, bump, wake all.
+//! 4. Commit: journal, EMPTY(lap + 1), counts, head, the object; senders wait: clear, bump, wake all.
 //! 5. Sleep: a new odd number in `sleeping`, membarrier, look again, then sleep on {sequence, the owner of the slot that
 //!    is being written (or one of the senders, when their end is waited for)}.
 //!
@@ -526,9 +526,10 @@ impl Receiver {
                 }
             }
         }
-        self.advance(region, h + 1);
+        // Counts before the head: died in between, `catch_up` stores the same ones; died after it, nothing is left to do.
         words.received.store(received, Ordering::Relaxed);
         words.abandoned.store(abandoned, Ordering::Relaxed);
+        self.advance(region, h + 1);
         if h & 63 == 0 {
             self.note_backlog(region, h);
         }
