@@ -51,20 +51,25 @@
 //! 10 ms instead of being woken by a death.
 
 // Under loom only what the models exercise is there.
-#![cfg_attr(loom, allow(dead_code, unused_imports))]
+#![cfg_attr(loom, allow(dead_code, unused_imports, mismatched_lifetime_syntaxes))]
 
 #[cfg(not(loom))]
 mod domain;
-#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod inspect;
+mod kind;
 mod liveness;
 #[cfg(not(loom))]
 mod pool;
-#[cfg(not(loom))]
+#[cfg(loom)]
+#[path = "pool_model.rs"]
+mod pool;
 pub mod queue;
 #[cfg(not(loom))]
+mod segment;
+#[cfg(loom)]
+#[path = "segment_model.rs"]
 mod segment;
 mod shim;
 pub mod sync;
@@ -72,15 +77,13 @@ mod sys;
 
 #[cfg(not(loom))]
 pub use domain::{Domain, DomainOptions, DomainStats};
-#[cfg(not(loom))]
 pub use error::Error;
 #[cfg(not(loom))]
 pub use inspect::{Detail, Entry, SweepReport};
+pub use kind::Kind;
 #[cfg(not(loom))]
 pub use liveness::{Peer, TokenInfo, TokenKind, WaitError};
 pub use liveness::{TokenId, Wait};
-#[cfg(not(loom))]
-pub use segment::Kind;
 pub use sys::clock::Deadline;
 
 /// The one call upwards: a registry whose slots have all been used 8,192 times needs its whole domain swept, which is

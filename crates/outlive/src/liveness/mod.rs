@@ -11,6 +11,9 @@ mod id;
 mod patience;
 #[cfg(not(loom))]
 mod peer;
+#[cfg(loom)]
+#[path = "peer_model.rs"]
+mod peer;
 #[cfg(not(loom))]
 mod process_token;
 #[cfg(not(loom))]
@@ -29,7 +32,11 @@ pub(crate) use patience::Patience;
 pub use patience::Wait;
 #[cfg(not(loom))]
 pub use peer::{Peer, TokenInfo, TokenKind, WaitError};
+#[cfg(loom)]
+pub(crate) use peer::{Peer, WaitError};
 pub(crate) use registry::Registry;
+#[cfg(loom)]
+pub(crate) use registry::become_thread;
 #[cfg(loom)]
 pub(crate) use slot::Slot;
 #[cfg(not(loom))]

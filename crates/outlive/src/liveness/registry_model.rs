@@ -1,8 +1,22 @@
 //! The registry where loom can see it: slots that the test makes, no clock, no re-check.
 
+use std::path::Path;
+use std::time::Duration;
+
+use super::Me;
 use super::id::TokenId;
 use super::slot::Slot;
-use std::time::Duration;
+use crate::Error;
+
+loom::thread_local! {
+    /// The test's word for who the calling thread is: (thread's token, process's token, robust list).
+    static ME: std::cell::Cell<Option<(TokenId, TokenId, *mut crate::sys::robust::ListHead)>> = std::cell::Cell::new(None);
+}
+
+/// From now on the calling thread is that one.
+pub(crate) fn become_thread(thread: TokenId, process: TokenId, list: *mut crate::sys::robust::ListHead) {
+    ME.with(|me| me.set(Some((thread, process, list))));
+}
 
 pub(crate) struct Registry {
     pub(crate) slots: Vec<Slot>,
@@ -15,6 +29,27 @@ impl Registry {
 
     pub(crate) fn is_alive(&self, id: TokenId) -> bool {
         self.slot(id).is_some_and(|slot| slot.is_alive(id))
+    }
+
+    pub(crate) fn me(&self) -> Result<Me<'_>, Error> {
+        let (id, _, list) = ME.with(std::cell::Cell::get).expect("the test says who is who");
+        Ok(Me {
+            registry: self,
+            id,
+            list,
+        })
+    }
+
+    pub(crate) fn process_token(&self) -> Result<TokenId, Error> {
+        Ok(ME.with(std::cell::Cell::get).expect("the test says who is who").1)
+    }
+
+    pub(crate) fn process_token_if_any(&self) -> Option<TokenId> {
+        self.process_token().ok()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        Path::new("loom")
     }
 
     pub(crate) fn recheck(&self) -> Option<Duration> {

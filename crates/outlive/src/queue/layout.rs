@@ -11,20 +11,35 @@
 //! All offsets are fixed when the queue is made; what exists of a region is in its limit.
 
 use crate::liveness::TokenId;
+#[cfg(not(loom))]
 use crate::segment::{BODY, Shared};
 use crate::shim::{AtomicU32, AtomicU64};
 
 /// Regions double, so this many are more than any file has room for.
-pub(super) const MOST_REGIONS: usize = 32;
+pub(super) const MOST_REGIONS: usize = if cfg!(loom) { 2 } else { 32 };
 /// Sender entries; more senders than that work, but `SendersGone` is not told any more.
-pub(super) const MOST_SENDERS: usize = 1024;
+pub(super) const MOST_SENDERS: usize = if cfg!(loom) { 1 } else { 1024 };
 
+/// Padding; plain under loom, which keeps track of every atomic.
+#[cfg(not(loom))]
+type Pad32 = AtomicU32;
+#[cfg(not(loom))]
+type Pad64 = AtomicU64;
+#[cfg(loom)]
+type Pad32 = u32;
+#[cfg(loom)]
+type Pad64 = u64;
+
+#[cfg(not(loom))]
 pub(super) const HEAD_AT: u64 = BODY;
+#[cfg(not(loom))]
 pub(super) const SENDERS_AT: u64 = HEAD_AT + 3 * 4096;
+#[cfg(not(loom))]
 pub(super) const RINGS_AT: u64 = SENDERS_AT + 4096;
 
 /// The shared words of a queue.
 #[repr(C)]
+#[cfg_attr(loom, derive(Default))]
 pub(super) struct QueueHead {
     // Written by the creator, constant from then on.
     pub(super) slot_bytes: AtomicU32,
@@ -34,7 +49,7 @@ pub(super) struct QueueHead {
     pub(super) pool_control: AtomicU64,
     pub(super) pool_spans_at: AtomicU64,
     pub(super) pool_spans: AtomicU32,
-    pub(super) reserved: [AtomicU32; 7],
+    pub(super) reserved: [Pad32; 7],
     // Written by whoever ends or begins to be an end of the queue; read by every send.
     /// 0, the receiving process's token, or `READER_DIED`. Bit 31: senders wait for a receiver to come.
     pub(super) reader: AtomicU32,
@@ -46,17 +61,17 @@ pub(super) struct QueueHead {
     pub(super) senders_seen: AtomicU32,
     /// Always 0: passes on the wake of a receiver that dies while it takes over.
     pub(super) x: AtomicU32,
-    pub(super) reserved_2: [AtomicU32; 11],
+    pub(super) reserved_2: [Pad32; 11],
     // Written by the receiver when it sleeps, and by whoever wakes it.
     /// Odd: the receiver sleeps, or is about to. Another odd number for each sleep.
     pub(super) sleeping: AtomicU32,
     /// The futex word it sleeps on.
     pub(super) sequence: AtomicU32,
-    pub(super) reserved_3: [AtomicU32; 14],
+    pub(super) reserved_3: [Pad32; 14],
     // Written by senders that find the queue full, and by the receiver that wakes them.
     pub(super) waiting: AtomicU32,
     pub(super) space: AtomicU32,
-    pub(super) reserved_4: [AtomicU32; 14],
+    pub(super) reserved_4: [Pad32; 14],
     // Written by the receiver.
     pub(super) receiver: ReceiverWords,
     /// By region: {slots that exist, sealed}.
@@ -66,9 +81,10 @@ pub(super) struct QueueHead {
 
 /// What the receiver writes down, so that a successor goes on exactly there.
 #[repr(C)]
+#[cfg_attr(loom, derive(Default))]
 pub(super) struct ReceiverWords {
     pub(super) region: AtomicU32,
-    pub(super) reserved: AtomicU32,
+    pub(super) reserved: Pad32,
     /// Messages received for good.
     pub(super) received: AtomicU64,
     /// Slots skipped because their sender died in them.
@@ -85,20 +101,22 @@ pub(super) struct ReceiverWords {
     pub(super) taken: AtomicU64,
     /// How far a batch has been received.
     pub(super) progress: AtomicU64,
-    pub(super) reserved_2: [AtomicU64; 6],
+    pub(super) reserved_2: [Pad64; 6],
 }
 
 /// One region's words, by writer a line each.
 #[repr(C)]
+#[cfg_attr(loom, derive(Default))]
 pub(super) struct Region {
     // Written by senders. Position, and CLOSED.
     pub(super) tail: AtomicU64,
-    pub(super) reserved: [AtomicU64; 7],
+    pub(super) reserved: [Pad64; 7],
     // Written by the receiver.
     pub(super) head: AtomicU64,
-    pub(super) reserved_2: [AtomicU64; 7],
+    pub(super) reserved_2: [Pad64; 7],
 }
 
+#[cfg(not(loom))]
 const _: () = {
     assert!(core::mem::offset_of!(QueueHead, reader) == 64);
     assert!(core::mem::offset_of!(QueueHead, sleeping) == 128);
@@ -109,6 +127,7 @@ const _: () = {
     assert!(MOST_SENDERS * 4 == 4096);
 };
 
+#[cfg(not(loom))]
 // SAFETY: all its fields are atomics.
 unsafe impl Shared for QueueHead {}
 
@@ -126,6 +145,7 @@ pub(super) const SEALED: u64 = 1 << 63;
 
 /// A slot's first two words; the rest is payload.
 #[repr(C)]
+#[cfg_attr(loom, derive(Default))]
 pub(super) struct SlotHead {
     /// {lap, owner, state}
     pub(super) word: AtomicU64,
@@ -133,9 +153,11 @@ pub(super) struct SlotHead {
     pub(super) meta: AtomicU64,
 }
 
+#[cfg(not(loom))]
 // SAFETY: two atomics.
 unsafe impl Shared for SlotHead {}
 
+#[cfg(not(loom))]
 pub(super) const SLOT_HEAD: u64 = size_of::<SlotHead>() as u64;
 
 /// ```text
@@ -250,7 +272,7 @@ pub(super) fn within(place: u64) -> u32 {
     (place & 0xff_ffff) as u32
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

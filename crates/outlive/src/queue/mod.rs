@@ -18,56 +18,33 @@ mod batch;
 mod endpoint;
 mod error;
 mod layout;
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(not(loom))]
+#[expect(clippy::module_inception, reason = "the floor's main thing")]
+mod queue;
 mod receive;
+#[cfg(not(loom))]
+mod ring;
+#[cfg(loom)]
+#[path = "ring_model.rs"]
 mod ring;
 mod send;
 mod sweep;
+#[cfg(not(loom))]
 mod typed;
 
-use std::sync::Arc;
-
 pub use error::{RecvError, SendError};
+#[cfg(not(loom))]
+pub use queue::{Counters, Queue, QueueOptions};
 pub use receive::{Peeked, Receiver};
 pub use send::{LARGEST_MESSAGE, Sender};
 pub(crate) use sweep::sweep;
+#[cfg(not(loom))]
 pub use typed::{TypedReceiver, TypedSender};
 
-use crate::liveness::{Patience, Registry, TokenId};
-use crate::pool::{CONTROL_BYTES_PER_SPAN, Pool, SPAN};
-use crate::segment::{MOST_RESERVED, Segment, Spec};
-use crate::shim::Ordering;
-use crate::sync::Holder;
-use crate::{Domain, Error, Kind, Wait};
-use layout::{HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_READER, RINGS_AT};
+use crate::liveness::{Patience, Registry};
 use ring::Ring;
-
-/// A queue, open in this process: where its ends are made.
-///
-/// Any number of [`Sender`]s, one [`Receiver`] at a time. Messages are bytes, from none to 1 GiB; those of one sender
-/// arrive in the order in which they were sent. It begins with 20 KiB of memory and doubles as needed, in steps of at
-/// most 2 MiB, up to `max_bytes`; then it is full, and sends fail or wait, as asked. Sending and receiving make no system
-/// call unless somebody sleeps or memory is added.
-///
-/// ```
-/// # let folder = std::env::temp_dir().join(format!("outlive-doc-queue2-{}", std::process::id()));
-/// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::queue::{Queue, SendError};
-///
-/// let queue = Queue::options().max_bytes(1 << 20).create(&domain, "frames")?;
-/// let sender = queue.sender()?;
-/// while sender.try_send(&[7; 1000]).is_ok() {}
-/// assert_eq!(sender.try_send(&[7; 1000]), Err(SendError::Full));
-/// assert_eq!(queue.counters()?.sent, queue.counters()?.pending);
-/// # std::fs::remove_dir_all(&folder).ok();
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # If a process dies
-/// What was sent stays; see [`Sender`] and [`Receiver`].
-#[derive(Clone)]
-pub struct Queue {
-    shared: Arc<Shared>,
-}
 
 /// What all handles of one opening have in common.
 pub(crate) struct Shared {
@@ -75,300 +52,4 @@ pub(crate) struct Shared {
     registry: &'static Registry,
     patience: Patience,
     refuse_without_reader: bool,
-}
-
-/// How to make a queue. An existing one keeps what it was made with.
-#[derive(Clone, Debug)]
-pub struct QueueOptions {
-    max_bytes: Option<u64>,
-    first_slots: u32,
-    slot_bytes: u32,
-    refuse_without_reader: bool,
-    wait: Wait,
-}
-
-/// What has happened to a queue. Exact when it is quiet; while it is in use, each figure is true of some moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counters {
-    /// Messages sent and acknowledged: received ones and pending ones.
-    pub sent: u64,
-    /// Messages received for good.
-    pub received: u64,
-    /// Messages that lie there.
-    pub pending: u64,
-    /// Messages whose sender died in the middle; they were never acknowledged. Batches count once.
-    pub abandoned: u64,
-    /// Messages handed out again because a receiver died before it committed them.
-    pub redelivered: u64,
-    /// How often memory was added to the rings.
-    pub grown: u64,
-    /// The largest backlog seen, in slots; looked at now and then.
-    pub high_water: u64,
-    /// Bytes of memory that the queue has taken.
-    pub bytes: u64,
-    /// The most it may take.
-    pub max_bytes: u64,
-}
-
-impl QueueOptions {
-    /// The most bytes that the queue may take, messages and all. At least 64 KiB; default: a quarter of the file system,
-    /// and at most 6 GiB.
-    pub fn max_bytes(mut self, bytes: u64) -> QueueOptions {
-        self.max_bytes = Some(bytes);
-        self
-    }
-
-    /// Slots to begin with, rounded up to a power of two from 4 to 65,536. Default: 64.
-    pub fn first_slots(mut self, slots: u32) -> QueueOptions {
-        self.first_slots = slots;
-        self
-    }
-
-    /// Bytes of a slot, rounded up to a power of two from 64 to 4,096. Default: 128. Messages up to 16 bytes less lie in
-    /// their slot; larger ones in an object of the pool, for which the slot holds a reference.
-    pub fn slot_bytes(mut self, bytes: u32) -> QueueOptions {
-        self.slot_bytes = bytes;
-        self
-    }
-
-    /// Whether a send fails with [`SendError::NoReader`] while the queue has no receiver. Default: no, messages wait for
-    /// one.
-    pub fn refuse_without_reader(mut self, refuse: bool) -> QueueOptions {
-        self.refuse_without_reader = refuse;
-        self
-    }
-
-    /// How this process's handles wait.
-    pub fn wait(mut self, wait: Wait) -> QueueOptions {
-        self.wait = wait;
-        self
-    }
-
-    /// Opens the queue of that name, or makes it.
-    ///
-    /// # Errors
-    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`], and
-    /// what the system says.
-    ///
-    /// # If a process dies
-    /// While it makes the queue: nothing is left of it.
-    pub fn create(self, domain: &Domain, name: &str) -> Result<Queue, Error> {
-        let slot_bytes = self.slot_bytes.clamp(64, 4096).next_power_of_two();
-        let first_slots = self.first_slots.clamp(4, 65_536).next_power_of_two();
-        let quarter = domain.folder().file_system_bytes()? / 4;
-        let max_bytes = self.max_bytes.unwrap_or(quarter).clamp(64 << 10, MOST_BYTES);
-        let plan = Plan::new(u64::from(slot_bytes), u64::from(first_slots), max_bytes);
-        let spec = Spec {
-            kind: Kind::Queue,
-            type_name: String::new(),
-            type_size: 0,
-            type_align: 1,
-            reserve: plan.end,
-            max_bytes,
-            initial: RINGS_AT + u64::from(slot_bytes * first_slots),
-        };
-        let segment = domain.create_or_open(name, &spec, |segment| {
-            // The control table of the pool, which is of the first things to be looked at.
-            segment.grow(plan.control, Pool::control_bytes(plan.spans))?;
-            let head: &QueueHead = segment.at(HEAD_AT, segment.initial())?;
-            head.slot_bytes.store(slot_bytes, Ordering::Relaxed);
-            head.first_slots.store(first_slots, Ordering::Relaxed);
-            head.regions.store(plan.regions, Ordering::Relaxed);
-            head.options.store(
-                u32::from(self.refuse_without_reader) * REFUSE_WITHOUT_READER,
-                Ordering::Relaxed,
-            );
-            head.pool_control.store(plan.control, Ordering::Relaxed);
-            head.pool_spans_at.store(plan.spans_at, Ordering::Relaxed);
-            head.pool_spans.store(plan.spans, Ordering::Relaxed);
-            head.limits[0].store(u64::from(first_slots), Ordering::Relaxed);
-            Ok(())
-        })?;
-        Queue::finish(segment, domain.registry(), self.wait)
-    }
-}
-
-/// The most that a queue may take: rings and pool of that size fit into the address space reserved for one file.
-const MOST_BYTES: u64 = 6 << 30;
-
-/// Where everything lies.
-struct Plan {
-    regions: u32,
-    control: u64,
-    spans: u32,
-    spans_at: u64,
-    end: u64,
-}
-
-impl Plan {
-    fn new(slot_bytes: u64, first_slots: u64, max_bytes: u64) -> Plan {
-        let first = slot_bytes * first_slots;
-        // As many regions as reach max_bytes together; the last may be cut short by it.
-        let mut regions = 1;
-        while first * ((1 << regions) - 1) < max_bytes && (regions as usize) < MOST_REGIONS {
-            regions += 1;
-        }
-        let control = (RINGS_AT + first * ((1 << regions) - 1)).next_multiple_of(4096);
-        // Offsets for objects: as much as they may take, half as much again for runs that do not fit into gaps, and a
-        // few spans, since each class begins one.
-        let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
-        let room = MOST_RESERVED.saturating_sub(control) / (SPAN + CONTROL_BYTES_PER_SPAN);
-        let spans = wanted.min(room.saturating_sub(1)).clamp(1, 4096) as u32;
-        let spans_at = (control + Pool::control_bytes(spans)).next_multiple_of(SPAN);
-        Plan {
-            regions,
-            control,
-            spans,
-            spans_at,
-            end: spans_at + u64::from(spans) * SPAN,
-        }
-    }
-}
-
-impl Queue {
-    /// How to make a queue otherwise than by default.
-    pub fn options() -> QueueOptions {
-        QueueOptions {
-            max_bytes: None,
-            first_slots: 64,
-            slot_bytes: 128,
-            refuse_without_reader: false,
-            wait: Wait::Adaptive,
-        }
-    }
-
-    /// Opens the queue of that name, or makes it as by default.
-    ///
-    /// # Errors
-    /// As [`QueueOptions::create`].
-    pub fn create(domain: &Domain, name: &str) -> Result<Queue, Error> {
-        Queue::options().create(domain, name)
-    }
-
-    /// Opens the queue of that name, which must be there.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and what the system says.
-    pub fn open(domain: &Domain, name: &str) -> Result<Queue, Error> {
-        Queue::finish(domain.open_segment(name)?, domain.registry(), Wait::Adaptive)
-    }
-
-    pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: Wait) -> Result<Queue, Error> {
-        segment.expect(Kind::Queue)?;
-        let ring = Ring::new(segment)?;
-        let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_READER != 0;
-        let patience = Patience::new();
-        patience.set(wait);
-        let shared = Shared {
-            ring,
-            registry,
-            patience,
-            refuse_without_reader: refuse,
-        };
-        Ok(Queue {
-            shared: Arc::new(shared),
-        })
-    }
-
-    /// A new sender.
-    ///
-    /// # Errors
-    /// [`Error::NoToken`], [`Error::NoSpace`] when the calling thread cannot get a token.
-    pub fn sender(&self) -> Result<Sender, Error> {
-        Sender::new(Arc::clone(&self.shared))
-    }
-
-    /// The receiver, if there is none, or it is dead: then what it had not committed comes first.
-    ///
-    /// # Errors
-    /// [`Error::ReceiverTaken`] while another lives, [`Error::NoToken`], [`Error::NoSpace`].
-    ///
-    /// # If a process dies
-    /// While it takes over: the next one does.
-    pub fn receiver(&self) -> Result<Receiver, Error> {
-        Receiver::new(Arc::clone(&self.shared))
-    }
-
-    /// What has happened so far.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`].
-    pub fn counters(&self) -> Result<Counters, Error> {
-        let ring = &self.shared.ring;
-        let words = &ring.head().receiver;
-        let (pending, in_batch) = self.pending()?;
-        let received = words.received.load(Ordering::Relaxed) + in_batch;
-        Ok(Counters {
-            sent: received + pending,
-            received,
-            pending,
-            abandoned: words.abandoned.load(Ordering::Relaxed),
-            redelivered: words.redelivered.load(Ordering::Relaxed),
-            grown: ring.times_grown(),
-            high_water: words.high_water.load(Ordering::Relaxed),
-            bytes: ring.bytes()?,
-            max_bytes: ring.segment.header().max_bytes(),
-        })
-    }
-
-    /// Messages that lie there, and those of the batch at the head that have been received.
-    fn pending(&self) -> Result<(u64, u64), Error> {
-        let ring = &self.shared.ring;
-        let words = &ring.head().receiver;
-        let (mut pending, mut in_batch) = (0, 0);
-        let progress = words.progress.load(Ordering::Acquire);
-        let first = words.region.load(Ordering::Acquire);
-        for region in first..ring.regions() {
-            let limit = ring.limit(region)?;
-            let region_words = &ring.head().regions_words[region as usize];
-            let from = region_words.head.load(Ordering::Acquire);
-            // One more than the tail: a slot may be READY whose sender died before the tail.
-            let to = (region_words.tail.load(Ordering::Acquire) & !layout::CLOSED).saturating_add(1);
-            for position in from..to.min(from.saturating_add(limit & !layout::SEALED)) {
-                let Some(place) = ring.place(region, limit, position) else {
-                    break;
-                };
-                let slot = ring.slot(region, place.index);
-                if slot.head.word.load(Ordering::Acquire) == layout::SlotWord::ready(place.lap).0 {
-                    let meta = layout::Meta::decode(slot.head.meta.load(Ordering::Relaxed));
-                    pending += meta.messages();
-                    if meta.batch > 0 && progress & !0xff_ffff == layout::pack(region, position, 0) {
-                        in_batch = u64::from(layout::within(progress)).min(meta.messages());
-                        pending -= in_batch;
-                    }
-                }
-            }
-        }
-        Ok((pending, in_batch))
-    }
-
-    /// Who receives, dead or alive.
-    pub fn reader(&self) -> Option<Holder> {
-        let word = self.shared.ring.head().reader.load(Ordering::Acquire);
-        TokenId::from_word(word).map(|token| Holder::of(self.shared.registry, token))
-    }
-
-    /// Who sends, dead or alive, as far as the table has room: 1,024 senders.
-    pub fn senders(&self) -> Vec<Holder> {
-        let words = self
-            .shared
-            .ring
-            .senders()
-            .iter()
-            .map(|entry| entry.load(Ordering::Acquire));
-        words
-            .filter_map(TokenId::from_word)
-            .map(|token| Holder::of(self.shared.registry, token))
-            .collect()
-    }
-
-    /// Whether the queue's name has been removed: those who have it open go on, nobody else finds it any more.
-    pub fn is_removed(&self) -> bool {
-        self.shared.ring.segment.header().is_removed()
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
 }

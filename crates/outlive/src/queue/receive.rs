@@ -29,7 +29,7 @@ use super::Shared;
 use super::batch;
 use super::endpoint::{self, Senders};
 use super::error::RecvError;
-use super::layout::{CLOSED, Meta, SlotWord, State, pack, within};
+use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, pack, within};
 use super::ring::Slot;
 use super::send::is_abandoned;
 use crate::liveness::{Asleep, Me, TokenId};
@@ -278,7 +278,7 @@ impl Receiver {
         let ring = &self.shared.ring;
         loop {
             let (region, h) = (self.region.get(), self.head.get());
-            let tail = &ring.head().regions_words[region as usize & 31].tail;
+            let tail = &ring.head().regions_words[region as usize % MOST_REGIONS].tail;
             let Some(place) = ring.place(region, self.limit.get(), h) else {
                 let limit = ring.limit(region)?;
                 self.limit.set(limit);
@@ -374,7 +374,7 @@ impl Receiver {
 
     fn advance(&self, region: u32, h: u64) {
         // Release: after the slot and the journal. Died just before: `catch_up`.
-        self.shared.ring.head().regions_words[region as usize & 31]
+        self.shared.ring.head().regions_words[region as usize % MOST_REGIONS]
             .head
             .store(h, Ordering::Release);
         self.head.set(h);
@@ -669,14 +669,14 @@ impl Receiver {
         let ring = &self.shared.ring;
         let (region, h) = (self.region.get(), self.head.get());
         let Some(place) = ring.place(region, self.limit.get(), h) else {
-            return ring.head().regions_words[region as usize & 31]
+            return ring.head().regions_words[region as usize % MOST_REGIONS]
                 .tail
                 .load(Ordering::Relaxed)
                 != h;
         };
         let word = ring.slot(region, place.index).head.word.load(Ordering::Relaxed);
         word == SlotWord::ready(place.lap).0
-            || ring.head().regions_words[region as usize & 31]
+            || ring.head().regions_words[region as usize % MOST_REGIONS]
                 .tail
                 .load(Ordering::Relaxed)
                 & CLOSED

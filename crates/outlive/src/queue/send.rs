@@ -27,7 +27,7 @@ use super::Shared;
 use super::batch;
 use super::endpoint::{self, Reader};
 use super::error::SendError;
-use super::layout::{CLOSED, Meta, SlotWord, State};
+use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State};
 use super::ring::{Growth, Place, Slot};
 use crate::liveness::{Asleep, Me, TokenId};
 use crate::pool::Object;
@@ -95,7 +95,7 @@ impl Sender {
             .ring
             .head()
             .current
-            .load(Ordering::Relaxed)
+            .load(Ordering::Acquire)
             .min(shared.ring.regions() - 1);
         let limit = shared.ring.limit(region)?;
         Ok(Sender {
@@ -248,7 +248,7 @@ impl Sender {
         endpoint::check_reader(&self.shared).map_err(Refused::Error)?;
         loop {
             let region = self.region.get();
-            let words = &head.regions_words[region as usize & 31];
+            let words = &head.regions_words[region as usize % MOST_REGIONS];
             // Acquire pairs with the Release of step 5: the claim before t is seen.
             let t = words.tail.load(Ordering::Acquire);
             if t & CLOSED != 0 {
@@ -305,11 +305,12 @@ impl Sender {
         if region + 1 >= ring.regions() {
             return Err(ring.segment.damaged("a closed last region").into());
         }
-        // Relaxed: a hint for those who begin later. Begun too low, one follows the closed tails.
+        // Release pairs with `Sender::new`: who begins in that region finds its limit. Begun too low, one follows the
+        // closed tails.
         let _ = ring
             .head()
             .current
-            .compare_exchange(region, region + 1, Ordering::Relaxed, Ordering::Relaxed);
+            .compare_exchange(region, region + 1, Ordering::Release, Ordering::Relaxed);
         self.region.set(region + 1);
         self.limit.set(ring.limit(region + 1)?);
         Ok(())

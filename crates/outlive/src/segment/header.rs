@@ -3,12 +3,11 @@
 //! Written once, before the file has a name, and constant from then on, save `flags`. The byte diagram is in
 //! doc/memory-layout.md; a change of layout bumps [`LAYOUT_VERSION`].
 
-use std::fmt;
 use std::path::Path;
 
-use crate::Error;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::map::PAGE;
+use crate::{Error, Kind};
 
 /// `OUTLIVE\0`, read as a little-endian number.
 const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
@@ -20,44 +19,6 @@ const TYPE_NAME: usize = 128;
 
 /// Where the kind's own data begin: the header's page ends there.
 pub(crate) const BODY: u64 = PAGE;
-
-/// What a named thing in a domain is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// The domain's tokens.
-    Registry,
-    /// A [`sync::Mutex`](crate::sync::Mutex).
-    Mutex,
-    /// A [`sync::Record`](crate::sync::Record): a user's own struct with locks inside.
-    Record,
-    /// A [`queue::Queue`](crate::queue::Queue).
-    Queue,
-}
-
-impl Kind {
-    const ALL: [Kind; 4] = [Kind::Registry, Kind::Mutex, Kind::Record, Kind::Queue];
-
-    fn number(self) -> u32 {
-        match self {
-            Kind::Registry => 1,
-            Kind::Mutex => 2,
-            Kind::Record => 3,
-            Kind::Queue => 4,
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Registry => "registry",
-            Kind::Mutex => "mutex",
-            Kind::Record => "record",
-            Kind::Queue => "queue",
-        })
-    }
-}
 
 /// What a file is to be, or has to be.
 #[derive(Clone, Debug)]

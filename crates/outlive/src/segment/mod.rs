@@ -7,7 +7,6 @@ mod name;
 mod segment;
 
 pub(crate) use folder::Folder;
-pub use header::Kind;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
 pub(crate) use segment::{MOST_RESERVED, Segment, Shared};

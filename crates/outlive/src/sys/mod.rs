@@ -4,6 +4,9 @@
 
 #[cfg(not(loom))]
 pub(crate) mod barrier;
+#[cfg(loom)]
+#[path = "barrier_model.rs"]
+pub(crate) mod barrier;
 pub(crate) mod clock;
 #[cfg(not(loom))]
 pub(crate) mod file;

@@ -1,0 +1,67 @@
+//! The pool where loom runs the queue: messages are small there, so there is none.
+
+use crate::Error;
+use crate::liveness::{Me, TokenId};
+use crate::segment::Segment;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Object {
+    pub(crate) reference: u32,
+    pub(crate) offset: u64,
+    pub(crate) capacity: u64,
+}
+
+#[derive(PartialEq, Eq)]
+pub(crate) enum Tag {
+    Held(TokenId),
+    Queued { region: u32, position: u64 },
+}
+
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) held: u32,
+    pub(crate) orphaned: u32,
+    pub(crate) spans: u32,
+}
+
+pub(crate) struct Pool;
+
+impl Pool {
+    fn none(&self, segment: &Segment) -> Error {
+        segment.damaged("an object")
+    }
+
+    pub(crate) fn object(&self, segment: &Segment, _: u32) -> Result<Object, Error> {
+        Err(self.none(segment))
+    }
+
+    pub(crate) fn allocate(&self, s: &Segment, _: Me<'_>, _: u64, _: &dyn Fn(u64) -> bool) -> Result<Object, Error> {
+        Err(self.none(s))
+    }
+
+    pub(crate) fn enqueue(&self, s: &Segment, _: &Object, _: Me<'_>, _: u32, _: u64) -> Result<(), Error> {
+        Err(self.none(s))
+    }
+
+    pub(crate) fn free_held(&self, _: &Segment, _: &Object, _: Me<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    pub(crate) fn free_queued(&self, _: &Segment, _: &Object, _: u32, _: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    pub(crate) fn tag_of(&self, segment: &Segment, _: &Object) -> Result<Tag, Error> {
+        Err(self.none(segment))
+    }
+
+    pub(crate) fn collect(
+        &self,
+        _: &Segment,
+        _: Me<'_>,
+        _: bool,
+        _: &dyn Fn(u32, u64) -> bool,
+    ) -> Result<Found, Error> {
+        Ok(Found::default())
+    }
+}

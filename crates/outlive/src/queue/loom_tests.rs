@@ -1,0 +1,178 @@
+//! The queue's own code under loom: small messages, two senders at most, deaths between calls.
+//!
+//! Loom sees atomics only, not the bytes of a payload; so a message's number is its length, which lies in an atomic.
+
+use std::sync::Arc as StdArc;
+
+use loom::thread;
+
+use super::ring::Ring;
+use super::{Receiver, RecvError, SendError, Sender, Shared};
+use crate::liveness::{Patience, Registry, Slot, TokenId, become_thread};
+use crate::sys::robust::{ListHead, end_thread};
+
+/// Tokens 0, 1, 2 are threads; 3, 4, 5 their processes.
+fn world(first: usize, regions: usize) -> StdArc<Shared> {
+    let slots = (0..6).map(|n| Slot::held_by(n + 100)).collect();
+    let registry: &'static Registry = Box::leak(Box::new(Registry { slots }));
+    let ring = Ring::new(first, regions);
+    StdArc::new(Shared {
+        ring,
+        registry,
+        patience: Patience::new(),
+        refuse_without_reader: false,
+    })
+}
+
+/// The calling thread is number `n`, in a process of its own; its list lives as long as the test.
+fn be(n: u32) -> &'static ListHead {
+    let list: &'static mut ListHead = Box::leak(Box::new(ListHead::new()));
+    let pointer: *mut ListHead = list;
+    become_thread(TokenId::new(n, 0), TokenId::new(n + 3, 0), pointer);
+    // SAFETY: leaked; written through the pointer by this thread only, read after.
+    unsafe { &*pointer }
+}
+
+/// The calling thread's process ends: its thread's mark, then its own.
+fn die(shared: &Shared, n: u32, list: &ListHead) {
+    end_thread(&shared.registry.slots[n as usize], list);
+    end_thread(&shared.registry.slots[n as usize + 3], &ListHead::new());
+}
+
+fn message(n: usize) -> &'static [u8] {
+    &[0; 48][..n]
+}
+
+fn explore(bound: usize, test: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(bound);
+    model.max_branches = 20_000;
+    model.check(test);
+}
+
+#[test]
+fn loom_queue_one_sender_in_order_and_the_receiver_is_woken() {
+    explore(3, || {
+        let shared = world(2, 1);
+        let sending = {
+            let shared = StdArc::clone(&shared);
+            thread::spawn(move || {
+                be(1);
+                let sender = Sender::new(shared).unwrap();
+                sender.send(message(1)).unwrap();
+                sender.send(message(2)).unwrap();
+                core::mem::forget(sender);
+            })
+        };
+        be(0);
+        let mut receiver = Receiver::new(shared).unwrap();
+        assert_eq!(receiver.recv().unwrap().len(), 1);
+        assert_eq!(receiver.recv().unwrap().len(), 2);
+        core::mem::forget(receiver);
+        sending.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_queue_two_senders_through_a_closed_region() {
+    explore(3, || {
+        let shared = world(1, 2);
+        let sending = [1, 2].map(|n| {
+            let shared = StdArc::clone(&shared);
+            thread::spawn(move || {
+                be(n);
+                let sender = Sender::new(shared).unwrap();
+                sender.send(message(n as usize)).unwrap();
+                core::mem::forget(sender);
+            })
+        });
+        for thread in sending {
+            thread.join().unwrap();
+        }
+        be(0);
+        let mut receiver = Receiver::new(shared).unwrap();
+        let mut got = [receiver.try_recv().unwrap().len(), receiver.try_recv().unwrap().len()];
+        got.sort_unstable();
+        assert_eq!(got, [1, 2]);
+        assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+        core::mem::forget(receiver);
+    });
+}
+
+#[test]
+fn loom_queue_a_full_queue_lets_its_sender_go_on() {
+    explore(3, || {
+        let shared = world(1, 1);
+        let sending = {
+            let shared = StdArc::clone(&shared);
+            thread::spawn(move || {
+                be(1);
+                let sender = Sender::new(shared).unwrap();
+                for n in 1..=2 {
+                    sender.send(message(n)).unwrap();
+                }
+                core::mem::forget(sender);
+            })
+        };
+        be(0);
+        let mut receiver = Receiver::new(shared).unwrap();
+        for n in 1..=2 {
+            assert_eq!(receiver.recv().unwrap().len(), n);
+        }
+        core::mem::forget(receiver);
+        sending.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_queue_a_waiting_sender_is_told_of_its_receivers_death() {
+    explore(3, || {
+        let shared = world(1, 1);
+        let sending = {
+            let shared = StdArc::clone(&shared);
+            thread::spawn(move || {
+                be(1);
+                let sender = Sender::new(shared).unwrap();
+                let sent = sender.send(message(1)).and_then(|()| sender.send(message(2)));
+                core::mem::forget(sender);
+                sent
+            })
+        };
+        let list = be(0);
+        let receiver = Receiver::new(StdArc::clone(&shared)).unwrap();
+        core::mem::forget(receiver);
+        die(&shared, 0, list);
+        assert_eq!(sending.join().unwrap(), Err(SendError::ReaderDied));
+    });
+}
+
+#[test]
+fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
+    explore(1, || {
+        let shared = world(1, 2);
+        let sending = [(1, 2), (2, 1)].map(|(n, count)| {
+            let shared = StdArc::clone(&shared);
+            thread::spawn(move || {
+                be(n);
+                let sender = Sender::new(shared).unwrap();
+                for k in 0..count {
+                    sender.send(message((n * 2 + k) as usize)).unwrap();
+                }
+                core::mem::forget(sender);
+            })
+        });
+        be(0);
+        let mut receiver = Receiver::new(shared).unwrap();
+        let mut got: Vec<usize> = (0..3).map(|_| receiver.recv().unwrap().len()).collect();
+        assert!(
+            got.iter().position(|&n| n == 2) < got.iter().position(|&n| n == 3),
+            "{got:?}"
+        );
+        got.sort_unstable();
+        assert_eq!(got, [2, 3, 4]);
+        core::mem::forget(receiver);
+        for thread in sending {
+            thread.join().unwrap();
+        }
+    });
+}

@@ -1,0 +1,114 @@
+//! The rings where loom runs the queue: two slots in region 0, four in region 1, no growth within a region.
+
+use super::layout::{MOST_REGIONS, QueueHead, SEALED, SlotHead};
+use crate::Error;
+use crate::pool::Pool;
+use crate::segment::Segment;
+use crate::shim::{AtomicU32, Ordering};
+
+pub(super) struct Ring {
+    pub(super) segment: Segment,
+    pub(super) pool: Pool,
+    head: QueueHead,
+    senders: [AtomicU32; super::layout::MOST_SENDERS],
+    slots: Vec<Vec<(SlotHead, core::cell::UnsafeCell<[u8; 48]>)>>,
+}
+
+// SAFETY: payloads are reached under the queue's protocol, which is what is being explored.
+unsafe impl Sync for Ring {}
+// SAFETY: as above.
+unsafe impl Send for Ring {}
+
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) lap: u64,
+    pub(super) index: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Growth {
+    Settled,
+    NoRoom,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'a> {
+    pub(super) head: &'a SlotHead,
+    pub(super) payload: *mut u8,
+}
+
+impl Ring {
+    /// A ring of so many regions: the first has `first` slots.
+    pub(super) fn new(first: usize, regions: usize) -> Ring {
+        let head = QueueHead::default();
+        head.limits[0].store(first as u64, Ordering::Relaxed);
+        let slots = (0..regions)
+            .map(|region| {
+                (0..first << region)
+                    .map(|_| (SlotHead::default(), [0; 48].into()))
+                    .collect()
+            })
+            .collect();
+        Ring {
+            segment: Segment,
+            pool: Pool,
+            head,
+            senders: Default::default(),
+            slots,
+        }
+    }
+
+    pub(super) fn head(&self) -> &QueueHead {
+        &self.head
+    }
+
+    pub(super) fn senders(&self) -> &[AtomicU32; super::layout::MOST_SENDERS] {
+        &self.senders
+    }
+
+    pub(super) fn regions(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub(super) fn inline_bytes(&self) -> usize {
+        48
+    }
+
+    pub(super) fn limit(&self, region: u32) -> Result<u64, Error> {
+        Ok(self.head.limits[region as usize % MOST_REGIONS].load(Ordering::Acquire))
+    }
+
+    pub(super) fn place(&self, _region: u32, limit: u64, position: u64) -> Option<Place> {
+        let slots = limit & !SEALED;
+        (slots != 0).then(|| Place {
+            lap: position / slots,
+            index: position % slots,
+        })
+    }
+
+    pub(super) fn slot(&self, region: u32, index: u64) -> Slot<'_> {
+        let (head, payload) = &self.slots[region as usize][index as usize];
+        Slot {
+            head,
+            payload: payload.get().cast(),
+        }
+    }
+
+    pub(super) fn allows(&self, _more: u64) -> bool {
+        false
+    }
+
+    pub(super) fn grow_region(&self, _region: u32, _limit: u64) -> Result<Growth, Error> {
+        Ok(Growth::NoRoom)
+    }
+
+    pub(super) fn open_next(&self, region: u32) -> Result<Growth, Error> {
+        let next = region as usize + 1;
+        if next >= self.slots.len() {
+            return Ok(Growth::NoRoom);
+        }
+        let slots = self.slots[next].len() as u64;
+        let _ = self.head.limits[next].compare_exchange(0, slots, Ordering::Release, Ordering::Relaxed);
+        Ok(Growth::Settled)
+    }
+}

@@ -1,0 +1,34 @@
+//! What the queue's code asks of a segment, where loom runs it: nothing but names for errors.
+
+use std::path::Path;
+
+use crate::Error;
+
+pub(crate) struct Segment;
+
+impl Segment {
+    pub(crate) fn damaged(&self, what: &'static str) -> Error {
+        Error::Damaged {
+            path: self.path().to_path_buf(),
+            what,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        Path::new("loom")
+    }
+
+    pub(crate) fn header(&self) -> &Segment {
+        self
+    }
+
+    pub(crate) fn max_bytes(&self) -> u64 {
+        0
+    }
+
+    /// # Safety
+    /// Never called: messages are small under loom.
+    pub(crate) unsafe fn address(&self, _offset: u64) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+}
