@@ -142,11 +142,7 @@ impl Error {
             Errno::NOENT => Error::NotFound { path },
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Error::Permission { path, doing },
             Errno::NOTDIR | Errno::LOOP => Error::NotAFolder { path },
-            errno => Error::System {
-                doing,
-                path,
-                errno: errno.raw_os_error(),
-            },
+            errno => Error::System { doing, path, errno: errno.raw_os_error() },
         }
     }
 }
@@ -163,11 +159,7 @@ impl fmt::Display for Error {
                 )
             }
             Error::NotFound { path } => {
-                write!(
-                    f,
-                    "{} does not exist; create it first, or check the name and OUTLIVE_DOMAIN",
-                    path.display()
-                )
+                write!(f, "{} does not exist; create it first, or check the name and OUTLIVE_DOMAIN", path.display())
             }
             Error::Foreign { path, owner, user } => write!(
                 f,
@@ -181,11 +173,7 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Error::NotAFolder { path } => {
-                write!(
-                    f,
-                    "{} is not a folder (symbolic links are not followed); choose another one",
-                    path.display()
-                )
+                write!(f, "{} is not a folder (symbolic links are not followed); choose another one", path.display())
             }
             Error::NotASegment { path, why } => write!(
                 f,
@@ -203,11 +191,7 @@ impl fmt::Display for Error {
                 ours.1
             ),
             Error::OtherKind { path, found, wanted } => {
-                write!(
-                    f,
-                    "{} is a {found}, not a {wanted}; choose another name",
-                    path.display()
-                )
+                write!(f, "{} is a {found}, not a {wanted}; choose another name", path.display())
             }
             Error::OtherType { path, found, wanted } => write!(
                 f,

@@ -8,10 +8,7 @@ pub(crate) struct Segment;
 
 impl Segment {
     pub(crate) fn damaged(&self, what: &'static str) -> Error {
-        Error::Damaged {
-            path: self.path().to_path_buf(),
-            what,
-        }
+        Error::Damaged { path: self.path().to_path_buf(), what }
     }
 
     pub(crate) fn path(&self) -> &Path {

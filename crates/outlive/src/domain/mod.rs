@@ -112,20 +112,14 @@ impl DomainOptions {
         if let Some(span) = self.recheck {
             registry.set_recheck(span);
         }
-        Ok(Domain {
-            inner: Arc::new(Inner { folder, registry }),
-        })
+        Ok(Domain { inner: Arc::new(Inner { folder, registry }) })
     }
 }
 
 impl Domain {
     /// How to open a domain otherwise than by default.
     pub fn options() -> DomainOptions {
-        DomainOptions {
-            create: true,
-            group: None,
-            recheck: None,
-        }
+        DomainOptions { create: true, group: None, recheck: None }
     }
 
     /// Opens the domain of that name below the user's own folder, made when missing.
@@ -196,11 +190,7 @@ impl Domain {
     /// Figures about the domain as a whole.
     pub fn stats(&self) -> DomainStats {
         let registry = self.inner.registry;
-        DomainStats {
-            slots: registry.slots(),
-            rescues: registry.rescues(),
-            owner_deaths: registry.owner_deaths(),
-        }
+        DomainStats { slots: registry.slots(), rescues: registry.rescues(), owner_deaths: registry.owner_deaths() }
     }
 
     pub(crate) fn me(&self) -> Result<Me, Error> {

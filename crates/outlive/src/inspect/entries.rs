@@ -111,9 +111,7 @@ impl Domain {
     fn look(&self, name: &str, users: &Users) -> Entry {
         let mut entry = Entry {
             name: name.to_owned(),
-            kind: Err(Error::NotFound {
-                path: self.folder().file_path(name),
-            }),
+            kind: Err(Error::NotFound { path: self.folder().file_path(name) }),
             bytes: 0,
             max_bytes: 0,
             type_name: String::new(),
@@ -143,19 +141,13 @@ impl Domain {
                 let raw = raw_of(&segment)?;
                 let holder = holder(raw);
                 entry.dead_claims = dead(holder.as_slice());
-                entry.detail = Detail::Mutex {
-                    holder,
-                    not_recoverable: raw.is_not_recoverable(),
-                };
+                entry.detail = Detail::Mutex { holder, not_recoverable: raw.is_not_recoverable() };
             }
             Kind::Record => {
                 let raw = raw_locks(&segment)?;
                 let holders: Vec<Holder> = raw.iter().filter_map(|raw| holder(raw)).collect();
                 entry.dead_claims = dead(&holders);
-                entry.detail = Detail::Record {
-                    locks: raw.len() as u32,
-                    holders,
-                };
+                entry.detail = Detail::Record { locks: raw.len() as u32, holders };
             }
             Kind::Queue => {
                 let queue = Queue::finish(segment, self.registry(), crate::Wait::Adaptive)?;
@@ -163,11 +155,7 @@ impl Domain {
                 let me = self.me()?;
                 let (claims, found) = crate::queue::sweep(queue.shared(), me, true)?;
                 entry.dead_claims = claims + found.held + found.orphaned + found.spans;
-                entry.detail = Detail::Queue {
-                    counters: queue.counters()?,
-                    reader,
-                    senders,
-                };
+                entry.detail = Detail::Queue { counters: queue.counters()?, reader, senders };
             }
             Kind::Registry => {}
         }

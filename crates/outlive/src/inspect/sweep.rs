@@ -91,8 +91,5 @@ impl Domain {
 #[cold]
 pub(crate) fn sweep_rested(folder: &Path) {
     // Failed: the slots rest on, and the registry grows meanwhile.
-    let _ = Domain::options()
-        .create(false)
-        .open_at(folder)
-        .and_then(|domain| domain.sweep(false));
+    let _ = Domain::options().create(false).open_at(folder).and_then(|domain| domain.sweep(false));
 }

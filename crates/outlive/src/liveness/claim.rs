@@ -82,11 +82,7 @@ impl Registry {
     fn try_claim(&self, index: u32, slot: &'static Slot, what: For) -> Result<Attempt, Error> {
         let home = slot.home.load(Ordering::Relaxed);
         if home != self.home
-            && (home != 0
-                || slot
-                    .home
-                    .compare_exchange(0, self.home, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_err())
+            && (home != 0 || slot.home.compare_exchange(0, self.home, Ordering::Relaxed, Ordering::Relaxed).is_err())
         {
             return Ok(Attempt::Taken);
         }
@@ -99,11 +95,7 @@ impl Registry {
         }
         if generation & 1 == 1 {
             let even = generation.wrapping_add(1);
-            if slot
-                .generation()
-                .compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed)
-                .is_err()
-            {
+            if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 return Ok(Attempt::Taken);
             }
             // Whoever sleeps on the old generation has an owner that is dead.
@@ -129,8 +121,7 @@ impl Registry {
         }
         let by_keeper = what == For::ProcessByKeeper;
         // By keeper: no thread is recorded for the first word, so only the second counts.
-        slot.tid
-            .store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Relaxed);
+        slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Relaxed);
         record(slot, what);
         if by_keeper {
             // SAFETY: the registry is never unmapped.
@@ -161,8 +152,8 @@ impl Registry {
     #[cold]
     pub(crate) fn confirm(&self, owner: TokenId) {
         let Some(slot) = self.slot(owner) else { return };
-        // Another pid namespace's numbers mean nothing here.
-        if slot.home.load(Ordering::Relaxed) >> 32 != self.home >> 32 {
+        // Another pid namespace's numbers mean nothing here, nor does a /proc that is of another.
+        if slot.home.load(Ordering::Relaxed) >> 32 != self.home >> 32 || !process::has_own_proc() {
             return;
         }
         let generation = slot.generation().load(Ordering::Acquire);
@@ -175,11 +166,7 @@ impl Registry {
         // Retire it: nobody's claim bears an even generation. The word stays as it is and the slot stays unusable until
         // that thread id is dead for libc too, which is to say for good: a slot lost for a mark lost.
         let even = generation.wrapping_add(1);
-        if slot
-            .generation()
-            .compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-        {
+        if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             futex::wake_all(slot.generation());
             futex::wake_all(slot.word());
         }
@@ -225,10 +212,7 @@ impl Registry {
             let even = generation.wrapping_add(1);
             if dry_run {
                 retired += 1;
-            } else if slot
-                .generation()
-                .compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
+            } else if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
                 futex::wake_all(slot.generation());
                 futex::wake_all(slot.word());
@@ -244,14 +228,10 @@ fn record(slot: &Slot, what: For) {
     let pid = process::process_id();
     slot.pid.store(pid, Ordering::Relaxed);
     slot.kind.store(what.kind(), Ordering::Relaxed);
-    slot.start_time
-        .store(process::start_time(pid).unwrap_or(0), Ordering::Relaxed);
+    slot.start_time.store(process::own_start_time(), Ordering::Relaxed);
     slot.since.store(clock::monotonic_nanos(), Ordering::Relaxed);
     let name = process::program_name();
     for (word, bytes) in slot.program.iter().zip(name.chunks_exact(8)) {
-        word.store(
-            u64::from_le_bytes(bytes.try_into().unwrap_or_default()),
-            Ordering::Relaxed,
-        );
+        word.store(u64::from_le_bytes(bytes.try_into().unwrap_or_default()), Ordering::Relaxed);
     }
 }

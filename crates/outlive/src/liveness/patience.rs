@@ -37,10 +37,7 @@ pub(crate) struct Patience {
 
 impl Patience {
     pub(crate) const fn new() -> Patience {
-        Patience {
-            wait: StdAtomicU32::new(0),
-            rounds: StdAtomicU32::new(MOST_ROUNDS),
-        }
+        Patience { wait: StdAtomicU32::new(0), rounds: StdAtomicU32::new(MOST_ROUNDS) }
     }
 
     pub(crate) fn set(&self, wait: Wait) {
@@ -61,14 +58,12 @@ impl Patience {
             if done() {
                 // Enough for what just happened twice over.
                 let wanted = (round * 2).clamp(LEAST_ROUNDS, MOST_ROUNDS);
-                self.rounds
-                    .store(rounds + wanted.saturating_sub(rounds) / 2, StdOrdering::Relaxed);
+                self.rounds.store(rounds + wanted.saturating_sub(rounds) / 2, StdOrdering::Relaxed);
                 return true;
             }
             crate::shim::spin_hint();
         }
-        self.rounds
-            .store((rounds - rounds / 8).max(LEAST_ROUNDS), StdOrdering::Relaxed);
+        self.rounds.store((rounds - rounds / 8).max(LEAST_ROUNDS), StdOrdering::Relaxed);
         false
     }
 

@@ -97,11 +97,7 @@ pub struct Peer {
 
 impl Peer {
     pub(crate) fn new(registry: &'static Registry, id: TokenId) -> Peer {
-        Peer {
-            registry,
-            slot: registry.slot(id),
-            id,
-        }
+        Peer { registry, slot: registry.slot(id), id }
     }
 
     /// Which token it is.
@@ -138,11 +134,7 @@ impl Peer {
                 Ok(Asleep::TimedOut) if !self.is_alive() => break,
                 Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
                 Err(errno) => {
-                    return Err(WaitError::System(Error::from_errno(
-                        "wait in",
-                        self.registry.path(),
-                        errno,
-                    )));
+                    return Err(WaitError::System(Error::from_errno("wait in", self.registry.path(), errno)));
                 }
             }
         }
@@ -157,10 +149,7 @@ impl Peer {
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peer")
-            .field("id", &self.id)
-            .field("alive", &self.is_alive())
-            .finish()
+        f.debug_struct("Peer").field("id", &self.id).field("alive", &self.is_alive()).finish()
     }
 }
 
@@ -181,11 +170,7 @@ impl Registry {
         let since = slot.since.load(Ordering::Relaxed);
         let info = TokenInfo {
             id,
-            kind: if slot.kind.load(Ordering::Relaxed) == 2 {
-                TokenKind::Process
-            } else {
-                TokenKind::Thread
-            },
+            kind: if slot.kind.load(Ordering::Relaxed) == 2 { TokenKind::Process } else { TokenKind::Thread },
             pid: slot.pid.load(Ordering::Relaxed),
             tid: slot.tid.load(Ordering::Relaxed),
             program: String::from_utf8_lossy(&program).into_owned(),

@@ -62,11 +62,7 @@ impl Registry {
         // The thread's own first: it registers the thread's end, hence the hand-over.
         self.me()?;
         // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
-        let _one = self
-            .process
-            .claiming
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one = self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(id) = self.process.get() {
             return Ok(id);
         }

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64 as StdAtomicU64;
+use std::sync::atomic::{AtomicU64 as StdAtomicU64, Ordering as StdOrdering};
 use std::time::Duration;
 
 use super::id::TokenId;
@@ -56,6 +56,8 @@ pub(crate) struct Registry {
     /// What this process's slots must say in `home`.
     pub(crate) home: u64,
     pub(crate) layout: libc_mutex::Layout,
+    /// Slots that this process has seen to exist.
+    known_slots: std::sync::atomic::AtomicU32,
     /// Nanoseconds; 0 is off.
     recheck: StdAtomicU64,
     /// Set when a claimer met many resting slots; whoever has a token then sweeps.
@@ -86,12 +88,10 @@ impl Registry {
             initial: SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT,
         };
         let segment = Segment::create_or_open(folder, FILE, &spec, |segment| {
-            segment
-                .at::<Roll>(BODY, segment.initial())?
-                .slots
-                .store(FIRST_SLOTS, Ordering::Relaxed);
+            segment.at::<Roll>(BODY)?.slots.store(FIRST_SLOTS, Ordering::Relaxed);
             Ok(())
         })?;
+        segment.exists(SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT)?;
         let facts = segment.facts()?;
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(&(_, _, registry)) = opened.iter().find(|o| (o.0, o.1) == (facts.device, facts.inode)) {
@@ -109,14 +109,12 @@ impl Registry {
             index,
             home: u64::from(namespace) << 32 | 1 << 8 | u64::from(layout.word_offset),
             layout,
+            known_slots: std::sync::atomic::AtomicU32::new(FIRST_SLOTS),
             recheck: StdAtomicU64::new(DEFAULT_RECHECK.as_nanos() as u64),
             sweep_wanted: std::sync::atomic::AtomicBool::new(false),
             process: super::process_token::Cell::new(),
             _folder: folder.fd().try_clone_to_owned().map_err(|e| {
-                system(
-                    "keep open",
-                    crate::sys::Errno::from_io_error(&e).unwrap_or(crate::sys::Errno::IO),
-                )
+                system("keep open", crate::sys::Errno::from_io_error(&e).unwrap_or(crate::sys::Errno::IO))
             })?,
             segment,
         }));
@@ -129,11 +127,15 @@ impl Registry {
         unsafe { &*self.segment.address(BODY).cast::<Roll>() }
     }
 
-    /// How many slots exist: no more than are mapped, whatever the shared word says.
+    /// How many slots exist: what the shared word says, as far as the file and the mapping bear it out.
     pub(crate) fn slots(&self) -> u32 {
         // Acquire pairs with the Release in `grow`: the pages exist.
-        let mapped = (self.segment.mapped() - SLOTS_AT) / SLOT;
-        self.roll().slots.load(Ordering::Acquire).min(mapped as u32)
+        let said = self.roll().slots.load(Ordering::Acquire).min(MOST_SLOTS);
+        let known = self.known_slots.load(StdOrdering::Relaxed);
+        if said > known && self.segment.exists(SLOTS_AT + u64::from(said) * SLOT).is_ok() {
+            self.known_slots.fetch_max(said, StdOrdering::Relaxed);
+        }
+        said.min(self.known_slots.load(StdOrdering::Relaxed))
     }
 
     /// The slot that an id names; `None` when the id is of a slot that does not exist.
@@ -144,11 +146,12 @@ impl Registry {
 
     #[inline]
     pub(crate) fn slot_at(&self, index: u32) -> Option<&'static Slot> {
-        if index >= self.slots() {
+        // What this process has seen to exist goes on existing; only beyond it the shared word is asked.
+        if index >= self.known_slots.load(StdOrdering::Relaxed) && index >= self.slots() {
             return None;
         }
-        // SAFETY: below `slots`, hence mapped and allocated; 128-aligned as the base is; never unmapped, and the
-        // registry itself is leaked.
+        // SAFETY: below a number of slots that the file has been seen to have, hence mapped and existing; 128-aligned
+        // as the base is; never unmapped, and the registry itself is leaked.
         Some(unsafe { &*self.segment.address(SLOTS_AT + u64::from(index) * SLOT).cast::<Slot>() })
     }
 
@@ -163,12 +166,9 @@ impl Registry {
         let now = self.slots();
         let next = (now * 2).min(MOST_SLOTS);
         if next <= now {
-            return Err(Error::NoToken {
-                path: self.path.clone(),
-            });
+            return Err(Error::NoToken { path: self.path.clone() });
         }
-        self.segment
-            .grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)?;
+        self.segment.grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)?;
         // Release: whoever reads the new number finds the pages. fetch_max: a slower grower must not take slots away.
         self.roll().slots.fetch_max(next, Ordering::Release);
         Ok(())

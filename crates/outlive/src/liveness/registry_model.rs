@@ -33,11 +33,7 @@ impl Registry {
 
     pub(crate) fn me(&self) -> Result<Me<'_>, Error> {
         let (id, _, list) = ME.with(std::cell::Cell::get).expect("the test says who is who");
-        Ok(Me {
-            registry: self,
-            id,
-            list,
-        })
+        Ok(Me { registry: self, id, list })
     }
 
     pub(crate) fn process_token(&self) -> Result<TokenId, Error> {

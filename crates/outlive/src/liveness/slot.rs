@@ -87,10 +87,7 @@ impl Slot {
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             let marked = seen & WAITERS | DIED;
-            match self
-                .word
-                .compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Relaxed)
-            {
+            match self.word.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return seen & WAITERS != 0,
                 Err(now) => seen = now,
             }
@@ -187,10 +184,7 @@ pub(super) fn is_alive_word(word: u32) -> bool {
 /// Asks the kernel to wake somebody when the holder ends. By compare-exchange, never by OR: on a word that was released
 /// meanwhile, OR would leave a bare bit, which libc refuses for ever.
 fn request_wake(word: &AtomicU32, seen: u32) -> bool {
-    seen & WAITERS != 0
-        || word
-            .compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
+    seen & WAITERS != 0 || word.compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -230,10 +224,7 @@ mod tests {
         set(9, 99, 99);
         assert!(!slot.is_alive(id), "the next owner's");
         set(7 + 2 * 8192, 99, 99);
-        assert!(
-            slot.is_alive(id),
-            "8,192 owners later the number is the same: that is what the rest is for"
-        );
+        assert!(slot.is_alive(id), "8,192 owners later the number is the same: that is what the rest is for");
     }
 
     #[test]

@@ -36,10 +36,7 @@ const _: () = assert!(size_of::<Page>() <= map::PAGE as usize);
 struct Zeroes(Page);
 // SAFETY: never written: every store goes through `own_page`, which never returns this one.
 unsafe impl Sync for Zeroes {}
-static ZEROES: Zeroes = Zeroes(Page {
-    list: Cell::new(core::ptr::null_mut()),
-    ids: [const { Cell::new(0) }; _],
-});
+static ZEROES: Zeroes = Zeroes(Page { list: Cell::new(core::ptr::null_mut()), ids: [const { Cell::new(0) }; _] });
 
 thread_local! {
     static PAGE: Cell<*const Page> = const { Cell::new(&raw const ZEROES.0) };
@@ -86,10 +83,7 @@ impl Registry {
         match self.current_bits() {
             0 => self.me_slow(),
             // Only ids are ever stored there.
-            bits => Ok(Me {
-                registry: self,
-                id: TokenId::from_own(bits),
-            }),
+            bits => Ok(Me { registry: self, id: TokenId::from_own(bits) }),
         }
     }
 
@@ -138,10 +132,7 @@ fn own_page() -> Result<&'static Page, crate::sys::Errno> {
 fn retired_page() -> Option<*const Page> {
     // Never waits: a forked child may have inherited the lock in somebody's hands.
     let mut retired = RETIRED.try_lock().ok()?;
-    let at = retired
-        .0
-        .iter()
-        .position(|(_, last)| !last.registry.is_alive(last.id))?;
+    let at = retired.0.iter().position(|(_, last)| !last.registry.is_alive(last.id))?;
     let (page, _) = retired.0.swap_remove(at);
     // SAFETY: its thread has ended, so nobody else reaches it; a page is made of cells and zeroes are a valid one.
     unsafe {

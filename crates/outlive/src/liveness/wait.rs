@@ -49,29 +49,21 @@ pub(crate) fn sleep(
         return Ok(Asleep::LookAgain);
     };
     pass.to(&slot.x);
+    if slot.x.load(Ordering::Relaxed) != 0 {
+        // A stray write. It means nothing but 0.
+        slot.x.store(0, Ordering::Relaxed);
+    }
     let Some(watched) = slot.watch(owner) else {
         futex::wake_all(slot.word());
         futex::wake_all(&slot.keeper);
         return Ok(Asleep::LookAgain);
     };
-    let mut set = [Watch {
-        word: &slot.x,
-        expected: 0,
-    }; 6];
+    let mut set = [Watch { word: &slot.x, expected: 0 }; 6];
     let mut len = 1;
     let own = [
-        watched.word.map(|expected| Watch {
-            word: slot.word(),
-            expected,
-        }),
-        watched.keeper.map(|expected| Watch {
-            word: &slot.keeper,
-            expected,
-        }),
-        Some(Watch {
-            word: slot.generation(),
-            expected: watched.generation,
-        }),
+        watched.word.map(|expected| Watch { word: slot.word(), expected }),
+        watched.keeper.map(|expected| Watch { word: &slot.keeper, expected }),
+        Some(Watch { word: slot.generation(), expected: watched.generation }),
     ];
     for watch in words.iter().take(2).copied().chain(own.into_iter().flatten()) {
         set[len] = watch;
@@ -101,9 +93,7 @@ pub(crate) fn sleep_on(
 }
 
 fn has_changed(words: &[Watch<'_>]) -> bool {
-    words
-        .iter()
-        .any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
+    words.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
 }
 
 /// One sleep, cut short by the coarse re-check where that is on.
@@ -114,12 +104,11 @@ fn sleep_set(
     deadline: Deadline,
     has_come: impl Fn() -> bool,
 ) -> Result<Asleep, Errno> {
-    let until = registry
-        .recheck()
-        .map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
+    let until = registry.recheck().map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
     match futex::wait_any(set, principal, until)? {
+        // Also when woken: words that are damaged may wake us for ever.
+        _ if deadline.has_passed() => Ok(Asleep::TimedOut),
         Wakeup::LookAgain => Ok(Asleep::LookAgain),
-        Wakeup::TimedOut if deadline.has_passed() => Ok(Asleep::TimedOut),
         Wakeup::TimedOut => {
             if has_come() {
                 // It has come, and nobody woke us before we looked by ourselves.

@@ -8,4 +8,4 @@ mod objects;
 mod spans;
 
 pub(crate) use objects::{Found, Object, Pool, Tag};
-pub(crate) use spans::{CONTROL_BYTES_PER_SPAN, SPAN};
+pub(crate) use spans::SPAN;

@@ -6,12 +6,16 @@
 //! | held(id) | the thread `id` writes or reads it | `collect` frees it |
 //! | queued(region, position) | belongs to the message at that place | freed with the message; if its receiver died between giving the slot back and this, `collect` sees that the slot has moved on |
 //!
+//! Memory goes from one class to another by whole spans: who finds no room takes all objects of a span in which all are
+//! free, and the span is free. A thread that meets a stale reference meanwhile looks at the span again after it has taken
+//! the tag, and lets go.
+//!
 //! There is no free list and so no list head to lock: a thread that is stopped or killed anywhere delays nobody, and
 //! there is nothing to repair but tags. Free objects are found by a hint (the one freed last, still warm), else by
 //! looking at tags from a cursor on.
 
 use super::classes::{CLASSES, class_of, size_of_class};
-use super::spans::{self, RUN_TAGS, SPAN, Span, Use};
+use super::spans::{self, SHUT, SPAN, Span, TAGS, Use};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::segment::{Segment, Shared};
@@ -65,22 +69,22 @@ impl Tag {
         }
     }
 
-    fn decode(tag: u64) -> Tag {
-        match (tag >> KIND, TokenId::from_word(tag as u32)) {
-            (0, _) if tag == 0 => Tag::Free,
+    /// Exact: a tag with bits that no tag has is damaged, and nobody touches it.
+    fn decode(bits: u64) -> Tag {
+        let tag = match (bits >> KIND, TokenId::from_word(bits as u32)) {
+            (0, _) => Tag::Free,
             (1, Some(id)) => Tag::Held(id),
-            (2, _) => Tag::Queued {
-                region: (tag >> 56 & 63) as u32,
-                position: tag & POSITION,
-            },
+            (2, _) => Tag::Queued { region: (bits >> 56 & 63) as u32, position: bits & POSITION },
             _ => Tag::Damaged,
-        }
+        };
+        if tag.encode() == bits { tag } else { Tag::Damaged }
     }
 }
 
-/// A pool inside a segment: control table at `control`, spans at `first_span`.
+/// A pool inside a segment: control table at `control`, then tags, spans at `first_span`.
 pub(crate) struct Pool {
     control: u64,
+    tags: u64,
     first_span: u64,
     spans: u32,
 }
@@ -109,36 +113,39 @@ pub(crate) struct Found {
 }
 
 impl Pool {
-    /// Bytes of control memory, rounded up to pages, for as many spans.
+    /// Bytes of the control table, rounded up to pages, for as many spans: they exist from the beginning.
     pub(crate) fn control_bytes(spans: u32) -> u64 {
         (HEADS + u64::from(spans) * spans::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE)
     }
 
-    pub(crate) fn new(control: u64, first_span: u64, spans: u32) -> Pool {
-        Pool {
-            control,
-            first_span,
-            spans: spans.min(MOST_SPANS),
-        }
+    /// Bytes of file offsets before the first span: control table and room for tags.
+    pub(crate) fn bytes_before_spans(spans: u32) -> u64 {
+        Pool::control_bytes(spans) + u64::from(spans) * TAGS
+    }
+
+    /// `spans` are planned, of which this process can use `usable`.
+    pub(crate) fn new(control: u64, first_span: u64, spans: u32, usable: u32) -> Pool {
+        let tags = control + Pool::control_bytes(spans);
+        Pool { control, tags, first_span, spans: usable.min(spans).min(MOST_SPANS) }
     }
 
     fn heads<'s>(&self, segment: &'s Segment) -> Result<&'s Heads, Error> {
-        segment.at(self.control, self.control + HEADS)
+        segment.at(self.control)
     }
 
     fn span<'s>(&self, segment: &'s Segment, index: u32) -> Result<&'s Span, Error> {
-        let end = self.control + Pool::control_bytes(self.spans);
         if index >= self.spans {
             return Err(segment.damaged("a span's number"));
         }
-        segment.at(
-            self.control + HEADS + u64::from(index) * spans::CONTROL_BYTES_PER_SPAN,
-            end,
-        )
+        segment.at(self.control + HEADS + u64::from(index) * spans::CONTROL_BYTES_PER_SPAN)
     }
 
     fn span_offset(&self, index: u32) -> u64 {
         self.first_span + u64::from(index) * SPAN
+    }
+
+    fn tags_offset(&self, index: u32) -> u64 {
+        self.tags + u64::from(index) * TAGS
     }
 
     fn used_spans(&self, segment: &Segment) -> Result<u32, Error> {
@@ -146,20 +153,22 @@ impl Pool {
     }
 
     fn tag<'s>(&self, segment: &'s Segment, object: &Object) -> Result<&'s AtomicU64, Error> {
-        segment.at(object.tag_at, object.tag_at + 8)
+        segment.at(object.tag_at)
     }
 
     /// Bytes of the file that the pool has taken so far.
     pub(crate) fn bytes(&self, segment: &Segment) -> Result<u64, Error> {
-        let mut bytes = 0;
+        let mut bytes: u64 = 0;
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
             let frontier = span.frontier.load(Ordering::Relaxed);
-            bytes += match span.what() {
-                Use::Class(class) => spans::layout(class).map_or(0, |l| l.tags + frontier * l.size),
-                Use::Run(first) if first == index => RUN_TAGS + frontier,
+            let taken = match span.what() {
+                Use::Class(class) => spans::layout(class)
+                    .map_or(0, |layout| layout.tag_bytes() + u64::from(span.objects(layout)) * layout.size),
+                Use::Run(first) if first == index => frontier.saturating_add(PAGE),
                 _ => 0,
             };
+            bytes = bytes.saturating_add(taken);
         }
         Ok(bytes)
     }
@@ -174,15 +183,14 @@ impl Pool {
         match span.what() {
             Use::Class(class) => {
                 let layout = spans::layout(class).ok_or_else(damaged)?;
-                // Acquire pairs with the allocator's Release: the pages exist.
-                if at >= layout.count || u64::from(at) >= span.frontier.load(Ordering::Acquire) {
+                if at >= span.objects(layout) {
                     return Err(damaged());
                 }
                 Ok(Object {
                     reference,
-                    offset: base + layout.tags + u64::from(at) * layout.size,
+                    offset: base + u64::from(at) * layout.size,
                     capacity: layout.size,
-                    tag_at: base + u64::from(at) * 8,
+                    tag_at: self.tags_offset(index) + u64::from(at) * 8,
                 })
             }
             Use::Run(first) if first == index && at == 0 => {
@@ -190,16 +198,8 @@ impl Pool {
                 if spans == 0 || spans > self.spans - index {
                     return Err(damaged());
                 }
-                let capacity = span
-                    .frontier
-                    .load(Ordering::Acquire)
-                    .min(u64::from(spans) * SPAN - RUN_TAGS);
-                Ok(Object {
-                    reference,
-                    offset: base + RUN_TAGS,
-                    capacity,
-                    tag_at: base,
-                })
+                let capacity = span.frontier.load(Ordering::Acquire).min(u64::from(spans) * SPAN);
+                Ok(Object { reference, offset: base, capacity, tag_at: self.tags_offset(index) })
             }
             _ => Err(damaged()),
         }
@@ -243,9 +243,16 @@ impl Pool {
             return Ok(object);
         }
         match self.extend(segment, me, class, allowed) {
-            Err(Error::NoSpace { path, wanted }) => self
-                .look(segment, me, class, u32::MAX)?
-                .ok_or(Error::NoSpace { path, wanted }),
+            Err(Error::NoSpace { path, wanted }) => {
+                if let Some(object) = self.look(segment, me, class, u32::MAX)? {
+                    return Ok(object);
+                }
+                // All that is free may be bound to other classes.
+                if self.reclaim(segment, me)? == 0 {
+                    return Err(Error::NoSpace { path, wanted });
+                }
+                self.extend(segment, me, class, allowed)
+            }
             other => other,
         }
     }
@@ -253,10 +260,19 @@ impl Pool {
     /// From free to held.
     fn take(&self, segment: &Segment, object: &Object, me: Me) -> Result<bool, Error> {
         let tag = self.tag(segment, object)?;
+        let mine = Tag::Held(me.id).encode();
         // Acquire pairs with `free`: the former holder has finished with the bytes. Died just after: `collect`'s.
-        Ok(tag
-            .compare_exchange(0, Tag::Held(me.id).encode(), Ordering::Acquire, Ordering::Relaxed)
-            .is_ok())
+        if tag.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return Ok(false);
+        }
+        // The span may have been dissolved between our look at it and the tag. Now that the tag is ours, it cannot be.
+        match self.object(segment, object.reference) {
+            Ok(now) if now.offset == object.offset && now.capacity == object.capacity => Ok(true),
+            _ => {
+                let _ = tag.compare_exchange(mine, 0, Ordering::Release, Ordering::Relaxed);
+                Ok(false)
+            }
+        }
     }
 
     /// Looks for a free object of the class, at so many tags at most, from where the last look ended.
@@ -276,8 +292,8 @@ impl Pool {
             if span.what() == Use::Class(class)
                 && let Some(layout) = spans::layout(class)
             {
-                let frontier = span.frontier.load(Ordering::Acquire).min(u64::from(layout.count)) as u32;
-                while at < frontier {
+                let objects = span.objects(layout);
+                while at < objects {
                     let reference = index << INDEX_BITS | at;
                     at += 1;
                     looked += 1;
@@ -302,45 +318,41 @@ impl Pool {
     /// Makes more objects of the class: more pages of a span that has some left, or of a new one.
     fn extend(&self, segment: &Segment, me: Me, class: u32, allowed: &dyn Fn(u64) -> bool) -> Result<Object, Error> {
         let layout = spans::layout(class).ok_or_else(|| segment.damaged("a size class"))?;
-        let no_space = |wanted| Error::NoSpace {
-            path: segment.path().to_path_buf(),
-            wanted,
-        };
-        let batch = (STEP / layout.size).max(1);
+        let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
         let mut index = 0;
         while index < self.spans {
             let span = self.span(segment, index)?;
             match span.what() {
                 Use::Free => {
-                    if !allowed(layout.tags + batch * layout.size) {
-                        return Err(no_space(layout.tags));
+                    if !allowed(layout.tag_bytes() + layout.size) {
+                        return Err(no_space(layout.size));
                     }
-                    // Pages before the word: whoever sees the class finds zeroed tags. Died before the word: pages
-                    // that the next to take this span finds there.
-                    segment.grow(self.span_offset(index), layout.tags)?;
-                    if span.change(Use::Free, Use::Class(class)) {
-                        self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
-                    }
+                    self.prepare(segment, me, index, class, layout)?;
                     continue;
                 }
                 Use::Class(c) if c == class => {
                     // A claimant may have died between the span's word and this count.
                     self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
                     let frontier = span.frontier.load(Ordering::Acquire);
-                    if frontier < u64::from(layout.count) {
-                        let next = (frontier + batch).min(u64::from(layout.count));
-                        let bytes = (next - frontier) * layout.size;
+                    if frontier & SHUT == 0 && frontier < u64::from(layout.count) {
+                        // A handful of small ones at once, where there is room for them.
+                        let left = u64::from(layout.count) - frontier;
+                        let mut more = (STEP / layout.size).clamp(1, left);
+                        if !allowed(more * layout.size) {
+                            more = 1;
+                        }
+                        let bytes = more * layout.size;
                         if !allowed(bytes) {
                             return Err(no_space(bytes));
                         }
-                        segment.grow(self.span_offset(index) + layout.tags + frontier * layout.size, bytes)?;
+                        let next = frontier + more;
+                        segment.grow(self.span_offset(index) + frontier * layout.size, bytes)?;
                         // Release: the pages exist for whoever reads the new count. Lost: somebody else did it.
-                        let _ = span
-                            .frontier
-                            .compare_exchange(frontier, next, Ordering::Release, Ordering::Relaxed);
+                        let _ = span.frontier.compare_exchange(frontier, next, Ordering::Release, Ordering::Relaxed);
                         for at in frontier..next {
                             let object = self.object(segment, index << INDEX_BITS | at as u32);
                             if let Ok(object) = object
+                                && object.capacity == layout.size
                                 && self.take(segment, &object, me)?
                             {
                                 self.heads(segment)?.cursors[class as usize]
@@ -362,6 +374,78 @@ impl Pool {
         Err(no_space(layout.size))
     }
 
+    /// From free to a span of the class without objects yet. Another may be quicker.
+    fn prepare(&self, segment: &Segment, me: Me, index: u32, class: u32, layout: spans::Layout) -> Result<(), Error> {
+        let span = self.span(segment, index)?;
+        let mine = Use::Taking(me.id.as_u32());
+        if !span.change(Use::Free, mine) {
+            return Ok(());
+        }
+        // Ours. Died from here on: taking(dead) is freed by whoever meets it.
+        if let Err(error) = segment.grow(self.tags_offset(index), layout.tag_bytes()) {
+            span.change(mine, Use::Free);
+            return Err(error);
+        }
+        span.frontier.store(0, Ordering::Relaxed);
+        span.change(mine, Use::Class(class));
+        self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Frees whole spans whose objects are all free, and gives their pages back. Says how many bytes that was.
+    #[cold]
+    fn reclaim(&self, segment: &Segment, me: Me) -> Result<u64, Error> {
+        let mut bytes = self.dissolve_free_runs(segment, me)?;
+        for index in 0..self.used_spans(segment)? {
+            let Use::Class(class) = self.span(segment, index)?.what() else {
+                continue;
+            };
+            if let Some(layout) = spans::layout(class) {
+                bytes += self.dissolve_span(segment, me, index, class, layout)?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Takes all objects of a span; if that succeeds, nobody has any, and nobody can take one.
+    fn dissolve_span(
+        &self,
+        segment: &Segment,
+        me: Me,
+        index: u32,
+        class: u32,
+        layout: spans::Layout,
+    ) -> Result<u64, Error> {
+        let span = self.span(segment, index)?;
+        let frontier = span.frontier.load(Ordering::Acquire);
+        let objects = span.objects(layout);
+        let mut taken = 0;
+        while taken < objects {
+            let object = self.object(segment, index << INDEX_BITS | taken)?;
+            if !self.take(segment, &object, me)? {
+                break;
+            }
+            taken += 1;
+        }
+        // Shut before the word changes: who extends the span just now either loses to this, or makes this fail.
+        let whole = taken == objects
+            && span.frontier.compare_exchange(frontier, frontier | SHUT, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let mine = Use::Taking(me.id.as_u32());
+        let mut bytes = 0;
+        if whole && span.change(Use::Class(class), mine) {
+            segment.punch(self.span_offset(index), SPAN)?;
+            bytes = u64::from(objects) * layout.size;
+        }
+        // Tags back to free: died in between, they are held by the dead.
+        for at in 0..taken {
+            let tag: &AtomicU64 = segment.at(self.tags_offset(index) + u64::from(at) * 8)?;
+            let _ = tag.compare_exchange(Tag::Held(me.id).encode(), 0, Ordering::Release, Ordering::Relaxed);
+        }
+        // The frontier is set anew by whoever prepares the span next.
+        span.change(mine, Use::Free);
+        Ok(bytes)
+    }
+
     fn is_dead(&self, me: Me, id: u32) -> bool {
         TokenId::from_word(id).is_none_or(|id| id != me.id && !me.registry.is_alive(id))
     }
@@ -373,12 +457,26 @@ impl Pool {
         len: u64,
         allowed: &dyn Fn(u64) -> bool,
     ) -> Result<Object, Error> {
-        let no_space = || Error::NoSpace {
-            path: segment.path().to_path_buf(),
-            wanted: len,
-        };
+        let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
         let bytes = len.next_multiple_of(PAGE);
-        let wanted = u32::try_from((bytes + RUN_TAGS).div_ceil(SPAN)).map_err(|_| no_space())?;
+        let wanted = u32::try_from(bytes.div_ceil(SPAN)).map_err(|_| no_space())?;
+        match self.try_run(segment, me, wanted, bytes, allowed) {
+            Err(Error::NoSpace { .. }) => {}
+            other => return other,
+        }
+        // Offsets or bytes are bound to free runs of other lengths, or to classes: take those apart and try once more.
+        self.reclaim(segment, me)?;
+        self.try_run(segment, me, wanted, bytes, allowed)
+    }
+
+    fn try_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        wanted: u32,
+        bytes: u64,
+        allowed: &dyn Fn(u64) -> bool,
+    ) -> Result<Object, Error> {
         // A free run that is large enough and not much too large.
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
@@ -390,40 +488,43 @@ impl Pool {
                 }
             }
         }
-        if let Some(first) = self.gather(segment, me, wanted)? {
-            return self.found_run(segment, me, first, wanted, bytes, allowed);
-        }
-        // Offsets are used up by free runs of other lengths: take those apart and try once more.
-        self.dissolve_free_runs(segment, me)?;
         match self.gather(segment, me, wanted)? {
             Some(first) => self.found_run(segment, me, first, wanted, bytes, allowed),
-            None => Err(no_space()),
+            None => Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes }),
         }
     }
 
     /// Takes `wanted` free spans in a row.
     fn gather(&self, segment: &Segment, me: Me, wanted: u32) -> Result<Option<u32>, Error> {
         let mine = Use::Taking(me.id.as_u32());
-        let mut first = 0;
-        'next: while first + wanted <= self.spans {
-            for index in first..first + wanted {
-                let span = self.span(segment, index)?;
-                if let Use::Taking(id) = span.what()
-                    && self.is_dead(me, id)
-                {
-                    span.change(Use::Taking(id), Use::Free);
-                }
-                if !span.change(Use::Free, mine) {
-                    for taken in first..index {
-                        self.span(segment, taken)?.change(mine, Use::Free);
-                    }
-                    first = index + 1;
-                    continue 'next;
-                }
+        let mut taken = 0;
+        for index in 0..self.spans {
+            let span = self.span(segment, index)?;
+            if let Use::Taking(id) = span.what()
+                && self.is_dead(me, id)
+            {
+                span.change(Use::Taking(id), Use::Free);
             }
-            return Ok(Some(first));
+            if span.change(Use::Free, mine) {
+                taken += 1;
+                if taken == wanted {
+                    return Ok(Some(index + 1 - wanted));
+                }
+            } else {
+                self.let_go(segment, mine, index - taken, taken)?;
+                taken = 0;
+            }
         }
+        self.let_go(segment, mine, self.spans - taken, taken)?;
         Ok(None)
+    }
+
+    /// Frees spans that this thread was taking.
+    fn let_go(&self, segment: &Segment, mine: Use, first: u32, spans: u32) -> Result<(), Error> {
+        for index in first..first + spans {
+            self.span(segment, index)?.change(mine, Use::Free);
+        }
+        Ok(())
     }
 
     /// Makes spans that this thread took a run with one object, held by it.
@@ -437,38 +538,26 @@ impl Pool {
         allowed: &dyn Fn(u64) -> bool,
     ) -> Result<Object, Error> {
         let mine = Use::Taking(me.id.as_u32());
-        let give_up = || -> Result<(), Error> {
-            for index in first..first + spans {
-                self.span(segment, index)?.change(mine, Use::Free);
-            }
-            Ok(())
-        };
-        if !allowed(RUN_TAGS + bytes) {
-            give_up()?;
-            return Err(Error::NoSpace {
-                path: segment.path().to_path_buf(),
-                wanted: bytes,
-            });
+        if !allowed(PAGE + bytes) {
+            self.let_go(segment, mine, first, spans)?;
+            return Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes });
         }
-        if let Err(error) = segment.grow(self.span_offset(first), RUN_TAGS) {
-            give_up()?;
+        if let Err(error) = segment.grow(self.tags_offset(first), PAGE) {
+            self.let_go(segment, mine, first, spans)?;
             return Err(error);
         }
         let head = self.span(segment, first)?;
         let object = Object {
             reference: first << INDEX_BITS,
-            offset: self.span_offset(first) + RUN_TAGS,
+            offset: self.span_offset(first),
             capacity: 0,
-            tag_at: self.span_offset(first),
+            tag_at: self.tags_offset(first),
         };
         // The spans are ours, so plain stores do. Tag first: from the first `Run` word on, the run is its object's.
         head.spans.store(spans, Ordering::Relaxed);
         head.frontier.store(0, Ordering::Relaxed);
-        self.tag(segment, &object)?
-            .store(Tag::Held(me.id).encode(), Ordering::Release);
-        self.heads(segment)?
-            .used_spans
-            .fetch_max(first + spans, Ordering::Release);
+        self.tag(segment, &object)?.store(Tag::Held(me.id).encode(), Ordering::Release);
+        self.heads(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
         // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
         // others because the run they name does not exist.
         for index in (first..first + spans).rev() {
@@ -493,10 +582,7 @@ impl Pool {
             let grown = if allowed(missing) {
                 segment.grow(object.offset + have, missing)
             } else {
-                Err(Error::NoSpace {
-                    path: segment.path().to_path_buf(),
-                    wanted: missing,
-                })
+                Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: missing })
             };
             if let Err(error) = grown {
                 self.free(segment, &object, self.tag(segment, &object)?.load(Ordering::Relaxed))?;
@@ -504,15 +590,12 @@ impl Pool {
             }
             head.frontier.store(bytes, Ordering::Release);
         }
-        Ok(Object {
-            capacity: bytes.max(have),
-            ..object
-        })
+        Ok(Object { capacity: bytes.max(have), ..object })
     }
 
     /// Gives a free run's pages back and frees its spans.
     fn dissolve_free_runs(&self, segment: &Segment, me: Me) -> Result<u64, Error> {
-        let mut bytes = 0;
+        let mut bytes: u64 = 0;
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
             if span.what() != Use::Run(index) {
@@ -525,17 +608,19 @@ impl Pool {
                 continue;
             }
             let spans = span.spans.load(Ordering::Relaxed).min(self.spans - index);
-            bytes += span.frontier.load(Ordering::Relaxed);
+            let taken = span.frontier.load(Ordering::Relaxed);
             // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run
             // that does not exist, and are freed by `collect`.
             if !span.change(Use::Run(index), Use::Taking(me.id.as_u32())) {
                 continue;
             }
+            bytes = bytes.saturating_add(taken);
             span.frontier.store(0, Ordering::Relaxed);
             for other in index + 1..index + spans {
                 self.span(segment, other)?.change(Use::Run(index), Use::Free);
             }
             segment.punch(self.span_offset(index), u64::from(spans) * SPAN)?;
+            self.free_held(segment, &object, me)?;
             span.change(Use::Taking(me.id.as_u32()), Use::Free);
         }
         Ok(bytes)
@@ -561,7 +646,7 @@ impl Pool {
 
     /// Frees an object that this thread holds.
     pub(crate) fn free_held(&self, segment: &Segment, object: &Object, me: Me) -> Result<(), Error> {
-        self.free(segment, object, Tag::Held(me.id).encode())
+        self.free(segment, object, Tag::Held(me.id).encode()).map(|_| ())
     }
 
     /// Frees the object of the message at that place, if it is (still) that message's.
@@ -572,23 +657,22 @@ impl Pool {
         region: u32,
         position: u64,
     ) -> Result<(), Error> {
-        self.free(segment, object, Tag::Queued { region, position }.encode())
+        self.free(segment, object, Tag::Queued { region, position }.encode()).map(|_| ())
     }
 
-    fn free(&self, segment: &Segment, object: &Object, from: u64) -> Result<(), Error> {
+    /// From that exact tag to free; says whether it was so.
+    fn free(&self, segment: &Segment, object: &Object, from: u64) -> Result<bool, Error> {
         // Release: the next holder comes after all that we did with the bytes. Another tag: not ours to free, which is
         // so after a predecessor's death and no error.
-        if self
-            .tag(segment, object)?
-            .compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed)
-            .is_ok()
+        let freed = self.tag(segment, object)?.compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed).is_ok();
+        if freed
             && object.capacity > 0
             && let Some(class) = class_of(object.capacity)
         {
             // Still warm: the next allocation takes it. A hint, nothing depends on it.
-            self.heads(segment)?.freed[class as usize].store(object.reference + 1, Ordering::Relaxed);
+            self.heads(segment)?.freed[class as usize].store(object.reference.wrapping_add(1), Ordering::Relaxed);
         }
-        Ok(())
+        Ok(freed)
     }
 
     /// What a tag says, for those who look from outside.
@@ -610,10 +694,7 @@ impl Pool {
             let span = self.span(segment, index)?;
             let count = match span.what() {
                 Use::Free => continue,
-                Use::Class(class) => {
-                    let frontier = span.frontier.load(Ordering::Acquire);
-                    spans::layout(class).map_or(0, |l| frontier.min(u64::from(l.count)) as u32)
-                }
+                Use::Class(class) => spans::layout(class).map_or(0, |layout| span.objects(layout)),
                 Use::Taking(id) => {
                     if self.is_dead(me, id) {
                         found.spans += 1;
@@ -654,13 +735,12 @@ impl Pool {
                 if !over {
                     continue;
                 }
-                match tag {
-                    Tag::Held(_) => found.held += 1,
-                    _ => found.orphaned += 1,
-                }
-                if !dry_run {
-                    // By compare-exchange from the very tag that was seen: whoever else collects, one of us frees it.
-                    self.free(segment, &object, tag.encode())?;
+                // By compare-exchange from the very tag that was seen: whoever else collects, one of us frees it.
+                if dry_run || self.free(segment, &object, tag.encode())? {
+                    match tag {
+                        Tag::Held(_) => found.held += 1,
+                        _ => found.orphaned += 1,
+                    }
                 }
             }
         }

@@ -11,10 +11,7 @@ pub(super) fn pack<M: AsRef<[u8]>>(
 ) -> Result<(), SendError> {
     let len: u64 = messages.iter().map(|m| m.as_ref().len() as u64 + 4).sum();
     if len > LARGEST_MESSAGE || messages.len() > MOST_BATCHED {
-        return Err(SendError::TooLarge {
-            len,
-            most: LARGEST_MESSAGE,
-        });
+        return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
     }
     BUFFER.with(|buffer| {
         // A buffer of the thread's own, kept warm. In use only by a caller's AsRef that sends: then a fresh one.

@@ -74,31 +74,20 @@ pub(super) fn sleep_without_reader(
 ) -> Result<Asleep, Errno> {
     let head = shared.ring.head();
     pass.to(&head.x);
+    // A stray write. It means nothing but 0.
+    if head.x.load(Ordering::Relaxed) != 0 {
+        head.x.store(0, Ordering::Relaxed);
+    }
     let word = head.reader.load(Ordering::Acquire);
     if word & !WAITERS != 0 {
         // Woken by `x` or come late: the receiver that came may have died before waking the others.
         futex::wake_all(&head.reader);
         return Ok(Asleep::LookAgain);
     }
-    if word == 0
-        && head
-            .reader
-            .compare_exchange(0, WAITERS, Ordering::Relaxed, Ordering::Relaxed)
-            .is_err()
-    {
+    if word == 0 && head.reader.compare_exchange(0, WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return Ok(Asleep::LookAgain);
     }
-    let set = [
-        Watch {
-            word: &head.x,
-            expected: 0,
-        },
-        space,
-        Watch {
-            word: &head.reader,
-            expected: WAITERS,
-        },
-    ];
+    let set = [Watch { word: &head.x, expected: 0 }, space, Watch { word: &head.reader, expected: WAITERS }];
     let end = sleep_on(shared.registry, &set, 1, deadline);
     if head.reader.load(Ordering::Acquire) & !WAITERS != 0 {
         futex::wake_all(&head.reader);
@@ -118,21 +107,14 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
             let peer = Peer::new(shared.registry, token);
             if peer.is_alive() {
                 let pid = peer.info().map_or(0, |info| info.pid);
-                return Err(Error::ReceiverTaken {
-                    path: shared.ring.segment.path().to_path_buf(),
-                    pid,
-                });
+                return Err(Error::ReceiverTaken { path: shared.ring.segment.path().to_path_buf(), pid });
             }
             wait_until_outside(shared)?;
         } else if !matches!(word & !WAITERS, 0 | READER_DIED) {
             return Err(shared.ring.segment.damaged("the receiver's word"));
         }
         // AcqRel: all that a predecessor wrote is seen; senders that see us find us alive.
-        if head
-            .reader
-            .compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-        {
+        if head.reader.compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             if word & WAITERS != 0 {
                 futex::wake_all(&head.reader);
             }
@@ -164,10 +146,7 @@ pub(super) fn leave_reader(shared: &Shared, process: TokenId) {
     let mut word = head.reader.load(Ordering::Relaxed);
     while TokenId::from_word(word) == Some(process) {
         // Keeping WAITERS: 0 with the bit is what those who wait for a receiver expect.
-        match head
-            .reader
-            .compare_exchange(word, word & WAITERS, Ordering::AcqRel, Ordering::Relaxed)
-        {
+        match head.reader.compare_exchange(word, word & WAITERS, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => {
                 // Senders that wait for space watch this word too. Died just before: they watch our token as well.
                 futex::wake_all(&head.reader);
@@ -192,11 +171,7 @@ pub(super) fn enter_sender(shared: &Shared) -> Result<Option<SenderEntry>, Error
     for (index, entry) in shared.ring.senders().iter().enumerate() {
         let word = entry.load(Ordering::Relaxed);
         let taken = TokenId::from_word(word).is_some_and(|id| shared.registry.is_alive(id));
-        if !taken
-            && entry
-                .compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-        {
+        if !taken && entry.compare_exchange(word, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return Ok(Some(SenderEntry { index, process }));
         }
     }

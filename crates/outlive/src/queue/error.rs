@@ -39,10 +39,7 @@ impl fmt::Display for SendError {
             SendError::NoReader => f.write_str("the queue has no receiver; start one first"),
             SendError::TimedOut => f.write_str("the queue was still full when the deadline passed"),
             SendError::TooLarge { len, most } => {
-                write!(
-                    f,
-                    "a message of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes"
-                )
+                write!(f, "a message of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes")
             }
             SendError::Damaged(error) | SendError::System(error) => error.fmt(f),
         }

@@ -249,11 +249,7 @@ impl Meta {
 
     #[inline]
     pub(super) fn decode(word: u64) -> Meta {
-        Meta {
-            len: word as u32,
-            batch: (word >> 32) as u32 & 0xff_ffff,
-            object: word >> 56 & 1 != 0,
-        }
+        Meta { len: word as u32, batch: (word >> 32) as u32 & 0xff_ffff, object: word >> 56 & 1 != 0 }
     }
 
     /// Messages in the slot.
@@ -286,11 +282,7 @@ mod tests {
         assert_eq!(SlotWord::empty(4).laps_ahead(5), -1);
         assert_eq!(SlotWord::empty(0).laps_ahead(LAP_MASK), 1, "laps wrap");
         assert_eq!(SlotWord(0).state(), State::Empty, "zeroes are an empty slot of lap 0");
-        let meta = Meta {
-            len: u32::MAX,
-            batch: 0xff_ffff,
-            object: true,
-        };
+        let meta = Meta { len: u32::MAX, batch: 0xff_ffff, object: true };
         assert_eq!(Meta::decode(meta.encode()), meta);
         assert_ne!(pack(0, 0, 0), 0);
         assert_eq!(within(pack(31, u64::MAX, 77)), 77);

@@ -16,12 +16,7 @@ fn world(first: usize, regions: usize) -> StdArc<Shared> {
     let slots = (0..6).map(|n| Slot::held_by(n + 100)).collect();
     let registry: &'static Registry = Box::leak(Box::new(Registry { slots }));
     let ring = Ring::new(first, regions);
-    StdArc::new(Shared {
-        ring,
-        registry,
-        patience: Patience::new(),
-        refuse_without_reader: false,
-    })
+    StdArc::new(Shared { ring, registry, patience: Patience::new(), refuse_without_reader: false })
 }
 
 /// The calling thread is number `n`, in a process of its own; its list lives as long as the test.
@@ -164,10 +159,7 @@ fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
         be(0);
         let mut receiver = Receiver::new(shared).unwrap();
         let mut got: Vec<usize> = (0..3).map(|_| receiver.recv().unwrap().len()).collect();
-        assert!(
-            got.iter().position(|&n| n == 2) < got.iter().position(|&n| n == 3),
-            "{got:?}"
-        );
+        assert!(got.iter().position(|&n| n == 2) < got.iter().position(|&n| n == 3), "{got:?}");
         got.sort_unstable();
         assert_eq!(got, [2, 3, 4]);
         core::mem::forget(receiver);

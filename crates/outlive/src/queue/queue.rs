@@ -8,7 +8,7 @@ use super::receive::Receiver;
 use super::ring::Ring;
 use super::send::Sender;
 use crate::liveness::{Patience, Registry, TokenId};
-use crate::pool::{CONTROL_BYTES_PER_SPAN, Pool, SPAN};
+use crate::pool::{Pool, SPAN};
 use crate::segment::{MOST_RESERVED, Segment, Spec};
 use crate::shim::Ordering;
 use crate::sync::Holder;
@@ -136,14 +136,11 @@ impl QueueOptions {
         let segment = domain.create_or_open(name, &spec, |segment| {
             // The control table of the pool, which is of the first things to be looked at.
             segment.grow(plan.control, Pool::control_bytes(plan.spans))?;
-            let head: &QueueHead = segment.at(HEAD_AT, segment.initial())?;
+            let head: &QueueHead = segment.at(HEAD_AT)?;
             head.slot_bytes.store(slot_bytes, Ordering::Relaxed);
             head.first_slots.store(first_slots, Ordering::Relaxed);
             head.regions.store(plan.regions, Ordering::Relaxed);
-            head.options.store(
-                u32::from(self.refuse_without_reader) * REFUSE_WITHOUT_READER,
-                Ordering::Relaxed,
-            );
+            head.options.store(u32::from(self.refuse_without_reader) * REFUSE_WITHOUT_READER, Ordering::Relaxed);
             head.pool_control.store(plan.control, Ordering::Relaxed);
             head.pool_spans_at.store(plan.spans_at, Ordering::Relaxed);
             head.pool_spans.store(plan.spans, Ordering::Relaxed);
@@ -178,16 +175,10 @@ impl Plan {
         // Offsets for objects: as much as they may take, half as much again for runs that do not fit into gaps, and a
         // few spans, since each class begins one.
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
-        let room = MOST_RESERVED.saturating_sub(control) / (SPAN + CONTROL_BYTES_PER_SPAN);
+        let room = MOST_RESERVED.saturating_sub(control) / (SPAN + SPAN / 16);
         let spans = wanted.min(room.saturating_sub(1)).clamp(1, 4096) as u32;
-        let spans_at = (control + Pool::control_bytes(spans)).next_multiple_of(SPAN);
-        Plan {
-            regions,
-            control,
-            spans,
-            spans_at,
-            end: spans_at + u64::from(spans) * SPAN,
-        }
+        let spans_at = (control + Pool::bytes_before_spans(spans)).next_multiple_of(SPAN);
+        Plan { regions, control, spans, spans_at, end: spans_at + u64::from(spans) * SPAN }
     }
 }
 
@@ -225,15 +216,8 @@ impl Queue {
         let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_READER != 0;
         let patience = Patience::new();
         patience.set(wait);
-        let shared = Shared {
-            ring,
-            registry,
-            patience,
-            refuse_without_reader: refuse,
-        };
-        Ok(Queue {
-            shared: Arc::new(shared),
-        })
+        let shared = Shared { ring, registry, patience, refuse_without_reader: refuse };
+        Ok(Queue { shared: Arc::new(shared) })
     }
 
     /// A new sender.
@@ -264,9 +248,9 @@ impl Queue {
         let words = &ring.head().receiver;
         let (pending, in_batch) = self.pending()?;
         let (received, abandoned) = self.settled_counts()?;
-        let received = received + in_batch;
+        let received = received.saturating_add(in_batch);
         Ok(Counters {
-            sent: received + pending,
+            sent: received.saturating_add(pending),
             received,
             pending,
             abandoned,
@@ -290,15 +274,9 @@ impl Queue {
         });
         let journal = words.journal.load(Ordering::Acquire) == layout::pack(region, head, 0);
         Ok(if ahead && journal {
-            (
-                words.next_received.load(Ordering::Relaxed),
-                words.next_abandoned.load(Ordering::Relaxed),
-            )
+            (words.next_received.load(Ordering::Relaxed), words.next_abandoned.load(Ordering::Relaxed))
         } else {
-            (
-                words.received.load(Ordering::Relaxed),
-                words.abandoned.load(Ordering::Relaxed),
-            )
+            (words.received.load(Ordering::Relaxed), words.abandoned.load(Ordering::Relaxed))
         })
     }
 
@@ -341,16 +319,8 @@ impl Queue {
 
     /// Who sends, dead or alive, as far as the table has room: 1,024 senders.
     pub fn senders(&self) -> Vec<Holder> {
-        let words = self
-            .shared
-            .ring
-            .senders()
-            .iter()
-            .map(|entry| entry.load(Ordering::Acquire));
-        words
-            .filter_map(TokenId::from_word)
-            .map(|token| Holder::of(self.shared.registry, token))
-            .collect()
+        let words = self.shared.ring.senders().iter().map(|entry| entry.load(Ordering::Acquire));
+        words.filter_map(TokenId::from_word).map(|token| Holder::of(self.shared.registry, token)).collect()
     }
 
     /// Whether the queue's name has been removed: those who have it open go on, nobody else finds it any more.

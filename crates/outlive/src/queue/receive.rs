@@ -89,11 +89,18 @@ impl Receiver {
         let ring = &shared.ring;
         let words = &ring.head().receiver;
         let region = words.region.load(Ordering::Acquire);
-        if region >= ring.regions() {
-            endpoint::leave_reader(&shared, process);
-            return Err(ring.segment.damaged("the receiver's region"));
-        }
-        let limit = ring.limit(region)?;
+        let limit = if region < ring.regions() {
+            ring.limit(region)
+        } else {
+            Err(ring.segment.damaged("the receiver's region"))
+        };
+        let limit = match limit {
+            Ok(limit) => limit,
+            Err(error) => {
+                endpoint::leave_reader(&shared, process);
+                return Err(error);
+            }
+        };
         let taken = words.taken.load(Ordering::Acquire);
         let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
         Ok(Receiver {
@@ -215,18 +222,12 @@ impl Receiver {
         let redelivered = this.taken_before.get() == place;
         if redelivered {
             this.taken_before.set(0);
-            words
-                .redelivered
-                .store(words.redelivered.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            words.redelivered.store(words.redelivered.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         }
         // Release, and before the user sees the message. Died just before: it is handed out as if for the first time,
         // which it is.
         words.taken.store(place, Ordering::Release);
-        Ok(Peeked {
-            receiver: this,
-            found,
-            redelivered,
-        })
+        Ok(Peeked { receiver: this, found, redelivered })
     }
 
     #[inline]
@@ -327,6 +328,9 @@ impl Receiver {
         let ring = &self.shared.ring;
         let (region, h) = (self.region.get(), self.head.get());
         let ahead = word.laps_ahead(lap);
+        if ahead > 1 {
+            return Err(RecvError::Damaged(ring.segment.damaged("a slot ahead of its head")));
+        }
         if ahead > 0 {
             self.catch_up(region, h);
             return Ok(None);
@@ -362,21 +366,15 @@ impl Receiver {
     fn catch_up(&self, region: u32, h: u64) {
         let words = &self.shared.ring.head().receiver;
         if words.journal.load(Ordering::Acquire) == pack(region, h, 0) {
-            words
-                .received
-                .store(words.next_received.load(Ordering::Relaxed), Ordering::Relaxed);
-            words
-                .abandoned
-                .store(words.next_abandoned.load(Ordering::Relaxed), Ordering::Relaxed);
+            words.received.store(words.next_received.load(Ordering::Relaxed), Ordering::Relaxed);
+            words.abandoned.store(words.next_abandoned.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        self.advance(region, h + 1);
+        self.advance(region, h.wrapping_add(1));
     }
 
     fn advance(&self, region: u32, h: u64) {
         // Release: after the slot and the journal. Died just before: `catch_up`.
-        self.shared.ring.head().regions_words[region as usize % MOST_REGIONS]
-            .head
-            .store(h, Ordering::Release);
+        self.shared.ring.head().regions_words[region as usize % MOST_REGIONS].head.store(h, Ordering::Release);
         self.head.set(h);
     }
 
@@ -391,8 +389,7 @@ impl Receiver {
         words.region.store(next, Ordering::Release);
         self.region.set(next);
         self.limit.set(ring.limit(next)?);
-        self.head
-            .set(ring.head().regions_words[next as usize].head.load(Ordering::Acquire));
+        self.head.set(ring.head().regions_words[next as usize].head.load(Ordering::Acquire));
         // A region was full: that many slots lay there at once.
         let backlog = ring.limit(region)? & !super::layout::SEALED;
         words.high_water.fetch_max(backlog, Ordering::Relaxed);
@@ -413,40 +410,20 @@ impl Receiver {
                 return None;
             }
             // SAFETY: `Pool::object` has compared the object with the mapping.
-            (
-                unsafe { ring.segment.address(object.offset) }.cast_const(),
-                Some(object),
-            )
+            (unsafe { ring.segment.address(object.offset) }.cast_const(), Some(object))
         } else if len <= ring.inline_bytes() {
             (slot.payload.cast_const(), None)
         } else {
             return None;
         };
-        let found = Found {
-            slot,
-            lap,
-            meta,
-            bytes,
-            len,
-            object,
-            number: 0,
-            next_at: 0,
-        };
-        if meta.batch == 0 {
-            Some(found)
-        } else {
-            self.found_in_batch(found)
-        }
+        let found = Found { slot, lap, meta, bytes, len, object, number: 0, next_at: 0 };
+        if meta.batch == 0 { Some(found) } else { self.found_in_batch(found) }
     }
 
     fn found_in_batch<'a>(&self, batch: Found<'a>) -> Option<Found<'a>> {
         let place = pack(self.region.get(), self.head.get(), 0);
         let progress = self.shared.ring.head().receiver.progress.load(Ordering::Relaxed);
-        let number = if progress & !0xff_ffff == place {
-            within(progress)
-        } else {
-            0
-        };
+        let number = if progress & !0xff_ffff == place { within(progress) } else { 0 };
         if number >= batch.meta.batch {
             return None;
         }
@@ -480,12 +457,7 @@ impl Receiver {
             let place = pack(self.region.get(), self.head.get(), number);
             self.batch_at.set((number, found.next_at));
             // Release: a successor goes on behind it. Died just before: handed out again.
-            self.shared
-                .ring
-                .head()
-                .receiver
-                .progress
-                .store(place, Ordering::Release);
+            self.shared.ring.head().receiver.progress.store(place, Ordering::Release);
             return;
         }
         self.batch_at.set((0, 0));
@@ -505,8 +477,8 @@ impl Receiver {
     fn give_back(&self, slot: Slot<'_>, lap: u64, from: Option<SlotWord>, received: u64, abandoned: u64) {
         let (region, h) = (self.region.get(), self.head.get());
         let words = &self.shared.ring.head().receiver;
-        let received = words.received.load(Ordering::Relaxed) + received;
-        let abandoned = words.abandoned.load(Ordering::Relaxed) + abandoned;
+        let received = words.received.load(Ordering::Relaxed).wrapping_add(received);
+        let abandoned = words.abandoned.load(Ordering::Relaxed).wrapping_add(abandoned);
         words.next_received.store(received, Ordering::Relaxed);
         words.next_abandoned.store(abandoned, Ordering::Relaxed);
         words.journal.store(pack(region, h, 0), Ordering::Relaxed);
@@ -515,12 +487,7 @@ impl Receiver {
             // Release orders the journal before, and our reading of the payload before the next sender's writing.
             None => slot.head.word.store(empty, Ordering::Release),
             Some(from) => {
-                if slot
-                    .head
-                    .word
-                    .compare_exchange(from.0, empty, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_err()
-                {
+                if slot.head.word.compare_exchange(from.0, empty, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                     // A sweep was quicker to mark it abandoned: looked at again.
                     return;
                 }
@@ -529,7 +496,7 @@ impl Receiver {
         // Counts before the head: died in between, `catch_up` stores the same ones; died after it, nothing is left to do.
         words.received.store(received, Ordering::Relaxed);
         words.abandoned.store(abandoned, Ordering::Relaxed);
-        self.advance(region, h + 1);
+        self.advance(region, h.wrapping_add(1));
         if h & 63 == 0 {
             self.note_backlog(region, h);
         }
@@ -541,9 +508,7 @@ impl Receiver {
     fn note_backlog(&self, region: u32, h: u64) {
         let head = self.shared.ring.head();
         let tail = head.regions_words[region as usize].tail.load(Ordering::Relaxed) & !CLOSED;
-        head.receiver
-            .high_water
-            .fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
+        head.receiver.high_water.fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
     }
 
     #[inline]
@@ -572,13 +537,11 @@ impl Receiver {
             return Ok(found);
         }
         let Some(deadline) = deadline else {
-            return Err(
-                if self.senders_gone() && matches!(self.look(me)?, Look::Nothing(None)) {
-                    RecvError::SendersGone
-                } else {
-                    RecvError::Empty
-                },
-            );
+            return Err(if self.senders_gone() && matches!(self.look(me)?, Look::Nothing(None)) {
+                RecvError::SendersGone
+            } else {
+                RecvError::Empty
+            });
         };
         let shared = &*self.shared;
         let head = shared.ring.head();
@@ -599,9 +562,7 @@ impl Receiver {
             let heavy = barrier::heavy();
             let awake = || {
                 let after = mine.wrapping_add(1);
-                let _ = head
-                    .sleeping
-                    .compare_exchange(mine, after, Ordering::Relaxed, Ordering::Relaxed);
+                let _ = head.sleeping.compare_exchange(mine, after, Ordering::Relaxed, Ordering::Relaxed);
             };
             let writer = match self.look(me) {
                 Ok(Look::Message(found)) => {
@@ -618,11 +579,7 @@ impl Receiver {
                 awake();
                 return Err(RecvError::TimedOut);
             }
-            let mut slice = if heavy {
-                deadline
-            } else {
-                deadline.earlier(endpoint::short_slice())
-            };
+            let slice = if heavy { deadline } else { deadline.earlier(endpoint::short_slice()) };
             let owner = match writer {
                 Some(writer) => Some(writer),
                 None if self.end_when_gone.get() => match endpoint::senders(shared) {
@@ -637,18 +594,11 @@ impl Receiver {
                             Look::Nothing(None) => return Err(RecvError::SendersGone),
                         }
                     }
-                    Senders::NeverSeen => None,
-                    Senders::Unknown => {
-                        slice = deadline;
-                        None
-                    }
+                    Senders::NeverSeen | Senders::Unknown => None,
                 },
                 None => None,
             };
-            let watch = Watch {
-                word: &head.sequence,
-                expected: sequence,
-            };
+            let watch = Watch { word: &head.sequence, expected: sequence };
             let end = crate::liveness::sleep(shared.registry, &pass, &[watch], owner, slice);
             awake();
             match end {
@@ -669,18 +619,11 @@ impl Receiver {
         let ring = &self.shared.ring;
         let (region, h) = (self.region.get(), self.head.get());
         let Some(place) = ring.place(region, self.limit.get(), h) else {
-            return ring.head().regions_words[region as usize % MOST_REGIONS]
-                .tail
-                .load(Ordering::Relaxed)
-                != h;
+            return ring.head().regions_words[region as usize % MOST_REGIONS].tail.load(Ordering::Relaxed) != h;
         };
         let word = ring.slot(region, place.index).head.word.load(Ordering::Relaxed);
         word == SlotWord::ready(place.lap).0
-            || ring.head().regions_words[region as usize % MOST_REGIONS]
-                .tail
-                .load(Ordering::Relaxed)
-                & CLOSED
-                != 0
+            || ring.head().regions_words[region as usize % MOST_REGIONS].tail.load(Ordering::Relaxed) & CLOSED != 0
     }
 }
 

@@ -19,6 +19,8 @@ use crate::shim::{AtomicU32, Ordering};
 
 /// Regions grow by at most this many bytes at once, so that no single send pays for a whole region.
 const STEP: u64 = 2 << 20;
+/// The most that tags of one class take.
+const TAG_ROOM: u64 = 64 << 10;
 
 /// A queue's memory, as this process has it mapped.
 pub(super) struct Ring {
@@ -47,41 +49,33 @@ pub(super) enum Growth {
 
 impl Ring {
     pub(super) fn new(segment: Segment) -> Result<Ring, Error> {
-        let exists = segment.initial();
-        let head: &QueueHead = segment.at(HEAD_AT, exists)?;
+        let head: &QueueHead = segment.at(HEAD_AT)?;
         let slot_bytes = u64::from(head.slot_bytes.load(Ordering::Relaxed));
         let first_slots = u64::from(head.first_slots.load(Ordering::Relaxed));
         let regions = head.regions.load(Ordering::Relaxed);
         let control = head.pool_control.load(Ordering::Relaxed);
         let spans_at = head.pool_spans_at.load(Ordering::Relaxed);
         let spans = head.pool_spans.load(Ordering::Relaxed);
-        let sane = slot_bytes.is_power_of_two()
+        let sane = spans <= 1 << 12
+            && slot_bytes.is_power_of_two()
             && (64..=4096).contains(&slot_bytes)
             && first_slots.is_power_of_two()
             && first_slots <= 1 << 20
             && (1..=MOST_REGIONS as u32).contains(&regions)
-            && exists >= RINGS_AT + slot_bytes * first_slots
+            && segment.exists(RINGS_AT + slot_bytes * first_slots).is_ok()
             && control.is_multiple_of(4096)
             && spans_at.is_multiple_of(4096)
-            && control >= RINGS_AT
-            && control
-                .checked_add(Pool::control_bytes(spans.min(1 << 12)))
-                .is_some_and(|end| end <= spans_at)
-            && spans <= 1 << 12
+            && (RINGS_AT..1 << 40).contains(&control)
+            && control + Pool::bytes_before_spans(spans) <= spans_at
+            && segment.exists(control + Pool::control_bytes(spans)).is_ok()
             && spans_at < 1 << 40;
         if !sane {
             return Err(segment.damaged("the queue's configuration"));
         }
         // A process that could not map all of it uses the spans that it has.
         let usable = segment.mapped().saturating_sub(spans_at) / SPAN;
-        let pool = Pool::new(control, spans_at, spans.min(u32::try_from(usable).unwrap_or(u32::MAX)));
-        let ring = Ring {
-            pool,
-            slot_bytes,
-            first_slots,
-            regions,
-            segment,
-        };
+        let pool = Pool::new(control, spans_at, spans, u32::try_from(usable).unwrap_or(u32::MAX));
+        let ring = Ring { pool, slot_bytes, first_slots, regions, segment };
         let last = ring.regions - 1;
         if ring.region_at(last) + ring.nominal(last) * slot_bytes > control {
             return Err(ring.segment.damaged("the queue's configuration"));
@@ -128,13 +122,7 @@ impl Ring {
         if slots > self.nominal(region) {
             return Err(self.segment.damaged("a region's limit"));
         }
-        let end = self.region_at(region) + slots * self.slot_bytes;
-        if end > self.segment.mapped() {
-            return Err(Error::NoAddressSpace {
-                path: self.segment.path().to_path_buf(),
-                wanted: end,
-            });
-        }
+        self.segment.exists(self.region_at(region) + slots * self.slot_bytes)?;
         Ok(limit)
     }
 
@@ -143,25 +131,16 @@ impl Ring {
     pub(super) fn place(&self, region: u32, limit: u64, position: u64) -> Option<Place> {
         let slots = limit & !SEALED;
         if position < slots {
-            return Some(Place {
-                lap: 0,
-                index: position,
-            });
+            return Some(Place { lap: 0, index: position });
         }
         let final_size = limit & SEALED != 0 || slots == self.nominal(region);
         if !final_size || slots == 0 {
             return None;
         }
         if slots.is_power_of_two() {
-            return Some(Place {
-                lap: position >> slots.trailing_zeros(),
-                index: position & (slots - 1),
-            });
+            return Some(Place { lap: position >> slots.trailing_zeros(), index: position & (slots - 1) });
         }
-        Some(Place {
-            lap: position / slots,
-            index: position % slots,
-        })
+        Some(Place { lap: position / slots, index: position % slots })
     }
 
     /// The slot at a place that [`Ring::place`] gave for a limit that [`Ring::limit`] gave.
@@ -179,18 +158,33 @@ impl Ring {
 
     /// Bytes of the file that are in use.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
-        let mut bytes = RINGS_AT;
-        for region in 0..self.regions {
+        Ok(self.ring_bytes().saturating_add(self.pool.bytes(&self.segment)?))
+    }
+
+    fn ring_bytes(&self) -> u64 {
+        let slots = (0..self.regions).map(|region| {
             let slots = self.head().limits[region as usize].load(Ordering::Relaxed) & !SEALED;
-            bytes += slots.min(self.nominal(region)) * self.slot_bytes;
-        }
-        Ok(bytes + self.pool.bytes(&self.segment)?)
+            slots.min(self.nominal(region))
+        });
+        RINGS_AT + slots.sum::<u64>() * self.slot_bytes
     }
 
     /// Whether so many bytes more stay below `max_bytes`. Two who grow at once may both be told yes.
     pub(super) fn allows(&self, more: u64) -> bool {
-        self.bytes()
-            .is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
+        self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
+    }
+
+    /// Rings take three quarters at most, and never give memory back: the rest is for messages too large for a slot.
+    fn allows_slots(&self, more: u64) -> bool {
+        let max = self.segment.header().max_bytes();
+        self.ring_bytes() + more <= max - max / 4 && self.allows(more)
+    }
+
+    /// The largest message that has room once everything else has been received.
+    pub(super) fn most_message_bytes(&self) -> u64 {
+        // Size classes round up by a quarter, tags take pages.
+        let free = self.segment.header().max_bytes().saturating_sub(self.ring_bytes() + TAG_ROOM);
+        if free > 1 << 20 { free } else { free - free / 5 }
     }
 
     /// Makes more slots of a region, or seals it.
@@ -204,12 +198,9 @@ impl Ring {
         let step = (STEP / self.slot_bytes).min(nominal - slots);
         let bytes = step * self.slot_bytes;
         let word = &self.head().limits[region as usize];
-        let grown = if self.allows(bytes) {
+        let grown = if self.allows_slots(bytes) {
             // Died just after: pages that nobody counts; the next one finds them there.
-            match self
-                .segment
-                .grow(self.region_at(region) + slots * self.slot_bytes, bytes)
-            {
+            match self.segment.grow(self.region_at(region) + slots * self.slot_bytes, bytes) {
                 Ok(()) => true,
                 Err(Error::NoSpace { .. } | Error::NoAddressSpace { .. }) => false,
                 Err(other) => return Err(other),

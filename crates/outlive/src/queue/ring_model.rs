@@ -43,19 +43,9 @@ impl Ring {
         let head = QueueHead::default();
         head.limits[0].store(first as u64, Ordering::Relaxed);
         let slots = (0..regions)
-            .map(|region| {
-                (0..first << region)
-                    .map(|_| (SlotHead::default(), [0; 48].into()))
-                    .collect()
-            })
+            .map(|region| (0..first << region).map(|_| (SlotHead::default(), [0; 48].into())).collect())
             .collect();
-        Ring {
-            segment: Segment,
-            pool: Pool,
-            head,
-            senders: Default::default(),
-            slots,
-        }
+        Ring { segment: Segment, pool: Pool, head, senders: Default::default(), slots }
     }
 
     pub(super) fn head(&self) -> &QueueHead {
@@ -80,22 +70,20 @@ impl Ring {
 
     pub(super) fn place(&self, _region: u32, limit: u64, position: u64) -> Option<Place> {
         let slots = limit & !SEALED;
-        (slots != 0).then(|| Place {
-            lap: position / slots,
-            index: position % slots,
-        })
+        (slots != 0).then(|| Place { lap: position / slots, index: position % slots })
     }
 
     pub(super) fn slot(&self, region: u32, index: u64) -> Slot<'_> {
         let (head, payload) = &self.slots[region as usize][index as usize];
-        Slot {
-            head,
-            payload: payload.get().cast(),
-        }
+        Slot { head, payload: payload.get().cast() }
     }
 
     pub(super) fn allows(&self, _more: u64) -> bool {
         false
+    }
+
+    pub(super) fn most_message_bytes(&self) -> u64 {
+        48
     }
 
     pub(super) fn grow_region(&self, _region: u32, _limit: u64) -> Result<Growth, Error> {

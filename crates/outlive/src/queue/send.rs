@@ -91,20 +91,9 @@ impl Sender {
     pub(super) fn new(shared: Arc<Shared>) -> Result<Sender, Error> {
         let entry = endpoint::enter_sender(&shared)?;
         // Begun too low, one follows the closed tails.
-        let region = shared
-            .ring
-            .head()
-            .current
-            .load(Ordering::Acquire)
-            .min(shared.ring.regions() - 1);
+        let region = shared.ring.head().current.load(Ordering::Acquire).min(shared.ring.regions() - 1);
         let limit = shared.ring.limit(region)?;
-        Ok(Sender {
-            shared,
-            region: Cell::new(region),
-            limit: Cell::new(limit),
-            entry,
-            _not_sync: PhantomData,
-        })
+        Ok(Sender { shared, region: Cell::new(region), limit: Cell::new(limit), entry, _not_sync: PhantomData })
     }
 
     /// Sends a message, waiting as long as the queue is at its largest and full.
@@ -172,11 +161,7 @@ impl Sender {
     fn send_message(&self, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
         let me = self.shared.registry.me()?;
         if bytes.len() <= self.shared.ring.inline_bytes() {
-            let meta = Meta {
-                len: bytes.len() as u32,
-                batch,
-                object: false,
-            };
+            let meta = Meta { len: bytes.len() as u32, batch, object: false };
             return self.put(me, &Body::Inline(bytes), meta, deadline);
         }
         self.send_large(me, bytes, batch, deadline)
@@ -187,10 +172,7 @@ impl Sender {
         let ring = &self.shared.ring;
         let len = bytes.len() as u64;
         if len > LARGEST_MESSAGE {
-            return Err(SendError::TooLarge {
-                len,
-                most: LARGEST_MESSAGE,
-            });
+            return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
         // Before the copy: nobody to send to, nothing to write.
         endpoint::check_reader(&self.shared)?;
@@ -198,12 +180,9 @@ impl Sender {
             match ring.pool.allocate(&ring.segment, me, len, &|more| ring.allows(more)) {
                 Ok(object) => break object,
                 Err(Error::NoSpace { .. }) => {
-                    let max = ring.segment.header().max_bytes();
-                    if len + (1 << 16) > max {
-                        return Err(SendError::TooLarge {
-                            len,
-                            most: max.saturating_sub(1 << 16),
-                        });
+                    let most = ring.most_message_bytes();
+                    if len > most {
+                        return Err(SendError::TooLarge { len, most });
                     }
                     self.wait_for_memory(me, len, deadline)?;
                 }
@@ -212,11 +191,7 @@ impl Sender {
         };
         // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), ring.segment.address(object.offset), bytes.len()) };
-        let meta = Meta {
-            len: len as u32,
-            batch,
-            object: true,
-        };
+        let meta = Meta { len: len as u32, batch, object: true };
         let result = self.put(me, &Body::Object(object), meta, deadline);
         if result.is_err() {
             ring.pool.free_held(&ring.segment, &object, me)?;
@@ -265,37 +240,25 @@ impl Sender {
             if seen == SlotWord::empty(place.lap) {
                 let mine = SlotWord::writing(place.lap, me.id);
                 // Acquire as above. Died just after: see the table, row 4.
-                if slot
-                    .head
-                    .word
-                    .compare_exchange(seen.0, mine.0, Ordering::Acquire, Ordering::Relaxed)
-                    .is_err()
-                {
+                if slot.head.word.compare_exchange(seen.0, mine.0, Ordering::Acquire, Ordering::Relaxed).is_err() {
                     continue;
                 }
                 // Release: who sees the new tail sees the claim. Failed: helped by another, or closed.
-                match words
-                    .tail
-                    .compare_exchange(t, t + 1, Ordering::Release, Ordering::Acquire)
-                {
+                match words.tail.compare_exchange(t, t + 1, Ordering::Release, Ordering::Acquire) {
                     Err(now) if now & CLOSED != 0 && now & !CLOSED <= t => continue,
                     _ => {}
                 }
-                return Ok(Claim {
-                    slot,
-                    region,
-                    position: t,
-                    lap: place.lap,
-                });
+                return Ok(Claim { slot, region, position: t, lap: place.lap });
             }
             if seen.laps_ahead(place.lap) < 0 {
                 self.full(region, t, place)?;
                 continue;
             }
+            if seen.laps_ahead(place.lap) > 1 && words.tail.load(Ordering::Acquire) == t {
+                return Err(ring.segment.damaged("a slot ahead of its tail").into());
+            }
             // Help whoever claimed it and has not got to the tail yet.
-            let _ = words
-                .tail
-                .compare_exchange(t, t + 1, Ordering::Release, Ordering::Relaxed);
+            let _ = words.tail.compare_exchange(t, t + 1, Ordering::Release, Ordering::Relaxed);
         }
     }
 
@@ -307,10 +270,7 @@ impl Sender {
         }
         // Release pairs with `Sender::new`: who begins in that region finds its limit. Begun too low, one follows the
         // closed tails.
-        let _ = ring
-            .head()
-            .current
-            .compare_exchange(region, region + 1, Ordering::Release, Ordering::Relaxed);
+        let _ = ring.head().current.compare_exchange(region, region + 1, Ordering::Release, Ordering::Relaxed);
         self.region.set(region + 1);
         self.limit.set(ring.limit(region + 1)?);
         Ok(())
@@ -369,16 +329,11 @@ impl Sender {
                 claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
                 // Died before: the object is ours, for `collect`. After: it is this slot's, and whoever skips the slot
                 // frees it. The tag's Release orders the reference before it.
-                ring.pool
-                    .enqueue(&ring.segment, object, me, claim.region, claim.position)?;
+                ring.pool.enqueue(&ring.segment, object, me, claim.region, claim.position)?;
             }
         }
         // Release pairs with the receiver's Acquire. Died just before: abandoned. Just after: sent.
-        claim
-            .slot
-            .head
-            .word
-            .store(SlotWord::ready(claim.lap).0, Ordering::Release);
+        claim.slot.head.word.store(SlotWord::ready(claim.lap).0, Ordering::Release);
         Ok(())
     }
 
@@ -452,21 +407,11 @@ fn wait_until(
         if out_of_time {
             return Err(SendError::TimedOut);
         }
-        let slice = if heavy {
-            deadline
-        } else {
-            deadline.earlier(endpoint::short_slice())
-        };
-        let watch = Watch {
-            word: &head.space,
-            expected: space,
-        };
+        let slice = if heavy { deadline } else { deadline.earlier(endpoint::short_slice()) };
+        let watch = Watch { word: &head.space, expected: space };
         let end = match endpoint::check_reader(shared)? {
             Reader::Process { token, word } => {
-                let reader = Watch {
-                    word: &head.reader,
-                    expected: word,
-                };
+                let reader = Watch { word: &head.reader, expected: word };
                 crate::liveness::sleep(shared.registry, &pass, &[watch, reader], Some(token), slice)
             }
             Reader::None => endpoint::sleep_without_reader(shared, &pass, watch, slice),
@@ -497,9 +442,7 @@ fn wake_receiver_slow(shared: &Shared, sleeping: u32) {
     head.sequence.fetch_add(1, Ordering::AcqRel);
     futex::wake_all(&head.sequence);
     // Only that very sleep's number, and only after the wake: the other order, died in between, leaves it asleep.
-    let _ = head
-        .sleeping
-        .compare_exchange(sleeping, sleeping.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+    let _ = head.sleeping.compare_exchange(sleeping, sleeping.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
 }
 
 impl Drop for Sender {

@@ -14,9 +14,7 @@ use crate::sys::futex;
 
 /// Frees what the dead left in the pool.
 pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Found, Error> {
-    ring.pool.collect(&ring.segment, me, dry_run, &|region, position| {
-        is_over(ring, region, position)
-    })
+    ring.pool.collect(&ring.segment, me, dry_run, &|region, position| is_over(ring, region, position))
 }
 
 /// Whether the slot of that place has been given back since.
@@ -77,10 +75,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
             free_abandoned(ring, slot, region, lap * slots + index)?;
             // From that exact word: the receiver may be at it too.
             let abandoned = SlotWord::abandoned(lap);
-            let _ = slot
-                .head
-                .word
-                .compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = slot.head.word.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
     claims += sweep_ends(shared, me, dry_run);
@@ -98,18 +93,14 @@ fn sweep_ends(shared: &Shared, me: Me, dry_run: bool) -> u32 {
     if is_dead(inside) && (is_dead(reader) || TokenId::from_word(reader).is_none()) {
         claims += 1;
         if !dry_run {
-            let _ = head
-                .inside
-                .compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = head.inside.compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
     if is_dead(reader) && TokenId::from_word(inside).is_none_or(|id| !me.registry.is_alive(id)) {
         claims += 1;
         if !dry_run {
             let died = READER_DIED | reader & WAITERS;
-            let _ = head
-                .reader
-                .compare_exchange(reader, died, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = head.reader.compare_exchange(reader, died, Ordering::AcqRel, Ordering::Relaxed);
             futex::wake_all(&head.reader);
         }
     }

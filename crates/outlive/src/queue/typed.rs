@@ -39,10 +39,7 @@ impl Queue {
     /// # Errors
     /// As [`Queue::sender`].
     pub fn typed_sender<T: Plain>(&self) -> Result<TypedSender<T>, Error> {
-        Ok(TypedSender {
-            sender: self.sender()?,
-            _type: PhantomData,
-        })
+        Ok(TypedSender { sender: self.sender()?, _type: PhantomData })
     }
 
     /// The receiver, of values instead of bytes.

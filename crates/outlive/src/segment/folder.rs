@@ -77,33 +77,19 @@ impl Folder {
             // A group's folder: any member may have made it, nobody outside may enter.
             Some(group) if facts.group == group && facts.mode & 0o007 == 0 => Access::Group(group),
             Some(_) | None if facts.owner != user => {
-                return Err(Error::Foreign {
-                    path: path.to_path_buf(),
-                    owner: facts.owner,
-                    user,
-                });
+                return Err(Error::Foreign { path: path.to_path_buf(), owner: facts.owner, user });
             }
             Some(_) => {
-                return Err(Error::TooOpen {
-                    path: path.to_path_buf(),
-                    mode: facts.mode,
-                });
+                return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
             }
             None if facts.mode & 0o077 == 0 => Access::Mine,
             // The owner opened it for a group before: stay with that.
             None if facts.mode & 0o007 == 0 && facts.mode & 0o070 == 0o070 => Access::Group(facts.group),
             None => {
-                return Err(Error::TooOpen {
-                    path: path.to_path_buf(),
-                    mode: facts.mode,
-                });
+                return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
             }
         };
-        Ok(Folder {
-            fd,
-            path: path.to_path_buf(),
-            access,
-        })
+        Ok(Folder { fd, path: path.to_path_buf(), access })
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -75,10 +75,7 @@ impl Header {
         let name = clip(&spec.type_name).as_bytes();
         bytes[..name.len()].copy_from_slice(name);
         for (word, chunk) in self.type_name.iter().zip(bytes.chunks_exact(8)) {
-            word.store(
-                u64::from_le_bytes(chunk.try_into().unwrap_or_default()),
-                Ordering::Relaxed,
-            );
+            word.store(u64::from_le_bytes(chunk.try_into().unwrap_or_default()), Ordering::Relaxed);
         }
         // Relaxed everywhere: the link that gives the file its name orders all of it before any opener.
         self.magic.store(MAGIC, Ordering::Relaxed);
@@ -87,31 +84,18 @@ impl Header {
     /// Checks magic, version, architecture and kind. The type is [`Header::check_type`]'s.
     pub(crate) fn check(&self, path: &Path) -> Result<Kind, Error> {
         if self.magic.load(Ordering::Relaxed) != MAGIC {
-            return Err(Error::NotASegment {
-                path: path.to_path_buf(),
-                why: "it lacks the magic bytes",
-            });
+            return Err(Error::NotASegment { path: path.to_path_buf(), why: "it lacks the magic bytes" });
         }
-        let found = (
-            self.layout_version.load(Ordering::Relaxed),
-            self.architecture.load(Ordering::Relaxed),
-        );
+        let found = (self.layout_version.load(Ordering::Relaxed), self.architecture.load(Ordering::Relaxed));
         let ours = (LAYOUT_VERSION, ARCHITECTURE);
         if found != ours {
-            return Err(Error::OtherVersion {
-                path: path.to_path_buf(),
-                found,
-                ours,
-            });
+            return Err(Error::OtherVersion { path: path.to_path_buf(), found, ours });
         }
         let number = self.kind.load(Ordering::Relaxed);
         Kind::ALL
             .into_iter()
             .find(|k| k.number() == number)
-            .ok_or_else(|| Error::NotASegment {
-                path: path.to_path_buf(),
-                why: "it is of an unknown kind",
-            })
+            .ok_or_else(|| Error::NotASegment { path: path.to_path_buf(), why: "it is of an unknown kind" })
     }
 
     /// Checks that the values inside are of the type wanted.

@@ -20,10 +20,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     } else {
         return Ok(());
     };
-    Err(Error::InvalidName {
-        name: name.to_owned(),
-        why,
-    })
+    Err(Error::InvalidName { name: name.to_owned(), why })
 }
 
 #[cfg(test)]

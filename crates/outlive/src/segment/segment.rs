@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use super::folder::Folder;
 use super::header::{BODY, Header, Spec};
+use crate::shim::{AtomicU64, Ordering};
 use crate::sys::map::{Mapping, PAGE};
 use crate::sys::{Errno, file, process};
 use crate::{Error, Kind};
@@ -46,8 +47,8 @@ pub(crate) struct Segment {
     file: OwnedFd,
     map: Mapping,
     path: PathBuf,
-    /// Bytes that existed when it was opened: safe to touch without asking anybody.
-    initial: u64,
+    /// Bytes that this process has seen to exist: safe to touch without asking anybody.
+    known: AtomicU64,
 }
 
 impl Segment {
@@ -90,19 +91,8 @@ impl Segment {
         let reserve = spec.reserve.max(initial);
         let map =
             Mapping::reserve(file.as_fd(), reserve, initial).map_err(|errno| mapping_error(&path, reserve, errno))?;
-        let segment = Segment {
-            file,
-            map,
-            path,
-            initial,
-        };
-        segment.header().fill(
-            &Spec {
-                reserve,
-                ..spec.clone()
-            },
-            process::process_id(),
-        );
+        let segment = Segment { file, map, path, known: AtomicU64::new(initial) };
+        segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
         Ok(segment)
     }
 
@@ -110,25 +100,17 @@ impl Segment {
     pub(crate) fn open(folder: &Folder, name: &str) -> Result<Segment, Error> {
         let path = folder.file_path(name);
         let file = file::open(folder.fd(), name).map_err(|errno| match errno {
-            Errno::ISDIR | Errno::NXIO => Error::NotASegment {
-                path: path.clone(),
-                why: "it is no ordinary file",
-            },
+            Errno::LOOP => Error::NotASegment { path: path.clone(), why: "it is a symbolic link" },
+            Errno::ISDIR | Errno::NXIO => Error::NotASegment { path: path.clone(), why: "it is no ordinary file" },
             errno => Error::from_errno("open", &path, errno),
         })?;
         let facts = file::facts(file.as_fd()).map_err(|errno| Error::from_errno("examine", &path, errno))?;
         if !facts.regular {
-            return Err(Error::NotASegment {
-                path,
-                why: "it is no ordinary file",
-            });
+            return Err(Error::NotASegment { path, why: "it is no ordinary file" });
         }
         // A file of exactly its header has no body; nothing here is that short.
         if facts.len <= BODY {
-            return Err(Error::NotASegment {
-                path,
-                why: "it is too short",
-            });
+            return Err(Error::NotASegment { path, why: "it is too short" });
         }
         let look = Mapping::reserve(file.as_fd(), PAGE, PAGE).map_err(|errno| mapping_error(&path, PAGE, errno))?;
         // SAFETY: the mapping is one page, page-aligned, and exists in the file; Header may be shared.
@@ -138,26 +120,13 @@ impl Segment {
         let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
         let map =
             Mapping::reserve(file.as_fd(), reserve, facts.len).map_err(|errno| mapping_error(&path, reserve, errno))?;
-        Ok(Segment {
-            file,
-            map,
-            path,
-            initial: facts.len,
-        })
+        Ok(Segment { file, map, path, known: AtomicU64::new(facts.len) })
     }
 
     /// Refuses a file of another kind.
     pub(crate) fn expect(&self, wanted: Kind) -> Result<(), Error> {
         let found = self.header().check(&self.path)?;
-        if found == wanted {
-            Ok(())
-        } else {
-            Err(Error::OtherKind {
-                path: self.path.clone(),
-                found,
-                wanted,
-            })
-        }
+        if found == wanted { Ok(()) } else { Err(Error::OtherKind { path: self.path.clone(), found, wanted }) }
     }
 
     pub(crate) fn header(&self) -> &Header {
@@ -178,26 +147,39 @@ impl Segment {
         self.map.len()
     }
 
-    /// Bytes that existed when this process opened it.
-    pub(crate) fn initial(&self) -> u64 {
-        self.initial
+    /// Makes sure that the file has that many bytes: what a shared word says is not enough, for it may be damaged, and
+    /// touching a page beyond the file's end is `SIGBUS`.
+    #[inline]
+    pub(crate) fn exists(&self, end: u64) -> Result<(), Error> {
+        // Relaxed: a file of a domain does not shrink (threat-model.md), so an older figure is only too low.
+        if end <= self.known.load(Ordering::Relaxed) { Ok(()) } else { self.exists_slow(end) }
+    }
+
+    #[cold]
+    fn exists_slow(&self, end: u64) -> Result<(), Error> {
+        if end > self.map.len() {
+            return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
+        }
+        self.known.fetch_max(self.facts()?.len, Ordering::Relaxed);
+        if end <= self.known.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(self.damaged("a size beyond the file's end"))
+        }
     }
 
     pub(crate) fn damaged(&self, what: &'static str) -> Error {
-        Error::Damaged {
-            path: self.path.clone(),
-            what,
-        }
+        Error::Damaged { path: self.path.clone(), what }
     }
 
-    /// Looks at what lies at `offset`. `exists` is how many bytes the caller knows to exist.
-    pub(crate) fn at<T: Shared>(&self, offset: u64, exists: u64) -> Result<&T, Error> {
-        let end = offset
-            .checked_add(size_of::<T>() as u64)
-            .ok_or_else(|| self.damaged("an offset"))?;
-        if end > exists || end > self.map.len() || !offset.is_multiple_of(align_of::<T>() as u64) {
+    /// Looks at what lies at `offset`.
+    #[inline]
+    pub(crate) fn at<T: Shared>(&self, offset: u64) -> Result<&T, Error> {
+        let end = offset.checked_add(size_of::<T>() as u64).ok_or_else(|| self.damaged("an offset"))?;
+        if end > self.map.len() || !offset.is_multiple_of(align_of::<T>() as u64) {
             return Err(self.damaged("an offset"));
         }
+        self.exists(end)?;
         // SAFETY: inside the mapping, inside the file, aligned as the mapping's base is page-aligned; T may be shared.
         Ok(unsafe { self.map.base().add(offset as usize).cast::<T>().as_ref() })
     }
@@ -215,10 +197,7 @@ impl Segment {
     pub(crate) fn grow(&self, from: u64, len: u64) -> Result<(), Error> {
         let end = from.checked_add(len).ok_or_else(|| self.damaged("a length"))?;
         if end > self.map.len() {
-            return Err(Error::NoAddressSpace {
-                path: self.path.clone(),
-                wanted: end,
-            });
+            return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
         }
         file::allocate(self.file.as_fd(), from, len).map_err(|errno| allocation_error(&self.path, len, errno))
     }
@@ -235,10 +214,7 @@ pub(crate) const MOST_RESERVED: u64 = 16 << 30;
 
 fn allocation_error(path: &Path, wanted: u64, errno: Errno) -> Error {
     if file::is_no_space(errno) {
-        Error::NoSpace {
-            path: path.to_path_buf(),
-            wanted,
-        }
+        Error::NoSpace { path: path.to_path_buf(), wanted }
     } else {
         Error::from_errno("allocate pages of", path, errno)
     }
@@ -246,10 +222,7 @@ fn allocation_error(path: &Path, wanted: u64, errno: Errno) -> Error {
 
 fn mapping_error(path: &Path, wanted: u64, errno: Errno) -> Error {
     match errno {
-        Errno::NOMEM => Error::NoAddressSpace {
-            path: path.to_path_buf(),
-            wanted,
-        },
+        Errno::NOMEM => Error::NoAddressSpace { path: path.to_path_buf(), wanted },
         errno => Error::from_errno("map", path, errno),
     }
 }

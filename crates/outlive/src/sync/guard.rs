@@ -33,12 +33,7 @@ impl<'a, T> Guard<'a, T> {
     /// As for [`Guard::settle`]; `me` holds `raw`.
     #[inline]
     pub(super) unsafe fn new(raw: &'a RawMutex, value: NonNull<T>, me: Me) -> Guard<'a, T> {
-        Guard {
-            raw,
-            value,
-            me,
-            _thread: PhantomData,
-        }
+        Guard { raw, value, me, _thread: PhantomData }
     }
 
     /// Turns the raw result into what the user sees.
@@ -52,12 +47,7 @@ impl<'a, T> Guard<'a, T> {
         value: NonNull<T>,
         me: Me,
     ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
-        let guard = || Guard {
-            raw,
-            value,
-            me,
-            _thread: PhantomData,
-        };
+        let guard = || Guard { raw, value, me, _thread: PhantomData };
         match result {
             Ok(Acquired::Clean) => Ok(guard()),
             Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),

@@ -117,12 +117,12 @@ impl<T: Plain> Mutex<T> {
             initial: bytes,
         };
         let segment = domain.create_or_open(name, &spec, |segment| {
-            let cell = segment.at::<Cell<T>>(BODY, segment.initial())?;
+            let cell = segment.at::<Cell<T>>(BODY)?;
             // SAFETY: the file has no name yet, so nobody else reaches it; T is plain, so its bytes may be copied.
             unsafe { cell.value.get().write_unaligned(core::ptr::read(&raw const initial)) };
             Ok(())
         })?;
-        let cell = NonNull::from(segment.at::<Cell<T>>(BODY, segment.initial())?);
+        let cell = NonNull::from(segment.at::<Cell<T>>(BODY)?);
         Ok(Mutex {
             cell,
             registry: domain.registry(),
@@ -165,13 +165,7 @@ impl<T: Plain> Mutex<T> {
     /// The owner's death ends the wait at once.
     #[inline]
     pub fn lock_until(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
-        lock_at(
-            &self.cell().raw,
-            &self.cell().value,
-            self.registry,
-            &self.patience,
-            deadline.into(),
-        )
+        lock_at(&self.cell().raw, &self.cell().value, self.registry, &self.patience, deadline.into())
     }
 
     /// Takes the lock if it is free, or its owner is dead.
@@ -195,16 +189,14 @@ impl<T: Plain> Mutex<T> {
         let me = self.registry.me().map_err(LockError::System)?;
         let deadline = deadline.into();
         let cell = self.cell();
-        cell.raw
-            .reset(me, &self.patience, deadline)
-            .map_err(|refused| match refused {
-                Refused::Deadlock => LockError::Deadlock,
-                Refused::TimedOut => LockError::TimedOut,
-                Refused::System(errno) => {
-                    LockError::System(Error::from_errno("wait for a lock in", self.registry.path(), errno))
-                }
-                _ => LockError::Damaged,
-            })?;
+        cell.raw.reset(me, &self.patience, deadline).map_err(|refused| match refused {
+            Refused::Deadlock => LockError::Deadlock,
+            Refused::TimedOut => LockError::TimedOut,
+            Refused::System(errno) => {
+                LockError::System(Error::from_errno("wait for a lock in", self.registry.path(), errno))
+            }
+            _ => LockError::Damaged,
+        })?;
         match self.lock_until(deadline) {
             Ok(mut guard) => *guard = value,
             Err(LockError::OwnerDied(mut guard)) => {
@@ -234,10 +226,7 @@ pub(super) fn lock_at<'a, T>(
     let bits = registry.current_bits();
     let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
     if got && raw.is_consistent() {
-        let me = Me {
-            registry,
-            id: TokenId::from_own(bits),
-        };
+        let me = Me { registry, id: TokenId::from_own(bits) };
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
         return Ok(unsafe { Guard::new(raw, value_of(value), me) });
     }
@@ -256,11 +245,7 @@ fn lock_at_slow<'a, T>(
     got: bool,
 ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
     let me = registry.me().map_err(LockError::System)?;
-    let result = if got {
-        raw.entered(registry)
-    } else {
-        raw.lock(me, patience, deadline)
-    };
+    let result = if got { raw.entered(registry) } else { raw.lock(me, patience, deadline) };
     // SAFETY: the value beside the lock is what it guards.
     unsafe { Guard::settle(result, raw, value_of(value), me) }
 }
@@ -273,7 +258,7 @@ pub(super) fn value_of<T>(value: &UnsafeCell<T>) -> NonNull<T> {
 
 /// A named mutex of any type, for those who look at a domain from outside.
 pub(crate) fn raw_of(segment: &Segment) -> Result<&RawMutex, Error> {
-    segment.at::<RawMutex>(BODY, segment.initial())
+    segment.at::<RawMutex>(BODY)
 }
 
 const _: () = assert!(size_of::<Embedded<u64>>() == 16);

@@ -59,10 +59,7 @@ pub(crate) enum Refused {
 impl RawMutex {
     #[cfg(loom)]
     pub(crate) fn new() -> RawMutex {
-        RawMutex {
-            word: AtomicU32::new(0),
-            state: AtomicU32::new(CONSISTENT),
-        }
+        RawMutex { word: AtomicU32::new(0), state: AtomicU32::new(CONSISTENT) }
     }
 
     /// Takes the lock for `id` if it is free.
@@ -70,9 +67,7 @@ impl RawMutex {
     pub(crate) fn acquire(&self, id: TokenId) -> bool {
         // Acquire pairs with the Release in `release`; on failure too, for what a dead owner left.
         // Died just after: the word names us, so the next one takes over and is told.
-        self.word
-            .compare_exchange(0, id.as_u32(), Ordering::Acquire, Ordering::Acquire)
-            .is_ok()
+        self.word.compare_exchange(0, id.as_u32(), Ordering::Acquire, Ordering::Acquire).is_ok()
     }
 
     /// Whether nothing is wrong with what the lock guards. The caller holds it.
@@ -85,11 +80,7 @@ impl RawMutex {
     /// Takes the lock, waiting until the deadline.
     #[inline]
     pub(crate) fn lock(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<Acquired, Refused> {
-        if self.acquire(me.id) {
-            self.entered(me.registry)
-        } else {
-            self.lock_slow(me, patience, deadline)
-        }
+        if self.acquire(me.id) { self.entered(me.registry) } else { self.lock_slow(me, patience, deadline) }
     }
 
     /// Takes the lock if it is free or its owner is dead.
@@ -117,21 +108,14 @@ impl RawMutex {
             return Ok(Acquired::OwnerDied);
         }
         self.release();
-        Err(if state == NOT_RECOVERABLE {
-            Refused::NotRecoverable
-        } else {
-            Refused::Damaged
-        })
+        Err(if state == NOT_RECOVERABLE { Refused::NotRecoverable } else { Refused::Damaged })
     }
 
     #[cold]
     fn try_lock_slow(&self, me: Me, mut seen: u32) -> Result<Acquired, Refused> {
         loop {
             if seen == 0 {
-                match self
-                    .word
-                    .compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire)
-                {
+                match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
                     Ok(_) => return self.entered(me.registry),
                     Err(now) => seen = now,
                 }
@@ -155,8 +139,7 @@ impl RawMutex {
     fn take_over(&self, me: Me, seen: u32) -> Result<Result<Acquired, Refused>, u32> {
         let mine = me.id.as_u32() | WAITERS;
         // WAITERS, because others may sleep on the old value. Died just after: we are the dead owner, the next is told.
-        self.word
-            .compare_exchange(seen, mine, Ordering::Acquire, Ordering::Acquire)?;
+        self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Acquire)?;
         if self.state.load(Ordering::Relaxed) == CONSISTENT {
             // Died just before: taken over from us, told all the same.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
@@ -186,18 +169,12 @@ impl RawMutex {
             let waited_for = seen | WAITERS;
             // Relaxed: the bit only asks the owner to wake us. Died just after: an empty wake, no harm.
             if seen & WAITERS == 0
-                && self
-                    .word
-                    .compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_err()
+                && self.word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
             {
                 continue;
             }
             let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
-            let watch = Watch {
-                word: &self.word,
-                expected: waited_for,
-            };
+            let watch = Watch { word: &self.word, expected: waited_for };
             match sleep(me.registry, pass, &[watch], Some(owner), deadline) {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => last_try = true,
@@ -249,11 +226,7 @@ impl RawMutex {
 
     fn take_over_quietly(&self, me: Me, seen: u32) -> bool {
         let mine = me.id.as_u32() | WAITERS;
-        if self
-            .word
-            .compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
+        if self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
         if self.state.load(Ordering::Relaxed) == CONSISTENT {
@@ -267,11 +240,7 @@ impl RawMutex {
         // A holder who is refused for NOT_RECOVERABLE lets go at once, so the word is free sooner or later.
         loop {
             let mine = me.id.as_u32();
-            if self
-                .word
-                .compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
-            {
+            if self.word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 // Died just before: consistent or not, as it was. Just after: the next is told that an owner died.
                 self.state.store(CONSISTENT, Ordering::Relaxed);
                 self.release();
@@ -327,11 +296,7 @@ mod loom_tests {
 
     fn world(threads: u32) -> Arc<World> {
         let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-        Arc::new(World {
-            registry: Registry { slots },
-            lock: RawMutex::new(),
-            value: UnsafeCell::new(0),
-        })
+        Arc::new(World { registry: Registry { slots }, lock: RawMutex::new(), value: UnsafeCell::new(0) })
     }
 
     fn id(thread: u32) -> TokenId {
@@ -339,17 +304,11 @@ mod loom_tests {
     }
 
     fn me<'r>(world: &'r World, thread: u32, list: &mut ListHead) -> Me<'r> {
-        Me {
-            registry: &world.registry,
-            id: id(thread),
-            list,
-        }
+        Me { registry: &world.registry, id: id(thread), list }
     }
 
     fn lock(world: &World, thread: u32, list: &mut ListHead) -> Result<Acquired, Refused> {
-        world
-            .lock
-            .lock(me(world, thread, list), &Patience::new(), Deadline::NEVER)
+        world.lock.lock(me(world, thread, list), &Patience::new(), Deadline::NEVER)
     }
 
     fn raise(world: &World) {
@@ -434,11 +393,7 @@ mod loom_tests {
             });
             end_thread(&world.registry.slots[0], &list);
             let told = threads.map(|thread| thread.join().unwrap());
-            assert_eq!(
-                told.iter().filter(|got| **got == Ok(Acquired::OwnerDied)).count(),
-                1,
-                "{told:?}"
-            );
+            assert_eq!(told.iter().filter(|got| **got == Ok(Acquired::OwnerDied)).count(), 1, "{told:?}");
         });
     }
 

@@ -170,10 +170,7 @@ impl<T: RecordType> Record<T> {
         const { assert!(align_of::<T>() <= 4096) };
         let locks = T::locks();
         if locks.len() > MOST_LOCKS {
-            return Err(Error::InvalidName {
-                name: name.to_owned(),
-                why: "its type has more than 46 locks",
-            });
+            return Err(Error::InvalidName { name: name.to_owned(), why: "its type has more than 46 locks" });
         }
         let bytes = BODY + (size_of::<T>() as u64).max(1);
         let spec = Spec {
@@ -187,12 +184,12 @@ impl<T: RecordType> Record<T> {
         };
         let segment = domain.create_or_open(name, &spec, |segment| {
             note_locks(segment.header(), &locks);
-            segment.at::<Body<T>>(BODY, segment.initial())?;
+            segment.at::<Body<T>>(BODY)?;
             // SAFETY: checked just now; the file has no name yet, so this reference is the only one.
             init(unsafe { &mut *segment.address(BODY).cast::<T>() });
             Ok(())
         })?;
-        let value = NonNull::from(segment.at::<Body<T>>(BODY, segment.initial())?).cast();
+        let value = NonNull::from(segment.at::<Body<T>>(BODY)?).cast();
         Ok(Record {
             value,
             registry: domain.registry(),
@@ -261,7 +258,7 @@ pub(crate) fn raw_locks(segment: &Segment) -> Result<Vec<&RawMutex>, Error> {
         .map(|n| {
             let pair = header.extra[1 + n / 2].load(Ordering::Relaxed);
             let offset = if n % 2 == 0 { pair & 0xffff_ffff } else { pair >> 32 };
-            segment.at::<RawMutex>(BODY + offset, segment.initial())
+            segment.at::<RawMutex>(BODY + offset)
         })
         .collect()
 }

@@ -30,9 +30,7 @@ impl Deadline {
     /// That long from now. A span too long for the clock is [`Deadline::NEVER`].
     pub fn after(span: Duration) -> Deadline {
         let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        Deadline {
-            at: monotonic_nanos().saturating_add(span),
-        }
+        Deadline { at: monotonic_nanos().saturating_add(span) }
     }
 
     /// At that moment.
@@ -47,14 +45,12 @@ impl Deadline {
 
     /// The earlier of the two.
     pub(crate) fn earlier(self, other: Deadline) -> Deadline {
-        Deadline {
-            at: self.at.min(other.at),
-        }
+        Deadline { at: self.at.min(other.at) }
     }
 
     /// As the kernel wants it; `None` is for ever.
     pub(crate) fn timespec(self) -> Option<Timespec> {
-        (self != Deadline::NEVER).then(|| Timespec {
+        (self != Deadline::NEVER).then_some(Timespec {
             tv_sec: (self.at / NANOS_PER_SECOND) as _,
             tv_nsec: (self.at % NANOS_PER_SECOND) as _,
         })

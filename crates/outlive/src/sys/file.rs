@@ -38,11 +38,7 @@ pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {
 
 /// Opens a folder; a symbolic link in its place is refused (`ELOOP` or `ENOTDIR`).
 pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
-    fs::open(
-        path,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
+    fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Makes a folder with exactly this mode, whatever the umask. Having been made by somebody else is no error: its owner
@@ -65,22 +61,12 @@ pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<
 
 /// Opens a file of the folder for reading and writing.
 pub(crate) fn open(folder: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    fs::openat(
-        folder,
-        name,
-        OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK,
-        Mode::empty(),
-    )
+    fs::openat(folder, name, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
 }
 
 /// A file without a name. If we die before it gets one, the kernel drops it.
 pub(crate) fn create_unnamed(folder: BorrowedFd<'_>, mode: u32, group: Option<u32>) -> Result<OwnedFd, Errno> {
-    let file = fs::openat(
-        folder,
-        ".",
-        OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC,
-        Mode::from_raw_mode(0o600),
-    )?;
+    let file = fs::openat(folder, ".", OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
     if let Some(group) = group {
         fs::fchown(&file, None, Some(fs::Gid::from_raw(group)))?;
     }

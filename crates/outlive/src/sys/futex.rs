@@ -78,12 +78,7 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
         wait.flags = WaitFlags::SIZE_U32;
     }
     let timeout = deadline.timespec();
-    match rx::waitv(
-        &waits[..set.len()],
-        WaitvFlags::empty(),
-        timeout.as_ref(),
-        ClockId::Monotonic,
-    ) {
+    match rx::waitv(&waits[..set.len()], WaitvFlags::empty(), timeout.as_ref(), ClockId::Monotonic) {
         Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Wakeup::LookAgain),
         Err(Errno::TIMEDOUT) => Ok(Wakeup::TimedOut),
         Err(other) => Err(other),
@@ -92,20 +87,14 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
 
 #[cold]
 fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Result<Wakeup, Errno> {
-    if set
-        .iter()
-        .any(|w| w.word.load(crate::shim::Ordering::Acquire) != w.expected)
-    {
+    if set.iter().any(|w| w.word.load(crate::shim::Ordering::Acquire) != w.expected) {
         return Ok(Wakeup::LookAgain);
     }
     if deadline.has_passed() {
         return Ok(Wakeup::TimedOut);
     }
     let span = deadline.remaining().unwrap_or(SLICE).min(SLICE);
-    let span = rx::Timespec {
-        tv_sec: 0,
-        tv_nsec: span.as_nanos() as _,
-    };
+    let span = rx::Timespec { tv_sec: 0, tv_nsec: span.as_nanos() as _ };
     let watch = set[principal];
     match rx::wait(watch.word, Flags::empty(), watch.expected, Some(&span)) {
         // The end of a slice is a reason to look again, not yet the deadline.

@@ -45,18 +45,12 @@ fn address(word: &AtomicU32) -> usize {
 
 pub(crate) fn wait_any(set: &[Watch<'_>], _principal: usize, _deadline: Deadline) -> Result<Wakeup, Errno> {
     let mut kernel = BUCKET.kernel.lock().unwrap();
-    if set
-        .iter()
-        .any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
-    {
+    if set.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected) {
         return Ok(Wakeup::LookAgain);
     }
     let number = kernel.next;
     kernel.next += 1;
-    kernel.sleepers.push(Sleeper {
-        words: set.iter().map(|watch| address(watch.word)).collect(),
-        number,
-    });
+    kernel.sleepers.push(Sleeper { words: set.iter().map(|watch| address(watch.word)).collect(), number });
     while kernel.sleepers.iter().any(|sleeper| sleeper.number == number) {
         kernel = BUCKET.woken.wait(kernel).unwrap();
     }

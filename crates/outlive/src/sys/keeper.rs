@@ -58,15 +58,7 @@ pub(crate) unsafe fn start(word: &AtomicU32) -> Result<(), Errno> {
     // A handler that ran on the keeper would run on libc without a thread of libc's. The raw call, because libc's own
     // leaves two of its internal signals unblocked.
     // SAFETY: both sets are 8 bytes, as the kernel is told.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const all,
-            &raw mut before,
-            8,
-        )
-    };
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, 8) };
     let flags = libc::CLONE_VM
         | libc::CLONE_FS
         | libc::CLONE_FILES
@@ -77,30 +69,15 @@ pub(crate) unsafe fn start(word: &AtomicU32) -> Result<(), Errno> {
     let started = unsafe { libc::clone(keep, memory.as_ptr().add(STACK).cast(), flags, control.cast()) };
     let failed = super::robust::last_errno();
     // SAFETY: as above.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const before,
-            0usize,
-            8,
-        )
-    };
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0usize, 8) };
     if started == -1 {
         return Err(failed);
     }
     // SAFETY: the control block is never freed.
     let holds = unsafe { &(*control).holds };
     while holds.load(Ordering::Acquire) == 0 {
-        let watch = super::futex::Watch {
-            word: holds,
-            expected: 0,
-        };
-        super::futex::wait_any(
-            &[watch],
-            0,
-            super::clock::Deadline::after(std::time::Duration::from_millis(100)),
-        )?;
+        let watch = super::futex::Watch { word: holds, expected: 0 };
+        super::futex::wait_any(&[watch], 0, super::clock::Deadline::after(std::time::Duration::from_millis(100)))?;
     }
     Ok(())
 }
@@ -110,13 +87,7 @@ extern "C" fn keep(argument: *mut c_void) -> c_int {
     let control: *mut Control = argument.cast();
     // SAFETY: the control block outlives the process's last thread but this; the system calls get pointers into it.
     unsafe {
-        raw_syscall(
-            libc::SYS_set_robust_list,
-            (&raw mut (*control).head) as usize,
-            size_of::<ListHead>(),
-            0,
-            0,
-        );
+        raw_syscall(libc::SYS_set_robust_list, (&raw mut (*control).head) as usize, size_of::<ListHead>(), 0, 0);
         let tid = raw_syscall(libc::SYS_gettid, 0, 0, 0, 0) as u32;
         let word = &*(*control).word;
         let entry: *mut u8 = (&raw mut (*control).entry).cast();

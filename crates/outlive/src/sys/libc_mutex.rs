@@ -69,14 +69,8 @@ fn init(mutex: *mut libc::pthread_mutex_t) -> Result<(), Errno> {
     // SAFETY: attr is initialised by its first call and used by this thread alone; mutex points to ROOM bytes.
     unsafe {
         check(libc::pthread_mutexattr_init(attr.as_mut_ptr()))?;
-        check(libc::pthread_mutexattr_setpshared(
-            attr.as_mut_ptr(),
-            libc::PTHREAD_PROCESS_SHARED,
-        ))?;
-        check(libc::pthread_mutexattr_setrobust(
-            attr.as_mut_ptr(),
-            libc::PTHREAD_MUTEX_ROBUST,
-        ))?;
+        check(libc::pthread_mutexattr_setpshared(attr.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED))?;
+        check(libc::pthread_mutexattr_setrobust(attr.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST))?;
         check(libc::pthread_mutex_init(mutex, attr.as_ptr()))?;
         check(libc::pthread_mutexattr_destroy(attr.as_mut_ptr()))
     }
@@ -149,11 +143,7 @@ pub(crate) unsafe fn give_back(mutex: *mut u8) -> Result<(), Errno> {
 }
 
 fn check(result: libc::c_int) -> Result<(), Errno> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(Errno::from_raw_os_error(result))
-    }
+    if result == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(result)) }
 }
 
 #[cfg(test)]

@@ -34,16 +34,8 @@ impl Mapping {
         loop {
             let flags = MapFlags::SHARED | MapFlags::NORESERVE;
             // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
-            let mapped = unsafe {
-                mm::mmap(
-                    core::ptr::null_mut(),
-                    len,
-                    ProtFlags::READ | ProtFlags::WRITE,
-                    flags,
-                    file,
-                    0,
-                )
-            };
+            let mapped =
+                unsafe { mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0) };
             match mapped {
                 Ok(base) => {
                     let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;

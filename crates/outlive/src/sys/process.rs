@@ -35,22 +35,31 @@ pub(crate) fn pid_namespace() -> Result<u32, Errno> {
 ///
 /// With the pid it names a process for good: pids are used again, pairs are not.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    start_time_in(&format!("/proc/{pid}/stat"))
+}
+
+/// The calling process's own; 0 without /proc.
+pub(crate) fn own_start_time() -> u64 {
+    start_time_in("/proc/self/stat").unwrap_or(0)
+}
+
+fn start_time_in(path: &str) -> Option<u64> {
+    let stat = fs::read_to_string(path).ok()?;
     // The program's name stands in brackets and may hold anything: count from the last bracket. State is the 3rd field,
     // start time the 22nd (proc_pid_stat(5)).
-    stat.get(stat.rfind(')')? + 2..)?
-        .split_ascii_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
+    stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether `/proc` is there and shows the caller's own pid namespace.
+pub(crate) fn has_own_proc() -> bool {
+    fs::read_link("/proc/self").is_ok_and(|target| target.to_str() == Some(&process_id().to_string()))
 }
 
 /// Whether the process of that pid and start time has ended: not there, or a zombie without living threads. (A zombie
-/// *main thread* with living siblings is a living process.)
+/// *main thread* with living siblings is a living process.) Asked only when [`has_own_proc`].
 pub(crate) fn is_gone(pid: u32, started: u64) -> bool {
     if start_time(pid) != Some(started) {
-        // Without /proc nothing can be said.
-        return start_time(process_id()).is_some();
+        return true;
     }
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return false;

@@ -43,13 +43,12 @@ pub(crate) struct PassOn {
 impl PassOn {
     /// Borrows the field. `head` is the calling thread's list head.
     pub(crate) fn begin(head: *mut ListHead) -> PassOn {
-        // SAFETY: head came from get_robust_list in this thread, whose list head lives as long as the thread; PassOn
-        // holds a raw pointer and is therefore neither Send nor Sync.
-        let saved = if head.is_null() {
-            core::ptr::null_mut()
-        } else {
-            unsafe { (*head).list_op_pending }
-        };
+        let mut saved = core::ptr::null_mut();
+        if !head.is_null() {
+            // SAFETY: head came from get_robust_list in this thread, whose list head lives as long as the thread; PassOn
+            // holds a raw pointer and is therefore neither Send nor Sync.
+            saved = unsafe { (*head).list_op_pending };
+        }
         PassOn { head, saved }
     }
 
@@ -59,10 +58,7 @@ impl PassOn {
             // SAFETY: as in `begin`. The kernel adds futex_offset to what we store: so it arrives at `word`. Volatile,
             // because only the kernel reads it, at any moment.
             unsafe {
-                let entry = word
-                    .as_ptr()
-                    .cast::<u8>()
-                    .wrapping_offset((*self.head).futex_offset.wrapping_neg());
+                let entry = word.as_ptr().cast::<u8>().wrapping_offset((*self.head).futex_offset.wrapping_neg());
                 (&raw mut (*self.head).list_op_pending).write_volatile(entry);
             }
         }

@@ -11,9 +11,7 @@ pub(crate) struct ListHead {
 
 impl ListHead {
     pub(crate) fn new() -> ListHead {
-        ListHead {
-            pending: core::ptr::null(),
-        }
+        ListHead { pending: core::ptr::null() }
     }
 }
 
@@ -25,10 +23,7 @@ pub(crate) struct PassOn {
 impl PassOn {
     pub(crate) fn begin(head: *mut ListHead) -> PassOn {
         // SAFETY: the test keeps each thread's head alive and to that thread.
-        PassOn {
-            head,
-            saved: unsafe { (*head).pending },
-        }
+        PassOn { head, saved: unsafe { (*head).pending } }
     }
 
     pub(crate) fn to(&self, word: &AtomicU32) {
