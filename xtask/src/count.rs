@@ -9,21 +9,9 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    pub(crate) const PASSED: Count = Count {
-        passed: 1,
-        failed: 0,
-        skipped: 0,
-    };
-    pub(crate) const FAILED: Count = Count {
-        passed: 0,
-        failed: 1,
-        skipped: 0,
-    };
-    pub(crate) const SKIPPED: Count = Count {
-        passed: 0,
-        failed: 0,
-        skipped: 1,
-    };
+    pub(crate) const PASSED: Count = Count { passed: 1, failed: 0, skipped: 0 };
+    pub(crate) const FAILED: Count = Count { passed: 0, failed: 1, skipped: 0 };
+    pub(crate) const SKIPPED: Count = Count { passed: 0, failed: 0, skipped: 1 };
 
     pub(crate) fn add(&mut self, other: Count) {
         self.passed += other.passed;
@@ -57,11 +45,7 @@ impl Count {
 impl std::fmt::Display for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} passed, {} failed", self.passed, self.failed)?;
-        if self.skipped > 0 {
-            write!(f, ", {} skipped", self.skipped)
-        } else {
-            Ok(())
-        }
+        if self.skipped > 0 { write!(f, ", {} skipped", self.skipped) } else { Ok(()) }
     }
 }
 
@@ -76,37 +60,11 @@ mod tests {
     #[test]
     fn closing_lines_are_read_and_others_are_not() {
         let libtest = "test result: ok. 10 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s";
-        assert_eq!(
-            Count::of_line(libtest),
-            Some(Count {
-                passed: 10,
-                failed: 2,
-                skipped: 1
-            })
-        );
-        assert_eq!(
-            Count::of_line("7 passed, 0 failed"),
-            Some(Count {
-                passed: 7,
-                failed: 0,
-                skipped: 0
-            })
-        );
-        assert_eq!(
-            Count::of_line("7 passed, 1 failed, 3 skipped"),
-            Some(Count {
-                passed: 7,
-                failed: 1,
-                skipped: 3
-            })
-        );
-        for other in [
-            "",
-            "running 3 tests",
-            "7 passed",
-            "x passed, 0 failed",
-            "1 passed, 0 failed, 2 skipped, 3 more",
-        ] {
+        assert_eq!(Count::of_line(libtest), Some(Count { passed: 10, failed: 2, skipped: 1 }));
+        assert_eq!(Count::of_line("7 passed, 0 failed"), Some(Count { passed: 7, failed: 0, skipped: 0 }));
+        assert_eq!(Count::of_line("7 passed, 1 failed, 3 skipped"), Some(Count { passed: 7, failed: 1, skipped: 3 }));
+        for other in ["", "running 3 tests", "7 passed", "x passed, 0 failed", "1 passed, 0 failed, 2 skipped, 3 more"]
+        {
             assert_eq!(Count::of_line(other), None, "{other}");
         }
     }

@@ -19,25 +19,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         println!("0 passed, 1 failed");
         return ExitCode::FAILURE;
     }
-    let command = cargo(&[
-        "run",
-        "--release",
-        "--quiet",
-        "-p",
-        "outlive-testkit",
-        "--bin",
-        "crash",
-        "--",
-        set,
-    ]);
+    let command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "crash", "--", set]);
     finish(stage::run("crash", command, Counts::ByLines))
 }
 
 /// The count as the last line, and as the exit code.
 pub(crate) fn finish(count: crate::count::Count) -> ExitCode {
-    if count.failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

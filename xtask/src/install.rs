@@ -8,18 +8,9 @@ pub(crate) struct Need {
     pub(crate) package: &'static str,
 }
 
-pub(crate) const SPIN: Need = Need {
-    program: "spin",
-    package: "spin",
-};
-pub(crate) const CC: Need = Need {
-    program: "gcc",
-    package: "gcc",
-};
-pub(crate) const MUSL: Need = Need {
-    program: "musl-gcc",
-    package: "musl-tools",
-};
+pub(crate) const SPIN: Need = Need { program: "spin", package: "spin" };
+pub(crate) const CC: Need = Need { program: "gcc", package: "gcc" };
+pub(crate) const MUSL: Need = Need { program: "musl-gcc", package: "musl-tools" };
 
 /// Whether a program can be started.
 pub(crate) fn is_there(program: &str) -> bool {
@@ -30,11 +21,7 @@ pub(crate) fn is_there(program: &str) -> bool {
 /// Installs what is missing of `needs`; says what still is.
 pub(crate) fn install(needs: &[&Need], may_install: bool) -> Vec<&'static str> {
     let missing = |needs: &[&Need]| -> Vec<(&'static str, &'static str)> {
-        needs
-            .iter()
-            .filter(|need| !is_there(need.program))
-            .map(|need| (need.program, need.package))
-            .collect()
+        needs.iter().filter(|need| !is_there(need.program)).map(|need| (need.program, need.package)).collect()
     };
     let lacking = missing(needs);
     if lacking.is_empty() || !may_install {
@@ -60,11 +47,7 @@ fn apt_get() -> Option<Vec<&'static str>> {
     if id.stdout.trim_ascii() == b"0" {
         return Some(vec!["apt-get"]);
     }
-    let sudo = Command::new("sudo")
-        .args(["-n", "true"])
-        .stdin(Stdio::null())
-        .status()
-        .ok()?;
+    let sudo = Command::new("sudo").args(["-n", "true"]).stdin(Stdio::null()).status().ok()?;
     sudo.success().then(|| vec!["sudo", "-n", "apt-get"])
 }
 
@@ -73,12 +56,7 @@ fn run(apt: &[&str], args: &[&str]) {
         return;
     };
     let mut command = Command::new(program);
-    command
-        .args(first)
-        .args(args)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
+    command.args(first).args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
     // Failed: seen by what is still missing afterwards.
     let _ = command.status();
 }

@@ -15,16 +15,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         eprintln!("usage: cargo xtask soak --minutes N");
         return ExitCode::from(2);
     }
-    let mut command = cargo(&[
-        "run",
-        "--release",
-        "--quiet",
-        "-p",
-        "outlive-testkit",
-        "--bin",
-        "soak",
-        "--",
-    ]);
+    let mut command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "soak", "--"]);
     command.args(["--minutes", minutes]);
     finish(stage::run("soak", command, Counts::ByLines))
 }

@@ -20,69 +20,29 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let begun = Instant::now();
     let missing = install::install(&[&SPIN, &CC, &MUSL], may_install);
     let mut total = Count::default();
-    total.add(stage::run(
-        "format",
-        cargo(&["fmt", "--all", "--", "--check"]),
-        Counts::ByExit,
-    ));
-    let clippy = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--quiet",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    total.add(stage::run("format", cargo(&["fmt", "--all", "--", "--check"]), Counts::ByExit));
+    let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     total.add(stage::run("clippy", cargo(&clippy), Counts::ByExit));
     // The program first: the command line's tests and the demo use the very same build.
-    total.add(stage::run(
-        "Rust tests",
-        cargo(&["test", "--workspace", "--no-fail-fast"]),
-        Counts::ByLines,
-    ));
+    total.add(stage::run("Rust tests", cargo(&["test", "--workspace", "--no-fail-fast"]), Counts::ByLines));
     total.add(stage::run("documentation", documentation(), Counts::ByExit));
     total.add(stage::run("loom models", loom(), Counts::ByLines));
     if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
-        total.add(stage::skip(
-            "Promela models",
-            "spin and gcc are not there and may not be installed",
-        ));
+        total.add(stage::skip("Promela models", "spin and gcc are not there and may not be installed"));
     } else {
         total.add(stage::run("Promela models", this(&["models"]), Counts::ByLines));
     }
     if missing.contains(&MUSL.program) {
         // The Rust test that compiles the C one says so too.
-        total.add(stage::skip(
-            "robust lists on musl",
-            "musl-gcc is not there and may not be installed",
-        ));
+        total.add(stage::skip("robust lists on musl", "musl-gcc is not there and may not be installed"));
     }
-    total.add(stage::run(
-        "killed at every noted instruction",
-        this(&["crash"]),
-        Counts::ByLines,
-    ));
+    total.add(stage::run("killed at every noted instruction", this(&["crash"]), Counts::ByLines));
     total.add(stage::run("hostile memory, 60 s", fuzz(), Counts::ByLines));
-    let demo = [
-        "run",
-        "--release",
-        "--quiet",
-        "-p",
-        "outlive-cli",
-        "--",
-        "demo",
-        "--seconds",
-        "3",
-    ];
+    let demo = ["run", "--release", "--quiet", "-p", "outlive-cli", "--", "demo", "--seconds", "3"];
     total.add(stage::run("the demo, 3 s", cargo(&demo), Counts::ByExit));
     println!("\nall stages in {}", stage::minutes(begun.elapsed()));
     println!("{total}");
-    if total.failed == 0 && total.passed > 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if total.failed == 0 && total.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Cargo in the workspace.
@@ -108,24 +68,13 @@ fn documentation() -> Command {
 /// The same source files with loom's atomics; a target folder of its own, because the flag rebuilds everything.
 fn loom() -> Command {
     let mut command = cargo(&["test", "--quiet", "-p", "outlive", "--release", "--lib", "loom"]);
-    command
-        .env("RUSTFLAGS", "--cfg loom")
-        .env("CARGO_TARGET_DIR", root().join("target/loom"));
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
     command
 }
 
 fn fuzz() -> Command {
     let manifest = "fuzz/Cargo.toml";
-    let mut command = cargo(&[
-        "run",
-        "--release",
-        "--quiet",
-        "--manifest-path",
-        manifest,
-        "--",
-        "--seconds",
-        "60",
-    ]);
+    let mut command = cargo(&["run", "--release", "--quiet", "--manifest-path", manifest, "--", "--seconds", "60"]);
     command.env("CARGO_TARGET_DIR", root().join("target/fuzz"));
     command
 }

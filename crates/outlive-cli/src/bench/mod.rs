@@ -1,0 +1,355 @@
+//! `outlive bench`: what Outlive's parts cost beside their alternatives, in the same run on the same machine.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `round` | contenders, interleaved turn by turn |
+//! | `crossing` | how far apart the cores are just now, and which rounds may be compared |
+//! | `statistics`, `report`, `chart`, `machine` | what is told of it |
+//! | `crew`, `shared`, `asleep`, `scratch`, `interrupt`, `clock`, `error` | processes, memory, files |
+//! | `liveness`, `mutex`, `queue` | the benchmarks; in each, one file for every alternative |
+//!
+//! All figures are costs in nanoseconds: less is better.
+
+mod asleep;
+mod chart;
+mod clock;
+mod crew;
+mod crossing;
+mod error;
+mod interrupt;
+mod liveness;
+mod machine;
+mod mutex;
+mod queue;
+mod report;
+mod round;
+mod scratch;
+mod shared;
+mod statistics;
+
+pub use error::Error;
+
+use clap::{Args, Subcommand, value_parser};
+use crossing::Cores;
+use machine::Machine;
+use report::{Absent, Report, Title};
+use round::{Contender, Plan, Stage};
+use scratch::Scratch;
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The arguments of `outlive bench`.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArgs {
+    /// What is measured
+    #[command(subcommand)]
+    which: Which,
+}
+
+/// The benchmarks.
+#[derive(Subcommand, Clone, Debug)]
+enum Which {
+    /// Asking whether a process is alive: a load, a token, and seven other ways
+    Liveness(LivenessArgs),
+    /// Locks between processes: uncontended, contended, or handed to a sleeper
+    Mutex(MutexArgs),
+    /// Messages between processes: rate, batches, round trip, waking a receiver, growing
+    Queue(QueueArgs),
+}
+
+/// What all benchmarks take.
+#[derive(Args, Clone, Debug)]
+struct Common {
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    json: bool,
+
+    /// Also draw the rows as bars into this SVG file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
+    /// Rounds of one kind (near or far cores) to compare; at most twice as many are run [default: 15]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+
+    /// Five rounds of short turns: a first look, not a result
+    #[arg(long)]
+    quick: bool,
+
+    /// Operations in each turn, instead of as many as fill the time
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(8..=1 << 31))]
+    loops: Option<u64>,
+
+    /// How long a turn should take, in milliseconds [default: 40]
+    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..=10_000))]
+    turn_ms: Option<u64>,
+
+    /// The two cores to use, as in 0,1 [default: the first two allowed]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 2)]
+    cores: Option<Vec<usize>>,
+
+    /// Only these rows, separated by commas; the baseline is always measured
+    #[arg(long, value_name = "ROWS", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Niceness of the measuring processes; -20, where permitted, keeps other programs off their cores
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(-20..=19))]
+    nice: Option<i32>,
+
+    /// Seconds after which the whole is given up
+    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+/// The arguments of `outlive bench liveness`.
+#[derive(Args, Clone, Debug)]
+struct LivenessArgs {
+    /// Put the question into the loop itself, instead of calling it: counts single instructions
+    #[arg(long)]
+    inlined: bool,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The arguments of `outlive bench mutex`.
+#[derive(Args, Clone, Debug)]
+struct MutexArgs {
+    /// Two processes on two cores raise one counter inside the lock
+    #[arg(long, conflicts_with = "wake")]
+    contended: bool,
+
+    /// From unlock until a process that slept for the lock has it
+    #[arg(long)]
+    wake: bool,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The arguments of `outlive bench queue`.
+#[derive(Args, Clone, Debug)]
+#[group(id = "way", multiple = false, args = ["batch", "sleeping", "roundtrip", "grow"])]
+struct QueueArgs {
+    /// Bytes in a message
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    size: usize,
+
+    /// Send in batches of so many where the way knows batches
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "64")]
+    batch: Option<usize>,
+
+    /// To a receiver that sleeps in its receiving call
+    #[arg(long)]
+    sleeping: bool,
+
+    /// A message there and another back
+    #[arg(long)]
+    roundtrip: bool,
+
+    /// The longest single send while a queue without reader grows to 1 GiB, beside allocating 2 MiB
+    #[arg(long)]
+    grow: bool,
+
+    /// Where --grow ends, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024, requires = "grow", value_parser = value_parser!(u64).range(1..=65_536))]
+    grow_mib: u64,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// One benchmark, made ready from its arguments.
+struct Prepared {
+    title: Title,
+    rows: Vec<Box<dyn Contender>>,
+    baseline: &'static str,
+    absent: Vec<Absent>,
+    message_bytes: Option<usize>,
+    needs_two_cores: bool,
+    /// A turn of this one takes so long that few rounds must do.
+    long_turns: bool,
+}
+
+/// Runs a benchmark and tells what came out: results on stdout, talk on stderr.
+///
+/// # Errors
+/// Whatever kept it from giving right figures; see [`Error`]. Slowness is no error.
+pub fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
+    let (prepared, common) = prepare(args)?;
+    crew::require_one_thread()?;
+    let _signals = interrupt::Guard::new(common.limit)?;
+    if let Some(niceness) = common.nice {
+        crew::set_niceness(niceness)?;
+    }
+    let report = measure(prepared, common)?;
+    if let Some(path) = &common.svg {
+        chart::draw(&report, path)?;
+        eprintln!("outlive bench: drew {}", path.display());
+    }
+    let text = if common.json {
+        let json = serde_json::to_string_pretty(&report).map_err(|error| Error::Refused(error.to_string()))?;
+        json + "\n"
+    } else {
+        report.table()
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // Whoever read has seen enough: no error.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(source) => Err(Error::System { doing: "writing the result", source }),
+        Ok(()) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn prepare(args: &BenchArgs) -> Result<(Prepared, &Common), Error> {
+    Ok(match &args.which {
+        Which::Liveness(args) => {
+            let mode = if args.inlined { liveness::Mode::Inlined } else { liveness::Mode::Called };
+            let (rows, baseline) = liveness::contenders(mode);
+            let prepared = Prepared {
+                title: mode.title(),
+                rows,
+                baseline,
+                absent: Vec::new(),
+                message_bytes: None,
+                needs_two_cores: false,
+                long_turns: false,
+            };
+            (prepared, &args.common)
+        }
+        Which::Mutex(args) => {
+            let mode = match (args.contended, args.wake) {
+                (true, _) => mutex::Mode::Contended,
+                (_, true) => mutex::Mode::Wake,
+                _ => mutex::Mode::Uncontended,
+            };
+            let (rows, baseline) = mutex::contenders(mode);
+            let prepared = Prepared {
+                title: mode.title(),
+                rows,
+                baseline,
+                absent: Vec::new(),
+                message_bytes: None,
+                needs_two_cores: mode != mutex::Mode::Uncontended,
+                long_turns: false,
+            };
+            (prepared, &args.common)
+        }
+        Which::Queue(args) => (prepare_queue(args)?, &args.common),
+    })
+}
+
+fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
+    if args.size < queue::LEAST_BYTES {
+        return Err(Error::Refused(format!("a message carries its number: --size {} or more", queue::LEAST_BYTES)));
+    }
+    let mode = match args.batch {
+        Some(0) => {
+            return Err(Error::Refused("a batch holds at least one message: --batch 1 or more".into()));
+        }
+        Some(messages) => queue::Mode::Batch(messages),
+        None if args.sleeping => queue::Mode::Sleeping,
+        None if args.roundtrip => queue::Mode::RoundTrip,
+        None if args.grow => queue::Mode::Grow(args.grow_mib << 20),
+        None => queue::Mode::OneWay,
+    };
+    let field = queue::Field::new(mode, args.size);
+    let grows = matches!(mode, queue::Mode::Grow(_));
+    Ok(Prepared {
+        title: mode.title(),
+        rows: field.rows,
+        baseline: field.baseline,
+        absent: field.absent,
+        message_bytes: Some(args.size),
+        needs_two_cores: !grows,
+        long_turns: grows,
+    })
+}
+
+fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
+    let Prepared { title, mut rows, baseline, absent, message_bytes, needs_two_cores, long_turns } = prepared;
+    let allowed = crew::allowed_cores()?;
+    let cores = choose_cores(&allowed, common.cores.as_deref())?;
+    if needs_two_cores && cores.is_none() {
+        return Err(Error::Refused("this benchmark needs two cores, and this process may use one only".into()));
+    }
+    if !common.only.is_empty() {
+        if let Some(name) = common.only.iter().find(|name| !rows.iter().any(|row| row.name() == **name)) {
+            let names: Vec<_> = rows.iter().map(|row| row.name()).collect();
+            return Err(Error::Refused(format!("no row is called {name}; there are {}", names.join(", "))));
+        }
+        rows.retain(|row| row.name() == baseline || common.only.iter().any(|name| name == row.name()));
+    }
+    let place = rows.iter().position(|row| row.name() == baseline);
+    let place = place.ok_or_else(|| Error::Refused(format!("the baseline {baseline} cannot take part")))?;
+    if common.nice.is_none() && machine::load_average().is_some_and(|load| load > 0.7) {
+        eprintln!("outlive bench: this machine is busy with something else, which shows in what two processes do");
+    }
+    let stage = Stage { cores, scratch: Scratch::new()?, turn_limit: Duration::from_secs(60) };
+    let default_rounds = match (common.quick, long_turns) {
+        (true, true) => 2,
+        (true, false) | (false, true) => 5,
+        (false, false) => 15,
+    };
+    let turn_ms = common.turn_ms.unwrap_or(if common.quick { 10 } else { 40 });
+    let plan = Plan {
+        rounds: common.rounds.unwrap_or(default_rounds) as usize,
+        turn: Duration::from_millis(turn_ms),
+        operations: common.loops,
+    };
+    let tracks = round::run(&mut rows, place, &stage, plan)?;
+    let report = Report::new(title, Machine::look(allowed.len()), &tracks, place, absent);
+    Ok(match message_bytes {
+        Some(bytes) => report.with_message_bytes(bytes),
+        None => report,
+    })
+}
+
+fn choose_cores(allowed: &[usize], asked: Option<&[usize]>) -> Result<Option<Cores>, Error> {
+    match asked {
+        Some(&[first, second]) if first != second && allowed.contains(&first) && allowed.contains(&second) => {
+            Ok(Some(Cores { first, second }))
+        }
+        Some(_) => Err(Error::Refused(format!("--cores takes two different ones of {allowed:?}"))),
+        None => Ok(match allowed {
+            [first, second, ..] => Some(Cores { first: *first, second: *second }),
+            _ => None,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_chosen_among_the_allowed() {
+        assert_eq!(choose_cores(&[0, 1, 2], None).unwrap(), Some(Cores { first: 0, second: 1 }));
+        assert_eq!(choose_cores(&[4], None).unwrap(), None);
+        assert_eq!(choose_cores(&[0, 1, 2], Some(&[2, 0])).unwrap(), Some(Cores { first: 2, second: 0 }));
+        for wrong in [&[0, 0][..], &[0, 9], &[1]] {
+            assert!(choose_cores(&[0, 1, 2], Some(wrong)).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn row_names_are_an_interface() {
+        let names = |rows: &[Box<dyn Contender>]| rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ");
+        let (rows, baseline) = liveness::contenders(liveness::Mode::Called);
+        assert_eq!((&names(&rows)[..], baseline), ("dummy load mutex epoll kill procfs pidfd fcntl token", "load"));
+        let (rows, baseline) = mutex::contenders(mutex::Mode::Contended);
+        assert_eq!((&names(&rows)[..], baseline), ("outlive pthread pthread_robust pthread_pi fcntl sysv", "pthread"));
+        let peers = "outlive posix_mq pipe unix_seqpacket sysv_msg";
+        let field = queue::Field::new(queue::Mode::OneWay, 64);
+        assert_eq!(names(&field.rows), format!("{peers} cacheline futex"));
+        assert_eq!(field.baseline, "posix_mq");
+        let field = queue::Field::new(queue::Mode::RoundTrip, 64);
+        assert_eq!(field.baseline, "cacheline");
+        let field = queue::Field::new(queue::Mode::Sleeping, 64);
+        assert_eq!((names(&field.rows), field.baseline), (format!("{peers} futex"), "futex"));
+        let field = queue::Field::new(queue::Mode::Grow(1 << 30), 64);
+        assert_eq!((&names(&field.rows)[..], field.baseline), ("outlive alloc_2mib", "alloc_2mib"));
+    }
+}

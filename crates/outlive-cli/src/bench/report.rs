@@ -1,0 +1,369 @@
+//! From turns to what is told: the JSON document and the table.
+
+use super::crossing::{self, Kind};
+use super::machine::Machine;
+use super::round::{Track, Tracks};
+use super::statistics::{Summary, paired_ratio};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// What a benchmark is called and what its figures mean.
+#[derive(Clone, Copy, Debug)]
+pub struct Title {
+    /// The benchmark: `liveness`, `mutex`, `queue`.
+    pub bench: &'static str,
+    /// The way it was run: `uncontended`, `one-way 64 B`, …
+    pub mode: &'static str,
+    /// What one operation is, in a sentence.
+    pub meaning: &'static str,
+    /// What an operation is called in a rate, where a rate says something: `messages`.
+    pub rate_of: Option<&'static str>,
+}
+
+/// The JSON document.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The benchmark.
+    pub bench: &'static str,
+    /// The way it was run.
+    pub mode: &'static str,
+    /// What one operation is.
+    pub meaning: &'static str,
+    /// Bytes in a message, where there are messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_bytes: Option<usize>,
+    /// What it ran on.
+    pub machine: Machine,
+    /// The rounds that the rows come from.
+    pub rounds: Rounds,
+    /// One for each contender. Costs: less is better.
+    pub rows: Vec<Row>,
+    /// Contenders that could not take part, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<Absent>,
+    /// The same rows from rounds of the other kind, if there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_kind: Option<OtherKind>,
+    #[serde(skip)]
+    rate_of: Option<&'static str>,
+}
+
+/// How many rounds there were of which kind.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Rounds {
+    /// The kind that is compared: `near`, `far`; `all` if no kind had a round for each row.
+    pub kind: &'static str,
+    /// Rounds run.
+    pub run: usize,
+    /// Rounds of that kind in which every row had a figure beside the baseline's; rows may have a few more.
+    pub compared: usize,
+    /// Turns between two crossings of different kinds; they are compared with nothing.
+    pub mixed_turns: usize,
+}
+
+/// A contender's costs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The contender.
+    pub name: &'static str,
+    /// Always `ns`.
+    pub unit: &'static str,
+    /// The median of its turns.
+    pub median: f64,
+    /// The cheapest turn.
+    pub min: f64,
+    /// The dearest turn.
+    pub max: f64,
+    /// The median of the rounds' ratios to the baseline.
+    pub ratio: f64,
+    /// Whether this is the row that the others are compared with.
+    pub baseline: bool,
+    /// Operations a second, from the median.
+    pub per_second: f64,
+    /// Operations in each turn.
+    pub operations: u64,
+    /// Turns that the figures come from.
+    pub turns: usize,
+    /// How often a process lost its core to another in those turns: above a few a turn, the machine was busy.
+    pub preempted: u64,
+}
+
+/// A contender that could not take part.
+#[derive(Clone, Debug, Serialize)]
+pub struct Absent {
+    /// The row's name.
+    pub name: &'static str,
+    /// Why.
+    pub why: String,
+}
+
+/// Rows from the rounds of the kind that had fewer.
+#[derive(Clone, Debug, Serialize)]
+pub struct OtherKind {
+    /// `near` or `far`.
+    pub kind: &'static str,
+    /// Rounds of that kind with a figure for each row.
+    pub compared: usize,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// Sums up what was measured.
+    pub fn new(title: Title, machine: Machine, all: &Tracks, baseline: usize, absent: Vec<Absent>) -> Self {
+        let threshold = crossing::threshold(&all.crossings);
+        let (best, compared) = all.best_kind(baseline, threshold);
+        // With no round of one kind for every row, figures of all kinds are better than none, but it is said.
+        let kind = (compared > 0).then_some(best);
+        let run = all.tracks.iter().map(|track| track.turns.len()).max().unwrap_or(0);
+        let mixed = |track| all.kinds(track, threshold).filter(|kind| *kind == Kind::Mixed).count();
+        let rounds = Rounds {
+            kind: kind.map_or("all", Kind::name),
+            run,
+            compared: if kind.is_some() { compared } else { run },
+            mixed_turns: all.tracks.iter().map(mixed).sum(),
+        };
+        let other = if best == Kind::Near { Kind::Far } else { Kind::Near };
+        let other_compared = all.comparable(baseline, other, threshold);
+        Self {
+            bench: title.bench,
+            mode: title.mode,
+            meaning: title.meaning,
+            message_bytes: None,
+            machine: machine.with_crossings(&all.crossings, threshold),
+            rounds,
+            rows: rows(all, baseline, kind, threshold),
+            absent,
+            other_kind: (other_compared > 0).then(|| OtherKind {
+                kind: other.name(),
+                compared: other_compared,
+                rows: rows(all, baseline, Some(other), threshold),
+            }),
+            rate_of: title.rate_of,
+        }
+    }
+
+    /// Says how long the messages were.
+    pub fn with_message_bytes(mut self, bytes: usize) -> Self {
+        self.message_bytes = Some(bytes);
+        self
+    }
+
+    /// The heading: what was measured, on what, under which circumstances.
+    pub fn heading(&self) -> [String; 2] {
+        let bytes = self.message_bytes.map_or(String::new(), |bytes| format!(", {bytes} B a message"));
+        let first = format!("{} {}: {}{bytes}", self.bench, self.mode, self.meaning);
+        let crossing = self.machine.crossing_ns.map_or("one core: nothing crosses".to_owned(), |crossing| {
+            format!(
+                "crossing {:.0} / {:.0} / {:.0} ns, near below {:.0}",
+                crossing.min, crossing.median, crossing.max, crossing.threshold
+            )
+        });
+        let second = format!(
+            "{}, {} cores, Linux {}; {crossing}; {} of {} rounds compared ({})",
+            self.machine.cpu,
+            self.machine.cores,
+            self.machine.kernel,
+            self.rounds.compared,
+            self.rounds.run,
+            self.rounds.kind,
+        );
+        [first, second]
+    }
+
+    /// The table that a person reads.
+    pub fn table(&self) -> String {
+        let [first, second] = self.heading();
+        let mut text = format!("{first}\n{second}\n\n");
+        self.push_rows(&mut text, &self.rows);
+        if let Some(other) = &self.other_kind {
+            // Writing to a String cannot fail; so with all below.
+            let _ = write!(text, "\nthe same in {} rounds that were {}:\n", other.compared, other.kind);
+            self.push_rows(&mut text, &other.rows);
+        }
+        for absent in &self.absent {
+            let _ = writeln!(text, "{} did not take part: {}", absent.name, absent.why);
+        }
+        text
+    }
+
+    fn push_rows(&self, text: &mut String, rows: &[Row]) {
+        let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(4);
+        let _ = write!(text, "{:width$}  {:>11}  {:>11}  {:>11}  {:>8}", "", "median ns", "min", "max", "ratio");
+        let _ = match self.rate_of {
+            Some(rate_of) => writeln!(text, "  {:>14}", format!("{rate_of}/s")),
+            None => writeln!(text),
+        };
+        for row in rows {
+            let _ = write!(
+                text,
+                "{:width$}  {:>11}  {:>11}  {:>11}  {:>8}",
+                row.name,
+                figure(row.median),
+                figure(row.min),
+                figure(row.max),
+                if row.baseline { "baseline".into() } else { ratio(row.ratio) },
+            );
+            let _ = match self.rate_of {
+                Some(_) => writeln!(text, "  {:>14}", rate(row.per_second)),
+                None => writeln!(text),
+            };
+        }
+    }
+}
+
+fn rows(all: &Tracks, baseline: usize, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
+    let base = all.figures(&all.tracks[baseline], kind, threshold);
+    let row = |(place, track): (usize, &Track)| {
+        let figures = all.figures(track, kind, threshold);
+        let seen: Vec<f64> = figures.iter().flatten().copied().collect();
+        let summary = Summary::of(&seen)?;
+        let counted = track.turns.iter().zip(&figures).filter(|(_, figure)| figure.is_some());
+        Some(Row {
+            name: track.name,
+            unit: "ns",
+            median: summary.median,
+            min: summary.min,
+            max: summary.max,
+            ratio: paired_ratio(&figures, &base)?,
+            baseline: place == baseline,
+            per_second: 1e9 / summary.median,
+            operations: track.operations,
+            turns: seen.len(),
+            preempted: counted.map(|(turn, _)| turn.figure.preempted).sum(),
+        })
+    };
+    all.tracks.iter().enumerate().filter_map(row).collect()
+}
+
+/// Three significant digits or so, whole numbers in groups of three.
+pub fn figure(nanoseconds: f64) -> String {
+    if nanoseconds < 10.0 {
+        format!("{nanoseconds:.2}")
+    } else if nanoseconds < 100.0 {
+        format!("{nanoseconds:.1}")
+    } else {
+        grouped(nanoseconds)
+    }
+}
+
+/// A ratio as printed.
+pub fn ratio(ratio: f64) -> String {
+    match ratio {
+        ..10.0 => format!("{ratio:.2}"),
+        10.0..100.0 => format!("{ratio:.1}"),
+        _ => grouped(ratio),
+    }
+}
+
+fn rate(per_second: f64) -> String {
+    if per_second >= 1e6 { format!("{:.2} million", per_second / 1e6) } else { grouped(per_second) }
+}
+
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::round::{Figure, Turn};
+    use super::*;
+    use serde_json::Value;
+    use std::time::Duration;
+
+    fn measured() -> Tracks {
+        let turn = |ns, before, after| Turn {
+            figure: Figure { ns, span: Duration::ZERO, preempted: 2 },
+            before: Some(before),
+            after: Some(after),
+        };
+        let base = vec![turn(10.0, 25.0, 25.0), turn(12.0, 25.0, 25.0), turn(90.0, 25.0, 250.0)];
+        let quick = vec![turn(5.0, 25.0, 25.0), turn(9.0, 25.0, 25.0), turn(80.0, 250.0, 250.0)];
+        Tracks {
+            tracks: vec![
+                Track { name: "quick", operations: 7, turns: quick },
+                Track { name: "base", operations: 8, turns: base },
+            ],
+            crossings: vec![25.0, 25.0, 25.0, 25.0, 250.0, 250.0],
+        }
+    }
+
+    fn report() -> Report {
+        let title = Title { bench: "mutex", mode: "uncontended", meaning: "a pair", rate_of: None };
+        let machine = Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
+        Report::new(title, machine, &measured(), 1, vec![Absent { name: "gone", why: "no".into() }])
+    }
+
+    #[test]
+    fn the_json_has_the_promised_shape() {
+        let json: Value = serde_json::from_str(&serde_json::to_string(&report()).unwrap()).unwrap();
+        assert_eq!(json["bench"], "mutex");
+        assert_eq!(json["machine"]["cpu"], "cpu");
+        assert_eq!(json["machine"]["cores"], 2);
+        assert_eq!(json["machine"]["kernel"], "6");
+        assert_eq!(json["machine"]["crossing_ns"]["min"], 25.0);
+        assert_eq!(json["machine"]["crossing_ns"]["max"], 250.0);
+        assert_eq!(json["rounds"]["kind"], "near");
+        assert_eq!(json["rounds"]["run"], 3);
+        assert_eq!(json["rounds"]["compared"], 2);
+        assert_eq!(json["rounds"]["mixed_turns"], 1);
+        let rows = json["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 2);
+        for row in rows {
+            assert_eq!(row["unit"], "ns");
+            for number in ["median", "min", "max", "ratio"] {
+                assert!(row[number].is_f64(), "{number} in {row}");
+            }
+            assert!(row["baseline"].is_boolean());
+        }
+        assert_eq!((&rows[0]["name"], &rows[0]["baseline"]), (&"quick".into(), &false.into()));
+        assert_eq!((&rows[1]["name"], &rows[1]["baseline"]), (&"base".into(), &true.into()));
+        assert_eq!(json["absent"][0]["name"], "gone");
+    }
+
+    #[test]
+    fn figures_of_another_kind_stay_out() {
+        let rows = report().rows;
+        assert_eq!((rows[0].median, rows[0].min, rows[0].max), (7.0, 5.0, 9.0));
+        assert_eq!(rows[0].ratio, (5.0 / 10.0 + 9.0 / 12.0) / 2.0);
+        assert_eq!((rows[1].ratio, rows[1].turns, rows[1].preempted), (1.0, 2, 4));
+    }
+
+    #[test]
+    fn without_a_common_kind_all_is_compared_and_said() {
+        let mut all = measured();
+        for turn in &mut all.tracks[1].turns {
+            (turn.before, turn.after) = (Some(25.0), Some(250.0));
+        }
+        let title = Title { bench: "mutex", mode: "uncontended", meaning: "a pair", rate_of: None };
+        let machine = Machine { cpu: String::new(), cores: 2, kernel: String::new(), crossing_ns: None };
+        let report = Report::new(title, machine, &all, 1, Vec::new());
+        assert_eq!((report.rounds.kind, report.rounds.compared, report.rows[0].turns), ("all", 3, 3));
+    }
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        assert_eq!(figure(0.5), "0.50");
+        assert_eq!(figure(23.04), "23.0");
+        assert_eq!(figure(21_000.4), "21 000");
+        assert_eq!(ratio(0.947), "0.95");
+        assert_eq!(ratio(1234.0), "1 234");
+        assert_eq!(rate(17_200_000.0), "17.20 million");
+    }
+
+    #[test]
+    fn the_table_names_every_row() {
+        let table = report().table();
+        for part in ["quick", "base", "baseline", "0.62", "near below", "2 of 3 rounds", "gone did not take part: no"] {
+            assert!(table.contains(part), "{part} is missing in\n{table}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The command line: what holds for all verbs, and the list of them.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::bench;
+use crate::domain::DomainArgs;
+use crate::exit::{self, Failure};
+use crate::verbs::{completions, demo, doctor, exit_codes, gc, info, lock, ls, man, recv, rm, send, wait};
+
+/// Queues and locks in shared memory that outlive whoever used them
+///
+/// When a process is killed, nobody hangs, nothing that was acknowledged is lost, and no daemon had to watch.
+#[derive(Parser, Debug)]
+#[command(name = "outlive", version, max_term_width = 100, after_long_help = exit::table())]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What every verb is told.
+#[derive(Args, Debug)]
+pub struct Common {
+    #[command(flatten)]
+    pub domain: DomainArgs,
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The verbs.
+#[derive(Subcommand, Debug)]
+pub enum Verb {
+    /// Send standard input into a queue, a message a line
+    ///
+    /// What was sent stays in the queue until it is received, whoever dies. When the receiver dies, send ends with exit
+    /// code 3, also while it waits; what it sent before is kept for the next receiver. A queue that has had no receiver
+    /// yet takes messages until it is full; then send waits.
+    #[command(after_long_help = "Examples:\n  \
+        outlive send jobs < list.txt\n  \
+        find . -print0 | outlive send --null files\n  \
+        outlive send images --file *.jpg")]
+    Send(send::SendArgs),
+
+    /// Receive from a queue to standard output, a line a message
+    ///
+    /// Goes on until it is interrupted (exit code 0), or as the options say. A message leaves the queue when it has been
+    /// written: if recv is killed, the next receiver gets what was not, and says on standard error when a message may
+    /// have been written before. A queue has one receiver at a time.
+    #[command(after_long_help = "Examples:\n  \
+        outlive recv jobs | while read -r job; do …; done\n  \
+        outlive recv --until-idle 0 jobs > left-over.txt\n  \
+        outlive recv --json jobs | jq .text")]
+    Recv(recv::RecvArgs),
+
+    /// Run a command while holding a lock
+    ///
+    /// A holder that is killed never blocks the next one, which is told on standard error; the dead holder's command is
+    /// killed with it, and the next command does not start before it is gone. (The command itself: what it has started in
+    /// the background lives on. The kernel spares commands that change their user, set-user-ID ones; the next holder
+    /// waits for those.) Signals sent to outlive are passed on to the command. Exits with the command's code.
+    #[command(after_long_help = "Examples:\n  \
+        outlive lock backup -- rsync -a /home /mnt\n  \
+        outlive lock --nonblock cron-job -- ./job.sh || echo 'still running'")]
+    Lock(lock::LockArgs),
+
+    /// Wait until a process ends, or whoever holds a lock or receives from a queue
+    ///
+    /// Returns at once when there is nobody: an unknown process has ended, and so has a zombie. When a holder gives the
+    /// name back and lives on, that ends the wait too.
+    Wait(wait::WaitArgs),
+
+    /// List what is in the domain
+    #[command(after_long_help = "A name is 1 to 200 bytes without '/' and NUL, and does not begin with '.'.\n\
+        USERS are the living processes that have the thing open, as far as you may see them;\n\
+        DEAD counts claims in it whose owners died: they are told to the next user, or swept by 'outlive gc'.")]
+    Ls(ls::LsArgs),
+
+    /// Show all that is known about one thing
+    Info(info::InfoArgs),
+
+    /// Remove names
+    ///
+    /// The life of a name: whoever first opens it makes it, and it stays until somebody removes it, whoever dies; nothing
+    /// counts its users. Its owner, and whoever may write to the domain's folder, may remove it. Processes that have the
+    /// thing open go on using it together, unseen by others; whoever opens the name afterwards makes a new one. So two
+    /// programs can end up with two different things of one name: hence rm refuses while a living process has it open,
+    /// unless forced. Its memory is freed when the last user ends or closes it.
+    Rm(rm::RmArgs),
+
+    /// Sweep up what the dead left
+    ///
+    /// Nobody needs this to go on: whoever meets a dead owner's claim deals with it. It gives back memory and tokens that
+    /// nobody happens to meet. What the dead had locked is still told to the next who locks it.
+    Gc(gc::GcArgs),
+
+    /// Look for what is missing or amiss on this machine
+    ///
+    /// Exit code 1 if something does not work. Changes nothing unless asked to.
+    Doctor(doctor::DoctorArgs),
+
+    /// Measure what things cost beside their alternatives, in the same run
+    Bench(bench::BenchArgs),
+
+    /// See it work: processes are killed at random, and nothing is lost
+    ///
+    /// Producer processes send records cut from real files through one queue to a consumer process, under one lock that
+    /// all of them take, while producers, and now and then the consumer, are killed at random moments and replaced. At
+    /// the end every acknowledged record's checksum is compared with what was received. Exit code 1 if one was lost or
+    /// changed, if one came twice without being marked, or if anybody hung. Works in a domain of its own, removed at the
+    /// end. Ctrl-C ends it early, with the same comparison.
+    Demo(demo::DemoArgs),
+
+    /// Print a completion script for a shell
+    #[command(
+        after_long_help = "Example:\n  outlive completions bash > ~/.local/share/bash-completion/completions/outlive"
+    )]
+    Completions(completions::CompletionsArgs),
+
+    /// Write man pages into a folder
+    Man(man::ManArgs),
+
+    /// List the exit codes
+    #[command(after_long_help = exit::table())]
+    ExitCodes,
+
+    /// What a lock's command is until it has its go-ahead.
+    #[command(hide = true)]
+    Become(lock::BecomeArgs),
+
+    /// A producer or the consumer of the demo.
+    #[command(hide = true)]
+    DemoMember(demo::MemberArgs),
+}
+
+impl Verb {
+    /// What it is called in messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Verb::Send(_) => "send",
+            Verb::Recv(_) => "recv",
+            Verb::Lock(_) | Verb::Become(_) => "lock",
+            Verb::Wait(_) => "wait",
+            Verb::Ls(_) => "ls",
+            Verb::Info(_) => "info",
+            Verb::Rm(_) => "rm",
+            Verb::Gc(_) => "gc",
+            Verb::Doctor(_) => "doctor",
+            Verb::Bench(_) => "bench",
+            Verb::Demo(_) | Verb::DemoMember(_) => "demo",
+            Verb::Completions(_) => "completions",
+            Verb::Man(_) => "man",
+            Verb::ExitCodes => "exit-codes",
+        }
+    }
+
+    /// Runs it.
+    pub fn run(self, common: &Common) -> Result<(), Failure> {
+        match self {
+            Verb::Send(args) => send::run(&args, common),
+            Verb::Recv(args) => recv::run(&args, common),
+            Verb::Lock(args) => lock::run(&args, common),
+            Verb::Wait(args) => wait::run(&args, common),
+            Verb::Ls(args) => ls::run(&args, common),
+            Verb::Info(args) => info::run(&args, common),
+            Verb::Rm(args) => rm::run(&args, common),
+            Verb::Gc(args) => gc::run(&args, common),
+            Verb::Doctor(args) => doctor::run(&args, common),
+            Verb::Bench(args) => Ok(bench::run(&args).map(drop)?),
+            Verb::Demo(args) => demo::run(&args, common),
+            Verb::Completions(args) => completions::run(&args),
+            Verb::Man(args) => man::run(&args),
+            Verb::ExitCodes => exit_codes::run(common),
+            Verb::Become(args) => lock::become_command(&args),
+            Verb::DemoMember(args) => demo::run_member(&args),
+        }
+    }
+}

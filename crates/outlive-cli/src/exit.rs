@@ -1,0 +1,300 @@
+//! Exit codes: one table, from which the program, its help and its man page all speak.
+//!
+//! Scripts may rely on the numbers; a number is never given another meaning.
+
+use std::fmt;
+
+use outlive::queue::{RecvError, SendError};
+use outlive::sync::LockError;
+use outlive::{Error, WaitError};
+
+use crate::bench;
+
+/// What a run of the program came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// All is well.
+    Done = 0,
+    /// What was to be checked is not so.
+    CheckFailed = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// A queue's receiver is dead.
+    ReaderDied = 3,
+    /// A queue has no receiver and was made to refuse messages then.
+    NoReader = 4,
+    /// The time was over.
+    TimedOut = 5,
+    /// There is no such thing.
+    NotFound = 6,
+    /// The name is taken by something else.
+    Mismatch = 7,
+    /// Not a file of this version of Outlive.
+    NotOurs = 8,
+    /// No permission.
+    Permission = 9,
+    /// No room.
+    NoSpace = 10,
+    /// Shared bytes make no sense.
+    Damaged = 11,
+    /// Somebody living has it.
+    Busy = 12,
+    /// Not a name.
+    BadName = 13,
+    /// A lock was given up.
+    NotRecoverable = 14,
+    /// The system refused for a reason of its own.
+    System = 15,
+    /// The input makes no sense.
+    BadInput = 16,
+    /// `lock` could not get its lock in time.
+    LockTimedOut = 124,
+    /// `lock` itself failed.
+    LockFailed = 125,
+    /// `lock` found the command but could not run it.
+    NotExecutable = 126,
+    /// `lock` did not find the command.
+    CommandNotFound = 127,
+}
+
+/// All codes, with what they mean to a reader of the manual.
+pub const TABLE: &[(Code, &str)] = &[
+    (Code::Done, "done; also when the reader of a pipe had enough"),
+    (Code::CheckFailed, "a check failed: the demo lost something, doctor found a fault"),
+    (Code::Usage, "the command line makes no sense"),
+    (Code::ReaderDied, "the queue's receiver died and none has taken over; what was sent before is kept for one"),
+    (Code::NoReader, "the queue has no receiver and was made to refuse messages then"),
+    (Code::TimedOut, "the time given by --timeout was over"),
+    (Code::NotFound, "no such domain, name or file"),
+    (Code::Mismatch, "the name is in use for a thing of another kind or type"),
+    (Code::NotOurs, "the file was not made by Outlive, or by a version with another memory layout"),
+    (Code::Permission, "no permission, or the folder belongs to somebody else or is open to others"),
+    (Code::NoSpace, "no room: file system, quota, limit, tokens, or a message larger than its queue"),
+    (Code::Damaged, "shared bytes make no sense: somebody wrote over them"),
+    (Code::Busy, "a living process has it: the queue's other receiver, the users of what is to be removed"),
+    (Code::BadName, "not a name: see 'outlive help ls'"),
+    (Code::NotRecoverable, "the lock was given up after its owner died"),
+    (Code::System, "the system refused"),
+    (Code::BadInput, "the input makes no sense: a length prefix without its record"),
+    (Code::LockTimedOut, "lock: the lock was not to be had in time (--timeout, --nonblock); cmd did not run"),
+    (Code::LockFailed, "lock: could not lock, for any other reason; cmd did not run"),
+    (Code::NotExecutable, "lock: cmd was found but cannot be run"),
+    (Code::CommandNotFound, "lock: cmd was not found"),
+];
+
+/// The table as text, for help and man pages.
+pub fn table() -> String {
+    let mut text = String::from("Exit codes:\n");
+    for (code, meaning) in TABLE {
+        text.push_str(&format!("  {:>3}  {meaning}\n", *code as u8));
+    }
+    text.push_str("       bench ends with 128 + the signal that ended it;\n");
+    text.push_str("       lock otherwise exits with cmd's own code, or 128 + the signal that killed cmd");
+    text
+}
+
+/// Why a verb ended before its work was done.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something to be told.
+    Told {
+        /// What the program exits with.
+        code: Code,
+        /// What happened, and what to do next.
+        message: String,
+    },
+    /// Whoever reads our output had enough: no failure at all.
+    BrokenPipe,
+    /// All has been said; exit with this.
+    Silent(u8),
+}
+
+impl Failure {
+    /// One with a message.
+    pub fn new(code: Code, message: impl Into<String>) -> Failure {
+        Failure::Told { code, message: message.into() }
+    }
+
+    /// What the system said while something was done.
+    pub fn system(doing: impl fmt::Display, error: &std::io::Error) -> Failure {
+        let code = match error.kind() {
+            std::io::ErrorKind::BrokenPipe => return Failure::BrokenPipe,
+            std::io::ErrorKind::NotFound => Code::NotFound,
+            std::io::ErrorKind::PermissionDenied => Code::Permission,
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge => {
+                Code::NoSpace
+            }
+            _ => Code::System,
+        };
+        Failure::new(code, format!("could not {doing}: {error}"))
+    }
+
+    /// The same, with another code: for verbs that have codes of their own.
+    pub fn with_code(self, code: Code) -> Failure {
+        match self {
+            Failure::Told { message, .. } => Failure::Told { code, message },
+            other => other,
+        }
+    }
+
+    /// The number that the program exits with.
+    pub fn number(&self) -> u8 {
+        match self {
+            Failure::Told { code, .. } => *code as u8,
+            Failure::BrokenPipe => 0,
+            Failure::Silent(code) => *code,
+        }
+    }
+}
+
+/// The code of a core error.
+pub fn code_of(error: &Error) -> Code {
+    match error {
+        Error::InvalidName { .. } => Code::BadName,
+        Error::NotFound { .. } => Code::NotFound,
+        Error::Foreign { .. } | Error::TooOpen { .. } | Error::Permission { .. } => Code::Permission,
+        Error::NotAFolder { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => Code::NotOurs,
+        Error::OtherKind { .. } | Error::OtherType { .. } => Code::Mismatch,
+        Error::NoSpace { .. } | Error::NoAddressSpace { .. } | Error::NoToken { .. } | Error::TooManyDomains => {
+            Code::NoSpace
+        }
+        Error::Damaged { .. } => Code::Damaged,
+        Error::ReceiverTaken { .. } => Code::Busy,
+        // The enum may grow; the test below finds what is missing here.
+        _ => Code::System,
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::new(code_of(&error), error.to_string())
+    }
+}
+
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Failure {
+        let code = match &error {
+            SendError::Full | SendError::TooLarge { .. } => Code::NoSpace,
+            SendError::ReaderDied => Code::ReaderDied,
+            SendError::NoReader => Code::NoReader,
+            SendError::TimedOut => Code::TimedOut,
+            SendError::Damaged(_) => Code::Damaged,
+            SendError::System(inner) => code_of(inner),
+            _ => Code::System,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<RecvError> for Failure {
+    fn from(error: RecvError) -> Failure {
+        let code = match &error {
+            RecvError::Empty | RecvError::TimedOut => Code::TimedOut,
+            RecvError::SendersGone => Code::Done,
+            RecvError::NotReceiver => Code::Busy,
+            RecvError::Damaged(_) => Code::Damaged,
+            RecvError::System(inner) => code_of(inner),
+            _ => Code::System,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl<G> From<LockError<G>> for Failure {
+    fn from(error: LockError<G>) -> Failure {
+        let code = match &error {
+            LockError::OwnerDied(_) | LockError::NotRecoverable => Code::NotRecoverable,
+            LockError::Deadlock | LockError::WouldBlock => Code::Busy,
+            LockError::TimedOut => Code::TimedOut,
+            LockError::Damaged => Code::Damaged,
+            LockError::System(inner) => code_of(inner),
+            _ => Code::System,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<WaitError> for Failure {
+    fn from(error: WaitError) -> Failure {
+        let code = match &error {
+            WaitError::TimedOut => Code::TimedOut,
+            WaitError::System(inner) => code_of(inner),
+            _ => Code::System,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<bench::Error> for Failure {
+    fn from(error: bench::Error) -> Failure {
+        let code = match &error {
+            bench::Error::Refused(_) => Code::Usage,
+            bench::Error::Wrong(_) => Code::CheckFailed,
+            bench::Error::TimedOut(_) => Code::TimedOut,
+            bench::Error::Interrupted(signal) => return Failure::Silent(128 + *signal as u8),
+            bench::Error::System { .. } | bench::Error::Child(_) => Code::System,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THIS_FILE: &str = include_str!("exit.rs");
+
+    /// The variants of an enum as they stand in the core's source.
+    fn variants(source: &str, name: &str) -> Vec<String> {
+        let body = source.split(&format!("pub enum {name}")).nth(1).expect("the enum is there");
+        let body = &body[..body.find("\n}").expect("it ends")];
+        let mut found = Vec::new();
+        for line in body.lines().skip(1) {
+            // Variants stand four spaces in; their fields further.
+            let Some(rest) = line.strip_prefix("    ").filter(|rest| rest.starts_with(|c: char| c.is_uppercase()))
+            else {
+                continue;
+            };
+            found.push(rest.chars().take_while(|c| c.is_alphanumeric()).collect());
+        }
+        found
+    }
+
+    #[test]
+    fn each_error_of_the_core_has_a_code_of_its_own_choice() {
+        let files = [
+            ("Error", include_str!("../../outlive/src/error.rs")),
+            ("SendError", include_str!("../../outlive/src/queue/error.rs")),
+            ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
+            ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
+            ("WaitError", include_str!("../../outlive/src/liveness/peer.rs")),
+        ];
+        for (name, source) in files {
+            let variants = variants(source, name);
+            assert!(!variants.is_empty(), "{name}");
+            for variant in variants {
+                // `System` may fall into the last arm: it says the same.
+                let named = THIS_FILE.contains(&format!("{name}::{variant}")) || variant == "System";
+                assert!(named, "{name}::{variant} has no exit code in exit.rs");
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_names_each_number_once() {
+        let mut numbers: Vec<u8> = TABLE.iter().map(|(code, _)| *code as u8).collect();
+        let before = numbers.len();
+        numbers.dedup();
+        assert_eq!(numbers.len(), before);
+        assert!(numbers.is_sorted());
+        let listed = variants(THIS_FILE, "Code").len();
+        assert_eq!(listed, before, "a code is missing in the table");
+    }
+
+    #[test]
+    fn a_broken_pipe_is_no_failure() {
+        let error = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert_eq!(Failure::system("write", &error).number(), 0);
+    }
+}

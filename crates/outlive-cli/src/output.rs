@@ -1,0 +1,125 @@
+//! Where things are said: results on standard output, talk on standard error.
+//!
+//! Whoever reads our output may have enough of it (`outlive ls | head -1`): that is no error, so every write says
+//! [`Failure::BrokenPipe`] then, and the program ends quietly.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Says something to the person, on standard error. Nobody there to hear it is no error.
+pub fn talk(verb: &str, text: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "outlive {verb}: {text}");
+}
+
+/// Whether a person looks at standard error.
+pub fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Prints a result.
+pub fn print(text: impl Display) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    write!(out, "{text}")
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::system("write to standard output", &error))
+}
+
+/// Prints a result as JSON, for programs.
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::system("write JSON", &std::io::Error::other(error)))?;
+    print(format_args!("{text}\n"))
+}
+
+/// A number of bytes for a person: `17 B`, `4.0 KiB`, `1.3 GiB`.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 would be shown as 1024.0.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A count for a person: `1,234,567`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count with its word: `1 message`, `2 messages`.
+pub fn counted(number: u64, word: &str) -> String {
+    format!("{} {word}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// Rows under their headings, each column as wide as it needs to be; `right` names the columns of numbers.
+pub fn table(headings: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
+    let columns = headings.len();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(headings[column].chars().count())
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut row = String::new();
+        for (column, cell) in cells.enumerate() {
+            let gap = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+            let space = if column == 0 { "" } else { "  " };
+            if right.contains(&column) {
+                row.push_str(&format!("{space}{gap}{cell}"));
+            } else {
+                row.push_str(&format!("{space}{cell}{gap}"));
+            }
+        }
+        text.push_str(row.trim_end());
+        text.push('\n');
+    };
+    line(&mut headings.iter().copied());
+    for row in rows {
+        line(&mut row.iter().map(String::as_str));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_readable() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(20 << 10), "20.0 KiB");
+        assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "kill"), "1 kill");
+        assert_eq!(counted(2000, "kill"), "2,000 kills");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [vec!["größe".to_owned(), "7".to_owned()], vec!["q".to_owned(), "12".to_owned()]];
+        assert_eq!(table(&["NAME", "N"], &[1], &rows), "NAME    N\ngröße   7\nq      12\n");
+    }
+}

@@ -1,0 +1,134 @@
+//! Processes from outside: who is it, does it live, wait for its end.
+//!
+//! A pid alone may be somebody else's by now; a pid with its start time names one process for good.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+
+use crate::signals::wait_readable;
+
+/// When a process was started, in clock ticks since boot; `None` when there is no such process.
+pub fn start_time(pid: u32) -> Option<u64> {
+    stat_field(pid, 22)?.parse().ok()
+}
+
+/// Whether a process is there that has not ended yet. A zombie has ended, unless other threads of it live on.
+pub fn is_alive(pid: u32) -> bool {
+    match stat_field(pid, 3).as_deref() {
+        None => false,
+        Some("Z" | "X") => fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| {
+            tasks.flatten().any(|task| {
+                let state = field(&fs::read_to_string(task.path().join("stat")).unwrap_or_default(), 3);
+                !matches!(state.as_deref(), Some("Z" | "X") | None)
+            })
+        }),
+        Some(_) => true,
+    }
+}
+
+/// The program's name, as `ps` shows it.
+pub fn program(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+}
+
+/// Which pid namespace this process lives in: pids of another one mean nothing here.
+pub fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino())
+}
+
+/// A field of `/proc/PID/stat`, numbered as in proc_pid_stat(5).
+fn stat_field(pid: u32, number: usize) -> Option<String> {
+    field(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?, number)
+}
+
+fn field(stat: &str, number: usize) -> Option<String> {
+    // The program's name stands in brackets and may hold anything: count from the last bracket, behind which is field 3.
+    stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(number - 3).map(str::to_owned)
+}
+
+/// A process that can be waited for, whoever's child it is.
+pub struct Process {
+    fd: OwnedFd,
+}
+
+impl Process {
+    /// The process of that pid, if there is one. With a start time: that very one.
+    pub fn find(pid: u32, started: Option<u64>) -> io::Result<Option<Process>> {
+        let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+        let fd = match pidfd_open(id, PidfdFlags::empty()) {
+            Ok(fd) => fd,
+            Err(rustix::io::Errno::SRCH) => return Ok(None),
+            // A thread's id that is no process's.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        // Compared after it was opened: from here on the descriptor and the start time speak of the same process.
+        if started.is_some() && start_time(pid) != started {
+            return Ok(None);
+        }
+        Ok(Some(Process { fd }))
+    }
+
+    /// Waits for its end. False: the deadline came first.
+    pub fn wait(&self, deadline: Option<Instant>) -> io::Result<bool> {
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if wait_readable(&[self.fd.as_fd()], left)?[0] {
+                return Ok(true);
+            }
+            if left == Some(Duration::ZERO) {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Has the kernel kill this process when the thread that started it ends. False: it has ended already.
+pub fn die_with_parent(parent: u32) -> io::Result<bool> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // Asked after the request took effect: a parent that died before would never be noticed.
+    Ok(rustix::process::getppid().is_some_and(|pid| pid.as_raw_nonzero().get() as u32 == parent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_nobody_is_not() {
+        let me = std::process::id();
+        assert!(is_alive(me));
+        assert!(start_time(me).is_some());
+        assert!(Process::find(me, start_time(me)).expect("asked").is_some());
+        assert!(Process::find(me, Some(1)).expect("asked").is_none());
+        assert!(!is_alive(u32::MAX));
+        assert!(Process::find(u32::MAX, None).expect("asked").is_none());
+    }
+
+    #[test]
+    fn brackets_in_a_name_do_not_confuse() {
+        assert_eq!(field("7 (a) b) c) S 1 7 7", 3).as_deref(), Some("S"));
+        assert_eq!(field("7 (a) b) c) S 1 7 7", 4).as_deref(), Some("1"));
+        assert_eq!(field("", 3), None);
+    }
+
+    #[test]
+    fn a_zombie_has_ended() {
+        let mut child = std::process::Command::new("true").spawn().expect("started");
+        let process = Process::find(child.id(), None).expect("asked").expect("not waited for yet");
+        assert!(process.wait(Some(Instant::now() + Duration::from_secs(30))).expect("waited"));
+        assert!(!is_alive(child.id()));
+        child.wait().expect("reaped");
+    }
+}

@@ -1,0 +1,42 @@
+//! Sizes on the command line: `4096`, `64K`, `16M`, `2G`.
+
+/// Reads a size. `K`, `M`, `G` and `T` (also `KiB` and so on) are powers of 1024.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(format!("'{unit}' is no unit; use K, M, G or T")),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a number is needed, as in 64K".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
+}
+
+/// Reads a time in seconds: `2`, `0.5`.
+pub fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is needed, as in 0.5".to_owned())?;
+    std::time::Duration::try_from_secs_f64(seconds).map_err(|_| "no such time; use 0 or more seconds".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_read() {
+        assert_eq!(parse("4096"), Ok(4096));
+        assert_eq!(parse("64K"), Ok(65_536));
+        assert_eq!(parse("2gib"), Ok(2 << 30));
+        for wrong in ["", "K", "1X", "-1", "99999999999T"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_seconds("0.5"), Ok(std::time::Duration::from_millis(500)));
+        for wrong in ["", "-1", "x", "nan", "1e99"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

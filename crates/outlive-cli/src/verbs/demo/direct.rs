@@ -1,0 +1,269 @@
+//! The parent's part: set the stage, kill at random, show it, stop, drain, compare.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use outlive::Deadline;
+use outlive::queue::Queue;
+use outlive::sync::{Mutex, Record};
+
+use super::audit::Audit;
+use super::cast::Cast;
+use super::consumer::monotonic_nanos;
+use super::dice::Dice;
+use super::ledger::{self, Ledger, STOP_SENDING, STOP_WHEN_EMPTY, Total};
+use super::place::{self, Place};
+use super::table::{Figures, TICK, Table};
+use super::verdict::{Killed, Verdict};
+use super::{DemoArgs, Role, material};
+use crate::exit::{Code, Failure};
+use crate::output::{self, counted};
+use crate::signals::{Signals, wait_readable};
+
+/// The queue grows to this and no further, so that senders also meet a full one.
+const QUEUE_BYTES: u64 = 64 << 20;
+/// Between two kills.
+const LEAST_PAUSE: Duration = Duration::from_millis(10);
+const MOST_PAUSE: Duration = Duration::from_millis(120);
+/// One kill in so many is the consumer's.
+const CONSUMER_ONCE_IN: u64 = 6;
+/// How often members are looked at while they end.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// Runs the demo.
+pub fn run(args: &DemoArgs) -> Result<Verdict, Failure> {
+    // Before anything that must be removed again.
+    let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+        .map_err(|error| Failure::system("take over signals", &error))?;
+    let place = Place::make()?;
+    let material = material::gather(place.path(), &args.files)?;
+    let title = [
+        format!("{} ▸ one lock ▸ one queue ▸ one consumer", counted(u64::from(args.producers), "producer")),
+        format!(
+            "{} cut from {}, {}; somebody is killed every 10 to 120 ms",
+            counted(material.records, "record"),
+            counted(material.files.len() as u64, "file"),
+            output::bytes(material.bytes),
+        ),
+    ];
+    let mut stage = Stage::set(args, place.path(), signals)?;
+    stage.table = Some(Table::new(title, args.seconds));
+    stage.perform()?;
+    stage.stop_and_drain()?;
+    stage.judge()
+    // The stage ends first, with all its processes; then the folder.
+}
+
+struct Stage<'a> {
+    args: &'a DemoArgs,
+    signals: Signals,
+    ledger: Record<Ledger>,
+    mutex: Mutex<Total>,
+    queue: Queue,
+    audit: Audit,
+    cast: Cast,
+    table: Option<Table>,
+    dice: Dice,
+    seed: u64,
+    begun: Instant,
+    /// How long producers sent.
+    sent_for: Duration,
+    watched: Instant,
+    killed: Killed,
+    hung: u64,
+    interrupted: bool,
+}
+
+impl<'a> Stage<'a> {
+    fn set(args: &'a DemoArgs, folder: &Path, signals: Signals) -> Result<Stage<'a>, Failure> {
+        let domain = place::domain(folder)?;
+        // Made here, so that no member makes one with other figures.
+        let queue = Queue::options().max_bytes(QUEUE_BYTES).create(&domain, "queue")?;
+        let seed = args.seed.unwrap_or_else(Dice::any_seed);
+        Ok(Stage {
+            args,
+            signals,
+            ledger: Ledger::open(&domain)?,
+            mutex: ledger::total(&domain)?,
+            queue,
+            audit: Audit::new(folder, args.producers).map_err(|error| Failure::system("open the journals", &error))?,
+            cast: Cast::start(args, folder)?,
+            table: None,
+            dice: Dice::new(seed),
+            seed,
+            begun: Instant::now(),
+            sent_for: Duration::ZERO,
+            watched: Instant::now(),
+            killed: Killed::default(),
+            hung: 0,
+            interrupted: false,
+        })
+    }
+
+    /// Kills and shows until the time is over.
+    fn perform(&mut self) -> Result<(), Failure> {
+        let end = self.begun + self.args.seconds;
+        let mut next_kill = Instant::now() + self.pause();
+        let mut next_look = Instant::now();
+        loop {
+            let now = Instant::now();
+            if now >= end || self.interrupted {
+                self.sent_for = self.begun.elapsed();
+                return Ok(());
+            }
+            if now >= next_kill {
+                self.kill_somebody()?;
+                next_kill = Instant::now() + self.pause();
+            }
+            if now >= next_look {
+                self.cast.check()?;
+                self.look(None)?;
+                next_look = now + TICK;
+            }
+            self.sleep(next_kill.min(next_look).min(end).saturating_duration_since(Instant::now()))?;
+        }
+    }
+
+    fn pause(&mut self) -> Duration {
+        let span = (MOST_PAUSE - LEAST_PAUSE).as_nanos() as u64;
+        LEAST_PAUSE + Duration::from_nanos(self.dice.below(span))
+    }
+
+    fn kill_somebody(&mut self) -> Result<(), Failure> {
+        let consumer = self.cast.members.len() - 1;
+        let producer = self.dice.below(consumer as u64) as usize;
+        let victim = if self.dice.below(CONSUMER_ONCE_IN) == 0 { consumer } else { producer };
+        if self.cast.kill_and_replace(victim)? {
+            match self.cast.members[victim].role {
+                Role::Producer => self.killed.producers += 1,
+                Role::Consumer => self.killed.consumers += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps, but not through a signal.
+    fn sleep(&mut self, span: Duration) -> Result<(), Failure> {
+        let failed = |error| Failure::system("wait", &error);
+        if wait_readable(&[self.signals.as_fd()], Some(span)).map_err(failed)?[0] {
+            while self.signals.next().map_err(failed)?.is_some() {
+                if self.interrupted {
+                    // Asked twice: no comparison, but nothing is left behind.
+                    return Err(Failure::new(Code::CheckFailed, "ended before anything was compared"));
+                }
+                self.interrupted = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares, shows, and looks for those who stand still (of one role, or all). Returns how many of them hung.
+    fn look(&mut self, only: Option<Role>) -> Result<u64, Failure> {
+        self.audit.follow(&self.ledger).map_err(|error| Failure::system("read the journals", &error))?;
+        let figures = self.figures()?;
+        if let Some(table) = self.table.as_mut().filter(|_| only.is_none()) {
+            table.show(&figures);
+        }
+        let passed = self.watched.elapsed();
+        self.watched = Instant::now();
+        let mut hung = 0;
+        for at in 0..self.cast.members.len() {
+            let member = &mut self.cast.members[at];
+            if only.is_some_and(|role| role != member.role) {
+                continue;
+            }
+            let done = match member.role {
+                Role::Producer => self.ledger.acknowledged[member.index as usize].load(Ordering::Relaxed),
+                // With nothing sent there is nothing to receive: it is watched while it drains the queue.
+                Role::Consumer if only.is_none() => monotonic_nanos(),
+                Role::Consumer => self.ledger.progress_at.load(Ordering::Relaxed),
+            };
+            if member.still(done, passed) > self.args.patience {
+                hung += 1;
+                if only.is_none() {
+                    self.cast.kill_and_replace(at)?;
+                }
+            }
+        }
+        self.hung += hung;
+        Ok(hung)
+    }
+
+    fn figures(&self) -> Result<Figures, Failure> {
+        let counters = self.queue.counters()?;
+        let compared = self.audit.compared();
+        Ok(Figures {
+            elapsed: self.begun.elapsed(),
+            records: compared.records,
+            bytes: compared.bytes,
+            producers_killed: self.killed.producers,
+            consumers_killed: self.killed.consumers,
+            owner_deaths: self.ledger.owner_deaths.load(Ordering::Relaxed),
+            abandoned: counters.abandoned,
+            redelivered: counters.redelivered,
+            longest_stall: Duration::from_nanos(self.ledger.longest_stall.load(Ordering::Relaxed)),
+        })
+    }
+
+    /// Producers end; then the consumer, when the queue is empty. Nobody is killed any more, save who hangs.
+    fn stop_and_drain(&mut self) -> Result<(), Failure> {
+        for (stage, role) in [(STOP_SENDING, Role::Producer), (STOP_WHEN_EMPTY, Role::Consumer)] {
+            // Release: whoever sees the stage finds all that was sent before it.
+            self.ledger.stage.store(stage, Ordering::Release);
+            while !self.cast.all_ended(role)? {
+                if self.look(Some(role))? > 0 {
+                    for member in self.cast.members.iter_mut().filter(|member| member.role == role) {
+                        member.kill();
+                    }
+                }
+                self.sleep(GLANCE)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares what must be equal.
+    fn judge(mut self) -> Result<Verdict, Failure> {
+        let reading = |error| Failure::system("read the journals", &error);
+        self.audit.follow(&self.ledger).map_err(reading)?;
+        let lost = self.audit.finish(&self.ledger).map_err(reading)?;
+        let figures = self.figures()?;
+        if let Some(mut table) = self.table.take() {
+            table.show_last(&Figures { elapsed: self.sent_for, ..figures });
+        }
+        let counters = self.queue.counters()?;
+        // The last owner may have been killed, and nobody told yet.
+        let total = ledger::lock(&self.mutex, &self.ledger, Deadline::after(self.args.patience))?.figures();
+        let compared = self.audit.compared();
+        let torn = self.ledger.total_torn.load(Ordering::Relaxed);
+        let missed = total.records.abs_diff(compared.records) + u64::from(total.bytes != compared.bytes);
+        let mut verdict = Verdict {
+            ok: false,
+            interrupted: self.interrupted,
+            seed: self.seed,
+            producers: self.args.producers,
+            seconds: self.sent_for.as_secs_f64(),
+            messages: compared.records,
+            bytes: compared.bytes,
+            messages_per_second: compared.records as f64 / self.sent_for.as_secs_f64().max(1e-9),
+            killed: self.killed,
+            owner_deaths: self.ledger.owner_deaths.load(Ordering::Relaxed),
+            abandoned: counters.abandoned,
+            redelivered: counters.redelivered,
+            sent_again: self.ledger.sent_again.load(Ordering::Relaxed),
+            grown: counters.grown,
+            longest_stall_ms: figures.longest_stall.as_secs_f64() * 1e3,
+            // What is still in the queue was not received either: nobody is left to receive it.
+            lost,
+            corrupted: self.ledger.corrupted.load(Ordering::Relaxed) + self.audit.differing(),
+            duplicates_not_marked: self.ledger.unmarked.load(Ordering::Relaxed),
+            out_of_order: self.ledger.out_of_order.load(Ordering::Relaxed),
+            total_wrong: missed + torn,
+            hung: self.hung,
+        };
+        verdict.ok = verdict.zeroes().iter().all(|(_, figure)| *figure == 0);
+        Ok(verdict)
+    }
+}

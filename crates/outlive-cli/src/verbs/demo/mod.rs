@@ -1,0 +1,151 @@
+//! `outlive demo`: the main job, to look at.
+//!
+//! ```text
+//!   producer 0 ─┐                       ┌─ killed at random, replaced at once
+//!   producer 1 ─┤  one lock  ┌───────┐  │
+//!   producer 2 ─┼───────────▶│ queue │──┴▶ consumer
+//!   producer 3 ─┘            └───────┘
+//!        │                                    │
+//!        ▼ acknowledged: length, checksum     ▼ received: length, checksum
+//!     journals ─────────── audit ────────── journals
+//! ```
+//!
+//! The parent is the killer and the auditor; it takes no part in the work, so its own figures do not depend on what it
+//! checks. Everybody else is a process of its own.
+
+mod audit;
+mod cast;
+mod consumer;
+mod dice;
+mod direct;
+mod journal;
+mod ledger;
+mod map;
+mod material;
+mod place;
+mod producer;
+mod record;
+mod table;
+mod verdict;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::process;
+use crate::size;
+
+pub use place::leftovers;
+
+/// Arguments of `demo`.
+#[derive(Args, Debug)]
+pub struct DemoArgs {
+    /// How long to send and to kill
+    #[arg(long, short, value_name = "SECONDS", default_value = "10", value_parser = size::parse_seconds)]
+    pub seconds: Duration,
+    /// Producers at a time
+    #[arg(long, short, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=ledger::MOST_SOURCES as i64))]
+    pub producers: u32,
+    /// Kill in the same order as a run that printed this seed
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Files to cut into records [default: this program and others found on the machine]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Break a promise on purpose, to see that it is noticed
+    #[arg(long, hide = true)]
+    pub fault: Option<Fault>,
+    /// How long a process may stand still before it counts as hung
+    #[arg(long, hide = true, default_value = "10", value_parser = size::parse_seconds)]
+    pub patience: Duration,
+}
+
+/// Arguments of the hidden verb that the demo's processes run.
+#[derive(Args, Debug)]
+pub struct MemberArgs {
+    role: Role,
+    /// Which of the producers.
+    index: u32,
+    /// How many have been in its place before.
+    life: u32,
+    /// How many producers there are.
+    sources: u32,
+    /// The process to end with.
+    parent: u32,
+    /// The demo's folder.
+    folder: PathBuf,
+    #[arg(long)]
+    fault: Option<Fault>,
+}
+
+/// Who a process of the demo is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Role {
+    /// Sends.
+    Producer,
+    /// Receives.
+    Consumer,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Role::Producer => "producer",
+            Role::Consumer => "consumer",
+        }
+    }
+}
+
+/// A promise broken on purpose, once, by one producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Fault {
+    /// A record is noted as acknowledged and not sent.
+    Lose,
+    /// A bit is changed on the way.
+    Corrupt,
+    /// A record is sent twice.
+    Repeat,
+    /// The total under the lock misses a record.
+    Miscount,
+    /// A producer does not end when asked to.
+    Hang,
+}
+
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Fault::Lose => "lose",
+            Fault::Corrupt => "corrupt",
+            Fault::Repeat => "repeat",
+            Fault::Miscount => "miscount",
+            Fault::Hang => "hang",
+        }
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &DemoArgs, common: &Common) -> Result<(), Failure> {
+    let verdict = direct::run(args)?;
+    verdict.print(common.json)?;
+    if verdict.ok { Ok(()) } else { Err(Failure::Silent(Code::CheckFailed as u8)) }
+}
+
+/// Runs the hidden verb.
+pub fn run_member(args: &MemberArgs) -> Result<(), Failure> {
+    // Ctrl-C goes to the whole foreground group, but when the demo ends is for the parent to say.
+    // SAFETY: no handler is installed, and no other thread runs yet.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    let living =
+        process::die_with_parent(args.parent).map_err(|error| Failure::system("ask to end with the parent", &error))?;
+    if !living {
+        return Err(Failure::Silent(Code::System as u8));
+    }
+    match args.role {
+        Role::Producer => producer::run(args, &args.folder),
+        Role::Consumer => consumer::run(args, &args.folder),
+    }
+}

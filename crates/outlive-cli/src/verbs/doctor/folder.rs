@@ -1,0 +1,137 @@
+//! The domain: who may enter it, and what the dead left in it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use outlive::{Domain, Error};
+
+use super::Finding;
+use crate::domain::DomainArgs;
+use crate::output::counted;
+use crate::verbs::demo;
+use crate::verbs::gc;
+
+/// Looks at the domain, and mends it if asked.
+pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
+    let mut findings = vec![base_folder()];
+    match open(args, repair) {
+        Ok(None) => findings.push(Finding::good("domain", format!("{} is made at first use", args.path().display()))),
+        Ok(Some((domain, finding))) => {
+            findings.push(finding);
+            findings.extend(things(&domain, repair));
+        }
+        Err(finding) => findings.push(finding),
+    }
+    findings.push(demos(repair));
+    findings
+}
+
+/// Where domains lie that have a name: everybody's folder, in which nobody may remove another's.
+fn base_folder() -> Finding {
+    match fs::metadata("/dev/shm") {
+        Err(error) => {
+            Finding::fault("/dev/shm", error.to_string(), "mount a tmpfs there, or set OUTLIVE_DOMAIN to a path")
+        }
+        Ok(facts) if facts.mode() & 0o1002 == 0o0002 => Finding::fault(
+            "/dev/shm",
+            format!("mode {:04o}: anybody may remove anybody's files", facts.mode() & 0o7777),
+            "as root: chmod 1777 /dev/shm",
+        ),
+        Ok(facts) => Finding::good("/dev/shm", format!("mode {:04o}", facts.mode() & 0o7777)),
+    }
+}
+
+/// The domain, if there is one, opened; its permissions mended if asked.
+fn open(args: &DomainArgs, repair: bool) -> Result<Option<(Domain, Finding)>, Finding> {
+    let path = args.path();
+    let good = |domain: Domain| {
+        let mode = fs::metadata(domain.path()).map_or(0, |facts| facts.mode() & 0o7777);
+        let finding = Finding::good("domain", format!("{}, mode {mode:04o}, yours", domain.path().display()));
+        Some((domain, finding))
+    };
+    let options = || Domain::options().create(false);
+    match options().open_at(&path) {
+        Ok(domain) => Ok(good(domain)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(Error::TooOpen { path, mode }) if repair => {
+            let mended = fs::set_permissions(&path, Permissions::from_mode(0o700))
+                .map_err(|error| Finding::fault("domain", error.to_string(), "mend its permissions by hand"))
+                .and_then(|()| {
+                    options().open_at(&path).map_err(|error| Finding::fault("domain", error.to_string(), "see above"))
+                })?;
+            let finding = Finding::mended("domain", format!("{}: mode {mode:04o} is 0700 now", path.display()));
+            Ok(Some((mended, finding)))
+        }
+        Err(error @ Error::TooOpen { .. }) => {
+            Err(Finding::fault("domain", error.to_string(), "'outlive doctor --repair' sets mode 0700"))
+        }
+        Err(error) => Err(Finding::fault("domain", error.to_string(), "nothing in it can be used as it is")),
+    }
+}
+
+fn things(domain: &Domain, repair: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let entries = match domain.entries() {
+        Ok(entries) => entries,
+        Err(error) => return vec![Finding::fault("things", error.to_string(), "check the folder's permissions")],
+    };
+    let broken = entries.iter().filter_map(|entry| entry.kind.as_ref().err());
+    findings.extend(broken.map(|error| Finding::fault("things", error.to_string(), "it is of no use as it is")));
+    let tokens = domain.tokens();
+    let alive = tokens.iter().filter(|token| token.alive).count() as u64;
+    findings.push(Finding::good(
+        "things",
+        format!("{}, {}", counted(entries.len() as u64, "name"), counted(alive, "living token")),
+    ));
+    if tokens.iter().any(|token| token.alive && !token.same_namespace) {
+        findings.push(Finding::note(
+            "namespaces",
+            "some users live in another pid namespace",
+            "everything works; their pids mean nothing here",
+        ));
+    }
+    findings.push(dead(domain, repair));
+    let stats = domain.stats();
+    if stats.rescues > 0 {
+        findings.push(Finding::note(
+            "lost wake-ups",
+            format!("{} had to be rescued by the coarse re-check", counted(stats.rescues, "sleeper")),
+            "the kernel's marks were lost (the OOM reaper does that), or a process was stopped; nothing was harmed",
+        ));
+    }
+    findings
+}
+
+fn dead(domain: &Domain, repair: bool) -> Finding {
+    match domain.sweep(!repair) {
+        Ok(report) if report.is_clean() => Finding::good("leftovers", "none"),
+        Ok(report) if !report.failed.is_empty() => {
+            let (name, why) = &report.failed[0];
+            Finding::fault("leftovers", format!("'{name}' cannot be swept: {why}"), "see 'outlive gc'")
+        }
+        Ok(report) if repair => Finding::mended("leftovers", gc::told(&report, false)),
+        Ok(report) => Finding::note(
+            "leftovers",
+            gc::told(&report, true),
+            "nobody is held up by them; 'outlive gc' gives them back",
+        ),
+        Err(error) => Finding::fault("leftovers", error.to_string(), "see 'outlive gc'"),
+    }
+}
+
+/// Folders of demos that were killed.
+fn demos(repair: bool) -> Finding {
+    let left = demo::leftovers();
+    if left.is_empty() {
+        return Finding::good("demos", "none left behind");
+    }
+    let told = format!("{} of killed demos", counted(left.len() as u64, "folder"));
+    if repair {
+        let failed = left.iter().find_map(|folder| fs::remove_dir_all(folder).err());
+        return match failed {
+            None => Finding::mended("demos", format!("{told} removed")),
+            Some(error) => Finding::fault("demos", format!("{told}: {error}"), "remove them by hand"),
+        };
+    }
+    Finding::note("demos", told, "the next demo removes them, or 'outlive doctor --repair'")
+}

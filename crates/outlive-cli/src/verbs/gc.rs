@@ -1,0 +1,79 @@
+//! `outlive gc`: sweep up what the dead left.
+
+use clap::Args;
+use outlive::SweepReport;
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::{Failure, code_of};
+use crate::output::{self, counted, talk};
+
+/// Arguments of `gc`.
+#[derive(Args, Debug)]
+pub struct GcArgs {
+    /// Only look
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+#[derive(Serialize)]
+struct Swept {
+    dry_run: bool,
+    claims: u32,
+    objects: u32,
+    tokens: u32,
+    rested: u32,
+    failed: Vec<FailedEntry>,
+}
+
+#[derive(Serialize)]
+struct FailedEntry {
+    name: String,
+    why: String,
+}
+
+/// Runs the verb.
+pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
+    let report = match common.domain.look()? {
+        Some(domain) => domain.sweep(args.dry_run)?,
+        None => SweepReport::default(),
+    };
+    let failed: Vec<FailedEntry> =
+        report.failed.iter().map(|(name, why)| FailedEntry { name: name.clone(), why: why.to_string() }).collect();
+    if common.json {
+        output::print_json(&Swept {
+            dry_run: args.dry_run,
+            claims: report.claims,
+            objects: report.objects,
+            tokens: report.tokens,
+            rested: report.rested,
+            failed,
+        })?;
+    } else {
+        for failed in &failed {
+            talk("gc", format_args!("'{}' was left out: {}", failed.name.escape_debug(), failed.why));
+        }
+        output::print(format_args!("{}\n", told(&report, args.dry_run)))?;
+    }
+    match report.failed.first() {
+        None => Ok(()),
+        Some((_, why)) => Err(Failure::Silent(code_of(why) as u8)),
+    }
+}
+
+/// What was swept, in a line.
+pub fn told(report: &SweepReport, dry_run: bool) -> String {
+    let found = [
+        (report.claims, "claim"),
+        (report.objects, "object"),
+        (report.tokens, "token"),
+        (report.rested, "resting slot"),
+    ];
+    let parts: Vec<String> = found
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|&(number, word)| counted(u64::from(number), word))
+        .collect();
+    let verb = if dry_run { "would sweep" } else { "swept" };
+    if parts.is_empty() { "nothing left of the dead".to_owned() } else { format!("{verb} {}", parts.join(", ")) }
+}

@@ -1,0 +1,183 @@
+//! `outlive info NAME`: all that is known about one thing.
+
+use clap::Args;
+use outlive::sync::Holder;
+use outlive::{Detail, Entry};
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::Failure;
+use crate::output::{self, bytes, count};
+use crate::process;
+use crate::verbs::ls;
+
+/// Arguments of `info`.
+#[derive(Args, Debug)]
+pub struct InfoArgs {
+    /// The thing's name
+    name: String,
+}
+
+/// An entry as JSON; `ls` prints the same.
+#[derive(Serialize)]
+pub struct Described {
+    name: String,
+    kind: Option<String>,
+    /// Why it could not be looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    bytes: u64,
+    max_bytes: u64,
+    #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
+    type_name: String,
+    users: Vec<User>,
+    dead_claims: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_recoverable: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locks: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holders: Option<Vec<Owner>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receiver: Option<Option<Owner>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    senders: Option<Vec<Owner>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counters: Option<Counters>,
+}
+
+#[derive(Serialize)]
+struct User {
+    pid: u32,
+    program: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Owner {
+    pid: u32,
+    tid: u32,
+    program: String,
+    alive: bool,
+}
+
+#[derive(Serialize)]
+struct Counters {
+    sent: u64,
+    received: u64,
+    pending: u64,
+    abandoned: u64,
+    redelivered: u64,
+    grown: u64,
+    high_water: u64,
+    bytes: u64,
+    max_bytes: u64,
+}
+
+impl Owner {
+    fn new(holder: &Holder) -> Owner {
+        Owner { pid: holder.pid, tid: holder.tid, program: holder.program.clone(), alive: holder.alive }
+    }
+}
+
+impl Described {
+    /// An entry in words that JSON knows.
+    pub fn new(entry: &Entry) -> Described {
+        let mut described = Described {
+            name: entry.name.clone(),
+            kind: entry.kind.as_ref().ok().map(ToString::to_string),
+            error: entry.kind.as_ref().err().map(ToString::to_string),
+            bytes: entry.bytes,
+            max_bytes: entry.max_bytes,
+            type_name: entry.type_name.clone(),
+            users: entry.users.iter().map(|&pid| User { pid, program: process::program(pid) }).collect(),
+            dead_claims: entry.dead_claims,
+            not_recoverable: None,
+            locks: None,
+            holders: None,
+            receiver: None,
+            senders: None,
+            counters: None,
+        };
+        let owners = |holders: &[Holder]| holders.iter().map(Owner::new).collect();
+        match &entry.detail {
+            Detail::Mutex { holder, not_recoverable, .. } => {
+                described.not_recoverable = Some(*not_recoverable);
+                described.holders = Some(owners(holder.as_slice()));
+            }
+            Detail::Record { locks, holders, .. } => {
+                described.locks = Some(*locks);
+                described.holders = Some(owners(holders));
+            }
+            Detail::Queue { counters, reader, senders, .. } => {
+                described.receiver = Some(reader.as_ref().map(Owner::new));
+                described.senders = Some(owners(senders));
+                described.counters = Some(Counters {
+                    sent: counters.sent,
+                    received: counters.received,
+                    pending: counters.pending,
+                    abandoned: counters.abandoned,
+                    redelivered: counters.redelivered,
+                    grown: counters.grown,
+                    high_water: counters.high_water,
+                    bytes: counters.bytes,
+                    max_bytes: counters.max_bytes,
+                });
+            }
+            _ => {}
+        }
+        described
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
+    let domain = common.domain.existing()?;
+    let entry = domain.entry(&args.name)?;
+    if common.json {
+        return output::print_json(&Described::new(&entry));
+    }
+    let mut lines = vec![
+        ("name", entry.name.escape_debug().to_string()),
+        ("kind", entry.kind.as_ref().map_or_else(ToString::to_string, ToString::to_string)),
+        ("file", domain.path().join(&entry.name).display().to_string().escape_debug().to_string()),
+        ("size", format!("{}, at most {}", bytes(entry.bytes), bytes(entry.max_bytes))),
+    ];
+    if !entry.type_name.is_empty() {
+        lines.push(("type", entry.type_name.escape_debug().to_string()));
+    }
+    lines.push(("state", ls::state(&entry)));
+    lines.extend(entry.users.iter().map(|&pid| ("user", user(pid))));
+    if entry.dead_claims > 0 {
+        lines.push(("dead", format!("{} of the dead", output::counted(u64::from(entry.dead_claims), "claim"))));
+    }
+    match &entry.detail {
+        Detail::Record { holders, .. } => lines.extend(holders.iter().map(|holder| ("holder", who(holder)))),
+        Detail::Queue { counters, senders, .. } => {
+            lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
+            let figures = [
+                ("sent", counters.sent),
+                ("received", counters.received),
+                ("pending", counters.pending),
+                ("abandoned", counters.abandoned),
+                ("redelivered", counters.redelivered),
+                ("grown", counters.grown),
+                ("high water", counters.high_water),
+            ];
+            lines.extend(figures.map(|(name, figure)| (name, count(figure))));
+        }
+        _ => {}
+    }
+    output::print(lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>())
+}
+
+/// A holder in a few words.
+pub fn who(holder: &Holder) -> String {
+    let program = if holder.program.is_empty() { "?" } else { &holder.program };
+    let dead = if holder.alive { "" } else { ", dead" };
+    format!("{} ({}{dead})", holder.pid, program.escape_debug())
+}
+
+fn user(pid: u32) -> String {
+    let program = process::program(pid).unwrap_or_else(|| "?".to_owned());
+    format!("{pid} ({})", program.escape_debug())
+}

@@ -1,0 +1,84 @@
+//! `outlive ls`: what is in the domain, a line each.
+
+use clap::Args;
+use outlive::{Detail, Entry};
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::Failure;
+use crate::output::{self, bytes, talk};
+use crate::verbs::info::Described;
+
+/// Arguments of `ls`.
+#[derive(Args, Debug)]
+pub struct LsArgs {}
+
+#[derive(Serialize)]
+struct Listing {
+    domain: String,
+    entries: Vec<Described>,
+}
+
+/// Runs the verb.
+pub fn run(_args: &LsArgs, common: &Common) -> Result<(), Failure> {
+    let Some(domain) = common.domain.look()? else {
+        let path = common.domain.path();
+        if common.json {
+            return output::print_json(&Listing { domain: path.display().to_string(), entries: Vec::new() });
+        }
+        talk("ls", format_args!("nothing yet: {} is made when something is first used", path.display()));
+        return Ok(());
+    };
+    let entries = domain.entries()?;
+    if common.json {
+        let entries = entries.iter().map(Described::new).collect();
+        return output::print_json(&Listing { domain: domain.path().display().to_string(), entries });
+    }
+    if entries.is_empty() {
+        talk("ls", format_args!("nothing in {}", domain.path().display()));
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
+    output::print(output::table(&["NAME", "KIND", "SIZE", "USERS", "DEAD", "STATE"], &[2, 3, 4], &rows))
+}
+
+fn row(entry: &Entry) -> Vec<String> {
+    let kind = entry.kind.as_ref().map_or_else(|_| "?".to_owned(), ToString::to_string);
+    vec![
+        // A name may hold anything but '/' and NUL; a terminal must not be made to obey it.
+        entry.name.escape_debug().to_string(),
+        kind,
+        bytes(entry.bytes),
+        entry.users.len().to_string(),
+        entry.dead_claims.to_string(),
+        state(entry),
+    ]
+}
+
+/// What it is doing, in a few words.
+pub fn state(entry: &Entry) -> String {
+    use crate::verbs::info::who;
+    if let Err(error) = &entry.kind {
+        return error.to_string();
+    }
+    match &entry.detail {
+        Detail::Mutex { not_recoverable: true, .. } => "given up after its owner died".to_owned(),
+        Detail::Mutex { holder: Some(holder), .. } => format!("held by {}", who(holder)),
+        Detail::Mutex { .. } => "free".to_owned(),
+        Detail::Record { locks, holders, .. } => {
+            format!("{} of {} held", holders.len(), output::counted(u64::from(*locks), "lock"))
+        }
+        Detail::Queue { counters, reader, senders, .. } => {
+            let reader = match reader {
+                Some(reader) => format!("receiver {}", who(reader)),
+                None => "no receiver".to_owned(),
+            };
+            let senders = match senders.iter().filter(|sender| sender.alive).count() as u64 {
+                0 => String::new(),
+                count => format!(", {}", output::counted(count, "sender")),
+            };
+            format!("{} waiting, {reader}{senders}", output::counted(counters.pending, "message"))
+        }
+        _ => String::new(),
+    }
+}

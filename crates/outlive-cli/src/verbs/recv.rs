@@ -1,0 +1,174 @@
+//! `outlive recv`: from a queue into a pipe or files.
+//!
+//! At least once: a message leaves the queue when it has been written. Killed in between, the next receiver gets it again
+//! and says so.
+
+use std::fs;
+use std::io::stdout;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use outlive::Deadline;
+use outlive::queue::{Receiver, RecvError};
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::Failure;
+use crate::framing::{Framing, FramingArgs, write_record};
+use crate::output::{self, talk};
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::size;
+use crate::verbs::send::MakeArgs;
+
+/// Arguments of `recv`.
+#[derive(Args, Debug)]
+pub struct RecvArgs {
+    /// The queue's name; it is made when it is not there
+    queue: String,
+    #[command(flatten)]
+    framing: FramingArgs,
+    /// Write messages one after the other, with nothing in between
+    #[arg(long, short, conflicts_with_all = ["null", "length_prefixed"])]
+    raw: bool,
+    /// Write each message into the next FILE, and end after the last
+    #[arg(long, short, num_args = 1.., value_name = "FILE", conflicts_with_all = ["null", "length_prefixed", "raw"])]
+    file: Vec<PathBuf>,
+    /// End after N messages
+    #[arg(long, short = 'n', value_name = "N")]
+    count: Option<u64>,
+    /// End when nothing has come for so long; 0 takes what is there
+    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    until_idle: Option<Duration>,
+    /// End when there has been a sender, none is left, and all is received
+    #[arg(long)]
+    until_senders_gone: bool,
+    #[command(flatten)]
+    made: MakeArgs,
+}
+
+/// A message, with --json.
+#[derive(Serialize)]
+struct Told<'a> {
+    bytes: usize,
+    redelivered: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    /// What is no UTF-8, two digits a byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+}
+
+/// The library's waits are not interrupted by a signal: so they are cut into slices of this length, and an end that was
+/// asked for is noticed between two.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Runs the verb.
+pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
+    let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+        .map_err(|error| Failure::system("take over signals", &error))?;
+    let domain = common.domain.open()?;
+    let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
+    let mut receiver = queue.receiver()?;
+    receiver.end_when_senders_gone(args.until_senders_gone);
+    let most = match args.file.len() as u64 {
+        0 => args.count.unwrap_or(u64::MAX),
+        files => files.min(args.count.unwrap_or(u64::MAX)),
+    };
+    // A person who watches the messages needs no bar between them.
+    let shown = !std::io::IsTerminal::is_terminal(&stdout());
+    let mut progress = Progress::new(None, shown);
+    let mut received = 0;
+    let mut idle_since = Instant::now();
+    let mut looked: Option<Instant> = None;
+    while received < most {
+        let now = Instant::now();
+        // Not with every message of many: asking costs a system call.
+        if looked.is_none_or(|looked| now - looked > SLICE / 4) {
+            looked = Some(now);
+            if signals.next().map_err(|error| Failure::system("read a signal", &error))?.is_some() {
+                break;
+            }
+        }
+        let idle_end = args.until_idle.map(|span| idle_since + span);
+        let slice = now + SLICE;
+        match take(&mut receiver, args, common, received, idle_end.map_or(slice, |end| end.min(slice))) {
+            Ok(bytes) => {
+                received += 1;
+                idle_since = Instant::now();
+                progress.add(bytes);
+            }
+            Err(Stop::Recv(RecvError::TimedOut)) => {
+                if idle_end.is_some_and(|end| Instant::now() >= end) {
+                    break;
+                }
+            }
+            Err(Stop::Recv(RecvError::SendersGone)) => break,
+            Err(Stop::Recv(error)) => return Err(error.into()),
+            Err(Stop::Write(failure)) => return Err(failure),
+        }
+    }
+    Ok(())
+}
+
+enum Stop {
+    Recv(RecvError),
+    Write(Failure),
+}
+
+/// Looks at a message, writes it, takes it out of the queue. Returns its length.
+fn take(
+    receiver: &mut Receiver,
+    args: &RecvArgs,
+    common: &Common,
+    number: u64,
+    deadline: Instant,
+) -> Result<u64, Stop> {
+    let message = receiver.peek(Deadline::at(deadline)).map_err(Stop::Recv)?;
+    if message.redelivered() {
+        let text = format!(
+            "message {} ({} bytes) is redelivered: a receiver that is gone may have written it before",
+            number + 1,
+            message.len()
+        );
+        talk("recv", text);
+    }
+    let written = match args.file.get(usize::try_from(number).unwrap_or(usize::MAX)) {
+        Some(path) => write_file(path, &message),
+        None if common.json => write_json(&message, message.redelivered()),
+        None => {
+            let framing = if args.raw { Framing::Raw } else { args.framing.framing() };
+            write_record(stdout(), framing, &message)
+        }
+    };
+    written.map_err(Stop::Write)?;
+    let bytes = message.len() as u64;
+    message.commit();
+    Ok(bytes)
+}
+
+/// Writes a file whole or not at all. What is no ordinary file (a pipe, a device) is written to as it is.
+fn write_file(path: &Path, message: &[u8]) -> Result<(), Failure> {
+    if fs::metadata(path).is_ok_and(|facts| !facts.is_file()) {
+        let writing = |error: &std::io::Error| Failure::system(format_args!("write {}", path.display()), error);
+        return fs::write(path, message).map_err(|error| writing(&error));
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    fs::write(&beside, message).and_then(|()| fs::rename(&beside, path)).map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        Failure::system(format_args!("write {}", path.display()), &error)
+    })
+}
+
+fn write_json(message: &[u8], redelivered: bool) -> Result<(), Failure> {
+    let text = std::str::from_utf8(message).ok();
+    let hex = match text {
+        Some(_) => None,
+        None => Some(message.iter().map(|byte| format!("{byte:02x}")).collect()),
+    };
+    let told = Told { bytes: message.len(), redelivered, text, hex };
+    let line = serde_json::to_string(&told).map_err(|error| Failure::system("write JSON", &error.into()))?;
+    output::print(format_args!("{line}\n"))
+}

@@ -1,0 +1,72 @@
+//! `outlive rm NAME…`: remove names. The life of a name is told in the verb's help.
+
+use clap::Args;
+use outlive::{Domain, Error};
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::output::{self, talk};
+use crate::process;
+
+/// Arguments of `rm`.
+#[derive(Args, Debug)]
+pub struct RmArgs {
+    /// The names
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Remove it also while living processes have it open: they go on with the old one
+    #[arg(long, short)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Removed {
+    removed: Vec<String>,
+}
+
+/// Runs the verb.
+pub fn run(args: &RmArgs, common: &Common) -> Result<(), Failure> {
+    let domain = common.domain.existing()?;
+    let mut removed = Vec::new();
+    let mut first_failure = None;
+    for name in &args.names {
+        match remove(&domain, name, args.force) {
+            Ok(()) => removed.push(name.clone()),
+            // As rm(1): the others are removed all the same, and each failure is told.
+            Err(failure) => {
+                if let Some(Failure::Told { message, .. }) = first_failure.replace(failure) {
+                    talk("rm", message);
+                }
+            }
+        }
+    }
+    if common.json {
+        output::print_json(&Removed { removed })?;
+    }
+    first_failure.map_or(Ok(()), Err)
+}
+
+fn remove(domain: &Domain, name: &str, force: bool) -> Result<(), Failure> {
+    if !force {
+        let users = match domain.entry(name) {
+            Ok(entry) => entry.users,
+            // No use to this version, or damaged: nobody can be asked about, and it may go.
+            Err(Error::OtherVersion { .. } | Error::Damaged { .. }) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        if !users.is_empty() {
+            let users: Vec<String> = users
+                .iter()
+                .map(|pid| format!("{pid} ({})", process::program(*pid).unwrap_or_else(|| "?".to_owned())))
+                .collect();
+            let text = format!(
+                "'{}' is open in {}; end that, or use --force: it would go on with the old one, unseen by new users",
+                name.escape_debug(),
+                users.join(", ")
+            );
+            return Err(Failure::new(Code::Busy, text));
+        }
+    }
+    Ok(domain.remove(name)?)
+}

@@ -1,0 +1,203 @@
+//! `outlive send`: from a pipe or files into a queue.
+//!
+//! What one read brings is sent in one step, so a fast input costs little per line, and a line that comes alone goes out
+//! at once.
+
+use std::fs::{self, File};
+use std::io::stdin;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use outlive::queue::{LARGEST_MESSAGE, Queue, SendError, Sender};
+use outlive::{Deadline, Domain};
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::framing::{FramingArgs, Splitter};
+use crate::output;
+use crate::progress::Progress;
+use crate::size;
+
+/// Arguments of `send`.
+#[derive(Args, Debug)]
+pub struct SendArgs {
+    /// The queue's name; it is made when it is not there
+    queue: String,
+    #[command(flatten)]
+    framing: FramingArgs,
+    /// Send each FILE whole, as one message, instead of standard input
+    #[arg(long, short, num_args = 1.., value_name = "FILE", conflicts_with_all = ["null", "length_prefixed"])]
+    file: Vec<PathBuf>,
+    #[command(flatten)]
+    made: MakeArgs,
+    /// Give up when the queue has been full for so long
+    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    timeout: Option<Duration>,
+}
+
+/// How to make a queue that is not there.
+#[derive(Args, Debug)]
+pub struct MakeArgs {
+    /// If the queue is made: the most memory it may take, as in 64M [default: a quarter of the file system]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    max_bytes: Option<u64>,
+    /// If the queue is made: bytes of a slot; larger messages cost an object each [default: 128]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    slot_bytes: Option<u64>,
+    /// If the queue is made: slots to begin with [default: 64]
+    #[arg(long, value_name = "N")]
+    first_slots: Option<u32>,
+    /// If the queue is made: sending fails while it has no receiver
+    #[arg(long)]
+    refuse_without_reader: bool,
+}
+
+impl MakeArgs {
+    /// The queue of that name, made as asked unless it is there.
+    pub fn open(&self, domain: &Domain, name: &str, create: bool) -> Result<Queue, Failure> {
+        if !create {
+            return Ok(Queue::open(domain, name)?);
+        }
+        let mut options = Queue::options().refuse_without_reader(self.refuse_without_reader);
+        if let Some(bytes) = self.max_bytes {
+            options = options.max_bytes(bytes);
+        }
+        if let Some(bytes) = self.slot_bytes {
+            options = options.slot_bytes(u32::try_from(bytes).unwrap_or(u32::MAX).min(4096));
+        }
+        if let Some(slots) = self.first_slots {
+            options = options.first_slots(slots.min(65_536));
+        }
+        Ok(options.create(domain, name)?)
+    }
+}
+
+/// What was sent.
+#[derive(Debug, Default, Serialize)]
+struct Sent {
+    messages: u64,
+    bytes: u64,
+}
+
+/// Runs the verb.
+pub fn run(args: &SendArgs, common: &Common) -> Result<(), Failure> {
+    let domain = common.domain.open()?;
+    let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
+    let mut sending = Sending { sender: queue.sender()?, timeout: args.timeout, sent: Sent::default() };
+    let result = if args.file.is_empty() { from_stdin(args, &mut sending) } else { from_files(args, &mut sending) };
+    let sent = &sending.sent;
+    if common.json {
+        output::print_json(sent)?;
+    }
+    result.map_err(|failure| match failure {
+        Failure::Told { code, message } => {
+            let sent = output::counted(sent.messages, "message");
+            Failure::Told { code, message: format!("{message} ({sent} sent before)") }
+        }
+        other => other,
+    })
+}
+
+struct Sending {
+    sender: Sender,
+    timeout: Option<Duration>,
+    sent: Sent,
+}
+
+/// A batch is a message of its own to the queue: one of this size is cheap to hold, and a larger one saves nothing more.
+const BATCH_BYTES: usize = 32 << 10;
+const BATCH_MESSAGES: usize = 1024;
+
+impl Sending {
+    fn deadline(&self) -> Deadline {
+        self.timeout.map_or(Deadline::NEVER, Deadline::after)
+    }
+
+    fn one(&mut self, message: &[u8]) -> Result<(), Failure> {
+        self.sender.send_until(message, self.deadline())?;
+        self.sent.messages += 1;
+        self.sent.bytes += message.len() as u64;
+        Ok(())
+    }
+
+    fn batch(&mut self, batch: &[&[u8]]) -> Result<(), Failure> {
+        match self.sender.send_batch_until(batch, self.deadline()) {
+            Ok(_) => {
+                self.sent.messages += batch.len() as u64;
+                self.sent.bytes += batch.iter().map(|message| message.len() as u64).sum::<u64>();
+                Ok(())
+            }
+            // Together they do not fit into a small queue: one by one they may.
+            Err(SendError::TooLarge { .. }) if batch.len() > 1 => {
+                batch.iter().try_for_each(|message| self.one(message))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn all<'a>(&mut self, messages: impl Iterator<Item = &'a [u8]>) -> Result<(), Failure> {
+        let mut batch: Vec<&[u8]> = Vec::new();
+        let mut bytes = 0;
+        for message in messages {
+            if !batch.is_empty() && (bytes + message.len() > BATCH_BYTES || batch.len() == BATCH_MESSAGES) {
+                self.batch(&batch)?;
+                batch.clear();
+                bytes = 0;
+            }
+            bytes += message.len();
+            batch.push(message);
+        }
+        if batch.is_empty() { Ok(()) } else { self.batch(&batch) }
+    }
+}
+
+fn from_stdin(args: &SendArgs, sending: &mut Sending) -> Result<(), Failure> {
+    // Not `Stdin`, which has a buffer of its own: what is ready must be seen at once.
+    let mut input = stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(File::from)
+        .map_err(|error| Failure::system("read standard input", &error))?;
+    let total = input.metadata().ok().filter(fs::Metadata::is_file).map(|facts| facts.len());
+    let mut progress = Progress::new(total, true);
+    let mut splitter = Splitter::new(args.framing.framing());
+    let mut places = Vec::new();
+    loop {
+        let count = splitter.fill(&mut input)?;
+        // What is complete goes out even if what follows it makes no sense.
+        let made_sense = splitter.complete(&mut places);
+        sending.all(places.iter().map(|place| &splitter.bytes()[place.clone()]))?;
+        made_sense?;
+        if count == 0 {
+            break;
+        }
+        progress.add(count as u64);
+    }
+    if let Some(place) = splitter.rest()? {
+        sending.one(&splitter.bytes()[place])?;
+    }
+    Ok(())
+}
+
+fn from_files(args: &SendArgs, sending: &mut Sending) -> Result<(), Failure> {
+    let total = args.file.iter().filter_map(|path| fs::metadata(path).ok()).map(|facts| facts.len()).sum();
+    let mut progress = Progress::new(Some(total), true);
+    for path in &args.file {
+        let reading = |error: &std::io::Error| Failure::system(format_args!("read {}", path.display()), error);
+        let len = fs::metadata(path).map_err(|error| reading(&error))?.len();
+        if len > LARGEST_MESSAGE {
+            let text = format!(
+                "{} has {len} bytes; a message has {LARGEST_MESSAGE} at most: send it in records, by standard input",
+                path.display()
+            );
+            return Err(Failure::new(Code::NoSpace, text));
+        }
+        let contents = fs::read(path).map_err(|error| reading(&error))?;
+        sending.one(&contents)?;
+        progress.add(contents.len() as u64);
+    }
+    Ok(())
+}

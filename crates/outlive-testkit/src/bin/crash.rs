@@ -1,0 +1,250 @@
+//! Kills processes at every instruction of outlive's operations and checks the survivors.
+//!
+//! `crash --quick` kills where something differs for the survivors or the kernel, `crash --all` at every instruction.
+//! One scenario in one mode is one test; the last line is `N passed, N failed`, the exit code 1 when one failed.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use outlive_testkit::campaign::{self, Orders, Report};
+use outlive_testkit::engine::plan::Thoroughness;
+use outlive_testkit::scenario::{self, Scenario};
+use outlive_testkit::world::{Recheck, affinity, scratch};
+
+#[derive(Parser)]
+#[command(version, about = "Kill at every instruction, then ask the survivors")]
+struct Arguments {
+    /// Kill where something differs for survivors or kernel, and beside it (the default).
+    #[arg(long, conflicts_with = "all")]
+    quick: bool,
+    /// Kill at every instruction.
+    #[arg(long)]
+    all: bool,
+    /// Only scenarios whose name begins so (may be given several times).
+    #[arg(long, value_name = "SCENARIO")]
+    only: Vec<String>,
+    /// The first point to kill at.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    from: u64,
+    /// The last point to kill at.
+    #[arg(long, default_value_t = u64::MAX, value_name = "N")]
+    to: u64,
+    /// Only with the coarse re-check `off` or `on`.
+    #[arg(long, value_name = "off|on", value_parser = ["off", "on"])]
+    recheck: Option<String>,
+    /// How many tests run beside each other; as many as there are processors unless said otherwise.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// List the scenarios and end.
+    #[arg(long)]
+    list: bool,
+    /// Run exactly one test, in this process, on this processor.
+    #[arg(long, hide = true, value_name = "CPU")]
+    here: Option<usize>,
+}
+
+impl Arguments {
+    fn tests(&self) -> Vec<(Box<dyn Scenario>, Recheck)> {
+        let mut tests = Vec::new();
+        for recheck in [Recheck::Off, Recheck::On] {
+            for scenario in scenario::all() {
+                let named = self.only.is_empty()
+                    || self.only.iter().any(|name| {
+                        if self.here.is_some() {
+                            scenario.name() == name
+                        } else {
+                            scenario.name().starts_with(name)
+                        }
+                    });
+                let moded = self.recheck.as_ref().is_none_or(|word| word == recheck.word());
+                let applies = recheck == Recheck::Off || scenario.uses_recheck();
+                if named && moded && applies {
+                    tests.push((scenario, recheck));
+                }
+            }
+        }
+        tests
+    }
+
+    fn thoroughness(&self) -> Thoroughness {
+        if self.all {
+            Thoroughness::Every
+        } else {
+            Thoroughness::Telling
+        }
+    }
+}
+
+fn victim_program() -> std::io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("victim"))
+}
+
+fn title(scenario: &dyn Scenario, recheck: Recheck) -> String {
+    if scenario.uses_recheck() {
+        format!("{} (re-check {})", scenario.name(), recheck.word())
+    } else {
+        scenario.name().to_owned()
+    }
+}
+
+fn tell(scenario: &dyn Scenario, recheck: Recheck, report: &Report) -> bool {
+    let hung = report.failures.iter().any(|(_, failure)| failure.starts_with("HANG"));
+    let passed = if scenario.must_fail() {
+        hung
+    } else {
+        report.failures.is_empty()
+    };
+    let mut line = format!(
+        "{} {}: {} kill points of {} instructions, {} telling",
+        if passed { "ok    " } else { "FAILED" },
+        title(scenario, recheck),
+        report.kill_points,
+        report.instructions,
+        report.telling,
+    );
+    for (what, times) in &report.seen {
+        line += &format!("; {what} {times}");
+    }
+    if report.drifted > 0 {
+        line += &format!("; elsewhere than planned {}", report.drifted);
+    }
+    line += &format!("; {:.1} s", report.took.as_secs_f64());
+    println!("{line}");
+    for (point, failure) in &report.failures {
+        if scenario.must_fail() {
+            println!("       as it must, at point {point}: {failure}");
+        } else {
+            println!("       point {point}: {failure}");
+        }
+    }
+    passed
+}
+
+/// Runs one test in this process. The last line on stdout is for the parent: its kill points.
+fn run_here(arguments: &Arguments, cpu: usize) -> std::io::Result<bool> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let [(scenario, recheck)] = &arguments.tests()[..] else {
+        return Err(std::io::Error::other("--here runs exactly one test"));
+    };
+    let orders = Orders {
+        thoroughness: arguments.thoroughness(),
+        from: arguments.from,
+        to: arguments.to,
+        cpu: Some(cpu),
+        program: victim_program()?,
+    };
+    Ok(match campaign::run(scenario.as_ref(), *recheck, &orders) {
+        Ok(report) => {
+            let passed = tell(scenario.as_ref(), *recheck, &report);
+            println!("{}", report.kill_points);
+            passed
+        }
+        Err(failure) => {
+            println!("FAILED {}: {failure}\n0", title(scenario.as_ref(), *recheck));
+            false
+        }
+    })
+}
+
+#[derive(Default)]
+struct Totals {
+    passed: u64,
+    failed: u64,
+    kill_points: u64,
+}
+
+/// Runs one test in a process of its own: an engine has one thread, and its victims die with it.
+fn run_apart(arguments: &Arguments, scenario: &str, recheck: Recheck, cpu: usize, totals: &Mutex<Totals>) {
+    let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "crash".into()));
+    command.args([
+        "--only",
+        scenario,
+        "--recheck",
+        recheck.word(),
+        "--here",
+        &cpu.to_string(),
+    ]);
+    command.args(["--from", &arguments.from.to_string(), "--to", &arguments.to.to_string()]);
+    command
+        .arg(if arguments.all { "--all" } else { "--quick" })
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    let output = command.output();
+    let mut totals = totals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match output {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            let (told, points) = text.trim_end().rsplit_once('\n').unwrap_or((&text, "0"));
+            println!("{told}");
+            totals.kill_points += points.parse::<u64>().unwrap_or(0);
+            if output.status.success() {
+                totals.passed += 1;
+            } else {
+                totals.failed += 1;
+            }
+        }
+        Err(error) => {
+            println!("FAILED {scenario}: {error}");
+            totals.failed += 1;
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(cpu) = arguments.here {
+        return match run_here(&arguments, cpu) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("crash: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    if arguments.list {
+        for scenario in scenario::all() {
+            println!("{:30} {}", scenario.name(), scenario.about());
+        }
+        return ExitCode::SUCCESS;
+    }
+    scratch::clear_ended_runs();
+    let began = Instant::now();
+    let cpus = affinity::available();
+    let tests = Mutex::new(arguments.tests());
+    let totals = Mutex::new(Totals::default());
+    if tests.lock().is_ok_and(|tests| tests.is_empty()) {
+        eprintln!("crash: no scenario is named so; --list shows them");
+        return ExitCode::FAILURE;
+    }
+    let jobs = arguments.jobs.unwrap_or(cpus.len()).max(1);
+    std::thread::scope(|scope| {
+        for job in 0..jobs {
+            let cpu = cpus[job % cpus.len()];
+            let (tests, totals, arguments) = (&tests, &totals, &arguments);
+            scope.spawn(move || {
+                loop {
+                    let next = tests
+                        .lock()
+                        .map_or(None, |mut tests| (!tests.is_empty()).then(|| tests.remove(0)));
+                    let Some((scenario, recheck)) = next else {
+                        break;
+                    };
+                    run_apart(arguments, scenario.name(), recheck, cpu, totals);
+                }
+            });
+        }
+    });
+    let totals = totals.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let took: Duration = began.elapsed();
+    println!("{} kill points in {:.0} s", totals.kill_points, took.as_secs_f64());
+    println!("{} passed, {} failed", totals.passed, totals.failed);
+    if totals.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,10 @@
+//! The engine: one process traced, moved on by single instructions, killed at a chosen one.
+//!
+//! Floors, lowest first: [`control`] is the page that victim and engine share, [`trace`] the system calls of tracing,
+//! [`victim`] one traced life, [`watch`] notices when the shared state changes, [`plan`] chooses where to kill.
+
+pub mod control;
+pub mod plan;
+pub mod trace;
+pub mod victim;
+pub mod watch;

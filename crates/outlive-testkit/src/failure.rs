@@ -1,0 +1,45 @@
+//! Why a round failed.
+
+use std::fmt;
+use std::io;
+
+/// What went wrong in a round.
+#[derive(Debug)]
+pub enum Failure {
+    /// Somebody was still blocked when the time allowed was over.
+    Hang(String),
+    /// Something came out otherwise than it must: a lost or damaged message, a wrong count, a leaked object, an error.
+    Wrong(String),
+    /// The test itself could not be carried out.
+    Broken(String),
+}
+
+impl Failure {
+    /// A result other than it must be.
+    pub fn wrong(what: impl Into<String>) -> Failure {
+        Failure::Wrong(what.into())
+    }
+
+    /// A test that could not be carried out.
+    pub fn broken(what: impl Into<String>) -> Failure {
+        Failure::Broken(what.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Hang(what) => write!(formatter, "HANG: {what}"),
+            Failure::Wrong(what) => write!(formatter, "WRONG: {what}"),
+            Failure::Broken(what) => write!(formatter, "test could not run: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Broken(error.to_string())
+    }
+}

@@ -1,0 +1,17 @@
+//! The domain as a whole: made, swept, things in it removed.
+
+mod create;
+mod remove;
+mod sweep;
+
+use super::Scenario;
+
+/// Those of this folder.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    vec![
+        Box::new(create::Create),
+        Box::new(remove::Remove),
+        Box::new(sweep::Sweep),
+    ]
+}

@@ -1,0 +1,68 @@
+//! The survivor of all outlive scenarios: a process that uses a domain as any program would, on orders.
+//!
+//! Orders are grouped by what they concern: `mutex …`, `token …`, `queue …`, `domain …`; each group is a file. The domain
+//! is opened by the first order, so that a survivor can be there before it.
+
+mod domain;
+pub(super) mod mutex;
+pub(super) mod queue;
+mod token;
+
+use std::path::PathBuf;
+
+use outlive::Domain;
+
+use super::Place;
+use crate::world::Recheck;
+use crate::world::survivor::Obeys;
+
+/// A survivor's state between orders.
+pub struct Member {
+    folder: PathBuf,
+    recheck: Recheck,
+    domain: Option<Domain>,
+    mutexes: mutex::Mutexes,
+    threads: token::Threads,
+    queues: queue::Queues,
+}
+
+impl Member {
+    /// A survivor in the domain of that place.
+    #[must_use]
+    pub fn new(place: &Place<'_>) -> Member {
+        Member {
+            folder: place.domain.to_owned(),
+            recheck: place.recheck,
+            domain: None,
+            mutexes: mutex::Mutexes::default(),
+            threads: token::Threads::default(),
+            queues: queue::Queues::default(),
+        }
+    }
+
+    fn domain(&mut self) -> Result<Domain, String> {
+        if let Some(domain) = &self.domain {
+            return Ok(domain.clone());
+        }
+        let domain = self.recheck.open(&self.folder).map_err(|error| error.to_string())?;
+        Ok(self.domain.insert(domain).clone())
+    }
+}
+
+impl Obeys for Member {
+    fn obey(&mut self, order: &[&str]) -> Result<String, String> {
+        let domain = self.domain()?;
+        match order {
+            ["mutex", order @ ..] => self.mutexes.obey(&domain, order),
+            ["queue", order @ ..] => self.queues.obey(&domain, order),
+            ["token", order @ ..] => self.threads.obey(&domain, order),
+            ["domain", order @ ..] => domain::obey(&domain, order),
+            _ => Err("unknown order".to_owned()),
+        }
+    }
+}
+
+/// A number among an order's words.
+fn number<N: std::str::FromStr>(word: &str) -> Result<N, String> {
+    word.parse().map_err(|_| format!("`{word}` is no number"))
+}

@@ -1,0 +1,109 @@
+//! Orders about named mutexes. What they guard is a pair of numbers that are equal whenever nobody is inside.
+//!
+//! A handle is kept for as long as the survivor lives, leaked, so that a guard can be kept over several orders.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::Duration;
+
+use outlive::sync::{Guard, LockError, Mutex};
+use outlive::{Deadline, Domain};
+
+/// What a mutex of the scenarios guards.
+pub type Pair = [u64; 2];
+
+/// Raises both numbers, with moments in between at which they differ.
+pub fn raise(guard: &mut Guard<'_, Pair>) {
+    guard[0] += 1;
+    black_box(&mut **guard);
+    guard[1] += 1;
+}
+
+/// Makes the pair whole after an owner's death and says so.
+pub fn repair(guard: &mut Guard<'_, Pair>) {
+    guard[0] = guard[1];
+    guard.mark_consistent();
+}
+
+/// The mutexes that a survivor has open, and the guards that it keeps.
+#[derive(Default)]
+pub struct Mutexes {
+    open: BTreeMap<String, &'static Mutex<Pair>>,
+    held: BTreeMap<String, Guard<'static, Pair>>,
+}
+
+impl Mutexes {
+    fn named(&mut self, domain: &Domain, name: &str) -> Result<&'static Mutex<Pair>, String> {
+        if let Some(mutex) = self.open.get(name) {
+            return Ok(mutex);
+        }
+        let mutex = Mutex::open(domain, name, [0, 0]).map_err(|error| error.to_string())?;
+        let mutex: &'static Mutex<Pair> = Box::leak(Box::new(mutex));
+        self.open.insert(name.to_owned(), mutex);
+        Ok(mutex)
+    }
+
+    /// Carries out an order; see the match for which there are.
+    pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
+        match order {
+            ["open", name] => self.named(domain, name).map(|_| String::new()),
+            // Lock, check, raise, unlock. Answers how it was got.
+            ["use", name] => use_once(self.named(domain, name)?, Deadline::NEVER),
+            ["use", name, "within", millis] => {
+                let within = Duration::from_millis(super::number(millis)?);
+                use_once(self.named(domain, name)?, Deadline::after(within))
+            }
+            ["hold", name] => {
+                let guard = match self.named(domain, name)?.lock() {
+                    Ok(guard) => guard,
+                    Err(LockError::OwnerDied(mut guard)) => {
+                        repair(&mut guard);
+                        guard
+                    }
+                    Err(other) => return Err(other.to_string()),
+                };
+                self.held.insert((*name).to_owned(), guard);
+                Ok(String::new())
+            }
+            ["release", name] => self
+                .held
+                .remove(*name)
+                .map(|_| String::new())
+                .ok_or_else(|| "it is not held".to_owned()),
+            ["reset", name] => {
+                let within = Deadline::after(Duration::from_secs(4));
+                self.named(domain, name)?
+                    .reset([0, 0], within)
+                    .map(|()| String::new())
+                    .map_err(|error| error.to_string())
+            }
+            ["holder", name] => {
+                let holder = self.named(domain, name)?.holder();
+                Ok(holder.map_or_else(
+                    || "nobody".to_owned(),
+                    |holder| format!("{} {}", holder.pid, holder.alive),
+                ))
+            }
+            _ => Err("unknown order".to_owned()),
+        }
+    }
+}
+
+fn use_once(mutex: &Mutex<Pair>, deadline: Deadline) -> Result<String, String> {
+    match mutex.lock_until(deadline) {
+        Ok(mut guard) => {
+            if guard[0] != guard[1] {
+                return Err(format!("clean, yet the numbers differ: {:?}", *guard));
+            }
+            raise(&mut guard);
+            Ok("clean".to_owned())
+        }
+        Err(LockError::OwnerDied(mut guard)) => {
+            repair(&mut guard);
+            Ok("died".to_owned())
+        }
+        Err(LockError::NotRecoverable) => Ok("given-up".to_owned()),
+        Err(LockError::TimedOut) => Ok("timed-out".to_owned()),
+        Err(other) => Err(other.to_string()),
+    }
+}

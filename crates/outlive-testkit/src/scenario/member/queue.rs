@@ -1,0 +1,247 @@
+//! Orders about queues. Every message bears a stamp (`crate::message`), so that whoever receives it can tell.
+
+use std::collections::BTreeMap;
+
+use outlive::queue::{Queue, RecvError, SendError, Sender};
+use outlive::{Deadline, Domain};
+
+use super::number;
+use crate::message::{SHORTEST, Stamp};
+
+/// How the queues of the scenarios are made: small, so that they are soon full.
+pub struct Shape {
+    /// The most bytes.
+    pub max_bytes: u64,
+    /// Slots to begin with.
+    pub first_slots: u32,
+}
+
+impl Shape {
+    /// From words of an order or arguments: `MAX FIRST`.
+    pub fn of(words: &[&str]) -> Result<Shape, String> {
+        match words {
+            [] => Ok(Shape {
+                max_bytes: 1 << 20,
+                first_slots: 64,
+            }),
+            [max, first] => Ok(Shape {
+                max_bytes: number(max)?,
+                first_slots: number(first)?,
+            }),
+            _ => Err("a queue's shape is MAX FIRST".to_owned()),
+        }
+    }
+
+    /// The queue of that name, made if it is not there.
+    pub fn create(&self, domain: &Domain, name: &str) -> Result<Queue, String> {
+        Queue::options()
+            .max_bytes(self.max_bytes)
+            .first_slots(self.first_slots)
+            .wait(outlive::Wait::Block)
+            .create(domain, name)
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// One queue with the ends that this survivor has.
+struct Open {
+    queue: Queue,
+    sender: Option<Sender>,
+    receiver: Option<outlive::queue::Receiver>,
+}
+
+impl Open {
+    fn sender(&mut self) -> Result<&Sender, String> {
+        if self.sender.is_none() {
+            self.sender = Some(self.queue.sender().map_err(|error| error.to_string())?);
+        }
+        self.sender.as_ref().ok_or_else(|| "no sender".to_owned())
+    }
+
+    fn receiver(&mut self) -> Result<&mut outlive::queue::Receiver, String> {
+        self.receiver.as_mut().ok_or_else(|| "not the receiver".to_owned())
+    }
+}
+
+/// The queues that a survivor has open.
+#[derive(Default)]
+pub struct Queues {
+    open: BTreeMap<String, Open>,
+}
+
+/// What became of a send, as a word.
+fn outcome(result: Result<(), SendError>) -> Result<String, String> {
+    match result {
+        Ok(()) => Ok("sent".to_owned()),
+        Err(SendError::Full) => Ok("full".to_owned()),
+        Err(SendError::ReaderDied) => Ok("reader-died".to_owned()),
+        Err(other) => Err(other.to_string()),
+    }
+}
+
+fn show(stamp: Stamp, redelivered: bool) -> String {
+    format!(
+        "{}:{}{}",
+        stamp.sender,
+        stamp.number,
+        if redelivered { ":again" } else { "" }
+    )
+}
+
+impl Queues {
+    fn named(&mut self, domain: &Domain, name: &str) -> Result<&mut Open, String> {
+        if !self.open.contains_key(name) {
+            let queue = Queue::open(domain, name).map_err(|error| error.to_string())?;
+            self.open.insert(
+                name.to_owned(),
+                Open {
+                    queue,
+                    sender: None,
+                    receiver: None,
+                },
+            );
+        }
+        self.open.get_mut(name).ok_or_else(|| "no such queue".to_owned())
+    }
+
+    /// Carries out an order; see the match for which there are.
+    pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
+        match order {
+            ["create", name, shape @ ..] => {
+                let queue = Shape::of(shape)?.create(domain, name)?;
+                self.open.insert(
+                    (*name).to_owned(),
+                    Open {
+                        queue,
+                        sender: None,
+                        receiver: None,
+                    },
+                );
+                Ok(String::new())
+            }
+            ["close", name] => {
+                self.open.remove(*name);
+                Ok(String::new())
+            }
+            // Sends COUNT messages of LENGTH bytes, numbered from FIRST, waiting where it must. Answers `sent`, or how the
+            // first failed that did.
+            ["send", name, sender, first, count, length] => {
+                let (sender, first, count): (u64, u64, u64) = (number(sender)?, number(first)?, number(count)?);
+                let length = number(length)?;
+                let end = self.named(domain, name)?.sender()?;
+                for number in first..first + count {
+                    let answer = outcome(end.send(&Stamp { sender, number }.message(length)))?;
+                    if answer != "sent" {
+                        return Ok(answer);
+                    }
+                }
+                Ok("sent".to_owned())
+            }
+            ["enter-sender", name] => self.named(domain, name)?.sender().map(|_| String::new()),
+            ["leave-sender", name] => {
+                self.named(domain, name)?.sender = None;
+                Ok(String::new())
+            }
+            // Sends until the queue is full. Answers how many that were.
+            ["fill", name, sender, length] => {
+                let (sender, length) = (number(sender)?, number(length)?);
+                let end = self.named(domain, name)?.sender()?;
+                for number in 1.. {
+                    match end.try_send(&Stamp { sender, number }.message(length)) {
+                        Ok(()) => {}
+                        Err(SendError::Full) => return Ok((number - 1).to_string()),
+                        Err(other) => return Err(other.to_string()),
+                    }
+                }
+                Err("endless".to_owned())
+            }
+            // Sends for ever, until it is killed.
+            ["frenzy", name, sender] => {
+                let sender = number(sender)?;
+                let end = self.named(domain, name)?.sender()?;
+                let mut number = 1;
+                loop {
+                    let length = SHORTEST + (number as usize * 977) % 9000;
+                    if end.try_send(&Stamp { sender, number }.message(length)).is_ok() {
+                        number += 1;
+                    }
+                }
+            }
+            ["become-receiver", name] => {
+                let open = self.named(domain, name)?;
+                match open.queue.receiver() {
+                    Ok(receiver) => open.receiver = Some(receiver),
+                    Err(outlive::Error::ReceiverTaken { .. }) => return Ok("taken".to_owned()),
+                    Err(other) => return Err(other.to_string()),
+                }
+                Ok("mine".to_owned())
+            }
+            ["leave-receiver", name] => {
+                self.named(domain, name)?.receiver = None;
+                Ok(String::new())
+            }
+            // Receives one message, waiting for it. Answers its stamp.
+            ["recv", name] => {
+                let message = self
+                    .named(domain, name)?
+                    .receiver()?
+                    .recv()
+                    .map_err(|error| error.to_string())?;
+                Stamp::of(&message).map(|stamp| show(stamp, false))
+            }
+            // The same until all senders are gone. Answers the stamps and `gone`.
+            ["recv-until-gone", name] => {
+                let receiver = self.named(domain, name)?.receiver()?;
+                receiver.end_when_senders_gone(true);
+                let mut stamps = Vec::new();
+                loop {
+                    match receiver.recv() {
+                        Ok(message) => stamps.push(show(Stamp::of(&message)?, false)),
+                        Err(RecvError::SendersGone) => break,
+                        Err(other) => return Err(other.to_string()),
+                    }
+                }
+                receiver.end_when_senders_gone(false);
+                stamps.push("gone".to_owned());
+                Ok(stamps.join(" "))
+            }
+            // Hands one message out and keeps it uncommitted. Answers its stamp.
+            ["peek", name] => {
+                let receiver = self.named(domain, name)?.receiver()?;
+                let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+                Stamp::of(&peeked).map(|stamp| show(stamp, peeked.redelivered()))
+            }
+            // Receives what is there, at most COUNT, by peek and commit. Answers the stamps.
+            ["drain", name, count @ ..] => {
+                let most: usize = count.first().map_or(Ok(usize::MAX), |count| number(count))?;
+                let receiver = self.named(domain, name)?.receiver()?;
+                let mut stamps = Vec::new();
+                while stamps.len() < most {
+                    match receiver.try_peek() {
+                        Ok(peeked) => {
+                            stamps.push(show(Stamp::of(&peeked)?, peeked.redelivered()));
+                            peeked.commit();
+                        }
+                        Err(RecvError::Empty) => break,
+                        Err(other) => return Err(other.to_string()),
+                    }
+                }
+                Ok(stamps.join(" "))
+            }
+            ["counters", name] => {
+                let open = self.named(domain, name)?;
+                let counters = open.queue.counters().map_err(|error| error.to_string())?;
+                Ok(format!(
+                    "{} {} {} {} {} {}",
+                    counters.sent,
+                    counters.received,
+                    counters.pending,
+                    counters.abandoned,
+                    counters.redelivered,
+                    counters.bytes
+                ))
+            }
+            _ => Err("unknown order".to_owned()),
+        }
+    }
+}

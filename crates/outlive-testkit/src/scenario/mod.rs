@@ -1,0 +1,199 @@
+//! What is done to the victim, who survives, and what must hold afterwards: one scenario a file.
+
+use std::path::Path;
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::world::survivor::Obeys;
+use crate::world::{Recheck, World};
+
+mod domain;
+mod member;
+mod mutex;
+mod pthread;
+mod queue;
+mod token;
+mod toy;
+
+/// Where a victim or survivor works.
+pub struct Place<'a> {
+    /// The domain's folder; it need not exist yet.
+    pub domain: &'a Path,
+    /// How the domain is to be opened.
+    pub recheck: Recheck,
+    /// The round's fresh name, for a victim; the survivor's own name, for a survivor.
+    pub name: &'a str,
+}
+
+impl Place<'_> {
+    /// Opens the domain.
+    ///
+    /// # Errors
+    /// What opening reports, as text.
+    pub fn open(&self) -> Result<outlive::Domain, String> {
+        self.recheck.open(self.domain).map_err(|error| error.to_string())
+    }
+}
+
+/// How a victim died.
+#[derive(Clone, Copy, Debug)]
+pub struct Death {
+    /// Whether the operation had returned.
+    pub ended: bool,
+    /// Whether it had slept and [`Scenario::help`] had been given.
+    pub helped: bool,
+    /// Things acknowledged to the victim.
+    pub acknowledged: u64,
+    /// The numbers it left for the check.
+    pub notes: [u64; 8],
+}
+
+/// An operation, killed at each of its instructions. One implementation has both sides: the test's ([`Scenario::prepare`],
+/// [`Scenario::help`], [`Scenario::check`]) and the victim's ([`Scenario::perform`]), which runs in a process of its own.
+pub trait Scenario: Send + Sync {
+    /// Its name, as in reports and arguments.
+    fn name(&self) -> &'static str;
+
+    /// One line: which operation, beside whom.
+    fn about(&self) -> &'static str;
+
+    /// What the victim uses, and what survivors wait on, before the victim starts. The names of the round come from
+    /// [`World::fresh`] with [`Scenario::stem`].
+    ///
+    /// # Errors
+    /// When it cannot be prepared.
+    fn prepare(&self, world: &mut World) -> Result<(), Failure>;
+
+    /// The victim stands before its operation: brings survivors into positions that need the victim's set-up, as asleep on
+    /// a lock that it holds.
+    ///
+    /// # Errors
+    /// When that cannot be had.
+    fn gather(&self, _world: &mut World) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// The victim sleeps in its operation and is to be let on.
+    ///
+    /// # Errors
+    /// When help fails; by default there is none, so that a sleeping victim is a failure.
+    fn help(&self, _world: &mut World) -> Result<(), Failure> {
+        Err(Failure::Hang(
+            "the victim sleeps and nobody is there to wake it".to_owned(),
+        ))
+    }
+
+    /// The operation has returned and the victim's process still lives: what must hold already.
+    ///
+    /// # Errors
+    /// What does not hold.
+    fn check_alive(&self, _world: &mut World) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// The victim is dead: what must hold now.
+    ///
+    /// # Errors
+    /// What does not hold.
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure>;
+
+    /// The world ends: what is too costly to look at after each death, and shows as well after some. A failure counts
+    /// against the last point, and is of one of those since the world began.
+    ///
+    /// # Errors
+    /// What does not hold.
+    fn check_world(&self, _world: &mut World) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// In the victim: set-up, [`Stage::begin`], the operation, [`Stage::end`].
+    ///
+    /// # Errors
+    /// A text that says what went wrong; it fails the round.
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String>;
+
+    /// In a survivor: what carries out its orders. By default a member of the domain.
+    ///
+    /// # Errors
+    /// A text that says what went wrong.
+    fn member(&self, place: &Place<'_>) -> Result<Box<dyn Obeys>, String> {
+        Ok(Box::new(member::Member::new(place)))
+    }
+
+    /// What round names begin with.
+    fn stem(&self) -> &'static str {
+        "thing"
+    }
+
+    /// How many deaths a world sees before a new one begins.
+    fn rounds_per_world(&self) -> u64 {
+        40
+    }
+
+    /// True for a thing that is broken on purpose: the machine must find it out.
+    fn must_fail(&self) -> bool {
+        false
+    }
+
+    /// Whether it concerns outlive, which is then tested with the coarse re-check off and on.
+    fn uses_recheck(&self) -> bool {
+        true
+    }
+}
+
+/// The end of a round: nobody had to be rescued by the coarse re-check, one sweep is enough, the things under test can be
+/// removed, and nothing is left in the domain.
+fn nothing_left(world: &mut World, names: &[&str]) -> Result<(), Failure> {
+    let rescues = world.ask("sweeper", "domain rescues")?;
+    if rescues != "0" {
+        return Err(Failure::wrong(format!(
+            "the coarse re-check rescued {rescues} sleepers"
+        )));
+    }
+    world.ask("sweeper", "domain sweep")?;
+    let second = world.ask("sweeper", "domain sweep")?;
+    if second != "clean" {
+        return Err(Failure::wrong(format!(
+            "a second sweep still finds something: {second}"
+        )));
+    }
+    for name in names {
+        if world.domain().join(name).exists() {
+            world.ask("sweeper", &format!("domain remove {name}"))?;
+        }
+    }
+    let names = world.ask("sweeper", "domain names")?;
+    if !names.is_empty() {
+        return Err(Failure::wrong(format!("left in the domain: {names}")));
+    }
+    let internal = std::fs::read_dir(world.domain())?
+        .flatten()
+        .filter(|entry| entry.file_name() != ".tokens")
+        .count();
+    if internal != 0 {
+        return Err(Failure::wrong(format!("{internal} files left in the domain's folder")));
+    }
+    Ok(())
+}
+
+/// All scenarios, in the order of reports.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    let mut all: Vec<Box<dyn Scenario>> = vec![
+        Box::new(toy::OwnerlessLock),
+        Box::new(toy::LostWake),
+        Box::new(pthread::RobustUnlock),
+        Box::new(pthread::RobustHandOver),
+    ];
+    all.extend(domain::all());
+    all.extend(token::all());
+    all.extend(mutex::all());
+    all.extend(queue::all());
+    all
+}
+
+/// The scenario of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<Box<dyn Scenario>> {
+    all().into_iter().find(|scenario| scenario.name() == name)
+}

@@ -1,0 +1,58 @@
+//! Told that the owner died, and unlocking without a repair: the lock is given up, for everybody, until it is reset.
+//!
+//! Killed before that is done, the next is told that an owner died, as ever.
+
+use outlive::sync::LockError;
+
+use super::recover::orphan;
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+pub struct GiveUp;
+
+impl Scenario for GiveUp {
+    fn name(&self) -> &'static str {
+        "mutex-give-up"
+    }
+
+    fn about(&self) -> &'static str {
+        "take a dead owner's lock, unlock without repair, then reset it"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        orphan(world, &name)
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let answer = world.ask("next", &format!("mutex use {name}"))?;
+        match (answer.as_str(), death.ended) {
+            ("given-up", false) => {
+                world.saw("given up");
+                world.ask("another", &format!("mutex reset {name}"))?;
+            }
+            ("died", false) => world.saw("owner died"),
+            ("clean", _) => world.saw("clean"),
+            (other, ended) => return Err(Failure::wrong(format!("got `{other}`, ended: {ended}"))),
+        }
+        super::still_works(world, &name)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let mutex = super::victims(place)?;
+        stage.begin();
+        let Err(LockError::OwnerDied(guard)) = mutex.lock() else {
+            return Err("was not told that the owner died".to_owned());
+        };
+        drop(guard);
+        mutex
+            .reset([5, 5], outlive::Deadline::NEVER)
+            .map_err(|error| error.to_string())?;
+        stage.end();
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! The named mutex: locked, unlocked, waited for, handed over, taken from the dead, given up.
+
+mod create;
+mod give_up;
+mod lock;
+mod open;
+mod owner_death;
+mod recover;
+mod time_out;
+mod unlock;
+mod wait;
+
+use outlive::sync::Mutex;
+
+use super::member::mutex::Pair;
+use super::{Place, Scenario};
+use crate::failure::Failure;
+use crate::world::World;
+
+/// Those of this folder.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    vec![
+        Box::new(create::Create),
+        Box::new(open::Open),
+        Box::new(lock::Lock),
+        Box::new(unlock::Unlock),
+        Box::new(wait::Wait),
+        Box::new(owner_death::OwnerDeath),
+        Box::new(recover::Recover),
+        Box::new(give_up::GiveUp),
+        Box::new(time_out::TimeOut),
+    ]
+}
+
+/// The victim's mutex of the round; its thread has a token already.
+fn victims(place: &Place<'_>) -> Result<Mutex<Pair>, String> {
+    let domain = place.open()?;
+    domain.token().map_err(|error| error.to_string())?;
+    let mutex = Mutex::open(&domain, place.name, [0, 0]).map_err(|error| error.to_string())?;
+    mutex.set_wait(outlive::Wait::Block);
+    Ok(mutex)
+}
+
+/// Counts how a survivor got the lock.
+fn count(world: &mut World, answer: &str) -> Result<(), Failure> {
+    world.saw(match answer {
+        "died" => "owner died",
+        "clean" => "clean",
+        other => return Err(Failure::wrong(format!("the lock was got `{other}`"))),
+    });
+    Ok(())
+}
+
+/// Two more uses of the lock by different processes, both clean: nothing of the death is left.
+fn still_works(world: &mut World, name: &str) -> Result<(), Failure> {
+    for survivor in ["next", "another"] {
+        let answer = world.ask(survivor, &format!("mutex use {name}"))?;
+        if answer != "clean" {
+            return Err(Failure::wrong(format!(
+                "{survivor} got the lock `{answer}` after it had been repaired"
+            )));
+        }
+    }
+    super::nothing_left(world, &[name])
+}

@@ -1,0 +1,62 @@
+//! Waiting for the lock, being handed it, unlocking, with one sleeper queued before and one after: both get it all the
+//! same, whoever was woken and died.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::mutex::raise;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+pub struct Wait;
+
+impl Scenario for Wait {
+    fn name(&self) -> &'static str {
+        "mutex-wait"
+    }
+
+    fn about(&self) -> &'static str {
+        "wait for the lock, be handed it, unlock, with a sleeper before and one after"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("holder", &format!("mutex hold {name}"))?;
+        world
+            .survivor("sleeper")?
+            .tell_and_see_asleep(&format!("mutex use {name}"))
+    }
+
+    fn help(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world
+            .survivor("late")?
+            .tell_and_see_asleep(&format!("mutex use {name}"))?;
+        world.ask("holder", &format!("mutex release {name}")).map(drop)
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        if !death.helped {
+            self.help(world)?;
+        }
+        let answer = world.answer("sleeper")?;
+        super::count(world, &answer)?;
+        let name = world.fresh(self.stem());
+        // The sleepers may have been first; then the next is the one who is told of the victim.
+        let answer = world.answer("late")?;
+        super::count(world, &answer)?;
+        let answer = world.ask("next", &format!("mutex use {name}"))?;
+        super::count(world, &answer)?;
+        super::still_works(world, &name)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let mutex = super::victims(place)?;
+        stage.begin();
+        let mut guard = mutex.lock().map_err(|error| error.to_string())?;
+        raise(&mut guard);
+        drop(guard);
+        stage.end();
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! Making a queue: a death leaves nothing, or the whole thing; the next to open it makes it or finds it.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::queue::Shape;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+pub struct Create;
+
+impl Scenario for Create {
+    fn name(&self) -> &'static str {
+        "queue-create"
+    }
+
+    fn about(&self) -> &'static str {
+        "make a queue: file, pages, configuration, name"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        world.ask("receiver", "domain open").map(drop)
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let there = world.domain().join(&name).exists();
+        if death.ended && !there {
+            return Err(Failure::wrong("made and acknowledged, yet it is not there"));
+        }
+        world.saw(if there { "made" } else { "nothing made" });
+        world.ask("receiver", &format!("queue create {name} 65536 4"))?;
+        world.ask("receiver", &format!("queue become-receiver {name}"))?;
+        super::still_works(world, "receiver", &name, 1)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        domain.token().map_err(|error| error.to_string())?;
+        let shape = Shape {
+            max_bytes: 65536,
+            first_slots: 4,
+        };
+        stage.begin();
+        let made = shape.create(&domain, place.name);
+        stage.end();
+        made.map(drop)
+    }
+}

@@ -1,0 +1,165 @@
+//! The growing queue: made, sent to (small, large, growing, waiting, in batches), received from, taken over, left.
+//!
+//! In all of them sender 1 is the victim, 2 the second sender, 3 the filler. Numbers count from 1 for each.
+
+mod create;
+mod reader_dies;
+mod receiver_comes;
+mod receiver_leaves;
+mod recv;
+mod recv_waiting;
+mod send;
+mod send_waiting;
+mod sender_leaves;
+mod takeover;
+
+use std::fmt::Write;
+
+use super::Scenario;
+use crate::failure::Failure;
+use crate::message::Stamp;
+use crate::world::World;
+
+/// Those of this folder.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    vec![
+        Box::new(create::Create),
+        Box::new(send::Send::Small),
+        Box::new(send::Send::Large),
+        Box::new(send::Send::Growing),
+        Box::new(send::Send::Batch),
+        Box::new(send::Send::Last),
+        Box::new(send_waiting::SendWaiting::ForSlot),
+        Box::new(send_waiting::SendWaiting::ForMemory),
+        Box::new(reader_dies::ReaderDies),
+        Box::new(recv::Recv::Plain),
+        Box::new(recv::Recv::Peek),
+        Box::new(recv::Recv::Large),
+        Box::new(recv_waiting::RecvWaiting::Plain),
+        Box::new(recv_waiting::RecvWaiting::Peek),
+        Box::new(takeover::Takeover),
+        Box::new(receiver_comes::ReceiverComes),
+        Box::new(receiver_leaves::ReceiverLeaves),
+        Box::new(sender_leaves::SenderLeaves),
+    ]
+}
+
+/// A message as a survivor received it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) stamp: Stamp,
+    pub(super) redelivered: bool,
+}
+
+/// A survivor's list of stamps.
+pub(super) fn seen(answer: &str) -> Result<Vec<Seen>, Failure> {
+    let stamp = |word: &str| {
+        let (stamp, redelivered) = word.strip_suffix(":again").map_or((word, false), |stamp| (stamp, true));
+        let (sender, number) = stamp.split_once(':')?;
+        Some(Seen {
+            stamp: Stamp {
+                sender: sender.parse().ok()?,
+                number: number.parse().ok()?,
+            },
+            redelivered,
+        })
+    };
+    answer
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .map(|word| stamp(word).ok_or_else(|| Failure::broken(format!("`{word}` is no stamp"))))
+        .collect()
+}
+
+/// Everything that lies in the queue, taken out by its receiver.
+pub(super) fn drain(world: &mut World, receiver: &'static str, name: &str) -> Result<Vec<Seen>, Failure> {
+    seen(&world.ask(receiver, &format!("queue drain {name}"))?)
+}
+
+/// The numbers of one sender's messages, in the order of arrival.
+pub(super) fn numbers(seen: &[Seen], sender: u64) -> Vec<u64> {
+    seen.iter()
+        .filter(|seen| seen.stamp.sender == sender)
+        .map(|seen| seen.stamp.number)
+        .collect()
+}
+
+/// That a sender's messages arrived in order, each once, from `first` on, and not fewer than to `least` nor more than to
+/// `most`. Answers the last.
+pub(super) fn in_order(seen: &[Seen], sender: u64, first: u64, least: u64, most: u64) -> Result<u64, Failure> {
+    let numbers = numbers(seen, sender);
+    let last = first + numbers.len() as u64 - 1;
+    if numbers.iter().copied().ne(first..=last) || last < least || last > most {
+        let mut text = format!("sender {sender}: arrived ");
+        for number in &numbers {
+            let _ = write!(text, "{number} ");
+        }
+        return Err(Failure::wrong(format!(
+            "{text}; they begin at {first}, at least to {least}, at most to {most}"
+        )));
+    }
+    Ok(last)
+}
+
+/// What a queue has counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) pending: u64,
+    pub(super) abandoned: u64,
+    pub(super) redelivered: u64,
+    pub(super) bytes: u64,
+}
+
+pub(super) fn counters(world: &mut World, survivor: &'static str, name: &str) -> Result<Counted, Failure> {
+    let answer = world.ask(survivor, &format!("queue counters {name}"))?;
+    let figures: Vec<u64> = answer.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [sent, received, pending, abandoned, redelivered, bytes] = figures[..] else {
+        return Err(Failure::broken(format!("`{answer}` are no counters")));
+    };
+    Ok(Counted {
+        sent,
+        received,
+        pending,
+        abandoned,
+        redelivered,
+        bytes,
+    })
+}
+
+/// That the counters of a drained queue say what was seen.
+pub(super) fn adds_up(counted: &Counted, received: u64, most_abandoned: u64) -> Result<(), Failure> {
+    let right = counted.sent == received
+        && counted.received == received
+        && counted.pending == 0
+        && counted.abandoned <= most_abandoned;
+    if right {
+        Ok(())
+    } else {
+        Err(Failure::wrong(format!(
+            "{received} messages were received, yet {counted:?}"
+        )))
+    }
+}
+
+/// The second sender sends one more of this number and the receiver gets it; then everything is closed and swept.
+pub(super) fn still_works(world: &mut World, receiver: &'static str, name: &str, number: u64) -> Result<(), Failure> {
+    let answer = world.ask("second", &format!("queue send {name} 2 {number} 1 48"))?;
+    let more = drain(world, receiver, name)?;
+    if answer != "sent" || numbers(&more, 2) != [number] || more.len() != 1 {
+        return Err(Failure::wrong(format!(
+            "afterwards a message is `{answer}`, and what arrives is {more:?}"
+        )));
+    }
+    close(world, name)
+}
+
+/// Everybody closes the queue; it is removed and swept.
+pub(super) fn close(world: &mut World, name: &str) -> Result<(), Failure> {
+    for survivor in world.everybody() {
+        world.ask(survivor, &format!("queue close {name}"))?;
+    }
+    super::nothing_left(world, &[name])
+}

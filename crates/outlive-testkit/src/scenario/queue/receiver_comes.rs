@@ -1,0 +1,81 @@
+//! A receiver comes to a full queue that has none, while a sender waits: once it makes room, or dies, the sender is told;
+//! if it dies before it has come, the next receiver that comes frees the sender.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::message::Stamp;
+use crate::scenario::member::queue::Shape;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+pub struct ReceiverComes;
+
+impl Scenario for ReceiverComes {
+    fn name(&self) -> &'static str {
+        "queue-receiver-comes"
+    }
+
+    fn about(&self) -> &'static str {
+        "become the receiver of a full queue that has none and receive one, a sender waiting"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("filler", &format!("queue create {name} 65536 256"))?;
+        let filled = world.ask("filler", &format!("queue fill {name} 3 48"))?;
+        world.remember(filled.parse().map_err(|_| Failure::broken("fill answers no number"))?);
+        world
+            .survivor("second")?
+            .tell_and_see_asleep(&format!("queue send {name} 2 1 1 48"))
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("heir", &format!("queue become-receiver {name}"))?;
+        let mut all = super::seen(&world.ask("heir", &format!("queue drain {name} 4"))?)?;
+        let sent = match world.answer("second")?.as_str() {
+            "sent" => 1,
+            "reader-died" => 0,
+            other => return Err(Failure::wrong(format!("the second sender is told `{other}`"))),
+        };
+        world.saw(if sent == 1 {
+            "waiting sender got room"
+        } else {
+            "waiting sender told that the reader died"
+        });
+        all.extend(super::drain(world, "heir", &name)?);
+        let filled = world.remembered();
+        let first = super::numbers(&all, 3).first().copied().unwrap_or(0);
+        super::in_order(&all, 3, first, filled, filled)?;
+        super::in_order(&all, 2, 1, sent, sent)?;
+        let lost = first.wrapping_sub(death.acknowledged + 1);
+        if lost > u64::from(!death.ended) {
+            return Err(Failure::wrong(format!(
+                "{} received, the next begins at {first}",
+                death.acknowledged
+            )));
+        }
+        super::adds_up(&super::counters(world, "heir", &name)?, filled + sent, 0)?;
+        world.saw_many("lost with its receiver", lost);
+        super::still_works(world, "heir", &name, 2)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        let queue = Shape {
+            max_bytes: 64 << 10,
+            first_slots: 256,
+        }
+        .create(&domain, place.name)?;
+        domain.token().map_err(|error| error.to_string())?;
+        domain.process_token().map_err(|error| error.to_string())?;
+        stage.begin();
+        let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
+        let message = receiver.recv().map_err(|error| error.to_string())?;
+        Stamp::of(&message)?;
+        stage.acknowledge(1);
+        stage.end();
+        Ok(())
+    }
+}

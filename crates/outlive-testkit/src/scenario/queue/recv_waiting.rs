@@ -1,0 +1,105 @@
+//! Waiting for a message, being woken by one, and dying in it: later sends are told at once that the reader died, and the
+//! message that woke it is not lost (by `recv`: unless it was committed).
+
+use outlive::Deadline;
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::message::Stamp;
+use crate::scenario::member::queue::Shape;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum RecvWaiting {
+    /// `recv`.
+    Plain,
+    /// `peek` and `commit`.
+    Peek,
+}
+
+impl Scenario for RecvWaiting {
+    fn name(&self) -> &'static str {
+        match self {
+            RecvWaiting::Plain => "queue-recv-waiting",
+            RecvWaiting::Peek => "queue-peek-waiting",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            RecvWaiting::Plain => "wait for a message, be woken by it, receive it",
+            RecvWaiting::Peek => "wait for a message, be woken by it, peek and commit it",
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("second", &format!("queue create {name} 65536 4"))?;
+        world.ask("second", &format!("queue enter-sender {name}")).map(drop)
+    }
+
+    fn help(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        match world.ask("second", &format!("queue send {name} 2 1 1 48"))?.as_str() {
+            "sent" => Ok(()),
+            other => Err(Failure::wrong(format!(
+                "the sender is told `{other}`, its receiver lives"
+            ))),
+        }
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let sent = u64::from(death.helped);
+        let answer = world.ask("second", &format!("queue send {name} 2 9 1 48"))?;
+        if answer != "reader-died" {
+            return Err(Failure::wrong(format!(
+                "the sender is told `{answer}`, its receiver is dead"
+            )));
+        }
+        world.ask("heir", &format!("queue become-receiver {name}"))?;
+        let all = super::drain(world, "heir", &name)?;
+        let arrived = super::in_order(&all, 2, 1, 0, sent)?;
+        let handed = death.acknowledged;
+        let again = all.iter().filter(|seen| seen.redelivered).count() as u64;
+        if *self == RecvWaiting::Peek && (arrived + handed < sent || arrived == 1 && handed == 1 && again == 0) {
+            return Err(Failure::wrong(format!(
+                "sent {sent}, acknowledged {handed}, the next receiver got {all:?}"
+            )));
+        }
+        if *self == RecvWaiting::Plain && (arrived + handed > sent || again > 0) {
+            return Err(Failure::wrong(format!(
+                "sent {sent}, received {handed}, the next receiver got {all:?}"
+            )));
+        }
+        super::adds_up(&super::counters(world, "heir", &name)?, sent, 0)?;
+        world.saw_many("lost with its receiver", sent.saturating_sub(arrived + handed));
+        world.saw_many("redelivered", again);
+        super::still_works(world, "heir", &name, 2)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        let queue = Shape {
+            max_bytes: 64 << 10,
+            first_slots: 4,
+        }
+        .create(&domain, place.name)?;
+        let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
+        stage.begin();
+        if *self == RecvWaiting::Plain {
+            let message = receiver.recv().map_err(|error| error.to_string())?;
+            Stamp::of(&message)?;
+            stage.acknowledge(1);
+        } else {
+            let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+            Stamp::of(&peeked)?;
+            stage.acknowledge(1);
+            peeked.commit();
+        }
+        stage.end();
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Sending to a queue that is full at its largest, beside another waiting sender: when there is room again, both go on,
+//! whoever dies when.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::message::Stamp;
+use crate::scenario::member::queue::Shape;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum SendWaiting {
+    /// All slots are taken.
+    ForSlot,
+    /// All memory for objects is taken.
+    ForMemory,
+}
+
+impl SendWaiting {
+    fn shape(self) -> Shape {
+        match self {
+            SendWaiting::ForSlot => Shape {
+                max_bytes: 64 << 10,
+                first_slots: 256,
+            },
+            SendWaiting::ForMemory => Shape {
+                max_bytes: 256 << 10,
+                first_slots: 64,
+            },
+        }
+    }
+
+    fn length(self) -> usize {
+        match self {
+            SendWaiting::ForSlot => 48,
+            SendWaiting::ForMemory => 5000,
+        }
+    }
+}
+
+impl Scenario for SendWaiting {
+    fn name(&self) -> &'static str {
+        match self {
+            SendWaiting::ForSlot => "queue-send-waiting",
+            SendWaiting::ForMemory => "queue-send-waiting-large",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            SendWaiting::ForSlot => "send to a queue that is full at its largest, beside another waiting sender",
+            SendWaiting::ForMemory => "send 5,000 bytes to a queue without memory left, beside another waiting sender",
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let length = self.length();
+        let Shape { max_bytes, first_slots } = self.shape();
+        world.ask("receiver", &format!("queue create {name} {max_bytes} {first_slots}"))?;
+        world.ask("receiver", &format!("queue become-receiver {name}"))?;
+        let filled = world.ask("filler", &format!("queue fill {name} 3 {length}"))?;
+        world.remember(filled.parse().map_err(|_| Failure::broken("fill answers no number"))?);
+        world
+            .survivor("second")?
+            .tell_and_see_asleep(&format!("queue send {name} 2 1 1 {length}"))
+    }
+
+    fn help(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        // One region from the beginning, so that any message received makes room.
+        let some = super::seen(&world.ask("receiver", &format!("queue drain {name} 6"))?)?;
+        super::in_order(&some, 3, 1, 6, 6).map(drop)
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if !death.helped {
+            self.help(world)?;
+        }
+        let answer = world.answer("second")?;
+        if answer != "sent" {
+            return Err(Failure::wrong(format!("the second sender's message is `{answer}`")));
+        }
+        let all = super::drain(world, "receiver", &name)?;
+        let filled = world.remembered();
+        let arrived = super::in_order(&all, 1, 1, death.acknowledged, 1)?;
+        super::in_order(&all, 2, 1, 1, 1)?;
+        let counted = super::counters(world, "receiver", &name)?;
+        super::in_order(&all, 3, 7, filled, filled)?;
+        super::adds_up(&counted, all.len() as u64 + 6, u64::from(!death.ended))?;
+        world.saw_many("arrived", arrived);
+        world.saw_many("abandoned", counted.abandoned);
+        super::still_works(world, "receiver", &name, 2)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        let queue = self.shape().create(&domain, place.name)?;
+        let sender = queue.sender().map_err(|error| error.to_string())?;
+        let message = Stamp { sender: 1, number: 1 }.message(self.length());
+        stage.begin();
+        sender.send(&message).map_err(|error| error.to_string())?;
+        stage.acknowledge(1);
+        stage.end();
+        Ok(())
+    }
+}

@@ -1,0 +1,260 @@
+//! The world around a victim: a folder, a domain in it, and the survivors.
+//!
+//! A world serves several rounds (deaths), so that survivors need not be started anew for each and so that the domain
+//! carries the traces of earlier deaths, as a real one does; things under test get a fresh name in each round. After some
+//! rounds, or a failure, a new world begins.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+
+pub mod affinity;
+pub mod scratch;
+pub mod survivor;
+
+pub use survivor::Survivor;
+
+/// Whether the coarse timed re-check, the net under the protocols, is spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recheck {
+    /// Switched off: the protocols stand alone, a missed wake-up hangs.
+    Off,
+    /// As users have it. Whatever it rescues is counted and must be nothing.
+    On,
+}
+
+impl Recheck {
+    /// The word for arguments and reports.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Recheck::Off => "off",
+            Recheck::On => "on",
+        }
+    }
+
+    /// The other way round.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Recheck> {
+        [Recheck::Off, Recheck::On].into_iter().find(|mode| mode.word() == word)
+    }
+
+    /// The domain in `folder`, opened in this mode.
+    ///
+    /// # Errors
+    /// What opening reports.
+    pub fn open(self, folder: &Path) -> Result<outlive::Domain, outlive::Error> {
+        match self {
+            Recheck::Off => outlive::Domain::options().recheck(None).open_at(folder),
+            Recheck::On => outlive::Domain::open_at(folder),
+        }
+    }
+}
+
+/// The surroundings of some rounds.
+pub struct World {
+    folder: PathBuf,
+    control: PathBuf,
+    program: PathBuf,
+    scenario: &'static str,
+    recheck: Recheck,
+    survivors: BTreeMap<&'static str, Survivor>,
+    round: u64,
+    died_at: Instant,
+    patience: Duration,
+    seen: BTreeMap<&'static str, u64>,
+    victim: (u32, u32),
+    remembered: u64,
+}
+
+impl World {
+    /// A new world in `folder`, for the scenario of that name; `program` is the victim's.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn new(
+        folder: PathBuf,
+        program: &Path,
+        scenario: &'static str,
+        recheck: Recheck,
+        patience: Duration,
+    ) -> Result<World, Failure> {
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder)?;
+        Ok(World {
+            control: folder.join("control"),
+            folder,
+            program: program.to_owned(),
+            scenario,
+            recheck,
+            survivors: BTreeMap::new(),
+            round: 0,
+            died_at: Instant::now(),
+            patience,
+            seen: BTreeMap::new(),
+            victim: (0, 0),
+            remembered: 0,
+        })
+    }
+
+    /// Begins a round: names are fresh from here on.
+    pub fn next_round(&mut self) {
+        self.round += 1;
+    }
+
+    /// Which round of this world it is, from 1.
+    #[must_use]
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// A name that no earlier round has used.
+    #[must_use]
+    pub fn fresh(&self, stem: &str) -> String {
+        format!("{stem}{}", self.round)
+    }
+
+    /// The world's folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The domain's folder. Nobody has made it yet at the world's beginning.
+    #[must_use]
+    pub fn domain(&self) -> PathBuf {
+        self.folder.join("domain")
+    }
+
+    /// The file of the page on which victim and engine meet.
+    #[must_use]
+    pub fn control(&self) -> &Path {
+        &self.control
+    }
+
+    /// Has victims meet the engine on another page than the world's own, as one engine uses for all its worlds.
+    pub fn meet_at(&mut self, control: &Path) {
+        self.control = control.to_owned();
+    }
+
+    /// Whether the coarse re-check is on.
+    #[must_use]
+    pub fn recheck(&self) -> Recheck {
+        self.recheck
+    }
+
+    /// The survivor of that name, started when it is not there yet.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn survivor(&mut self, name: &'static str) -> Result<&mut Survivor, Failure> {
+        if !self.survivors.contains_key(name) {
+            let domain = self.domain();
+            let arguments = [self.scenario, "survivor", text(&domain)?, self.recheck.word(), name];
+            let log = self.folder.join("survivors.log");
+            self.survivors
+                .insert(name, Survivor::start(name, &self.program, &arguments, &log)?);
+        }
+        self.survivors
+            .get_mut(name)
+            .ok_or_else(|| Failure::broken("no such survivor"))
+    }
+
+    /// Ends the survivor of that name; the next use starts a new one.
+    pub fn dismiss(&mut self, name: &'static str) {
+        self.survivors.remove(name);
+    }
+
+    /// The names of all survivors that are there.
+    #[must_use]
+    pub fn everybody(&self) -> Vec<&'static str> {
+        self.survivors.keys().copied().collect()
+    }
+
+    /// Notes who the round's victim is: its process and the thread that performs.
+    pub fn introduce(&mut self, pid: u32, tid: u32) {
+        self.victim = (pid, tid);
+    }
+
+    /// Keeps a number from one part of a round for a later one.
+    pub fn remember(&mut self, number: u64) {
+        self.remembered = number;
+    }
+
+    /// The number kept.
+    #[must_use]
+    pub fn remembered(&self) -> u64 {
+        self.remembered
+    }
+
+    /// The victim's process.
+    #[must_use]
+    pub fn victim_pid(&self) -> u32 {
+        self.victim.0
+    }
+
+    /// The victim's performing thread.
+    #[must_use]
+    pub fn victim_tid(&self) -> u32 {
+        self.victim.1
+    }
+
+    /// Notes the moment of death, from which on nobody may stay blocked for longer than the world's patience.
+    pub fn death(&mut self) {
+        self.died_at = Instant::now();
+    }
+
+    /// When patience with survivors ends.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.died_at + self.patience
+    }
+
+    /// The answer to an order given before the death.
+    ///
+    /// # Errors
+    /// A hang when it does not come in time; what the survivor reports.
+    pub fn answer(&mut self, name: &'static str) -> Result<String, Failure> {
+        let deadline = self.deadline();
+        self.survivor(name)?.answer(deadline)
+    }
+
+    /// Gives an order after the death and fetches its answer within what is left of the patience (at least a part of
+    /// it, for checks that take several orders one after the other).
+    ///
+    /// # Errors
+    /// As [`World::answer`].
+    pub fn ask(&mut self, name: &'static str, order: &str) -> Result<String, Failure> {
+        let deadline = Instant::now() + self.patience;
+        let survivor = self.survivor(name)?;
+        survivor.tell(order)?;
+        survivor.answer(deadline)
+    }
+
+    /// Counts something that was seen: an outcome, for the report.
+    pub fn saw(&mut self, what: &'static str) {
+        self.saw_many(what, 1);
+    }
+
+    /// Counts something seen several times.
+    pub fn saw_many(&mut self, what: &'static str, times: u64) {
+        *self.seen.entry(what).or_default() += times;
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn seen(&self) -> &BTreeMap<&'static str, u64> {
+        &self.seen
+    }
+}
+
+/// A path as an argument.
+///
+/// # Errors
+/// When it is not UTF-8, which our own folders always are.
+pub fn text(path: &Path) -> Result<&str, Failure> {
+    path.to_str().ok_or_else(|| Failure::broken("a path that is not UTF-8"))
+}

@@ -1,0 +1,28 @@
+//! Is a thread asleep on a futex? The kernel tells which system call it sleeps in.
+
+use std::fs;
+
+use crate::child::wait_until;
+
+/// Waits until the main thread of that process is asleep on a futex.
+pub fn wait_asleep(pid: i32) {
+    wait_thread_asleep(pid, pid);
+}
+
+/// Waits until that thread of that process is asleep on a futex.
+pub fn wait_thread_asleep(pid: i32, tid: i32) {
+    wait_until(&format!("thread {tid} of process {pid} falls asleep"), || is_asleep(pid, tid));
+}
+
+fn is_asleep(pid: i32, tid: i32) -> bool {
+    let path = format!("/proc/{pid}/task/{tid}/syscall");
+    let call = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let number = call.split(' ').next().and_then(|number| number.parse::<libc::c_long>().ok());
+    number.is_some_and(|number| number == libc::SYS_futex_waitv || number == libc::SYS_futex)
+}
+
+/// The calling thread's id.
+pub fn thread_id() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { libc::gettid() }
+}

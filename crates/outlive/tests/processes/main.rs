@@ -1,0 +1,89 @@
+//! What only real processes can show: deaths, forks, execs, namespaces, full file systems.
+//!
+//! An own main instead of libtest's, because a check forks, and only a process of one thread may do that and go on as it
+//! likes. Each check runs in a child of its own with a domain folder of its own and a deadline: whatever hangs is
+//! killed, with all that it started, and has failed. Run some of them by `cargo test --test processes -- FILTER`.
+
+#![no_main]
+
+mod access;
+mod asleep;
+mod bad_files;
+mod batches;
+mod board;
+mod child;
+mod ends;
+mod forge;
+mod generations;
+mod growth;
+mod keeper;
+mod killed_receivers;
+mod killed_senders;
+mod large;
+mod leftovers;
+mod libc_mutexes;
+mod limits;
+mod mutex;
+mod mutex_deaths;
+mod mutex_stress;
+mod namespaces;
+mod order;
+mod random;
+mod readers;
+mod records;
+mod runner;
+mod segments;
+mod slots;
+mod small_disk;
+mod tokens;
+mod waiting;
+
+use std::ffi::{CStr, c_char, c_int};
+
+/// All checks, by subject.
+const ALL: &[&[runner::Check]] = &[
+    tokens::CHECKS,
+    waiting::CHECKS,
+    keeper::CHECKS,
+    slots::CHECKS,
+    generations::CHECKS,
+    libc_mutexes::CHECKS,
+    namespaces::CHECKS,
+    mutex::CHECKS,
+    mutex_deaths::CHECKS,
+    mutex_stress::CHECKS,
+    records::CHECKS,
+    order::CHECKS,
+    batches::CHECKS,
+    large::CHECKS,
+    readers::CHECKS,
+    ends::CHECKS,
+    growth::CHECKS,
+    killed_senders::CHECKS,
+    killed_receivers::CHECKS,
+    leftovers::CHECKS,
+    segments::CHECKS,
+    small_disk::CHECKS,
+    limits::CHECKS,
+    access::CHECKS,
+    bad_files::CHECKS,
+];
+
+/// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past
+/// every frame on its way out.
+///
+/// # Safety
+/// As the C standard says of its arguments.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
+    let argument = |n: c_int| {
+        // SAFETY: n is below argc, and arguments are strings for as long as the process lives.
+        let text = unsafe { CStr::from_ptr(*argv.add(n as usize)) };
+        text.to_string_lossy().into_owned()
+    };
+    let arguments: Vec<String> = (1..argc).map(argument).collect();
+    match arguments.first().map(String::as_str) {
+        Some("--role") => keeper::play(&arguments[1..]),
+        _ => runner::run(ALL, &arguments),
+    }
+}

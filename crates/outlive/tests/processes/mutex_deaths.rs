@@ -1,0 +1,329 @@
+//! The mutex when its owner dies: who is told, who gets in, and what becomes of a lock that nobody repairs.
+
+use outlive::sync::{LockError, Mutex};
+use outlive::{Deadline, Domain};
+
+use crate::asleep::wait_asleep;
+use crate::board::Board;
+use crate::child::{Child, wait_until};
+use crate::runner::World;
+
+crate::checks!(
+    a_fresh_locker_is_told,
+    try_lock_is_told,
+    a_sleeper_is_told,
+    of_eight_sleepers_one_is_told,
+    of_eight_sleepers_one_is_told_without_futex_waitv,
+    with_and_without_futex_waitv_together,
+    all_waiters_get_on_after_many_deaths: 60,
+    woken_sleepers_are_killed: 60,
+    a_stopped_sleeper_delays_nobody,
+    told_and_killed_before_repair,
+    given_up_is_refused_to_all,
+    reset_starts_anew,
+    several_locks_at_once,
+    a_thread_that_ends_is_a_death_too,
+);
+
+fn pause() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// A child that holds the mutex until it is killed.
+fn hold(mutex: &Mutex<u64>) -> Child {
+    let board = Board::new();
+    let child = Child::start(|| {
+        let mut guard = match mutex.lock() {
+            Ok(guard) => guard,
+            Err(LockError::OwnerDied(mut guard)) => {
+                guard.mark_consistent();
+                guard
+            }
+            Err(error) => panic!("{error}"),
+        };
+        *guard += 1;
+        board.set(0, 1);
+        pause();
+    });
+    board.reach(0, 1);
+    child
+}
+
+fn opened(domain: &Domain) -> Mutex<u64> {
+    Mutex::open(domain, "m", 0).expect("opens")
+}
+
+fn a_fresh_locker_is_told(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    hold(&mutex).kill();
+    match mutex.lock() {
+        Err(LockError::OwnerDied(mut guard)) => {
+            assert_eq!(*guard, 1, "as the dead one left it");
+            *guard = 5;
+            guard.mark_consistent();
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(*mutex.lock().expect("whole again"), 5);
+    assert_eq!(domain.stats().owner_deaths, 1);
+}
+
+fn try_lock_is_told(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    hold(&mutex).kill();
+    assert!(matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))));
+}
+
+/// Sleepers that repair when they are told, and count on the board: word 0 told, word 1 not told.
+fn sleepers<'a>(mutex: &'a Mutex<u64>, board: Board, prepare: &'a [fn()]) -> Vec<Child> {
+    let children: Vec<Child> = prepare
+        .iter()
+        .map(|prepare| {
+            Child::start(|| {
+                prepare();
+                match mutex.lock() {
+                    Ok(_guard) => board.add(1, 1),
+                    Err(LockError::OwnerDied(mut guard)) => {
+                        guard.mark_consistent();
+                        board.add(0, 1)
+                    }
+                    Err(error) => panic!("{error}"),
+                };
+            })
+        })
+        .collect();
+    for child in &children {
+        wait_asleep(child.pid());
+    }
+    children
+}
+
+fn tell_sleepers(world: &World, rounds: u32, prepare: &[fn()]) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    for _ in 0..rounds {
+        let mut owner = hold(&mutex);
+        let board = Board::new();
+        let children = sleepers(&mutex, board, prepare);
+        owner.kill();
+        children.into_iter().for_each(Child::finish);
+        assert_eq!(board.get(0), 1, "exactly one is told");
+        assert_eq!(board.get(1), prepare.len() as u64 - 1);
+    }
+}
+
+const NOTHING: fn() = || {};
+const NO_WAITV: fn() = outlive::abilities::pretend_no_futex_waitv;
+
+fn a_sleeper_is_told(world: &World) {
+    tell_sleepers(world, 20, &[NOTHING]);
+}
+
+fn of_eight_sleepers_one_is_told(world: &World) {
+    tell_sleepers(world, 20, &[NOTHING; 8]);
+}
+
+fn of_eight_sleepers_one_is_told_without_futex_waitv(world: &World) {
+    tell_sleepers(world, 5, &[NO_WAITV; 8]);
+}
+
+fn with_and_without_futex_waitv_together(world: &World) {
+    tell_sleepers(world, 10, &[NOTHING, NO_WAITV, NOTHING, NO_WAITV, NOTHING, NO_WAITV]);
+}
+
+/// glibc's bug 4512: with its robust mutexes, waiters could sleep on after an owner's death.
+fn all_waiters_get_on_after_many_deaths(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    for _ in 0..30 {
+        let board = Board::new();
+        let mut owner = hold(&mutex);
+        // Each gets in, and every other dies inside.
+        let mut children: Vec<Child> = (0..8)
+            .map(|n| {
+                let mutex = &mutex;
+                Child::start(move || {
+                    let _guard = match mutex.lock() {
+                        Ok(guard) => guard,
+                        Err(LockError::OwnerDied(mut guard)) => {
+                            guard.mark_consistent();
+                            guard
+                        }
+                        Err(error) => panic!("{error}"),
+                    };
+                    board.add(0, 1);
+                    if n % 2 == 0 {
+                        // SAFETY: no pointers are passed.
+                        unsafe { libc::raise(libc::SIGKILL) };
+                    }
+                })
+            })
+            .collect();
+        for child in &children {
+            wait_asleep(child.pid());
+        }
+        owner.kill();
+        for child in &mut children {
+            child.wait();
+        }
+        assert_eq!(board.get(0), 8, "everybody got in");
+    }
+}
+
+/// F1 of the protocol's history: whoever is woken may be killed before it runs.
+fn woken_sleepers_are_killed(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    for round in 0..60 {
+        let board = Board::new();
+        let owner = if round % 2 == 0 { Some(hold(&mutex)) } else { None };
+        let guard = owner.is_none().then(|| match mutex.lock() {
+            Ok(guard) => guard,
+            Err(LockError::OwnerDied(mut guard)) => {
+                guard.mark_consistent();
+                guard
+            }
+            Err(error) => panic!("{error}"),
+        });
+        let mut children = sleepers(&mutex, board, &[NOTHING; 6]);
+        // By a death, or by an unlock; and four of those who may have been woken by it.
+        if let Some(owner) = &owner {
+            owner.signal(libc::SIGKILL);
+        }
+        drop(guard);
+        for child in &children[..4] {
+            child.signal(libc::SIGKILL);
+        }
+        for child in children.drain(4..) {
+            child.finish();
+        }
+    }
+}
+
+fn a_stopped_sleeper_delays_nobody(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    for stopped in 0..3 {
+        let board = Board::new();
+        let mut owner = hold(&mutex);
+        let mut children = sleepers(&mutex, board, &[NOTHING; 3]);
+        children[stopped].stop();
+        owner.kill();
+        let late = children.remove(stopped);
+        children.into_iter().for_each(Child::finish);
+        assert_eq!(board.get(0) + board.get(1), 2);
+        late.go_on();
+        late.finish();
+    }
+}
+
+fn told_and_killed_before_repair(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    hold(&mutex).kill();
+    for _ in 0..3 {
+        let board = Board::new();
+        let mut child = Child::start(|| {
+            let guard = mutex.lock();
+            assert!(matches!(guard, Err(LockError::OwnerDied(_))));
+            board.set(0, 1);
+            pause();
+        });
+        board.reach(0, 1);
+        child.kill();
+    }
+    match mutex.lock() {
+        Err(LockError::OwnerDied(mut guard)) => guard.mark_consistent(),
+        other => panic!("{other:?}"),
+    }
+    drop(mutex.lock().expect("whole"));
+}
+
+fn give_up(mutex: &Mutex<u64>) {
+    hold(mutex).kill();
+    match mutex.lock() {
+        Err(LockError::OwnerDied(guard)) => drop(guard),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn given_up_is_refused_to_all(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    let mut owner = hold(&mutex);
+    let board = Board::new();
+    // All are told to go, one of them by being told of the death and giving up.
+    let children: Vec<Child> = (0..8)
+        .map(|_| {
+            Child::start(|| {
+                match mutex.lock() {
+                    Err(LockError::OwnerDied(_guard)) => board.add(0, 1),
+                    Err(LockError::NotRecoverable) => board.add(1, 1),
+                    other => panic!("{other:?}"),
+                };
+            })
+        })
+        .collect();
+    for child in &children {
+        wait_asleep(child.pid());
+    }
+    owner.kill();
+    children.into_iter().for_each(Child::finish);
+    assert_eq!((board.get(0), board.get(1)), (1, 7));
+    assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
+    assert!(matches!(mutex.try_lock(), Err(LockError::NotRecoverable)));
+    let text = mutex.lock().expect_err("given up").to_string();
+    assert!(text.contains("reset"), "{text}");
+}
+
+fn reset_starts_anew(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    give_up(&mutex);
+    mutex.reset(70, Deadline::NEVER).expect("reset");
+    assert_eq!(*mutex.lock().expect("whole"), 70);
+    // A lock that is whole may be reset too, also from a dead owner.
+    hold(&mutex).kill();
+    mutex.reset(80, Deadline::NEVER).expect("reset");
+    assert_eq!(*mutex.lock().expect("whole"), 80);
+    // Several who reset at once: all succeed, the lock is whole.
+    give_up(&mutex);
+    let children: Vec<Child> = (0..4)
+        .map(|n| {
+            let mutex = &mutex;
+            Child::start(move || mutex.reset(n, Deadline::NEVER).expect("reset"))
+        })
+        .collect();
+    children.into_iter().for_each(Child::finish);
+    assert!(*mutex.lock().expect("whole") < 4);
+}
+
+fn several_locks_at_once(world: &World) {
+    let domain = world.domain();
+    let names: Vec<String> = (0..50).map(|n| format!("m{n}")).collect();
+    let mutexes: Vec<Mutex<u64>> = names.iter().map(|name| Mutex::open(&domain, name, 0).expect("opens")).collect();
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        let _guards: Vec<_> = mutexes.iter().map(|mutex| mutex.lock().expect("free")).collect();
+        board.set(0, 1);
+        pause();
+    });
+    board.reach(0, 1);
+    child.kill();
+    for mutex in &mutexes {
+        assert!(matches!(mutex.lock(), Err(LockError::OwnerDied(_))));
+    }
+}
+
+fn a_thread_that_ends_is_a_death_too(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    std::thread::scope(|scope| {
+        scope.spawn(|| std::mem::forget(mutex.lock().expect("free")));
+    });
+    wait_until("the thread's death is told", || matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))));
+}

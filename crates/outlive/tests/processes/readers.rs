@@ -1,0 +1,285 @@
+//! A queue's one receiver: taken, dead, taken over; and what senders are told.
+
+use std::time::Duration;
+
+use outlive::Error;
+use outlive::queue::{Queue, QueueOptions, RecvError, SendError};
+
+use crate::asleep::wait_asleep;
+use crate::board::Board;
+use crate::child::Child;
+use crate::order::{message, read_message};
+use crate::runner::World;
+
+crate::checks!(
+    a_second_receiver_is_refused,
+    a_dead_receivers_place_is_free,
+    what_was_peeked_comes_again,
+    a_running_sender_is_told_at_once,
+    waiting_senders_are_told_at_once,
+    waiting_senders_are_told_without_futex_waitv,
+    senders_that_wait_for_memory_are_told,
+    a_sweep_does_not_hide_the_death,
+    refused_without_a_receiver,
+    a_forked_childs_receiver_is_none,
+    a_dropped_receiver_leaves_in_order,
+    many_come_at_once_and_one_gets_it,
+);
+
+/// A child that is the receiver until it is killed; takes `count` messages first.
+fn receiver(queue: &Queue, count: u64) -> Child {
+    let board = Board::new();
+    let child = Child::start(|| {
+        let mut receiver = queue.receiver().expect("none lives");
+        for _ in 0..count {
+            receiver.recv().expect("sent");
+        }
+        board.set(0, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(0, 1);
+    child
+}
+
+fn small() -> QueueOptions {
+    Queue::options().max_bytes(64 << 10)
+}
+
+fn a_second_receiver_is_refused(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "q").expect("made");
+    let mut child = receiver(&queue, 0);
+    let error = queue.receiver().err().expect("taken");
+    let path = domain.path().join("q");
+    assert_eq!(error, Error::ReceiverTaken { path, pid: child.pid() as u32 });
+    assert!(error.to_string().contains(&child.pid().to_string()), "{error}");
+    child.kill();
+    let own = queue.receiver().expect("free");
+    let error = queue.receiver().err().expect("taken by ourselves");
+    assert!(matches!(error, Error::ReceiverTaken { pid, .. } if pid == std::process::id()));
+    drop(own);
+    drop(queue.receiver().expect("free"));
+}
+
+fn a_dead_receivers_place_is_free(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    for number in 0..100 {
+        sender.send(&message(0, number, 200)).expect("room");
+    }
+    for taken in 1..=9 {
+        receiver(&queue, 10).kill();
+        assert_eq!(sender.try_send(b"x"), Err(SendError::ReaderDied));
+        let counters = queue.counters().expect("counts");
+        assert_eq!((counters.received, counters.pending), (10 * taken, 100 - 10 * taken));
+    }
+    let mut last = queue.receiver().expect("none lives");
+    for number in 90..100 {
+        assert_eq!(read_message(&last.recv().expect("sent")), (0, number));
+    }
+    sender.send(b"again").expect("there is a receiver");
+    assert_eq!(last.recv().expect("sent"), b"again");
+    assert!(queue.reader().is_some_and(|reader| reader.pid == std::process::id()));
+}
+
+fn what_was_peeked_comes_again(world: &World) {
+    let domain = world.domain();
+    for len in [50, 5_000, 3 << 20] {
+        let queue = Queue::options().max_bytes(64 << 20).create(&domain, &format!("q{len}")).expect("made");
+        let sender = queue.sender().expect("a sender");
+        for number in 0..3 {
+            sender.send(&message(0, number, len)).expect("room");
+        }
+        for round in 0..3 {
+            let board = Board::new();
+            let mut child = Child::start(|| {
+                let mut receiver = queue.receiver().expect("none lives");
+                if round == 0 {
+                    let first = receiver.try_peek().expect("sent");
+                    assert!(!first.redelivered());
+                    first.commit();
+                }
+                let second = receiver.try_peek().expect("sent");
+                assert_eq!(read_message(&second), (0, 1));
+                assert_eq!(second.redelivered(), round > 0);
+                board.set(0, 1);
+                loop {
+                    std::thread::park();
+                }
+            });
+            board.reach(0, 1);
+            child.kill();
+        }
+        let mut receiver = queue.receiver().expect("none lives");
+        // Dropped without a commit by one that lives: handed out again, but nobody died over it.
+        drop(receiver.try_peek().expect("sent"));
+        let second = receiver.try_peek().expect("sent");
+        assert_eq!(read_message(&second), (0, 1));
+        second.commit();
+        let third = receiver.try_peek().expect("sent");
+        assert_eq!(read_message(&third), (0, 2));
+        assert!(!third.redelivered());
+        third.commit();
+        let counters = queue.counters().expect("counts");
+        assert_eq!((counters.received, counters.pending, counters.redelivered), (3, 0, 3));
+    }
+    assert_eq!(domain.sweep(false).expect("sweeps").objects, 0);
+}
+
+fn a_running_sender_is_told_at_once(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    let mut child = receiver(&queue, 0);
+    sender.send(b"x").expect("it lives");
+    child.kill();
+    for bytes in [&b"x"[..], &[1; 1_000], &vec![2; 3 << 20]] {
+        assert_eq!(sender.send(bytes), Err(SendError::ReaderDied));
+        assert_eq!(sender.try_send(bytes), Err(SendError::ReaderDied));
+        assert_eq!(sender.send_until(bytes, Duration::ZERO), Err(SendError::ReaderDied));
+        assert_eq!(sender.send_batch(&[bytes, bytes]), Err(SendError::ReaderDied));
+    }
+    let text = SendError::ReaderDied.to_string();
+    assert!(text.contains("start another"), "{text}");
+    assert_eq!(queue.counters().expect("counts").pending, 1, "what was sent is kept");
+}
+
+fn tell_waiting(world: &World, len: usize, prepare: fn()) {
+    let domain = world.domain();
+    for round in 0..5 {
+        let queue = small().create(&domain, &format!("q{round}")).expect("made");
+        let mut child = receiver(&queue, 0);
+        let sender = queue.sender().expect("a sender");
+        let bytes = vec![1; len];
+        while sender.try_send(&bytes).is_ok() {}
+        let senders: Vec<Child> = (0..8)
+            .map(|_| {
+                Child::start(|| {
+                    prepare();
+                    let sender = queue.sender().expect("a sender");
+                    assert_eq!(sender.send(&bytes), Err(SendError::ReaderDied));
+                })
+            })
+            .collect();
+        for sender in &senders {
+            wait_asleep(sender.pid());
+        }
+        child.kill();
+        senders.into_iter().for_each(Child::finish);
+    }
+}
+
+fn waiting_senders_are_told_at_once(world: &World) {
+    tell_waiting(world, 64, || {});
+}
+
+fn waiting_senders_are_told_without_futex_waitv(world: &World) {
+    tell_waiting(world, 64, outlive::abilities::pretend_no_futex_waitv);
+}
+
+fn senders_that_wait_for_memory_are_told(world: &World) {
+    tell_waiting(world, 10_000, || {});
+}
+
+fn a_sweep_does_not_hide_the_death(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    receiver(&queue, 0).kill();
+    assert!(queue.reader().is_some_and(|reader| !reader.alive));
+    assert!(domain.sweep(false).expect("sweeps").claims > 0);
+    assert!(domain.sweep(false).expect("sweeps").is_clean());
+    assert_eq!(sender.try_send(b"x"), Err(SendError::ReaderDied));
+    let mut next = queue.receiver().expect("none lives");
+    sender.send(b"x").expect("it lives");
+    assert_eq!(next.recv().expect("sent"), b"x");
+}
+
+fn refused_without_a_receiver(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::options().refuse_without_reader(true).create(&domain, "q").expect("made");
+    // An existing queue keeps what it was made with.
+    let sender = Queue::open(&domain, "q").expect("there").sender().expect("a sender");
+    assert_eq!(sender.send(b"x"), Err(SendError::NoReader));
+    let text = SendError::NoReader.to_string();
+    assert!(text.contains("start one"), "{text}");
+    let receiver = queue.receiver().expect("the first");
+    sender.send(b"x").expect("there is one");
+    drop(receiver);
+    assert_eq!(sender.send(&[0; 10_000]), Err(SendError::NoReader));
+    assert_eq!(sender.send_batch(&["a", "b"]), Err(SendError::NoReader));
+}
+
+fn a_forked_childs_receiver_is_none(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    let mut receiver = queue.receiver().expect("the first");
+    receiver.end_when_senders_gone(true);
+    sender.send(b"for the parent").expect("room");
+    for claims_first in [false, true] {
+        Child::start(|| {
+            // SAFETY: the original is forgotten with the child.
+            let mut copy = unsafe { core::ptr::read(&raw const receiver) };
+            // SAFETY: as above.
+            let its_sender = unsafe { core::ptr::read(&raw const sender) };
+            if claims_first {
+                domain.process_token().expect("a token");
+            }
+            assert_eq!(copy.try_recv(), Err(RecvError::NotReceiver));
+            assert_eq!(copy.recv(), Err(RecvError::NotReceiver));
+            assert!(matches!(copy.try_peek(), Err(RecvError::NotReceiver)));
+            assert!(matches!(queue.receiver(), Err(Error::ReceiverTaken { .. })));
+            drop(copy);
+            // A sender's copy sends; dropped, it is not the parent that leaves.
+            its_sender.send(b"from the child").expect("the receiver lives");
+            drop(its_sender);
+        })
+        .finish();
+        let text = RecvError::NotReceiver.to_string();
+        assert!(text.contains("forked child"), "{text}");
+    }
+    assert_eq!(receiver.recv().expect("sent"), b"for the parent");
+    for _ in 0..2 {
+        assert_eq!(receiver.recv().expect("sent"), b"from the child");
+    }
+    assert_eq!(receiver.recv_until(Duration::from_millis(5)), Err(RecvError::TimedOut), "our sender is there");
+}
+
+fn a_dropped_receiver_leaves_in_order(world: &World) {
+    let domain = world.domain();
+    let queue = small().create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    drop(queue.receiver().expect("the first"));
+    sender.send(b"waits for the next").expect("nobody died");
+    assert!(queue.reader().is_none());
+    let mut next = queue.receiver().expect("free");
+    assert_eq!(next.recv().expect("sent"), b"waits for the next");
+}
+
+fn many_come_at_once_and_one_gets_it(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "q").expect("made");
+    for round in 0..30 {
+        if round % 2 == 1 {
+            receiver(&queue, 0).kill();
+        }
+        let board = Board::new();
+        let children: Vec<Child> = (0..6)
+            .map(|_| {
+                Child::start(|| {
+                    let got = queue.receiver();
+                    board.add(u8::from(got.is_ok()).into(), 1);
+                    board.reach(2, 1);
+                })
+            })
+            .collect();
+        board.reach(0, 5);
+        board.reach(1, 1);
+        board.set(2, 1);
+        children.into_iter().for_each(Child::finish);
+    }
+}

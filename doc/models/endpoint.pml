@@ -1,0 +1,196 @@
+/* endpoint.pml - who may receive: the endpoint word names a process, the inside word the one thread that may be in a call.
+ *
+ *   ep      0, or the process (p + 1) whose receiver this is: what senders look at, and what a second receiver is refused by
+ *   ins     0, or the thread (th + 1) that may be inside a receive call; it stays while calls stay on that thread
+ *   obj[p] last[p]   private to process p: which of its threads owns the Receiver object now, and the thread that the object
+ *           last put into ins. The object is passed on with exclusive ownership, so no two threads of p use it at once
+ *
+ * call      last is not me: compare-exchange ins last -> me (no wait), failed -> this process is no receiver any more
+ *           then read and write the queue. Nothing is cleared afterwards.
+ * takeover  1. ep names a living process -> Taken          2. compare-exchange ep (0 or the dead) -> my process; failed -> 1
+ *           3. loop: i = ins; the thread i alive -> wait {ins == i, i's end}; ep is not mine any more -> NotReceiver;
+ *              compare-exchange ins i -> me, till it is mine
+ * drop      1. compare-exchange ins last -> 0 (failed -> taken from us: done)   2. wake   3. compare-exchange ep mine -> 0
+ *
+ * A process dies in two moments: first its process token reads dead (pdead), a while later each of its threads stops
+ * (tdead), and until then they go on and even start new calls. A thread may also end by itself when it does not own the
+ * object. NP processes of two threads each; process 0 has the object at the start, every other one wants to take over, and is
+ * patient: told Taken, it tries again when ep is 0 or dead.
+ *
+ * Checked: never two threads inside a call; a receiver whose process lives is never robbed (its calls do not fail, it is the
+ * one in ep); when all has come to rest nobody alive stands in step 3: who takes over is not blocked for ever, whoever dies.
+ * Switches: -DNP=processes -DDEATHS=deaths -DCALLS=calls and hand-overs a process makes
+ *   -DLEAVES=threads that end by themselves   -DLASTONE: the last process has one thread only
+ *   PREWAIT   the taker waits for the inside thread's end before step 2 as well: safe too, but a second taker then waits
+ *             where it could be told Taken
+ * Mutations, each must be caught:
+ *   NOEPCHECK step 3 without the second look at ep: a thread of a dead process, still running, robs the living receiver that
+ *             came after it, when that one's ins names a thread that has ended by itself after handing the object on
+ *   INSFIRST  ins before ep (and no look at ep): a living receiver is robbed, or a second taker waits for the first one's
+ *   NOWAIT    the taker does not look whether the inside thread has ended
+ *   INSSTORE  step 3 is a store                     EPSTORE   step 2 is a store
+ *   ONCE      step 3 is tried once: who is overtaken by a passing-on in the dead process goes in all the same
+ *   READOLD   a call passes ins on from whatever it reads there, not from what its own object put in
+ *   BYINSIDE  takeover goes by the inside thread's end, not by the process's
+ *   KEEPINS   drop leaves ins as it is
+ */
+#ifndef NP
+#define NP 3
+#endif
+#ifndef DEATHS
+#define DEATHS 2
+#endif
+#ifndef CALLS
+#define CALLS 2
+#endif
+#define NT (2*NP)
+#ifndef LEAVES
+#define LEAVES 1
+#endif
+#define PROC(t) ((t)/2)
+byte ep = 1, ins = 1;
+byte obj[NP], last[NP];         /* thread + 1; obj 0: the process has no Receiver */
+byte todo[NP];                  /* calls and hand-overs still to be made: bounds the scene */
+bool pdead[NP], tdead[NT];
+byte leaves;
+byte inside;                    /* ghosts: how many are in a call; is this one; stands in step 3; over and done with */
+bool in[NT], stuck[NT], fin[NT];
+#ifdef LASTONE
+#define RUNS(t) (t!=NT-1)
+#else
+#define RUNS(t) true
+#endif
+#define EP_FREE (ep==0 || pdead[ep-1])
+
+inline call() {
+	atomic { ok=1; p=PROC(me); todo[p]--; old=last[p] };
+	if
+	:: old!=me+1 ->
+#ifdef READOLD
+		old=ins;
+#endif
+		atomic { if :: ins==old -> ins=me+1; last[p]=me+1 :: else -> ok=0; obj[p]=0; assert(pdead[p]) fi }
+	:: else
+	fi;
+	if
+	:: ok ->
+		atomic { inside++; in[me]=1; assert(inside==1); assert(pdead[p] || ep==p+1) };
+		atomic { inside--; in[me]=0 }
+	:: else
+	fi;
+	atomic { ok=0; old=0 }
+}
+inline drop() {
+	atomic { p=PROC(me); obj[p]=0; old=last[p] };
+#ifdef KEEPINS
+	ok=1;
+#else
+	atomic { if :: ins==old -> ins=0; ok=1 :: else -> assert(pdead[p]); ok=0 fi };
+#endif
+	if :: ok -> atomic { if :: ep==p+1 -> ep=0 :: else -> assert(pdead[p]) fi } :: else fi;
+	atomic { ok=0; old=0 }
+}
+/* step 3 */
+inline enter() {
+	do
+	::
+#ifdef NOWAIT
+		old=ins;
+#else
+		old=ins;
+		atomic { stuck[me]=1; (ins!=old || old==0 || tdead[old-1]) -> stuck[me]=0 };
+#endif
+#if !defined(NOEPCHECK) && !defined(INSFIRST)
+		if :: ep!=p+1 -> atomic { assert(pdead[p]); e=101; break } :: else fi;
+#endif
+#ifdef INSSTORE
+		ok=(ins==old);
+		if :: ok -> ins=me+1 :: else fi;
+#else
+		atomic { if :: ins==old -> ins=me+1; ok=1 :: else fi };
+#endif
+#ifdef ONCE
+		ok=1;
+#endif
+		if :: ok -> atomic { last[p]=me+1; ok=0; break } :: else fi
+	od
+}
+inline claim_ep() {
+	do
+	:: atomic { e=ep;
+#ifdef BYINSIDE
+		if :: !(ins==0 || tdead[ins-1]) -> e=99 :: else fi
+#else
+		if :: !(e==0 || pdead[e-1]) -> e=99 :: else fi
+#endif
+	   };
+		if
+		:: e==99 ->                                     /* Taken. Patient ones come back later, or never */
+end_t:
+#ifdef BYINSIDE
+			(ins==0 || tdead[ins-1])
+#else
+			(EP_FREE)
+#endif
+		:: else ->
+#ifdef PREWAIT
+			old=ins;
+			atomic { stuck[me]=1; (ins!=old || old==0 || tdead[old-1]) -> stuck[me]=0 };
+#endif
+#ifdef EPSTORE
+			ep=p+1; e=0; break
+#else
+			atomic { if :: ep==e -> ep=p+1; e=100 :: else fi };
+			if :: e==100 -> e=0; break :: else fi
+#endif
+		fi
+	od
+}
+
+/* thread 2p takes over for its process; both use the object when it is theirs */
+proctype T(byte me) {
+	byte p, old, e; bool ok;
+	{
+		p=PROC(me);
+		if
+		:: me%2==0 && p>0 ->
+#ifdef INSFIRST
+end_w:			(EP_FREE);
+			enter(); claim_ep();
+#else
+			claim_ep(); enter();
+#endif
+			atomic { if :: e!=101 -> obj[p]=me+1; todo[p]=CALLS :: else -> e=0 fi }
+		:: else
+		fi;
+end_i:		do
+		:: obj[p]==me+1 && todo[p]>0 -> call()
+		:: atomic { obj[p]==me+1 && todo[p]>0 && !fin[2*p+1-me%2] -> todo[p]--; obj[p]=2*p+2-me%2 }   /* hand on */
+		:: obj[p]==me+1 -> drop()
+		:: atomic { obj[p]!=me+1 && leaves<LEAVES -> leaves++; fin[me]=1; tdead[me]=1; break }   /* ends by itself */
+		od
+	} unless { tdead[me] && !fin[me] };
+	atomic { fin[me]=1; p=0; old=0; e=0; ok=0 }
+}
+
+inline stop(t) { atomic { tdead[t]=1; if :: in[t] -> inside--; in[t]=0 :: else fi; stuck[t]=0 } }
+/* a process's token reads dead, then its threads stop, in any order, at any later time */
+proctype End(byte p) {
+end_a:	pdead[p];
+	if
+	:: stop(2*p); stop(2*p+1)
+	:: stop(2*p+1); stop(2*p)
+	fi
+}
+
+active proctype K() {
+	byte d, i;
+	atomic { obj[0]=1; last[0]=1; todo[0]=CALLS; for (i : 0 .. NT-1) { if :: RUNS(i) -> run T(i) :: else -> fin[i]=1 fi }; for (i : 0 .. NP-1) { run End(i) }; i=0 };
+	do
+	:: d<DEATHS -> atomic { i=0; do :: i+1<NP -> i++ :: break od; if :: !pdead[i] -> pdead[i]=1; d++ :: else fi; i=0 }
+	:: break
+	od;
+	timeout -> atomic {
+		for (i : 0 .. NT-1) { assert(!stuck[i] || tdead[i]) };
+		for (i : 0 .. NP-1) { assert(obj[i]==0 || pdead[i] || ep==i+1) } }
+}

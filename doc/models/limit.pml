@@ -1,0 +1,164 @@
+/* limit.pml - a ring region whose slots are allocated in steps, and which may stay shorter than it was meant to be.
+ *
+ *   limit    {f slots allocated, SEALED}; NOM slots are meant to be there, STEP come at a time, the first STEP at creation
+ *   cap      f, once SEALED or f == NOM: positions wrap modulo cap. Before that position p lies in slot p (p < f)
+ *   slot[i]  {lap, state} as in queue.pml; tail, head: positions
+ *
+ * at position t, with f and sealed from an older look at limit (lim, each sender's own):
+ *   1. t < f, or the capacity is settled: slot t mod cap, lap t div cap
+ *   2. t >= f, not settled: load limit anew; still t >= f: allocate the next step
+ *        done   -> compare-exchange limit f -> f+STEP      not to be had -> compare-exchange limit f -> f|SEALED
+ *      then load limit again, from 1. Whoever loses the race goes by what the winner wrote
+ * Sealed is for ever, also when memory comes back: laps and slots are counted by it.
+ * Whether an allocation succeeds differs from process to process and from try to try (each has its own limits). A process may
+ * be killed between any two steps.
+ *
+ * Checked: nobody touches a slot that is not allocated; no slot holds two positions of one lap, that is: whoever claims
+ * position t finds there what was left by position t - cap, and the receiver finds at h what was sent at h; nobody alive hangs.
+ * Switches: -DNOM -DSTEP -DNS=senders -DM=messages each -DDEATHS
+ * Mutations, each must be caught:
+ *   SEALSTORE   the seal is set by a store            GROWSTORE   growth is set by a store
+ *   GROWFIRST   limit is raised before the allocation
+ *   NORELOAD    whose own allocation failed takes f for the capacity without asking what limit became
+ *   OLDCAP      a sender takes the f of its older look for the capacity when it reaches its end
+ *   UNSEAL      a sealed region grows on when memory comes back
+ */
+#ifndef NOM
+#define NOM 4
+#endif
+#ifndef STEP
+#define STEP 2
+#endif
+#ifndef NS
+#define NS 2
+#endif
+#ifndef M
+#define M 3
+#endif
+#ifndef DEATHS
+#define DEATHS 1
+#endif
+#define SEALED 16
+#define F(l) ((l)%SEALED)
+#define SETTLED(l) ((l)>=SEALED || F(l)==NOM)
+#define WRITING 1
+#define READY 2
+#define W(lap,own,st) ((lap)*64+(own)*4+(st))
+#define LAP(w) ((w)/64)
+#define OWNER(w) (((w)/4)%16)
+#define ST(w) ((w)%4)
+
+byte limit = STEP, tail, head;
+short slot[NOM];
+byte val[NOM];                          /* payload: position + 1 (what the sender meant) */
+bool there[NOM];                        /* allocated */
+bool dead[NS+1], done[NS];
+byte sent;                              /* ghost: messages that came to READY */
+
+/* slot of position p under limit l: l is SETTLED, or p < F(l) */
+#define IX(l,p) (SETTLED(l) -> (p)%F(l) : (p))
+#define LP(l,p) (SETTLED(l) -> (p)/F(l) : 0)
+#define KNOWN(l,p) (SETTLED(l) || (p)<F(l))
+
+inline grow(me) {
+	if
+	:: ok=1                                         /* allocation: may succeed */
+	:: ok=0                                         /* or not */
+	fi;
+	if
+	:: ok ->
+#ifdef GROWFIRST
+		atomic { if :: limit==lim -> limit=lim+STEP :: else -> ok=0 fi };
+		if :: ok -> d_step { for (i : lim .. (lim+STEP-1)) { there[i]=1 }; i=0 } :: else fi
+#else
+		d_step { for (i : F(lim) .. (F(lim)+STEP-1)) { there[i]=1 }; i=0 };
+#ifdef GROWSTORE
+		limit=F(lim)+STEP
+#else
+		atomic { if :: limit==lim -> limit=F(lim)+STEP :: else fi }
+#endif
+#endif
+	:: else ->
+#ifdef SEALSTORE
+		limit=F(lim)+SEALED
+#else
+		atomic { if :: limit==lim -> limit=F(lim)+SEALED :: else fi }
+#endif
+	fi;
+#ifdef NORELOAD
+	if :: !ok -> lim=F(lim)+SEALED :: else -> lim=limit fi;
+#else
+	lim=limit;
+#endif
+	ok=0
+}
+
+proctype S(byte me) {
+	byte k, t, lim, i; short v; bool ok;
+	{
+	lim=STEP;                                       /* the older look */
+L0:	if :: k>=M -> goto out :: else fi;
+L1:	t=tail;
+	if
+	:: KNOWN(lim,t) ->
+#ifdef UNSEAL
+		if :: lim>=SEALED && F(lim)<NOM && t>=F(lim) -> lim=limit; if :: lim>=SEALED && F(lim)<NOM -> grow(me) :: else fi; goto L1 :: skip fi
+#endif
+	:: else ->
+#ifdef OLDCAP
+		lim=F(lim)+SEALED;
+#else
+		lim=limit;
+		if :: !KNOWN(lim,t) -> grow(me) :: else fi;
+#endif
+		goto L1
+	fi;
+	atomic { assert(there[IX(lim,t)]); v=slot[IX(lim,t)];
+		if
+		:: v==W(LP(lim,t),0,0) -> skip
+		:: LAP(v)<LP(lim,t) -> goto LF                  /* full */
+		:: else -> goto LH
+		fi };
+	atomic { if :: slot[IX(lim,t)]==v -> slot[IX(lim,t)]=W(LP(lim,t),me+1,WRITING) :: else -> goto L1 fi };
+	atomic { if :: tail==t -> tail=t+1 :: else fi };
+	val[IX(lim,t)]=t+1;
+	atomic { slot[IX(lim,t)]=W(LP(lim,t),me+1,READY); sent++; k++; t=0; v=0; goto L0 };
+LH:	atomic { if :: tail==t -> tail=t+1 :: else fi; goto L1 };
+LF:	/* the mutex-like wait for space is queue.pml's; here: till the slot or the limit is another */
+end_f:	atomic { (slot[IX(lim,t)]!=v) -> goto L1 };
+out:	atomic { done[me]=1; k=0; t=0; v=0; lim=0 }
+	} unless { dead[me] }
+}
+
+/* the one receiver; it does not die here (takeover: queue.pml, endpoint.pml) */
+proctype R() {
+	byte lim; short v;
+	lim=STEP;
+L1:	if
+	:: KNOWN(lim,head) -> skip
+	:: else ->
+		lim=limit;
+		if :: KNOWN(lim,head) -> skip :: else -> 
+end_l:			(limit!=lim); goto L1 fi
+	fi;
+	atomic { assert(there[IX(lim,head)]); v=slot[IX(lim,head)];
+		if
+		:: LAP(v)==LP(lim,head) && ST(v)==READY -> skip
+		:: LAP(v)==LP(lim,head) && ST(v)==WRITING && dead[OWNER(v)-1] -> goto LS
+		:: else -> goto LW
+		fi };
+	atomic { assert(val[IX(lim,head)]==head+1); sent--; slot[IX(lim,head)]=W(LP(lim,head)+1,0,0); v=0; head++; goto L1 };
+LS:	atomic { if :: slot[IX(lim,head)]==v -> slot[IX(lim,head)]=W(LP(lim,head)+1,0,0); head++ :: else fi; v=0; goto L1 };
+LW:	assert(LAP(v)==LP(lim,head));                          /* never ahead: that would be another position's */
+end_r:	atomic { (slot[IX(lim,head)]!=v || (ST(v)==WRITING && dead[OWNER(v)-1])) -> v=0; goto L1 }
+}
+
+active proctype K() {
+	byte d, i;
+	atomic { for (i : 0 .. (STEP-1)) { there[i]=1 }; for (i : 0 .. NS-1) { run S(i) }; run R(); i=0 };
+	do
+	:: d<DEATHS -> atomic { i=0; do :: i+1<NS -> i++ :: break od; if :: !dead[i] -> dead[i]=1; d++ :: else fi; i=0 }
+	:: break
+	od;
+	timeout -> atomic { for (i : 0 .. NS-1) { assert(dead[i] || done[i]) }; assert(sent==0) }
+}

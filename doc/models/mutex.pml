@@ -1,0 +1,241 @@
+/* mutex.pml - the token mutex: futex_waitv, the kernel's walk at a thread's end, death between any two steps.
+ *
+ * Threads 0..2, each with one token (slots are not reused here: token.pml does that), NL locks.
+ *   lo[l] lw[l]   the lock word: owner + 1 or 0, and the WAITERS bit
+ *   st[l]         the state word beside it: consistent, inconsistent, not recoverable
+ *   tdead tw      the token word of a thread: OWNER_DIED and WAITERS
+ *   X             a word that is always 0, one in each token's slot
+ *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X the kernel wakes when i dies, or 0
+ * A sleeper i stands in up to three kernel queues: qL[i] (lock + 1), qT[i] (token + 1), qX[i] (token + 1). A wake takes one
+ * entry out of one queue, in any order (priorities can make every order happen), and sets woken[i]; the other entries of i
+ * stay until i runs, so they may swallow wakes that were meant for somebody else.
+ *
+ * lock     1. compare-exchange 0 -> me                       a dead owner: compare-exchange -> me|W, state := inconsistent
+ *          2. set W, wait on {X of the owner, L, the owner's token}; on any return from a dead owner wake all on its token
+ *          3. not recoverable -> unlock and say so
+ * unlock   1. state inconsistent -> not recoverable   2. swap 0   3. had W -> wake all on L
+ * Death: the thread leaves every queue, its token is marked and one waiter there is woken, then one waiter on the pending X.
+ *
+ * Checked: never two owners; nobody enters torn data without being told; nobody sleeps for ever (an invalid end state).
+ * Switches: -DD=deaths -DR=rounds -DR2=rounds of thread 2
+ *   -DNL=2 -DNEST  thread 0 takes locks 0 and 1, thread 1 takes 0, thread 2 takes 1
+ *   -DTIMEOUT      a sleeper may give up at any time
+ * Mutations, each must be caught:
+ *   WAKEONE     unlock wakes one sleeper only
+ *   XLAST       X stands last in the wait vector
+ *   PENDLOCK    pending points at the lock word, as libc's does, and X is not waited for
+ *   NOPEND      no pending at all
+ *   EARLYCLEAR  pending is cleared on each return from the wait instead of when the lock is in hand
+ *   NOWAKEALL   who finds the owner dead after a sleep does not wake the others
+ *   TAKESTORE   a dead owner's lock is taken over by a store
+ *   NOMARK      the taker of a dead owner's lock does not make the state inconsistent
+ *   NRLATE      unlock releases the word before it says "not recoverable"
+ */
+#ifndef NL
+#define NL 1
+#endif
+#ifndef R
+#define R 1
+#endif
+#ifndef R2
+#define R2 R
+#endif
+#ifndef D
+#define D 1
+#endif
+#define N 3
+#define CONSISTENT 0
+#define INCONSISTENT 1
+#define GONE 2                  /* not recoverable */
+#define OK 1                    /* outcomes of lock */
+#define OWNER_DIED 2
+#define TIMED_OUT 3
+#define NOT_RECOVERABLE 4
+
+byte lo[NL]; bool lw[NL]; byte st[NL];
+bool tdead[N], tw[N];
+byte qL[N], qT[N], qX[N]; bool woken[N];
+byte pend[N];
+bool killed[N];
+byte cs[NL];            /* ghost: live threads that own the lock */
+bool torn[NL];          /* ghost: the protected data are in the middle of a change */
+byte inL[N];            /* ghost: bit mask of the locks this thread owns */
+byte budget;            /* deaths still to come; drawn first, so that a hang after fewer deaths is a real end state */
+
+#define OWN(l) cs[l]++; assert(cs[l]==1); inL[me]=inL[me]|(1<<l)
+#define PICK(i,q,k) :: (q[i]==(k)) -> q[i]=0; woken[i]=1
+#define wake1(q,k) atomic { if PICK(0,q,k) PICK(1,q,k) PICK(2,q,k) :: else fi }
+#define ALL1(i,q,k) if :: q[i]==(k) -> q[i]=0; woken[i]=1 :: else fi
+#define wakeall(q,k) d_step { ALL1(0,q,k); ALL1(1,q,k); ALL1(2,q,k) }
+inline unqueue() { qL[me]=0; qT[me]=0; qX[me]=0; woken[me]=0 }
+
+/* unlock's last two steps */
+inline release(l) {
+	atomic { cs[l]--; inL[me]=inL[me]&(3-(1<<l)); vw=lw[l]; lo[l]=0; lw[l]=0 };
+	if
+	:: vw ->
+#ifdef WAKEONE
+		wake1(qL,l+1)
+#else
+		wakeall(qL,l+1)
+#endif
+	:: else
+	fi
+}
+
+inline lock(l) {
+	got=0;
+	atomic { if :: lo[l]==0 && !lw[l] -> lo[l]=me+1; got=OK; OWN(l) :: else fi };
+	do
+	:: got==0 ->
+		atomic { vo=lo[l]; vw=lw[l] };
+		if
+		:: vo==0 -> atomic { if :: lo[l]==0 && lw[l]==vw -> lo[l]=me+1; lw[l]=1; got=OK; OWN(l) :: else fi }
+		:: else ->
+			if :: !vw -> atomic { if :: lo[l]==vo && !lw[l] -> lw[l]=1; ok=1 :: else -> ok=0 fi } :: else -> ok=1 fi;
+			if
+			:: ok ->
+				atomic { dd=tdead[vo-1]; tv=tw[vo-1] };
+				if
+				:: dd ->
+#ifdef TAKESTORE
+					lo[l]=me+1; atomic { got=OWNER_DIED; OWN(l) };
+#else
+					atomic { if :: lo[l]==vo && lw[l] -> lo[l]=me+1; got=OWNER_DIED; OWN(l) :: else fi };
+#endif
+#ifndef NOMARK
+					if
+					:: got==OWNER_DIED && st[l]!=GONE -> st[l]=INCONSISTENT
+					:: else
+					fi
+#endif
+				:: else ->
+					if :: !tv -> atomic { if :: !tdead[vo-1] && !tw[vo-1] -> tw[vo-1]=1 :: else -> ok=0 fi } :: else fi;
+					if
+					:: ok ->            /* futex_waitv, word by word as the kernel does; X is always 0, so it always matches */
+#ifndef NOPEND
+						pend[me]=vo;
+#endif
+#if !defined(XLAST) && !defined(PENDLOCK)
+						qX[me]=vo;
+#endif
+						atomic { if :: lo[l]==vo && lw[l] -> qL[me]=l+1 :: else -> ok=0; unqueue() fi };
+						if :: ok -> atomic { if :: !tdead[vo-1] && tw[vo-1] -> qT[me]=vo :: else -> ok=0; unqueue() fi } :: else fi;
+						if
+						:: ok ->
+#ifdef XLAST
+							qX[me]=vo;
+#endif
+							if
+							:: atomic { woken[me] -> unqueue() }
+#ifdef TIMEOUT
+							:: atomic { !woken[me] -> unqueue(); got=TIMED_OUT }
+#endif
+							fi
+						:: else
+						fi;
+#ifdef EARLYCLEAR
+						pend[me]=0;
+#endif
+#ifndef NOWAKEALL
+						if :: tdead[vo-1] -> wakeall(qT,vo) :: else fi;
+#endif
+					:: else
+					fi
+				fi
+			:: else
+			fi
+		fi
+	:: else -> break
+	od;
+	pend[me]=0;
+	if :: got!=TIMED_OUT && st[l]==GONE -> got=NOT_RECOVERABLE; release(l) :: else fi;
+	if
+	:: got==OK -> atomic { assert(!torn[l]); torn[l]=1 }          /* inside, and told that all is well */
+	:: else
+	fi
+}
+
+/* what the holder does: finishes its change (or, after OwnerDied, repairs and marks consistent, or leaves it), then unlocks */
+inline unlock(l) {
+	if
+	:: got==OWNER_DIED -> if :: atomic { torn[l]=0; st[l]=CONSISTENT } :: skip fi
+	:: got==OK -> torn[l]=0
+	fi;
+#ifdef NRLATE
+	dd=(st[l]==INCONSISTENT);
+	release(l);
+	if :: dd -> st[l]=GONE :: else fi
+#else
+	if :: st[l]==INCONSISTENT -> st[l]=GONE :: else fi;
+	release(l)
+#endif
+}
+
+#define INSIDE (got==OK || got==OWNER_DIED)
+inline use(l) { lock(l); if :: INSIDE -> unlock(l) :: else fi }
+
+proctype T(byte me) {
+	byte vo, got, r; bool vw, ok, dd, tv;
+	{
+		r=0;
+		do
+		:: r<((me==2) -> R2 : R) ->
+#ifdef NEST
+			if
+			:: me==0 ->
+				lock(0); byte got0; got0=got;
+				use(1);
+				atomic { got=got0; got0=0 };
+				if :: INSIDE -> unlock(0) :: else fi
+			:: me==1 -> use(0)
+			:: else  -> use(1)
+			fi;
+#else
+			use(0);
+#endif
+			r++
+		:: else -> break
+		od;
+		atomic { vo=0; vw=0; ok=0; dd=0; tv=0; got=0; r=0 };
+end_idle:	(false)                                         /* lives on, holding nothing */
+	} unless { killed[me];
+		atomic {                                        /* leaves every queue; what it had swallowed is gone */
+			unqueue();
+			if :: inL[me]&1 -> cs[0]-- :: else fi;
+#if NL > 1
+			if :: inL[me]&2 -> cs[1]-- :: else fi;
+#endif
+			inL[me]=0; ok=tw[me]; tdead[me]=1 };
+		if :: ok -> wake1(qT,me+1) :: else fi;
+		if
+		:: pend[me]!=0 ->
+#ifdef PENDLOCK
+			if :: lo[0]==0 -> wake1(qL,1) :: else fi;
+#else
+			wake1(qX,pend[me]);
+#endif
+			pend[me]=0
+		:: else
+		fi;
+		atomic { vo=0; vw=0; ok=0; dd=0; tv=0; got=0; r=0 }
+	}
+}
+
+active proctype killer() {
+	atomic {
+		if :: budget=D
+#if D > 0
+		:: budget=D-1
+#endif
+#if D > 1
+		:: budget=D-2
+#endif
+		fi; run T(0); run T(1); run T(2) };
+end_k:	do
+	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
+	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
+	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+	:: budget==0 -> break
+	od
+}

@@ -1,0 +1,281 @@
+/* queue.pml - the growing queue: many senders, one receiver, regions of doubling size.
+ *
+ *   slot[i]   the slot's word {lap, owner + 1, state}: EMPTY(lap), WRITING(owner), READY; pa[i] its payload
+ *   tail[r]   the region's tail and its CLOSED bit; cur a hint where senders stand, rreg where the receiver stands
+ *   rcv       whose queue it is to read; head[r] how far that one got
+ *   rseq rflag   the receiver's futex word and its sleep flag: odd = sleeps, a new number each sleep
+ *   sseq swait   the senders' futex word, and "somebody waits for space"
+ *
+ * send  1. r = cur; receiver dead -> ReaderDied        2. t = tail[r]; closed -> cur and r move on
+ *       3. a lap behind -> full; not EMPTY(lap) -> help the tail
+ *       4. compare-exchange EMPTY(lap) -> WRITING(me)  5. compare-exchange tail t -> t+1; closed at <= t: the claim is void
+ *       6. write, READY                                7. f = rflag; odd -> rseq+1, wake, compare-exchange f -> f+1
+ * full  room for r+1 first, then close r; at the last region: s = sseq, swait, step 7, look again, wait {sseq, receiver's end}
+ * recv  READY -> take; closed at <= head -> next region; WRITING by a dead thread -> compare-exchange to EMPTY(lap+1);
+ *       after a slot is given back: senders waiting -> swait := 0, sseq+1, wake all
+ *       sleep: s = rseq, flag, look at slot and tail again, wait {rseq == s, end of the WRITING slot's owner}
+ *
+ * Any process may be killed between any two shared accesses (process K): from then on it does nothing and its token reads
+ * dead. With STOPS one may also stop for ever with its token alive (SIGSTOP). A step is one shared access, with the local
+ * work folded into it. How the receiver's role passes from process to process is endpoint.pml; here it is one step.
+ *
+ * Checked: nobody alive hangs (unless the receiver stands behind a stopped sender's slot); nothing acknowledged is lost or
+ * left lying while a receiver lives; order per sender; exactly once; no message torn.
+ * Switches: NS senders, M messages each, NR successive receivers, CAP0 slots in region 0, NREG regions, DEATHS, STOPS
+ *   NOSLEEP   waits look straight at what they wait for: far fewer states, for scenes that are not about sleeping
+ * Mutations, each must be caught:
+ *   NOVOID      a sender does not look whether its claim lies at or past the closed tail
+ *   SKIP_STORE  the receiver skips a dead writer's slot by a store
+ *   CLEARFIRST  the waker clears the sleep flag, then wakes, and dies in between
+ *   NOEPOCH     the sleep flag is a bare bit: a waker's late clear hits the next sleep
+ *   NORECHECK   the receiver sleeps without a second look after it has set the flag
+ *   SPACE_LATE  the receiver clears swait after the wake
+ *   NOFULLWAKE  a sender that finds the queue full goes to sleep without step 7
+ *   NOLAPSKIP   a new receiver does not skip a head slot whose lap has moved on
+ *   ZOMBIE      a token reads dead before its holder has stopped (a process token used for a thread's claim)
+ */
+#ifndef NS
+#define NS 2
+#endif
+#ifndef M
+#define M 2
+#endif
+#ifndef NR
+#define NR 2
+#endif
+#ifndef CAP0
+#define CAP0 2
+#endif
+#ifndef NREG
+#define NREG 2
+#endif
+#ifndef DEATHS
+#define DEATHS 2
+#endif
+#ifndef STOPS
+#define STOPS 0
+#endif
+#define NP (NS+NR)
+#if NREG==1
+#define TOT CAP0
+#elif NREG==2
+#define TOT 3*CAP0
+#else
+#define TOT 7*CAP0
+#endif
+#define WRITING 1
+#define READY 2
+#define W(lap,own,st) ((lap)*64+(own)*4+(st))
+#define LAP(w) ((w)/64)
+#define OWN(w) (((w)/4)%16)
+#define ST(w)  ((w)%4)
+#define CL 128                     /* the closed bit of a tail word */
+#define ISCL(t) ((t)>=CL)
+#define POS(t) ((t)&127)
+#define CAPR(r) (CAP0<<(r))
+#define IX(r,p) (CAP0*((1<<(r))-1)+((p)%CAPR(r)))
+#define LP(r,p) ((p)/CAPR(r))
+
+short slot[TOT]; byte pa[TOT];                /* word; payload (one step to write, one to copy) */
+byte tail[NREG], head[NREG]; byte cur, rreg;  /* cur: senders' hint; rreg: the receiver's region */
+byte rcv = NS;                                /* header: the receiver's token */
+byte rseq, rflag;                             /* receiver's futex word; sleeping flag (odd = sleeps; epoch above) */
+byte sseq; bool swait;                        /* senders' futex word; "a sender waits for space" */
+bool asleep[NP];                              /* kernel: in futex_waitv */
+byte wfor[NP];                                /* ghost: token+1 waited for */
+bool dead[NP], tokdead[NP], stopped[NP];
+byte acked[NS], last[NS]; bool done[NS];      /* ghosts */
+
+inline wake_receiver() {                      /* x is a local of the caller */
+#ifndef NOSLEEP
+	atomic { x=rflag; if :: x%2==0 -> x=0 :: else fi };
+	if
+	:: x ->
+#ifdef CLEARFIRST
+		atomic { if :: rflag==x -> rflag=x+1 :: else fi };
+		rseq++;
+		asleep[rcv]=0
+#else
+		rseq++;                               /* a late sleeper gets EAGAIN */
+		asleep[rcv]=0;                        /* FUTEX_WAKE */
+#ifdef NOEPOCH
+		rflag=0
+#else
+		atomic { if :: rflag==x -> rflag=x+1 :: else fi }  /* clears only that very sleep's flag */
+#endif
+#endif
+	:: else
+	fi
+#else
+	skip
+#endif
+}
+
+proctype S(byte me) {
+	byte k=1, r, t, x, s, rc; short v;
+	{
+		skip;
+L0:		atomic { if :: k>M -> goto out :: else fi;
+			rc=rcv; if :: tokdead[rc] -> goto out :: else -> r=cur fi };   /* ReaderDied */
+L1:		atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
+		atomic { v=slot[IX(r,t)];
+			if
+			:: v==W(LP(r,t),0,0) -> skip
+			:: else -> if :: LAP(v)<LP(r,t) -> goto LF :: else -> goto LH fi
+			fi };
+		atomic { if :: slot[IX(r,t)]==v -> slot[IX(r,t)]=W(LP(r,t),me+1,WRITING) :: else -> goto L1 fi };
+		atomic { if                            /* CAS tail; the failed CAS hands back the value seen */
+			:: tail[r]==t -> tail[r]=t+1
+			:: else -> x=tail[r];
+#ifndef NOVOID
+				if :: ISCL(x) && POS(x)<=t -> goto LN :: else fi    /* void claim */
+#endif
+			fi };
+		pa[IX(r,t)]=me*8+k;
+		slot[IX(r,t)]=W(LP(r,t),me+1,READY);
+		wake_receiver();
+		atomic { acked[me]=k; k++; t=0; x=0; s=0; v=0; goto L0 };   /* send returned */
+LH:		atomic { if :: tail[r]==t -> tail[r]=t+1 :: else fi }; goto L1;   /* help */
+LN:		atomic { if :: cur==r -> cur=r+1 :: else fi }; r=r+1; goto L1;
+LF:		if
+		:: r<NREG-1 ->                         /* fallocate region r+1 first, only then close r */
+			atomic { if :: tail[r]==t -> tail[r]=t+CL :: else fi }; goto L1
+		:: else ->                             /* at max: wait for {space, the receiver's end} */
+#ifdef NOSLEEP
+			atomic { asleep[me]=1; wfor[me]=rc+1 };
+end_s:			atomic { (LAP(slot[IX(r,t)])>=LP(r,t) || tokdead[rc]) -> asleep[me]=0; wfor[me]=0; goto L0 }
+#else
+			s=sseq;
+			swait=1;
+#ifndef NOFULLWAKE
+			wake_receiver();                   /* its sender may have died before it could */
+#endif
+			atomic { v=slot[IX(r,t)]; if :: LAP(v)>=LP(r,t) -> goto L1 :: else fi };
+			atomic { if :: sseq!=s -> goto L0 :: else -> asleep[me]=1; wfor[me]=rc+1 fi };
+end_s:			(!asleep[me] || tokdead[rc]);
+			atomic { asleep[me]=0; wfor[me]=0; goto L0 }
+#endif
+		fi;
+out:	atomic { done[me]=1; k=0; r=0; t=0; x=0; s=0; rc=0; v=0 }
+	} unless { (dead[me]||stopped[me]) }
+}
+
+inline wake_space() {
+	atomic { if :: !swait -> goto L1 :: else fi };
+#ifdef SPACE_LATE
+	sseq++;
+	d_step { for (i : 0 .. NS-1) { asleep[i]=0 }; i=0 };
+	swait=0
+#else
+	swait=0;
+	sseq++;
+	d_step { for (i : 0 .. NS-1) { asleep[i]=0 }; i=0 }
+#endif
+}
+
+proctype R(byte me) {
+	byte r, h, s, x, wf, a, fx, i; short v, v2;
+	{
+	if
+	:: me==NS -> skip
+	:: else -> 
+end_t:		atomic { tokdead[rcv] && rcv==me-1 -> rcv=me }   /* take over: CAS dead -> me */
+	fi;
+	r=rreg;
+LR:	h=head[r];
+L1:	atomic { v=slot[IX(r,h)]; wf=0; v2=0; x=0; s=0; a=0; fx=0;
+		if
+		:: LAP(v)==LP(r,h) && ST(v)==READY -> goto LT
+		:: LAP(v)==LP(r,h) && ST(v)==WRITING -> wf=OWN(v)
+#ifndef NOLAPSKIP
+		:: LAP(v)>LP(r,h) -> goto LA          /* taken, but head not moved: predecessor died there */
+#endif
+		:: else
+		fi };
+	atomic { x=tail[r]; if :: ISCL(x) && h>=POS(x) -> goto LM :: else fi };
+	if
+	:: wf && tokdead[wf-1] ->
+#ifdef SKIP_STORE
+		slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA
+#else
+		atomic { if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA :: else -> goto L1 fi }
+#endif
+	:: else
+	fi;
+#ifdef NOSLEEP
+	wfor[me]=wf;
+end_r:	atomic { (slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=POS(tail[r])) || (wf && tokdead[wf-1])) -> wfor[me]=0; goto L1 };
+#else
+	/* sleep */
+	s=rseq;
+#ifdef NOEPOCH
+	atomic { rflag=1; fx=1 };
+#else
+	atomic { rflag=rflag+1+(rflag%2); fx=rflag };      /* a new epoch each time, also after a dead predecessor's */
+#endif
+#ifndef NORECHECK
+	atomic { v2=slot[IX(r,h)]; if :: v2!=v -> goto LU :: else fi };
+	atomic { x=tail[r]; if :: ISCL(x) && h>=POS(x) -> goto LU :: else fi };
+#endif
+	atomic { if :: rseq!=s -> goto LU :: else -> asleep[me]=1; wfor[me]=wf fi };
+end_r:	(!asleep[me] || (wf && tokdead[wf-1]));
+LU:	atomic { asleep[me]=0; wfor[me]=0; if :: rflag==fx -> rflag=fx+1 :: else fi; goto L1 };
+#endif
+LT:	a=pa[IX(r,h)];                             /* peek: copy out */
+	atomic {                                   /* commit: recycle the slot */
+		slot[IX(r,h)]=W(LP(r,h)+1,0,0);
+		assert(a==pa[IX(r,h)] && a/8+1==OWN(v));   /* not torn */
+		assert(a%8==last[a/8]+1);              /* FIFO, exactly once */
+		last[a/8]=a%8 };
+LA:
+#ifdef NOSLEEP
+	atomic { h=h+1; head[r]=h; goto L1 };
+#else
+	atomic { h=h+1; head[r]=h };
+	wake_space();
+	goto L1;
+#endif
+LM:	rreg=r+1; r=r+1; goto LR
+	} unless { (dead[me]||stopped[me]) }
+}
+
+active proctype K() {
+	byte d, st, i;
+	do
+	:: d<DEATHS -> atomic {
+		i=0; do :: i+1<NP -> i++ :: break od;
+		if :: !tokdead[i] -> tokdead[i]=1; d++;
+#ifndef ZOMBIE
+			dead[i]=1
+#endif
+		   :: else fi;
+		i=0 }
+	:: st<STOPS -> atomic {
+		i=0; do :: i+1<NS -> i++ :: break od;
+		if :: !stopped[i] && !dead[i] -> stopped[i]=1; st++ :: else fi;
+		i=0 }
+	:: break
+	od;
+#ifdef ZOMBIE
+	i=0;
+	do
+	:: i<NP -> atomic { if :: tokdead[i] -> dead[i]=1 :: else fi; i++ }   /* the real end, later */
+	:: else -> break
+	od;
+#endif
+	skip
+}
+
+init {
+	byte i; bool hol;
+	atomic { for (i : 0 .. NS-1) { run S(i) }; for (i : NS .. (NS+NR-1)) { run R(i) } };
+	timeout ->
+	atomic {
+		/* receiver sits behind a stopped writer? then waiting at max is what we must expect */
+		hol = (wfor[rcv]>0 && stopped[wfor[rcv]-1]);
+		for (i : 0 .. NS-1) {
+			assert(dead[i] || stopped[i] || done[i] || (hol && asleep[i]));   /* nobody alive hangs */
+			assert(tokdead[rcv] || hol || last[i]>=acked[i])                  /* nothing acknowledged is lost or left lying */
+		}
+	}
+}
