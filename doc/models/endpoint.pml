@@ -26,7 +26,7 @@
  * Mutations, each must be caught:
  *   NOEPCHECK step 3 without the second look at ep: a thread of a dead process, still running, robs the living receiver that
  *             came after it, when that one's ins names a thread that has ended by itself after handing the object on
- *   INSFIRST  ins before ep (and no look at ep): a living receiver is robbed, or a second taker waits for the first one's
+ *   INSFIRST  ins before ep, and no look at ep: a living receiver is robbed, or the second taker waits for the first's thread
  *   NOWAIT    the taker does not look whether the inside thread has ended
  *   INSSTORE  step 3 is a store                     EPSTORE   step 2 is a store
  *   ONCE      step 3 is tried once: who is overtaken by a passing-on in the dead process goes in all the same

@@ -17,20 +17,6 @@ pub fn start_time(pid: u32) -> Option<u64> {
     stat_field(pid, 22)?.parse().ok()
 }
 
-/// Whether a process is there that has not ended yet. A zombie has ended, unless other threads of it live on.
-pub fn is_alive(pid: u32) -> bool {
-    match stat_field(pid, 3).as_deref() {
-        None => false,
-        Some("Z" | "X") => fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| {
-            tasks.flatten().any(|task| {
-                let state = field(&fs::read_to_string(task.path().join("stat")).unwrap_or_default(), 3);
-                !matches!(state.as_deref(), Some("Z" | "X") | None)
-            })
-        }),
-        Some(_) => true,
-    }
-}
-
 /// The program's name, as `ps` shows it.
 pub fn program(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
@@ -108,11 +94,9 @@ mod tests {
     #[test]
     fn this_process_is_alive_and_nobody_is_not() {
         let me = std::process::id();
-        assert!(is_alive(me));
         assert!(start_time(me).is_some());
         assert!(Process::find(me, start_time(me)).expect("asked").is_some());
         assert!(Process::find(me, Some(1)).expect("asked").is_none());
-        assert!(!is_alive(u32::MAX));
         assert!(Process::find(u32::MAX, None).expect("asked").is_none());
     }
 
@@ -128,7 +112,6 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().expect("started");
         let process = Process::find(child.id(), None).expect("asked").expect("not waited for yet");
         assert!(process.wait(Some(Instant::now() + Duration::from_secs(30))).expect("waited"));
-        assert!(!is_alive(child.id()));
         child.wait().expect("reaped");
     }
 }

@@ -29,9 +29,10 @@ mod statistics;
 
 pub use error::Error;
 
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use crossing::Cores;
 use machine::Machine;
+use outlive::Wait;
 use report::{Absent, Report, Title};
 use round::{Contender, Plan, Stage};
 use scratch::Scratch;
@@ -103,6 +104,35 @@ struct Common {
     limit: u32,
 }
 
+/// How Outlive's own row waits.
+#[derive(Args, Clone, Debug)]
+struct Waiting {
+    /// How outlive's own row waits
+    #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
+    wait: WaitName,
+}
+
+/// The names of [`outlive::Wait`].
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitName {
+    /// Spin as long as that has been paying, then sleep: the library's default
+    Adaptive,
+    /// Sleep at once
+    Block,
+    /// Spin long before sleeping
+    Spin,
+}
+
+impl From<WaitName> for Wait {
+    fn from(name: WaitName) -> Self {
+        match name {
+            WaitName::Adaptive => Self::Adaptive,
+            WaitName::Block => Self::Block,
+            WaitName::Spin => Self::Spin,
+        }
+    }
+}
+
 /// The arguments of `outlive bench liveness`.
 #[derive(Args, Clone, Debug)]
 struct LivenessArgs {
@@ -124,6 +154,9 @@ struct MutexArgs {
     /// From unlock until a process that slept for the lock has it
     #[arg(long)]
     wake: bool,
+
+    #[command(flatten)]
+    waiting: Waiting,
 
     #[command(flatten)]
     common: Common,
@@ -158,6 +191,9 @@ struct QueueArgs {
     grow_mib: u64,
 
     #[command(flatten)]
+    waiting: Waiting,
+
+    #[command(flatten)]
     common: Common,
 }
 
@@ -169,6 +205,7 @@ struct Prepared {
     absent: Vec<Absent>,
     message_bytes: Option<usize>,
     needs_two_cores: bool,
+    wait: Wait,
     /// A turn of this one takes so long that few rounds must do.
     long_turns: bool,
 }
@@ -215,6 +252,7 @@ fn prepare(args: &BenchArgs) -> Result<(Prepared, &Common), Error> {
                 absent: Vec::new(),
                 message_bytes: None,
                 needs_two_cores: false,
+                wait: Wait::default(),
                 long_turns: false,
             };
             (prepared, &args.common)
@@ -233,6 +271,7 @@ fn prepare(args: &BenchArgs) -> Result<(Prepared, &Common), Error> {
                 absent: Vec::new(),
                 message_bytes: None,
                 needs_two_cores: mode != mutex::Mode::Uncontended,
+                wait: args.waiting.wait.into(),
                 long_turns: false,
             };
             (prepared, &args.common)
@@ -264,12 +303,13 @@ fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
         absent: field.absent,
         message_bytes: Some(args.size),
         needs_two_cores: !grows,
+        wait: args.waiting.wait.into(),
         long_turns: grows,
     })
 }
 
 fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
-    let Prepared { title, mut rows, baseline, absent, message_bytes, needs_two_cores, long_turns } = prepared;
+    let Prepared { title, mut rows, baseline, absent, message_bytes, needs_two_cores, wait, long_turns } = prepared;
     let allowed = crew::allowed_cores()?;
     let cores = choose_cores(&allowed, common.cores.as_deref())?;
     if needs_two_cores && cores.is_none() {
@@ -287,7 +327,7 @@ fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
     if common.nice.is_none() && machine::load_average().is_some_and(|load| load > 0.7) {
         eprintln!("outlive bench: this machine is busy with something else, which shows in what two processes do");
     }
-    let stage = Stage { cores, scratch: Scratch::new()?, turn_limit: Duration::from_secs(60) };
+    let stage = Stage { cores, scratch: Scratch::new()?, wait, turn_limit: Duration::from_secs(60) };
     let default_rounds = match (common.quick, long_turns) {
         (true, true) => 2,
         (true, false) | (false, true) => 5,
@@ -298,6 +338,7 @@ fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
         rounds: common.rounds.unwrap_or(default_rounds) as usize,
         turn: Duration::from_millis(turn_ms),
         operations: common.loops,
+        kinds_differ: needs_two_cores,
     };
     let tracks = round::run(&mut rows, place, &stage, plan)?;
     let report = Report::new(title, Machine::look(allowed.len()), &tracks, place, absent);

@@ -51,7 +51,8 @@ pub struct Report {
 /// How many rounds there were of which kind.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Rounds {
-    /// The kind that is compared: `near`, `far`; `all` if no kind had a round for each row.
+    /// The kind that is compared: `near`, `far`; `all` where one process is measured, or if no kind had a round for
+    /// each row.
     pub kind: &'static str,
     /// Rounds run.
     pub run: usize,
@@ -114,7 +115,7 @@ impl Report {
         let threshold = crossing::threshold(&all.crossings);
         let (best, compared) = all.best_kind(baseline, threshold);
         // With no round of one kind for every row, figures of all kinds are better than none, but it is said.
-        let kind = (compared > 0).then_some(best);
+        let kind = (compared > 0 && all.kinds_differ).then_some(best);
         let run = all.tracks.iter().map(|track| track.turns.len()).max().unwrap_or(0);
         let mixed = |track| all.kinds(track, threshold).filter(|kind| *kind == Kind::Mixed).count();
         let rounds = Rounds {
@@ -293,6 +294,7 @@ mod tests {
                 Track { name: "base", operations: 8, turns: base },
             ],
             crossings: vec![25.0, 25.0, 25.0, 25.0, 250.0, 250.0],
+            kinds_differ: true,
         }
     }
 

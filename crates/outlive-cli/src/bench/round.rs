@@ -8,6 +8,7 @@ use super::crossing::{self, Cores, Kind};
 use super::error::Error;
 use super::scratch::Scratch;
 use indicatif::{ProgressBar, ProgressStyle};
+use outlive::Wait;
 use std::time::Duration;
 
 /// Something that is measured. What a turn needs it sets up inside the turn, untimed, and takes down again by dropping.
@@ -42,6 +43,8 @@ pub struct Stage {
     pub cores: Option<Cores>,
     /// For files.
     pub scratch: Scratch,
+    /// How Outlive's own rows wait.
+    pub wait: Wait,
     /// The longest that one turn may take before it counts as hung.
     pub turn_limit: Duration,
 }
@@ -67,6 +70,8 @@ pub struct Plan {
     pub turn: Duration,
     /// Operations per turn, if given by hand.
     pub operations: Option<u64>,
+    /// Whether figures depend on how far apart the cores are.
+    pub kinds_differ: bool,
 }
 
 /// One timed turn and the crossings on both sides of it.
@@ -98,13 +103,16 @@ pub struct Tracks {
     pub tracks: Vec<Track>,
     /// All crossings.
     pub crossings: Vec<f64>,
+    /// Whether the figures depend on them: not where one process is measured.
+    pub kinds_differ: bool,
 }
 
 impl Tracks {
-    /// The kind of each turn of a track under this threshold. With one core nothing crosses: all count as near.
+    /// The kind of each turn of a track under this threshold. Where nothing crosses, all count as near.
     pub fn kinds<'a>(&self, track: &'a Track, threshold: f64) -> impl Iterator<Item = Kind> + use<'a> {
+        let kinds_differ = self.kinds_differ;
         track.turns.iter().map(move |turn| match (turn.before, turn.after) {
-            (Some(before), Some(after)) => Kind::of(before, after, threshold),
+            (Some(before), Some(after)) if kinds_differ => Kind::of(before, after, threshold),
             _ => Kind::Near,
         })
     }
@@ -140,7 +148,7 @@ impl Tracks {
 
 /// Runs them until enough rounds are of one kind, but at most twice as many rounds as asked.
 pub fn run(contenders: &mut [Box<dyn Contender>], baseline: usize, stage: &Stage, plan: Plan) -> Result<Tracks, Error> {
-    let mut all = Tracks::default();
+    let mut all = Tracks { kinds_differ: plan.kinds_differ, ..Tracks::default() };
     let bar = progress(contenders.len() * (plan.rounds + 1));
     for contender in contenders.iter_mut() {
         bar.set_message(format!("warming up {}", contender.name()));
@@ -179,7 +187,6 @@ fn cross(stage: &Stage, crossings: &mut Vec<f64>) -> Result<Option<f64>, Error> 
 /// Raises the number of operations until a turn takes a measurable time, then scales it to the wanted one.
 fn choose_operations(contender: &mut dyn Contender, stage: &Stage, plan: Plan) -> Result<u64, Error> {
     if let Some(fixed) = contender.fixed_operations().or(plan.operations) {
-        contender.turn(stage, fixed)?;
         return Ok(fixed);
     }
     let mut operations: u64 = 64;
@@ -228,6 +235,7 @@ mod tests {
                 track("b", &[(2.0, 25.0, 25.0), (7.0, 25.0, 250.0), (27.0, 250.0, 250.0), (27.0, 250.0, 250.0)]),
             ],
             crossings: vec![25.0, 25.0, 25.0, 250.0, 250.0, 250.0],
+            kinds_differ: true,
         }
     }
 
@@ -252,6 +260,12 @@ mod tests {
         for turn in all.tracks.iter_mut().flat_map(|track| &mut track.turns) {
             (turn.before, turn.after) = (None, None);
         }
+        assert_eq!(all.best_kind(0, 120.0), (Kind::Near, 4));
+    }
+
+    #[test]
+    fn where_one_process_is_measured_all_is_of_one_kind() {
+        let all = Tracks { kinds_differ: false, ..some_far() };
         assert_eq!(all.best_kind(0, 120.0), (Kind::Near, 4));
     }
 }

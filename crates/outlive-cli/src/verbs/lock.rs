@@ -148,9 +148,11 @@ fn outwait(args: &LockArgs, [pid, started, namespace]: Running, until: Option<In
 /// Starts the command, names it in the lock, and waits for its end.
 fn run_locked(args: &LockArgs, guard: &mut Guard<'_, Running>) -> Result<ExitStatus, Failure> {
     let failed = |doing: &'static str| move |error| Failure::system(doing, &error).with_code(Code::LockFailed);
-    let mut signals = Signals::take(&PASSED_ON).map_err(failed("take over signals"))?;
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed("make a pipe")(errno.into()))?;
     let mut child = start(args, read).map_err(failed("start the command"))?;
+    // Not before the start: the command would inherit that they are blocked. Killed by one just here, the command does
+    // not get its go-ahead.
+    let mut signals = Signals::take(&PASSED_ON).map_err(failed("take over signals"))?;
     let named = [u64::from(child.id()), process::start_time(child.id()).unwrap_or(0), process::pid_namespace()];
     **guard = named;
     // Volatile would not do more: the write below is a system call, and the value is in memory before it.

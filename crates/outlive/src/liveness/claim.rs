@@ -81,8 +81,9 @@ impl Registry {
 
     fn try_claim(&self, index: u32, slot: &'static Slot, what: For) -> Result<Attempt, Error> {
         let home = slot.home.load(Ordering::Relaxed);
-        if home != self.home
-            && (home != 0 || slot.home.compare_exchange(0, self.home, Ordering::Relaxed, Ordering::Relaxed).is_err())
+        let mine = self.home()?;
+        if home != mine
+            && (home != 0 || slot.home.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed).is_err())
         {
             return Ok(Attempt::Taken);
         }
@@ -153,7 +154,7 @@ impl Registry {
     pub(crate) fn confirm(&self, owner: TokenId) {
         let Some(slot) = self.slot(owner) else { return };
         // Another pid namespace's numbers mean nothing here, nor does a /proc that is of another.
-        if slot.home.load(Ordering::Relaxed) >> 32 != self.home >> 32 || !process::has_own_proc() {
+        if !self.is_of_my_namespace(slot) || !process::has_own_proc() {
             return;
         }
         let generation = slot.generation().load(Ordering::Acquire);
@@ -170,6 +171,11 @@ impl Registry {
             futex::wake_all(slot.generation());
             futex::wake_all(slot.word());
         }
+    }
+
+    /// Whether pid and tid of that slot mean anything to this process.
+    pub(super) fn is_of_my_namespace(&self, slot: &Slot) -> bool {
+        self.home().is_ok_and(|home| home >> 32 == slot.home.load(Ordering::Relaxed) >> 32)
     }
 
     /// Lets slots that rested be used again. The caller has looked through every claim of the domain since `resting`

@@ -177,7 +177,7 @@ impl Registry {
             alive: slot.is_alive(id),
             start_time: slot.start_time.load(Ordering::Relaxed),
             age: Duration::from_nanos(crate::sys::clock::monotonic_nanos().saturating_sub(since)),
-            same_namespace: slot.home.load(Ordering::Relaxed) >> 32 == self.home >> 32,
+            same_namespace: self.is_of_my_namespace(slot),
         };
         // Somebody else's facts by now?
         (slot.generation().load(Ordering::Acquire) == generation).then_some(info)

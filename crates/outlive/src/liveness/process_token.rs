@@ -11,20 +11,20 @@
 //! Killed in between, both are marked.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32 as StdAtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64};
 
 use super::claim::For;
 use super::id::TokenId;
 use super::registry::Registry;
 use crate::Error;
 use crate::shim::Ordering;
-use crate::sys::{keeper, process};
+use crate::sys::{identity, keeper, process};
 
 /// One registry's process token in this process.
 pub(crate) struct Cell {
-    /// The id, 0 before; of the process `pid` (a forked child has inherited its parent's).
+    /// The id, 0 before; of the process of that number (a forked child has inherited its parent's).
     id: StdAtomicU32,
-    pid: StdAtomicU32,
+    of: StdAtomicU64,
     claiming: Mutex<()>,
     held_by_main: AtomicBool,
 }
@@ -33,7 +33,7 @@ impl Cell {
     pub(super) fn new() -> Cell {
         Cell {
             id: StdAtomicU32::new(0),
-            pid: StdAtomicU32::new(0),
+            of: StdAtomicU64::new(0),
             claiming: Mutex::new(()),
             held_by_main: AtomicBool::new(false),
         }
@@ -41,7 +41,7 @@ impl Cell {
 
     fn get(&self) -> Option<TokenId> {
         let id = TokenId::from_word(self.id.load(Ordering::Acquire))?;
-        (self.pid.load(Ordering::Relaxed) == process::process_id()).then_some(id)
+        (Ok(self.of.load(Ordering::Relaxed)) == identity::this_process()).then_some(id)
     }
 }
 
@@ -66,14 +66,16 @@ impl Registry {
         if let Some(id) = self.process.get() {
             return Ok(id);
         }
+        let number =
+            identity::this_process().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
         let main = process::is_main_thread();
         let id = self.claim(if main { For::ProcessByMain } else { For::ProcessByKeeper })?;
         self.process.held_by_main.store(main, Ordering::Relaxed);
         if main {
             held_by_main().push(self);
         }
-        self.process.pid.store(process::process_id(), Ordering::Relaxed);
-        // Release pairs with `get`: the pid is seen with the id.
+        self.process.of.store(number, Ordering::Relaxed);
+        // Release pairs with `get`: the number is seen with the id.
         self.process.id.store(id.as_u32(), Ordering::Release);
         Ok(id)
     }

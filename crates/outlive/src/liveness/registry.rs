@@ -13,7 +13,7 @@ use super::id::TokenId;
 use super::slot::Slot;
 use crate::segment::{BODY, Folder, Segment, Shared, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::sys::{barrier, libc_mutex, process};
+use crate::sys::{barrier, identity, libc_mutex};
 use crate::{Error, Kind};
 
 /// The registry's file name in its domain.
@@ -53,8 +53,6 @@ pub(crate) struct Registry {
     path: PathBuf,
     /// Position in every thread page.
     pub(crate) index: usize,
-    /// What this process's slots must say in `home`.
-    pub(crate) home: u64,
     pub(crate) layout: libc_mutex::Layout,
     /// Slots that this process has seen to exist.
     known_slots: std::sync::atomic::AtomicU32,
@@ -102,12 +100,10 @@ impl Registry {
             return Err(Error::TooManyDomains);
         }
         let layout = libc_mutex::layout().map_err(|errno| system("lay out a robust mutex in", errno))?;
-        let namespace = process::pid_namespace().map_err(|errno| system("find the pid namespace of", errno))?;
         barrier::register();
         let registry: &'static Registry = Box::leak(Box::new(Registry {
             path: folder.path().to_path_buf(),
             index,
-            home: u64::from(namespace) << 32 | 1 << 8 | u64::from(layout.word_offset),
             layout,
             known_slots: std::sync::atomic::AtomicU32::new(FIRST_SLOTS),
             recheck: StdAtomicU64::new(DEFAULT_RECHECK.as_nanos() as u64),
@@ -120,6 +116,13 @@ impl Registry {
         }));
         opened.push((facts.device, facts.inode, registry));
         Ok(registry)
+    }
+
+    /// What this process's slots must say in `home`: its pid namespace and its libc.
+    pub(crate) fn home(&self) -> Result<u64, Error> {
+        let namespace = identity::pid_namespace()
+            .map_err(|errno| Error::from_errno("find the pid namespace for", &self.path, errno))?;
+        Ok(u64::from(namespace) << 32 | 1 << 8 | u64::from(self.layout.word_offset))
     }
 
     fn roll(&self) -> &Roll {

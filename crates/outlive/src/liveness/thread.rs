@@ -14,7 +14,7 @@ use super::claim::For;
 use super::id::TokenId;
 use super::registry::{MOST_REGISTRIES, Registry};
 use crate::Error;
-use crate::sys::{map, process, robust};
+use crate::sys::{map, process, robust, thread_end};
 
 /// The thread inside a protocol: its token and where its robust list begins.
 #[derive(Clone, Copy)]
@@ -40,13 +40,9 @@ static ZEROES: Zeroes = Zeroes(Page { list: Cell::new(core::ptr::null_mut()), id
 
 thread_local! {
     static PAGE: Cell<*const Page> = const { Cell::new(&raw const ZEROES.0) };
-    static FREE_AT_END: FreeAtEnd = const { FreeAtEnd };
     /// The newest of this thread's tokens: when it reads dead, the thread has ended.
     static LAST: Cell<Option<Me>> = const { Cell::new(None) };
 }
-
-/// Lets the thread's page be used again, and hands the process token over when it is main that ends.
-struct FreeAtEnd;
 
 /// Pages of threads that are past their destructors, or nearly so: one may be used again once its token is dead.
 struct Retired(Vec<(*const Page, Me)>);
@@ -54,17 +50,16 @@ struct Retired(Vec<(*const Page, Me)>);
 unsafe impl Send for Retired {}
 static RETIRED: Mutex<Retired> = Mutex::new(Retired(Vec::new()));
 
-impl Drop for FreeAtEnd {
-    fn drop(&mut self) {
-        if process::is_main_thread() {
-            super::process_token::main_leaves();
-        }
-        // Destructors that run after this one may still lock and unlock: the page stays theirs until the thread is gone.
-        if let Some(last) = LAST.get()
-            && let Ok(mut retired) = RETIRED.try_lock()
-        {
-            retired.0.push((PAGE.get(), last));
-        }
+/// Lets the thread's page be used again, and hands the process token over when it is main that ends.
+extern "C" fn leave(_: *mut core::ffi::c_void) {
+    if process::is_main_thread() {
+        super::process_token::main_leaves();
+    }
+    // Destructors that run after this may still lock and unlock: the page stays theirs until the thread is gone.
+    if let Ok(Some(last)) = LAST.try_with(Cell::get)
+        && let Ok(mut retired) = RETIRED.try_lock()
+    {
+        retired.0.push((PAGE.get(), last));
     }
 }
 
@@ -121,8 +116,7 @@ fn own_page() -> Result<&'static Page, crate::sys::Errno> {
             None => map::page_wiped_on_fork()?.as_ptr().cast(),
         };
         PAGE.set(page);
-        // Registers the destructor; a thread that is past its destructors keeps the page for ever.
-        let _ = FREE_AT_END.try_with(|_| ());
+        thread_end::on_thread_end(leave)?;
     }
     // SAFETY: mapped, a valid Page also when zeroed, this thread's alone, never unmapped.
     Ok(unsafe { &*page })

@@ -16,6 +16,8 @@ pub(crate) mod futex;
 #[path = "futex_model.rs"]
 pub(crate) mod futex;
 #[cfg(not(loom))]
+pub(crate) mod identity;
+#[cfg(not(loom))]
 pub(crate) mod keeper;
 #[cfg(not(loom))]
 pub(crate) mod libc_mutex;
@@ -28,5 +30,8 @@ pub(crate) mod robust;
 #[cfg(loom)]
 #[path = "robust_model.rs"]
 pub(crate) mod robust;
+
+#[cfg(not(loom))]
+pub(crate) mod thread_end;
 
 pub(crate) use rustix::io::Errno;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::child::wait_until;
 
-const WORDS: usize = 8192;
+/// Two MiB; what is never touched costs nothing.
+pub const WORDS: usize = 1 << 18;
 
 /// Shared words, all zero at first. Inherited by children; gone with the last of them.
 #[derive(Clone, Copy)]

@@ -43,8 +43,9 @@ fn receiver(queue: &Queue, count: u64) -> Child {
     child
 }
 
+/// A queue that is soon full.
 fn small() -> QueueOptions {
-    Queue::options().max_bytes(64 << 10)
+    Queue::options().max_bytes(1 << 20)
 }
 
 fn a_second_receiver_is_refused(world: &World) {

@@ -4,8 +4,14 @@ use super::super::error::Error;
 use super::super::round::Stage;
 use super::super::scratch::Scratch;
 use super::Lock;
-use ::outlive::Domain;
 use ::outlive::sync::{LockError, Mutex};
+use ::outlive::{Domain, Wait};
+
+/// Where the mutex is, and how it waits.
+pub(super) struct Place {
+    scratch: Scratch,
+    wait: Wait,
+}
 
 /// A named mutex around the counter.
 pub(super) struct Outlive {
@@ -14,15 +20,16 @@ pub(super) struct Outlive {
 
 impl Lock for Outlive {
     const NAME: &'static str = "outlive";
-    type Place = Scratch;
+    type Place = Place;
 
-    fn place(stage: &Stage) -> Result<Scratch, Error> {
-        stage.scratch.inner("outlive")
+    fn place(stage: &Stage) -> Result<Place, Error> {
+        Ok(Place { scratch: stage.scratch.inner("outlive")?, wait: stage.wait })
     }
 
-    fn open(place: &Scratch) -> Result<Self, Error> {
-        let domain = Domain::open_at(place.path()).map_err(|error| Error::told("opening a domain", error))?;
+    fn open(place: &Place) -> Result<Self, Error> {
+        let domain = Domain::open_at(place.scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
         let mutex = Mutex::open(&domain, "lock", 0).map_err(|error| Error::told("opening a mutex", error))?;
+        mutex.set_wait(place.wait);
         Ok(Self { mutex })
     }
 

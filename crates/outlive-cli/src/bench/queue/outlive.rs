@@ -5,13 +5,25 @@ use super::super::error::Error;
 use super::super::round::Stage;
 use super::super::scratch::Scratch;
 use super::{Channel, Receive, Send};
-use ::outlive::Domain;
 use ::outlive::queue::{Queue, QueueOptions, Receiver, SendError, Sender};
+use ::outlive::{Domain, Wait};
 use std::path::Path;
 
 /// As large as a pipe may be made without privilege: the peers' room is bounded too, and a sender that ran far ahead
 /// would measure memory, not messages.
 const MAX_BYTES: u64 = 1 << 20;
+
+/// Where the queue is, and how its ends wait.
+pub(super) struct Place {
+    scratch: Scratch,
+    wait: Wait,
+}
+
+impl Place {
+    fn open(&self) -> Result<Queue, Error> {
+        open(self.scratch.path(), Queue::options().max_bytes(MAX_BYTES).wait(self.wait))
+    }
+}
 
 fn open(path: &Path, options: QueueOptions) -> Result<Queue, Error> {
     let domain = Domain::open_at(path).map_err(|error| Error::told("opening a domain", error))?;
@@ -23,22 +35,20 @@ pub(super) struct Outlive;
 
 impl Channel for Outlive {
     const NAME: &'static str = "outlive";
-    type Place = Scratch;
+    type Place = Place;
     type Sender = Sender;
     type Receiver = Receiver;
 
-    fn place(stage: &Stage, name: &'static str, _: usize) -> Result<Scratch, Error> {
-        stage.scratch.inner(name)
+    fn place(stage: &Stage, name: &'static str, _: usize) -> Result<Place, Error> {
+        Ok(Place { scratch: stage.scratch.inner(name)?, wait: stage.wait })
     }
 
-    fn sender(place: &Scratch) -> Result<Sender, Error> {
-        let queue = open(place.path(), Queue::options().max_bytes(MAX_BYTES))?;
-        queue.sender().map_err(|error| Error::told("opening a sender", error))
+    fn sender(place: &Place) -> Result<Sender, Error> {
+        place.open()?.sender().map_err(|error| Error::told("opening a sender", error))
     }
 
-    fn receiver(place: &Scratch) -> Result<Receiver, Error> {
-        let queue = open(place.path(), Queue::options().max_bytes(MAX_BYTES))?;
-        queue.receiver().map_err(|error| Error::told("opening a receiver", error))
+    fn receiver(place: &Place) -> Result<Receiver, Error> {
+        place.open()?.receiver().map_err(|error| Error::told("opening a receiver", error))
     }
 }
 
@@ -64,16 +74,16 @@ impl Receive for Receiver {
     }
 }
 
-/// Fills a queue that nobody reads, and tells the longest single send in nanoseconds.
+/// Fills a queue that nobody reads, and tells the longest single send in nanoseconds of computing.
 pub(super) fn longest_send(path: &Path, to: u64, bytes: usize) -> Result<u64, Error> {
     let queue = open(path, Queue::options().first_slots(4).max_bytes(to))?;
     let sender = queue.sender().map_err(|error| Error::told("opening a sender", error))?;
     let message = vec![7; bytes];
     let mut longest = 0;
-    let mut at = clock::now();
+    let mut at = clock::computed();
     loop {
         let sent = sender.try_send(&message);
-        let after = clock::now();
+        let after = clock::computed();
         match sent {
             Ok(()) => longest = longest.max(after - at),
             Err(SendError::Full) => break,

@@ -108,7 +108,7 @@ enum Order {
 
 /// How a message follows on the last one of its source, of that life and with that number next.
 fn classify(head: Head, life: u32, next: u64, redelivered: bool) -> Order {
-    if head.life == life && head.number == next || head.life > life && head.number == next {
+    if head.life >= life && head.number == next {
         Order::Next
     } else if head.life > life && head.number + 1 == next {
         Order::SentAgain

@@ -136,9 +136,8 @@ pub fn run(args: &DemoArgs, common: &Common) -> Result<(), Failure> {
 
 /// Runs the hidden verb.
 pub fn run_member(args: &MemberArgs) -> Result<(), Failure> {
-    // Ctrl-C goes to the whole foreground group, but when the demo ends is for the parent to say.
-    // SAFETY: no handler is installed, and no other thread runs yet.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    // Ctrl-C goes to the whole foreground group, but when the demo ends is for the parent to say: it has blocked the signals
+    // that it reads, and its children inherit that.
     let living =
         process::die_with_parent(args.parent).map_err(|error| Failure::system("ask to end with the parent", &error))?;
     if !living {

@@ -1,0 +1,55 @@
+//! Which process is this? A number that a forked child does not share with its parent, at the price of a load.
+//!
+//! Pids do not tell: parent and child may both be process 1, each of its own pid namespace. One page that is wiped on
+//! fork does.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use super::{Errno, map, process};
+
+struct Identity {
+    /// Another number in each process that descends from one; 0 in a child that has not asked yet.
+    number: AtomicU64,
+    /// The pid namespace; 0 if not asked yet.
+    namespace: AtomicU32,
+}
+
+static PAGE: AtomicPtr<Identity> = AtomicPtr::new(core::ptr::null_mut());
+/// Inherited over a fork, so that a child's number is larger than its parent's.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+fn identity() -> Result<&'static Identity, Errno> {
+    let mut page = PAGE.load(Ordering::Acquire);
+    if page.is_null() {
+        let fresh: *mut Identity = map::page_wiped_on_fork()?.as_ptr().cast();
+        page = match PAGE.compare_exchange(page, fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => fresh,
+            // Another thread was quicker; a page lost, once.
+            Err(theirs) => theirs,
+        };
+    }
+    // SAFETY: a page of our own, zeroed, never unmapped; Identity is atomics.
+    let identity = unsafe { &*page };
+    if identity.number.load(Ordering::Relaxed) == 0 {
+        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        let _ = identity.number.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    Ok(identity)
+}
+
+/// The number of this process.
+pub(crate) fn this_process() -> Result<u64, Errno> {
+    Ok(identity()?.number.load(Ordering::Relaxed))
+}
+
+/// Which pid namespace this process lives in: equal numbers name the same thread only within one.
+pub(crate) fn pid_namespace() -> Result<u32, Errno> {
+    let identity = identity()?;
+    let known = identity.namespace.load(Ordering::Relaxed);
+    if known != 0 {
+        return Ok(known);
+    }
+    let namespace = process::pid_namespace()?;
+    identity.namespace.store(namespace, Ordering::Relaxed);
+    Ok(namespace)
+}

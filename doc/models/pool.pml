@@ -1,0 +1,269 @@
+/* pool.pml - large messages: objects of a pool on their way through the queue, and back.
+ *
+ *   tag[o]    the object's control word: 0 free, HELD(thread), IN_QUEUE(position). Whoever changes it away from what another
+ *             wrote does so by compare-exchange; it stands in a table of its own, never inside the object
+ *   slot[i]   {lap, owner, state} as in queue.pml          obj[i]  which object: a word of its own, left as it was by a death,
+ *             so it may name an object of an earlier lap
+ *   tail[r] (with CLOSED), head[r], two regions of CAP0 and 2 CAP0 slots; a position names region and place: POS(r,t)
+ *
+ * send     1. alloc: compare-exchange tag 0 -> HELD(me)          2. write the payload
+ *          3. claim: slot EMPTY -> WRITING(me), the tail; closed at <= t: void, next region (the object stays mine)
+ *          4. obj = o          5. tag HELD(me) -> IN_QUEUE(pos)  6. slot -> READY
+ * recv     READY: copy; slot -> EMPTY(lap+1); compare-exchange tag IN_QUEUE(pos) -> 0
+ *          WRITING: see its owner dead, then read the slot again; still that word: o = obj; compare-exchange tag of o
+ *          IN_QUEUE(this very pos) -> 0 (another tag: a stale index, left alone); compare-exchange slot -> EMPTY(lap+1)
+ * collect  anybody, any time: HELD(dead) -> 0; IN_QUEUE(pos) whose slot has gone past pos -> 0; by compare-exchange
+ * Everybody (senders, receivers, the collector) may be killed between any two steps; a next receiver takes over.
+ *
+ * Checked: an object is never freed while it lies in the queue unread; never two owners; what arrives is whole, once, in
+ * order; nothing acknowledged is lost while a receiver lives; when all is quiet one collection leaves no object that is
+ * neither free nor in the queue nor held by the living.
+ * Switches: NS senders, M messages each, NR successive receivers, NOBJ objects, CAP0, DEATHS, NG=0|1 a collector alongside
+ * Mutations, each must be caught:
+ *   NOREREAD     the skipping receiver does not read the slot again after it has seen the owner dead
+ *   SKIPANY      it frees whatever object the index names          SKIPSLOT  it gives the slot back before it frees
+ *                                                                            (the collector has to find that: no fault)
+ *   TAGLATE      READY before the tag                              FREEFIRST the receiver frees before it gives the slot back
+ *   NOVOID       the claim is not looked at for being void
+ *   GCSTORE      the collector frees by a store                    GCLAP     it takes any IN_QUEUE whose slot is not READY
+ *   NOGCQUEUE    it does not look at IN_QUEUE at all: what a receiver had taken when it died leaks
+ */
+#ifndef NS
+#define NS 2
+#endif
+#ifndef M
+#define M 1
+#endif
+#ifndef NR
+#define NR 2
+#endif
+#ifndef NOBJ
+#define NOBJ 2
+#endif
+#ifndef CAP0
+#define CAP0 1
+#endif
+#ifndef NREG
+#define NREG 1
+#endif
+#ifndef DEATHS
+#define DEATHS 1
+#endif
+#ifndef NG
+#define NG 1
+#endif
+#define NP (NS+NR+NG)
+#if NREG==1
+#define TOT CAP0
+#else
+#define TOT 3*CAP0
+#endif
+#define WRITING 1
+#define READY 2
+#define W(lap,own,st) ((lap)*64+(own)*4+(st))
+#define LAP(w) ((w)/64)
+#define OWN(w) (((w)/4)%16)
+#define ST(w)  ((w)%4)
+#define CL 64                           /* the closed bit of a tail */
+#define ISCL(t) ((t)>=CL)
+#define PLACE(t) ((t)%CL)
+#define CAPR(r) (CAP0<<(r))
+#define IX(r,p) (CAP0*((1<<(r))-1)+((p)%CAPR(r)))
+#define LP(r,p) ((p)/CAPR(r))
+#define HELD(t) ((t)+1)
+#define POS(r,t) (32+(r)*32+(t))
+#define ISPOS(w) ((w)>=32)
+#define PREG(w) (((w)-32)/32)
+#define PPL(w) ((w)%32)
+#define GARBAGE 99
+
+short slot[TOT]; byte obj[TOT];
+byte tag[NOBJ], pay[NOBJ];
+byte tail[NREG], head[NREG]; byte cur, rreg, rcv = NS;
+bool dead[NP], done[NP];
+byte acked[NS], last[NS];               /* ghosts */
+bool lies[NOBJ];                        /* ghost: READY in the queue and unread */
+byte owner[NOBJ];                       /* ghost: the living sender it belongs to + 1 */
+
+inline free_ok(o) { assert(!lies[o]); assert(owner[o]==0 || dead[owner[o]-1]); owner[o]=0; pay[o]=GARBAGE }
+
+/* one pass over all tags */
+inline collect() {
+	o=0;
+	do
+	:: o<NOBJ ->
+		w=tag[o]; c=0;
+		if
+		:: w!=0 && !ISPOS(w) -> c=dead[w-1]
+		:: ISPOS(w) ->
+#ifdef GCLAP
+			c=(slot[IX(PREG(w),PPL(w))]!=W(LP(PREG(w),PPL(w)),OWN(slot[IX(PREG(w),PPL(w))]),READY))
+#elif !defined(NOGCQUEUE)
+			c=(LAP(slot[IX(PREG(w),PPL(w))])>LP(PREG(w),PPL(w)))
+#endif
+		:: else
+		fi;
+		if
+		:: c ->
+#ifdef GCSTORE
+			atomic { tag[o]=0; free_ok(o) }
+#else
+			atomic { if :: tag[o]==w -> tag[o]=0; free_ok(o) :: else fi }
+#endif
+		:: else
+		fi;
+		atomic { o++; w=0; c=0 }
+	:: else -> atomic { o=0; break }
+	od
+}
+
+proctype S(byte me) {
+	byte k=1, r, t, x, o, w; short v; bool c;
+	{
+	skip;
+L0:	atomic { if :: k>M -> goto out :: else fi; if :: dead[rcv] -> goto out :: else -> r=cur fi };
+	/* alloc: any free one; when there is none, collect once, and if that gave nothing, give up */
+	c=0;
+A0:	atomic {
+		if
+		:: tag[0]==0 -> o=0
+#if NOBJ > 1
+		:: tag[1]==0 -> o=1
+#endif
+		:: else -> goto A1
+		fi;
+		tag[o]=HELD(me); assert(owner[o]==0 && !lies[o]); owner[o]=me+1; goto A2 };
+A1:	if :: c -> goto out :: else fi;
+	collect(); c=1; goto A0;
+A2:	atomic { c=0; pay[o]=me*8+k };
+L1:	atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
+	atomic { v=slot[IX(r,t)];
+		if
+		:: v==W(LP(r,t),0,0) -> skip
+		:: else -> if :: LAP(v)<LP(r,t) -> goto LF :: else -> goto LH fi
+		fi };
+	atomic { if :: slot[IX(r,t)]==v -> slot[IX(r,t)]=W(LP(r,t),me+1,WRITING) :: else -> goto L1 fi };
+	atomic { if
+		:: tail[r]==t -> tail[r]=t+1
+		:: else -> x=tail[r];
+#ifndef NOVOID
+			if :: ISCL(x) && PLACE(x)<=t -> goto LN :: else fi
+#endif
+		fi };
+	obj[IX(r,t)]=o;
+#ifdef TAGLATE
+	atomic { slot[IX(r,t)]=W(LP(r,t),me+1,READY); lies[o]=1; owner[o]=0 };
+	atomic { if :: tag[o]==HELD(me) -> tag[o]=POS(r,t) :: else fi };
+#else
+	atomic { assert(tag[o]==HELD(me)); tag[o]=POS(r,t) };
+	atomic { slot[IX(r,t)]=W(LP(r,t),me+1,READY); lies[o]=1; owner[o]=0 };
+#endif
+	atomic { acked[me]=k; k++; o=0; t=0; x=0; v=0; goto L0 };
+LH:	atomic { if :: tail[r]==t -> tail[r]=t+1 :: else fi; goto L1 };
+LN:	atomic { if :: cur==r -> cur=r+1 :: else fi; r=r+1; goto L1 };
+LF:	if
+	:: r<NREG-1 -> atomic { if :: tail[r]==t -> tail[r]=t+CL :: else fi; goto L1 }
+	:: else ->
+end_s:		atomic { (slot[IX(r,t)]!=v || dead[rcv]) -> if :: dead[rcv] -> skip :: else -> goto L1 fi };
+		/* ReaderDied: the object goes back */
+		atomic { assert(tag[o]==HELD(me)); owner[o]=0; free_ok(o); tag[o]=0 }
+	fi;
+out:	atomic { done[me]=1; k=0; r=0; t=0; x=0; v=0; o=0; c=0; w=0 }
+	} unless { dead[me] }
+}
+
+proctype R(byte me) {
+	byte r, h, x, a, o, b; short v; bool c;
+	{
+	if
+	:: me==NS -> skip
+	:: else ->
+end_t:		atomic { dead[rcv] && rcv==me-1 -> rcv=me }
+	fi;
+	r=rreg;
+LR:	h=head[r];
+L1:	atomic { v=slot[IX(r,h)]; a=0; o=0; x=0; b=0;
+		if
+		:: LAP(v)==LP(r,h) && ST(v)==READY -> goto LT
+		:: LAP(v)>LP(r,h) -> goto LA
+		:: else
+		fi };
+	atomic { x=tail[r]; if :: ISCL(x) && h>=PLACE(x) -> goto LM :: else fi };
+	if
+	:: LAP(v)==LP(r,h) && ST(v)==WRITING && dead[OWN(v)-1] ->
+#ifndef NOREREAD
+		if :: slot[IX(r,h)]!=v -> goto L1 :: else fi;
+#endif
+#ifdef SKIPSLOT
+		atomic { if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0) :: else -> goto L1 fi };
+#endif
+		o=obj[IX(r,h)];
+#ifdef SKIPANY
+		atomic { b=tag[o]; if :: b!=0 -> tag[o]=0; free_ok(o) :: else fi };
+#else
+		atomic { if :: tag[o]==POS(r,h) -> tag[o]=0; free_ok(o) :: else fi };
+#endif
+#ifdef SKIPSLOT
+		goto LA
+#else
+		atomic { if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA :: else -> goto L1 fi }
+#endif
+	:: else
+	fi;
+end_r:	atomic { (slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=PLACE(tail[r])) || (ST(v)==WRITING && LAP(v)==LP(r,h) && dead[OWN(v)-1])) -> goto L1 };
+LT:	o=obj[IX(r,h)];
+	a=pay[o];                                               /* copy */
+#ifdef FREEFIRST
+	atomic { if :: tag[o]==POS(r,h) -> tag[o]=0; lies[o]=0; free_ok(o) :: else fi };
+#endif
+	atomic {
+		slot[IX(r,h)]=W(LP(r,h)+1,0,0); lies[o]=0;
+#ifndef FREEFIRST
+		assert(a==pay[o]);                              /* whole */
+#endif
+		assert(a/8+1==OWN(v) && a%8==last[a/8]+1);       /* in order, once */
+		last[a/8]=a%8 };
+#ifndef FREEFIRST
+	atomic { if :: tag[o]==POS(r,h) -> tag[o]=0; free_ok(o) :: else fi };
+#endif
+LA:	atomic { h=h+1; head[r]=h; goto L1 };
+LM:	atomic { rreg=r+1; r=r+1; goto LR }
+	} unless { dead[me] }
+}
+
+proctype G(byte me) {
+	byte o, w; bool c;
+	{ collect(); done[me]=1 } unless { dead[me] };
+	atomic { o=0; w=0; c=0 }
+}
+
+active proctype K() {
+	byte d, i;
+	do
+	:: d<DEATHS -> atomic { i=0; do :: i+1<NP -> i++ :: break od; if :: !dead[i] -> dead[i]=1; d++ :: else fi; i=0 }
+	:: break
+	od
+}
+
+init {
+	byte i, o, w; bool c;
+	atomic {
+		for (i : 0 .. NS-1) { run S(i) };
+		for (i : NS .. (NS+NR-1)) { run R(i) };
+#if NG > 0
+		run G(NS+NR);
+#endif
+		i=0 };
+	timeout ->
+	atomic {
+		for (i : 0 .. NS-1) {
+			assert(dead[i] || done[i] || (dead[rcv] && rcv==NS+NR-1));
+			assert(dead[rcv] || last[i]>=acked[i]) };
+		i=0 };
+	collect();
+	atomic {
+		for (i : 0 .. NOBJ-1) {
+			/* what is left is in the queue, unread or half written (a receiver's to skip), and no receiver is left */
+			assert(tag[i]==0 || (dead[rcv] && ISPOS(tag[i]) && LAP(slot[IX(PREG(tag[i]),PPL(tag[i]))])==LP(PREG(tag[i]),PPL(tag[i]))));
+			assert(!lies[i] || tag[i]!=0) } }
+}
