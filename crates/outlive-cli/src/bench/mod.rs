@@ -88,8 +88,8 @@ struct Common {
     turn_ms: Option<u64>,
 
     /// The two cores to use, as in 0,1 [default: the first two allowed]
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 2)]
-    cores: Option<Vec<usize>>,
+    #[arg(long, value_name = "A,B", value_parser = parse_cores)]
+    cores: Option<Cores>,
 
     /// Only these rows, separated by commas; the baseline is always measured
     #[arg(long, value_name = "ROWS", value_delimiter = ',')]
@@ -311,7 +311,7 @@ fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
 fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
     let Prepared { title, mut rows, baseline, absent, message_bytes, needs_two_cores, wait, long_turns } = prepared;
     let allowed = crew::allowed_cores()?;
-    let cores = choose_cores(&allowed, common.cores.as_deref())?;
+    let cores = choose_cores(&allowed, common.cores)?;
     if needs_two_cores && cores.is_none() {
         return Err(Error::Refused("this benchmark needs two cores, and this process may use one only".into()));
     }
@@ -348,12 +348,20 @@ fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
     })
 }
 
-fn choose_cores(allowed: &[usize], asked: Option<&[usize]>) -> Result<Option<Cores>, Error> {
+fn parse_cores(text: &str) -> Result<Cores, String> {
+    let parts = text.split_once(',').map(|(first, second)| (first.trim().parse(), second.trim().parse()));
+    match parts {
+        Some((Ok(first), Ok(second))) => Ok(Cores { first, second }),
+        _ => Err("two core numbers with a comma between them are wanted".into()),
+    }
+}
+
+fn choose_cores(allowed: &[usize], asked: Option<Cores>) -> Result<Option<Cores>, Error> {
     match asked {
-        Some(&[first, second]) if first != second && allowed.contains(&first) && allowed.contains(&second) => {
-            Ok(Some(Cores { first, second }))
+        Some(Cores { first, second }) if first == second || !allowed.contains(&first) || !allowed.contains(&second) => {
+            Err(Error::Refused(format!("--cores takes two different ones of {allowed:?}")))
         }
-        Some(_) => Err(Error::Refused(format!("--cores takes two different ones of {allowed:?}"))),
+        Some(cores) => Ok(Some(cores)),
         None => Ok(match allowed {
             [first, second, ..] => Some(Cores { first: *first, second: *second }),
             _ => None,
@@ -369,9 +377,13 @@ mod tests {
     fn cores_are_chosen_among_the_allowed() {
         assert_eq!(choose_cores(&[0, 1, 2], None).unwrap(), Some(Cores { first: 0, second: 1 }));
         assert_eq!(choose_cores(&[4], None).unwrap(), None);
-        assert_eq!(choose_cores(&[0, 1, 2], Some(&[2, 0])).unwrap(), Some(Cores { first: 2, second: 0 }));
-        for wrong in [&[0, 0][..], &[0, 9], &[1]] {
-            assert!(choose_cores(&[0, 1, 2], Some(wrong)).is_err(), "{wrong:?}");
+        let asked = parse_cores("2, 0").unwrap();
+        assert_eq!(choose_cores(&[0, 1, 2], Some(asked)).unwrap(), Some(Cores { first: 2, second: 0 }));
+        for wrong in ["0,0", "0,9"] {
+            assert!(choose_cores(&[0, 1, 2], Some(parse_cores(wrong).unwrap())).is_err(), "{wrong}");
+        }
+        for wrong in ["1", "1,", "a,b", "1,2,3"] {
+            assert!(parse_cores(wrong).is_err(), "{wrong}");
         }
     }
 

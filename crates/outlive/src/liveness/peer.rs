@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::id::TokenId;
 use super::registry::Registry;
-use super::slot::Slot;
+use super::slot::{HOLDER, Slot};
 use super::wait::{Asleep, sleep};
-use crate::shim::Ordering;
+use crate::shim::{AtomicU32, Ordering};
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
 
@@ -89,15 +89,33 @@ impl std::error::Error for WaitError {}
 /// The kernel marks the tokens of its threads about 0.15 ms after `SIGKILL`, well before a pipe or a pidfd tells. A dead
 /// token says that *that thread* (or process) writes no more by its own instructions.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 pub struct Peer {
+    // What the common answer needs: both words are in one cache line, and have these values while the owner lives.
+    word: &'static AtomicU32,
+    generation: &'static AtomicU32,
+    holder: u32,
+    in_use: u32,
     registry: &'static Registry,
     slot: Option<&'static Slot>,
     id: TokenId,
 }
 
+/// In place of a slot that does not exist.
+static NOBODY: AtomicU32 = AtomicU32::new(0);
+/// No word's holder bits are ever this.
+const NO_HOLDER: u32 = u32::MAX;
+
 impl Peer {
     pub(crate) fn new(registry: &'static Registry, id: TokenId) -> Peer {
-        Peer { registry, slot: registry.slot(id), id }
+        let slot = registry.slot(id);
+        let (word, generation) = slot.map_or((&NOBODY, &NOBODY), |slot| (slot.word(), slot.generation()));
+        let in_use = generation.load(Ordering::Acquire);
+        let holder = slot.map_or(NO_HOLDER, |slot| slot.tid.load(Ordering::Relaxed));
+        // Remembered only if it is this owner's; held by a keeper, or dead already, the slot is asked.
+        let remembered = holder != 0 && slot.is_some_and(|slot| slot.is_alive(id));
+        let holder = if remembered && generation.load(Ordering::Acquire) == in_use { holder } else { NO_HOLDER };
+        Peer { word, generation, holder, in_use, registry, slot, id }
     }
 
     /// Which token it is.
@@ -108,10 +126,16 @@ impl Peer {
     /// Whether the owner lives. A token that never was reads dead.
     #[inline]
     pub fn is_alive(&self) -> bool {
-        match self.slot {
-            Some(slot) => slot.is_alive(self.id),
-            None => false,
-        }
+        // Acquire both: what a dead owner had written is seen by whoever finds it dead. The generation after the word:
+        // still the same, it says that the word was this owner's.
+        let held = self.word.load(Ordering::Acquire) & HOLDER == self.holder;
+        (held && self.generation.load(Ordering::Acquire) == self.in_use) || self.is_alive_slow()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_alive_slow(&self) -> bool {
+        self.slot.is_some_and(|slot| slot.is_alive(self.id))
     }
 
     /// Sleeps until the owner has ended, or the deadline passes. Returns at once if it is dead.

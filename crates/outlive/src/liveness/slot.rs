@@ -17,7 +17,7 @@ use super::id::{GENERATION_MASK, TokenId, WAITERS};
 use crate::shim::{AtomicU32, Ordering};
 
 /// The bits of a robust word that say who holds it: the thread id and the kernel's OWNER_DIED mark.
-const HOLDER: u32 = !WAITERS;
+pub(super) const HOLDER: u32 = !WAITERS;
 /// Set by the kernel when the holder ended; the thread id bits are cleared with it.
 const DIED: u32 = 0x4000_0000;
 
@@ -100,7 +100,7 @@ impl Slot {
     pub(crate) fn word(&self) -> &AtomicU32 {
         // Relaxed: `home` is set once, before the first claim. A damaged value must not lead outside.
         let offset = self.home.load(Ordering::Relaxed) as u8 as usize;
-        &self.libc_mutex[(offset / 4) % self.libc_mutex.len()]
+        self.libc_mutex.get(offset / 4).unwrap_or(&self.libc_mutex[0])
     }
 
     #[cfg(loom)]

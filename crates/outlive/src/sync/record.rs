@@ -123,9 +123,11 @@ macro_rules! record {
         unsafe impl $crate::sync::RecordType for $name {
             fn locks() -> Vec<usize> {
                 let mut locks = Vec::new();
-                $(for n in 0..<$ty as $crate::sync::SharedField>::LOCKS {
-                    locks.push(::core::mem::offset_of!($name, $field) + <$ty as $crate::sync::SharedField>::offset(n));
-                })*
+                $(
+                    let count = <$ty as $crate::sync::SharedField>::LOCKS;
+                    let start = ::core::mem::offset_of!($name, $field);
+                    locks.extend((0..count).map(|n| start + <$ty as $crate::sync::SharedField>::offset(n)));
+                )*
                 locks
             }
         }

@@ -1,2 +1,227 @@
-//! Nothing yet.
-crate::checks!();
+//! Who may enter a domain: the owner alone, or a group; what others have made beforehand is refused.
+
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use outlive::queue::Queue;
+use outlive::sync::Mutex;
+use outlive::{Domain, Error};
+
+use crate::child::Child;
+use crate::runner::World;
+
+crate::checks!(
+    folders_and_files_are_the_owners_alone,
+    a_groups_domain_is_the_groups,
+    a_folder_that_is_too_open_is_refused,
+    somebody_elses_folder_is_refused,
+    a_stranger_has_no_permission,
+    a_member_of_the_group_may,
+    a_symbolic_link_is_not_followed,
+    what_is_no_folder_is_refused,
+    a_folder_that_is_not_there,
+    half_made_folders_are_mended,
+);
+
+const STRANGER: u32 = 12_345;
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).expect("there").mode() & 0o7777
+}
+
+fn change_owner(path: &Path, user: u32, group: u32) {
+    let path = CString::new(path.to_str().expect("a plain path")).expect("no NUL");
+    // SAFETY: a string that lives until the call returns.
+    assert_eq!(unsafe { libc::chown(path.as_ptr(), user, group) }, 0);
+}
+
+fn skip_unless_root(world: &World) {
+    // SAFETY: always.
+    if unsafe { libc::geteuid() } != 0 {
+        world.skip("only root can play somebody else");
+    }
+}
+
+/// A child that is somebody else from now on.
+fn as_stranger(group: u32, body: impl FnOnce()) {
+    Child::start(|| {
+        // SAFETY: no pointers but an empty list are passed.
+        unsafe {
+            assert_eq!(libc::setgroups(0, core::ptr::null()), 0);
+            assert_eq!(libc::setgid(group), 0);
+            assert_eq!(libc::setuid(STRANGER), 0);
+        }
+        body();
+    })
+    .finish();
+}
+
+fn make_some(domain: &Domain) -> Vec<std::path::PathBuf> {
+    Mutex::<u64>::open(domain, "m", 0).expect("opens");
+    Queue::create(domain, "q").expect("made");
+    ["m", "q", ".tokens"].iter().map(|name| domain.path().join(name)).collect()
+}
+
+fn folders_and_files_are_the_owners_alone(world: &World) {
+    for (name, umask) in [("open", 0), ("usual", 0o022), ("closed", 0o777)] {
+        // SAFETY: always.
+        unsafe { libc::umask(umask) };
+        let domain = world.domain_named(name);
+        assert_eq!(mode(domain.path()), 0o700, "umask {umask:o}");
+        for path in make_some(&domain) {
+            assert_eq!(mode(&path), 0o600, "{}, umask {umask:o}", path.display());
+        }
+    }
+}
+
+fn a_groups_domain_is_the_groups(world: &World) {
+    skip_unless_root(world);
+    for (name, umask) in [("open", 0), ("closed", 0o777)] {
+        // SAFETY: always.
+        unsafe { libc::umask(umask) };
+        let path = world.folder().join(name);
+        let domain = Domain::options().group(Some(STRANGER)).open_at(&path).expect("opens");
+        assert_eq!((mode(&path), fs::metadata(&path).expect("there").gid()), (0o770, STRANGER));
+        for file in make_some(&domain) {
+            assert_eq!(mode(&file), 0o660, "{}", file.display());
+            assert_eq!(fs::metadata(&file).expect("there").gid(), STRANGER);
+        }
+        // The owner opens it as if it were their own: it stays the group's.
+        let own = Domain::open_at(&path).expect("opens");
+        Mutex::<u64>::open(&own, "later", 0).expect("opens");
+        assert_eq!(mode(&path.join("later")), 0o660);
+    }
+    // Meant for a group and made for nobody else: not opened up behind its owner's back.
+    let own = world.domain_named("own");
+    let error = Domain::options().group(Some(STRANGER)).open_at(own.path()).err().expect("refused");
+    assert!(matches!(error, Error::TooOpen { .. } | Error::Foreign { .. }), "{error}");
+    assert_eq!(mode(own.path()), 0o700);
+}
+
+fn a_folder_that_is_too_open_is_refused(world: &World) {
+    for bits in [0o755, 0o777, 0o1777, 0o701, 0o750] {
+        let path = world.folder().join(format!("{bits:o}"));
+        fs::create_dir(&path).expect("made");
+        fs::set_permissions(&path, fs::Permissions::from_mode(bits)).expect("set");
+        let error = Domain::open_at(&path).err().expect("refused");
+        assert_eq!(error, Error::TooOpen { path, mode: bits });
+        let text = error.to_string();
+        assert!(text.contains("chmod 0700") && text.contains(&format!("{bits:04o}")), "{text}");
+    }
+}
+
+fn somebody_elses_folder_is_refused(world: &World) {
+    skip_unless_root(world);
+    // SAFETY: always.
+    let user = unsafe { libc::geteuid() };
+    for bits in [0o700, 0o777] {
+        let path = world.folder().join(format!("{bits:o}"));
+        fs::create_dir(&path).expect("made");
+        fs::set_permissions(&path, fs::Permissions::from_mode(bits)).expect("set");
+        change_owner(&path, STRANGER, STRANGER);
+        let error = Domain::open_at(&path).err().expect("refused");
+        assert_eq!(error, Error::Foreign { path: path.clone(), owner: STRANGER, user });
+        let text = error.to_string();
+        assert!(text.contains("12345") && text.contains("OUTLIVE_DOMAIN"), "{text}");
+        assert_eq!(fs::read_dir(&path).expect("there").count(), 0, "nothing was put there");
+    }
+}
+
+fn a_stranger_has_no_permission(world: &World) {
+    skip_unless_root(world);
+    let domain = world.domain();
+    make_some(&domain);
+    let open_up = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
+    open_up(world.folder());
+    open_up(world.folder().parent().expect("there is one"));
+    let path = domain.path().to_owned();
+    as_stranger(STRANGER, || {
+        let error = Domain::open_at(&path).err().expect("refused");
+        let text = error.to_string();
+        assert!(matches!(error, Error::Permission { .. }), "{text}");
+        assert!(text.contains("no permission to open"), "{text}");
+        let error = Domain::open_at(path.with_file_name("mine")).err().expect("refused");
+        assert!(matches!(error, Error::Permission { doing: "make", .. }), "{error}");
+    });
+}
+
+fn a_member_of_the_group_may(world: &World) {
+    skip_unless_root(world);
+    let open_up = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
+    open_up(world.folder());
+    open_up(world.folder().parent().expect("there is one"));
+    let path = world.folder().join("domain");
+    let open = || {
+        let options = Domain::options().group(Some(STRANGER)).recheck(None);
+        options.open_at(&path).expect("opens")
+    };
+    let domain = open();
+    let mutex = Mutex::<u64>::open(&domain, "m", 1).expect("opens");
+    let queue = Queue::create(&domain, "q").expect("made");
+    let mut receiver = queue.receiver().expect("the first");
+    as_stranger(STRANGER, || {
+        let domain = open();
+        *Mutex::<u64>::open(&domain, "m", 0).expect("opens").lock().expect("free") += 1;
+        let queue = Queue::open(&domain, "q").expect("there");
+        queue.sender().expect("a sender").send(b"from a member").expect("room");
+        Mutex::<u64>::open(&domain, "by a member", 5).expect("opens");
+        // Dies holding a lock, like anybody.
+        std::mem::forget(mutex.lock().expect("free"));
+    });
+    assert_eq!(receiver.recv().expect("sent"), b"from a member");
+    match mutex.lock() {
+        Err(outlive::sync::LockError::OwnerDied(guard)) => assert_eq!(*guard, 2),
+        other => panic!("{other:?}"),
+    }
+    let other = Mutex::<u64>::open(&domain, "by a member", 0).expect("opens");
+    assert_eq!(*other.lock().expect("free"), 5);
+}
+
+fn a_symbolic_link_is_not_followed(world: &World) {
+    let real = world.domain_named("real");
+    let link = world.folder().join("link");
+    symlink(real.path(), &link).expect("made");
+    let error = Domain::open_at(&link).err().expect("refused");
+    assert_eq!(error, Error::NotAFolder { path: link });
+    assert!(error.to_string().contains("symbolic links are not followed"), "{error}");
+    // A dangling one does not make a folder elsewhere either.
+    let dangling = world.folder().join("dangling");
+    symlink(world.folder().join("elsewhere"), &dangling).expect("made");
+    Domain::open_at(&dangling).err().expect("refused");
+    assert!(!world.folder().join("elsewhere").exists());
+}
+
+fn what_is_no_folder_is_refused(world: &World) {
+    let path = world.folder().join("file");
+    fs::write(&path, "text").expect("written");
+    let error = Domain::open_at(&path).err().expect("refused");
+    assert_eq!(error, Error::NotAFolder { path });
+}
+
+fn a_folder_that_is_not_there(world: &World) {
+    let path = world.folder().join("nowhere");
+    let error = Domain::options().create(false).open_at(&path).err().expect("not there");
+    assert_eq!(error, Error::NotFound { path: path.clone() });
+    let text = error.to_string();
+    assert!(text.contains("does not exist") && text.contains("OUTLIVE_DOMAIN"), "{text}");
+    let below = path.join("nothing");
+    let error = Domain::open_at(&below).err().expect("no parent");
+    assert_eq!(error, Error::NotFound { path: below });
+    assert!(!path.exists());
+}
+
+/// A process that dies between making a folder and giving it its mode leaves one with fewer rights.
+fn half_made_folders_are_mended(world: &World) {
+    let path = world.folder().join("half");
+    fs::create_dir(&path).expect("made");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("set");
+    Domain::open_at(&path).expect("opens").token().expect("a token");
+    // SAFETY: always.
+    let group = unsafe { libc::getegid() };
+    let path = world.folder().join("half a group's");
+    fs::create_dir(&path).expect("made");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("set");
+    Domain::options().group(Some(group)).open_at(&path).expect("opens").token().expect("a token");
+}

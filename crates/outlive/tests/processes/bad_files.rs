@@ -1,2 +1,310 @@
-//! Nothing yet.
-crate::checks!();
+//! Names that cannot be, and files that are not what was asked for: each a clear error that says what to do.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use outlive::queue::Queue;
+use outlive::sync::{Mutex, Record};
+use outlive::{Domain, Error, Kind};
+
+use crate::forge::{BODY, Bytes, KIND, MAGIC, VERSION};
+use crate::runner::World;
+
+crate::checks!(
+    names_that_cannot_be,
+    what_is_not_there,
+    another_layout_version,
+    another_kind,
+    another_type,
+    files_that_are_no_segments,
+    things_that_are_no_files,
+    files_cut_short,
+    a_registry_cut_short,
+    a_registry_of_another_version,
+    a_configuration_that_makes_no_sense,
+    words_that_make_no_sense,
+);
+
+outlive::record! {
+    struct Ticks { ticks: std::sync::atomic::AtomicU64 }
+}
+
+/// Tries to open a name in every way that there is.
+fn open_all(domain: &Domain, name: &str) -> Vec<Error> {
+    let errors = [
+        Mutex::<u64>::open(domain, name, 0).err(),
+        Record::<Ticks>::open(domain, name, |_| {}).err(),
+        Queue::create(domain, name).err(),
+        Queue::open(domain, name).err(),
+        domain.entry(name).err(),
+    ];
+    errors.into_iter().flatten().collect()
+}
+
+fn names_that_cannot_be(world: &World) {
+    let domain = world.domain();
+    let long = "x".repeat(300);
+    for (name, why) in [
+        ("", "empty"),
+        ("a/b", "'/'"),
+        ("/", "'/'"),
+        ("../up", "'/'"),
+        (".", "starts with '.'"),
+        ("..", "starts with '.'"),
+        (".tokens", "starts with '.'"),
+        ("nul\0nul", "NUL"),
+        (long.as_str(), "longer than 200"),
+    ] {
+        let mut errors = open_all(&domain, name);
+        assert_eq!(errors.len(), 5, "{name:?}");
+        errors.extend(domain.remove(name).err());
+        errors.extend(Domain::open(name).err());
+        assert_eq!(errors.len(), 7, "{name:?}");
+        for error in errors {
+            let text = error.to_string();
+            assert!(matches!(error, Error::InvalidName { .. }), "{text}");
+            assert!(text.contains(why) && text.contains("use 1 to 200 bytes"), "{text}");
+            assert!(!text.contains('\0') && text.len() < 300, "{text:?}");
+        }
+    }
+    for name in ["a b", "größe", &"x".repeat(200), "-", "gps.fix"] {
+        Mutex::<u64>::open(&domain, name, 0).expect("a good name");
+    }
+}
+
+fn what_is_not_there(world: &World) {
+    let domain = world.domain();
+    let path = domain.path().join("q");
+    let errors = [Queue::open(&domain, "q").err(), domain.entry("q").err(), domain.remove("q").err()];
+    for error in errors {
+        let error = error.expect("not there");
+        assert_eq!(error, Error::NotFound { path: path.clone() });
+        assert!(error.to_string().contains("create it first"), "{error}");
+    }
+}
+
+fn another_layout_version(world: &World) {
+    let domain = world.domain();
+    Queue::create(&domain, "q").expect("made");
+    let bytes = Bytes::of(&domain, "q");
+    let (version, mark) = (bytes.word(VERSION), bytes.word(VERSION + 4));
+    for (found_version, found_mark) in [(version + 1, mark), (0, mark), (version, mark ^ 1)] {
+        bytes.set_word(VERSION, found_version);
+        bytes.set_word(VERSION + 4, found_mark);
+        for error in open_all(&domain, "q") {
+            let path = domain.path().join("q");
+            let (found, ours) = ((found_version, found_mark), (version, mark));
+            assert_eq!(error, Error::OtherVersion { path, found, ours });
+            let text = error.to_string();
+            assert!(text.contains(&format!("layout {found_version}")), "{text}");
+            assert!(text.contains("remove it when nobody uses it"), "{text}");
+        }
+    }
+    assert!(domain.entries().expect("listed")[0].kind.is_err(), "listed with the reason");
+    domain.remove("q").expect("what is of no use may go");
+}
+
+fn another_kind(world: &World) {
+    let domain = world.domain();
+    Queue::create(&domain, "q").expect("made");
+    Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let error = Mutex::<u64>::open(&domain, "q", 0).err().expect("a queue");
+    let path = domain.path().join("q");
+    let (found, wanted) = (Kind::Queue, Kind::Mutex);
+    assert_eq!(error, Error::OtherKind { path, found, wanted });
+    assert!(error.to_string().contains("is a queue, not a mutex; choose another name"), "{error}");
+    for error in [Queue::open(&domain, "m").err(), Queue::create(&domain, "m").err()] {
+        let error = error.expect("a mutex");
+        assert!(error.to_string().contains("is a mutex, not a queue"), "{error}");
+    }
+    let error = Record::<Ticks>::open(&domain, "m", |_| {}).err().expect("a mutex");
+    assert!(error.to_string().contains("is a mutex, not a record"), "{error}");
+}
+
+fn another_type(world: &World) {
+    let domain = world.domain();
+    Mutex::<[u32; 2]>::open(&domain, "m", [0; 2]).expect("opens");
+    let error = Mutex::<u64>::open(&domain, "m", 0).err().expect("another type");
+    let text = error.to_string();
+    assert!(matches!(error, Error::OtherType { .. }), "{text}");
+    for part in ["'[u32; 2]'", "'u64'", "8 bytes, alignment 4", "8 bytes, alignment 8", "choose another name"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+fn see_no_segment(domain: &Domain, name: &str, why: &str) {
+    let errors = open_all(domain, name);
+    assert_eq!(errors.len(), 5, "{name}: {errors:?}");
+    for error in errors {
+        let text = error.to_string();
+        assert!(matches!(error, Error::NotASegment { .. }), "{name}: {error:?}");
+        assert!(text.contains(why) && text.contains("was not made by Outlive"), "{text}");
+    }
+    let listed = domain.entries().expect("listed");
+    let entry = listed.iter().find(|entry| entry.name == name).expect("listed");
+    assert!(matches!(entry.kind, Err(Error::NotASegment { .. })));
+    let error = domain.remove(name).expect_err("not ours to remove");
+    assert!(matches!(error, Error::NotASegment { .. }), "{error}");
+    let report = domain.sweep(false).expect("sweeps past it");
+    assert!(report.is_clean(), "{report:?}");
+}
+
+fn files_that_are_no_segments(world: &World) {
+    let domain = world.domain();
+    let put = |name: &str, bytes: &[u8]| fs::write(domain.path().join(name), bytes).expect("written");
+    put("empty", b"");
+    see_no_segment(&domain, "empty", "too short");
+    put("text", b"a shopping list");
+    see_no_segment(&domain, "text", "too short");
+    let mut random = crate::random::Random::new();
+    let garbage: Vec<u8> = (0..100_000).map(|_| random.next() as u8).collect();
+    put("garbage", &garbage);
+    see_no_segment(&domain, "garbage", "magic");
+    put("zeroes", &[0; 50_000]);
+    see_no_segment(&domain, "zeroes", "magic");
+    Queue::create(&domain, "kind").expect("made");
+    Bytes::of(&domain, "kind").set_word(KIND, 99);
+    see_no_segment(&domain, "kind", "unknown kind");
+    Queue::create(&domain, "magic").expect("made");
+    Bytes::of(&domain, "magic").set(MAGIC, b"outlive\0");
+    see_no_segment(&domain, "magic", "magic");
+}
+
+fn things_that_are_no_files(world: &World) {
+    let domain = world.domain();
+    fs::create_dir(domain.path().join("folder")).expect("made");
+    see_no_segment(&domain, "folder", "no ordinary file");
+    let pipe = domain.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
+        .expect("made");
+    see_no_segment(&domain, "pipe", "no ordinary file");
+    let _socket = std::os::unix::net::UnixListener::bind(domain.path().join("socket")).expect("made");
+    see_no_segment(&domain, "socket", "no ordinary file");
+    Queue::create(&domain, "q").expect("made");
+    symlink(domain.path().join("q"), domain.path().join("link")).expect("made");
+    see_no_segment(&domain, "link", "symbolic link");
+}
+
+/// Whatever is left of a file: an error or a working thing, never a signal.
+fn files_cut_short(world: &World) {
+    let domain = world.domain();
+    let whole = {
+        Queue::create(&domain, "q").expect("made");
+        Bytes::of(&domain, "q").len()
+    };
+    for len in [1, 4_095, 4_096, 4_097, 5_000, 8_192, 16_384, 20_480, 20_481, 28_672, whole / 2, whole - 1] {
+        let name = format!("q{len}");
+        Queue::create(&domain, &name).expect("made");
+        Bytes::of(&domain, &name).set_len(len);
+        let opened = Queue::open(&domain, &name);
+        match opened {
+            Err(error) => {
+                assert!(matches!(error, Error::NotASegment { .. } | Error::Damaged { .. }), "{len}: {error:?}")
+            }
+            Ok(queue) => {
+                // Enough was left; what is missing is missed when it is needed.
+                let sender = queue.sender().expect("a sender");
+                let _ = sender.try_send(&[1; 10]);
+                let _ = sender.try_send(&[1; 10_000]);
+                let _ = queue.counters();
+            }
+        }
+        let _ = domain.entry(&name);
+    }
+    domain.sweep(false).expect("sweeps what it can");
+    Mutex::<[u64; 1_000]>::open(&domain, "m", [0; 1_000]).expect("opens");
+    Bytes::of(&domain, "m").set_len(4_096 + 100);
+    let error = Mutex::<[u64; 1_000]>::open(&domain, "m", [0; 1_000]).err().expect("cut");
+    let text = error.to_string();
+    assert!(matches!(error, Error::Damaged { .. }), "{text}");
+    assert!(text.contains("is damaged") && text.contains("remove it"), "{text}");
+}
+
+fn a_registry_cut_short(world: &World) {
+    for len in [0, 4_096, 5_000, 8_192, 8_193, 20_000] {
+        let name = format!("d{len}");
+        let first = world.domain_named(&name);
+        let path = first.path().to_owned();
+        Bytes::of(&first, ".tokens").set_len(len);
+        // In a process that has not mapped it yet; this one would fault, having been told of more.
+        crate::child::Child::start(move || {
+            // Without what the parent knows: by another path, the registry is looked up anew.
+            let moved = path.with_file_name(format!("moved{len}"));
+            fs::create_dir(&moved).expect("made");
+            fs::set_permissions(&moved, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("set");
+            fs::copy(path.join(".tokens"), moved.join(".tokens")).expect("copied");
+            match Domain::open_at(&moved) {
+                Err(error) => {
+                    assert!(matches!(error, Error::NotASegment { .. } | Error::Damaged { .. }), "{len}: {error:?}")
+                }
+                Ok(domain) => {
+                    let _ = domain.token();
+                    let _ = domain.tokens();
+                    let _ = domain.sweep(false);
+                }
+            }
+        })
+        .finish();
+    }
+}
+
+fn a_registry_of_another_version(world: &World) {
+    let path = world.folder().join("domain");
+    crate::child::Child::start(|| {
+        world.domain();
+    })
+    .finish();
+    let file = path.join(".tokens");
+    let mut bytes = fs::read(&file).expect("there");
+    bytes[VERSION as usize] += 1;
+    fs::write(&file, &bytes).expect("written");
+    let error = Domain::open_at(&path).err().expect("another version");
+    assert!(matches!(error, Error::OtherVersion { .. }), "{error}");
+    fs::write(&file, b"something else").expect("written");
+    let error = Domain::open_at(&path).err().expect("no registry");
+    assert!(matches!(error, Error::NotASegment { .. }), "{error}");
+}
+
+/// A queue's first words say how it is laid out.
+fn a_configuration_that_makes_no_sense(world: &World) {
+    let domain = world.domain();
+    for word in 0..9u64 {
+        for value in [0, 1, 77, 1 << 20, 1 << 31, u32::MAX] {
+            let name = format!("q{word}-{value}");
+            Queue::options().max_bytes(1 << 20).create(&domain, &name).expect("made");
+            let bytes = Bytes::of(&domain, &name);
+            if bytes.word(BODY + 4 * word) == value {
+                continue;
+            }
+            bytes.set_word(BODY + 4 * word, value);
+            match Queue::open(&domain, &name).and_then(|queue| queue.sender()) {
+                Err(error) => {
+                    assert!(matches!(error, Error::Damaged { .. }), "{name}: {error:?}");
+                    assert!(error.to_string().contains("is damaged"), "{error}");
+                }
+                // Another size that would do as well.
+                Ok(sender) => {
+                    let _ = sender.try_send(&[1; 10]);
+                    let _ = sender.try_send(&[1; 10_000]);
+                }
+            }
+        }
+    }
+}
+
+fn words_that_make_no_sense(world: &World) {
+    let domain = world.domain();
+    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let bytes = Bytes::of(&domain, "m");
+    for word in [1, 1 << 30, 0x1fff_ffff, 0x4000_0001, 0x8000_0000] {
+        bytes.set_word(BODY, word);
+        for error in [mutex.lock().err(), mutex.try_lock().err()] {
+            let error = error.expect("damaged");
+            assert!(matches!(error, outlive::sync::LockError::Damaged), "{word:#x}: {error:?}");
+            assert!(error.to_string().contains("stray write"), "{error}");
+        }
+        assert!(mutex.holder().is_none());
+    }
+    bytes.set_word(BODY, 0);
+    drop(mutex.lock().expect("free"));
+}

@@ -1,2 +1,199 @@
-//! Nothing yet.
-crate::checks!();
+//! Limits of the process: file sizes, address space, open files.
+
+use std::io;
+
+use outlive::queue::{Queue, RecvError, SendError};
+use outlive::sync::Mutex;
+use outlive::{Domain, Error};
+
+use crate::child::{Child, PATIENCE};
+use crate::order::{message, read_message};
+use crate::runner::World;
+
+crate::checks!(
+    a_file_size_limit_is_an_error_not_a_signal,
+    four_thousand_queues: 120,
+    little_address_space,
+    a_receiver_with_less_address_space_than_its_senders,
+    no_address_space_at_all,
+    few_open_files,
+    too_many_domains: 60,
+);
+
+fn set_limit(what: libc::__rlimit_resource_t, limit: u64) {
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: a place of ours.
+    let set = unsafe { libc::setrlimit(what, &raw const limit) };
+    assert_eq!(set, 0, "setrlimit: {}", io::Error::last_os_error());
+}
+
+fn a_file_size_limit_is_an_error_not_a_signal(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+    set_limit(libc::RLIMIT_FSIZE, 8 << 20);
+    let sender = queue.sender().expect("a sender");
+    for len in [100, 3_000, 100_000] {
+        while sender.try_send(&message(0, 0, len)).is_ok() {}
+        assert_eq!(sender.try_send(&message(0, 0, len)), Err(SendError::Full));
+    }
+    assert_eq!(sender.try_send(&vec![1; 16 << 20]), Err(SendError::Full));
+    let mut receiver = queue.receiver().expect("the first");
+    while receiver.try_recv().is_ok() {}
+    sender.send_until(&message(1, 1, 100), PATIENCE).expect("room");
+    assert_eq!(read_message(&receiver.recv().expect("sent")), (1, 1));
+    set_limit(libc::RLIMIT_FSIZE, 4 << 10);
+    let error = Mutex::<u64>::open(&domain, "m", 0).err().expect("8 KiB are too many");
+    assert!(matches!(error, Error::NoSpace { .. }) && error.to_string().contains("limit"), "{error}");
+}
+
+fn four_thousand_queues(world: &World) {
+    const COUNT: usize = 4_096;
+    let stat = rustix::fs::statvfs(world.folder()).expect("known");
+    if stat.f_bavail * stat.f_frsize < 3 << 30 {
+        world.skip("less than 3 GiB of the memory file system is free");
+    }
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place of ours.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if limit.rlim_max < 2 * COUNT as u64 {
+        world.skip("too few open files are allowed");
+    }
+    set_limit(libc::RLIMIT_NOFILE, limit.rlim_max);
+    let domain = world.domain();
+    let mut queues = Vec::new();
+    for n in 0..COUNT {
+        let queue = Queue::create(&domain, &format!("q{n}"));
+        queues.push(queue.unwrap_or_else(|error| panic!("queue {n}: {error}")));
+    }
+    for (n, queue) in queues.iter().enumerate() {
+        let sender = queue.sender().expect("a sender");
+        sender.send(&message(n as u64, 0, 60)).expect("room");
+        sender.send(&message(n as u64, 1, 600)).expect("room");
+    }
+    for (n, queue) in queues.iter().enumerate().rev() {
+        let mut receiver = queue.receiver().expect("the first");
+        for number in 0..2 {
+            assert_eq!(read_message(&receiver.recv().expect("sent")), (n as u64, number));
+        }
+    }
+}
+
+fn little_address_space(world: &World) {
+    let folder = world.folder().join("domain");
+    Child::start(|| {
+        set_limit(libc::RLIMIT_AS, 1 << 30);
+        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        for n in 0..8 {
+            let queue = Queue::create(&domain, &format!("q{n}")).expect("made");
+            let sender = queue.sender().expect("a sender");
+            let mut receiver = queue.receiver().expect("the first");
+            for number in 0..1_000 {
+                sender.send(&message(0, number, 80)).expect("room");
+            }
+            for number in 0..1_000 {
+                assert_eq!(read_message(&receiver.recv().expect("sent")), (0, number));
+            }
+            // Kept open: the next one gets half of what is left.
+            std::mem::forget((queue, sender, receiver));
+        }
+    })
+    .finish();
+    // Somebody without a limit has the same queues.
+    let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+    let queue = Queue::open(&domain, "q7").expect("there");
+    let sender = queue.sender().expect("a sender");
+    let mut receiver = queue.receiver().expect("the last one is dead");
+    sender.send(&message(0, 0, 10 << 20)).expect("room");
+    assert_eq!(read_message(&receiver.recv().expect("sent")), (0, 0));
+}
+
+/// What others have grown beyond what this process has mapped is an error, not a fault; the small ones arrive.
+fn a_receiver_with_less_address_space_than_its_senders(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::options().max_bytes(2 << 30).create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    sender.send(&message(0, 0, 80)).expect("room");
+    sender.send(&message(0, 1, 100 << 20)).expect("room");
+    sender.send(&message(0, 2, 80)).expect("room");
+    let folder = world.folder().join("domain");
+    Child::start(|| {
+        drop(sender);
+        drop(queue);
+        set_limit(libc::RLIMIT_AS, 256 << 20);
+        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        let queue = match Queue::open(&domain, "q") {
+            Ok(queue) => queue,
+            // Not even what exists may be mapped.
+            Err(error) => {
+                assert!(matches!(error, Error::NoAddressSpace { .. }), "{error}");
+                assert!(error.to_string().contains("RLIMIT_AS"), "{error}");
+                return;
+            }
+        };
+        let mut receiver = queue.receiver().expect("the first");
+        assert_eq!(read_message(&receiver.recv().expect("sent")), (0, 0));
+        let error = receiver.recv().expect_err("beyond what is mapped");
+        assert!(matches!(error, RecvError::Damaged(_) | RecvError::System(_)), "{error}");
+    })
+    .finish();
+}
+
+fn no_address_space_at_all(world: &World) {
+    let domain = world.domain();
+    Queue::create(&domain, "q").expect("made");
+    Child::start(|| {
+        let pages = std::fs::read_to_string("/proc/self/statm").expect("readable");
+        let used: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+        set_limit(libc::RLIMIT_AS, used * 4096 + (16 << 10));
+        let error = Queue::open(&domain, "q").err().expect("no room to map it");
+        let text = error.to_string();
+        assert!(matches!(error, Error::NoAddressSpace { .. }), "{text}");
+        assert!(text.contains("RLIMIT_AS"), "{text}");
+    })
+    .finish();
+}
+
+fn few_open_files(world: &World) {
+    let domain = world.domain();
+    set_limit(libc::RLIMIT_NOFILE, 40);
+    let mut kept = Vec::new();
+    let error = loop {
+        match Mutex::<u64>::open(&domain, &format!("m{}", kept.len()), 0) {
+            Ok(mutex) => kept.push(mutex),
+            Err(error) => break error,
+        }
+    };
+    let text = error.to_string();
+    assert!(matches!(error, Error::System { errno: libc::EMFILE, .. }), "{text}");
+    assert!(kept.len() > 10 && text.contains("Too many open files"), "{text}");
+    for mutex in &kept {
+        drop(mutex.lock().expect("usable"));
+    }
+}
+
+fn too_many_domains(world: &World) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place of ours.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if limit.rlim_max < 4_096 {
+        world.skip("too few open files are allowed");
+    }
+    set_limit(libc::RLIMIT_NOFILE, limit.rlim_max);
+    let mut domains = Vec::new();
+    let error = loop {
+        match Domain::open_at(world.folder().join(format!("d{}", domains.len()))) {
+            Ok(domain) => domains.push(domain),
+            Err(error) => break error,
+        }
+        assert!(domains.len() < 2_000);
+    };
+    assert_eq!(error, Error::TooManyDomains);
+    assert!(error.to_string().contains("too many domains"));
+    assert!(domains.len() >= 900, "{}", domains.len());
+    for domain in &domains {
+        let id = domain.token().expect("a token");
+        assert!(domain.peer(id).is_alive());
+    }
+    // One that is open already may be opened again.
+    Domain::open_at(world.folder().join("d0")).expect("known");
+}

@@ -1,2 +1,220 @@
-//! Nothing yet.
-crate::checks!();
+//! A memory file system of 16 MiB: what does not fit is an error, never a signal, and what was there stays usable.
+
+use std::ffi::CString;
+use std::fs;
+use std::path::Path;
+
+use outlive::queue::{Queue, SendError};
+use outlive::sync::Mutex;
+use outlive::{Domain, Error};
+
+use crate::child::{Child, End, PATIENCE};
+use crate::order::{message, read_message};
+use crate::runner::World;
+
+crate::checks!(
+    a_queue_fills_it,
+    large_messages_fill_it,
+    somebody_else_fills_it,
+    nothing_new_fits,
+    the_registry_cannot_grow,
+    a_default_queue_takes_a_quarter,
+    senders_are_killed_while_it_is_full: 60,
+);
+
+const BYTES: u64 = 16 << 20;
+
+/// Mounts it in a mount namespace of this process's own, and opens a domain there.
+fn small_disk(world: &World) -> Domain {
+    let target = CString::new(world.folder().to_str().expect("a plain path")).expect("no NUL");
+    let options = CString::new(format!("size={BYTES},mode=0700")).expect("no NUL");
+    // SAFETY: strings that live until the calls return.
+    let mounted = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                core::ptr::null(),
+                c"/".as_ptr(),
+                core::ptr::null(),
+                libc::MS_REC | libc::MS_PRIVATE,
+                core::ptr::null(),
+            ) == 0
+            && libc::mount(c"tmpfs".as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()) == 0
+    };
+    if !mounted {
+        world.skip("a file system may not be mounted here");
+    }
+    world.domain()
+}
+
+/// Fills what is left of the file system with a file of somebody else's.
+fn fill_up(world: &World) -> std::path::PathBuf {
+    let path = world.folder().join("ballast");
+    let file = fs::File::create(&path).expect("made");
+    let mut len = 0;
+    for step in [1u64 << 20, 4096] {
+        while rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), len, step).is_ok() {
+            len += step;
+        }
+    }
+    path
+}
+
+fn free(folder: &Path) -> u64 {
+    let stat = rustix::fs::statvfs(folder).expect("known");
+    stat.f_bfree * stat.f_frsize
+}
+
+fn pass_messages(queue: &Queue, count: u64, len: usize) {
+    let sender = queue.sender().expect("a sender");
+    let mut receiver = queue.receiver().expect("none lives");
+    while receiver.try_recv().is_ok() {}
+    for number in 0..count {
+        sender.send_until(&message(7, number, len), PATIENCE).expect("there was room before");
+        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (7, number));
+    }
+}
+
+fn fills_it(world: &World, len: usize) {
+    let domain = small_disk(world);
+    let mutex = Mutex::<u64>::open(&domain, "m", 3).expect("opens");
+    let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    let mut sent = 0;
+    let error = loop {
+        match sender.try_send(&message(0, sent, len)) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, SendError::Full);
+    assert!(sent as usize * len > (BYTES / 3) as usize, "{sent} messages of {len}");
+    assert!(free(world.folder()) < 4 << 20, "{} free", free(world.folder()));
+    *mutex.lock().expect("usable") += 1;
+    let mut receiver = queue.receiver().expect("the first");
+    for number in 0..sent {
+        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (0, number));
+    }
+    drop(receiver);
+    pass_messages(&queue, 5_000, len);
+    assert_eq!(*mutex.lock().expect("usable"), 4);
+}
+
+fn a_queue_fills_it(world: &World) {
+    fills_it(world, 100);
+}
+
+fn large_messages_fill_it(world: &World) {
+    fills_it(world, 50_000);
+}
+
+fn somebody_else_fills_it(world: &World) {
+    let domain = small_disk(world);
+    let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    for number in 0..1_000 {
+        sender.send(&message(0, number, 100)).expect("room");
+        sender.send(&message(1, number, 1_000)).expect("room");
+    }
+    let ballast = fill_up(world);
+    assert_eq!(free(world.folder()), 0);
+    // What it has is used to the last slot, then it is full; and it goes on passing messages.
+    while sender.try_send(&message(2, 0, 100)).is_ok() {}
+    assert_eq!(sender.try_send(&message(2, 0, 100)), Err(SendError::Full));
+    pass_messages(&queue, 5_000, 100);
+    pass_messages(&queue, 5_000, 1_000);
+    // Room again: it grows again.
+    fs::remove_file(ballast).expect("removed");
+    let before = queue.counters().expect("counts").bytes;
+    let mut sent = 0;
+    while sender.try_send(&message(3, sent, 1_000)).is_ok() {
+        sent += 1;
+    }
+    assert!(sent > 2_000, "{sent}");
+    assert!(queue.counters().expect("counts").bytes > before);
+}
+
+fn nothing_new_fits(world: &World) {
+    let domain = small_disk(world);
+    let mutex = Mutex::<u64>::open(&domain, "m", 3).expect("opens");
+    domain.token().expect("a token");
+    fill_up(world);
+    let errors = [
+        Mutex::<u64>::open(&domain, "n", 0).err(),
+        Queue::create(&domain, "q").err(),
+        Domain::open_at(world.folder().join("another")).err(),
+    ];
+    for error in errors {
+        let error = error.expect("no room");
+        let text = error.to_string();
+        assert!(matches!(error, Error::NoSpace { .. }), "{text}");
+        assert!(text.contains("no room") && text.contains("outlive gc"), "{text}");
+    }
+    assert!(domain.entries().expect("listed").len() == 1, "nothing half-made is left");
+    *mutex.lock().expect("usable") += 1;
+    assert_eq!(*mutex.lock().expect("usable"), 4);
+}
+
+fn the_registry_cannot_grow(world: &World) {
+    let domain = small_disk(world);
+    domain.token().expect("a token");
+    fill_up(world);
+    let slots = domain.stats().slots;
+    let (tell, told) = std::sync::mpsc::channel();
+    let mut ends = Vec::new();
+    let threads: Vec<_> = (0..slots)
+        .map(|_| {
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            ends.push(end);
+            let (domain, tell) = (domain.clone(), tell.clone());
+            std::thread::spawn(move || {
+                tell.send(domain.token()).expect("somebody listens");
+                let _ = ended.recv();
+            })
+        })
+        .collect();
+    let results: Vec<_> = (0..slots).map(|_| told.recv().expect("told")).collect();
+    let refused: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    // This thread has one of the slots.
+    assert!(matches!(refused[..], [Error::NoSpace { .. }]), "{refused:?}");
+    drop(ends);
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+    crate::slots::short_lived(&domain);
+    assert_eq!(domain.stats().slots, slots);
+}
+
+fn a_default_queue_takes_a_quarter(world: &World) {
+    let domain = small_disk(world);
+    let queue = Queue::create(&domain, "q").expect("made");
+    assert_eq!(queue.counters().expect("counts").max_bytes, BYTES / 4);
+    let sender = queue.sender().expect("a sender");
+    while sender.try_send(&[1; 1_000]).is_ok() {}
+    assert!(free(world.folder()) > BYTES / 2, "there is room for others");
+    Queue::create(&domain, "another").expect("made");
+}
+
+fn senders_are_killed_while_it_is_full(world: &World) {
+    let domain = small_disk(world);
+    let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+    let mut random = crate::random::Random::new();
+    for _ in 0..100 {
+        let mut sender = Child::start(|| {
+            let sender = queue.sender().expect("a sender");
+            for number in 0.. {
+                let len = 16 << (number % 14);
+                match sender.try_send(&message(0, number, len)) {
+                    Ok(()) | Err(SendError::Full | SendError::TooLarge { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        random.pause(6_000);
+        sender.signal(libc::SIGKILL);
+        assert_eq!(sender.wait(), End::Signal(libc::SIGKILL));
+    }
+    pass_messages(&queue, 1_000, 100);
+    let first = domain.sweep(false).expect("sweeps");
+    assert!(first.failed.is_empty(), "{first:?}");
+    assert!(domain.sweep(false).expect("sweeps").is_clean());
+}

@@ -1,0 +1,142 @@
+//! The demo: it comes out well, it notices what does not, and it leaves nothing behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::stage::{Stage, is_alive, until};
+
+/// Processes that a process has started.
+fn children(pid: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Folders of the demo that this process runs, or ran.
+fn folders(pid: u32) -> Vec<PathBuf> {
+    let mark = format!("-{pid}-");
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.starts_with("outlive-demo-") && name.contains(&mark)
+        })
+        .collect()
+}
+
+fn no_folders() -> Vec<PathBuf> {
+    Vec::new()
+}
+
+#[track_caller]
+fn all_zero(verdict: &Value) {
+    for name in ["lost", "corrupted", "duplicates_not_marked", "out_of_order", "total_wrong", "hung"] {
+        assert_eq!(verdict[name], 0, "{name} in {verdict}");
+    }
+    assert_eq!(verdict["ok"], true);
+}
+
+#[test]
+fn processes_are_killed_and_nothing_is_lost() {
+    let stage = Stage::new();
+    let demo = stage.start(&["demo", "--seconds", "2", "--json"]);
+    let pid = demo.pid();
+    let verdict = demo.end().expect(0).says("4 producers").json();
+    all_zero(&verdict);
+    assert!(verdict["messages"].as_u64().is_some_and(|messages| messages > 1000), "{verdict}");
+    assert!(verdict["killed"]["producers"].as_u64().is_some_and(|killed| killed > 0), "{verdict}");
+    assert_eq!(folders(pid), no_folders());
+}
+
+#[test]
+fn the_zeroes_are_printed_for_people() {
+    let stage = Stage::new();
+    fs::write(stage.path("records"), "some text to send. ".repeat(1000)).expect("written");
+    let text = stage.run(&["demo", "--seconds", "0.5", "--producers", "2", "records"]).expect(0).text();
+    for line in ["acknowledged and lost: 0", "corrupted: 0", "duplicates not marked: 0", "hung: 0"] {
+        assert!(text.lines().any(|found| found == line), "'{line}' is not in {text}");
+    }
+}
+
+#[test]
+fn a_broken_promise_is_noticed() {
+    for (fault, figure) in [
+        ("lose", "lost"),
+        ("corrupt", "corrupted"),
+        ("repeat", "duplicates_not_marked"),
+        ("miscount", "total_wrong"),
+        ("hang", "hung"),
+    ] {
+        let stage = Stage::new();
+        let args = ["demo", "--seconds", "1", "--fault", fault, "--patience", "2", "--json"];
+        let verdict = stage.run(&args).expect(1).json();
+        assert_ne!(verdict[figure], 0, "{fault}: {verdict}");
+        assert_eq!(verdict["ok"], false);
+    }
+}
+
+#[test]
+fn an_interrupted_demo_compares_and_tidies_up() {
+    let stage = Stage::new();
+    let demo = stage.start(&["demo", "--seconds", "600", "--json"]);
+    let pid = demo.pid();
+    until("it runs", || children(pid).len() == 5);
+    demo.signal(2);
+    let verdict = demo.end().expect(0).json();
+    all_zero(&verdict);
+    assert_eq!(verdict["interrupted"], true);
+    assert_eq!(folders(pid), no_folders());
+}
+
+#[test]
+fn a_killed_demo_takes_its_processes_along_and_the_next_one_tidies_up() {
+    if !Path::new("/dev/shm").is_dir() {
+        eprintln!("skipped: no /dev/shm here");
+        return;
+    }
+    let stage = Stage::new();
+    let demo = stage.start(&["demo", "--seconds", "600"]);
+    let pid = demo.pid();
+    until("it runs", || children(pid).len() == 5);
+    let members = children(pid);
+    demo.kill();
+    demo.end();
+    until("its processes are gone", || members.iter().all(|member| !is_alive(*member)));
+    assert_eq!(folders(pid).len(), 1);
+    let report = stage.run(&["doctor", "--json"]).expect(0).json();
+    let findings = report["findings"].as_array().expect("a list");
+    // Another test's demo may be quicker to tidy up.
+    assert!(findings.iter().any(|finding| finding["name"] == "demos"));
+    stage.run(&["demo", "--seconds", "0.2"]).expect(0);
+    assert_eq!(folders(pid), no_folders());
+}
+
+#[test]
+fn files_that_cannot_be_read_are_told() {
+    let stage = Stage::new();
+    stage.run(&["demo", "/no/such/file"]).expect(6).says("/no/such/file");
+    stage.run(&["demo", "/dev/null"]).expect(2).says("nothing to send");
+}
+
+#[test]
+fn scans_and_pictures_pass() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let files: Vec<String> = fs::read_dir(&data)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "bin" || extension == "jpg"))
+        .map(|path| path.display().to_string())
+        .collect();
+    if files.is_empty() {
+        eprintln!("skipped: no LiDAR scans and pictures beside the project");
+        return;
+    }
+    let stage = Stage::new();
+    let mut args = vec!["demo", "--seconds", "1", "--json"];
+    args.extend(files.iter().map(String::as_str));
+    all_zero(&stage.run(&args).expect(0).json());
+}

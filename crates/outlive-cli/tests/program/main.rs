@@ -1,0 +1,14 @@
+//! The program as a person uses it: each verb as a real process, in a domain of its own that is removed afterwards.
+//!
+//! No test asserts a time; every wait is bounded, so that what hangs fails.
+
+mod bad_input;
+mod demo;
+mod full;
+mod lock;
+mod looking;
+mod manual;
+mod pipes;
+mod receivers;
+mod stage;
+mod waiting;

@@ -1,0 +1,134 @@
+//! What happens to senders and messages when a receiver is killed, and when it leaves.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::stage::{Ended, Running, Stage, until};
+
+/// A receiver that lives and does not receive: its output is a pipe that nobody reads.
+fn stuck_receiver(stage: &Stage) -> Running {
+    let mut command = stage.command(["recv", "q", "--max-bytes", "64K"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let receiver = Running::with_own_streams(command);
+    until("it receives", || stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true));
+    receiver
+}
+
+/// A sender that waits, since the queue is full.
+fn waiting_sender(stage: &Stage) -> Running {
+    let path = stage.path("input");
+    let input: String = (0..200_000).map(|number| format!("{number}\n")).collect();
+    std::fs::write(&path, input).expect("written");
+    let mut command = stage.command(["send", "q"]);
+    command.stdin(std::fs::File::open(&path).expect("opened")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let sender = Running::with_own_streams(command);
+    until("it sleeps, in a wait for space", || {
+        let wait = std::fs::read_to_string(format!("/proc/{}/wchan", sender.pid())).unwrap_or_default();
+        wait.contains("futex") && stage.entry("q").is_some_and(|queue| queue["counters"]["sent"] != 0)
+    });
+    sender
+}
+
+#[test]
+fn a_waiting_sender_is_told_when_the_receiver_is_killed() {
+    let stage = Stage::new();
+    let mut receiver = stuck_receiver(&stage);
+    let mut sender = waiting_sender(&stage);
+    assert!(sender.is_running());
+    receiver.kill();
+    let ended = sender.end().expect(3).says("receiver died");
+    // Later senders are told as well.
+    stage.feed(&["send", "q"], b"x").expect(3);
+    let mut written = Vec::new();
+    receiver.child.stdout.take().expect("piped").read_to_end(&mut written).expect("read");
+    take_over(&stage, &ended, &String::from_utf8(written).expect("lines"));
+}
+
+/// The next receiver gets all that was acknowledged and not yet written, in order, and says what may come twice.
+fn take_over(stage: &Stage, sender: &Ended, written: &str) {
+    let sent: u64 = {
+        let words: Vec<&str> = sender.err.rsplit('(').next().expect("a count").split(' ').collect();
+        words[0].replace(',', "").parse().expect("a number")
+    };
+    let rest = stage.run(&["recv", "q", "--until-idle", "0"]).expect(0);
+    let mut numbers: Vec<u64> = written.lines().filter_map(|line| line.parse().ok()).collect();
+    // Killed in the middle of a line, it is in no whole state there.
+    if !written.ends_with('\n') {
+        numbers.pop();
+    }
+    let after: Vec<u64> = rest.text().lines().map(|line| line.parse().expect("a number")).collect();
+    let repeats = numbers.iter().filter(|number| after.contains(number)).count();
+    assert!(repeats <= 1, "{repeats} came twice");
+    if repeats == 1 {
+        assert!(rest.err.contains("redelivered"), "{}", rest.err);
+    }
+    numbers.extend(after);
+    numbers.dedup();
+    let all: Vec<u64> = (0..sent).collect();
+    assert_eq!(numbers.len(), all.len());
+    assert!(numbers == all);
+    // Whoever took over has left in good order: sending goes on.
+    stage.feed(&["send", "q"], b"x").expect(0);
+}
+
+#[test]
+fn what_was_looked_at_and_not_written_is_marked() {
+    let stage = Stage::new();
+    stage.feed(&["send", "q"], b"one\ntwo\n").expect(0);
+    // A folder in the place of its file: the message is looked at, and cannot be written.
+    std::fs::create_dir(stage.path("out")).expect("made");
+    stage.run(&["recv", "q", "--file", "out"]).expect(15);
+    let ended = stage.run(&["recv", "q", "--until-idle", "0"]).expect(0).says("redelivered");
+    assert_eq!(ended.text(), "one\ntwo\n");
+}
+
+#[test]
+fn a_receiver_that_is_asked_to_end_leaves_in_good_order() {
+    let stage = Stage::new();
+    for signal in [2, 15] {
+        let receiver = stage.start(&["recv", "q"]);
+        until("it receives", || stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true));
+        receiver.signal(signal);
+        receiver.end().expect(0);
+        assert!(stage.entry("q").expect("there")["receiver"].is_null());
+        stage.feed(&["send", "q"], b"goes on\n").expect(0);
+    }
+    assert_eq!(stage.run(&["recv", "q", "-n", "2"]).expect(0).text(), "goes on\ngoes on\n");
+}
+
+#[test]
+fn a_queue_has_one_receiver() {
+    let stage = Stage::new();
+    let receiver = stuck_receiver(&stage);
+    stage.run(&["recv", "q"]).expect(12).says(&format!("process {}", receiver.pid()));
+}
+
+#[test]
+fn a_queue_may_refuse_messages_that_nobody_reads() {
+    let stage = Stage::new();
+    let args = ["send", "q", "--refuse-without-reader"];
+    stage.feed(&args, b"x\n").expect(4).says("no receiver");
+}
+
+#[test]
+fn a_full_queue_is_told_in_time_and_a_message_too_large_at_once() {
+    let stage = Stage::new();
+    let input = "some line\n".repeat(100_000);
+    let args = ["send", "q", "--max-bytes", "64K", "--timeout", "0.05"];
+    stage.feed(&args, input.as_bytes()).expect(5).says("still full");
+    stage.feed(&args, "x".repeat(200_000).as_bytes()).expect(10).says("does not fit");
+}
+
+#[test]
+fn receiving_ends_when_the_senders_are_gone() {
+    let stage = Stage::new();
+    let mut sender = stage.start(&["send", "q"]);
+    sender.write(b"one\n");
+    until("one is there", || stage.entry("q").is_some_and(|queue| queue["counters"]["pending"] == 1));
+    let mut receiver = stage.start(&["recv", "q", "--until-senders-gone"]);
+    until("it receives", || stage.entry("q").expect("there")["counters"]["received"] == 1);
+    assert!(receiver.is_running());
+    // Killed, not ended: gone all the same.
+    sender.kill();
+    assert_eq!(receiver.end().expect(0).text(), "one\n");
+}

@@ -1,0 +1,63 @@
+//! `wait`: by pid and by name.
+
+use std::process::Command;
+
+use crate::stage::{Stage, is_alive, until};
+
+#[test]
+fn a_process_that_is_not_there_has_ended() {
+    let stage = Stage::new();
+    // Above the kernel's largest pid.
+    stage.run(&["wait", "4194305"]).expect(0);
+    let mut zombie = Command::new("true").spawn().expect("started");
+    until("it has ended", || !is_alive(zombie.id()));
+    stage.run(&["wait", &zombie.id().to_string()]).expect(0);
+    zombie.wait().expect("reaped");
+}
+
+#[test]
+fn a_process_is_waited_for_with_a_token_and_without() {
+    let stage = Stage::new();
+    let mut sleeper = Command::new("sleep").arg("1000").spawn().expect("started");
+    let receiver = stage.start(&["recv", "q"]);
+    until("it receives", || stage.entry("q").is_some_and(|queue| queue["receiver"]["alive"] == true));
+    for pid in [sleeper.id(), receiver.pid()] {
+        let pid = pid.to_string();
+        stage.run(&["wait", &pid, "--timeout", "0.02"]).expect(5).says("has not ended");
+        let told = stage.run(&["wait", &pid, "-w", "0", "--json"]).expect(5).json();
+        assert_eq!(told["ended"], false);
+    }
+    let waiters: Vec<_> = [sleeper.id(), receiver.pid()]
+        .map(|pid| stage.start(&["wait", &pid.to_string(), "--json"]))
+        .into_iter()
+        .collect();
+    sleeper.kill().expect("killed");
+    receiver.kill();
+    // Their parents have not waited for them yet: a zombie has ended.
+    for waiter in waiters {
+        assert_eq!(waiter.end().expect(0).json()["ended"], true);
+    }
+    sleeper.wait().expect("reaped");
+}
+
+#[test]
+fn a_name_means_whoever_has_it() {
+    let stage = Stage::new();
+    stage.run(&["wait", "L"]).expect(6);
+    stage.run(&["lock", "L", "--", "true"]).expect(0);
+    stage.run(&["wait", "L"]).expect(0).says("nobody holds 'L'");
+    let holder = stage.start(&["lock", "L", "--", "sleep", "1000"]);
+    until("it holds the lock", || stage.entry("L").expect("there")["holders"][0]["alive"] == true);
+    stage.run(&["wait", "L", "--timeout", "0.02"]).expect(5);
+    let waiter = stage.start(&["wait", "L", "--json"]);
+    let pid = holder.pid();
+    holder.kill();
+    let told = waiter.end().expect(0).json();
+    assert_eq!(told["processes"], serde_json::json!([pid]));
+
+    let receiver = stage.start(&["recv", "7"]);
+    until("it receives", || stage.entry("7").is_some_and(|queue| queue["receiver"]["alive"] == true));
+    let waiter = stage.start(&["wait", "--name", "7"]);
+    receiver.kill();
+    waiter.end().expect(0);
+}

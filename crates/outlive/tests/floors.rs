@@ -1,0 +1,205 @@
+//! Each floor of the library uses those below it, never one above: read from the paths that its sources name.
+//!
+//! The order is that of the table at the head of lib.rs. Names at the crate's root belong to the floor that they come
+//! from. One call goes up and is known: `liveness` asks `inspect` for a sweep, by `crate::sweep_rested`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// From the lowest to the highest.
+const FLOORS: [&str; 9] = [
+    "shim", "sys", "segment", "liveness", "domain", "sync", "pool", "queue", "inspect",
+];
+
+/// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that floor.
+const AT_THE_ROOT: [(&str, &str); 15] = [
+    ("Deadline", "sys"),
+    ("Error", "segment"),
+    ("error", "segment"),
+    ("Kind", "segment"),
+    ("TokenId", "liveness"),
+    ("TokenInfo", "liveness"),
+    ("TokenKind", "liveness"),
+    ("Peer", "liveness"),
+    ("Wait", "liveness"),
+    ("WaitError", "liveness"),
+    ("Domain", "domain"),
+    ("DomainOptions", "domain"),
+    ("DomainStats", "domain"),
+    ("Entry", "inspect"),
+    ("Detail", "inspect"),
+];
+
+/// The one call upwards.
+const KNOWN: (&str, &str) = ("liveness", "sweep_rested");
+
+fn height(floor: &str) -> Option<usize> {
+    FLOORS.iter().position(|known| *known == floor)
+}
+
+/// The floor of the first name in a path that begins at the root; the name itself if it is of none.
+fn floor_of(name: &str) -> Result<usize, String> {
+    let floor = AT_THE_ROOT.iter().find(|(root, _)| *root == name).map_or(name, |(_, floor)| floor);
+    height(floor).ok_or_else(|| format!("`{name}` is of no floor that this test knows"))
+}
+
+/// The source without comments, so that a link in a doc comment is no use.
+fn without_comments(source: &str) -> String {
+    source
+        .lines()
+        .map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The first name of every path in the code that begins at the crate's root; groups in braces give one each.
+fn names_from_root(source: &str) -> Vec<String> {
+    let code = without_comments(source);
+    let mut names = Vec::new();
+    for root in ["crate::", "super::super::"] {
+        for (at, _) in code.match_indices(root) {
+            let before = code[..at].chars().next_back();
+            let own = before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':');
+            // `$crate` in a macro is this crate, seen from another.
+            if own {
+                continue;
+            }
+            let rest = &code[at + root.len()..];
+            if let Some(group) = rest.strip_prefix('{') {
+                names.extend(first_names_of_group(group));
+            } else {
+                names.push(identifier(rest).to_owned());
+            }
+        }
+    }
+    // A `super::super::` that stays on its floor is no path from the root.
+    names
+}
+
+fn identifier(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    &text[..end]
+}
+
+/// `a::{b, c}, D}` gives `a` and `D`.
+fn first_names_of_group(group: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut depth = 0;
+    let mut item = String::new();
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                names.push(identifier(item.trim()).to_owned());
+                item.clear();
+            }
+            _ if depth == 0 => item.push(c),
+            _ => {}
+        }
+    }
+    names.push(identifier(item.trim()).to_owned());
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// What is wrong with a source file of that floor.
+fn complaints(floor: &str, source: &str) -> Vec<String> {
+    let own = height(floor).expect("a floor");
+    let mut complaints = Vec::new();
+    for name in names_from_root(source) {
+        if (floor, name.as_str()) == KNOWN {
+            continue;
+        }
+        match floor_of(&name) {
+            Ok(other) if other > own => complaints.push(format!("{floor} names {name}, of {}, above it", FLOORS[other])),
+            Ok(_) => {}
+            // Names within a floor, by `super::super::`.
+            Err(_) if source.contains(&format!("super::super::{name}")) => {}
+            Err(complaint) => complaints.push(complaint),
+        }
+    }
+    complaints
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("readable") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn no_floor_names_one_above() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut looked_at = Vec::new();
+    let mut all = Vec::new();
+    for path in sources(&root) {
+        let inside = path.strip_prefix(&root).expect("inside");
+        let mut parts = inside.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
+        let first = parts.next().expect("a name");
+        // What stands at the root is the map of all floors; an error is of its own.
+        let floor = match first.as_str() {
+            "lib.rs" => continue,
+            "error.rs" => "segment",
+            other => other.strip_suffix(".rs").unwrap_or(other),
+        };
+        assert!(height(floor).is_some(), "{}: which floor is {floor}?", inside.display());
+        looked_at.push(floor.to_owned());
+        let source = fs::read_to_string(&path).expect("readable");
+        all.extend(complaints(floor, &source).into_iter().map(|text| format!("{}: {text}", inside.display())));
+    }
+    for floor in FLOORS {
+        assert!(looked_at.iter().any(|looked| looked == floor), "{floor} has no source");
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[test]
+fn the_order_is_that_of_the_table_in_lib() {
+    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).expect("readable");
+    let mut in_table = Vec::new();
+    for line in lib.lines().filter_map(|line| line.strip_prefix("//! | ")) {
+        let name = line.split('`').nth(1).unwrap_or_default();
+        if height(name).is_some() {
+            in_table.push(name.to_owned());
+        }
+    }
+    assert_eq!(in_table, FLOORS);
+}
+
+#[test]
+fn an_upward_name_is_found() {
+    let upward = [
+        ("sys", "use crate::segment::Segment;"),
+        ("liveness", "use crate::{Error, sync::{Guard, Mutex}};"),
+        ("segment", "fn f() { crate::liveness::Peer::new() }"),
+        ("pool", "use crate::{\n    queue::{self, Queue},\n    shim,\n};"),
+        ("sync", "pub use super::super::inspect::Entry;"),
+        ("shim", "use crate::Deadline;"),
+        ("domain", "fn f() { crate::sweep_rested(p) }"),
+        ("liveness", "use crate::Domain;"),
+    ];
+    for (floor, source) in upward {
+        assert_eq!(complaints(floor, source).len(), 1, "{source}");
+    }
+    let fine = [
+        ("sync", "use crate::{Error, liveness::{Me, Peer}, sys::futex};"),
+        ("liveness", "crate::sweep_rested(self.path());"),
+        ("segment", "/// See [`Queue`](crate::queue::Queue).\nuse crate::Kind;"),
+        ("sync", "$crate::sync::Embedded; mycrate::queue::x();"),
+        ("inspect", "use crate::{queue::Queue, Domain};"),
+        ("sys", "assert_eq!(super::super::process::thread_id(), 1);"),
+    ];
+    for (floor, source) in fine {
+        assert_eq!(complaints(floor, source), Vec::<String>::new(), "{source}");
+    }
+}
