@@ -21,8 +21,7 @@
  * Switches: NS senders, M messages each, NR successive receivers, NOBJ objects, CAP0, DEATHS, NG=0|1 a collector alongside
  * Mutations, each must be caught:
  *   NOREREAD     the skipping receiver does not read the slot again after it has seen the owner dead
- *   SKIPANY      it frees whatever object the index names          SKIPSLOT  it gives the slot back before it frees
- *                                                                            (the collector has to find that: no fault)
+ *   SKIPANY      it frees whatever object the index names
  *   TAGLATE      READY before the tag                              FREEFIRST the receiver frees before it gives the slot back
  *   NOVOID       the claim is not looked at for being void
  *   GCSTORE      the collector frees by a store                    GCLAP     it takes any IN_QUEUE whose slot is not READY
@@ -194,20 +193,13 @@ L1:	atomic { v=slot[IX(r,h)]; a=0; o=0; x=0; b=0;
 #ifndef NOREREAD
 		if :: slot[IX(r,h)]!=v -> goto L1 :: else fi;
 #endif
-#ifdef SKIPSLOT
-		atomic { if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0) :: else -> goto L1 fi };
-#endif
 		o=obj[IX(r,h)];
 #ifdef SKIPANY
 		atomic { b=tag[o]; if :: b!=0 -> tag[o]=0; free_ok(o) :: else fi };
 #else
 		atomic { if :: tag[o]==POS(r,h) -> tag[o]=0; free_ok(o) :: else fi };
 #endif
-#ifdef SKIPSLOT
-		goto LA
-#else
 		atomic { if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA :: else -> goto L1 fi }
-#endif
 	:: else
 	fi;
 end_r:	atomic { (slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=PLACE(tail[r])) || (ST(v)==WRITING && LAP(v)==LP(r,h) && dead[OWN(v)-1])) -> goto L1 };

@@ -75,15 +75,7 @@ impl Round<'_> {
         let name = world.fresh(self.scenario.stem());
         let cpu = self.orders.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
         let recheck = world.recheck().word();
-        let arguments = [
-            self.scenario.name(),
-            "victim",
-            text(&domain)?,
-            recheck,
-            &name,
-            text(&control)?,
-            &cpu,
-        ];
+        let arguments = [self.scenario.name(), "victim", text(&domain)?, recheck, &name, text(&control)?, &cpu];
         let log = world.folder().join("victim.log");
         let victim = Victim::start(&self.orders.program, &arguments, &self.control, &log)
             .map_err(|error| Failure::broken(format!("the victim: {error}")))?;
@@ -94,47 +86,29 @@ impl Round<'_> {
 
     /// The victim sleeps: help, once in its life.
     fn help(&self, world: &mut World, helped: &mut bool) -> Result<(), Failure> {
-        if std::mem::replace(helped, true) {
-            Ok(())
-        } else {
-            self.scenario.help(world)
-        }
+        if std::mem::replace(helped, true) { Ok(()) } else { self.scenario.help(world) }
     }
 
     /// After [`Stand::Asleep`] in a step: help, and wait until the sleeper is back.
     fn wake(&self, world: &mut World, victim: &mut Victim, helped: &mut bool) -> Result<Stand, Failure> {
         self.help(world, helped)?;
-        victim
-            .awaken(&self.control, Instant::now() + PATIENCE)
-            .map_err(not_woken)
+        victim.awaken(&self.control, Instant::now() + PATIENCE).map_err(not_woken)
     }
 
     /// One life from beginning to end, observed after each step.
     fn observe(&self, world: &mut World) -> Result<Vec<Moment>, Failure> {
         let mut victim = self.victim(world)?;
         let mut watch = Watch::new(&world.domain(), victim.tid())?;
-        let mut life = vec![Moment {
-            address: victim.address(),
-            telling: true,
-            ..Moment::default()
-        }];
+        let mut life = vec![Moment { address: victim.address(), telling: true, ..Moment::default() }];
         let mut helped = false;
         loop {
             let mut stand = victim.step(&self.control)?;
             if stand == Stand::Asleep {
-                life.push(Moment {
-                    address: victim.address(),
-                    telling: true,
-                    asleep: true,
-                    ..Moment::default()
-                });
+                life.push(Moment { address: victim.address(), telling: true, asleep: true, ..Moment::default() });
                 stand = self.wake(world, &mut victim, &mut helped)?;
             }
             if stand == Stand::Gone {
-                life.push(Moment {
-                    telling: true,
-                    ..Moment::default()
-                });
+                life.push(Moment { telling: true, ..Moment::default() });
                 break;
             }
             let changed = watch.changed(victim.tid(), victim.entered_kernel())?;
@@ -166,12 +140,7 @@ impl Round<'_> {
         for (place, note) in notes.iter_mut().enumerate() {
             *note = self.control.note(place);
         }
-        let death = Death {
-            ended,
-            helped,
-            acknowledged: self.control.acknowledged(),
-            notes,
-        };
+        let death = Death { ended, helped, acknowledged: self.control.acknowledged(), notes };
         self.scenario.check(world, &death)
     }
 
@@ -182,17 +151,11 @@ impl Round<'_> {
         let mut helped = false;
         let mut stand = Stand::Within;
         if route.arrivals > 0 {
-            let mut goal = Goal {
-                address: route.address,
-                arrivals: route.arrivals,
-                end,
-            };
+            let mut goal = Goal { address: route.address, arrivals: route.arrivals, end };
             stand = victim.run(&self.control, &mut goal, None)?;
             while stand == Stand::Asleep {
                 self.help(world, &mut helped)?;
-                stand = victim
-                    .run(&self.control, &mut goal, Some(Instant::now() + PATIENCE))
-                    .map_err(not_woken)?;
+                stand = victim.run(&self.control, &mut goal, Some(Instant::now() + PATIENCE)).map_err(not_woken)?;
             }
         }
         for _ in 0..route.steps {
@@ -226,18 +189,8 @@ impl Worlds<'_> {
     fn next(&mut self) -> Result<World, Failure> {
         self.begun += 1;
         let folder = self.scratch.path().join(format!("world-{}", self.begun));
-        let patience = if self.scenario.must_fail() {
-            PATIENCE_WITH_TOYS
-        } else {
-            PATIENCE
-        };
-        World::new(
-            folder,
-            &self.orders.program,
-            self.scenario.name(),
-            self.recheck,
-            patience,
-        )
+        let patience = if self.scenario.must_fail() { PATIENCE_WITH_TOYS } else { PATIENCE };
+        World::new(folder, &self.orders.program, self.scenario.name(), self.recheck, patience)
     }
 }
 
@@ -250,10 +203,7 @@ impl Round<'_> {
             Ok(()) => discard(world, totals),
             Err(failure) => {
                 let folder = world.folder().display().to_string();
-                report.failures.push((
-                    point,
-                    format!("at one of {} deaths: {failure}; kept: {folder}", world.round()),
-                ));
+                report.failures.push((point, format!("at one of {} deaths: {failure}; kept: {folder}", world.round())));
             }
         }
     }
@@ -280,38 +230,22 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
     }
     let scratch = Scratch::new(&format!("crash-{}-{}", scenario.name(), recheck.word()))?;
     let control_file = scratch.path().join("control");
-    let mut worlds = Worlds {
-        scenario,
-        recheck,
-        orders,
-        scratch,
-        begun: 0,
-    };
+    let mut worlds = Worlds { scenario, recheck, orders, scratch, begun: 0 };
     let mut report = Report::default();
     let mut totals = Totals::new();
 
     let mut world = worlds.next()?;
     world.meet_at(&control_file);
-    let round = Round {
-        scenario,
-        orders,
-        control: Control::open(&control_file)?,
-    };
+    let round = Round { scenario, orders, control: Control::open(&control_file)? };
     // The first round of a world makes things that the later ones find made; the second is the ordinary one.
-    let life = match round.observe(&mut world).and_then(|first| {
-        if scenario.rounds_per_world() > 1 {
-            round.observe(&mut world)
-        } else {
-            Ok(first)
-        }
-    }) {
+    let life = match round
+        .observe(&mut world)
+        .and_then(|first| if scenario.rounds_per_world() > 1 { round.observe(&mut world) } else { Ok(first) })
+    {
         Ok(life) => life,
         Err(failure) => {
             worlds.scratch.keep();
-            return Err(Failure::broken(format!(
-                "undisturbed: {failure}; kept: {}",
-                world.folder().display()
-            )));
+            return Err(Failure::broken(format!("undisturbed: {failure}; kept: {}", world.folder().display())));
         }
     };
     discard(world, &mut totals);
@@ -345,9 +279,7 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
                 if scenario.must_fail() {
                     report.failures.push((point, failure.to_string()));
                 } else {
-                    report
-                        .failures
-                        .push((point, format!("{failure}; kept: {}", here.folder().display())));
+                    report.failures.push((point, format!("{failure}; kept: {}", here.folder().display())));
                     worlds.scratch.keep();
                 }
                 // Its survivors are ended; the folder stays.

@@ -67,10 +67,7 @@ impl Stamp {
         if word(message, length - 8) != checksum(&message[..length - 8]) {
             return Err(format!("a message of {length} bytes arrived damaged"));
         }
-        Ok(Stamp {
-            sender: word(message, 0),
-            number: word(message, 8),
-        })
+        Ok(Stamp { sender: word(message, 0), number: word(message, 8) })
     }
 }
 

@@ -53,11 +53,7 @@ impl Arguments {
             for scenario in scenario::all() {
                 let named = self.only.is_empty()
                     || self.only.iter().any(|name| {
-                        if self.here.is_some() {
-                            scenario.name() == name
-                        } else {
-                            scenario.name().starts_with(name)
-                        }
+                        if self.here.is_some() { scenario.name() == name } else { scenario.name().starts_with(name) }
                     });
                 let moded = self.recheck.as_ref().is_none_or(|word| word == recheck.word());
                 let applies = recheck == Recheck::Off || scenario.uses_recheck();
@@ -70,11 +66,7 @@ impl Arguments {
     }
 
     fn thoroughness(&self) -> Thoroughness {
-        if self.all {
-            Thoroughness::Every
-        } else {
-            Thoroughness::Telling
-        }
+        if self.all { Thoroughness::Every } else { Thoroughness::Telling }
     }
 }
 
@@ -92,11 +84,7 @@ fn title(scenario: &dyn Scenario, recheck: Recheck) -> String {
 
 fn tell(scenario: &dyn Scenario, recheck: Recheck, report: &Report) -> bool {
     let hung = report.failures.iter().any(|(_, failure)| failure.starts_with("HANG"));
-    let passed = if scenario.must_fail() {
-        hung
-    } else {
-        report.failures.is_empty()
-    };
+    let passed = if scenario.must_fail() { hung } else { report.failures.is_empty() };
     let mut line = format!(
         "{} {}: {} kill points of {} instructions, {} telling",
         if passed { "ok    " } else { "FAILED" },
@@ -159,19 +147,9 @@ struct Totals {
 /// Runs one test in a process of its own: an engine has one thread, and its victims die with it.
 fn run_apart(arguments: &Arguments, scenario: &str, recheck: Recheck, cpu: usize, totals: &Mutex<Totals>) {
     let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "crash".into()));
-    command.args([
-        "--only",
-        scenario,
-        "--recheck",
-        recheck.word(),
-        "--here",
-        &cpu.to_string(),
-    ]);
+    command.args(["--only", scenario, "--recheck", recheck.word(), "--here", &cpu.to_string()]);
     command.args(["--from", &arguments.from.to_string(), "--to", &arguments.to.to_string()]);
-    command
-        .arg(if arguments.all { "--all" } else { "--quick" })
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit());
+    command.arg(if arguments.all { "--all" } else { "--quick" }).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output();
     let mut totals = totals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match output {
@@ -227,9 +205,7 @@ fn main() -> ExitCode {
             let (tests, totals, arguments) = (&tests, &totals, &arguments);
             scope.spawn(move || {
                 loop {
-                    let next = tests
-                        .lock()
-                        .map_or(None, |mut tests| (!tests.is_empty()).then(|| tests.remove(0)));
+                    let next = tests.lock().map_or(None, |mut tests| (!tests.is_empty()).then(|| tests.remove(0)));
                     let Some((scenario, recheck)) = next else {
                         break;
                     };
@@ -242,9 +218,5 @@ fn main() -> ExitCode {
     let took: Duration = began.elapsed();
     println!("{} kill points in {:.0} s", totals.kill_points, took.as_secs_f64());
     println!("{} passed, {} failed", totals.passed, totals.failed);
-    if totals.failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -58,14 +58,9 @@ fn main() -> ExitCode {
         };
     }
     let arguments = Arguments::parse();
-    let clock = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(1, |now| now.as_nanos() as u64);
+    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64);
     let seed = arguments.seed.unwrap_or(clock);
-    println!(
-        "soak: {} minutes, seed {seed}, re-check {}",
-        arguments.minutes, arguments.recheck
-    );
+    println!("soak: {} minutes, seed {seed}, re-check {}", arguments.minutes, arguments.recheck);
     scratch::clear_ended_runs();
     let orders = Orders {
         hold: Duration::from_secs(arguments.hold),
@@ -77,10 +72,7 @@ fn main() -> ExitCode {
     };
     match run(&orders) {
         Ok((account, kept)) => {
-            println!(
-                "{} kills, {} stops, {} execs",
-                account.kills, account.stops, account.execs
-            );
+            println!("{} kills, {} stops, {} execs", account.kills, account.stops, account.execs);
             println!(
                 "{} messages acknowledged, {} arrived, {} handed out again after a receiver's death, {} abandoned; {} takeovers, \
                  senders told {} times",
@@ -91,10 +83,7 @@ fn main() -> ExitCode {
                 account.takeovers,
                 account.reader_deaths
             );
-            println!(
-                "{} rounds of the lock, {} times from a dead owner",
-                account.locked, account.owner_deaths
-            );
+            println!("{} rounds of the lock, {} times from a dead owner", account.locked, account.owner_deaths);
             for problem in account.corrupted.iter().chain(&account.hung) {
                 println!("{problem}");
             }
@@ -107,11 +96,7 @@ fn main() -> ExitCode {
                 account.corrupted.len(),
                 account.hung.len()
             );
-            if account.is_clean() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+            if account.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             eprintln!("soak: {error}");

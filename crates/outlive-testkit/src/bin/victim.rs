@@ -17,11 +17,7 @@ fn play(arguments: &[String]) -> Result<(), String> {
     };
     let scenario = scenario::find(name).ok_or_else(|| format!("no scenario is named {name}"))?;
     let recheck = Recheck::from_word(recheck).ok_or("RECHECK is off or on")?;
-    let place = Place {
-        domain: Path::new(domain),
-        recheck,
-        name: own_name,
-    };
+    let place = Place { domain: Path::new(domain), recheck, name: own_name };
     match (*role, rest) {
         ("victim", [control, cpu]) => {
             let stage = Stage::enter(Path::new(control), cpu.parse().ok()).map_err(|error| error.to_string())?;

@@ -49,10 +49,7 @@ pub fn kill_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
             chosen[point] &= point == first || point == middle || point == last;
         }
     }
-    (0..life.len())
-        .filter(|&point| chosen[point])
-        .map(|point| point as u64)
-        .collect()
+    (0..life.len()).filter(|&point| chosen[point]).map(|point| point as u64).collect()
 }
 
 fn repeating_runs(life: &[Moment]) -> Vec<std::ops::Range<usize>> {
@@ -112,18 +109,10 @@ pub fn routes(life: &[Moment], points: &[u64]) -> Vec<Route> {
             (point.saturating_sub(LOOK_BACK)..=point)
                 .filter_map(|from| {
                     let steps = (point - from) as u64;
-                    Some(Route {
-                        address: life[from].address,
-                        arrivals: arrivals[from]?,
-                        steps,
-                    })
+                    Some(Route { address: life[from].address, arrivals: arrivals[from]?, steps })
                 })
                 .min_by_key(|route| route.arrivals + route.steps)
-                .unwrap_or(Route {
-                    address: 0,
-                    arrivals: 0,
-                    steps: point as u64,
-                })
+                .unwrap_or(Route { address: 0, arrivals: 0, steps: point as u64 })
         })
         .collect()
 }
@@ -151,14 +140,8 @@ mod tests {
 
     #[test]
     fn telling_points_bring_their_neighbours() {
-        assert_eq!(
-            kill_points(&life("......T......"), Thoroughness::Telling),
-            [0, 1, 5, 6, 7, 11, 12]
-        );
-        assert_eq!(
-            kill_points(&life("....S...."), Thoroughness::Telling),
-            [0, 1, 3, 4, 5, 7, 8]
-        );
+        assert_eq!(kill_points(&life("......T......"), Thoroughness::Telling), [0, 1, 5, 6, 7, 11, 12]);
+        assert_eq!(kill_points(&life("....S...."), Thoroughness::Telling), [0, 1, 3, 4, 5, 7, 8]);
     }
 
     #[test]
@@ -170,46 +153,16 @@ mod tests {
     #[test]
     fn routes_run_to_rare_instructions_and_step_from_there() {
         // A loop of two instructions, 1000 rounds, then a straight line.
-        let mut life = vec![Moment {
-            address: 1,
-            ..Moment::default()
-        }];
+        let mut life = vec![Moment { address: 1, ..Moment::default() }];
         for _ in 0..1000 {
-            life.extend([2, 3].map(|address| Moment {
-                address,
-                ..Moment::default()
-            }));
+            life.extend([2, 3].map(|address| Moment { address, ..Moment::default() }));
         }
-        life.extend([4, 5].map(|address| Moment {
-            address,
-            ..Moment::default()
-        }));
+        life.extend([4, 5].map(|address| Moment { address, ..Moment::default() }));
         let routes = routes(&life, &[0, 3, 1500, 2001, 2002]);
-        assert_eq!(
-            routes[0],
-            Route {
-                address: 1,
-                arrivals: 0,
-                steps: 0
-            }
-        );
+        assert_eq!(routes[0], Route { address: 1, arrivals: 0, steps: 0 });
         assert_eq!(routes[1].arrivals + routes[1].steps, 2);
         assert_eq!(routes[2].arrivals + routes[2].steps, 750);
-        assert_eq!(
-            routes[3],
-            Route {
-                address: 4,
-                arrivals: 1,
-                steps: 0
-            }
-        );
-        assert_eq!(
-            routes[4],
-            Route {
-                address: 5,
-                arrivals: 1,
-                steps: 0
-            }
-        );
+        assert_eq!(routes[3], Route { address: 4, arrivals: 1, steps: 0 });
+        assert_eq!(routes[4], Route { address: 5, arrivals: 1, steps: 0 });
     }
 }

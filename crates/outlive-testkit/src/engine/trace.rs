@@ -42,14 +42,8 @@ pub fn arm_interrupts() {
 }
 
 fn set_timer(every: Duration) {
-    let period = libc::timeval {
-        tv_sec: 0,
-        tv_usec: every.as_micros() as libc::suseconds_t,
-    };
-    let timer = libc::itimerval {
-        it_interval: period,
-        it_value: period,
-    };
+    let period = libc::timeval { tv_sec: 0, tv_usec: every.as_micros() as libc::suseconds_t };
+    let timer = libc::itimerval { it_interval: period, it_value: period };
     // SAFETY: a valid timer value, no old value asked for.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) };
 }
@@ -133,23 +127,14 @@ pub fn look(tid: pid_t) -> io::Result<Event> {
 fn ptrace(request: libc::c_uint, tid: pid_t, address: usize, data: usize) -> io::Result<c_long> {
     // SAFETY: the requests of this file pass either numbers or pointers to places that outlive the call.
     let got = unsafe { libc::ptrace(request, tid, address as *mut c_void, data as *mut c_void) };
-    if got == -1 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(got)
-    }
+    if got == -1 { Err(io::Error::last_os_error()) } else { Ok(got) }
 }
 
 /// In the victim: lets the parent trace the calling thread, then stops it. Returns when the parent moves it on.
 pub fn offer_to_parent() {
     // SAFETY: no memory is passed; raise stops the calling thread until its tracer moves it on.
     unsafe {
-        libc::ptrace(
-            libc::PTRACE_TRACEME,
-            0,
-            std::ptr::null_mut::<c_void>(),
-            std::ptr::null_mut::<c_void>(),
-        );
+        libc::ptrace(libc::PTRACE_TRACEME, 0, std::ptr::null_mut::<c_void>(), std::ptr::null_mut::<c_void>());
         libc::raise(libc::SIGSTOP);
     }
 }
@@ -185,10 +170,7 @@ pub fn set_breakpoints(tid: pid_t, addresses: [u64; BREAKPOINTS]) -> bool {
     let enabled: usize = (0..BREAKPOINTS).map(|number| 1 << (2 * number)).sum();
     let set = |register: usize, value: usize| ptrace(libc::PTRACE_POKEUSER, tid, REGISTERS + 8 * register, value);
     set(CONTROL, 0).is_ok()
-        && addresses
-            .iter()
-            .enumerate()
-            .all(|(number, &address)| set(number, address as usize).is_ok())
+        && addresses.iter().enumerate().all(|(number, &address)| set(number, address as usize).is_ok())
         && set(CONTROL, enabled).is_ok()
 }
 
@@ -214,10 +196,7 @@ pub fn run_on(tid: pid_t, signal: c_int) -> io::Result<()> {
 pub fn instruction_pointer(tid: pid_t) -> io::Result<u64> {
     // SAFETY: plain numbers; all zero is valid.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-    let mut place = libc::iovec {
-        iov_base: (&raw mut registers).cast(),
-        iov_len: size_of_val(&registers),
-    };
+    let mut place = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of_val(&registers) };
     const NT_PRSTATUS: usize = 1;
     ptrace(libc::PTRACE_GETREGSET, tid, NT_PRSTATUS, (&raw mut place) as usize)?;
     #[cfg(target_arch = "x86_64")]
@@ -234,12 +213,7 @@ pub fn is_system_call(tid: pid_t, address: u64) -> io::Result<bool> {
     // SAFETY: glibc's wrapper tells an error from a word of -1 by errno alone, so errno is cleared first.
     let word = unsafe {
         *libc::__errno_location() = 0;
-        let word = libc::ptrace(
-            libc::PTRACE_PEEKTEXT,
-            tid,
-            address as *mut c_void,
-            std::ptr::null_mut::<c_void>(),
-        );
+        let word = libc::ptrace(libc::PTRACE_PEEKTEXT, tid, address as *mut c_void, std::ptr::null_mut::<c_void>());
         if word == -1 && *libc::__errno_location() != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -264,21 +238,11 @@ pub struct RobustHead {
 
 fn read_words<const COUNT: usize>(pid: pid_t, address: u64) -> io::Result<[u64; COUNT]> {
     let mut words = [0_u64; COUNT];
-    let local = libc::iovec {
-        iov_base: words.as_mut_ptr().cast(),
-        iov_len: COUNT * 8,
-    };
-    let remote = libc::iovec {
-        iov_base: address as *mut c_void,
-        iov_len: COUNT * 8,
-    };
+    let local = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: COUNT * 8 };
+    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: COUNT * 8 };
     // SAFETY: the local place is as long as said; the remote one is checked by the kernel.
     let got = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
-    if got == (COUNT * 8) as isize {
-        Ok(words)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if got == (COUNT * 8) as isize { Ok(words) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Reads the victim's robust list head.
@@ -296,16 +260,8 @@ pub fn robust_head(tid: pid_t) -> io::Result<RobustHead> {
     }
     let [newest, _offset, pending] = read_words::<3>(tid, head)?;
     // The lowest bit of an entry marks a priority-inheriting mutex.
-    let second = if newest & !1 == head {
-        head
-    } else {
-        read_words::<1>(tid, newest & !1).map_or(0, |[next]| next)
-    };
-    Ok(RobustHead {
-        newest,
-        second,
-        pending,
-    })
+    let second = if newest & !1 == head { head } else { read_words::<1>(tid, newest & !1).map_or(0, |[next]| next) };
+    Ok(RobustHead { newest, second, pending })
 }
 
 /// The letter of the thread's state in /proc (`S` asleep, `R` running, `t` traced), if it is there.

@@ -75,12 +75,7 @@ impl Victim {
         control.clear();
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
+        command.args(arguments).env_clear().stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // SAFETY: between fork and exec only two system calls are made, on numbers. The same addresses in every life make
         // the N-th instruction the same one each time.
         unsafe {
@@ -117,26 +112,18 @@ impl Victim {
             } else {
                 Event::Nothing
             };
-            match if event == Event::Nothing {
-                trace::look(self.pid)?
-            } else {
-                event
-            } {
+            match if event == Event::Nothing { trace::look(self.pid)? } else { event } {
                 Event::Stopped(signal) if signal == libc::SIGSTOP && announced != 0 => break,
                 Event::Stopped(signal) => {
                     return Err(io::Error::other(format!("stopped by signal {signal}")));
                 }
                 Event::Exited(code) => {
                     (self.reaped, self.process_reaped) = (true, true);
-                    return Err(io::Error::other(format!(
-                        "ended before its operation, code {code}; see victim.log"
-                    )));
+                    return Err(io::Error::other(format!("ended before its operation, code {code}; see victim.log")));
                 }
                 Event::Killed(signal) => {
                     (self.reaped, self.process_reaped) = (true, true);
-                    return Err(io::Error::other(format!(
-                        "killed before its operation by signal {signal}"
-                    )));
+                    return Err(io::Error::other(format!("killed before its operation by signal {signal}")));
                 }
                 Event::Nothing if Instant::now() >= deadline => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "did not reach its operation"));
@@ -192,11 +179,7 @@ impl Victim {
             by_steps = !trace::set_breakpoints(self.tid, [goal.address, goal.end]);
         }
         while goal.arrivals > 0 {
-            let stand = if by_steps {
-                self.step(control)?
-            } else {
-                self.leap(control, deadline)?
-            };
+            let stand = if by_steps { self.step(control)? } else { self.leap(control, deadline)? };
             if stand != Stand::Within {
                 return Ok(stand);
             }
@@ -235,11 +218,7 @@ impl Victim {
         let mut seen_asleep = 0;
         trace::wait_unless(tid, || {
             // Asleep in two looks in a row: a lock in the kernel may put it to sleep for a moment.
-            seen_asleep = if trace::state_letter(pid, tid) == Some('S') {
-                seen_asleep + 1
-            } else {
-                0
-            };
+            seen_asleep = if trace::state_letter(pid, tid) == Some('S') { seen_asleep + 1 } else { 0 };
             seen_asleep >= 2
         })
     }
@@ -259,10 +238,7 @@ impl Victim {
         match event {
             Event::Stopped(signal) => {
                 if signal != libc::SIGTRAP {
-                    if matches!(
-                        signal,
-                        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGABRT | libc::SIGFPE
-                    ) {
+                    if matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGABRT | libc::SIGFPE) {
                         return Err(io::Error::other(format!("the victim crashed with signal {signal}")));
                     }
                     self.pending_signal = signal;
@@ -270,11 +246,7 @@ impl Victim {
                 let address = trace::instruction_pointer(self.tid)?;
                 self.repeating = address == self.address && !self.entered_kernel;
                 self.address = address;
-                Ok(if control.phase() == control::ENDED {
-                    Stand::Ended
-                } else {
-                    Stand::Within
-                })
+                Ok(if control.phase() == control::ENDED { Stand::Ended } else { Stand::Within })
             }
             Event::Exited(code) => {
                 self.reaped = true;
@@ -339,10 +311,7 @@ impl Victim {
             match trace::wait_until(self.tid, deadline)? {
                 Event::Stopped(_) => {}
                 Event::Nothing => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "SIGKILL did not end the victim",
-                    ));
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "SIGKILL did not end the victim"));
                 }
                 Event::Exited(_) | Event::Killed(_) => self.reaped = true,
             }
@@ -354,10 +323,7 @@ impl Victim {
             match trace::wait_until(self.pid, deadline)? {
                 Event::Stopped(_) => {}
                 Event::Nothing => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "SIGKILL did not end the victim",
-                    ));
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "SIGKILL did not end the victim"));
                 }
                 Event::Exited(_) | Event::Killed(_) => break,
             }
@@ -385,10 +351,7 @@ impl Stage {
     /// # Errors
     /// What mapping the page reports.
     pub fn enter(control: &Path, cpu: Option<usize>) -> io::Result<Stage> {
-        Ok(Stage {
-            control: Control::open(control)?,
-            cpu,
-        })
+        Ok(Stage { control: Control::open(control)?, cpu })
     }
 
     /// The page shared with the engine.
@@ -402,8 +365,7 @@ impl Stage {
         if let Some(cpu) = self.cpu {
             crate::world::affinity::stay_on(cpu);
         }
-        self.control
-            .set_tid(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        self.control.set_tid(rustix::thread::gettid().as_raw_nonzero().get() as u32);
         trace::offer_to_parent();
         self.control.set_phase(control::BEGUN);
     }

@@ -29,22 +29,10 @@ struct Extent {
 impl Extent {
     fn map(file: &File, start: u64, bytes: usize) -> io::Result<Extent> {
         // SAFETY: a fresh shared, read-only mapping of a part of the file that has data.
-        let address = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ,
-                MapFlags::SHARED,
-                file.as_fd(),
-                start,
-            )?
-        };
+        let address =
+            unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, file.as_fd(), start)? };
         let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut extent = Extent {
-            start,
-            address,
-            copy: vec![0; bytes],
-        };
+        let mut extent = Extent { start, address, copy: vec![0; bytes] };
         extent.refresh();
         Ok(extent)
     }
@@ -81,18 +69,11 @@ impl Watched {
     /// Looks for data that came or went: also a first write to a page that was allocated before makes it data.
     fn remap(&mut self) -> io::Result<bool> {
         let now = data_extents(&self.file)?;
-        if self
-            .extents
-            .iter()
-            .map(|extent| (extent.start, extent.copy.len()))
-            .eq(now.iter().copied())
-        {
+        if self.extents.iter().map(|extent| (extent.start, extent.copy.len())).eq(now.iter().copied()) {
             return Ok(false);
         }
-        self.extents = now
-            .iter()
-            .map(|&(start, bytes)| Extent::map(&self.file, start, bytes))
-            .collect::<io::Result<_>>()?;
+        self.extents =
+            now.iter().map(|&(start, bytes)| Extent::map(&self.file, start, bytes)).collect::<io::Result<_>>()?;
         Ok(true)
     }
 }
@@ -138,11 +119,7 @@ impl Watch {
     /// # Errors
     /// What listing, opening or mapping reports.
     pub fn new(folder: &Path, tid: pid_t) -> io::Result<Watch> {
-        let mut watch = Watch {
-            folder: folder.to_owned(),
-            files: BTreeMap::new(),
-            robust: RobustHead::default(),
-        };
+        let mut watch = Watch { folder: folder.to_owned(), files: BTreeMap::new(), robust: RobustHead::default() };
         watch.relist()?;
         watch.robust = trace::robust_head(tid)?;
         Ok(watch)
@@ -163,10 +140,7 @@ impl Watch {
                 continue;
             }
             let Ok(file) = File::open(&path) else { continue };
-            let mut watched = Watched {
-                file,
-                extents: Vec::new(),
-            };
+            let mut watched = Watched { file, extents: Vec::new() };
             watched.remap()?;
             self.files.insert(path, watched);
             changed = true;
@@ -199,10 +173,6 @@ impl Watch {
     /// How many bytes each comparison covers.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.files
-            .values()
-            .flat_map(|watched| &watched.extents)
-            .map(|extent| extent.copy.len())
-            .sum()
+        self.files.values().flat_map(|watched| &watched.extents).map(|extent| extent.copy.len()).sum()
     }
 }

@@ -78,9 +78,7 @@ pub trait Scenario: Send + Sync {
     /// # Errors
     /// When help fails; by default there is none, so that a sleeping victim is a failure.
     fn help(&self, _world: &mut World) -> Result<(), Failure> {
-        Err(Failure::Hang(
-            "the victim sleeps and nobody is there to wake it".to_owned(),
-        ))
+        Err(Failure::Hang("the victim sleeps and nobody is there to wake it".to_owned()))
     }
 
     /// The operation has returned and the victim's process still lives: what must hold already.
@@ -146,16 +144,12 @@ pub trait Scenario: Send + Sync {
 fn nothing_left(world: &mut World, names: &[&str]) -> Result<(), Failure> {
     let rescues = world.ask("sweeper", "domain rescues")?;
     if rescues != "0" {
-        return Err(Failure::wrong(format!(
-            "the coarse re-check rescued {rescues} sleepers"
-        )));
+        return Err(Failure::wrong(format!("the coarse re-check rescued {rescues} sleepers")));
     }
     world.ask("sweeper", "domain sweep")?;
     let second = world.ask("sweeper", "domain sweep")?;
     if second != "clean" {
-        return Err(Failure::wrong(format!(
-            "a second sweep still finds something: {second}"
-        )));
+        return Err(Failure::wrong(format!("a second sweep still finds something: {second}")));
     }
     for name in names {
         if world.domain().join(name).exists() {
@@ -166,10 +160,7 @@ fn nothing_left(world: &mut World, names: &[&str]) -> Result<(), Failure> {
     if !names.is_empty() {
         return Err(Failure::wrong(format!("left in the domain: {names}")));
     }
-    let internal = std::fs::read_dir(world.domain())?
-        .flatten()
-        .filter(|entry| entry.file_name() != ".tokens")
-        .count();
+    let internal = std::fs::read_dir(world.domain())?.flatten().filter(|entry| entry.file_name() != ".tokens").count();
     if internal != 0 {
         return Err(Failure::wrong(format!("{internal} files left in the domain's folder")));
     }

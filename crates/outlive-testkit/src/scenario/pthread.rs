@@ -33,27 +33,13 @@ impl Robust {
         let map = || -> std::io::Result<Robust> {
             std::fs::create_dir_all(folder)?;
             let path = folder.join("pthread");
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path)?;
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
             file.set_len(4096)?;
             // SAFETY: a fresh shared mapping of a file that is as long.
             let address = unsafe {
-                mmap(
-                    std::ptr::null_mut(),
-                    4096,
-                    ProtFlags::READ | ProtFlags::WRITE,
-                    MapFlags::SHARED,
-                    &file,
-                    0,
-                )?
+                mmap(std::ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?
             };
-            Ok(Robust {
-                shared: NonNull::new(address.cast()).ok_or(std::io::ErrorKind::OutOfMemory)?,
-            })
+            Ok(Robust { shared: NonNull::new(address.cast()).ok_or(std::io::ErrorKind::OutOfMemory)? })
         };
         map().map_err(|error| error.to_string())
     }
@@ -88,20 +74,14 @@ impl Robust {
                 }
                 Ok(true)
             }
-            other => Err(format!(
-                "pthread_mutex_lock: {}",
-                std::io::Error::from_raw_os_error(other)
-            )),
+            other => Err(format!("pthread_mutex_lock: {}", std::io::Error::from_raw_os_error(other))),
         }
     }
 
     fn raise_both(&self) {
         // SAFETY: the caller holds the mutex. Volatile, so that a death between the two can be seen.
         unsafe {
-            let (first, second) = (
-                &raw mut (*self.shared.as_ptr()).first,
-                &raw mut (*self.shared.as_ptr()).second,
-            );
+            let (first, second) = (&raw mut (*self.shared.as_ptr()).first, &raw mut (*self.shared.as_ptr()).second);
             first.write_volatile(first.read_volatile() + 1);
             second.write_volatile(second.read_volatile() + 1);
         }

@@ -77,12 +77,7 @@ impl Ledger {
     /// # Errors
     /// What opening, sizing or mapping reports.
     pub fn open(file: &Path) -> io::Result<Ledger> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(file)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file)?;
         file.set_len(size_of::<Pages>() as u64)?;
         // SAFETY: a fresh shared mapping of a file that is as long.
         let address = unsafe {
@@ -95,9 +90,7 @@ impl Ledger {
                 0,
             )?
         };
-        Ok(Ledger {
-            pages: NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-        })
+        Ok(Ledger { pages: NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)? })
     }
 
     /// The whole.
@@ -117,11 +110,7 @@ impl Ledger {
     #[must_use]
     pub fn life(&self, number: u64) -> Option<&'static Life> {
         let lives = self.pages().lives.load(Ordering::SeqCst);
-        if number == 0 || number > lives {
-            None
-        } else {
-            self.pages().entries.get(number as usize)
-        }
+        if number == 0 || number > lives { None } else { self.pages().entries.get(number as usize) }
     }
 
     /// A new life's number.

@@ -109,17 +109,8 @@ impl Soak<'_> {
         let seed = self.random.word();
         command.arg("work").arg(&self.domain).arg(&self.file);
         let mib = self.orders.queue_mib.to_string();
-        command.args([
-            number.to_string(),
-            self.orders.recheck.word().to_owned(),
-            seed.to_string(),
-            mib,
-        ]);
-        command
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log);
+        command.args([number.to_string(), self.orders.recheck.word().to_owned(), seed.to_string(), mib]);
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         // SAFETY: one system call on numbers between fork and exec: workers end with the supervisor.
         unsafe {
             command.pre_exec(|| {
@@ -128,13 +119,7 @@ impl Soak<'_> {
             })
         };
         let progress = self.ledger.post(number).progress.load(Ordering::SeqCst);
-        Ok(Post {
-            child: command.spawn()?,
-            stopped_until: None,
-            begun_at: progress,
-            progress,
-            idle: Duration::ZERO,
-        })
+        Ok(Post { child: command.spawn()?, stopped_until: None, begun_at: progress, progress, idle: Duration::ZERO })
     }
 
     fn signal(&self, worker: usize, signal: libc::c_int) {
@@ -155,9 +140,7 @@ impl Soak<'_> {
         if let Some(code) = status.code()
             && code != 0
         {
-            self.account
-                .corrupted
-                .push(format!("a worker ended with code {code}: {}", last_line(&self.log)));
+            self.account.corrupted.push(format!("a worker ended with code {code}: {}", last_line(&self.log)));
         }
     }
 
@@ -217,9 +200,7 @@ impl Soak<'_> {
             if post.idle > PATIENCE {
                 let pid = post.child.id() as i32;
                 let call = trace::sleeping_in(pid).map_or("awake".to_owned(), |call| format!("in system call {call}"));
-                self.account
-                    .hung
-                    .push(format!("worker {worker}, process {pid}, {call}"));
+                self.account.hung.push(format!("worker {worker}, process {pid}, {call}"));
                 self.hold();
                 self.replace(worker)?;
             }
@@ -229,11 +210,7 @@ impl Soak<'_> {
 
     fn hold(&self) {
         if self.orders.hold > Duration::ZERO {
-            eprintln!(
-                "{}; held for {:?}",
-                self.account.hung.last().map_or("", String::as_str),
-                self.orders.hold
-            );
+            eprintln!("{}; held for {:?}", self.account.hung.last().map_or("", String::as_str), self.orders.hold);
             std::thread::sleep(self.orders.hold);
         }
     }
@@ -284,9 +261,7 @@ impl Soak<'_> {
                 None => {
                     let pid = self.posts[worker].child.id() as i32;
                     let call = trace::sleeping_in(pid).map_or(String::new(), |call| format!(" in system call {call}"));
-                    self.account
-                        .hung
-                        .push(format!("worker {worker}, process {pid}, when told to finish{call}"));
+                    self.account.hung.push(format!("worker {worker}, process {pid}, when told to finish{call}"));
                     self.hold();
                     self.signal(worker, libc::SIGKILL);
                     self.posts[worker].child.wait()?;
@@ -315,10 +290,7 @@ impl Soak<'_> {
         let pages = self.ledger.pages();
         for number in 1..=pages.lives.load(Ordering::SeqCst) {
             let Some(life) = self.ledger.life(number) else { continue };
-            let (acknowledged, seen) = (
-                life.acknowledged.load(Ordering::SeqCst),
-                life.seen.load(Ordering::SeqCst),
-            );
+            let (acknowledged, seen) = (life.acknowledged.load(Ordering::SeqCst), life.seen.load(Ordering::SeqCst));
             self.account.acknowledged += acknowledged;
             self.account.arrived += seen;
             self.account.lost += acknowledged.saturating_sub(seen);
@@ -349,10 +321,7 @@ impl Soak<'_> {
         // A life that ended between its round and its note is not in the book.
         let ends = self.account.kills + self.account.execs;
         if rounds < self.account.locked || rounds > self.account.locked + ends {
-            return Err(format!(
-                "{} rounds of the lock are noted, it counts {rounds}",
-                self.account.locked
-            ));
+            return Err(format!("{} rounds of the lock are noted, it counts {rounds}", self.account.locked));
         }
         drop(receiver);
         domain.sweep(false).map_err(text)?;
@@ -369,12 +338,7 @@ impl Soak<'_> {
 }
 
 fn last_line(log: &Path) -> String {
-    std::fs::read_to_string(log)
-        .unwrap_or_default()
-        .lines()
-        .last()
-        .unwrap_or("it said nothing")
-        .to_owned()
+    std::fs::read_to_string(log).unwrap_or_default().lines().last().unwrap_or("it said nothing").to_owned()
 }
 
 /// Carries out a soak. The folder is kept when something went wrong; its path is the second result.

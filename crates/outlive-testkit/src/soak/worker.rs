@@ -44,22 +44,14 @@ extern "C" fn exec_again(_signal: libc::c_int) {
     let nothing: [*const libc::c_char; 1] = [std::ptr::null()];
     // SAFETY: execve is async-signal-safe; both pointers are to leaked memory, set before the handler was installed.
     unsafe {
-        libc::execve(
-            PROGRAM.load(Ordering::Relaxed),
-            ARGUMENTS.load(Ordering::Relaxed).cast_const(),
-            nothing.as_ptr(),
-        );
+        libc::execve(PROGRAM.load(Ordering::Relaxed), ARGUMENTS.load(Ordering::Relaxed).cast_const(), nothing.as_ptr());
     }
 }
 
 /// Has SIGUSR1 exec this very command line anew.
 fn exec_on_signal() -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let text = |bytes: &[u8]| {
-        CString::new(bytes)
-            .map(CString::into_raw)
-            .map_err(|error| error.to_string())
-    };
+    let text = |bytes: &[u8]| CString::new(bytes).map(CString::into_raw).map_err(|error| error.to_string());
     PROGRAM.store(text(program.as_os_str().as_bytes())?, Ordering::Relaxed);
     let mut arguments: Vec<*const libc::c_char> = Vec::new();
     for argument in std::env::args_os() {
@@ -105,11 +97,7 @@ pub fn work(part: &Part<'_>) -> Result<(), String> {
     post.life.store(name, Ordering::SeqCst);
     exec_on_signal()?;
     let domain = part.recheck.open(part.domain).map_err(text)?;
-    let queue = Queue::options()
-        .max_bytes(part.queue_mib << 20)
-        .first_slots(4)
-        .create(&domain, QUEUE)
-        .map_err(text)?;
+    let queue = Queue::options().max_bytes(part.queue_mib << 20).first_slots(4).create(&domain, QUEUE).map_err(text)?;
     let mutex = Mutex::open(&domain, MUTEX, [0, 0]).map_err(text)?;
     let mut worker = Worker {
         ledger,
@@ -121,11 +109,7 @@ pub fn work(part: &Part<'_>) -> Result<(), String> {
         queue,
         mutex: &mutex,
     };
-    if part.number < RECEIVERS {
-        worker.receive()
-    } else {
-        worker.send_and_lock()
-    }
+    if part.number < RECEIVERS { worker.receive() } else { worker.send_and_lock() }
 }
 
 impl Worker<'_> {
@@ -195,11 +179,7 @@ impl Worker<'_> {
             .map(|number| {
                 // Mostly small, now and then an object, rarely a large one.
                 let most = [64, 64, 200, 5000, 40_000][self.random.below(5) as usize];
-                Stamp {
-                    sender: self.name,
-                    number,
-                }
-                .message(SHORTEST + self.random.below(most) as usize)
+                Stamp { sender: self.name, number }.message(SHORTEST + self.random.below(most) as usize)
             })
             .collect();
         self.life.attempted.store(last, Ordering::SeqCst);
@@ -241,10 +221,7 @@ impl Worker<'_> {
             }
             if let Some(reader) = self.queue.reader() {
                 // Dead or timed out: tried again either way.
-                let _ = self
-                    .domain
-                    .peer(reader.token)
-                    .wait_dead(Deadline::after(Duration::from_millis(20)));
+                let _ = self.domain.peer(reader.token).wait_dead(Deadline::after(Duration::from_millis(20)));
             }
         }
     }
@@ -276,9 +253,7 @@ impl Worker<'_> {
 /// When it is damaged, was never sent, comes out of order, or twice without being marked.
 pub fn note(ledger: Ledger, message: &[u8], redelivered: bool) -> Result<(), String> {
     let stamp = Stamp::of(message).map_err(|problem| format!("corrupted: {problem}"))?;
-    let life = ledger
-        .life(stamp.sender)
-        .ok_or_else(|| format!("corrupted: {stamp:?} was never born"))?;
+    let life = ledger.life(stamp.sender).ok_or_else(|| format!("corrupted: {stamp:?} was never born"))?;
     let seen = life.seen.load(Ordering::SeqCst);
     if stamp.number > life.attempted.load(Ordering::SeqCst) {
         return Err(format!("corrupted: {stamp:?} was never sent"));
@@ -288,9 +263,7 @@ pub fn note(ledger: Ledger, message: &[u8], redelivered: bool) -> Result<(), Str
         return Ok(());
     }
     if stamp.number != seen + 1 {
-        return Err(format!(
-            "lost or doubled: {stamp:?} after {seen}, marked as redelivered: {redelivered}"
-        ));
+        return Err(format!("lost or doubled: {stamp:?} after {seen}, marked as redelivered: {redelivered}"));
     }
     // Before the commit: killed in between, it comes again, marked, and is found noted.
     life.seen.store(stamp.number, Ordering::SeqCst);

@@ -155,12 +155,9 @@ impl World {
             let domain = self.domain();
             let arguments = [self.scenario, "survivor", text(&domain)?, self.recheck.word(), name];
             let log = self.folder.join("survivors.log");
-            self.survivors
-                .insert(name, Survivor::start(name, &self.program, &arguments, &log)?);
+            self.survivors.insert(name, Survivor::start(name, &self.program, &arguments, &log)?);
         }
-        self.survivors
-            .get_mut(name)
-            .ok_or_else(|| Failure::broken("no such survivor"))
+        self.survivors.get_mut(name).ok_or_else(|| Failure::broken("no such survivor"))
     }
 
     /// Ends the survivor of that name; the next use starts a new one.

@@ -15,11 +15,7 @@ pub struct Scratch {
 
 fn base() -> PathBuf {
     let memory = Path::new("/dev/shm");
-    let root = if memory.is_dir() {
-        memory.to_owned()
-    } else {
-        std::env::temp_dir()
-    };
+    let root = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     root.join(format!("outlive-testkit-{}", rustix::process::getuid().as_raw()))
 }
 

@@ -39,12 +39,7 @@ impl Survivor {
     pub fn start(name: &str, program: &Path, arguments: &[&str], log: &Path) -> Result<Survivor, Failure> {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log);
+        command.args(arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         // SAFETY: one system call on numbers between fork and exec: survivors end with whoever started them.
         unsafe {
             command.pre_exec(|| {
@@ -56,14 +51,7 @@ impl Survivor {
         let take = |end: Option<OwnedFd>| end.map(File::from).ok_or(io::Error::from(io::ErrorKind::BrokenPipe));
         let orders = take(child.stdin.take().map(OwnedFd::from))?;
         let answers = take(child.stdout.take().map(OwnedFd::from))?;
-        Ok(Survivor {
-            name: name.to_owned(),
-            child,
-            orders,
-            answers,
-            unread: Vec::new(),
-            outstanding: None,
-        })
+        Ok(Survivor { name: name.to_owned(), child, orders, answers, unread: Vec::new(), outstanding: None })
     }
 
     /// The process's number.
@@ -78,10 +66,7 @@ impl Survivor {
     /// When the survivor is gone or still busy with an earlier order.
     pub fn tell(&mut self, order: &str) -> Result<(), Failure> {
         if let Some(earlier) = &self.outstanding {
-            return Err(Failure::broken(format!(
-                "{} was told `{order}` while busy with `{earlier}`",
-                self.name
-            )));
+            return Err(Failure::broken(format!("{} was told `{order}` while busy with `{earlier}`", self.name)));
         }
         self.orders
             .write_all(format!("{order}\n").as_bytes())
@@ -95,10 +80,7 @@ impl Survivor {
     /// # Errors
     /// A hang when there is none at the deadline; what the survivor reports as an error; its own unexpected end.
     pub fn answer(&mut self, deadline: Instant) -> Result<String, Failure> {
-        let order = self
-            .outstanding
-            .take()
-            .ok_or_else(|| Failure::broken(format!("{} has no order", self.name)))?;
+        let order = self.outstanding.take().ok_or_else(|| Failure::broken(format!("{} has no order", self.name)))?;
         loop {
             if let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.unread.drain(..=end).collect();
@@ -157,16 +139,10 @@ impl Survivor {
     /// When it is not asleep within five seconds.
     pub fn see_asleep(&mut self) -> Result<(), Failure> {
         let deadline = Instant::now() + PROMPTLY;
-        while !matches!(
-            trace::sleeping_in(self.pid() as i32),
-            Some(libc::SYS_futex | libc::SYS_futex_waitv)
-        ) {
+        while !matches!(trace::sleeping_in(self.pid() as i32), Some(libc::SYS_futex | libc::SYS_futex_waitv)) {
             if Instant::now() >= deadline {
                 let order = self.outstanding.as_deref().unwrap_or("nothing");
-                return Err(Failure::broken(format!(
-                    "{} does not fall asleep in `{order}`",
-                    self.name
-                )));
+                return Err(Failure::broken(format!("{} does not fall asleep in `{order}`", self.name)));
             }
             std::thread::sleep(Duration::from_micros(50));
         }

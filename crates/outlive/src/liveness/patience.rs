@@ -25,7 +25,7 @@ pub enum Wait {
 /// The longest spin of `Adaptive`, in rounds of a processor's pause (about 10 to 40 ns each).
 const MOST_ROUNDS: u32 = 400;
 /// The shortest, so that a change of weather is noticed.
-const LEAST_ROUNDS: u32 = 16;
+const LEAST_ROUNDS: u32 = 64;
 /// The spin of `Wait::Spin`.
 const LONG_ROUNDS: u32 = 200_000;
 

@@ -9,9 +9,5 @@ use super::Scenario;
 /// Those of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
-    vec![
-        Box::new(create::Create),
-        Box::new(remove::Remove),
-        Box::new(sweep::Sweep),
-    ]
+    vec![Box::new(create::Create), Box::new(remove::Remove), Box::new(sweep::Sweep)]
 }

@@ -20,9 +20,7 @@ impl Scenario for Remove {
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         world.ask("holder", &format!("mutex hold {name}"))?;
-        world
-            .survivor("sleeper")?
-            .tell_and_see_asleep(&format!("mutex use {name}"))
+        world.survivor("sleeper")?.tell_and_see_asleep(&format!("mutex use {name}"))
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {

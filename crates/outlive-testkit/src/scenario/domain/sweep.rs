@@ -31,9 +31,7 @@ impl Scenario for Sweep {
         world.ask("second", &format!("queue send {name} 2 1 2 48"))?;
         world.ask("old", &format!("queue peek {name}"))?;
         for (number, frenzied) in FRENZIED.into_iter().enumerate() {
-            world
-                .survivor(frenzied)?
-                .tell(&format!("queue frenzy {name} {}", 10 + number))?;
+            world.survivor(frenzied)?.tell(&format!("queue frenzy {name} {}", 10 + number))?;
         }
         // Long enough for all of them to be at it; where each is killed is left to chance.
         std::thread::sleep(Duration::from_millis(3));
@@ -47,11 +45,7 @@ impl Scenario for Sweep {
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let (lock, name) = (world.fresh("lock"), world.fresh("queue"));
         let first = world.ask("sweeper", "domain sweep")?;
-        world.saw(if first == "clean" {
-            "nothing left to sweep"
-        } else {
-            "swept on"
-        });
+        world.saw(if first == "clean" { "nothing left to sweep" } else { "swept on" });
         // The victim's own token is what it may leave.
         if death.ended && (first.contains("claims: 0, objects: 0") == (first == "clean")) {
             return Err(Failure::wrong(format!("swept and acknowledged, yet there is: {first}")));
@@ -67,9 +61,7 @@ impl Scenario for Sweep {
         world.saw_many("abandoned", counted.abandoned);
         let answer = world.ask("next", &format!("mutex use {lock}"))?;
         if answer != "died" {
-            return Err(Failure::wrong(format!(
-                "the lock's owner was killed, the next got it `{answer}`"
-            )));
+            return Err(Failure::wrong(format!("the lock's owner was killed, the next got it `{answer}`")));
         }
         for survivor in world.everybody() {
             world.ask(survivor, &format!("queue close {name}"))?;
@@ -84,10 +76,6 @@ impl Scenario for Sweep {
         let swept = domain.sweep(false);
         stage.end();
         let report = swept.map_err(|error| error.to_string())?;
-        if report.failed.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("{:?}", report.failed))
-        }
+        if report.failed.is_empty() { Ok(()) } else { Err(format!("{:?}", report.failed)) }
     }
 }

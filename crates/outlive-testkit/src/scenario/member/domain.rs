@@ -10,11 +10,7 @@ pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
         // Cleans up after the dead. Answers whether there was nothing to do, and what there was.
         ["sweep"] => {
             let report = domain.sweep(false).map_err(|error| error.to_string())?;
-            Ok(if report.is_clean() {
-                "clean".to_owned()
-            } else {
-                format!("{report:?}")
-            })
+            Ok(if report.is_clean() { "clean".to_owned() } else { format!("{report:?}") })
         }
         // The names of what is there.
         ["names"] => {
@@ -22,17 +18,10 @@ pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
             let broken = entries.iter().find_map(|entry| entry.kind.as_ref().err());
             match broken {
                 Some(error) => Err(error.to_string()),
-                None => Ok(entries
-                    .iter()
-                    .map(|entry| entry.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(" ")),
+                None => Ok(entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>().join(" ")),
             }
         }
-        ["remove", name] => domain
-            .remove(name)
-            .map(|()| String::new())
-            .map_err(|error| error.to_string()),
+        ["remove", name] => domain.remove(name).map(|()| String::new()).map_err(|error| error.to_string()),
         _ => Err("unknown order".to_owned()),
     }
 }

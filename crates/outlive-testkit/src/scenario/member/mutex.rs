@@ -65,11 +65,9 @@ impl Mutexes {
                 self.held.insert((*name).to_owned(), guard);
                 Ok(String::new())
             }
-            ["release", name] => self
-                .held
-                .remove(*name)
-                .map(|_| String::new())
-                .ok_or_else(|| "it is not held".to_owned()),
+            ["release", name] => {
+                self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
+            }
             ["reset", name] => {
                 let within = Deadline::after(Duration::from_secs(4));
                 self.named(domain, name)?
@@ -79,10 +77,7 @@ impl Mutexes {
             }
             ["holder", name] => {
                 let holder = self.named(domain, name)?.holder();
-                Ok(holder.map_or_else(
-                    || "nobody".to_owned(),
-                    |holder| format!("{} {}", holder.pid, holder.alive),
-                ))
+                Ok(holder.map_or_else(|| "nobody".to_owned(), |holder| format!("{} {}", holder.pid, holder.alive)))
             }
             _ => Err("unknown order".to_owned()),
         }

@@ -20,14 +20,8 @@ impl Shape {
     /// From words of an order or arguments: `MAX FIRST`.
     pub fn of(words: &[&str]) -> Result<Shape, String> {
         match words {
-            [] => Ok(Shape {
-                max_bytes: 1 << 20,
-                first_slots: 64,
-            }),
-            [max, first] => Ok(Shape {
-                max_bytes: number(max)?,
-                first_slots: number(first)?,
-            }),
+            [] => Ok(Shape { max_bytes: 1 << 20, first_slots: 64 }),
+            [max, first] => Ok(Shape { max_bytes: number(max)?, first_slots: number(first)? }),
             _ => Err("a queue's shape is MAX FIRST".to_owned()),
         }
     }
@@ -80,26 +74,14 @@ fn outcome(result: Result<(), SendError>) -> Result<String, String> {
 }
 
 fn show(stamp: Stamp, redelivered: bool) -> String {
-    format!(
-        "{}:{}{}",
-        stamp.sender,
-        stamp.number,
-        if redelivered { ":again" } else { "" }
-    )
+    format!("{}:{}{}", stamp.sender, stamp.number, if redelivered { ":again" } else { "" })
 }
 
 impl Queues {
     fn named(&mut self, domain: &Domain, name: &str) -> Result<&mut Open, String> {
         if !self.open.contains_key(name) {
             let queue = Queue::open(domain, name).map_err(|error| error.to_string())?;
-            self.open.insert(
-                name.to_owned(),
-                Open {
-                    queue,
-                    sender: None,
-                    receiver: None,
-                },
-            );
+            self.open.insert(name.to_owned(), Open { queue, sender: None, receiver: None });
         }
         self.open.get_mut(name).ok_or_else(|| "no such queue".to_owned())
     }
@@ -109,14 +91,7 @@ impl Queues {
         match order {
             ["create", name, shape @ ..] => {
                 let queue = Shape::of(shape)?.create(domain, name)?;
-                self.open.insert(
-                    (*name).to_owned(),
-                    Open {
-                        queue,
-                        sender: None,
-                        receiver: None,
-                    },
-                );
+                self.open.insert((*name).to_owned(), Open { queue, sender: None, receiver: None });
                 Ok(String::new())
             }
             ["close", name] => {
@@ -182,11 +157,7 @@ impl Queues {
             }
             // Receives one message, waiting for it. Answers its stamp.
             ["recv", name] => {
-                let message = self
-                    .named(domain, name)?
-                    .receiver()?
-                    .recv()
-                    .map_err(|error| error.to_string())?;
+                let message = self.named(domain, name)?.receiver()?.recv().map_err(|error| error.to_string())?;
                 Stamp::of(&message).map(|stamp| show(stamp, false))
             }
             // The same until all senders are gone. Answers the stamps and `gone`.

@@ -25,17 +25,10 @@ impl Claimer {
         let (report, claimed) = mpsc::channel();
         let domain = domain.clone();
         let thread = std::thread::spawn(move || {
-            let _ = report.send(
-                domain
-                    .token()
-                    .map(|_| rustix::thread::gettid().as_raw_nonzero().get() as u32),
-            );
+            let _ = report.send(domain.token().map(|_| rustix::thread::gettid().as_raw_nonzero().get() as u32));
             let _ = told_to_end.recv();
         });
-        let tid = claimed
-            .recv()
-            .map_err(|error| error.to_string())?
-            .map_err(|error| error.to_string())?;
+        let tid = claimed.recv().map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         Ok(Claimer { tid, end, thread })
     }
 
@@ -64,10 +57,7 @@ impl Threads {
     pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
         match order {
             ["claim"] => domain.token().map(|_| String::new()).map_err(|error| error.to_string()),
-            ["claim-process"] => domain
-                .process_token()
-                .map(|_| String::new())
-                .map_err(|error| error.to_string()),
+            ["claim-process"] => domain.process_token().map(|_| String::new()).map_err(|error| error.to_string()),
             // A thread that claims a token and stays. Answers its number.
             ["start-thread"] => {
                 let claimer = Claimer::start(domain)?;
@@ -86,29 +76,19 @@ impl Threads {
                     .min_by_key(|info| info.age)
                     .ok_or_else(|| format!("{what} {number} has no token"))?
                     .id;
-                domain
-                    .peer(id)
-                    .wait_dead(Deadline::NEVER)
-                    .map_err(|error| error.to_string())?;
+                domain.peer(id).wait_dead(Deadline::NEVER).map_err(|error| error.to_string())?;
                 Ok("ended".to_owned())
             }
             // How many living tokens it has.
             ["alive", what, number] => {
                 let tokens = domain.tokens();
-                let alive = of(&tokens, kind(what)?, super::number(number)?)
-                    .filter(|info| info.alive)
-                    .count();
+                let alive = of(&tokens, kind(what)?, super::number(number)?).filter(|info| info.alive).count();
                 Ok(alive.to_string())
             }
             // How many living tokens threads and processes of that process have.
             ["alive-of", pid] => {
                 let pid: u32 = super::number(pid)?;
-                Ok(domain
-                    .tokens()
-                    .iter()
-                    .filter(|info| info.pid == pid && info.alive)
-                    .count()
-                    .to_string())
+                Ok(domain.tokens().iter().filter(|info| info.pid == pid && info.alive).count().to_string())
             }
             // Claims and ends, one after the other: afterwards slots have dead former owners.
             ["wear", count] => {
@@ -133,9 +113,7 @@ impl Threads {
                 domain.token().map_err(|error| error.to_string())?;
                 let before = domain.stats().slots;
                 let alive = domain.tokens().iter().filter(|info| info.alive).count() as u32;
-                let all = (alive..before)
-                    .map(|_| Claimer::start(domain))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let all = (alive..before).map(|_| Claimer::start(domain)).collect::<Result<Vec<_>, _>>()?;
                 let after = domain.stats().slots;
                 for claimer in all {
                     claimer.end()?;

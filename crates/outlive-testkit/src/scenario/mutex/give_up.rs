@@ -49,9 +49,7 @@ impl Scenario for GiveUp {
             return Err("was not told that the owner died".to_owned());
         };
         drop(guard);
-        mutex
-            .reset([5, 5], outlive::Deadline::NEVER)
-            .map_err(|error| error.to_string())?;
+        mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
         stage.end();
         Ok(())
     }

@@ -22,9 +22,7 @@ impl Scenario for Open {
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         world.ask("holder", &format!("mutex hold {name}"))?;
-        world
-            .survivor("sleeper")?
-            .tell_and_see_asleep(&format!("mutex use {name}"))
+        world.survivor("sleeper")?.tell_and_see_asleep(&format!("mutex use {name}"))
     }
 
     fn check(&self, world: &mut World, _death: &Death) -> Result<(), Failure> {
@@ -32,9 +30,7 @@ impl Scenario for Open {
         world.ask("holder", &format!("mutex release {name}"))?;
         let answer = world.answer("sleeper")?;
         if answer != "clean" {
-            return Err(Failure::wrong(format!(
-                "the sleeper got the lock `{answer}`, the victim only opened it"
-            )));
+            return Err(Failure::wrong(format!("the sleeper got the lock `{answer}`, the victim only opened it")));
         }
         super::count(world, &answer)?;
         super::still_works(world, &name)

@@ -24,16 +24,12 @@ impl Scenario for OwnerDeath {
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         world.ask("holder", &format!("mutex hold {name}"))?;
-        world
-            .survivor("sleeper")?
-            .tell_and_see_asleep(&format!("mutex use {name}"))
+        world.survivor("sleeper")?.tell_and_see_asleep(&format!("mutex use {name}"))
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        world
-            .survivor("late")?
-            .tell_and_see_asleep(&format!("mutex use {name}"))?;
+        world.survivor("late")?.tell_and_see_asleep(&format!("mutex use {name}"))?;
         world.dismiss("holder");
         Ok(())
     }

@@ -25,9 +25,7 @@ impl Scenario for TimeOut {
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         world.ask("holder", &format!("mutex hold {name}"))?;
-        world
-            .survivor("sleeper")?
-            .tell_and_see_asleep(&format!("mutex use {name}"))
+        world.survivor("sleeper")?.tell_and_see_asleep(&format!("mutex use {name}"))
     }
 
     fn help(&self, _world: &mut World) -> Result<(), Failure> {
@@ -40,9 +38,7 @@ impl Scenario for TimeOut {
         world.ask("holder", &format!("mutex release {name}"))?;
         let answer = world.answer("sleeper")?;
         if answer != "clean" {
-            return Err(Failure::wrong(format!(
-                "the sleeper got the lock `{answer}`, the victim never held it"
-            )));
+            return Err(Failure::wrong(format!("the sleeper got the lock `{answer}`, the victim never held it")));
         }
         super::count(world, &answer)?;
         super::still_works(world, &name)

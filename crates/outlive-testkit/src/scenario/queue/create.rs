@@ -37,10 +37,7 @@ impl Scenario for Create {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        let shape = Shape {
-            max_bytes: 65536,
-            first_slots: 4,
-        };
+        let shape = Shape { max_bytes: 65536, first_slots: 4 };
         stage.begin();
         let made = shape.create(&domain, place.name);
         stage.end();

@@ -57,13 +57,7 @@ pub(super) fn seen(answer: &str) -> Result<Vec<Seen>, Failure> {
     let stamp = |word: &str| {
         let (stamp, redelivered) = word.strip_suffix(":again").map_or((word, false), |stamp| (stamp, true));
         let (sender, number) = stamp.split_once(':')?;
-        Some(Seen {
-            stamp: Stamp {
-                sender: sender.parse().ok()?,
-                number: number.parse().ok()?,
-            },
-            redelivered,
-        })
+        Some(Seen { stamp: Stamp { sender: sender.parse().ok()?, number: number.parse().ok()? }, redelivered })
     };
     answer
         .split(' ')
@@ -79,10 +73,7 @@ pub(super) fn drain(world: &mut World, receiver: &'static str, name: &str) -> Re
 
 /// The numbers of one sender's messages, in the order of arrival.
 pub(super) fn numbers(seen: &[Seen], sender: u64) -> Vec<u64> {
-    seen.iter()
-        .filter(|seen| seen.stamp.sender == sender)
-        .map(|seen| seen.stamp.number)
-        .collect()
+    seen.iter().filter(|seen| seen.stamp.sender == sender).map(|seen| seen.stamp.number).collect()
 }
 
 /// That a sender's messages arrived in order, each once, from `first` on, and not fewer than to `least` nor more than to
@@ -95,9 +86,7 @@ pub(super) fn in_order(seen: &[Seen], sender: u64, first: u64, least: u64, most:
         for number in &numbers {
             let _ = write!(text, "{number} ");
         }
-        return Err(Failure::wrong(format!(
-            "{text}; they begin at {first}, at least to {least}, at most to {most}"
-        )));
+        return Err(Failure::wrong(format!("{text}; they begin at {first}, at least to {least}, at most to {most}")));
     }
     Ok(last)
 }
@@ -119,14 +108,7 @@ pub(super) fn counters(world: &mut World, survivor: &'static str, name: &str) ->
     let [sent, received, pending, abandoned, redelivered, bytes] = figures[..] else {
         return Err(Failure::broken(format!("`{answer}` are no counters")));
     };
-    Ok(Counted {
-        sent,
-        received,
-        pending,
-        abandoned,
-        redelivered,
-        bytes,
-    })
+    Ok(Counted { sent, received, pending, abandoned, redelivered, bytes })
 }
 
 /// That the counters of a drained queue say what was seen.
@@ -135,13 +117,7 @@ pub(super) fn adds_up(counted: &Counted, received: u64, most_abandoned: u64) -> 
         && counted.received == received
         && counted.pending == 0
         && counted.abandoned <= most_abandoned;
-    if right {
-        Ok(())
-    } else {
-        Err(Failure::wrong(format!(
-            "{received} messages were received, yet {counted:?}"
-        )))
-    }
+    if right { Ok(()) } else { Err(Failure::wrong(format!("{received} messages were received, yet {counted:?}"))) }
 }
 
 /// The second sender sends one more of this number and the receiver gets it; then everything is closed and swept.
@@ -149,9 +125,7 @@ pub(super) fn still_works(world: &mut World, receiver: &'static str, name: &str,
     let answer = world.ask("second", &format!("queue send {name} 2 {number} 1 48"))?;
     let more = drain(world, receiver, name)?;
     if answer != "sent" || numbers(&more, 2) != [number] || more.len() != 1 {
-        return Err(Failure::wrong(format!(
-            "afterwards a message is `{answer}`, and what arrives is {more:?}"
-        )));
+        return Err(Failure::wrong(format!("afterwards a message is `{answer}`, and what arrives is {more:?}")));
     }
     close(world, name)
 }

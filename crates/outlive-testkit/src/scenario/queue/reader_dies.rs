@@ -28,9 +28,7 @@ impl Scenario for ReaderDies {
         world.ask("receiver", &format!("queue become-receiver {name}"))?;
         let filled = world.ask("filler", &format!("queue fill {name} 3 48"))?;
         world.remember(filled.parse().map_err(|_| Failure::broken("fill answers no number"))?);
-        world
-            .survivor("second")?
-            .tell_and_see_asleep(&format!("queue send {name} 2 1 1 48"))
+        world.survivor("second")?.tell_and_see_asleep(&format!("queue send {name} 2 1 1 48"))
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
@@ -58,11 +56,7 @@ impl Scenario for ReaderDies {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape {
-            max_bytes: 64 << 10,
-            first_slots: 4,
-        }
-        .create(&domain, place.name)?;
+        let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
         let sender = queue.sender().map_err(|error| error.to_string())?;
         let message = Stamp { sender: 1, number: 1 }.message(48);
         stage.begin();

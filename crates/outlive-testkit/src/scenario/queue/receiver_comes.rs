@@ -25,9 +25,7 @@ impl Scenario for ReceiverComes {
         world.ask("filler", &format!("queue create {name} 65536 256"))?;
         let filled = world.ask("filler", &format!("queue fill {name} 3 48"))?;
         world.remember(filled.parse().map_err(|_| Failure::broken("fill answers no number"))?);
-        world
-            .survivor("second")?
-            .tell_and_see_asleep(&format!("queue send {name} 2 1 1 48"))
+        world.survivor("second")?.tell_and_see_asleep(&format!("queue send {name} 2 1 1 48"))
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
@@ -39,11 +37,7 @@ impl Scenario for ReceiverComes {
             "reader-died" => 0,
             other => return Err(Failure::wrong(format!("the second sender is told `{other}`"))),
         };
-        world.saw(if sent == 1 {
-            "waiting sender got room"
-        } else {
-            "waiting sender told that the reader died"
-        });
+        world.saw(if sent == 1 { "waiting sender got room" } else { "waiting sender told that the reader died" });
         all.extend(super::drain(world, "heir", &name)?);
         let filled = world.remembered();
         let first = super::numbers(&all, 3).first().copied().unwrap_or(0);
@@ -51,10 +45,7 @@ impl Scenario for ReceiverComes {
         super::in_order(&all, 2, 1, sent, sent)?;
         let lost = first.wrapping_sub(death.acknowledged + 1);
         if lost > u64::from(!death.ended) {
-            return Err(Failure::wrong(format!(
-                "{} received, the next begins at {first}",
-                death.acknowledged
-            )));
+            return Err(Failure::wrong(format!("{} received, the next begins at {first}", death.acknowledged)));
         }
         super::adds_up(&super::counters(world, "heir", &name)?, filled + sent, 0)?;
         world.saw_many("lost with its receiver", lost);
@@ -63,11 +54,7 @@ impl Scenario for ReceiverComes {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape {
-            max_bytes: 64 << 10,
-            first_slots: 256,
-        }
-        .create(&domain, place.name)?;
+        let queue = Shape { max_bytes: 64 << 10, first_slots: 256 }.create(&domain, place.name)?;
         domain.token().map_err(|error| error.to_string())?;
         domain.process_token().map_err(|error| error.to_string())?;
         stage.begin();

@@ -40,16 +40,10 @@ impl Scenario for ReceiverLeaves {
             ("sent", _) => 1,
             ("reader-died", false) => 0,
             (other, ended) => {
-                return Err(Failure::wrong(format!(
-                    "the second sender is told `{other}`, left in order: {ended}"
-                )));
+                return Err(Failure::wrong(format!("the second sender is told `{other}`, left in order: {ended}")));
             }
         };
-        world.saw(if sent == 1 {
-            "waiting sender got room"
-        } else {
-            "waiting sender told that the reader died"
-        });
+        world.saw(if sent == 1 { "waiting sender got room" } else { "waiting sender told that the reader died" });
         all.extend(super::drain(world, "heir", &name)?);
         let filled = world.remembered();
         super::in_order(&all, 3, 1, filled, filled)?;
@@ -60,11 +54,7 @@ impl Scenario for ReceiverLeaves {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape {
-            max_bytes: 64 << 10,
-            first_slots: 256,
-        }
-        .create(&domain, place.name)?;
+        let queue = Shape { max_bytes: 64 << 10, first_slots: 256 }.create(&domain, place.name)?;
         let receiver = queue.receiver().map_err(|error| error.to_string())?;
         stage.begin();
         drop(receiver);

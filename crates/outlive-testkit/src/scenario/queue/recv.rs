@@ -25,14 +25,8 @@ pub enum Recv {
 impl Recv {
     fn shape(self) -> Shape {
         match self {
-            Recv::Large => Shape {
-                max_bytes: 256 << 10,
-                first_slots: 64,
-            },
-            _ => Shape {
-                max_bytes: 64 << 10,
-                first_slots: 256,
-            },
+            Recv::Large => Shape { max_bytes: 256 << 10, first_slots: 64 },
+            _ => Shape { max_bytes: 64 << 10, first_slots: 256 },
         }
     }
 
@@ -79,11 +73,7 @@ impl Scenario for Recv {
             "reader-died" => 0,
             other => return Err(Failure::wrong(format!("the second sender is told `{other}`"))),
         };
-        world.saw(if sent == 1 {
-            "waiting sender got room"
-        } else {
-            "waiting sender told that the reader died"
-        });
+        world.saw(if sent == 1 { "waiting sender got room" } else { "waiting sender told that the reader died" });
         world.ask("heir", &format!("queue become-receiver {name}"))?;
         let all = super::drain(world, "heir", &name)?;
         let first = super::numbers(&all, 3).first().copied().unwrap_or(0);
@@ -98,27 +88,21 @@ impl Scenario for Recv {
             _ if first == handed + 1 => 0,
             Recv::Peek | Recv::Large if first == handed && handed > 0 => 0,
             _ => {
-                return Err(Failure::wrong(format!(
-                    "{handed} were acknowledged, the next receiver begins at {first}"
-                )));
+                return Err(Failure::wrong(format!("{handed} were acknowledged, the next receiver begins at {first}")));
             }
         };
         for seen in &all {
             let may = seen.stamp.sender == 3 && seen.stamp.number <= handed + 1;
             let must = seen.stamp.sender == 3 && seen.stamp.number <= handed;
             if seen.redelivered && !may || must && !seen.redelivered || seen.redelivered && *self == Recv::Plain {
-                return Err(Failure::wrong(format!(
-                    "wrongly marked, {handed} were acknowledged: {seen:?}"
-                )));
+                return Err(Failure::wrong(format!("wrongly marked, {handed} were acknowledged: {seen:?}")));
             }
         }
         let again = all.iter().filter(|seen| seen.redelivered).count() as u64;
         let counted = super::counters(world, "heir", &name)?;
         super::adds_up(&counted, filled + sent, 0)?;
         if counted.redelivered != again {
-            return Err(Failure::wrong(format!(
-                "{again} were marked as redelivered, {counted:?}"
-            )));
+            return Err(Failure::wrong(format!("{again} were marked as redelivered, {counted:?}")));
         }
         world.saw_many("lost with its receiver", lost);
         world.saw_many("redelivered", again);

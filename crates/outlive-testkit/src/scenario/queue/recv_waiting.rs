@@ -44,9 +44,7 @@ impl Scenario for RecvWaiting {
         let name = world.fresh(self.stem());
         match world.ask("second", &format!("queue send {name} 2 1 1 48"))?.as_str() {
             "sent" => Ok(()),
-            other => Err(Failure::wrong(format!(
-                "the sender is told `{other}`, its receiver lives"
-            ))),
+            other => Err(Failure::wrong(format!("the sender is told `{other}`, its receiver lives"))),
         }
     }
 
@@ -55,9 +53,7 @@ impl Scenario for RecvWaiting {
         let sent = u64::from(death.helped);
         let answer = world.ask("second", &format!("queue send {name} 2 9 1 48"))?;
         if answer != "reader-died" {
-            return Err(Failure::wrong(format!(
-                "the sender is told `{answer}`, its receiver is dead"
-            )));
+            return Err(Failure::wrong(format!("the sender is told `{answer}`, its receiver is dead")));
         }
         world.ask("heir", &format!("queue become-receiver {name}"))?;
         let all = super::drain(world, "heir", &name)?;
@@ -65,14 +61,10 @@ impl Scenario for RecvWaiting {
         let handed = death.acknowledged;
         let again = all.iter().filter(|seen| seen.redelivered).count() as u64;
         if *self == RecvWaiting::Peek && (arrived + handed < sent || arrived == 1 && handed == 1 && again == 0) {
-            return Err(Failure::wrong(format!(
-                "sent {sent}, acknowledged {handed}, the next receiver got {all:?}"
-            )));
+            return Err(Failure::wrong(format!("sent {sent}, acknowledged {handed}, the next receiver got {all:?}")));
         }
         if *self == RecvWaiting::Plain && (arrived + handed > sent || again > 0) {
-            return Err(Failure::wrong(format!(
-                "sent {sent}, received {handed}, the next receiver got {all:?}"
-            )));
+            return Err(Failure::wrong(format!("sent {sent}, received {handed}, the next receiver got {all:?}")));
         }
         super::adds_up(&super::counters(world, "heir", &name)?, sent, 0)?;
         world.saw_many("lost with its receiver", sent.saturating_sub(arrived + handed));
@@ -82,11 +74,7 @@ impl Scenario for RecvWaiting {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape {
-            max_bytes: 64 << 10,
-            first_slots: 4,
-        }
-        .create(&domain, place.name)?;
+        let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
         let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
         stage.begin();
         if *self == RecvWaiting::Plain {

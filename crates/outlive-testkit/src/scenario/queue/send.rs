@@ -47,10 +47,7 @@ impl Send {
     }
 
     fn shape(self) -> Shape {
-        Shape {
-            max_bytes: 1 << 20,
-            first_slots: if self == Send::Growing { 4 } else { 64 },
-        }
+        Shape { max_bytes: 1 << 20, first_slots: if self == Send::Growing { 4 } else { 64 } }
     }
 
     /// Messages of the second sender's that lie there before.
@@ -87,13 +84,9 @@ impl Scenario for Send {
         world.ask("receiver", &format!("queue become-receiver {name}"))?;
         world.ask("second", &format!("queue enter-sender {name}"))?;
         if *self == Send::Growing {
-            world
-                .ask("second", &format!("queue send {name} 2 1 {} 48", self.waiting()))
-                .map(drop)
+            world.ask("second", &format!("queue send {name} 2 1 {} 48", self.waiting())).map(drop)
         } else {
-            world
-                .survivor("receiver")?
-                .tell_and_see_asleep(&format!("queue recv {name}"))
+            world.survivor("receiver")?.tell_and_see_asleep(&format!("queue recv {name}"))
         }
     }
 
@@ -107,9 +100,7 @@ impl Scenario for Send {
         }
         let first = self.waiting() + 1;
         let (count, length) = if *self == Send::Last { (1, 60_000) } else { (2, 48) };
-        world
-            .survivor("second")?
-            .tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
+        world.survivor("second")?.tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
         if asleep && death.acknowledged == 0 {
             all.extend(super::seen(&world.answer("receiver")?)?);
         }
@@ -140,9 +131,8 @@ impl Scenario for Send {
         let domain = place.open()?;
         let queue = self.shape().create(&domain, place.name)?;
         let sender = queue.sender().map_err(|error| error.to_string())?;
-        let messages: Vec<Vec<u8>> = (1..=self.attempted())
-            .map(|number| Stamp { sender: 1, number }.message(self.length()))
-            .collect();
+        let messages: Vec<Vec<u8>> =
+            (1..=self.attempted()).map(|number| Stamp { sender: 1, number }.message(self.length())).collect();
         stage.begin();
         if *self == Send::Batch {
             sender.send_batch(&messages).map_err(|error| error.to_string())?;
@@ -171,8 +161,6 @@ fn no_object_leaked(world: &mut World, name: &str, first: u64) -> Result<(), Fai
     if before == after {
         Ok(())
     } else {
-        Err(Failure::wrong(format!(
-            "objects are lost: eleven messages grew the queue from {before} to {after} bytes"
-        )))
+        Err(Failure::wrong(format!("objects are lost: eleven messages grew the queue from {before} to {after} bytes")))
     }
 }

@@ -20,14 +20,8 @@ pub enum SendWaiting {
 impl SendWaiting {
     fn shape(self) -> Shape {
         match self {
-            SendWaiting::ForSlot => Shape {
-                max_bytes: 64 << 10,
-                first_slots: 256,
-            },
-            SendWaiting::ForMemory => Shape {
-                max_bytes: 256 << 10,
-                first_slots: 64,
-            },
+            SendWaiting::ForSlot => Shape { max_bytes: 64 << 10, first_slots: 256 },
+            SendWaiting::ForMemory => Shape { max_bytes: 256 << 10, first_slots: 64 },
         }
     }
 
@@ -62,9 +56,7 @@ impl Scenario for SendWaiting {
         world.ask("receiver", &format!("queue become-receiver {name}"))?;
         let filled = world.ask("filler", &format!("queue fill {name} 3 {length}"))?;
         world.remember(filled.parse().map_err(|_| Failure::broken("fill answers no number"))?);
-        world
-            .survivor("second")?
-            .tell_and_see_asleep(&format!("queue send {name} 2 1 1 {length}"))
+        world.survivor("second")?.tell_and_see_asleep(&format!("queue send {name} 2 1 1 {length}"))
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {

@@ -22,9 +22,7 @@ impl Scenario for SenderLeaves {
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         world.ask("receiver", &format!("queue create {name} 65536 4"))?;
-        world
-            .ask("receiver", &format!("queue become-receiver {name}"))
-            .map(drop)
+        world.ask("receiver", &format!("queue become-receiver {name}")).map(drop)
     }
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
@@ -36,9 +34,7 @@ impl Scenario for SenderLeaves {
         world.death();
         match world.answer("receiver")?.as_str() {
             "1:1 gone" => Ok(()),
-            other => Err(Failure::wrong(format!(
-                "the last sender has left, the receiver got `{other}`"
-            ))),
+            other => Err(Failure::wrong(format!("the last sender has left, the receiver got `{other}`"))),
         }
     }
 
@@ -48,9 +44,7 @@ impl Scenario for SenderLeaves {
             match (world.answer("receiver")?.as_str(), death.acknowledged) {
                 ("1:1 gone", _) | ("gone", 0) => {}
                 (other, sent) => {
-                    return Err(Failure::wrong(format!(
-                        "{sent} were acknowledged, the receiver got `{other}`"
-                    )));
+                    return Err(Failure::wrong(format!("{sent} were acknowledged, the receiver got `{other}`")));
                 }
             }
         }
@@ -60,11 +54,7 @@ impl Scenario for SenderLeaves {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape {
-            max_bytes: 64 << 10,
-            first_slots: 4,
-        }
-        .create(&domain, place.name)?;
+        let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
         let sender = queue.sender().map_err(|error| error.to_string())?;
         let message = Stamp { sender: 1, number: 1 }.message(48);
         stage.begin();

@@ -36,9 +36,7 @@ impl Scenario for Takeover {
         let name = world.fresh(self.stem());
         match world.ask("heir", &format!("queue become-receiver {name}"))?.as_str() {
             "taken" => Ok(()),
-            other => Err(Failure::wrong(format!(
-                "a second receiver is told `{other}` while the first lives"
-            ))),
+            other => Err(Failure::wrong(format!("a second receiver is told `{other}` while the first lives"))),
         }
     }
 
@@ -46,15 +44,11 @@ impl Scenario for Takeover {
         let name = world.fresh(self.stem());
         let answer = world.ask("filler", &format!("queue send {name} 3 5 1 48"))?;
         if answer != "reader-died" {
-            return Err(Failure::wrong(format!(
-                "the sender is told `{answer}`, its receiver is dead"
-            )));
+            return Err(Failure::wrong(format!("the sender is told `{answer}`, its receiver is dead")));
         }
         let answer = world.ask("heir", &format!("queue become-receiver {name}"))?;
         if answer != "mine" {
-            return Err(Failure::wrong(format!(
-                "the queue's receiver is dead, yet it is `{answer}`"
-            )));
+            return Err(Failure::wrong(format!("the queue's receiver is dead, yet it is `{answer}`")));
         }
         let all = super::drain(world, "heir", &name)?;
         let first = super::numbers(&all, 3).first().copied().unwrap_or(0);
@@ -62,20 +56,14 @@ impl Scenario for Takeover {
         let handed = death.acknowledged;
         // Until it is committed, the message comes again and is marked each time. Just after the commit nothing is
         // marked: the next message was in nobody's hand.
-        let marked: Vec<u64> = all
-            .iter()
-            .filter(|seen| seen.redelivered)
-            .map(|seen| seen.stamp.number)
-            .collect();
+        let marked: Vec<u64> = all.iter().filter(|seen| seen.redelivered).map(|seen| seen.stamp.number).collect();
         let right = match first {
             1 => marked == [1] && !death.ended,
             2 => marked.is_empty() && handed == 1,
             _ => false,
         };
         if !right {
-            return Err(Failure::wrong(format!(
-                "{handed} were acknowledged, the next receiver got {all:?}"
-            )));
+            return Err(Failure::wrong(format!("{handed} were acknowledged, the next receiver got {all:?}")));
         }
         let counted = super::counters(world, "heir", &name)?;
         super::adds_up(&counted, 4, 0)?;
@@ -85,11 +73,7 @@ impl Scenario for Takeover {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        let queue = Shape {
-            max_bytes: 64 << 10,
-            first_slots: 4,
-        }
-        .create(&domain, place.name)?;
+        let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
         domain.token().map_err(|error| error.to_string())?;
         domain.process_token().map_err(|error| error.to_string())?;
         stage.begin();

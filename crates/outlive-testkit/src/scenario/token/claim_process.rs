@@ -36,9 +36,7 @@ impl Scenario for ClaimProcess {
         let pid = world.victim_pid();
         match world.ask("watcher", &format!("token alive process {pid}"))?.as_str() {
             "1" => Ok(()),
-            other => Err(Failure::wrong(format!(
-                "the living victim has {other} living process tokens"
-            ))),
+            other => Err(Failure::wrong(format!("the living victim has {other} living process tokens"))),
         }
     }
 

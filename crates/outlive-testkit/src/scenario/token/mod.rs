@@ -30,9 +30,7 @@ fn none_alive(world: &mut World) -> Result<(), Failure> {
     let pid = world.victim_pid();
     let alive = world.ask("watcher", &format!("token alive-of {pid}"))?;
     if alive != "0" {
-        return Err(Failure::wrong(format!(
-            "{alive} tokens of the dead process {pid} read alive"
-        )));
+        return Err(Failure::wrong(format!("{alive} tokens of the dead process {pid} read alive")));
     }
     super::nothing_left(world, &[])
 }
@@ -42,8 +40,6 @@ fn none_lost(world: &mut World) -> Result<(), Failure> {
     let slots = world.ask("claimer", "token exhaust")?;
     match slots.split_once(' ') {
         Some((before, after)) if before == after => Ok(()),
-        _ => Err(Failure::wrong(format!(
-            "slots before and after claiming all: {slots}; some are lost"
-        ))),
+        _ => Err(Failure::wrong(format!("slots before and after claiming all: {slots}; some are lost"))),
     }
 }

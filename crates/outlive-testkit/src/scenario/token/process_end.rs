@@ -23,15 +23,9 @@ impl Scenario for ProcessEnd {
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let pid = world.victim_pid();
-        world
-            .survivor("of-thread")?
-            .tell_and_see_asleep(&format!("token wait-dead thread {pid}"))?;
-        world
-            .survivor("of-process")?
-            .tell_and_see_asleep(&format!("token wait-dead process {pid}"))?;
-        world
-            .survivor("of-process-too")?
-            .tell_and_see_asleep(&format!("token wait-dead process {pid}"))
+        world.survivor("of-thread")?.tell_and_see_asleep(&format!("token wait-dead thread {pid}"))?;
+        world.survivor("of-process")?.tell_and_see_asleep(&format!("token wait-dead process {pid}"))?;
+        world.survivor("of-process-too")?.tell_and_see_asleep(&format!("token wait-dead process {pid}"))
     }
 
     fn help(&self, _world: &mut World) -> Result<(), Failure> {

@@ -22,16 +22,12 @@ impl Scenario for WaitDead {
         world.ask("watcher", "token claim")?;
         let tid = world.ask("mortal", "token start-thread")?;
         world.remember(tid.parse().map_err(|_| Failure::broken("no thread number"))?);
-        world
-            .survivor("sleeper")?
-            .tell_and_see_asleep(&format!("token wait-dead thread {tid}"))
+        world.survivor("sleeper")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let tid = world.remembered();
-        world
-            .survivor("late")?
-            .tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
+        world.survivor("late")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
         world.ask("mortal", &format!("token end-thread {tid}")).map(drop)
     }
 
