@@ -23,9 +23,11 @@ pub enum Wait {
 }
 
 /// The longest spin of `Adaptive`, in rounds of a processor's pause (about 10 to 40 ns each).
-const MOST_ROUNDS: u32 = 400;
+const MOST_ROUNDS: u32 = 1000;
 /// The shortest, so that a change of weather is noticed.
 const LEAST_ROUNDS: u32 = 64;
+/// How often the longest is tried all the same.
+const PROBE_EVERY: u32 = 16;
 /// The spin of `Wait::Spin`.
 const LONG_ROUNDS: u32 = 200_000;
 
@@ -33,11 +35,12 @@ const LONG_ROUNDS: u32 = 200_000;
 pub(crate) struct Patience {
     wait: StdAtomicU32,
     rounds: StdAtomicU32,
+    spins: StdAtomicU32,
 }
 
 impl Patience {
     pub(crate) const fn new() -> Patience {
-        Patience { wait: StdAtomicU32::new(0), rounds: StdAtomicU32::new(MOST_ROUNDS) }
+        Patience { wait: StdAtomicU32::new(0), rounds: StdAtomicU32::new(MOST_ROUNDS), spins: StdAtomicU32::new(0) }
     }
 
     pub(crate) fn set(&self, wait: Wait) {
@@ -53,12 +56,18 @@ impl Patience {
             return false;
         }
         let rounds = self.rounds.load(StdOrdering::Relaxed);
-        let limit = if wait == Wait::Spin as u32 { LONG_ROUNDS } else { rounds };
+        // Now and then the longest spin, to see whether it would pay again: a short one alone never finds out.
+        let probe = self.spins.fetch_add(1, StdOrdering::Relaxed).is_multiple_of(PROBE_EVERY);
+        let limit = match wait {
+            wait if wait == Wait::Spin as u32 => LONG_ROUNDS,
+            _ if probe => MOST_ROUNDS,
+            _ => rounds,
+        };
         for round in 0..limit {
             if done() {
-                // Enough for what just happened twice over.
+                // Room for twice what it took this time; less only bit by bit.
                 let wanted = (round * 2).clamp(LEAST_ROUNDS, MOST_ROUNDS);
-                self.rounds.store(rounds + wanted.saturating_sub(rounds) / 2, StdOrdering::Relaxed);
+                self.rounds.store(wanted.max(rounds - rounds / 32), StdOrdering::Relaxed);
                 return true;
             }
             crate::shim::spin_hint();

@@ -2,14 +2,15 @@
 //!
 //! `reader` names the receiving *process*, for notice: senders ask it with every send. `inside` names the *thread* that
 //! may be inside a receive, for safety: a process token can read dead a moment before its last thread has stopped, and a
-//! successor must not come in before. A `Receiver` has one owner in its process, so the thread that has it now simply
-//! writes itself into `inside` before its first shared store, and stays there until another thread has it.
+//! successor must not come in before. A `Receiver` has one owner in its process, so the thread that has it now puts itself
+//! into `inside` before its first shared store, by compare-exchange from whom the same handle put there before, and stays
+//! there until another thread has it.
 //!
 //! | reader | inside | meaning | who leaves it, and how |
 //! | --- | --- | --- | --- |
 //! | 0 | 0 | no receiver (yet) | a receiver comes: reader 0 → its process, inside → its thread |
 //! | P alive | any | P receives | P leaves: inside → 0, then reader → 0, wake |
-//! | P dead | T alive | T is being killed | wait for T's end |
+//! | P dead | T alive | T is being killed | a receiver comes: reader P → its process, waits for T's end, inside T → its thread |
 //! | P dead | 0 or T dead | senders get `ReaderDied` | a receiver comes: reader P → its process, inside → its thread |
 //! | READER_DIED | 0 | the same, after a sweep | the same |
 //!
@@ -109,7 +110,6 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
                 let pid = peer.info().map_or(0, |info| info.pid);
                 return Err(Error::ReceiverTaken { path: shared.ring.segment.path().to_path_buf(), pid });
             }
-            wait_until_outside(shared)?;
         } else if !matches!(word & !WAITERS, 0 | READER_DIED) {
             return Err(shared.ring.segment.damaged("the receiver's word"));
         }
@@ -121,15 +121,25 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
             break;
         }
     }
-    // Died just before: `inside` names an older dead thread, or nobody.
-    head.inside.store(me.id.as_u32(), Ordering::Release);
-    Ok(())
+    // Died just before: `inside` names an older dead thread, or nobody, and the next taker goes on from there.
+    loop {
+        let inside = head.inside.load(Ordering::Acquire);
+        wait_until_outside(shared, inside)?;
+        // Without this, a thread that was merely slow would rob a successor whose own thread has ended since.
+        let reader = head.reader.load(Ordering::Acquire);
+        if TokenId::from_word(reader) != Some(process) {
+            return Err(Error::ReceiverTaken { path: shared.ring.segment.path().to_path_buf(), pid: 0 });
+        }
+        // By compare-exchange: a thread of the dead process that is still running may have passed the receiver on.
+        if head.inside.compare_exchange(inside, me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Ok(());
+        }
+    }
 }
 
 /// The dead process's thread may still be between two instructions of a receive.
-fn wait_until_outside(shared: &Shared) -> Result<(), Error> {
-    let word = shared.ring.head().inside.load(Ordering::Acquire);
-    let Some(thread) = TokenId::from_word(word) else {
+fn wait_until_outside(shared: &Shared, inside: u32) -> Result<(), Error> {
+    let Some(thread) = TokenId::from_word(inside) else {
         return Ok(());
     };
     match Peer::new(shared.registry, thread).wait_dead(Deadline::NEVER) {
@@ -139,10 +149,13 @@ fn wait_until_outside(shared: &Shared) -> Result<(), Error> {
 }
 
 /// The receiver leaves, in good order: the queue goes on without one.
-pub(super) fn leave_reader(shared: &Shared, process: TokenId) {
+pub(super) fn leave_reader(shared: &Shared, process: TokenId, inside: u32) {
     let head = shared.ring.head();
     // First `inside`: were it left to name this thread, which lives on, a successor's successor would wait for its end.
-    head.inside.store(0, Ordering::Release);
+    // From what we last put there: failed, we were taken for dead, and another is the receiver.
+    if head.inside.compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return;
+    }
     let mut word = head.reader.load(Ordering::Relaxed);
     while TokenId::from_word(word) == Some(process) {
         // Keeping WAITERS: 0 with the bit is what those who wait for a receiver expect.

@@ -97,7 +97,7 @@ impl Receiver {
         let limit = match limit {
             Ok(limit) => limit,
             Err(error) => {
-                endpoint::leave_reader(&shared, process);
+                endpoint::leave_reader(&shared, process, me.id.as_u32());
                 return Err(error);
             }
         };
@@ -260,15 +260,17 @@ impl Receiver {
 
     #[cold]
     fn enter_slow(&self, me: Me) -> Result<(), RecvError> {
-        let head = self.shared.ring.head();
-        let named = TokenId::from_word(head.reader.load(Ordering::Acquire));
         // A forked child has its parent's handle, and is not its parent.
-        if self.shared.registry.process_token_if_any() != Some(self.process) || named != Some(self.process) {
+        if self.shared.registry.process_token_if_any() != Some(self.process) {
             return Err(RecvError::NotReceiver);
         }
-        // Release: before any other shared store of this thread. `&mut self` in all that leads here says that no other
-        // thread of the process is inside.
-        head.inside.store(me.id.as_u32(), Ordering::Release);
+        // From what this handle last put there, so that one who was taken for dead does not come in again. AcqRel: before
+        // any other shared store of this thread. `&mut self` in all that leads here says that no other thread of the
+        // process is inside. Died just after: the next taker waits for this thread's end.
+        let inside = &self.shared.ring.head().inside;
+        inside
+            .compare_exchange(self.inside.get(), me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
+            .map_err(|_| RecvError::NotReceiver)?;
         self.inside.set(me.id.as_u32());
         Ok(())
     }
@@ -635,7 +637,7 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         // A forked child's copy is not the receiver.
         if self.shared.registry.process_token_if_any() == Some(self.process) {
-            endpoint::leave_reader(&self.shared, self.process);
+            endpoint::leave_reader(&self.shared, self.process, self.inside.get());
         }
     }
 }

@@ -79,9 +79,12 @@ pub(crate) fn is_real_time() -> bool {
     policy == libc::SCHED_FIFO || policy == libc::SCHED_RR
 }
 
-/// How many processors this thread may run on.
+/// How many processors the machine has running. Not how many this thread may use: pinned to one of two, it does well to
+/// spin for somebody on the other.
 pub(crate) fn processors() -> u32 {
-    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count())
+    // SAFETY: no pointers are passed.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(online).unwrap_or(1)
 }
 
 /// The effective user.

@@ -199,12 +199,10 @@ fn receivers_that_come_are_killed(world: &World) {
             wait_asleep(sender.pid());
         }
         let mut coming = Child::start(|| {
-            let receiver = queue.receiver();
+            let _receiver = queue.receiver();
             loop {
                 std::thread::park();
             }
-            #[expect(unreachable_code, reason = "kept until the end")]
-            drop(receiver)
         });
         random.pause(600);
         coming.kill();

@@ -74,16 +74,20 @@ struct Wanted {
     exact: bool,
     list: bool,
     capture: bool,
+    /// Says how long each check took.
+    times: bool,
 }
 
 impl Wanted {
     fn parse(arguments: &[String]) -> Wanted {
-        let mut wanted = Wanted { filters: Vec::new(), skips: Vec::new(), exact: false, list: false, capture: true };
+        let mut wanted =
+            Wanted { filters: Vec::new(), skips: Vec::new(), exact: false, list: false, capture: true, times: false };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             match argument.as_str() {
                 "--exact" => wanted.exact = true,
                 "--list" => wanted.list = true,
+                "--report-time" => wanted.times = true,
                 "--nocapture" | "--no-capture" | "--show-output" => wanted.capture = false,
                 "--skip" => wanted.skips.extend(rest.next().cloned()),
                 "--test-threads" | "--color" | "--format" | "--logfile" | "-Z" => {
@@ -130,18 +134,23 @@ pub fn run(all: &[&[Check]], arguments: &[String]) -> i32 {
     println!("\nrunning {} tests", chosen.len());
     let (mut passed, mut skipped, mut failed) = (0, 0, Vec::new());
     for check in &chosen {
-        match run_one(check, &base, wanted.capture) {
+        let name = short(check.name);
+        let started = Instant::now();
+        let verdict = run_one(check, &base, wanted.capture);
+        let took = started.elapsed().as_secs_f64();
+        let time = if wanted.times { format!(" <{took:.3}s>") } else { String::new() };
+        match verdict {
             Verdict::Passed => {
                 passed += 1;
-                println!("test {} ... ok", short(check.name));
+                println!("test {name} ... ok{time}");
             }
             Verdict::Skipped(why) => {
                 skipped += 1;
-                println!("test {} ... ignored, {why}", short(check.name));
+                println!("test {name} ... ignored, {why}");
             }
             Verdict::Failed(output) => {
-                println!("test {} ... FAILED", short(check.name));
-                failed.push((short(check.name), output));
+                println!("test {name} ... FAILED{time}");
+                failed.push((name, output));
             }
         }
     }
