@@ -23,6 +23,8 @@
  *   -DLEAVES=threads that end by themselves   -DLASTONE: the last process has one thread only
  *   PREWAIT   the taker waits for the inside thread's end before step 2 as well: safe too, but a second taker then waits
  *             where it could be told Taken
+ *   SWEEP     somebody sweeps meanwhile: i = ins, then e = ep; i dead and e dead or 0 -> compare-exchange ins i -> 0;
+ *             e dead and i dead or 0 -> compare-exchange ep e -> 0
  * Mutations, each must be caught:
  *   NOEPCHECK step 3 without the second look at ep: a thread of a dead process, still running, robs the living receiver that
  *             came after it, when that one's ins names a thread that has ended by itself after handing the object on
@@ -33,6 +35,8 @@
  *   READOLD   a call passes ins on from whatever it reads there, not from what its own object put in
  *   BYINSIDE  takeover goes by the inside thread's end, not by the process's
  *   KEEPINS   drop leaves ins as it is
+ *   SWEEPORDER  (with SWEEP) the sweep reads ep before ins: it takes the ended thread of the receiver that has come since
+ *             for one of the dead receiver's, and robs the living
  */
 #ifndef NP
 #define NP 3
@@ -60,7 +64,8 @@ bool in[NT], stuck[NT], fin[NT];
 #else
 #define RUNS(t) true
 #endif
-#define EP_FREE (ep==0 || pdead[ep-1])
+#define EP_DEAD(e) (e==0 || pdead[e-1])
+#define EP_FREE EP_DEAD(ep)
 
 inline call() {
 	atomic { ok=1; p=PROC(me); todo[p]--; old=last[p] };
@@ -121,7 +126,7 @@ inline claim_ep() {
 #ifdef BYINSIDE
 		if :: !(ins==0 || tdead[ins-1]) -> e=99 :: else fi
 #else
-		if :: !(e==0 || pdead[e-1]) -> e=99 :: else fi
+		if :: !EP_DEAD(e) -> e=99 :: else fi
 #endif
 	   };
 		if
@@ -174,6 +179,24 @@ end_i:		do
 }
 
 inline stop(t) { atomic { tdead[t]=1; if :: in[t] -> inside--; in[t]=0 :: else fi; stuck[t]=0 } }
+/* a sweep after a death: gives the ends of the dead back; 0 stands for "no reader" and for "the reader died" alike */
+proctype Sweep() {
+	byte e, i;
+#ifdef SWEEPORDER
+	e=ep; i=ins;
+#else
+	i=ins; e=ep;
+#endif
+	if
+	:: i!=0 && tdead[i-1] && EP_DEAD(e) -> atomic { if :: ins==i -> ins=0 :: else fi }
+	:: else
+	fi;
+	if
+	:: e!=0 && pdead[e-1] && (i==0 || tdead[i-1]) -> atomic { if :: ep==e -> ep=0 :: else fi }
+	:: else
+	fi
+}
+
 /* a process's token reads dead, then its threads stop, in any order, at any later time */
 proctype End(byte p) {
 end_a:	pdead[p];
@@ -185,7 +208,11 @@ end_a:	pdead[p];
 
 active proctype K() {
 	byte d, i;
-	atomic { obj[0]=1; last[0]=1; todo[0]=CALLS; for (i : 0 .. NT-1) { if :: RUNS(i) -> run T(i) :: else -> fin[i]=1 fi }; for (i : 0 .. NP-1) { run End(i) }; i=0 };
+	atomic { obj[0]=1; last[0]=1; todo[0]=CALLS; for (i : 0 .. NT-1) { if :: RUNS(i) -> run T(i) :: else -> fin[i]=1 fi }; for (i : 0 .. NP-1) { run End(i) };
+#ifdef SWEEP
+		run Sweep();
+#endif
+		i=0 };
 	do
 	:: d<DEATHS -> atomic { i=0; do :: i+1<NP -> i++ :: break od; if :: !pdead[i] -> pdead[i]=1; d++ :: else fi; i=0 }
 	:: break

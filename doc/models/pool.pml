@@ -12,13 +12,16 @@
  * recv     READY: copy; slot -> EMPTY(lap+1); compare-exchange tag IN_QUEUE(pos) -> 0
  *          WRITING: see its owner dead, then read the slot again; still that word: o = obj; compare-exchange tag of o
  *          IN_QUEUE(this very pos) -> 0 (another tag: a stale index, left alone); compare-exchange slot -> EMPTY(lap+1)
+ *          ABANDONED: slot -> EMPTY(lap+1)
+ * sweep    anybody, any time: a slot WRITING by the dead: as the receiver does, but slot -> ABANDONED
  * collect  anybody, any time: HELD(dead) -> 0; IN_QUEUE(pos) whose slot has gone past pos -> 0; by compare-exchange
  * Everybody (senders, receivers, the collector) may be killed between any two steps; a next receiver takes over.
  *
  * Checked: an object is never freed while it lies in the queue unread; never two owners; what arrives is whole, once, in
  * order; nothing acknowledged is lost while a receiver lives; when all is quiet one collection leaves no object that is
  * neither free nor in the queue nor held by the living.
- * Switches: NS senders, M messages each, NR successive receivers, NOBJ objects, CAP0, DEATHS, NG=0|1 a collector alongside
+ * Switches: NS senders, M messages each, NR successive receivers, NOBJ objects, CAP0, DEATHS, NG=0|1 somebody who sweeps and collects
+ *          alongside
  * Mutations, each must be caught:
  *   NOREREAD     the skipping receiver does not read the slot again after it has seen the owner dead
  *   SKIPANY      it frees whatever object the index names
@@ -59,6 +62,7 @@
 #endif
 #define WRITING 1
 #define READY 2
+#define ABANDONED 3
 #define W(lap,own,st) ((lap)*64+(own)*4+(st))
 #define LAP(w) ((w)/64)
 #define OWN(w) (((w)/4)%16)
@@ -69,6 +73,7 @@
 #define CAPR(r) (CAP0<<(r))
 #define IX(r,p) (CAP0*((1<<(r))-1)+((p)%CAPR(r)))
 #define LP(r,p) ((p)/CAPR(r))
+#define RG(i) ((i)>=CAP0 -> 1 : 0)
 #define HELD(t) ((t)+1)
 #define POS(r,t) (32+(r)*32+(t))
 #define ISPOS(w) ((w)>=32)
@@ -189,6 +194,7 @@ L1:	atomic { v=slot[IX(r,h)]; a=0; o=0; x=0; b=0;
 		fi };
 	atomic { x=tail[r]; if :: ISCL(x) && h>=PLACE(x) -> goto LM :: else fi };
 	if
+	:: LAP(v)==LP(r,h) && ST(v)==ABANDONED -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA
 	:: LAP(v)==LP(r,h) && ST(v)==WRITING && dead[OWN(v)-1] ->
 #ifndef NOREREAD
 		if :: slot[IX(r,h)]!=v -> goto L1 :: else fi;
@@ -224,9 +230,29 @@ LM:	atomic { rreg=r+1; r=r+1; goto LR }
 }
 
 proctype G(byte me) {
-	byte o, w; bool c;
-	{ collect(); done[me]=1 } unless { dead[me] };
-	atomic { o=0; w=0; c=0 }
+	byte o, w, i; short v; bool c;
+	{
+	/* sweeps the slots: as the skipping receiver does, but it is not the one to give a slot back: ABANDONED */
+	do
+	:: i<TOT ->
+		v=slot[i];
+		if
+		:: ST(v)==WRITING && dead[OWN(v)-1] ->
+			if
+			:: slot[i]==v ->
+				o=obj[i];
+				atomic { if :: tag[o]==POS(RG(i),LAP(v)*CAPR(RG(i))+i-IX(RG(i),0)) -> tag[o]=0; free_ok(o) :: else fi };
+				atomic { if :: slot[i]==v -> slot[i]=W(LAP(v),0,ABANDONED) :: else fi }
+			:: else
+			fi
+		:: else
+		fi;
+		atomic { v=0; o=0; i++ }
+	:: else -> break
+	od;
+	collect(); done[me]=1
+	} unless { dead[me] };
+	atomic { o=0; w=0; c=0; i=0; v=0 }
 }
 
 active proctype K() {

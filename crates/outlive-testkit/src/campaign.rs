@@ -276,12 +276,9 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
                 world = Some(here);
             }
             Err(failure) => {
-                if scenario.must_fail() {
-                    report.failures.push((point, failure.to_string()));
-                } else {
-                    report.failures.push((point, format!("{failure}; kept: {}", here.folder().display())));
-                    worlds.scratch.keep();
-                }
+                let situation = here.situation();
+                let kept = here.folder().display();
+                report.failures.push((point, format!("{failure} [{situation}]; kept: {kept}")));
                 // Its survivors are ended; the folder stays.
                 drop(here);
                 if report.failures.len() >= if scenario.must_fail() { 1 } else { ENOUGH_FAILURES } {

@@ -66,7 +66,9 @@ impl Stage {
 
     /// What `ls --json` says of a name.
     pub fn entry(&self, name: &str) -> Option<serde_json::Value> {
-        let listing = self.run(&["ls", "--json"]).json();
+        let listing = self.run(&["ls", "--json"]);
+        // The domain may not be there yet.
+        let listing = (listing.code() == 0).then(|| listing.json())?;
         listing["entries"].as_array()?.iter().find(|entry| entry["name"] == name).cloned()
     }
 }

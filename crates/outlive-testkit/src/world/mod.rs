@@ -171,6 +171,12 @@ impl World {
         self.survivors.keys().copied().collect()
     }
 
+    /// What everybody who has an order to answer is at, for reports.
+    pub fn situation(&mut self) -> String {
+        let all: Vec<String> = self.survivors.values_mut().filter_map(Survivor::situation).collect();
+        all.join("; ")
+    }
+
     /// Notes who the round's victim is: its process and the thread that performs.
     pub fn introduce(&mut self, pid: u32, tid: u32) {
         self.victim = (pid, tid);

@@ -115,6 +115,22 @@ impl Survivor {
         }
     }
 
+    /// What the survivor is at, for reports; `None` when it has no order to answer.
+    #[must_use]
+    pub fn situation(&mut self) -> Option<String> {
+        let order = self.outstanding.clone()?;
+        match self.answer(Instant::now()) {
+            Ok(answer) => return Some(format!("{} answered `{answer}` to `{order}`", self.name)),
+            Err(Failure::Wrong(problem)) => return Some(problem),
+            Err(_) => {}
+        }
+        let doing = match trace::sleeping_in(self.pid() as i32) {
+            Some(call) => format!("asleep in system call {call}"),
+            None => "awake or gone".to_owned(),
+        };
+        Some(format!("{} is in `{order}`, {doing}", self.name))
+    }
+
     /// Gives an order that does not wait, and fetches its answer.
     ///
     /// # Errors

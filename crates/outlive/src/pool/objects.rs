@@ -14,6 +14,8 @@
 //! there is nothing to repair but tags. Free objects are found by a hint (the one freed last, still warm), else by
 //! looking at tags from a cursor on.
 
+use std::sync::atomic::AtomicU64 as StdAtomicU64;
+
 use super::classes::{CLASSES, class_of, size_of_class};
 use super::spans::{self, SHUT, SPAN, Span, TAGS, Use};
 use crate::Error;
@@ -29,6 +31,8 @@ const STEP: u64 = 64 << 10;
 /// The most spans that a pool has.
 const MOST_SPANS: u32 = 1 << 12;
 const INDEX_BITS: u32 = 13;
+/// The first page of the control table has room for so many spans, and a little less.
+const SOME_SPANS: u32 = 64;
 
 /// The pool's own words.
 #[repr(C)]
@@ -87,6 +91,8 @@ pub(crate) struct Pool {
     tags: u64,
     first_span: u64,
     spans: u32,
+    /// Bytes of the control table that this process has seen to have pages.
+    control_known: StdAtomicU64,
 }
 
 /// An object, as far as this process is concerned.
@@ -113,20 +119,23 @@ pub(crate) struct Found {
 }
 
 impl Pool {
-    /// Bytes of the control table, rounded up to pages, for as many spans: they exist from the beginning.
+    /// Bytes of the control table that exist from the beginning: enough for the first spans.
+    pub(crate) const FIRST_CONTROL: u64 = PAGE;
+
+    /// Bytes of file offsets for the control table of so many spans; its pages come as they are needed.
     pub(crate) fn control_bytes(spans: u32) -> u64 {
         (HEADS + u64::from(spans) * spans::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE)
     }
 
-    /// Bytes of file offsets before the first span: control table and room for tags.
-    pub(crate) fn bytes_before_spans(spans: u32) -> u64 {
-        Pool::control_bytes(spans) + u64::from(spans) * TAGS
+    /// Bytes of file offsets for their tags.
+    pub(crate) fn tag_bytes(spans: u32) -> u64 {
+        u64::from(spans) * TAGS
     }
 
-    /// `spans` are planned, of which this process can use `usable`.
-    pub(crate) fn new(control: u64, first_span: u64, spans: u32, usable: u32) -> Pool {
-        let tags = control + Pool::control_bytes(spans);
-        Pool { control, tags, first_span, spans: usable.min(spans).min(MOST_SPANS) }
+    /// A pool with so many spans that this process can use.
+    pub(crate) fn new(control: u64, tags: u64, first_span: u64, spans: u32) -> Pool {
+        let control_known = StdAtomicU64::new(Pool::FIRST_CONTROL);
+        Pool { control, tags, first_span, spans: spans.min(MOST_SPANS), control_known }
     }
 
     fn heads<'s>(&self, segment: &'s Segment) -> Result<&'s Heads, Error> {
@@ -137,7 +146,15 @@ impl Pool {
         if index >= self.spans {
             return Err(segment.damaged("a span's number"));
         }
-        segment.at(self.control + HEADS + u64::from(index) * spans::CONTROL_BYTES_PER_SPAN)
+        let at = HEADS + u64::from(index) * spans::CONTROL_BYTES_PER_SPAN;
+        let end = (at + spans::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE);
+        let known = self.control_known.load(Ordering::Relaxed);
+        if end > known {
+            // Idempotent, and all zero is a table of free spans. Died just after: the next one finds the page there.
+            segment.grow(self.control + known, end - known)?;
+            self.control_known.fetch_max(end, Ordering::Relaxed);
+        }
+        segment.at(self.control + at)
     }
 
     fn span_offset(&self, index: u32) -> u64 {
@@ -689,8 +706,8 @@ impl Pool {
         is_over: &dyn Fn(u32, u64) -> bool,
     ) -> Result<Found, Error> {
         let mut found = Found::default();
-        // A run may have been taken beyond the count by one who died before counting.
-        for index in 0..self.spans {
+        // Some more than the count: one may have taken spans and died before counting. The next to allocate meets the rest.
+        for index in 0..self.spans.min(self.used_spans(segment)?.saturating_add(SOME_SPANS)) {
             let span = self.span(segment, index)?;
             let count = match span.what() {
                 Use::Free => continue,

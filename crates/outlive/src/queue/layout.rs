@@ -4,11 +4,13 @@
 //! page 0      header of every segment
 //! page 1..    QueueHead: configuration, tails, limits, the receiver's words, sleep words
 //! page 4..    senders: 1,024 process tokens
-//! page 5..    region 0, region 1, …: rings of slots, each twice the one before, back to back
-//! control     the pool's control table
-//! spans       the pool's spans
+//! page 5..    the pool's control table
+//!             region 0, region 1, …: rings of slots, each twice the one before, back to back
+//!             the pool's tags
+//!             the pool's spans
 //! ```
-//! All offsets are fixed when the queue is made; what exists of a region is in its limit.
+//! All offsets are fixed when the queue is made; what exists of a region is in its limit. A process that can map only part
+//! of it goes without the end: large messages.
 
 use crate::liveness::TokenId;
 #[cfg(not(loom))]
@@ -35,7 +37,7 @@ pub(super) const HEAD_AT: u64 = BODY;
 #[cfg(not(loom))]
 pub(super) const SENDERS_AT: u64 = HEAD_AT + 3 * 4096;
 #[cfg(not(loom))]
-pub(super) const RINGS_AT: u64 = SENDERS_AT + 4096;
+pub(super) const CONTROL_AT: u64 = SENDERS_AT + 4096;
 
 /// The shared words of a queue.
 #[repr(C)]
@@ -46,7 +48,7 @@ pub(super) struct QueueHead {
     pub(super) first_slots: AtomicU32,
     pub(super) regions: AtomicU32,
     pub(super) options: AtomicU32,
-    pub(super) pool_control: AtomicU64,
+    pub(super) pool_tags_at: AtomicU64,
     pub(super) pool_spans_at: AtomicU64,
     pub(super) pool_spans: AtomicU32,
     pub(super) reserved: [Pad32; 7],

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Shared;
-use super::layout::{self, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_READER, RINGS_AT};
+use super::layout::{self, CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_READER};
 use super::receive::Receiver;
 use super::ring::Ring;
 use super::send::Sender;
@@ -17,7 +17,7 @@ use crate::{Domain, Error, Kind, Wait};
 /// A queue, open in this process: where its ends are made.
 ///
 /// Any number of [`Sender`]s, one [`Receiver`] at a time. Messages are bytes, from none to 1 GiB; those of one sender
-/// arrive in the order in which they were sent. It begins with 20 KiB of memory and doubles as needed, in steps of at
+/// arrive in the order in which they were sent. It begins with 32 KiB of memory and doubles as needed, in steps of at
 /// most 2 MiB, up to `max_bytes`; then it is full, and sends fail or wait, as asked. Sending and receiving make no system
 /// call unless somebody sleeps or memory is added.
 ///
@@ -131,17 +131,16 @@ impl QueueOptions {
             type_align: 1,
             reserve: plan.end,
             max_bytes,
-            initial: RINGS_AT + u64::from(slot_bytes * first_slots),
+            initial: CONTROL_AT + Pool::FIRST_CONTROL,
         };
         let segment = domain.create_or_open(name, &spec, |segment| {
-            // The control table of the pool, which is of the first things to be looked at.
-            segment.grow(plan.control, Pool::control_bytes(plan.spans))?;
+            segment.grow(plan.rings_at, u64::from(slot_bytes * first_slots))?;
             let head: &QueueHead = segment.at(HEAD_AT)?;
             head.slot_bytes.store(slot_bytes, Ordering::Relaxed);
             head.first_slots.store(first_slots, Ordering::Relaxed);
             head.regions.store(plan.regions, Ordering::Relaxed);
             head.options.store(u32::from(self.refuse_without_reader) * REFUSE_WITHOUT_READER, Ordering::Relaxed);
-            head.pool_control.store(plan.control, Ordering::Relaxed);
+            head.pool_tags_at.store(plan.tags_at, Ordering::Relaxed);
             head.pool_spans_at.store(plan.spans_at, Ordering::Relaxed);
             head.pool_spans.store(plan.spans, Ordering::Relaxed);
             head.limits[0].store(u64::from(first_slots), Ordering::Relaxed);
@@ -157,7 +156,8 @@ const MOST_BYTES: u64 = 6 << 30;
 /// Where everything lies.
 struct Plan {
     regions: u32,
-    control: u64,
+    rings_at: u64,
+    tags_at: u64,
     spans: u32,
     spans_at: u64,
     end: u64,
@@ -171,14 +171,16 @@ impl Plan {
         while first * ((1 << regions) - 1) < max_bytes && (regions as usize) < MOST_REGIONS {
             regions += 1;
         }
-        let control = (RINGS_AT + first * ((1 << regions) - 1)).next_multiple_of(4096);
+        let rings = first * ((1 << regions) - 1);
         // Offsets for objects: as much as they may take, half as much again for runs that do not fit into gaps, and a
         // few spans, since each class begins one.
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
-        let room = MOST_RESERVED.saturating_sub(control) / (SPAN + SPAN / 16);
+        let room = MOST_RESERVED.saturating_sub(rings) / (SPAN + SPAN / 16);
         let spans = wanted.min(room.saturating_sub(1)).clamp(1, 4096) as u32;
-        let spans_at = (control + Pool::bytes_before_spans(spans)).next_multiple_of(SPAN);
-        Plan { regions, control, spans, spans_at, end: spans_at + u64::from(spans) * SPAN }
+        let rings_at = CONTROL_AT + Pool::control_bytes(spans);
+        let tags_at = (rings_at + rings).next_multiple_of(4096);
+        let spans_at = (tags_at + Pool::tag_bytes(spans)).next_multiple_of(SPAN);
+        Plan { regions, rings_at, tags_at, spans, spans_at, end: spans_at + u64::from(spans) * SPAN }
     }
 }
 

@@ -11,7 +11,7 @@
 //! | n | n slots exist, positions beyond wait for a decision | the same |
 //! | n, sealed or nominal | a ring of n slots | |
 
-use super::layout::{HEAD_AT, MOST_REGIONS, QueueHead, RINGS_AT, SEALED, SENDERS_AT, SLOT_HEAD, SlotHead};
+use super::layout::{CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, SEALED, SENDERS_AT, SLOT_HEAD, SlotHead};
 use crate::Error;
 use crate::pool::{Pool, SPAN};
 use crate::segment::Segment;
@@ -29,6 +29,8 @@ pub(super) struct Ring {
     slot_bytes: u64,
     first_slots: u64,
     regions: u32,
+    /// Where region 0 begins.
+    rings_at: u64,
 }
 
 /// Where a position lies.
@@ -53,7 +55,7 @@ impl Ring {
         let slot_bytes = u64::from(head.slot_bytes.load(Ordering::Relaxed));
         let first_slots = u64::from(head.first_slots.load(Ordering::Relaxed));
         let regions = head.regions.load(Ordering::Relaxed);
-        let control = head.pool_control.load(Ordering::Relaxed);
+        let tags_at = head.pool_tags_at.load(Ordering::Relaxed);
         let spans_at = head.pool_spans_at.load(Ordering::Relaxed);
         let spans = head.pool_spans.load(Ordering::Relaxed);
         let sane = spans <= 1 << 12
@@ -62,22 +64,23 @@ impl Ring {
             && first_slots.is_power_of_two()
             && first_slots <= 1 << 20
             && (1..=MOST_REGIONS as u32).contains(&regions)
-            && segment.exists(RINGS_AT + slot_bytes * first_slots).is_ok()
-            && control.is_multiple_of(4096)
+            && tags_at.is_multiple_of(4096)
             && spans_at.is_multiple_of(4096)
-            && (RINGS_AT..1 << 40).contains(&control)
-            && control + Pool::bytes_before_spans(spans) <= spans_at
-            && segment.exists(control + Pool::control_bytes(spans)).is_ok()
+            && tags_at < 1 << 40
+            && tags_at + Pool::tag_bytes(spans) <= spans_at
             && spans_at < 1 << 40;
         if !sane {
             return Err(segment.damaged("the queue's configuration"));
         }
         // A process that could not map all of it uses the spans that it has.
+        let rings_at = CONTROL_AT + Pool::control_bytes(spans);
+        segment.exists(rings_at + slot_bytes * first_slots)?;
         let usable = segment.mapped().saturating_sub(spans_at) / SPAN;
-        let pool = Pool::new(control, spans_at, spans, u32::try_from(usable).unwrap_or(u32::MAX));
-        let ring = Ring { pool, slot_bytes, first_slots, regions, segment };
+        let usable = spans.min(u32::try_from(usable).unwrap_or(u32::MAX));
+        let pool = Pool::new(CONTROL_AT, tags_at, spans_at, usable);
+        let ring = Ring { pool, slot_bytes, first_slots, regions, rings_at, segment };
         let last = ring.regions - 1;
-        if ring.region_at(last) + ring.nominal(last) * slot_bytes > control {
+        if ring.region_at(last) + ring.nominal(last) * slot_bytes > tags_at {
             return Err(ring.segment.damaged("the queue's configuration"));
         }
         Ok(ring)
@@ -90,7 +93,7 @@ impl Ring {
     }
 
     pub(super) fn senders(&self) -> &[AtomicU32; super::layout::MOST_SENDERS] {
-        // SAFETY: before RINGS_AT, of which `new` has seen that it exists; page-aligned; atomics.
+        // SAFETY: before CONTROL_AT, of which `new` has seen that it exists; page-aligned; atomics.
         unsafe { &*self.segment.address(SENDERS_AT).cast() }
     }
 
@@ -111,7 +114,7 @@ impl Ring {
     }
 
     fn region_at(&self, region: u32) -> u64 {
-        RINGS_AT + self.slot_bytes * self.first_slots * ((1 << region) - 1)
+        self.rings_at + self.slot_bytes * self.first_slots * ((1 << region) - 1)
     }
 
     /// A region's limit, as far as this process has it mapped.
@@ -122,7 +125,9 @@ impl Ring {
         if slots > self.nominal(region) {
             return Err(self.segment.damaged("a region's limit"));
         }
-        self.segment.exists(self.region_at(region) + slots * self.slot_bytes)?;
+        if slots > 0 {
+            self.segment.exists(self.region_at(region) + slots * self.slot_bytes)?;
+        }
         Ok(limit)
     }
 
@@ -166,7 +171,7 @@ impl Ring {
             let slots = self.head().limits[region as usize].load(Ordering::Relaxed) & !SEALED;
             slots.min(self.nominal(region))
         });
-        RINGS_AT + slots.sum::<u64>() * self.slot_bytes
+        CONTROL_AT + Pool::FIRST_CONTROL + slots.sum::<u64>() * self.slot_bytes
     }
 
     /// Whether so many bytes more stay below `max_bytes`. Two who grow at once may both be told yes.

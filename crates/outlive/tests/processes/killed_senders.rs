@@ -43,7 +43,9 @@ fn receive(receiver: &mut Receiver, next: &mut [u64], most: u64) {
     }
 }
 
-fn kill_senders(world: &World, kills: u64, max_bytes: u64, most_len: u64, busy: bool) {
+/// After each kill the receiver takes `taken` messages at most; when those are fewer than are sent, the queue is full for
+/// most of the time.
+fn kill_senders(world: &World, kills: u64, max_bytes: u64, most_len: u64, taken: u64) {
     let domain = world.domain();
     let queue = Queue::options().max_bytes(max_bytes).first_slots(16).create(&domain, "q").expect("made");
     let book = Book { board: Board::new() };
@@ -68,17 +70,11 @@ fn kill_senders(world: &World, kills: u64, max_bytes: u64, most_len: u64, busy: 
     let mut next = vec![0; LIVES];
     for _ in 0..kills {
         random.pause(2_000);
-        if busy {
-            receive(&mut receiver, &mut next, 1_000);
-        }
+        receive(&mut receiver, &mut next, random.below(taken));
         let place = random.below(3) as usize;
         senders[place].1.kill();
         senders[place] = (lives, start(lives));
         lives += 1;
-        if !busy {
-            // Full for most of the time; a little room now and then.
-            receive(&mut receiver, &mut next, random.below(200));
-        }
     }
     // All three still get on.
     for (life, _) in &senders {
@@ -121,13 +117,13 @@ fn see_nothing_left(domain: &Domain, queue: &Queue) {
 }
 
 fn five_hundred_kills(world: &World) {
-    kill_senders(world, 500, 64 << 20, 13, true);
+    kill_senders(world, 500, 64 << 20, 13, 2_000);
 }
 
 fn kills_while_the_queue_is_full(world: &World) {
-    kill_senders(world, 300, 1 << 20, 12, false);
+    kill_senders(world, 300, 1 << 20, 12, 200);
 }
 
 fn kills_of_large_senders(world: &World) {
-    kill_senders(world, 300, 64 << 20, 22, true);
+    kill_senders(world, 300, 64 << 20, 22, 40);
 }

@@ -42,7 +42,7 @@ pub fn run(args: &DemoArgs) -> Result<Verdict, Failure> {
     let title = [
         format!("{} ▸ one lock ▸ one queue ▸ one consumer", counted(u64::from(args.producers), "producer")),
         format!(
-            "{} cut from {}, {}; somebody is killed every 10 to 120 ms",
+            "{} of {}, {}; a kill every 10 to 120 ms",
             counted(material.records, "record"),
             counted(material.files.len() as u64, "file"),
             output::bytes(material.bytes),

@@ -47,7 +47,12 @@ impl Send {
     }
 
     fn shape(self) -> Shape {
-        Shape { max_bytes: 1 << 20, first_slots: if self == Send::Growing { 4 } else { 64 } }
+        let (max_bytes, first_slots) = match self {
+            Send::Growing => (1 << 20, 4),
+            Send::Last => (128 << 10, 64),
+            _ => (1 << 20, 64),
+        };
+        Shape { max_bytes, first_slots }
     }
 
     /// Messages of the second sender's that lie there before.

@@ -1,0 +1,178 @@
+//! Children and what becomes of them: well, an error code, a signal, a hang, or too much memory.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::time::{Duration, Instant};
+
+use crate::board::Board;
+use crate::operations;
+
+/// How long one operation may take. Each asks for milliseconds; the rest is for a busy machine.
+pub const LONGEST: Duration = Duration::from_secs(5);
+/// How much memory a child may have touched, shared and own together.
+const MOST_MEMORY: u64 = 768 << 20;
+/// How much more address space than at its start a child may take.
+const MOST_ADDRESSES: u64 = 3 << 30;
+
+/// Why a round is a find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    Signal(i32),
+    /// The code, and what was printed: a panic's message.
+    Code(i32, String),
+    Hang,
+    Memory(u64),
+}
+
+/// A find: what was wrong, and in which operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Find {
+    pub wrong: Wrong,
+    pub operation: &'static str,
+}
+
+impl Find {
+    /// Whether it is the same trouble, as far as can be told.
+    pub fn is_like(&self, other: &Find) -> bool {
+        let kind = |find: &Find| match &find.wrong {
+            Wrong::Signal(signal) => format!("signal {signal}"),
+            // The first line says where.
+            Wrong::Code(code, text) => format!("{code} {}", text.lines().next().unwrap_or_default()),
+            Wrong::Hang => "hang".to_owned(),
+            Wrong::Memory(_) => "memory".to_owned(),
+        };
+        kind(self) == kind(other) && (self.operation == other.operation || matches!(self.wrong, Wrong::Code(..)))
+    }
+}
+
+impl fmt::Display for Find {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.wrong {
+            Wrong::Signal(signal) => write!(f, "killed by signal {signal} in '{}'", self.operation),
+            Wrong::Code(code, text) => write!(f, "ended with code {code} in '{}': {}", self.operation, text.trim()),
+            Wrong::Hang => write!(f, "did not come back from '{}' for {} s", self.operation, LONGEST.as_secs()),
+            Wrong::Memory(bytes) => write!(f, "took {} MiB of memory in or before '{}'", bytes >> 20, self.operation),
+        }
+    }
+}
+
+/// A child; killed when dropped.
+pub struct Child {
+    pid: i32,
+    output: File,
+    ended: bool,
+}
+
+impl Child {
+    /// Forks. The child ends with 101 at its first panic, in whatever thread.
+    pub fn start(body: impl FnOnce()) -> Child {
+        // SAFETY: the name is a string, and the descriptor is new and ours.
+        let output = unsafe { File::from_raw_fd(libc::memfd_create(c"output".as_ptr(), libc::MFD_CLOEXEC)) };
+        // SAFETY: this process has one thread, so the child may do anything.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+        if pid == 0 {
+            // SAFETY: no pointers are passed.
+            unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                libc::dup2(output.as_raw_fd(), 2);
+            }
+            std::panic::set_hook(Box::new(|info| {
+                eprintln!("{info}");
+                // SAFETY: always.
+                unsafe { libc::_exit(101) }
+            }));
+            body();
+            // SAFETY: always.
+            unsafe { libc::_exit(0) }
+        }
+        Child { pid, output, ended: false }
+    }
+
+    fn text(&mut self) -> String {
+        let mut bytes = Vec::new();
+        let _ = self.output.rewind();
+        let _ = self.output.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Status and memory if it has ended.
+    fn reap(&mut self) -> Option<(i32, u64)> {
+        let mut status = 0;
+        // SAFETY: all zeroes are a value of it.
+        let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+        // SAFETY: two places of ours.
+        let got = unsafe { libc::wait4(self.pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
+        if got != self.pid {
+            return None;
+        }
+        self.ended = true;
+        Some((status, usage.ru_maxrss as u64 * 1024))
+    }
+
+    /// Waits for a child that is no round's: it has to end well.
+    pub fn wait_well(mut self) {
+        let begun = Instant::now();
+        loop {
+            if let Some((status, _)) = self.reap() {
+                assert_eq!(status, 0, "{}", self.text());
+                return;
+            }
+            assert!(begun.elapsed() < LONGEST * 4, "a child that prepares hangs");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// What has become of it, if it has ended or hangs.
+    pub fn look(&mut self, board: Board, place: usize) -> Option<Result<(), Find>> {
+        let ended = self.reap();
+        let (operation, span) = board.current(place);
+        let operation = operations::name(operation);
+        let find = |wrong| Some(Err(Find { wrong, operation }));
+        match ended {
+            None if span > LONGEST => find(Wrong::Hang),
+            None => None,
+            Some((status, _)) if libc::WIFSIGNALED(status) => find(Wrong::Signal(libc::WTERMSIG(status))),
+            Some((status, _)) if libc::WEXITSTATUS(status) != 0 => {
+                let text = self.text();
+                find(Wrong::Code(libc::WEXITSTATUS(status), text))
+            }
+            Some((_, memory)) if memory > MOST_MEMORY => find(Wrong::Memory(memory)),
+            Some(_) => Some(Ok(())),
+        }
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self, board: Board, place: usize) -> Result<(), Find> {
+        loop {
+            if let Some(end) = self.look(board, place) {
+                return end;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.ended {
+            // SAFETY: no pointers but null are passed; the pid is our child's, not waited for yet.
+            unsafe {
+                libc::kill(self.pid, libc::SIGKILL);
+                libc::waitpid(self.pid, core::ptr::null_mut(), 0);
+            }
+        }
+    }
+}
+
+/// In a child: from now on an allocation beyond bounds fails, and ends it by a signal.
+pub fn limit_memory() {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    let limit = pages * 4096 + MOST_ADDRESSES;
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: a place of ours.
+    unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+}
