@@ -21,7 +21,7 @@ usage: cargo xtask VERB [OPTIONS]
   models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
-  targets                 every benchmark that has a target, and whether it was met; fails nothing
+  targets [--quick] [NAME]  every benchmark that has a target, and whether it was met; fails nothing
 ";
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ use crate::root;
 
 /// Megabytes that one run may take, and seconds: quick, full. A run of the full set may want a machine of its own.
 const MEMORY: (u32, u32) = (2600, 10_000);
-const SECONDS: (u32, u32) = (150, 3600);
+const SECONDS: (u32, u32) = (300, 3600);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Run {
@@ -159,5 +159,17 @@ mod tests {
         assert_eq!(runs[0].switches, ["-DX", "-DD=1"]);
         assert!(parse("a | m.pml | sometimes | fail | ").is_err());
         assert!(parse("a | m.pml | quick").is_err());
+    }
+
+    #[test]
+    fn the_list_in_the_tree_names_models_that_are_there_and_no_run_twice() {
+        let folder = root().join("doc/models");
+        let text = fs::read_to_string(folder.join("runs.txt")).expect("readable");
+        let mut runs = parse(&text).expect("well-formed");
+        assert!(runs.iter().all(|run| folder.join(&run.model).is_file()));
+        let all = runs.len();
+        runs.sort_by(|a, b| a.name.cmp(&b.name));
+        runs.dedup_by(|a, b| a.name == b.name);
+        assert_eq!(runs.len(), all);
     }
 }

@@ -26,27 +26,35 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of the file, or as much as the address space has room for (halved until it fits, but not below
-    /// `least`). Under `RLIMIT_AS` a large reservation shrinks instead of failing.
+    /// Maps `len` bytes of the file; where the address space has no room for them (`RLIMIT_AS`), an eighth of what it has
+    /// room for, so that others find some too, but not less than `least`.
     pub(crate) fn reserve(file: BorrowedFd<'_>, len: u64, least: u64) -> Result<Mapping, Errno> {
-        let mut len = usize::try_from(len).map_err(|_| Errno::OVERFLOW)?;
         let least = usize::try_from(least).map_err(|_| Errno::OVERFLOW)?;
+        let mut len = usize::try_from(len).map_err(|_| Errno::OVERFLOW)?.max(least);
+        match Mapping::new(file, len) {
+            Err(Errno::NOMEM) if len > least => {}
+            other => return other,
+        }
+        let shrink = |len: usize, by: usize| (len / by).next_multiple_of(PAGE as usize).max(least);
         loop {
-            let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-            // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
-            let mapped =
-                unsafe { mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0) };
-            match mapped {
-                Ok(base) => {
-                    let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-                    return Ok(Mapping { base, len });
-                }
-                Err(Errno::NOMEM) if len / 2 >= least && len > least => {
-                    len = (len / 2).next_multiple_of(PAGE as usize).max(least);
-                }
+            len = shrink(len, 2);
+            match Mapping::new(file, len) {
+                Err(Errno::NOMEM) if len > least => {}
                 Err(error) => return Err(error),
+                Ok(largest) if len == least => return Ok(largest),
+                Ok(largest) => {
+                    drop(largest);
+                    return Mapping::new(file, shrink(len, 8));
+                }
             }
         }
+    }
+
+    fn new(file: BorrowedFd<'_>, len: usize) -> Result<Mapping, Errno> {
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe { mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)? };
+        Ok(Mapping { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, len })
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {

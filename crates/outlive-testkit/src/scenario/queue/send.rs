@@ -41,7 +41,7 @@ impl Send {
     fn length(self) -> usize {
         match self {
             Send::Large => 5000,
-            Send::Last => 60_000,
+            Send::Last => 100_000,
             _ => 48,
         }
     }
@@ -49,7 +49,7 @@ impl Send {
     fn shape(self) -> Shape {
         let (max_bytes, first_slots) = match self {
             Send::Growing => (1 << 20, 4),
-            Send::Last => (128 << 10, 64),
+            Send::Last => (224 << 10, 64),
             _ => (1 << 20, 64),
         };
         Shape { max_bytes, first_slots }
@@ -78,7 +78,7 @@ impl Scenario for Send {
             Send::Large => "send two messages of 5,000 bytes, the receiver asleep",
             Send::Growing => "send two messages to a queue whose slots are all taken, so that it grows",
             Send::Batch => "send three messages in one step, the receiver asleep",
-            Send::Last => "send 60,000 bytes for which there is room once, the receiver asleep",
+            Send::Last => "send 100,000 bytes for which there is room once, the receiver asleep",
         }
     }
 
@@ -104,7 +104,7 @@ impl Scenario for Send {
             all.extend(super::seen(&world.answer("receiver")?)?);
         }
         let first = self.waiting() + 1;
-        let (count, length) = if *self == Send::Last { (1, 60_000) } else { (2, 48) };
+        let (count, length) = if *self == Send::Last { (1, 100_000) } else { (2, 48) };
         world.survivor("second")?.tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
         if asleep && death.acknowledged == 0 {
             all.extend(super::seen(&world.answer("receiver")?)?);
