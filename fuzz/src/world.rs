@@ -159,7 +159,7 @@ impl Drop for World {
 }
 
 fn options() -> QueueOptions {
-    Queue::options().max_bytes(1 << 20).first_slots(4)
+    Queue::options().max_bytes(4 << 20).first_slots(4)
 }
 
 /// Opens everything, made when it is not there.

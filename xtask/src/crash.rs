@@ -20,7 +20,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "crash", "--", set]);
-    finish(stage::run("crash", command, Counts::ByLines))
+    finish(stage::run_long("crash", command, Counts::ByLines))
 }
 
 /// The count as the last line, and as the exit code.

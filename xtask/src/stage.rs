@@ -1,7 +1,9 @@
 //! One stage of the test command: a program whose output goes through to the reader while it is counted.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::count::Count;
@@ -15,11 +17,24 @@ pub(crate) enum Counts {
     ByExit,
 }
 
-/// Runs a stage; a program that fails without having counted a failure counts as one.
-pub(crate) fn run(name: &str, mut command: Command, counts: Counts) -> Count {
+/// After this a stage of the test command is taken to hang. The longest takes a few minutes.
+const LONGEST: Duration = Duration::from_secs(20 * 60);
+
+/// Runs a stage; a program that fails without having counted a failure counts as one. A stage that hangs is killed with
+/// all that it started, and has failed.
+pub(crate) fn run(name: &str, command: Command, counts: Counts) -> Count {
+    run_within(name, command, counts, Some(LONGEST))
+}
+
+/// The same for as long as it takes: for verbs that a person asked for.
+pub(crate) fn run_long(name: &str, command: Command, counts: Counts) -> Count {
+    run_within(name, command, counts, None)
+}
+
+fn run_within(name: &str, mut command: Command, counts: Counts, limit: Option<Duration>) -> Count {
     println!("\n== {name}");
     let begun = Instant::now();
-    let count = match counted(&mut command, counts) {
+    let count = match counted(&mut command, counts, limit) {
         Ok(count) => count,
         Err(error) => {
             println!("{}: {error}", command.get_program().to_string_lossy());
@@ -30,8 +45,19 @@ pub(crate) fn run(name: &str, mut command: Command, counts: Counts) -> Count {
     count
 }
 
-fn counted(command: &mut Command, counts: Counts) -> std::io::Result<Count> {
+fn counted(command: &mut Command, counts: Counts, limit: Option<Duration>) -> std::io::Result<Count> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let pid = child.id();
+    // Dropping `ended` is the news.
+    let (ended, waiting) = mpsc::channel::<()>();
+    let watchdog = limit.map(|limit| {
+        std::thread::spawn(move || {
+            if waiting.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+                println!("== hangs: killed after {}", minutes(limit));
+                kill_with_descendants(pid);
+            }
+        })
+    });
     let mut count = Count::default();
     let mut lines = 0;
     if let Some(stdout) = child.stdout.take() {
@@ -47,6 +73,11 @@ fn counted(command: &mut Command, counts: Counts) -> std::io::Result<Count> {
         }
     }
     let status = child.wait()?;
+    drop(ended);
+    if let Some(watchdog) = watchdog {
+        // It only sleeps and prints: nothing to learn from how it ended.
+        let _ = watchdog.join();
+    }
     Ok(match (status.success(), counts) {
         (true, Counts::ByExit) => Count::PASSED,
         (false, Counts::ByExit) => Count::FAILED,
@@ -60,6 +91,35 @@ fn counted(command: &mut Command, counts: Counts) -> std::io::Result<Count> {
     })
 }
 
+/// Kills a process that we started and all that descend from it, children last known first: cargo alone would leave
+/// the tests running.
+fn kill_with_descendants(root: u32) {
+    let mut doomed = vec![root];
+    let mut next = 0;
+    while let Some(&parent) = doomed.get(next) {
+        doomed.extend(children(parent));
+        next += 1;
+    }
+    let mut kill = Command::new("kill");
+    kill.arg("-KILL").args(doomed.iter().map(u32::to_string));
+    // Those that ended meanwhile are no error.
+    let _ = kill.stderr(Stdio::null()).status();
+}
+
+/// The processes whose parent this is, by /proc.
+fn children(parent: u32) -> Vec<u32> {
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // Behind the name, which may hold anything: state, parent.
+            let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+            fields.split_ascii_whitespace().nth(1) == Some(&parent.to_string())
+        })
+        .collect()
+}
+
 /// Says that a stage was left out, and why.
 pub(crate) fn skip(name: &str, why: &str) -> Count {
     println!("\n== {name}: skipped, {why}");
@@ -69,4 +129,38 @@ pub(crate) fn skip(name: &str, why: &str) -> Count {
 /// A span for people.
 pub(crate) fn minutes(span: Duration) -> String {
     format!("{} min {:02} s", span.as_secs() / 60, span.as_secs() % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn of(script: &str, counts: Counts) -> Count {
+        counted(&mut shell(script), counts, None).expect("sh runs")
+    }
+
+    #[test]
+    fn counts_are_added_and_silence_or_a_bad_end_is_a_failure() {
+        let lines = Counts::ByLines;
+        let two = of("echo 2 passed, 1 failed; echo 3 passed, 0 failed, 1 skipped; exit 1", lines);
+        assert_eq!(two, Count { passed: 5, failed: 1, skipped: 1 });
+        assert_eq!(of("echo all is well", lines), Count::FAILED);
+        assert_eq!(of("echo 2 passed, 0 failed; kill -9 $$", lines), Count { passed: 2, failed: 1, skipped: 0 });
+        assert_eq!(of("echo 2 passed, 1 failed", Counts::ByExit), Count::PASSED);
+        assert_eq!(of("exit 3", Counts::ByExit), Count::FAILED);
+    }
+
+    #[test]
+    fn who_hangs_is_killed_with_its_children() {
+        // The sleeper holds the pipe: were it left alone, this would not come back for ten minutes.
+        let mut hanging = shell("sleep 600 & wait");
+        let count = counted(&mut hanging, Counts::ByLines, Some(Duration::from_millis(200)));
+        assert_eq!(count.expect("sh runs"), Count::FAILED);
+    }
 }

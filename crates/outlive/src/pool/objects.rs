@@ -16,7 +16,7 @@
 
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 
-use super::classes::{CLASSES, class_of, size_of_class};
+use super::classes::{CLASSES, LARGEST, class_of, size_of_class};
 use super::spans::{self, SHUT, SPAN, Span, TAGS, Use};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
@@ -121,6 +121,22 @@ pub(crate) struct Found {
 impl Pool {
     /// Bytes of the control table that exist from the beginning: enough for the first spans.
     pub(crate) const FIRST_CONTROL: u64 = PAGE;
+
+    /// Bytes that an object for `len` takes in a pool that has nothing else.
+    pub(crate) fn bytes_for(len: u64) -> u64 {
+        match class_of(len).and_then(spans::layout) {
+            Some(layout) => layout.tag_bytes() + layout.size,
+            None => PAGE + len.next_multiple_of(PAGE),
+        }
+    }
+
+    /// The longest message whose object takes no more than that.
+    pub(crate) fn longest_in(bytes: u64) -> u64 {
+        if Pool::bytes_for(LARGEST + 1) <= bytes {
+            return (bytes - PAGE) / PAGE * PAGE;
+        }
+        (0..CLASSES).rev().map(size_of_class).find(|&size| Pool::bytes_for(size) <= bytes).unwrap_or(0)
+    }
 
     /// Bytes of file offsets for the control table of so many spans; its pages come as they are needed.
     pub(crate) fn control_bytes(spans: u32) -> u64 {

@@ -19,8 +19,6 @@ use crate::shim::{AtomicU32, Ordering};
 
 /// Regions grow by at most this many bytes at once, so that no single send pays for a whole region.
 const STEP: u64 = 2 << 20;
-/// The most that tags of one class take.
-const TAG_ROOM: u64 = 64 << 10;
 
 /// A queue's memory, as this process has it mapped.
 pub(super) struct Ring {
@@ -187,9 +185,7 @@ impl Ring {
 
     /// The largest message that has room once everything else has been received.
     pub(super) fn most_message_bytes(&self) -> u64 {
-        // Size classes round up by a quarter, tags take pages.
-        let free = self.segment.header().max_bytes().saturating_sub(self.ring_bytes() + TAG_ROOM);
-        if free > 1 << 20 { free } else { free - free / 5 }
+        Pool::longest_in(self.segment.header().max_bytes().saturating_sub(self.ring_bytes()))
     }
 
     /// Makes more slots of a region, or seals it.

@@ -87,8 +87,9 @@ fn sweep_ends(shared: &Shared, me: Me, dry_run: bool) -> u32 {
     let head = shared.ring.head();
     let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !me.registry.is_alive(id));
     let mut claims = 0;
-    let reader = head.reader.load(Ordering::Acquire);
+    // In this order: a reader seen dead or missing after `inside` proves that `inside` is no later owner's.
     let inside = head.inside.load(Ordering::Acquire);
+    let reader = head.reader.load(Ordering::Acquire);
     // `inside` first: a successor may come in as soon as the reader's name is gone.
     if is_dead(inside) && (is_dead(reader) || TokenId::from_word(reader).is_none()) {
         claims += 1;
