@@ -1,8 +1,5 @@
 //! What the members of the demo tell each other: a record in the demo's domain, and the total under the lock.
 
-// `record!` counts the locks inside each field, and atomics have none.
-#![allow(clippy::reversed_empty_ranges)]
-
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use outlive::sync::{Guard, LockError, Mutex, Record};
