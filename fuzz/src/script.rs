@@ -6,6 +6,9 @@ use std::str::FromStr;
 use crate::random::Random;
 use crate::world::World;
 
+/// Below this offset most words are a kind's own.
+const OWN_WORDS: u64 = 24 << 10;
+
 /// One write of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
@@ -63,8 +66,11 @@ impl Write {
             let (start, end) = *random.pick(&ranges);
             start + random.below((end - start).max(8)) / 8 * 8
         };
+        // Low in a file stand its own words; what lies further up is mostly other people's bytes.
+        let own = file.used().partition_point(|&at| at < OWN_WORDS);
         let near = |random: &mut Random| match file.used() {
             [] => 0,
+            used if own > 0 && random.below(4) > 0 => *random.pick(&used[..own]),
             used => *random.pick(used),
         };
         let at = match random.below(10) {

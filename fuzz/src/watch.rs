@@ -22,7 +22,8 @@ pub enum Wrong {
     Signal(i32),
     /// The code, and what was printed: a panic's message.
     Code(i32, String),
-    Hang,
+    /// What its threads did meanwhile.
+    Hang(String),
     Memory(u64),
 }
 
@@ -40,7 +41,7 @@ impl Find {
             Wrong::Signal(signal) => format!("signal {signal}"),
             // The first line says where.
             Wrong::Code(code, text) => format!("{code} {}", text.lines().next().unwrap_or_default()),
-            Wrong::Hang => "hang".to_owned(),
+            Wrong::Hang(_) => "hang".to_owned(),
             Wrong::Memory(_) => "memory".to_owned(),
         };
         kind(self) == kind(other) && (self.operation == other.operation || matches!(self.wrong, Wrong::Code(..)))
@@ -52,7 +53,9 @@ impl fmt::Display for Find {
         match &self.wrong {
             Wrong::Signal(signal) => write!(f, "killed by signal {signal} in '{}'", self.operation),
             Wrong::Code(code, text) => write!(f, "ended with code {code} in '{}': {}", self.operation, text.trim()),
-            Wrong::Hang => write!(f, "did not come back from '{}' for {} s", self.operation, LONGEST.as_secs()),
+            Wrong::Hang(doing) => {
+                write!(f, "did not come back from '{}' for {} s: {doing}", self.operation, LONGEST.as_secs())
+            }
             Wrong::Memory(bytes) => write!(f, "took {} MiB of memory in or before '{}'", bytes >> 20, self.operation),
         }
     }
@@ -98,6 +101,16 @@ impl Child {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Running, or asleep in which system call, by thread.
+    fn doing(&self) -> String {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
+        let calls = tasks.into_iter().flatten().flatten().map(|task| {
+            let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
+            call.split(' ').next().unwrap_or_default().trim().to_owned()
+        });
+        format!("in system calls {:?}", calls.collect::<Vec<_>>())
+    }
+
     /// Status and memory if it has ended.
     fn reap(&mut self) -> Option<(i32, u64)> {
         let mut status = 0;
@@ -132,7 +145,7 @@ impl Child {
         let operation = operations::name(operation);
         let find = |wrong| Some(Err(Find { wrong, operation }));
         match ended {
-            None if span > LONGEST => find(Wrong::Hang),
+            None if span > LONGEST => find(Wrong::Hang(self.doing())),
             None => None,
             Some((status, _)) if libc::WIFSIGNALED(status) => find(Wrong::Signal(libc::WTERMSIG(status))),
             Some((status, _)) if libc::WEXITSTATUS(status) != 0 => {

@@ -38,6 +38,10 @@ enum Verdict {
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let full = args.iter().any(|arg| arg == "--full");
     let part = args.iter().find(|arg| !arg.starts_with("--"));
+    if args.len() > usize::from(full) + usize::from(part.is_some()) {
+        eprintln!("usage: cargo xtask models [--full] [NAME]");
+        return ExitCode::from(2);
+    }
     let folder = root().join("doc/models");
     let runs = match fs::read_to_string(folder.join("runs.txt")).map_err(|e| e.to_string()).and_then(|t| parse(&t)) {
         Ok(runs) => runs,

@@ -316,16 +316,14 @@ impl Victim {
                 Event::Exited(_) | Event::Killed(_) => self.reaped = true,
             }
         }
-        while !self.process_reaped {
-            if self.tid == self.pid {
-                break;
-            }
+        // A thread was stepped: its process is another thing to wait for.
+        while !self.process_reaped && self.tid != self.pid {
             match trace::wait_until(self.pid, deadline)? {
                 Event::Stopped(_) => {}
                 Event::Nothing => {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "SIGKILL did not end the victim"));
                 }
-                Event::Exited(_) | Event::Killed(_) => break,
+                Event::Exited(_) | Event::Killed(_) => self.process_reaped = true,
             }
         }
         self.process_reaped = true;

@@ -38,7 +38,7 @@ impl Claimer {
     }
 }
 
-fn of<'a>(tokens: &'a [TokenInfo], kind: TokenKind, number: u32) -> impl Iterator<Item = &'a TokenInfo> {
+fn of(tokens: &[TokenInfo], kind: TokenKind, number: u32) -> impl Iterator<Item = &TokenInfo> {
     tokens
         .iter()
         .filter(move |info| info.kind == kind && number == if kind == TokenKind::Thread { info.tid } else { info.pid })

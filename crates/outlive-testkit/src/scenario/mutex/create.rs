@@ -30,7 +30,7 @@ impl Scenario for Create {
             return Err(Failure::wrong("made and acknowledged, yet it is not there"));
         }
         world.saw(if there { "made" } else { "nothing made" });
-        super::still_works(world, &name)
+        super::still_works(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -39,7 +39,7 @@ impl Scenario for GiveUp {
             ("clean", _) => world.saw("clean"),
             (other, ended) => return Err(Failure::wrong(format!("got `{other}`, ended: {ended}"))),
         }
-        super::still_works(world, &name)
+        super::still_works(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

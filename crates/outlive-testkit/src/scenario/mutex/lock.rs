@@ -30,7 +30,7 @@ impl Scenario for Lock {
             return Err(Failure::wrong("told that the owner died, after it had unlocked"));
         }
         super::count(world, &answer)?;
-        super::still_works(world, &name)
+        super::still_works(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

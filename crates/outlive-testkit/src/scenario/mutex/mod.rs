@@ -25,8 +25,10 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(open::Open),
         Box::new(lock::Lock),
         Box::new(unlock::Unlock),
-        Box::new(wait::Wait),
-        Box::new(owner_death::OwnerDeath),
+        Box::new(wait::Wait::First),
+        Box::new(wait::Wait::Between),
+        Box::new(owner_death::OwnerDeath::First),
+        Box::new(owner_death::OwnerDeath::Between),
         Box::new(recover::Recover),
         Box::new(give_up::GiveUp),
         Box::new(time_out::TimeOut),
@@ -52,13 +54,15 @@ fn count(world: &mut World, answer: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Two more uses of the lock by different processes, both clean: nothing of the death is left.
-fn still_works(world: &mut World, name: &str) -> Result<(), Failure> {
-    for survivor in ["next", "another"] {
-        let answer = world.ask(survivor, &format!("mutex use {name}"))?;
-        if answer != "clean" {
-            return Err(Failure::wrong(format!("{survivor} got the lock `{answer}` after it had been repaired")));
+/// Two more uses of each lock by different processes, all clean: nothing of the death is left.
+fn still_works(world: &mut World, names: &[&str]) -> Result<(), Failure> {
+    for name in names {
+        for survivor in ["next", "another"] {
+            let answer = world.ask(survivor, &format!("mutex use {name}"))?;
+            if answer != "clean" {
+                return Err(Failure::wrong(format!("{survivor} got the lock `{answer}` after it had been repaired")));
+            }
         }
     }
-    super::nothing_left(world, &[name])
+    super::nothing_left(world, names)
 }

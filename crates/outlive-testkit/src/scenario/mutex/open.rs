@@ -33,7 +33,7 @@ impl Scenario for Open {
             return Err(Failure::wrong(format!("the sleeper got the lock `{answer}`, the victim only opened it")));
         }
         super::count(world, &answer)?;
-        super::still_works(world, &name)
+        super::still_works(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -1,5 +1,7 @@
-//! A waiter is woken by its owner's death, takes over, and dies in turn: the sleepers queued before and after it are told
-//! and go on.
+//! A waiter is woken by its owner's death, takes over, and dies in turn: the others who sleep, on the same lock or on
+//! another one of the same owner, are told and go on.
+//!
+//! The kernel wakes one sleeper when an owner ends: here it is the victim, or another that was queued before it.
 
 use outlive::sync::LockError;
 
@@ -10,26 +12,49 @@ use crate::scenario::{Death, Place, Scenario};
 use crate::world::World;
 
 /// See the file's head.
-pub struct OwnerDeath;
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum OwnerDeath {
+    /// The victim was queued first: it is the one whom the kernel wakes.
+    First,
+    /// Somebody was queued before it.
+    Between,
+}
+
+impl OwnerDeath {
+    fn names(self, world: &World) -> (String, String) {
+        (world.fresh(self.stem()), world.fresh("other"))
+    }
+}
 
 impl Scenario for OwnerDeath {
     fn name(&self) -> &'static str {
-        "mutex-owner-death"
+        match self {
+            OwnerDeath::First => "mutex-owner-death",
+            OwnerDeath::Between => "mutex-owner-death-between",
+        }
     }
 
     fn about(&self) -> &'static str {
-        "wait, be woken by the owner's SIGKILL, take over, repair, unlock, with a sleeper before and one after"
+        match self {
+            OwnerDeath::First => "wait, be woken by the owner's SIGKILL, take over, repair, unlock; sleepers after it",
+            OwnerDeath::Between => "the same with a sleeper before it, too",
+        }
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
-        let name = world.fresh(self.stem());
+        let (name, other) = self.names(world);
         world.ask("holder", &format!("mutex hold {name}"))?;
-        world.survivor("sleeper")?.tell_and_see_asleep(&format!("mutex use {name}"))
+        world.ask("holder", &format!("mutex hold {other}"))?;
+        if *self == OwnerDeath::Between {
+            world.survivor("sleeper")?.tell_and_see_asleep(&format!("mutex use {name}"))?;
+        }
+        Ok(())
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
-        let name = world.fresh(self.stem());
+        let (name, other) = self.names(world);
         world.survivor("late")?.tell_and_see_asleep(&format!("mutex use {name}"))?;
+        world.survivor("elsewhere")?.tell_and_see_asleep(&format!("mutex use {other}"))?;
         world.dismiss("holder");
         Ok(())
     }
@@ -38,14 +63,20 @@ impl Scenario for OwnerDeath {
         if !death.helped {
             self.help(world)?;
         }
-        let answer = world.answer("sleeper")?;
-        super::count(world, &answer)?;
-        let name = world.fresh(self.stem());
+        let (name, other) = self.names(world);
+        if *self == OwnerDeath::Between {
+            let answer = world.answer("sleeper")?;
+            super::count(world, &answer)?;
+        }
         let answer = world.answer("late")?;
         super::count(world, &answer)?;
+        let answer = world.answer("elsewhere")?;
+        if answer != "died" {
+            return Err(Failure::wrong(format!("the other lock of the dead owner was got `{answer}`")));
+        }
         let answer = world.ask("next", &format!("mutex use {name}"))?;
         super::count(world, &answer)?;
-        super::still_works(world, &name)
+        super::still_works(world, &[&name, &other])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -39,7 +39,7 @@ impl Scenario for Recover {
             return Err(Failure::wrong(format!("got `{answer}` after it had been repaired and unlocked")));
         }
         super::count(world, &answer)?;
-        super::still_works(world, &name)
+        super::still_works(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -41,7 +41,7 @@ impl Scenario for TimeOut {
             return Err(Failure::wrong(format!("the sleeper got the lock `{answer}`, the victim never held it")));
         }
         super::count(world, &answer)?;
-        super::still_works(world, &name)
+        super::still_works(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -47,7 +47,7 @@ impl Scenario for Unlock {
             super::count(world, answer)?;
         }
         let name = world.fresh(self.stem());
-        super::still_works(world, &name)
+        super::still_works(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

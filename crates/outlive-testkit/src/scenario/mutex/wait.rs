@@ -1,5 +1,5 @@
-//! Waiting for the lock, being handed it, unlocking, with one sleeper queued before and one after: both get it all the
-//! same, whoever was woken and died.
+//! Waiting for the lock, being handed it, unlocking, with sleepers queued before and after, or after only: all of them
+//! get it, whoever was woken and died.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -8,21 +8,36 @@ use crate::scenario::{Death, Place, Scenario};
 use crate::world::World;
 
 /// See the file's head.
-pub struct Wait;
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// The victim was queued first.
+    First,
+    /// Somebody was queued before it.
+    Between,
+}
 
 impl Scenario for Wait {
     fn name(&self) -> &'static str {
-        "mutex-wait"
+        match self {
+            Wait::First => "mutex-wait",
+            Wait::Between => "mutex-wait-between",
+        }
     }
 
     fn about(&self) -> &'static str {
-        "wait for the lock, be handed it, unlock, with a sleeper before and one after"
+        match self {
+            Wait::First => "wait for the lock, be handed it, unlock, with a sleeper after it",
+            Wait::Between => "wait for the lock, be handed it, unlock, with a sleeper before and one after",
+        }
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         world.ask("holder", &format!("mutex hold {name}"))?;
-        world.survivor("sleeper")?.tell_and_see_asleep(&format!("mutex use {name}"))
+        if *self == Wait::Between {
+            world.survivor("sleeper")?.tell_and_see_asleep(&format!("mutex use {name}"))?;
+        }
+        Ok(())
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
@@ -35,15 +50,17 @@ impl Scenario for Wait {
         if !death.helped {
             self.help(world)?;
         }
-        let answer = world.answer("sleeper")?;
+        if *self == Wait::Between {
+            let answer = world.answer("sleeper")?;
+            super::count(world, &answer)?;
+        }
+        let answer = world.answer("late")?;
         super::count(world, &answer)?;
         let name = world.fresh(self.stem());
         // The sleepers may have been first; then the next is the one who is told of the victim.
-        let answer = world.answer("late")?;
-        super::count(world, &answer)?;
         let answer = world.ask("next", &format!("mutex use {name}"))?;
         super::count(world, &answer)?;
-        super::still_works(world, &name)
+        super::still_works(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

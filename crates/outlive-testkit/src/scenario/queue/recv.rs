@@ -94,7 +94,8 @@ impl Scenario for Recv {
         for seen in &all {
             let may = seen.stamp.sender == 3 && seen.stamp.number <= handed + 1;
             let must = seen.stamp.sender == 3 && seen.stamp.number <= handed;
-            if seen.redelivered && !may || must && !seen.redelivered || seen.redelivered && *self == Recv::Plain {
+            let wrongly = seen.redelivered && (!may || *self == Recv::Plain);
+            if wrongly || (must && !seen.redelivered) {
                 return Err(Failure::wrong(format!("wrongly marked, {handed} were acknowledged: {seen:?}")));
             }
         }

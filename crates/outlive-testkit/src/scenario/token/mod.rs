@@ -21,7 +21,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(claim_process::ClaimProcess::ByKeeper),
         Box::new(thread_end::ThreadEnd),
         Box::new(process_end::ProcessEnd),
-        Box::new(wait_dead::WaitDead),
+        Box::new(wait_dead::WaitDead::First),
+        Box::new(wait_dead::WaitDead::Between),
     ]
 }
 

@@ -1,5 +1,5 @@
-//! Waiting for another thread's end, with a sleeper queued before and one after: whoever of the waiters dies when, the
-//! others are told.
+//! Waiting for another thread's end, with sleepers queued after it, or before it, too: whoever of the waiters dies when,
+//! the others are told. The kernel wakes one sleeper when a thread ends: here it is the victim, or one queued before it.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -7,27 +7,43 @@ use crate::scenario::{Death, Place, Scenario};
 use crate::world::World;
 
 /// See the file's head.
-pub struct WaitDead;
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum WaitDead {
+    /// The victim was queued first: it is the one whom the kernel wakes.
+    First,
+    /// Somebody was queued before it.
+    Between,
+}
 
 impl Scenario for WaitDead {
     fn name(&self) -> &'static str {
-        "peer-wait-dead"
+        match self {
+            WaitDead::First => "peer-wait-dead",
+            WaitDead::Between => "peer-wait-dead-between",
+        }
     }
 
     fn about(&self) -> &'static str {
-        "wait for another thread's end and be told, with a sleeper before and one after"
+        match self {
+            WaitDead::First => "wait for another thread's end and be told, with two sleepers after it",
+            WaitDead::Between => "the same with a sleeper before it, too",
+        }
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         world.ask("watcher", "token claim")?;
         let tid = world.ask("mortal", "token start-thread")?;
         world.remember(tid.parse().map_err(|_| Failure::broken("no thread number"))?);
-        world.survivor("sleeper")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))
+        if *self == WaitDead::Between {
+            world.survivor("sleeper")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
+        }
+        Ok(())
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let tid = world.remembered();
         world.survivor("late")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
+        world.survivor("later")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
         world.ask("mortal", &format!("token end-thread {tid}")).map(drop)
     }
 
@@ -35,8 +51,11 @@ impl Scenario for WaitDead {
         if !death.helped {
             self.help(world)?;
         }
-        world.answer("sleeper")?;
+        if *self == WaitDead::Between {
+            world.answer("sleeper")?;
+        }
         world.answer("late")?;
+        world.answer("later")?;
         world.saw_many("told of an end", 2);
         super::none_alive(world)
     }
