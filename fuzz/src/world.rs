@@ -82,12 +82,14 @@ impl World {
             std::mem::forget(record.lock(|record| &record.locks[2]));
             let mut receiver = queues[2].receiver().expect("the first");
             let sender = queues[2].sender().expect("a sender");
-            for number in 0..40u8 {
-                sender.send(&vec![number; 30 * usize::from(number)]).expect("room");
+            // In the slot, in objects of two classes and in a run of spans; singly and in batches.
+            for number in 0..30u8 {
+                let len = [20, 60, 300, 20_000][usize::from(number % 4)];
+                sender.send(&vec![number; len]).expect("room");
             }
             sender.send_batch(&[[1u8; 20]; 6]).expect("room");
-            sender.send(&[7; 40_000]).expect("room");
-            for _ in 0..10 {
+            sender.send_batch(&[[1u8; 3]; 4]).expect("room");
+            for _ in 0..11 {
                 receiver.recv().expect("sent");
             }
             std::mem::forget(receiver.peek(Deadline::NEVER).expect("sent"));
@@ -159,7 +161,7 @@ impl Drop for World {
 }
 
 fn options() -> QueueOptions {
-    Queue::options().max_bytes(4 << 20).first_slots(4)
+    Queue::options().max_bytes(1 << 20).first_slots(4)
 }
 
 /// Opens everything, made when it is not there.

@@ -95,7 +95,7 @@ fn a_groups_domain_is_the_groups(world: &World) {
     }
     // Meant for a group and made for nobody else: not opened up behind its owner's back.
     let own = world.domain_named("own");
-    let error = Domain::options().group(Some(STRANGER)).open_at(own.path()).err().expect("refused");
+    let error = Domain::options().group(Some(STRANGER)).open_at(own.path()).expect_err("refused");
     assert!(matches!(error, Error::TooOpen { .. } | Error::Foreign { .. }), "{error}");
     assert_eq!(mode(own.path()), 0o700);
 }
@@ -105,7 +105,7 @@ fn a_folder_that_is_too_open_is_refused(world: &World) {
         let path = world.folder().join(format!("{bits:o}"));
         fs::create_dir(&path).expect("made");
         fs::set_permissions(&path, fs::Permissions::from_mode(bits)).expect("set");
-        let error = Domain::open_at(&path).err().expect("refused");
+        let error = Domain::open_at(&path).expect_err("refused");
         assert_eq!(error, Error::TooOpen { path, mode: bits });
         let text = error.to_string();
         assert!(text.contains("chmod 0700") && text.contains(&format!("{bits:04o}")), "{text}");
@@ -121,7 +121,7 @@ fn somebody_elses_folder_is_refused(world: &World) {
         fs::create_dir(&path).expect("made");
         fs::set_permissions(&path, fs::Permissions::from_mode(bits)).expect("set");
         change_owner(&path, STRANGER, STRANGER);
-        let error = Domain::open_at(&path).err().expect("refused");
+        let error = Domain::open_at(&path).expect_err("refused");
         assert_eq!(error, Error::Foreign { path: path.clone(), owner: STRANGER, user });
         let text = error.to_string();
         assert!(text.contains("12345") && text.contains("OUTLIVE_DOMAIN"), "{text}");
@@ -138,11 +138,11 @@ fn a_stranger_has_no_permission(world: &World) {
     open_up(world.folder().parent().expect("there is one"));
     let path = domain.path().to_owned();
     as_stranger(STRANGER, || {
-        let error = Domain::open_at(&path).err().expect("refused");
+        let error = Domain::open_at(&path).expect_err("refused");
         let text = error.to_string();
         assert!(matches!(error, Error::Permission { .. }), "{text}");
         assert!(text.contains("no permission to open"), "{text}");
-        let error = Domain::open_at(path.with_file_name("mine")).err().expect("refused");
+        let error = Domain::open_at(path.with_file_name("mine")).expect_err("refused");
         assert!(matches!(error, Error::Permission { doing: "make", .. }), "{error}");
     });
 }
@@ -183,31 +183,31 @@ fn a_symbolic_link_is_not_followed(world: &World) {
     let real = world.domain_named("real");
     let link = world.folder().join("link");
     symlink(real.path(), &link).expect("made");
-    let error = Domain::open_at(&link).err().expect("refused");
+    let error = Domain::open_at(&link).expect_err("refused");
     assert_eq!(error, Error::NotAFolder { path: link });
     assert!(error.to_string().contains("symbolic links are not followed"), "{error}");
     // A dangling one does not make a folder elsewhere either.
     let dangling = world.folder().join("dangling");
     symlink(world.folder().join("elsewhere"), &dangling).expect("made");
-    Domain::open_at(&dangling).err().expect("refused");
+    Domain::open_at(&dangling).expect_err("refused");
     assert!(!world.folder().join("elsewhere").exists());
 }
 
 fn what_is_no_folder_is_refused(world: &World) {
     let path = world.folder().join("file");
     fs::write(&path, "text").expect("written");
-    let error = Domain::open_at(&path).err().expect("refused");
+    let error = Domain::open_at(&path).expect_err("refused");
     assert_eq!(error, Error::NotAFolder { path });
 }
 
 fn a_folder_that_is_not_there(world: &World) {
     let path = world.folder().join("nowhere");
-    let error = Domain::options().create(false).open_at(&path).err().expect("not there");
+    let error = Domain::options().create(false).open_at(&path).expect_err("not there");
     assert_eq!(error, Error::NotFound { path: path.clone() });
     let text = error.to_string();
     assert!(text.contains("does not exist") && text.contains("OUTLIVE_DOMAIN"), "{text}");
     let below = path.join("nothing");
-    let error = Domain::open_at(&below).err().expect("no parent");
+    let error = Domain::open_at(&below).expect_err("no parent");
     assert_eq!(error, Error::NotFound { path: below });
     assert!(!path.exists());
 }

@@ -258,10 +258,10 @@ fn a_registry_of_another_version(world: &World) {
     let mut bytes = fs::read(&file).expect("there");
     bytes[VERSION as usize] += 1;
     fs::write(&file, &bytes).expect("written");
-    let error = Domain::open_at(&path).err().expect("another version");
+    let error = Domain::open_at(&path).expect_err("another version");
     assert!(matches!(error, Error::OtherVersion { .. }), "{error}");
     fs::write(&file, b"something else").expect("written");
-    let error = Domain::open_at(&path).err().expect("no registry");
+    let error = Domain::open_at(&path).expect_err("no registry");
     assert!(matches!(error, Error::NotASegment { .. }), "{error}");
 }
 

@@ -69,10 +69,6 @@ impl Registry {
         Registry(Bytes::of(domain, ".tokens"))
     }
 
-    pub fn slots(&self) -> u32 {
-        self.0.word(BODY)
-    }
-
     /// Makes it as large as it gets.
     pub fn grow_to_most(&self) {
         self.0.set_len(SLOTS_AT + u64::from(MOST_SLOTS) * SLOT);

@@ -40,7 +40,7 @@ fn send_all(queue: &Queue, board: Board, who: u64) {
     let sender = queue.sender().expect("a sender");
     let mut number = board.get(who as usize);
     while number < MOST {
-        let len = if number % 7 == 0 { 2_000 } else { 50 };
+        let len = if number.is_multiple_of(7) { 2_000 } else { 50 };
         match sender.send(&message(who, number, len)) {
             Ok(()) => {
                 number += 1;
