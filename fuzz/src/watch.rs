@@ -9,8 +9,12 @@ use std::time::{Duration, Instant};
 use crate::board::Board;
 use crate::operations;
 
-/// How long one operation may take. Each asks for milliseconds; the rest is for a busy machine.
+/// How long one operation may take: each asks for milliseconds.
 pub const LONGEST: Duration = Duration::from_secs(5);
+/// How long it may take if it cannot be told from one that has got no processor on a busy machine.
+const LONGEST_STARVED: Duration = Duration::from_secs(30);
+/// So much processor time says that it was not starved.
+const BUSY: Duration = Duration::from_secs(2);
 /// How much memory a child may have touched, shared and own together.
 const MOST_MEMORY: u64 = 768 << 20;
 /// How much more address space than at its start a child may take.
@@ -101,8 +105,23 @@ impl Child {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Running, or asleep in which system call, by thread.
+    /// Runnable, and has not run much: perhaps it only gets no processor.
+    fn may_be_starved(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let fields: Vec<&str> = stat.rfind(')').map_or("", |at| &stat[at + 2..]).split(' ').collect();
+        // State is the first after the name; ticks of 10 ms in user and kernel mode the 12th and 13th.
+        let ticks = |n: usize| fields.get(n).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0);
+        fields.first() == Some(&"R") && Duration::from_millis(10 * (ticks(11) + ticks(12))) < BUSY
+    }
+
+    /// Running, or asleep in which system call, by thread; with `OUTLIVE_FUZZ_GDB` set, what gdb says.
     fn doing(&self) -> String {
+        if std::env::var_os("OUTLIVE_FUZZ_GDB").is_some() {
+            let pid = self.pid.to_string();
+            let gdb = std::process::Command::new("gdb").args(["-p", &pid, "-batch", "-ex", "bt"]).output();
+            return gdb
+                .map_or_else(|error| error.to_string(), |said| String::from_utf8_lossy(&said.stdout).into_owned());
+        }
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
         let calls = tasks.into_iter().flatten().flatten().map(|task| {
             let call = std::fs::read_to_string(task.path().join("syscall")).unwrap_or_default();
@@ -145,7 +164,9 @@ impl Child {
         let operation = operations::name(operation);
         let find = |wrong| Some(Err(Find { wrong, operation }));
         match ended {
-            None if span > LONGEST => find(Wrong::Hang(self.doing())),
+            None if span > LONGEST_STARVED || span > LONGEST && !self.may_be_starved() => {
+                find(Wrong::Hang(self.doing()))
+            }
             None => None,
             Some((status, _)) if libc::WIFSIGNALED(status) => find(Wrong::Signal(libc::WTERMSIG(status))),
             Some((status, _)) if libc::WEXITSTATUS(status) != 0 => {

@@ -4,6 +4,7 @@
 
 mod count;
 mod crash;
+mod fuzz;
 mod install;
 mod models;
 mod soak;
@@ -17,9 +18,10 @@ const HELP: &str = "\
 usage: cargo xtask VERB [OPTIONS]
 
   test [--no-install]     everything that must pass: format, clippy, Rust tests, doc tests, loom, models, crash tests,
-                          C tests, fuzzing for 60 s, the demo; ends with 'N passed, N failed'
+                          C tests, the demo; ends with 'N passed, N failed'
   models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
+  fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
   targets [--quick] [NAME]  every benchmark that has a target, and whether it was met; fails nothing
 ";
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "models" => models::run(rest),
         "crash" => crash::run(rest),
+        "fuzz" => fuzz::run(rest),
         "soak" => soak::run(rest),
         "targets" => targets::run(rest),
         "help" | "--help" | "-h" => {

@@ -37,7 +37,6 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         total.add(stage::skip("robust lists on musl", "musl-gcc is not there and may not be installed"));
     }
     total.add(stage::run("killed at every noted instruction", this(&["crash"]), Counts::ByLines));
-    total.add(stage::run("hostile memory, 60 s", fuzz(), Counts::ByLines));
     let demo = ["run", "--release", "--quiet", "-p", "outlive-cli", "--", "demo", "--seconds", "3"];
     total.add(stage::run("the demo, 3 s", cargo(&demo), Counts::ByExit));
     println!("\nall stages in {}", stage::minutes(begun.elapsed()));
@@ -69,12 +68,5 @@ fn documentation() -> Command {
 fn loom() -> Command {
     let mut command = cargo(&["test", "--quiet", "-p", "outlive", "--release", "--lib", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
-    command
-}
-
-fn fuzz() -> Command {
-    let manifest = "fuzz/Cargo.toml";
-    let mut command = cargo(&["run", "--release", "--quiet", "--manifest-path", manifest, "--", "--seconds", "60"]);
-    command.env("CARGO_TARGET_DIR", root().join("target/fuzz"));
     command
 }
