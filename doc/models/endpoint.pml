@@ -10,6 +10,7 @@
  * takeover  1. ep names a living process -> Taken          2. compare-exchange ep (0 or the dead) -> my process; failed -> 1
  *           3. loop: i = ins; the thread i alive -> wait {ins == i, i's end}; ep is not mine any more -> NotReceiver;
  *              compare-exchange ins i -> me, till it is mine
+ *           (a taker that has waited too long: compare-exchange ep mine -> 0, and tells its user: -DGIVEUP)
  * drop      1. compare-exchange ins last -> 0 (failed -> taken from us: done)   2. wake   3. compare-exchange ep mine -> 0
  *
  * A process dies in two moments: first its process token reads dead (pdead), a while later each of its threads stops
@@ -103,6 +104,12 @@ inline enter() {
 		old=ins;
 #else
 		old=ins;
+#ifdef GIVEUP
+		if
+		:: e=101; break
+		:: true
+		fi;
+#endif
 		atomic { stuck[me]=1; (ins!=old || old==0 || tdead[old-1]) -> stuck[me]=0 };
 #endif
 #if !defined(NOEPCHECK) && !defined(INSFIRST)
@@ -164,6 +171,9 @@ end_w:			(EP_FREE);
 			enter(); claim_ep();
 #else
 			claim_ep(); enter();
+#endif
+#ifdef GIVEUP
+			if :: e==101 -> atomic { if :: ep==p+1 -> ep=0 :: else fi } :: else fi;
 #endif
 			atomic { if :: e!=101 -> obj[p]=me+1; todo[p]=CALLS :: else -> e=0 fi }
 		:: else

@@ -116,6 +116,13 @@ pub enum Error {
         /// The process that has the receiver.
         pid: u32,
     },
+    /// A queue's receiver died, and one of its threads has not come to its end within two seconds.
+    ReceiverEnding {
+        /// The queue.
+        path: PathBuf,
+        /// The process whose thread that is.
+        pid: u32,
+    },
     /// All 65,536 tokens of the domain are in use by living threads, or rest until the next sweep.
     NoToken {
         /// The domain.
@@ -222,6 +229,12 @@ impl fmt::Display for Error {
             Error::ReceiverTaken { path, pid } => write!(
                 f,
                 "{} has a living receiver already (process {pid}); a queue has one: wait for it to end, or ask that one",
+                path.display()
+            ),
+            Error::ReceiverEnding { path, pid } => write!(
+                f,
+                "the receiver of {} died, but a thread of its process {pid} is still ending (it may be writing a core \
+                 dump, or wait for a device); try again, and if nothing changes: remove the queue",
                 path.display()
             ),
             Error::NoToken { path } => write!(

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -44,6 +45,8 @@ impl Stage {
     pub fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outlive"));
         command.args(args).env("OUTLIVE_DOMAIN", self.domain()).env_remove("TERM").current_dir(&self.folder);
+        // SAFETY: `signal` is async-signal-safe and allocates nothing.
+        unsafe { command.pre_exec(heed_interrupts) };
         command
     }
 
@@ -71,6 +74,13 @@ impl Stage {
         let listing = (listing.code() == 0).then(|| listing.json())?;
         listing["entries"].as_array()?.iter().find(|entry| entry["name"] == name).cloned()
     }
+}
+
+/// Tests that run in a shell's background have inherited an ignored SIGINT, which the program would go on to ignore.
+fn heed_interrupts() -> std::io::Result<()> {
+    // SAFETY: no handler is installed, the default action is set.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    Ok(())
 }
 
 impl Drop for Stage {

@@ -10,9 +10,9 @@
 //! | --- | --- | --- | --- |
 //! | 0 | 0 | no receiver (yet) | a receiver comes: reader 0 → its process, inside → its thread |
 //! | P alive | any | P receives | P leaves: inside → 0, then reader → 0, wake |
-//! | P dead | T alive | T is being killed | a receiver comes: reader P → its process, waits for T's end, inside T → its thread |
+//! | P dead | T alive | T is being killed | a receiver comes: reader P → its process, waits for T's end, inside T → its thread; T does not end: reader → READER_DIED |
 //! | P dead | 0 or T dead | senders get `ReaderDied` | a receiver comes: reader P → its process, inside → its thread |
-//! | READER_DIED | 0 | the same, after a sweep | the same |
+//! | READER_DIED | 0, T | the same, after a sweep or one who did not get in | the same |
 //!
 //! A receiver that comes and dies before `inside` leaves an older dead thread there, or 0: both let the next one in.
 //! Senders that wait with no receiver sleep on `reader` too; the one who comes wakes them, and if it dies before it
@@ -102,7 +102,7 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
     let pass = PassOn::begin(me.list());
     // Died between the exchange and the wake below: the kernel wakes one of those who wait for a receiver.
     pass.to(&head.x);
-    loop {
+    let before = loop {
         let word = head.reader.load(Ordering::Acquire);
         if let Some(token) = TokenId::from_word(word) {
             let peer = Peer::new(shared.registry, token);
@@ -118,13 +118,25 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
             if word & WAITERS != 0 {
                 futex::wake_all(&head.reader);
             }
-            break;
+            break if TokenId::from_word(word).is_some() { READER_DIED } else { word & !WAITERS };
         }
+    };
+    let result = take_inside(shared, me, process);
+    if result.is_err() {
+        // As it was found: senders would otherwise take us for a receiver.
+        leave_reader_word(shared, process, before);
     }
+    result
+}
+
+/// The second step: the thread that may still be inside has to end first.
+fn take_inside(shared: &Shared, me: Me, process: TokenId) -> Result<(), Error> {
+    let head = shared.ring.head();
     // Died just before: `inside` names an older dead thread, or nobody, and the next taker goes on from there.
+    let deadline = Deadline::after(LONGEST_END);
     loop {
         let inside = head.inside.load(Ordering::Acquire);
-        wait_until_outside(shared, inside)?;
+        wait_until_outside(shared, inside, deadline)?;
         // Without this, a thread that was merely slow would rob a successor whose own thread has ended since.
         let reader = head.reader.load(Ordering::Acquire);
         if TokenId::from_word(reader) != Some(process) {
@@ -137,13 +149,21 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
     }
 }
 
+/// How long the last thread of a dead receiver is given to end. The kernel has killed it already.
+const LONGEST_END: Duration = Duration::from_secs(2);
+
 /// The dead process's thread may still be between two instructions of a receive.
-fn wait_until_outside(shared: &Shared, inside: u32) -> Result<(), Error> {
+fn wait_until_outside(shared: &Shared, inside: u32, deadline: Deadline) -> Result<(), Error> {
     let Some(thread) = TokenId::from_word(inside) else {
         return Ok(());
     };
-    match Peer::new(shared.registry, thread).wait_dead(Deadline::NEVER) {
-        Ok(()) | Err(WaitError::TimedOut) => Ok(()),
+    let thread = Peer::new(shared.registry, thread);
+    match thread.wait_dead(deadline) {
+        Ok(()) => Ok(()),
+        Err(WaitError::TimedOut) => Err(Error::ReceiverEnding {
+            path: shared.ring.segment.path().to_path_buf(),
+            pid: thread.info().map_or(0, |info| info.pid),
+        }),
         Err(WaitError::System(error)) => Err(error),
     }
 }
@@ -156,13 +176,19 @@ pub(super) fn leave_reader(shared: &Shared, process: TokenId, inside: u32) {
     if head.inside.compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return;
     }
-    let mut word = head.reader.load(Ordering::Relaxed);
+    leave_reader_word(shared, process, 0);
+}
+
+/// Takes our process's name out of `reader`, if it is still there.
+fn leave_reader_word(shared: &Shared, process: TokenId, leaving: u32) {
+    let reader = &shared.ring.head().reader;
+    let mut word = reader.load(Ordering::Relaxed);
     while TokenId::from_word(word) == Some(process) {
         // Keeping WAITERS: 0 with the bit is what those who wait for a receiver expect.
-        match head.reader.compare_exchange(word, word & WAITERS, Ordering::AcqRel, Ordering::Relaxed) {
+        match reader.compare_exchange(word, leaving | word & WAITERS, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => {
                 // Senders that wait for space watch this word too. Died just before: they watch our token as well.
-                futex::wake_all(&head.reader);
+                futex::wake_all(reader);
                 return;
             }
             Err(now) => word = now,

@@ -233,7 +233,7 @@ impl Queue {
     /// The receiver, if there is none, or it is dead: then what it had not committed comes first.
     ///
     /// # Errors
-    /// [`Error::ReceiverTaken`] while another lives, [`Error::NoToken`], [`Error::NoSpace`].
+    /// [`Error::ReceiverTaken`] while another lives, [`Error::ReceiverEnding`], [`Error::NoToken`], [`Error::NoSpace`].
     ///
     /// # If a process dies
     /// While it takes over: the next one does.
