@@ -24,7 +24,7 @@ struct Arguments {
     #[arg(long, value_name = "off|on", default_value = "off", value_parser = ["off", "on"])]
     recheck: String,
     /// How large the queue may grow, in MiB: small, so that it is often full.
-    #[arg(long, default_value_t = 4, value_name = "MIB")]
+    #[arg(long, default_value_t = 8, value_name = "MIB")]
     queue_mib: u64,
     /// On a hang, wait so many seconds before anybody is ended, for a look with a debugger.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]

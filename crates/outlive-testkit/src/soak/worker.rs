@@ -177,8 +177,11 @@ impl Worker<'_> {
         let last = first + count - 1;
         let messages: Vec<Vec<u8>> = (first..=last)
             .map(|number| {
-                // Mostly small, now and then an object, rarely a large one.
-                let most = [64, 64, 200, 5000, 40_000][self.random.below(5) as usize];
+                // Mostly small, now and then an object, rarely one that takes spans of its own.
+                let most = match self.random.below(200) {
+                    0 if count == 1 => 1_500_000,
+                    n => [64, 64, 200, 5000, 40_000][n as usize % 5],
+                };
                 Stamp { sender: self.name, number }.message(SHORTEST + self.random.below(most) as usize)
             })
             .collect();

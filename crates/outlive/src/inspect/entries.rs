@@ -154,7 +154,7 @@ impl Domain {
                 let (reader, senders) = (queue.reader(), queue.senders());
                 let me = self.me()?;
                 let (claims, found) = crate::queue::sweep(queue.shared(), me, true)?;
-                entry.dead_claims = claims + found.held + found.orphaned + found.spans;
+                entry.dead_claims = claims + found.count();
                 entry.detail = Detail::Queue { counters: queue.counters()?, reader, senders };
             }
             Kind::Registry => {}

@@ -79,7 +79,7 @@ impl Domain {
                 let queue = Queue::finish(segment, self.registry(), Wait::Adaptive)?;
                 let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run)?;
                 report.claims += claims;
-                report.objects += found.held + found.orphaned + found.spans;
+                report.objects += found.count();
             }
             Kind::Registry => {}
         }

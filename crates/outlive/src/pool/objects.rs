@@ -17,7 +17,7 @@
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 
 use super::classes::{CLASSES, LARGEST, class_of, size_of_class};
-use super::spans::{self, SHUT, SPAN, Span, TAGS, Use};
+use super::spans::{self, SPAN, Span, TAGS, Use, Word};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::segment::{Segment, Shared};
@@ -116,6 +116,24 @@ pub(crate) struct Found {
     pub(crate) orphaned: u32,
     /// Spans that the dead were taking.
     pub(crate) spans: u32,
+    /// Objects and spans in the hands of other living threads: not free, and nobody's message yet.
+    pub(crate) in_hand: u32,
+}
+
+impl Found {
+    /// What was, or could be, freed.
+    pub(crate) fn count(&self) -> u32 {
+        self.held + self.orphaned + self.spans
+    }
+}
+
+/// What surrounds a pool.
+pub(crate) trait Room {
+    /// Whether the file may grow by that many bytes.
+    fn allows(&self, more: u64) -> bool;
+
+    /// Memory that was taken has become free again without being used: those who wait for memory look again.
+    fn freed(&self);
 }
 
 impl Pool {
@@ -194,11 +212,11 @@ impl Pool {
         let mut bytes: u64 = 0;
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
-            let frontier = span.frontier.load(Ordering::Relaxed);
-            let taken = match span.what() {
+            let word = span.word();
+            let taken = match word.what() {
                 Use::Class(class) => spans::layout(class)
-                    .map_or(0, |layout| layout.tag_bytes() + u64::from(span.objects(layout)) * layout.size),
-                Use::Run(first) if first == index => frontier.saturating_add(PAGE),
+                    .map_or(0, |layout| layout.tag_bytes() + u64::from(span.objects(word, layout)) * layout.size),
+                Use::Run(first) if first == index => span.run_bytes(word) + PAGE,
                 _ => 0,
             };
             bytes = bytes.saturating_add(taken);
@@ -206,20 +224,18 @@ impl Pool {
         Ok(bytes)
     }
 
-    /// The object of that reference, if there can be one: its pages exist.
-    pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Result<Object, Error> {
-        let damaged = || segment.damaged("a reference to an object");
+    /// The object of that reference, if there is one just now: its pages exist. It is there as long as its tag is not
+    /// free; a free one's span may become something else at any moment.
+    pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Option<Object> {
         let index = reference >> INDEX_BITS;
         let at = reference & ((1 << INDEX_BITS) - 1);
-        let span = self.span(segment, index)?;
+        let span = self.span(segment, index).ok()?;
         let base = self.span_offset(index);
-        match span.what() {
+        let word = span.word();
+        match word.what() {
             Use::Class(class) => {
-                let layout = spans::layout(class).ok_or_else(damaged)?;
-                if at >= span.objects(layout) {
-                    return Err(damaged());
-                }
-                Ok(Object {
+                let layout = spans::layout(class)?;
+                (at < span.objects(word, layout)).then(|| Object {
                     reference,
                     offset: base + u64::from(at) * layout.size,
                     capacity: layout.size,
@@ -228,13 +244,15 @@ impl Pool {
             }
             Use::Run(first) if first == index && at == 0 => {
                 let spans = span.spans.load(Ordering::Acquire);
-                if spans == 0 || spans > self.spans - index {
-                    return Err(damaged());
-                }
-                let capacity = span.frontier.load(Ordering::Acquire).min(u64::from(spans) * SPAN);
-                Ok(Object { reference, offset: base, capacity, tag_at: self.tags_offset(index) })
+                let capacity = span.run_bytes(word).min(u64::from(spans) * SPAN);
+                (spans > 0 && spans <= self.spans - index).then(|| Object {
+                    reference,
+                    offset: base,
+                    capacity,
+                    tag_at: self.tags_offset(index),
+                })
             }
-            _ => Err(damaged()),
+            _ => None,
         }
     }
 
@@ -243,30 +261,18 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::NoSpace`] when neither a free object nor room for a new one is there; nothing is harmed by that.
-    pub(crate) fn allocate(
-        &self,
-        segment: &Segment,
-        me: Me,
-        len: u64,
-        allowed: &dyn Fn(u64) -> bool,
-    ) -> Result<Object, Error> {
+    pub(crate) fn allocate(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Object, Error> {
         match class_of(len) {
-            Some(class) => self.allocate_small(segment, me, class, allowed),
-            None => self.allocate_run(segment, me, len, allowed),
+            Some(class) => self.allocate_small(segment, me, class, room),
+            None => self.allocate_run(segment, me, len, room),
         }
     }
 
-    fn allocate_small(
-        &self,
-        segment: &Segment,
-        me: Me,
-        class: u32,
-        allowed: &dyn Fn(u64) -> bool,
-    ) -> Result<Object, Error> {
+    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Object, Error> {
         let heads = self.heads(segment)?;
         let hint = heads.freed[class as usize].swap(0, Ordering::Relaxed);
         if hint != 0
-            && let Ok(object) = self.object(segment, hint - 1)
+            && let Some(object) = self.object(segment, hint - 1)
             && object.capacity == size_of_class(class)
             && self.take(segment, &object, me)?
         {
@@ -275,16 +281,16 @@ impl Pool {
         if let Some(object) = self.look(segment, me, class, LOOKS)? {
             return Ok(object);
         }
-        match self.extend(segment, me, class, allowed) {
+        match self.extend(segment, me, class, room) {
             Err(Error::NoSpace { path, wanted }) => {
                 if let Some(object) = self.look(segment, me, class, u32::MAX)? {
                     return Ok(object);
                 }
                 // All that is free may be bound to other classes.
-                if self.reclaim(segment, me)? == 0 {
+                if self.reclaim(segment, me, room)? == 0 {
                     return Err(Error::NoSpace { path, wanted });
                 }
-                self.extend(segment, me, class, allowed)
+                self.extend(segment, me, class, room)
             }
             other => other,
         }
@@ -300,7 +306,7 @@ impl Pool {
         }
         // The span may have been dissolved between our look at it and the tag. Now that the tag is ours, it cannot be.
         match self.object(segment, object.reference) {
-            Ok(now) if now.offset == object.offset && now.capacity == object.capacity => Ok(true),
+            Some(now) if now.offset == object.offset && now.capacity == object.capacity => Ok(true),
             _ => {
                 let _ = tag.compare_exchange(mine, 0, Ordering::Release, Ordering::Relaxed);
                 Ok(false)
@@ -322,15 +328,18 @@ impl Pool {
                 (index, at) = (0, 0);
             }
             let span = self.span(segment, index)?;
-            if span.what() == Use::Class(class)
+            let word = span.word();
+            if word.what() == Use::Class(class)
                 && let Some(layout) = spans::layout(class)
             {
-                let objects = span.objects(layout);
+                let objects = span.objects(word, layout);
                 while at < objects {
                     let reference = index << INDEX_BITS | at;
                     at += 1;
                     looked += 1;
-                    let object = self.object(segment, reference)?;
+                    // Taken apart since, or of another class by now: on to the next span.
+                    let object = self.object(segment, reference).filter(|object| object.capacity == layout.size);
+                    let Some(object) = object else { break };
                     let free = self.tag(segment, &object)?.load(Ordering::Relaxed) == 0;
                     if free && self.take(segment, &object, me)? {
                         cursor.store(reference + 1, Ordering::Relaxed);
@@ -349,42 +358,44 @@ impl Pool {
     }
 
     /// Makes more objects of the class: more pages of a span that has some left, or of a new one.
-    fn extend(&self, segment: &Segment, me: Me, class: u32, allowed: &dyn Fn(u64) -> bool) -> Result<Object, Error> {
+    fn extend(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Object, Error> {
         let layout = spans::layout(class).ok_or_else(|| segment.damaged("a size class"))?;
         let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
         let mut index = 0;
         while index < self.spans {
             let span = self.span(segment, index)?;
-            match span.what() {
+            let word = span.word();
+            match word.what() {
                 Use::Free => {
-                    if !allowed(layout.tag_bytes() + layout.size) {
+                    if !room.allows(layout.tag_bytes() + layout.size) {
                         return Err(no_space(layout.size));
                     }
-                    self.prepare(segment, me, index, class, layout)?;
+                    self.prepare(segment, me, index, word, class, layout)?;
                     continue;
                 }
                 Use::Class(c) if c == class => {
                     // A claimant may have died between the span's word and this count.
                     self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
-                    let frontier = span.frontier.load(Ordering::Acquire);
-                    if frontier & SHUT == 0 && frontier < u64::from(layout.count) {
+                    if let Some(frontier) = span.frontier(word)
+                        && !frontier.is_shut()
+                        && frontier.count() < layout.count
+                    {
+                        let have = frontier.count();
                         // A handful of small ones at once, where there is room for them.
-                        let left = u64::from(layout.count) - frontier;
-                        let mut more = (STEP / layout.size).clamp(1, left);
-                        if !allowed(more * layout.size) {
+                        let mut more = ((STEP / layout.size) as u32).clamp(1, layout.count - have);
+                        if !room.allows(u64::from(more) * layout.size) {
                             more = 1;
                         }
-                        let bytes = more * layout.size;
-                        if !allowed(bytes) {
+                        let bytes = u64::from(more) * layout.size;
+                        if !room.allows(bytes) {
                             return Err(no_space(bytes));
                         }
-                        let next = frontier + more;
-                        segment.grow(self.span_offset(index) + frontier * layout.size, bytes)?;
-                        // Release: the pages exist for whoever reads the new count. Lost: somebody else did it.
-                        let _ = span.frontier.compare_exchange(frontier, next, Ordering::Release, Ordering::Relaxed);
-                        for at in frontier..next {
-                            let object = self.object(segment, index << INDEX_BITS | at as u32);
-                            if let Ok(object) = object
+                        segment.grow(self.span_offset(index) + u64::from(have) * layout.size, bytes)?;
+                        // Lost: somebody else did it, or the span has another life.
+                        span.advance(frontier, more);
+                        for at in have..have + more {
+                            let object = self.object(segment, index << INDEX_BITS | at);
+                            if let Some(object) = object
                                 && object.capacity == layout.size
                                 && self.take(segment, &object, me)?
                             {
@@ -397,7 +408,7 @@ impl Pool {
                     }
                 }
                 Use::Taking(id) if self.is_dead(me, id) => {
-                    span.change(Use::Taking(id), Use::Free);
+                    span.change(word, Use::Free);
                     continue;
                 }
                 _ => {}
@@ -408,18 +419,23 @@ impl Pool {
     }
 
     /// From free to a span of the class without objects yet. Another may be quicker.
-    fn prepare(&self, segment: &Segment, me: Me, index: u32, class: u32, layout: spans::Layout) -> Result<(), Error> {
+    fn prepare(
+        &self,
+        segment: &Segment,
+        me: Me,
+        index: u32,
+        free: Word,
+        class: u32,
+        layout: spans::Layout,
+    ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
-        let mine = Use::Taking(me.id.as_u32());
-        if !span.change(Use::Free, mine) {
-            return Ok(());
-        }
+        let Some(mine) = span.change(free, Use::Taking(me.id.as_u32())) else { return Ok(()) };
         // Ours. Died from here on: taking(dead) is freed by whoever meets it.
         if let Err(error) = segment.grow(self.tags_offset(index), layout.tag_bytes()) {
             span.change(mine, Use::Free);
             return Err(error);
         }
-        span.frontier.store(0, Ordering::Relaxed);
+        span.begin(mine);
         span.change(mine, Use::Class(class));
         self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
         Ok(())
@@ -427,55 +443,52 @@ impl Pool {
 
     /// Frees whole spans whose objects are all free, and gives their pages back. Says how many bytes that was.
     #[cold]
-    fn reclaim(&self, segment: &Segment, me: Me) -> Result<u64, Error> {
-        let mut bytes = self.dissolve_free_runs(segment, me)?;
+    fn reclaim(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<u64, Error> {
+        let mut bytes = self.dissolve_free_runs(segment, me, room)?;
         for index in 0..self.used_spans(segment)? {
-            let Use::Class(class) = self.span(segment, index)?.what() else {
-                continue;
-            };
-            if let Some(layout) = spans::layout(class) {
-                bytes += self.dissolve_span(segment, me, index, class, layout)?;
-            }
+            bytes += self.dissolve_span(segment, me, index, room)?;
         }
         Ok(bytes)
     }
 
-    /// Takes all objects of a span; if that succeeds, nobody has any, and nobody can take one.
-    fn dissolve_span(
-        &self,
-        segment: &Segment,
-        me: Me,
-        index: u32,
-        class: u32,
-        layout: spans::Layout,
-    ) -> Result<u64, Error> {
+    /// Takes all objects of a span; if that succeeds, nobody has any, and nobody can take one. Not a class's: nothing.
+    fn dissolve_span(&self, segment: &Segment, me: Me, index: u32, room: &dyn Room) -> Result<u64, Error> {
         let span = self.span(segment, index)?;
-        let frontier = span.frontier.load(Ordering::Acquire);
-        let objects = span.objects(layout);
-        let mut taken = 0;
-        while taken < objects {
-            let object = self.object(segment, index << INDEX_BITS | taken)?;
-            if !self.take(segment, &object, me)? {
-                break;
+        let word = span.word();
+        let Use::Class(class) = word.what() else { return Ok(0) };
+        let (Some(layout), Some(frontier)) = (spans::layout(class), span.frontier(word)) else { return Ok(0) };
+        let objects = frontier.count().min(layout.count);
+        let tag_of = |at: u32| -> Result<&AtomicU64, Error> { segment.at(self.tags_offset(index) + u64::from(at) * 8) };
+        // Without a claim first: nothing is taken out of anybody's sight, even for a moment, unless it is likely to pay.
+        for at in 0..objects {
+            if tag_of(at)?.load(Ordering::Relaxed) != 0 {
+                return Ok(0);
             }
+        }
+        let mut taken = 0;
+        while taken < objects
+            && let Some(object) = self.object(segment, index << INDEX_BITS | taken)
+            && self.take(segment, &object, me)?
+        {
             taken += 1;
         }
         // Shut before the word changes: who extends the span just now either loses to this, or makes this fail.
-        let whole = taken == objects
-            && span.frontier.compare_exchange(frontier, frontier | SHUT, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        let mine = Use::Taking(me.id.as_u32());
+        let whole = taken == objects && span.shut(frontier);
+        let mine = if whole { span.change(word, Use::Taking(me.id.as_u32())) } else { None };
         let mut bytes = 0;
-        if whole && span.change(Use::Class(class), mine) {
+        if mine.is_some() {
             segment.punch(self.span_offset(index), SPAN)?;
             bytes = u64::from(objects) * layout.size;
         }
         // Tags back to free: died in between, they are held by the dead.
         for at in 0..taken {
-            let tag: &AtomicU64 = segment.at(self.tags_offset(index) + u64::from(at) * 8)?;
-            let _ = tag.compare_exchange(Tag::Held(me.id).encode(), 0, Ordering::Release, Ordering::Relaxed);
+            let _ = tag_of(at)?.compare_exchange(Tag::Held(me.id).encode(), 0, Ordering::Release, Ordering::Relaxed);
         }
-        // The frontier is set anew by whoever prepares the span next.
-        span.change(mine, Use::Free);
+        if let Some(mine) = mine {
+            span.change(mine, Use::Free);
+        }
+        // One who looked meanwhile has found nothing, and would sleep on although there is something.
+        room.freed();
         Ok(bytes)
     }
 
@@ -483,46 +496,38 @@ impl Pool {
         TokenId::from_word(id).is_none_or(|id| id != me.id && !me.registry.is_alive(id))
     }
 
-    fn allocate_run(
-        &self,
-        segment: &Segment,
-        me: Me,
-        len: u64,
-        allowed: &dyn Fn(u64) -> bool,
-    ) -> Result<Object, Error> {
+    fn allocate_run(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Object, Error> {
         let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
         let bytes = len.next_multiple_of(PAGE);
         let wanted = u32::try_from(bytes.div_ceil(SPAN)).map_err(|_| no_space())?;
-        match self.try_run(segment, me, wanted, bytes, allowed) {
+        match self.try_run(segment, me, wanted, bytes, room) {
             Err(Error::NoSpace { .. }) => {}
             other => return other,
         }
         // Offsets or bytes are bound to free runs of other lengths, or to classes: take those apart and try once more.
-        self.reclaim(segment, me)?;
-        self.try_run(segment, me, wanted, bytes, allowed)
+        self.reclaim(segment, me, room)?;
+        self.try_run(segment, me, wanted, bytes, room)
     }
 
-    fn try_run(
-        &self,
-        segment: &Segment,
-        me: Me,
-        wanted: u32,
-        bytes: u64,
-        allowed: &dyn Fn(u64) -> bool,
-    ) -> Result<Object, Error> {
+    fn try_run(&self, segment: &Segment, me: Me, wanted: u32, bytes: u64, room: &dyn Room) -> Result<Object, Error> {
         // A free run that is large enough and not much too large.
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
-            let spans = span.spans.load(Ordering::Relaxed);
-            if span.what() == Use::Run(index) && spans >= wanted && spans <= wanted + wanted / 4 {
-                let object = self.object(segment, index << INDEX_BITS)?;
-                if self.take(segment, &object, me)? {
-                    return self.fit_run(segment, object, index, bytes, allowed);
+            let fits = || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
+            if span.what() == Use::Run(index)
+                && fits()
+                && let Some(object) = self.object(segment, index << INDEX_BITS)
+                && self.take(segment, &object, me)?
+            {
+                // Ours only now: it may have been another run when we looked.
+                if fits() {
+                    return self.fit_run(segment, object, index, bytes, room);
                 }
+                self.free_held(segment, &object, me)?;
             }
         }
         match self.gather(segment, me, wanted)? {
-            Some(first) => self.found_run(segment, me, first, wanted, bytes, allowed),
+            Some(first) => self.found_run(segment, me, first, wanted, bytes, room),
             None => Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes }),
         }
     }
@@ -533,29 +538,35 @@ impl Pool {
         let mut taken = 0;
         for index in 0..self.spans {
             let span = self.span(segment, index)?;
-            if let Use::Taking(id) = span.what()
+            let mut word = span.word();
+            if let Use::Taking(id) = word.what()
                 && self.is_dead(me, id)
+                && let Some(free) = span.change(word, Use::Free)
             {
-                span.change(Use::Taking(id), Use::Free);
+                word = free;
             }
-            if span.change(Use::Free, mine) {
+            if word.what() == Use::Free && span.change(word, mine).is_some() {
                 taken += 1;
                 if taken == wanted {
                     return Ok(Some(index + 1 - wanted));
                 }
             } else {
-                self.let_go(segment, mine, index - taken, taken)?;
+                self.change_all(segment, mine, Use::Free, index - taken, taken)?;
                 taken = 0;
             }
         }
-        self.let_go(segment, mine, self.spans - taken, taken)?;
+        self.change_all(segment, mine, Use::Free, self.spans - taken, taken)?;
         Ok(None)
     }
 
-    /// Frees spans that this thread was taking.
-    fn let_go(&self, segment: &Segment, mine: Use, first: u32, spans: u32) -> Result<(), Error> {
-        for index in first..first + spans {
-            self.span(segment, index)?.change(mine, Use::Free);
+    /// Makes spans that nobody but this thread changes, while they say `from`, something else; the last one first.
+    fn change_all(&self, segment: &Segment, from: Use, to: Use, first: u32, spans: u32) -> Result<(), Error> {
+        for index in (first..first + spans).rev() {
+            let span = self.span(segment, index)?;
+            let word = span.word();
+            if word.what() == from {
+                span.change(word, to);
+            }
         }
         Ok(())
     }
@@ -568,15 +579,15 @@ impl Pool {
         first: u32,
         spans: u32,
         bytes: u64,
-        allowed: &dyn Fn(u64) -> bool,
+        room: &dyn Room,
     ) -> Result<Object, Error> {
         let mine = Use::Taking(me.id.as_u32());
-        if !allowed(PAGE + bytes) {
-            self.let_go(segment, mine, first, spans)?;
+        if !room.allows(PAGE + bytes) {
+            self.change_all(segment, mine, Use::Free, first, spans)?;
             return Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes });
         }
         if let Err(error) = segment.grow(self.tags_offset(first), PAGE) {
-            self.let_go(segment, mine, first, spans)?;
+            self.change_all(segment, mine, Use::Free, first, spans)?;
             return Err(error);
         }
         let head = self.span(segment, first)?;
@@ -588,15 +599,13 @@ impl Pool {
         };
         // The spans are ours, so plain stores do. Tag first: from the first `Run` word on, the run is its object's.
         head.spans.store(spans, Ordering::Relaxed);
-        head.frontier.store(0, Ordering::Relaxed);
+        head.begin(head.word());
         self.tag(segment, &object)?.store(Tag::Held(me.id).encode(), Ordering::Release);
         self.heads(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
         // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
         // others because the run they name does not exist.
-        for index in (first..first + spans).rev() {
-            self.span(segment, index)?.change(mine, Use::Run(first));
-        }
-        self.fit_run(segment, object, first, bytes, allowed)
+        self.change_all(segment, mine, Use::Run(first), first, spans)?;
+        self.fit_run(segment, object, first, bytes, room)
     }
 
     /// Makes sure that so many bytes of a run's object have pages. The object is the caller's.
@@ -606,13 +615,15 @@ impl Pool {
         object: Object,
         first: u32,
         bytes: u64,
-        allowed: &dyn Fn(u64) -> bool,
+        room: &dyn Room,
     ) -> Result<Object, Error> {
         let head = self.span(segment, first)?;
-        let have = head.frontier.load(Ordering::Acquire);
+        let word = head.word();
+        let frontier = head.frontier(word).ok_or_else(|| segment.damaged("a run of spans"))?;
+        let have = head.run_bytes(word);
         if have < bytes {
             let missing = bytes - have;
-            let grown = if allowed(missing) {
+            let grown = if room.allows(missing) {
                 segment.grow(object.offset + have, missing)
             } else {
                 Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: missing })
@@ -621,40 +632,40 @@ impl Pool {
                 self.free(segment, &object, self.tag(segment, &object)?.load(Ordering::Relaxed))?;
                 return Err(error);
             }
-            head.frontier.store(bytes, Ordering::Release);
+            head.advance(frontier, (missing / PAGE) as u32);
         }
         Ok(Object { capacity: bytes.max(have), ..object })
     }
 
     /// Gives a free run's pages back and frees its spans.
-    fn dissolve_free_runs(&self, segment: &Segment, me: Me) -> Result<u64, Error> {
+    fn dissolve_free_runs(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<u64, Error> {
         let mut bytes: u64 = 0;
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
-            if span.what() != Use::Run(index) {
+            let word = span.word();
+            if word.what() != Use::Run(index) {
                 continue;
             }
-            let Ok(object) = self.object(segment, index << INDEX_BITS) else {
+            let Some(object) = self.object(segment, index << INDEX_BITS) else {
                 continue;
             };
             if !self.take(segment, &object, me)? {
                 continue;
             }
             let spans = span.spans.load(Ordering::Relaxed).min(self.spans - index);
-            let taken = span.frontier.load(Ordering::Relaxed);
+            let taken = span.run_bytes(word);
             // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run
             // that does not exist, and are freed by `collect`.
-            if !span.change(Use::Run(index), Use::Taking(me.id.as_u32())) {
+            let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) else {
+                self.free_held(segment, &object, me)?;
                 continue;
-            }
+            };
             bytes = bytes.saturating_add(taken);
-            span.frontier.store(0, Ordering::Relaxed);
-            for other in index + 1..index + spans {
-                self.span(segment, other)?.change(Use::Run(index), Use::Free);
-            }
+            self.change_all(segment, Use::Run(index), Use::Free, index + 1, spans - 1)?;
             segment.punch(self.span_offset(index), u64::from(spans) * SPAN)?;
             self.free_held(segment, &object, me)?;
-            span.change(Use::Taking(me.id.as_u32()), Use::Free);
+            span.change(mine, Use::Free);
+            room.freed();
         }
         Ok(bytes)
     }
@@ -725,15 +736,18 @@ impl Pool {
         // Some more than the count: one may have taken spans and died before counting. The next to allocate meets the rest.
         for index in 0..self.spans.min(self.used_spans(segment)?.saturating_add(SOME_SPANS)) {
             let span = self.span(segment, index)?;
-            let count = match span.what() {
+            let word = span.word();
+            let count = match word.what() {
                 Use::Free => continue,
-                Use::Class(class) => spans::layout(class).map_or(0, |layout| span.objects(layout)),
+                Use::Class(class) => spans::layout(class).map_or(0, |layout| span.objects(word, layout)),
                 Use::Taking(id) => {
                     if self.is_dead(me, id) {
                         found.spans += 1;
                         if !dry_run {
-                            span.change(Use::Taking(id), Use::Free);
+                            span.change(word, Use::Free);
                         }
+                    } else if id != me.id.as_u32() {
+                        found.in_hand += 1;
                     }
                     continue;
                 }
@@ -749,19 +763,24 @@ impl Pool {
                     if gone {
                         found.spans += 1;
                         if !dry_run {
-                            span.change(Use::Run(first), Use::Free);
+                            span.change(word, Use::Free);
                         }
                     }
                     continue;
                 }
             };
             for at in 0..count {
-                let Ok(object) = self.object(segment, index << INDEX_BITS | at) else {
+                let Some(object) = self.object(segment, index << INDEX_BITS | at) else {
                     continue;
                 };
                 let tag = self.tag_of(segment, &object)?;
                 let over = match tag {
-                    Tag::Held(id) => id != me.id && !me.registry.is_alive(id),
+                    Tag::Held(id) if id == me.id => false,
+                    Tag::Held(id) if me.registry.is_alive(id) => {
+                        found.in_hand += 1;
+                        false
+                    }
+                    Tag::Held(_) => true,
                     Tag::Queued { region, position } => is_over(region, position),
                     Tag::Free | Tag::Damaged => false,
                 };

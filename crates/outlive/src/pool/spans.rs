@@ -6,7 +6,7 @@
 //! | word | meaning | a death here |
 //! | --- | --- | --- |
 //! | free | nobody's; its pages are holes, or not yet | |
-//! | class c | objects of class c, for good | nothing to repair: objects are claimed one by one |
+//! | class c | objects of class c, until one who needs the memory finds them all free | nothing to repair: objects are claimed one by one |
 //! | taking(id) | being prepared for a class, gathered into a run, or dissolved, by id | anybody frees it again once id is dead |
 //! | run(first) | part of the run that begins at `first` | the run's one object has a tag like any other |
 //!
@@ -26,9 +26,10 @@ const PAGE: u64 = crate::sys::map::PAGE;
 /// A span's entry in the control table.
 #[repr(C)]
 pub(super) struct Span {
+    /// See [`Word`].
     word: AtomicU64,
-    /// Objects of a class span whose pages exist, and `SHUT`; bytes of a run's object that do.
-    pub(super) frontier: AtomicU64,
+    /// See [`Frontier`].
+    frontier: AtomicU64,
     /// How many spans a run has; of its first span only.
     pub(super) spans: AtomicU32,
     reserved: AtomicU32,
@@ -40,10 +41,6 @@ const _: () = assert!(size_of::<Span>() as u64 == CONTROL_BYTES_PER_SPAN);
 // SAFETY: all its fields are atomics.
 unsafe impl crate::segment::Shared for Span {}
 
-/// In a class span's frontier: it grows no more, because somebody takes the span apart. Left by one who died doing so,
-/// it only keeps the span from growing.
-pub(super) const SHUT: u64 = 1 << 63;
-
 /// What a span is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
@@ -53,43 +50,122 @@ pub(super) enum Use {
     Run(u32),
 }
 
-impl Use {
-    fn encode(self) -> u64 {
-        match self {
-            Use::Free => 0,
-            Use::Class(class) => 1 << 32 | u64::from(class),
-            Use::Taking(id) => 2 << 32 | u64::from(id),
-            Use::Run(first) => 3 << 32 | u64::from(first),
-        }
+/// What a span is for, and in which of its lives: each time that somebody takes it, the next one begins. Every change is
+/// from the exact word that was seen, so one who was stopped in between changes nothing of a later life, even when the
+/// span is for the same again. doc/models/span.pml.
+///
+/// ```text
+/// bits 62, 63   free, class, taking, run
+/// 32 to 61      life
+/// 0 to 31       the class, the taker's id, the run's first span
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word(u64);
+
+const LIVES: u64 = (1 << 30) - 1;
+
+impl Word {
+    fn new(what: Use, life: u64) -> Word {
+        let (kind, value) = match what {
+            Use::Free => (0, 0),
+            Use::Class(class) => (1, class),
+            Use::Taking(id) => (2, id),
+            Use::Run(first) => (3, first),
+        };
+        Word(kind << 62 | (life & LIVES) << 32 | u64::from(value))
     }
 
     /// Damaged words read as a class that does not exist, which nobody uses.
-    fn decode(word: u64) -> Use {
-        let low = word as u32;
-        match word >> 32 {
+    pub(super) fn what(self) -> Use {
+        let low = self.0 as u32;
+        match self.0 >> 62 {
             0 if low == 0 => Use::Free,
+            0 => Use::Class(u32::MAX),
+            1 => Use::Class(low),
             2 => Use::Taking(low),
-            3 => Use::Run(low),
-            _ => Use::Class(low),
+            _ => Use::Run(low),
         }
+    }
+
+    fn life(self) -> u64 {
+        self.0 >> 32 & LIVES
+    }
+}
+
+/// How much of a span exists: objects of a class, or pages of a run's object; in which of the span's lives.
+///
+/// ```text
+/// bit 63     shut: it grows no more, because somebody takes the span apart. Left by one who died doing so, it only
+///            keeps the span from growing
+/// 32 to 61   the life
+/// 0 to 31    objects or pages
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frontier(u64);
+
+const SHUT: u64 = 1 << 63;
+
+impl Frontier {
+    pub(super) fn count(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(super) fn is_shut(self) -> bool {
+        self.0 & SHUT != 0
     }
 }
 
 impl Span {
-    pub(super) fn what(&self) -> Use {
+    pub(super) fn word(&self) -> Word {
         // Acquire pairs with `change`: what was prepared before the change is seen.
-        Use::decode(self.word.load(Ordering::Acquire))
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    pub(super) fn what(&self) -> Use {
+        self.word().what()
+    }
+
+    /// From the word that was seen to another use, unless somebody was quicker. Taking begins a life.
+    pub(super) fn change(&self, from: Word, to: Use) -> Option<Word> {
+        let life = from.life() + u64::from(matches!(to, Use::Taking(_)));
+        let to = Word::new(to, life);
+        self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(to)
+    }
+
+    /// The frontier of the life that this word is of.
+    pub(super) fn frontier(&self, word: Word) -> Option<Frontier> {
+        // Acquire pairs with `advance`: the pages exist.
+        let bits = self.frontier.load(Ordering::Acquire);
+        (bits >> 32 & LIVES == word.life()).then_some(Frontier(bits))
     }
 
     /// How many objects a class span has.
-    pub(super) fn objects(&self, layout: Layout) -> u32 {
-        // Acquire pairs with `extend`: the pages exist.
-        (self.frontier.load(Ordering::Acquire) & !SHUT).min(u64::from(layout.count)) as u32
+    pub(super) fn objects(&self, word: Word, layout: Layout) -> u32 {
+        self.frontier(word).map_or(0, |frontier| frontier.count().min(layout.count))
     }
 
-    /// From one use to another, unless somebody was quicker.
-    pub(super) fn change(&self, from: Use, to: Use) -> bool {
-        self.word.compare_exchange(from.encode(), to.encode(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    /// Bytes of a run's object that have pages.
+    pub(super) fn run_bytes(&self, word: Word) -> u64 {
+        self.frontier(word).map_or(0, |frontier| u64::from(frontier.count()) * PAGE)
+    }
+
+    /// Nothing exists yet in the life of this word, which is the caller's.
+    pub(super) fn begin(&self, mine: Word) -> Frontier {
+        let nothing = Frontier(mine.life() << 32);
+        self.frontier.store(nothing.0, Ordering::Relaxed);
+        nothing
+    }
+
+    /// So many more exist, if nothing has changed since.
+    pub(super) fn advance(&self, from: Frontier, more: u32) -> bool {
+        // Release: who sees the new count finds the pages.
+        let to = from.0 + u64::from(more);
+        self.frontier.compare_exchange(from.0, to, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// No more from now on, if nothing has changed since.
+    pub(super) fn shut(&self, from: Frontier) -> bool {
+        self.frontier.compare_exchange(from.0, from.0 | SHUT, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -120,3 +196,40 @@ pub(super) fn layout(class: u32) -> Option<Layout> {
 /// Bytes of tags that each span has room for.
 pub(super) const TAGS: u64 = 64 << 10;
 const _: () = assert!(SPAN / 256 * 8 == TAGS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_in_an_earlier_life_changes_nothing_of_a_later_one() {
+        // SAFETY: all its fields are atomics, for which zero is a value.
+        let span: Span = unsafe { core::mem::zeroed() };
+        let live = |class| {
+            let mine = span.change(span.word(), Use::Taking(7)).expect("nobody else is there");
+            span.begin(mine);
+            span.change(mine, Use::Class(class)).expect("ours")
+        };
+        let before = live(3);
+        let seen = span.frontier(before).expect("of this life");
+        assert!(span.advance(seen, 4));
+        let seen = span.frontier(before).expect("of this life");
+        assert!(span.shut(seen) && span.objects(before, layout(3).expect("a class")) == 4);
+        let after = live(3);
+        assert_eq!((before.what(), after.what()), (Use::Class(3), Use::Class(3)));
+        assert_eq!(span.change(before, Use::Free), None);
+        assert!(span.frontier(before).is_none());
+        assert!(span.advance(span.frontier(after).expect("of this life"), 4));
+        assert!(!span.advance(seen, 1) && !span.shut(seen));
+    }
+
+    #[test]
+    fn words_keep_what_they_are_given() {
+        for what in [Use::Free, Use::Class(48), Use::Taking(u32::MAX), Use::Run(4095)] {
+            let word = Word::new(what, LIVES);
+            assert_eq!((word.what(), word.life()), (what, LIVES));
+        }
+        assert_eq!(Word::new(Use::Free, LIVES + 1), Word(0), "lives wrap");
+        assert_eq!(Word(9).what(), Use::Class(u32::MAX), "damaged");
+    }
+}

@@ -407,7 +407,7 @@ impl Receiver {
         let (bytes, object) = if meta.object {
             // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
             let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
-            let object = ring.pool.object(&ring.segment, u32::try_from(reference).ok()?).ok()?;
+            let object = ring.pool.object(&ring.segment, u32::try_from(reference).ok()?)?;
             if len as u64 > object.capacity {
                 return None;
             }
@@ -515,10 +515,9 @@ impl Receiver {
 
     #[inline]
     fn wake_senders(&self) {
-        let head = self.shared.ring.head();
         // EMPTY before the look at `waiting`: pairs with the sender's `heavy`.
         barrier::light();
-        if head.waiting.load(Ordering::Relaxed) != 0 {
+        if self.shared.ring.head().waiting.load(Ordering::Relaxed) != 0 {
             self.wake_senders_slow();
         }
     }

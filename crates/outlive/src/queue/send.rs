@@ -28,7 +28,7 @@ use super::batch;
 use super::endpoint::{self, Reader};
 use super::error::SendError;
 use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State};
-use super::ring::{Growth, Place, Slot};
+use super::ring::{Growth, Place, Ring, Slot};
 use crate::liveness::{Asleep, Me, TokenId};
 use crate::pool::Object;
 use crate::shim::{Ordering, fence};
@@ -176,18 +176,16 @@ impl Sender {
         }
         // Before the copy: nobody to send to, nothing to write.
         endpoint::check_reader(&self.shared)?;
-        let object = loop {
-            match ring.pool.allocate(&ring.segment, me, len, &|more| ring.allows(more)) {
-                Ok(object) => break object,
-                Err(Error::NoSpace { .. }) => {
-                    let most = ring.most_message_bytes();
-                    if len > most {
-                        return Err(SendError::TooLarge { len, most });
-                    }
-                    self.wait_for_memory(me, len, deadline)?;
+        let object = match ring.pool.allocate(&ring.segment, me, len, ring) {
+            Ok(object) => object,
+            Err(Error::NoSpace { .. }) => {
+                let most = ring.most_message_bytes();
+                if len > most {
+                    return Err(SendError::TooLarge { len, most });
                 }
-                Err(other) => return Err(other.into()),
+                self.wait_for_memory(me, len, deadline)?
             }
+            Err(other) => return Err(other.into()),
         };
         // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), ring.segment.address(object.offset), bytes.len()) };
@@ -195,6 +193,7 @@ impl Sender {
         let result = self.put(me, &Body::Object(object), meta, deadline);
         if result.is_err() {
             ring.pool.free_held(&ring.segment, &object, me)?;
+            wake_other_senders(ring);
         }
         result
     }
@@ -342,32 +341,36 @@ impl Sender {
     fn wait_for_space(&self, me: Me, region: u32, place: Place, deadline: Option<Deadline>) -> Result<(), SendError> {
         let shared = &*self.shared;
         let slot = shared.ring.slot(region, place.index);
-        let is_free = || {
-            let word = SlotWord(slot.head.word.load(Ordering::Acquire));
-            word.laps_ahead(place.lap) >= 0
-        };
-        wait_until(shared, me, deadline, &is_free)
+        let is_free = || SlotWord(slot.head.word.load(Ordering::Acquire)).laps_ahead(place.lap) >= 0;
+        let look = || Ok(if is_free() { Space::Some } else { Space::None });
+        wait_until(shared, me, deadline, &is_free, &look)
     }
 
-    /// The pool has no object and no room: wait for the receiver to free one.
+    /// The pool has no object and no room: wait for the receiver to free one, or for a sender that will not send what it
+    /// holds.
     #[cold]
-    fn wait_for_memory(&self, me: Me, len: u64, deadline: Option<Deadline>) -> Result<(), SendError> {
+    fn wait_for_memory(&self, me: Me, len: u64, deadline: Option<Deadline>) -> Result<Object, SendError> {
         let shared = &*self.shared;
         let ring = &shared.ring;
-        // What the dead left may be all that is missing.
-        let found = super::sweep::collect_objects(ring, me, false)?;
-        if found.held + found.orphaned + found.spans > 0 {
-            return Ok(());
-        }
-        let is_free = || match ring.pool.allocate(&ring.segment, me, len, &|more| ring.allows(more)) {
-            Ok(object) => {
-                // The caller takes it again; died in between, it is `collect`'s.
-                let _ = ring.pool.free_held(&ring.segment, &object, me);
-                true
+        let object = Cell::new(None);
+        let look = || {
+            // What the dead left may be all that is missing.
+            let found = super::sweep::collect_objects(ring, me, false)?;
+            match ring.pool.allocate(&ring.segment, me, len, ring) {
+                Ok(taken) => {
+                    object.set(Some(taken));
+                    Ok(Space::Some)
+                }
+                Err(Error::NoSpace { .. }) if found.in_hand > 0 => Ok(Space::InHand),
+                Err(Error::NoSpace { .. }) => Ok(Space::None),
+                Err(other) => Err(other.into()),
             }
-            Err(_) => false,
         };
-        wait_until(shared, me, deadline, &is_free)
+        let region = self.region.get() as usize % MOST_REGIONS;
+        let head = &ring.head().regions_words[region].head;
+        let before = head.load(Ordering::Relaxed);
+        wait_until(shared, me, deadline, &|| head.load(Ordering::Relaxed) != before, &look)?;
+        object.take().ok_or_else(|| ring.segment.damaged("the pool").into())
     }
 
     /// How waiting is done through this queue's handles.
@@ -376,20 +379,33 @@ impl Sender {
     }
 }
 
-/// Waits until `is_free` or the receiver is dead. `None` for a deadline is "do not wait".
+/// What a sender that waits finds when it looks.
+enum Space {
+    Some,
+    /// None until the receiver makes some.
+    None,
+    /// None, but another sender is about to fill some. Should it die first, nobody tells: one looks again by and by.
+    InHand,
+}
+
+/// Waits until `look` finds room or the receiver is dead. `None` for a deadline is "do not wait". `worth_a_look` is
+/// asked while spinning.
 #[cold]
 fn wait_until(
     shared: &Shared,
     me: Me,
     deadline: Option<Deadline>,
-    is_free: &dyn Fn() -> bool,
+    worth_a_look: &dyn Fn() -> bool,
+    look: &dyn Fn() -> Result<Space, SendError>,
 ) -> Result<(), SendError> {
     let Some(deadline) = deadline else {
         // The sender whose message the receiver should be awake for may have died before it could wake it.
         wake_receiver(shared);
-        return if is_free() { Ok(()) } else { Err(SendError::Full) };
+        return if let Space::Some = look()? { Ok(()) } else { Err(SendError::Full) };
     };
-    if shared.patience.spin(is_free) {
+    if shared.patience.spin(worth_a_look)
+        && let Space::Some = look()?
+    {
         return Ok(());
     }
     let head = shared.ring.head();
@@ -401,13 +417,12 @@ fn wait_until(
         // With the receiver's `light` between giving a slot back and looking at `waiting`.
         let heavy = barrier::heavy();
         wake_receiver(shared);
-        if is_free() {
-            return Ok(());
-        }
-        if out_of_time {
-            return Err(SendError::TimedOut);
-        }
-        let slice = if heavy { deadline } else { deadline.earlier(endpoint::short_slice()) };
+        let slice = match look()? {
+            Space::Some => return Ok(()),
+            _ if out_of_time => return Err(SendError::TimedOut),
+            Space::None if heavy => deadline,
+            _ => deadline.earlier(endpoint::short_slice()),
+        };
         let watch = Watch { word: &head.space, expected: space };
         let end = match endpoint::check_reader(shared)? {
             Reader::Process { token, word } => {
@@ -418,11 +433,37 @@ fn wait_until(
         };
         match end {
             // Before the next wait is announced, which costs a membarrier.
-            Ok(Asleep::LookAgain) if is_free() => return Ok(()),
-            Ok(Asleep::LookAgain) => {}
+            Ok(Asleep::LookAgain) => {
+                if let Space::Some = look()? {
+                    return Ok(());
+                }
+            }
             Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
             Err(errno) => return Err(Error::from_errno("wait in", shared.registry.path(), errno).into()),
         }
+    }
+}
+
+impl crate::pool::Room for Ring {
+    fn allows(&self, more: u64) -> bool {
+        Ring::allows(self, more)
+    }
+
+    fn freed(&self) {
+        wake_other_senders(self);
+    }
+}
+
+/// Memory has become free that was nobody's message.
+#[cold]
+pub(super) fn wake_other_senders(ring: &Ring) {
+    let head = ring.head();
+    // Freed before the look at `waiting`: pairs with `heavy` in `wait_until`.
+    barrier::light();
+    if head.waiting.load(Ordering::Relaxed) != 0 {
+        // `waiting` stays: cleared by us, who may die before the wake, the receiver would not wake them any more.
+        head.space.fetch_add(1, Ordering::AcqRel);
+        futex::wake_all(&head.space);
     }
 }
 

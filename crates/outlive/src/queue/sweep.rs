@@ -36,7 +36,7 @@ pub(super) fn free_abandoned(ring: &Ring, slot: Slot<'_>, region: u32, position:
     // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
     let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
     if let Ok(reference) = u32::try_from(reference)
-        && let Ok(object) = ring.pool.object(&ring.segment, reference)
+        && let Some(object) = ring.pool.object(&ring.segment, reference)
         && ring.pool.tag_of(&ring.segment, &object)? == (Tag::Queued { region, position })
     {
         ring.pool.free_queued(&ring.segment, &object, region, position)?;
@@ -80,6 +80,9 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
     }
     claims += sweep_ends(shared, me, dry_run);
     let found = collect_objects(ring, me, dry_run)?;
+    if found.count() > 0 && !dry_run {
+        super::send::wake_other_senders(ring);
+    }
     Ok((claims, found))
 }
 
