@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use crate::board::Board;
 use crate::operations;
 
-/// How long one operation may take: each asks for milliseconds.
-pub const LONGEST: Duration = Duration::from_secs(5);
+/// How long one operation may take: each asks for milliseconds, but becoming a receiver may take two seconds for each of
+/// the three queues.
+pub const LONGEST: Duration = Duration::from_secs(8);
 /// How long it may take if it cannot be told from one that has got no processor on a busy machine.
 const LONGEST_STARVED: Duration = Duration::from_secs(30);
 /// So much processor time says that it was not starved.

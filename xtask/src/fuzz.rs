@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: scribbles over a living domain. Not part of `test` until what it has found is dealt with.
+//! `cargo xtask fuzz`: scribbles over a living domain, after a replay of past finds.
 
 use std::process::ExitCode;
 

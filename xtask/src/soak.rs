@@ -17,5 +17,5 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     let mut command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "soak", "--"]);
     command.args(["--minutes", minutes]);
-    finish(stage::run_long("soak", command, Counts::ByLines))
+    finish(stage::run_long("soak", command, Counts::ByExit))
 }

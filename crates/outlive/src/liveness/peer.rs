@@ -152,10 +152,11 @@ impl Peer {
         }
         let me = self.registry.me().map_err(WaitError::System)?;
         let pass = PassOn::begin(me.list());
-        while self.is_alive() {
+        // By the slot, as `sleep` does: were the two to differ, which takes a stray write, this would never end.
+        while self.is_alive_slow() {
             match sleep(self.registry, &pass, &[], Some(self.id), deadline) {
                 Ok(Asleep::LookAgain) => {}
-                Ok(Asleep::TimedOut) if !self.is_alive() => break,
+                Ok(Asleep::TimedOut) if !self.is_alive_slow() => break,
                 Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
                 Err(errno) => {
                     return Err(WaitError::System(Error::from_errno("wait in", self.registry.path(), errno)));

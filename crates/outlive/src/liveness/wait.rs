@@ -44,9 +44,11 @@ pub(crate) fn sleep(
     let Some(owner) = owner else {
         return sleep_on(registry, words, 0, deadline);
     };
+    // Damaged words may say for ever that there is something to look at.
+    let look_again = || Ok(if deadline.has_passed() { Asleep::TimedOut } else { Asleep::LookAgain });
     // An id whose slot does not exist is a dead owner's.
     let Some(slot) = registry.slot(owner) else {
-        return Ok(Asleep::LookAgain);
+        return look_again();
     };
     pass.to(&slot.x);
     if slot.x.load(Ordering::Relaxed) != 0 {
@@ -56,7 +58,7 @@ pub(crate) fn sleep(
     let Some(watched) = slot.watch(owner) else {
         futex::wake_all(slot.word());
         futex::wake_all(&slot.keeper);
-        return Ok(Asleep::LookAgain);
+        return look_again();
     };
     let mut set = [Watch { word: &slot.x, expected: 0 }; 6];
     let mut len = 1;

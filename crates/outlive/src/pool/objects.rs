@@ -230,30 +230,23 @@ impl Pool {
         let index = reference >> INDEX_BITS;
         let at = reference & ((1 << INDEX_BITS) - 1);
         let span = self.span(segment, index).ok()?;
-        let base = self.span_offset(index);
         let word = span.word();
-        match word.what() {
+        let (start, capacity) = match word.what() {
             Use::Class(class) => {
                 let layout = spans::layout(class)?;
-                (at < span.objects(word, layout)).then(|| Object {
-                    reference,
-                    offset: base + u64::from(at) * layout.size,
-                    capacity: layout.size,
-                    tag_at: self.tags_offset(index) + u64::from(at) * 8,
-                })
+                (at < span.objects(word, layout)).then_some((u64::from(at) * layout.size, layout.size))?
             }
             Use::Run(first) if first == index && at == 0 => {
                 let spans = span.spans.load(Ordering::Acquire);
                 let capacity = span.run_bytes(word).min(u64::from(spans) * SPAN);
-                (spans > 0 && spans <= self.spans - index).then(|| Object {
-                    reference,
-                    offset: base,
-                    capacity,
-                    tag_at: self.tags_offset(index),
-                })
+                (spans > 0 && spans <= self.spans - index).then_some((0, capacity))?
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        let offset = self.span_offset(index) + start;
+        // A damaged count must not lead behind the end of the file.
+        segment.exists(offset + capacity).ok()?;
+        Some(Object { reference, offset, capacity, tag_at: self.tags_offset(index) + u64::from(at) * 8 })
     }
 
     /// Takes an object of at least `len` bytes for the calling thread. `allowed` says whether the file may grow by that

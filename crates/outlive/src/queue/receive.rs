@@ -411,7 +411,7 @@ impl Receiver {
             if len as u64 > object.capacity {
                 return None;
             }
-            // SAFETY: `Pool::object` has compared the object with the mapping.
+            // SAFETY: `Pool::object` has compared the object with the file and the mapping.
             (unsafe { ring.segment.address(object.offset) }.cast_const(), Some(object))
         } else if len <= ring.inline_bytes() {
             (slot.payload.cast_const(), None)

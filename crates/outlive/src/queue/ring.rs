@@ -120,7 +120,8 @@ impl Ring {
         // Acquire pairs with `grow_region`: the pages exist.
         let limit = self.head().limits[region as usize].load(Ordering::Acquire);
         let slots = limit & !SEALED;
-        if slots > self.nominal(region) {
+        // Sealed with nothing in it is what nobody writes.
+        if slots > self.nominal(region) || limit == SEALED {
             return Err(self.segment.damaged("a region's limit"));
         }
         if slots > 0 {

@@ -8,6 +8,7 @@ use outlive::queue::{Queue, QueueOptions, RecvError, SendError};
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::Child;
+use crate::forge::{BODY, Bytes};
 use crate::order::{message, read_message};
 use crate::runner::World;
 
@@ -24,6 +25,7 @@ crate::checks!(
     a_forked_childs_receiver_is_none,
     a_dropped_receiver_leaves_in_order,
     many_come_at_once_and_one_gets_it,
+    one_that_does_not_end_keeps_nobody_for_ever,
 );
 
 /// A child that is the receiver until it is killed; takes `count` messages first.
@@ -283,4 +285,32 @@ fn many_come_at_once_and_one_gets_it(world: &World) {
         board.set(2, 1);
         children.into_iter().for_each(Child::finish);
     }
+}
+
+/// `inside` names a thread of the dead receiver, or so it says: here one that lives on.
+fn one_that_does_not_end_keeps_nobody_for_ever(world: &World) {
+    const INSIDE: u64 = BODY + 68;
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    sender.send(b"before").expect("room");
+    let board = Board::new();
+    let mut longer_lived = Child::start(|| {
+        board.set(0, u64::from(domain.token().expect("a token").as_u32()));
+        loop {
+            std::thread::park();
+        }
+    });
+    let mut child = receiver(&queue, 0);
+    let bytes = Bytes::of(&domain, "q");
+    assert_ne!(bytes.word(INSIDE), 0, "the layout has changed");
+    child.kill();
+    bytes.set_word(INSIDE, board.reach(0, 1) as u32);
+    let error = queue.receiver().err().expect("a thread is inside");
+    let path = domain.path().join("q");
+    assert_eq!(error, Error::ReceiverEnding { path, pid: longer_lived.pid() as u32 });
+    // Who did not get in is not taken for a receiver.
+    assert!(matches!(sender.send(b"nobody"), Err(SendError::ReaderDied)));
+    longer_lived.kill();
+    assert_eq!(queue.receiver().expect("it has ended").recv().expect("sent"), b"before");
 }
