@@ -626,9 +626,9 @@ impl Receiver {
         let Some(place) = ring.place(region, self.limit.get(), h) else {
             return ring.head().regions_words[region as usize % MOST_REGIONS].tail.load(Ordering::Relaxed) != h;
         };
-        let word = ring.slot(region, place.index).head.word.load(Ordering::Relaxed);
-        word == SlotWord::ready(place.lap).0
-            || ring.head().regions_words[region as usize % MOST_REGIONS].tail.load(Ordering::Relaxed) & CLOSED != 0
+        // The slot alone: the tail is on a line that each send writes, and looking there would make it wait for us. That
+        // the region was closed meanwhile is seen after the spin.
+        ring.slot(region, place.index).head.word.load(Ordering::Relaxed) == SlotWord::ready(place.lap).0
     }
 }
 
