@@ -52,7 +52,7 @@ impl Patience {
     #[cold]
     pub(crate) fn spin(&self, mut done: impl FnMut() -> bool) -> bool {
         let wait = self.wait.load(StdOrdering::Relaxed);
-        if wait == Wait::Block as u32 || process::is_real_time() || single_processor() {
+        if wait == Wait::Block as u32 || is_real_time() || single_processor() {
             return false;
         }
         let rounds = self.rounds.load(StdOrdering::Relaxed);
@@ -81,6 +81,27 @@ impl Patience {
     pub(crate) fn spin(&self, _done: impl FnMut() -> bool) -> bool {
         false
     }
+}
+
+/// How many spins of a thread go by before its policy is asked for again: asking is a system call, which takes longer
+/// than what most spins wait for. A thread that becomes a real-time one spins so often at most, 20 µs each.
+#[cfg(not(loom))]
+const ASK_EVERY: u32 = 64;
+
+/// Whether the thread runs under a real-time policy, or did a few spins ago.
+#[cfg(not(loom))]
+fn is_real_time() -> bool {
+    use std::cell::Cell;
+    thread_local! {
+        static KNOWN: Cell<(bool, u32)> = const { Cell::new((false, 0)) };
+    }
+    let (mut real_time, mut left) = KNOWN.get();
+    if left == 0 {
+        real_time = process::is_real_time();
+        left = ASK_EVERY;
+    }
+    KNOWN.set((real_time, left - 1));
+    real_time
 }
 
 /// Whether only one processor is ours. Asked once: a later change of affinity costs a little time, no correctness.

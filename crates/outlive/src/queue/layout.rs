@@ -145,12 +145,14 @@ pub(super) const CLOSED: u64 = 1 << 63;
 /// In a limit: the region has as many slots as it will ever have.
 pub(super) const SEALED: u64 = 1 << 63;
 
-/// A slot's first two words; the rest is payload.
+/// A slot's first two words, which the receiver looks at; then the payload; the last word of the slot is the claim, which
+/// senders look at. In slots of 128 bytes and more the two ends are cache lines of their own, so a receiver that waits at
+/// one does not disturb a sender that claims at the other.
 #[repr(C)]
 #[cfg_attr(loom, derive(Default))]
 pub(super) struct SlotHead {
-    /// {lap, owner, state}
-    pub(super) word: AtomicU64,
+    /// See [`published`].
+    pub(super) ready: AtomicU64,
     /// {length, batch count, form}
     pub(super) meta: AtomicU64,
 }
@@ -161,7 +163,18 @@ unsafe impl Shared for SlotHead {}
 
 #[cfg(not(loom))]
 pub(super) const SLOT_HEAD: u64 = size_of::<SlotHead>() as u64;
+/// Bytes of a slot that are not payload.
+#[cfg(not(loom))]
+pub(super) const SLOT_OVERHEAD: u64 = SLOT_HEAD + size_of::<AtomicU64>() as u64;
 
+/// What `ready` says once the message of that lap is there; any other value, also zero, says that it is not.
+#[inline]
+pub(super) fn published(lap: u64) -> u64 {
+    lap.wrapping_add(1)
+}
+
+/// The claim.
+///
 /// ```text
 ///  63          31 30           2 1      0
 /// +--------------+--------------+--------+
@@ -176,8 +189,8 @@ pub(super) struct SlotWord(pub(super) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Empty,
+    /// Being written, or written: `ready` tells.
     Writing,
-    Ready,
     /// Its sender died in it, and a sweep removed its id.
     Abandoned,
 }
@@ -197,13 +210,8 @@ impl SlotWord {
         SlotWord(lap << 31 | (u64::from(id.as_u32()) & ID_MASK) << 2 | 1)
     }
 
-    #[inline]
-    pub(super) fn ready(lap: u64) -> SlotWord {
-        SlotWord(lap << 31 | 2)
-    }
-
     pub(super) fn abandoned(lap: u64) -> SlotWord {
-        SlotWord(lap << 31 | 3)
+        SlotWord(lap << 31 | 2)
     }
 
     #[inline]
@@ -211,7 +219,6 @@ impl SlotWord {
         match self.0 & 3 {
             0 => State::Empty,
             1 => State::Writing,
-            2 => State::Ready,
             _ => State::Abandoned,
         }
     }

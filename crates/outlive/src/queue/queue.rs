@@ -271,7 +271,7 @@ impl Queue {
         let region = words.region.load(Ordering::Acquire).min(ring.regions() - 1);
         let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
         let ahead = ring.place(region, ring.limit(region)?, head).is_some_and(|place| {
-            let word = ring.slot(region, place.index).head.word.load(Ordering::Acquire);
+            let word = ring.slot(region, place.index).claim.load(Ordering::Acquire);
             layout::SlotWord(word).laps_ahead(place.lap) > 0
         });
         let journal = words.journal.load(Ordering::Acquire) == layout::pack(region, head, 0);
@@ -300,7 +300,7 @@ impl Queue {
                     break;
                 };
                 let slot = ring.slot(region, place.index);
-                if slot.head.word.load(Ordering::Acquire) == layout::SlotWord::ready(place.lap).0 {
+                if slot.head.ready.load(Ordering::Acquire) == layout::published(place.lap) {
                     let meta = layout::Meta::decode(slot.head.meta.load(Ordering::Relaxed));
                     pending += meta.messages();
                     if meta.batch > 0 && progress & !0xff_ffff == layout::pack(region, position, 0) {

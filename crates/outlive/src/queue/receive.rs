@@ -29,7 +29,7 @@ use super::Shared;
 use super::batch;
 use super::endpoint::{self, Senders};
 use super::error::RecvError;
-use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, pack, within};
+use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, pack, published, within};
 use super::ring::Slot;
 use super::send::is_abandoned;
 use crate::liveness::{Asleep, Me, TokenId};
@@ -216,7 +216,15 @@ impl Receiver {
     fn peeked(&mut self, deadline: Option<Deadline>) -> Result<Peeked<'_>, RecvError> {
         let me = self.enter()?;
         let this = &*self;
-        let found = this.wait_for_message(me, deadline)?;
+        let found = match this.look(me)? {
+            Look::Message(found) => found,
+            Look::Nothing(_) => {
+                if deadline.is_some() {
+                    this.spin();
+                }
+                this.wait_for_message(me, deadline)?
+            }
+        };
         let place = pack(this.region.get(), this.head.get(), found.number);
         let words = &this.shared.ring.head().receiver;
         let redelivered = this.taken_before.get() == place;
@@ -233,17 +241,42 @@ impl Receiver {
     #[inline]
     fn take(&self, message: &mut Vec<u8>, deadline: Option<Deadline>) -> Result<(), RecvError> {
         let me = self.enter()?;
-        let found = match self.look(me)? {
-            Look::Message(found) => found,
-            Look::Nothing(_) => self.wait_for_message(me, deadline)?,
-        };
-        message.clear();
-        message.reserve(found.len);
-        // SAFETY: `look` has checked that `len` bytes lie there; the slot is ours until it is given back.
-        unsafe {
-            core::ptr::copy_nonoverlapping(found.bytes, message.as_mut_ptr(), found.len);
-            message.set_len(found.len);
+        if self.take_plain(message) {
+            return Ok(());
         }
+        self.take_slow(me, message, deadline)
+    }
+
+    /// Takes the message at the head if it lies in its slot, alone.
+    #[inline]
+    fn take_plain(&self, message: &mut Vec<u8>) -> bool {
+        let ring = &self.shared.ring;
+        let region = self.region.get();
+        let Some(place) = ring.place(region, self.limit.get(), self.head.get()) else { return false };
+        let slot = ring.slot(region, place.index);
+        // Acquire pairs with the sender's READY.
+        if slot.head.ready.load(Ordering::Acquire) != published(place.lap) {
+            return false;
+        }
+        // Nothing but a length: no batch, no object.
+        let meta = slot.head.meta.load(Ordering::Relaxed);
+        if meta > ring.inline_bytes() as u64 {
+            return false;
+        }
+        // SAFETY: a slot has `inline_bytes` of payload, and is ours until it is given back.
+        unsafe { copy(slot.payload, meta as usize, message) };
+        self.give_back(slot, place.lap, None, 1, 0);
+        true
+    }
+
+    #[inline(never)]
+    fn take_slow(&self, me: Me, message: &mut Vec<u8>, deadline: Option<Deadline>) -> Result<(), RecvError> {
+        if deadline.is_some() && self.spin() && self.take_plain(message) {
+            return Ok(());
+        }
+        let found = self.wait_for_message(me, deadline)?;
+        // SAFETY: `found` has checked that `len` bytes lie there; the slot is ours until it is given back.
+        unsafe { copy(found.bytes, found.len, message) };
         self.commit(&found);
         Ok(())
     }
@@ -296,8 +329,7 @@ impl Receiver {
             };
             let slot = ring.slot(region, place.index);
             // Acquire pairs with the sender's READY.
-            let word = SlotWord(slot.head.word.load(Ordering::Acquire));
-            if word == SlotWord::ready(place.lap) {
+            if slot.head.ready.load(Ordering::Acquire) == published(place.lap) {
                 match self.found(slot, place.lap) {
                     Some(found) => return Ok(Look::Message(found)),
                     None => {
@@ -307,7 +339,7 @@ impl Receiver {
                     }
                 }
             }
-            if let Some(look) = self.look_slow(me, slot, place.lap, word)? {
+            if let Some(look) = self.look_slow(me, slot, place.lap)? {
                 return Ok(look);
             }
         }
@@ -320,13 +352,8 @@ impl Receiver {
 
     /// Not READY: why? `None` is "look again".
     #[cold]
-    fn look_slow<'a>(
-        &'a self,
-        me: Me,
-        slot: Slot<'a>,
-        lap: u64,
-        word: SlotWord,
-    ) -> Result<Option<Look<'a>>, RecvError> {
+    fn look_slow<'a>(&'a self, me: Me, slot: Slot<'a>, lap: u64) -> Result<Option<Look<'a>>, RecvError> {
+        let word = SlotWord(slot.claim.load(Ordering::Acquire));
         let ring = &self.shared.ring;
         let (region, h) = (self.region.get(), self.head.get());
         let ahead = word.laps_ahead(lap);
@@ -346,15 +373,18 @@ impl Receiver {
             return Ok(Some(Look::Nothing(None)));
         }
         match word.state() {
-            State::Empty | State::Ready => Ok(Some(Look::Nothing(None))),
+            State::Empty => Ok(Some(Look::Nothing(None))),
             State::Abandoned => {
                 self.give_back(slot, lap, None, 0, 1);
                 Ok(None)
             }
             State::Writing => {
-                let again = || slot.head.word.load(Ordering::Acquire);
-                if !is_abandoned(|id| id == me.id || me.registry.is_alive(id), word, again) {
+                if word.owner().is_some_and(|id| id == me.id || me.registry.is_alive(id)) {
                     return Ok(Some(Look::Nothing(word.owner())));
+                }
+                // Published before its end, or a sweep was here: look again.
+                if !is_abandoned(|id| id == me.id || me.registry.is_alive(id), slot, word, lap) {
+                    return Ok(None);
                 }
                 super::sweep::free_abandoned(ring, slot, region, h)?;
                 self.give_back(slot, lap, Some(word), 0, 1);
@@ -487,9 +517,9 @@ impl Receiver {
         let empty = SlotWord::empty(lap + 1).0;
         match from {
             // Release orders the journal before, and our reading of the payload before the next sender's writing.
-            None => slot.head.word.store(empty, Ordering::Release),
+            None => slot.claim.store(empty, Ordering::Release),
             Some(from) => {
-                if slot.head.word.compare_exchange(from.0, empty, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                if slot.claim.compare_exchange(from.0, empty, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                     // A sweep was quicker to mark it abandoned: looked at again.
                     return;
                 }
@@ -546,11 +576,6 @@ impl Receiver {
         };
         let shared = &*self.shared;
         let head = shared.ring.head();
-        if shared.patience.spin(|| self.is_something_there())
-            && let Look::Message(found) = self.look(me)?
-        {
-            return Ok(found);
-        }
         let pass = PassOn::begin(me.list());
         let mut out_of_time = false;
         loop {
@@ -618,6 +643,11 @@ impl Receiver {
         self.end_when_gone.get() && matches!(endpoint::senders(&self.shared), Senders::Gone)
     }
 
+    /// Waits a moment without sleeping; true when there may be something.
+    fn spin(&self) -> bool {
+        self.is_something_there() || self.shared.patience.spin(|| self.is_something_there())
+    }
+
     /// A cheap look while spinning: has the slot at the head changed?
     #[inline]
     fn is_something_there(&self) -> bool {
@@ -628,7 +658,22 @@ impl Receiver {
         };
         // The slot alone: the tail is on a line that each send writes, and looking there would make it wait for us. That
         // the region was closed meanwhile is seen after the spin.
-        ring.slot(region, place.index).head.word.load(Ordering::Relaxed) == SlotWord::ready(place.lap).0
+        ring.slot(region, place.index).head.ready.load(Ordering::Relaxed) == published(place.lap)
+    }
+}
+
+/// Replaces a buffer's contents.
+///
+/// # Safety
+/// `len` bytes lie at `bytes`.
+#[inline]
+unsafe fn copy(bytes: *const u8, len: usize, message: &mut Vec<u8>) {
+    message.clear();
+    message.reserve(len);
+    // SAFETY: the caller's promise; the buffer has room for as many.
+    unsafe {
+        core::ptr::copy_nonoverlapping(bytes, message.as_mut_ptr(), len);
+        message.set_len(len);
     }
 }
 

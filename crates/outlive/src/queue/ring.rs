@@ -11,11 +11,11 @@
 //! | n | n slots exist, positions beyond wait for a decision | the same |
 //! | n, sealed or nominal | a ring of n slots | |
 
-use super::layout::{CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, SEALED, SENDERS_AT, SLOT_HEAD, SlotHead};
+use super::layout::{CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, SEALED, SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD, SlotHead};
 use crate::Error;
 use crate::pool::{Pool, SPAN};
 use crate::segment::Segment;
-use crate::shim::{AtomicU32, Ordering};
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
 /// Regions grow by at most this many bytes at once, so that no single send pays for a whole region.
 const STEP: u64 = 2 << 20;
@@ -102,7 +102,7 @@ impl Ring {
     /// Bytes of payload that a slot holds itself.
     #[inline]
     pub(super) fn inline_bytes(&self) -> usize {
-        (self.slot_bytes - SLOT_HEAD) as usize
+        (self.slot_bytes - SLOT_OVERHEAD) as usize
     }
 
     /// Slots that a region has at its largest.
@@ -157,7 +157,9 @@ impl Ring {
         let head = unsafe { &*self.segment.address(offset).cast::<SlotHead>() };
         // SAFETY: the payload follows in the same slot.
         let payload = unsafe { self.segment.address(offset + SLOT_HEAD) };
-        Slot { head, payload }
+        // SAFETY: the last eight bytes of the same slot, whose size is a multiple of that.
+        let claim = unsafe { &*self.segment.address(offset + self.slot_bytes - 8).cast::<AtomicU64>() };
+        Slot { head, payload, claim }
     }
 
     /// Bytes of the file that are in use.
@@ -250,9 +252,11 @@ impl Ring {
     }
 }
 
-/// A slot: its two words, and where its payload lies.
+/// A slot: its words, and where its payload lies.
 #[derive(Clone, Copy)]
 pub(super) struct Slot<'a> {
     pub(super) head: &'a SlotHead,
     pub(super) payload: *mut u8,
+    /// See [`SlotWord`](super::layout::SlotWord).
+    pub(super) claim: &'a AtomicU64,
 }

@@ -4,14 +4,14 @@ use super::layout::{MOST_REGIONS, QueueHead, SEALED, SlotHead};
 use crate::Error;
 use crate::pool::Pool;
 use crate::segment::Segment;
-use crate::shim::{AtomicU32, Ordering};
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
 pub(super) struct Ring {
     pub(super) segment: Segment,
     pub(super) pool: Pool,
     head: QueueHead,
     senders: [AtomicU32; super::layout::MOST_SENDERS],
-    slots: Vec<Vec<(SlotHead, core::cell::UnsafeCell<[u8; 48]>)>>,
+    slots: Vec<Vec<(SlotHead, core::cell::UnsafeCell<[u8; 48]>, AtomicU64)>>,
 }
 
 // SAFETY: payloads are reached under the queue's protocol, which is what is being explored.
@@ -35,6 +35,7 @@ pub(super) enum Growth {
 pub(super) struct Slot<'a> {
     pub(super) head: &'a SlotHead,
     pub(super) payload: *mut u8,
+    pub(super) claim: &'a AtomicU64,
 }
 
 impl Ring {
@@ -43,7 +44,7 @@ impl Ring {
         let head = QueueHead::default();
         head.limits[0].store(first as u64, Ordering::Relaxed);
         let slots = (0..regions)
-            .map(|region| (0..first << region).map(|_| (SlotHead::default(), [0; 48].into())).collect())
+            .map(|region| (0..first << region).map(|_| (SlotHead::default(), [0; 48].into(), AtomicU64::default())).collect())
             .collect();
         Ring { segment: Segment, pool: Pool, head, senders: Default::default(), slots }
     }
@@ -74,8 +75,8 @@ impl Ring {
     }
 
     pub(super) fn slot(&self, region: u32, index: u64) -> Slot<'_> {
-        let (head, payload) = &self.slots[region as usize][index as usize];
-        Slot { head, payload: payload.get().cast() }
+        let (head, payload, claim) = &self.slots[region as usize][index as usize];
+        Slot { head, payload: payload.get().cast(), claim }
     }
 
     pub(super) fn allows(&self, _more: u64) -> bool {

@@ -27,7 +27,7 @@ use super::Shared;
 use super::batch;
 use super::endpoint::{self, Reader};
 use super::error::SendError;
-use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State};
+use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, published};
 use super::ring::{Growth, Place, Ring, Slot};
 use crate::liveness::{Asleep, Me, TokenId};
 use crate::pool::Object;
@@ -235,11 +235,11 @@ impl Sender {
             };
             let slot = ring.slot(region, place.index);
             // Acquire pairs with the receiver's EMPTY: it has finished with the payload.
-            let seen = SlotWord(slot.head.word.load(Ordering::Acquire));
+            let seen = SlotWord(slot.claim.load(Ordering::Acquire));
             if seen == SlotWord::empty(place.lap) {
                 let mine = SlotWord::writing(place.lap, me.id);
                 // Acquire as above. Died just after: see the table, row 4.
-                if slot.head.word.compare_exchange(seen.0, mine.0, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                if slot.claim.compare_exchange(seen.0, mine.0, Ordering::Acquire, Ordering::Relaxed).is_err() {
                     continue;
                 }
                 // Release: who sees the new tail sees the claim. Failed: helped by another, or closed.
@@ -332,7 +332,7 @@ impl Sender {
             }
         }
         // Release pairs with the receiver's Acquire. Died just before: abandoned. Just after: sent.
-        claim.slot.head.word.store(SlotWord::ready(claim.lap).0, Ordering::Release);
+        claim.slot.head.ready.store(published(claim.lap), Ordering::Release);
         Ok(())
     }
 
@@ -341,7 +341,7 @@ impl Sender {
     fn wait_for_space(&self, me: Me, region: u32, place: Place, deadline: Option<Deadline>) -> Result<(), SendError> {
         let shared = &*self.shared;
         let slot = shared.ring.slot(region, place.index);
-        let is_free = || SlotWord(slot.head.word.load(Ordering::Acquire)).laps_ahead(place.lap) >= 0;
+        let is_free = || SlotWord(slot.claim.load(Ordering::Acquire)).laps_ahead(place.lap) >= 0;
         let look = || Ok(if is_free() { Space::Some } else { Space::None });
         wait_until(shared, me, deadline, &is_free, &look)
     }
@@ -496,16 +496,16 @@ impl Drop for Sender {
     }
 }
 
-/// Whether a slot word says that its sender died in it. Looked at again after the death: until then the sender may have
-/// gone on to READY.
-pub(super) fn is_abandoned(shared_alive: impl Fn(TokenId) -> bool, seen: SlotWord, again: impl Fn() -> u64) -> bool {
+/// Whether a claim says that its sender died before it had published. Whether it has is asked after the death: until then
+/// it may have gone on.
+pub(super) fn is_abandoned(is_alive: impl Fn(TokenId) -> bool, slot: Slot<'_>, seen: SlotWord, lap: u64) -> bool {
     if seen.state() != State::Writing {
         return false;
     }
     // Bits that name nobody are as good as dead.
-    if seen.owner().is_some_and(shared_alive) {
+    if seen.owner().is_some_and(is_alive) {
         return false;
     }
     fence(Ordering::Acquire);
-    again() == seen.0
+    slot.claim.load(Ordering::Acquire) == seen.0 && slot.head.ready.load(Ordering::Acquire) != published(lap)
 }

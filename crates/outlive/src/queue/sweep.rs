@@ -3,7 +3,7 @@
 //! A sweep never receives and never moves the head; what it marks, the receiver skips.
 
 use super::Shared;
-use super::layout::{CLOSED, READER_DIED, SlotWord, State};
+use super::layout::{CLOSED, READER_DIED, SlotWord};
 use super::ring::{Ring, Slot};
 use super::send::is_abandoned;
 use crate::Error;
@@ -26,7 +26,7 @@ fn is_over(ring: &Ring, region: u32, position: u64) -> bool {
     let Some(place) = ring.place(region, limit, position) else {
         return false;
     };
-    let word = ring.slot(region, place.index).head.word.load(Ordering::Acquire);
+    let word = ring.slot(region, place.index).claim.load(Ordering::Acquire);
     SlotWord(word).laps_ahead(place.lap) > 0
 }
 
@@ -59,23 +59,20 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
         // One more than the tail: a claim whose owner died before it moved the tail.
         for index in 0..slots.min(tail.saturating_add(2)) {
             let slot = ring.slot(region, index);
-            let word = SlotWord(slot.head.word.load(Ordering::Acquire));
-            if word.state() != State::Writing {
-                continue;
-            }
-            let again = || slot.head.word.load(Ordering::Acquire);
-            if !is_abandoned(|id| id == me.id || me.registry.is_alive(id), word, again) {
+            let word = SlotWord(slot.claim.load(Ordering::Acquire));
+            // A lap has 33 bits here, which no queue lives to see the end of.
+            let lap = word.0 >> 31;
+            if !is_abandoned(|id| id == me.id || me.registry.is_alive(id), slot, word, lap) {
                 continue;
             }
             claims += 1;
             if dry_run {
                 continue;
             }
-            let lap = word.0 >> 31;
             free_abandoned(ring, slot, region, lap * slots + index)?;
             // From that exact word: the receiver may be at it too.
             let abandoned = SlotWord::abandoned(lap);
-            let _ = slot.head.word.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = slot.claim.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
     claims += sweep_ends(shared, me, dry_run);
