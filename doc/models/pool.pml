@@ -2,19 +2,20 @@
  *
  *   tag[o]    the object's control word: 0 free, HELD(thread), IN_QUEUE(position). Whoever changes it away from what another
  *             wrote does so by compare-exchange; it stands in a table of its own, never inside the object
- *   slot[i]   {lap, owner, state} as in queue.pml          obj[i]  which object: a word of its own, left as it was by a death,
+ *   slot[i] rdy[i]   claim and ready as in queue.pml          obj[i]  which object: a word of its own, left as it was by a death,
  *             so it may name an object of an earlier lap
  *   tail[r] (with CLOSED), head[r], two regions of CAP0 and 2 CAP0 slots; a position names region and place: POS(r,t)
  *
  * send     1. alloc: compare-exchange tag 0 -> HELD(me)          2. write the payload
  *          3. claim: slot EMPTY -> WRITING(me), the tail; closed at <= t: void, next region (the object stays mine)
- *          4. obj = o          5. tag HELD(me) -> IN_QUEUE(pos)  6. slot -> READY
+ *          4. obj = o          5. tag HELD(me) -> IN_QUEUE(pos)  6. READY
  * recv     READY: copy; slot -> EMPTY(lap+1); compare-exchange tag IN_QUEUE(pos) -> 0
- *          WRITING: see its owner dead, then read the slot again; still that word: o = obj; compare-exchange tag of o
+ *          WRITING: see its owner dead, then read ready; still not: o = obj; compare-exchange tag of o
  *          IN_QUEUE(this very pos) -> 0 (another tag: a stale index, left alone); compare-exchange slot -> EMPTY(lap+1)
  *          ABANDONED: slot -> EMPTY(lap+1)
  * sweep    anybody, any time: a slot WRITING by the dead: as the receiver does, but slot -> ABANDONED
- * collect  anybody, any time: HELD(dead) -> 0; IN_QUEUE(pos) whose slot has gone past pos -> 0; by compare-exchange
+ * collect  anybody, any time: HELD(dead) -> 0; IN_QUEUE(pos) whose slot has gone past pos -> 0, save for the last one before
+ *          the head of a living receiver, which that one frees; by compare-exchange
  * Everybody (senders, receivers, the collector) may be killed between any two steps; a next receiver takes over.
  *
  * Checked: an object is never freed while it lies in the queue unread; never two owners; what arrives is whole, once, in
@@ -23,11 +24,12 @@
  * Switches: NS senders, M messages each, NR successive receivers, NOBJ objects, CAP0, DEATHS, NG=0|1 somebody who sweeps and collects
  *          alongside
  * Mutations, each must be caught:
- *   NOREREAD     the skipping receiver does not read the slot again after it has seen the owner dead
+ *   NOREREAD     the skipping receiver does not look at ready after it has seen the owner dead
  *   SKIPANY      it frees whatever object the index names
  *   TAGLATE      READY before the tag                              FREEFIRST the receiver frees before it gives the slot back
  *   NOVOID       the claim is not looked at for being void
  *   GCSTORE      the collector frees by a store                    GCLAP     it takes any IN_QUEUE whose slot is not READY
+ *   NOFINISH     a receiver that comes in does not free what its predecessor had just taken, and the collector leaves it, too
  *   NOGCQUEUE    it does not look at IN_QUEUE at all: what a receiver had taken when it died leaks
  */
 #ifndef NS
@@ -61,7 +63,7 @@
 #define TOT 3*CAP0
 #endif
 #define WRITING 1
-#define READY 2
+#define READY(r,p) (rdy[IX(r,p)]==LP(r,p)+1)
 #define ABANDONED 3
 #define W(lap,own,st) ((lap)*64+(own)*4+(st))
 #define LAP(w) ((w)/64)
@@ -81,7 +83,7 @@
 #define PPL(w) ((w)%32)
 #define GARBAGE 99
 
-short slot[TOT]; byte obj[TOT];
+short slot[TOT]; byte rdy[TOT], obj[TOT];
 byte tag[NOBJ], pay[NOBJ];
 byte tail[NREG], head[NREG]; byte cur, rreg, rcv = NS;
 bool dead[NP], done[NP];
@@ -101,9 +103,10 @@ inline collect() {
 		:: w!=0 && !ISPOS(w) -> c=dead[w-1]
 		:: ISPOS(w) ->
 #ifdef GCLAP
-			c=(slot[IX(PREG(w),PPL(w))]!=W(LP(PREG(w),PPL(w)),OWN(slot[IX(PREG(w),PPL(w))]),READY))
+			c=!READY(PREG(w),PPL(w))
 #elif !defined(NOGCQUEUE)
-			c=(LAP(slot[IX(PREG(w),PPL(w))])>LP(PREG(w),PPL(w)))
+			c=(LAP(slot[IX(PREG(w),PPL(w))])>LP(PREG(w),PPL(w)));
+			if :: c && PREG(w)==rreg && PPL(w)+1>=head[rreg] && !dead[rcv] -> c=0 :: else fi
 #endif
 		:: else
 		fi;
@@ -156,11 +159,11 @@ L1:	atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
 		fi };
 	obj[IX(r,t)]=o;
 #ifdef TAGLATE
-	atomic { slot[IX(r,t)]=W(LP(r,t),me+1,READY); lies[o]=1; owner[o]=0 };
+	atomic { rdy[IX(r,t)]=LP(r,t)+1; lies[o]=1; owner[o]=0 };
 	atomic { if :: tag[o]==HELD(me) -> tag[o]=POS(r,t) :: else fi };
 #else
 	atomic { assert(tag[o]==HELD(me)); tag[o]=POS(r,t) };
-	atomic { slot[IX(r,t)]=W(LP(r,t),me+1,READY); lies[o]=1; owner[o]=0 };
+	atomic { rdy[IX(r,t)]=LP(r,t)+1; lies[o]=1; owner[o]=0 };
 #endif
 	atomic { acked[me]=k; k++; o=0; t=0; x=0; v=0; goto L0 };
 LH:	atomic { if :: tail[r]==t -> tail[r]=t+1 :: else fi; goto L1 };
@@ -184,20 +187,25 @@ proctype R(byte me) {
 	:: else ->
 end_t:		atomic { dead[rcv] && rcv==me-1 -> rcv=me }
 	fi;
-	r=rreg;
+	atomic { r=rreg; h=head[r] };
+	/* given back by a predecessor that died before the head moved */
+	atomic { v=slot[IX(r,h)]; if :: LAP(v)>LP(r,h) -> v=0; h=h+1; head[r]=h :: else -> v=0 fi };
+#ifndef NOFINISH
+	if
+	:: h>0 -> o=obj[IX(r,h-1)]; atomic { if :: tag[o]==POS(r,h-1) -> tag[o]=0; free_ok(o) :: else fi }
+	:: else
+	fi;
+#endif
+	goto L1;
 LR:	h=head[r];
-L1:	atomic { v=slot[IX(r,h)]; a=0; o=0; x=0; b=0;
-		if
-		:: LAP(v)==LP(r,h) && ST(v)==READY -> goto LT
-		:: LAP(v)>LP(r,h) -> goto LA
-		:: else
-		fi };
+L1:	atomic { v=0; a=0; o=0; x=0; b=0; if :: READY(r,h) -> goto LT :: else fi };
+	v=slot[IX(r,h)];
 	atomic { x=tail[r]; if :: ISCL(x) && h>=PLACE(x) -> goto LM :: else fi };
 	if
 	:: LAP(v)==LP(r,h) && ST(v)==ABANDONED -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA
 	:: LAP(v)==LP(r,h) && ST(v)==WRITING && dead[OWN(v)-1] ->
 #ifndef NOREREAD
-		if :: slot[IX(r,h)]!=v -> goto L1 :: else fi;
+		if :: READY(r,h) -> goto L1 :: else fi;
 #endif
 		o=obj[IX(r,h)];
 #ifdef SKIPANY
@@ -208,18 +216,19 @@ L1:	atomic { v=slot[IX(r,h)]; a=0; o=0; x=0; b=0;
 		atomic { if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA :: else -> goto L1 fi }
 	:: else
 	fi;
-end_r:	atomic { (slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=PLACE(tail[r])) || (ST(v)==WRITING && LAP(v)==LP(r,h) && dead[OWN(v)-1])) -> goto L1 };
+end_r:	atomic { (READY(r,h) || slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=PLACE(tail[r])) || (ST(v)==WRITING && LAP(v)==LP(r,h) && dead[OWN(v)-1])) -> goto L1 };
 LT:	o=obj[IX(r,h)];
 	a=pay[o];                                               /* copy */
 #ifdef FREEFIRST
 	atomic { if :: tag[o]==POS(r,h) -> tag[o]=0; lies[o]=0; free_ok(o) :: else fi };
 #endif
 	atomic {
+		assert(a/8+1==OWN(slot[IX(r,h)]));
 		slot[IX(r,h)]=W(LP(r,h)+1,0,0); lies[o]=0;
 #ifndef FREEFIRST
 		assert(a==pay[o]);                              /* whole */
 #endif
-		assert(a/8+1==OWN(v) && a%8==last[a/8]+1);       /* in order, once */
+		assert( a%8==last[a/8]+1);       /* in order, once */
 		last[a/8]=a%8 };
 #ifndef FREEFIRST
 	atomic { if :: tag[o]==POS(r,h) -> tag[o]=0; free_ok(o) :: else fi };
@@ -239,7 +248,7 @@ proctype G(byte me) {
 		if
 		:: ST(v)==WRITING && dead[OWN(v)-1] ->
 			if
-			:: slot[i]==v ->
+			:: rdy[i]!=LAP(v)+1 ->
 				o=obj[i];
 				atomic { if :: tag[o]==POS(RG(i),LAP(v)*CAPR(RG(i))+i-IX(RG(i),0)) -> tag[o]=0; free_ok(o) :: else fi };
 				atomic { if :: slot[i]==v -> slot[i]=W(LAP(v),0,ABANDONED) :: else fi }

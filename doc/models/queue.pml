@@ -1,6 +1,7 @@
 /* queue.pml - the growing queue: many senders, one receiver, regions of doubling size.
  *
- *   slot[i]   the slot's word {lap, owner + 1, state}: EMPTY(lap), WRITING(owner), READY; pa[i] its payload
+ *   slot[i]   the slot's claim {lap, owner + 1, state}: EMPTY(lap), WRITING(owner); pa[i] its payload
+ *   rdy[i]    lap + 1 when the message of that lap is there ("READY"): a word of its own, only ever stored to by the claim's owner
  *   tail[r]   the region's tail and its CLOSED bit; cur a hint where senders stand, rreg where the receiver stands
  *   rcv       whose queue it is to read; head[r] how far that one got
  *   rseq rflag   the receiver's futex word and its sleep flag: odd = sleeps, a new number each sleep
@@ -11,7 +12,8 @@
  *       4. compare-exchange EMPTY(lap) -> WRITING(me)  5. compare-exchange tail t -> t+1; closed at <= t: the claim is void
  *       6. write, READY                                7. f = rflag; odd -> rseq+1, wake, compare-exchange f -> f+1
  * full  room for r+1 first, then close r; at the last region: s = sseq, swait, step 7, look again, wait {sseq, receiver's end}
- * recv  READY -> take; closed at <= head -> next region; WRITING by a dead thread -> compare-exchange to EMPTY(lap+1);
+ * recv  READY -> take; closed at <= head -> next region; WRITING by a dead thread, and still not READY when looked at after
+ *       the death -> compare-exchange to EMPTY(lap+1);
  *       after a slot is given back: senders waiting -> swait := 0, sseq+1, wake all
  *       sleep: s = rseq, flag, look at slot and tail again, wait {rseq == s, end of the WRITING slot's owner}
  *
@@ -25,13 +27,13 @@
  *   NOSLEEP   waits look straight at what they wait for: far fewer states, for scenes that are not about sleeping
  * Mutations, each must be caught:
  *   NOVOID      a sender does not look whether its claim lies at or past the closed tail
- *   SKIP_STORE  the receiver skips a dead writer's slot by a store
+ *   NOREREAD    the receiver skips a dead writer's slot without looking after the death whether it is READY
  *   CLEARFIRST  the waker clears the sleep flag, then wakes, and dies in between
  *   NOEPOCH     the sleep flag is a bare bit: a waker's late clear hits the next sleep
  *   NORECHECK   the receiver sleeps without a second look after it has set the flag
  *   SPACE_LATE  the receiver clears swait after the wake
  *   NOFULLWAKE  a sender that finds the queue full goes to sleep without step 7
- *   NOLAPSKIP   a new receiver does not skip a head slot whose lap has moved on
+ *   NOLAPSKIP   a new receiver does not begin with a look whether the lap of the head slot has moved on
  *   ZOMBIE      a token reads dead before its holder has stopped (a process token used for a thread's claim)
  */
 #ifndef NS
@@ -64,7 +66,7 @@
 #define TOT 7*CAP0
 #endif
 #define WRITING 1
-#define READY 2
+#define READY(r,p) (rdy[IX(r,p)]==LP(r,p)+1)
 #define W(lap,own,st) ((lap)*64+(own)*4+(st))
 #define LAP(w) ((w)/64)
 #define OWN(w) (((w)/4)%16)
@@ -76,7 +78,7 @@
 #define IX(r,p) (CAP0*((1<<(r))-1)+((p)%CAPR(r)))
 #define LP(r,p) ((p)/CAPR(r))
 
-short slot[TOT]; byte pa[TOT];                /* word; payload (one step to write, one to copy) */
+short slot[TOT]; byte rdy[TOT], pa[TOT];      /* claim; ready; payload (one step to write, one to copy) */
 byte tail[NREG], head[NREG]; byte cur, rreg;  /* cur: senders' hint; rreg: the receiver's region */
 byte rcv = NS;                                /* header: the receiver's token */
 byte rseq, rflag;                             /* receiver's futex word; sleeping flag (odd = sleeps; epoch above) */
@@ -132,7 +134,7 @@ L1:		atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
 #endif
 			fi };
 		pa[IX(r,t)]=me*8+k;
-		slot[IX(r,t)]=W(LP(r,t),me+1,READY);
+		rdy[IX(r,t)]=LP(r,t)+1;
 		wake_receiver();
 		atomic { acked[me]=k; k++; t=0; x=0; s=0; v=0; goto L0 };   /* send returned */
 LH:		atomic { if :: tail[r]==t -> tail[r]=t+1 :: else fi }; goto L1;   /* help */
@@ -181,30 +183,31 @@ proctype R(byte me) {
 	:: else -> 
 end_t:		atomic { tokdead[rcv] && rcv==me-1 -> rcv=me }   /* take over: CAS dead -> me */
 	fi;
-	r=rreg;
-LR:	h=head[r];
-L1:	atomic { v=slot[IX(r,h)]; wf=0; v2=0; x=0; s=0; a=0; fx=0;
-		if
-		:: LAP(v)==LP(r,h) && ST(v)==READY -> goto LT
-		:: LAP(v)==LP(r,h) && ST(v)==WRITING -> wf=OWN(v)
+	atomic { r=rreg; h=head[r] };
 #ifndef NOLAPSKIP
-		:: LAP(v)>LP(r,h) -> goto LA          /* taken, but head not moved: predecessor died there */
+	/* taken, but the head not moved: the predecessor died there. READY still says that the message is there */
+	atomic { v=slot[IX(r,h)]; if :: LAP(v)>LP(r,h) -> v=0; goto LA :: else -> v=0 fi };
 #endif
+	goto L1;
+LR:	h=head[r];
+L1:	atomic { wf=0; v=0; v2=0; x=0; s=0; a=0; fx=0; if :: READY(r,h) -> goto LT :: else fi };
+	atomic { v=slot[IX(r,h)];
+		if
+		:: LAP(v)==LP(r,h) && ST(v)==WRITING -> wf=OWN(v)
 		:: else
 		fi };
 	atomic { x=tail[r]; if :: ISCL(x) && h>=POS(x) -> goto LM :: else fi };
 	if
 	:: wf && tokdead[wf-1] ->
-#ifdef SKIP_STORE
-		slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA
-#else
-		atomic { if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA :: else -> goto L1 fi }
+#ifndef NOREREAD
+		if :: READY(r,h) -> goto L1 :: else fi;
 #endif
+		atomic { if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA :: else -> goto L1 fi }
 	:: else
 	fi;
 #ifdef NOSLEEP
 	wfor[me]=wf;
-end_r:	atomic { (slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=POS(tail[r])) || (wf && tokdead[wf-1])) -> wfor[me]=0; goto L1 };
+end_r:	atomic { (READY(r,h) || slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=POS(tail[r])) || (wf && tokdead[wf-1])) -> wfor[me]=0; goto L1 };
 #else
 	/* sleep */
 	s=rseq;
@@ -214,6 +217,7 @@ end_r:	atomic { (slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=POS(tail[r])) || (wf &
 	atomic { rflag=rflag+1+(rflag%2); fx=rflag };      /* a new epoch each time, also after a dead predecessor's */
 #endif
 #ifndef NORECHECK
+	atomic { if :: READY(r,h) -> goto LU :: else fi };
 	atomic { v2=slot[IX(r,h)]; if :: v2!=v -> goto LU :: else fi };
 	atomic { x=tail[r]; if :: ISCL(x) && h>=POS(x) -> goto LU :: else fi };
 #endif
@@ -223,8 +227,8 @@ LU:	atomic { asleep[me]=0; wfor[me]=0; if :: rflag==fx -> rflag=fx+1 :: else fi;
 #endif
 LT:	a=pa[IX(r,h)];                             /* peek: copy out */
 	atomic {                                   /* commit: recycle the slot */
+		assert(a==pa[IX(r,h)] && a/8+1==OWN(slot[IX(r,h)]));   /* not torn */
 		slot[IX(r,h)]=W(LP(r,h)+1,0,0);
-		assert(a==pa[IX(r,h)] && a/8+1==OWN(v));   /* not torn */
 		assert(a%8==last[a/8]+1);              /* FIFO, exactly once */
 		last[a/8]=a%8 };
 LA:

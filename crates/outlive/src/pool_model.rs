@@ -28,6 +28,12 @@ impl Found {
     }
 }
 
+pub(crate) enum Message {
+    There,
+    BeingTaken,
+    Gone,
+}
+
 pub(crate) trait Room {
     fn allows(&self, more: u64) -> bool;
     fn freed(&self);
@@ -69,7 +75,7 @@ impl Pool {
         _: &Segment,
         _: Me<'_>,
         _: bool,
-        _: &dyn Fn(u32, u64) -> bool,
+        _: &dyn Fn(u32, u64) -> Message,
     ) -> Result<Found, Error> {
         Ok(Found::default())
     }

@@ -7,5 +7,5 @@ mod classes;
 mod objects;
 mod spans;
 
-pub(crate) use objects::{Found, Object, Pool, Room, Tag};
+pub(crate) use objects::{Found, Message, Object, Pool, Room, Tag};
 pub(crate) use spans::SPAN;

@@ -116,7 +116,7 @@ pub(crate) struct Found {
     pub(crate) orphaned: u32,
     /// Spans that the dead were taking.
     pub(crate) spans: u32,
-    /// Objects and spans in the hands of other living threads: not free, and nobody's message yet.
+    /// Objects and spans in the hands of other living threads: not free, and nobody's message yet, or not any more.
     pub(crate) in_hand: u32,
 }
 
@@ -125,6 +125,15 @@ impl Found {
     pub(crate) fn count(&self) -> u32 {
         self.held + self.orphaned + self.spans
     }
+}
+
+/// Where the message at a place is, whose object a tag says that it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    There,
+    /// Taken, by a receiver that lives and is about to free the object.
+    BeingTaken,
+    Gone,
 }
 
 /// What surrounds a pool.
@@ -717,13 +726,13 @@ impl Pool {
         Ok(Tag::decode(self.tag(segment, object)?.load(Ordering::Acquire)))
     }
 
-    /// Frees what the dead left: objects they held, and queued ones whose message is gone (`is_over`).
+    /// Frees what the dead left: objects they held, and queued ones whose message is gone.
     pub(crate) fn collect(
         &self,
         segment: &Segment,
         me: Me,
         dry_run: bool,
-        is_over: &dyn Fn(u32, u64) -> bool,
+        message_at: &dyn Fn(u32, u64) -> Message,
     ) -> Result<Found, Error> {
         let mut found = Found::default();
         // Some more than the count: one may have taken spans and died before counting. The next to allocate meets the rest.
@@ -774,7 +783,14 @@ impl Pool {
                         false
                     }
                     Tag::Held(_) => true,
-                    Tag::Queued { region, position } => is_over(region, position),
+                    Tag::Queued { region, position } => match message_at(region, position) {
+                        Message::There => false,
+                        Message::BeingTaken => {
+                            found.in_hand += 1;
+                            false
+                        }
+                        Message::Gone => true,
+                    },
                     Tag::Free | Tag::Damaged => false,
                 };
                 if !over {

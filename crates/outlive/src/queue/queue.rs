@@ -300,7 +300,11 @@ impl Queue {
                     break;
                 };
                 let slot = ring.slot(region, place.index);
-                if slot.head.ready.load(Ordering::Acquire) == layout::published(place.lap) {
+                // Not given back already with the head still to move.
+                let claim = layout::SlotWord(slot.claim.load(Ordering::Acquire));
+                if slot.head.ready.load(Ordering::Acquire) == layout::published(place.lap)
+                    && claim.laps_ahead(place.lap) <= 0
+                {
                     let meta = layout::Meta::decode(slot.head.meta.load(Ordering::Relaxed));
                     pending += meta.messages();
                     if meta.batch > 0 && progress & !0xff_ffff == layout::pack(region, position, 0) {

@@ -1,11 +1,11 @@
 //! Receiving: look at the slot at the head, take, give back.
 //!
-//! 1. READY at h: the message. Lap ahead: a predecessor died between giving the slot back and moving the head: h + 1,
-//!    with the counts that it wrote into the journal.
+//! 0. On coming in: the claim at h is a lap ahead: a predecessor died between giving the slot back and moving the head:
+//!    h + 1, with the counts that it wrote into the journal. The object of h - 1 is freed, if it still is that message's.
+//! 1. READY at h: the message.
 //! 2. Region closed at or before h: next region.
-//! 3. WRITING by a dead thread (or ABANDONED, by a sweep): give the slot back, count it abandoned. By compare-exchange
-//!    from that exact word, seen again *after* the death: a store would lose a message whose sender went on to READY and
-//!    died then.
+//! 3. WRITING by a dead thread, and not READY when looked at *after* the death (its sender may have gone on until then),
+//!    or ABANDONED, by a sweep: give the slot back, count it abandoned.
 //! 4. Commit: journal, EMPTY(lap + 1), counts, head, the object; senders wait: clear, bump, wake all.
 //! 5. Sleep: a new odd number in `sleeping`, membarrier, look again, then sleep on {sequence, the owner of the slot that
 //!    is being written (or one of the senders, when their end is waited for)}.
@@ -17,7 +17,7 @@
 //! | --- | --- |
 //! | before EMPTY | finds the message at h; journal names h but the slot has not moved: ignored |
 //! | between EMPTY and head | sees the lap ahead, takes the counts from the journal |
-//! | between head and the object | `collect` finds an object of a place that has moved on |
+//! | between head and the object | frees it on coming in; before, `collect` may, which sees that the place has moved on |
 //! | asleep | writes a new odd number |
 
 use std::cell::Cell;
@@ -103,7 +103,7 @@ impl Receiver {
         };
         let taken = words.taken.load(Ordering::Acquire);
         let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
-        Ok(Receiver {
+        let receiver = Receiver {
             process,
             inside: Cell::new(me.id.as_u32()),
             region: Cell::new(region),
@@ -114,7 +114,9 @@ impl Receiver {
             end_when_gone: Cell::new(false),
             shared,
             _not_sync: PhantomData,
-        })
+        };
+        receiver.catch_up();
+        Ok(receiver)
     }
 
     /// Whether a receive that finds nothing ends with [`RecvError::SendersGone`] when there has been a sender and none
@@ -357,12 +359,8 @@ impl Receiver {
         let ring = &self.shared.ring;
         let (region, h) = (self.region.get(), self.head.get());
         let ahead = word.laps_ahead(lap);
-        if ahead > 1 {
-            return Err(RecvError::Damaged(ring.segment.damaged("a slot ahead of its head")));
-        }
         if ahead > 0 {
-            self.catch_up(region, h);
-            return Ok(None);
+            return Err(RecvError::Damaged(ring.segment.damaged("a slot ahead of its head")));
         }
         // A void claim in a closed region is nobody's message: so this comes before a look at the claim.
         if self.is_closed(&ring.head().regions_words[region as usize].tail, h) {
@@ -386,22 +384,41 @@ impl Receiver {
                 if !is_abandoned(|id| id == me.id || me.registry.is_alive(id), slot, word, lap) {
                     return Ok(None);
                 }
-                super::sweep::free_abandoned(ring, slot, region, h)?;
+                super::sweep::free_object_of(ring, slot, region, h)?;
                 self.give_back(slot, lap, Some(word), 0, 1);
                 Ok(None)
             }
         }
     }
 
-    /// A predecessor gave this slot back and died before it moved the head.
+    /// Asked once, on coming in: a predecessor may have given the slot at the head back and died before it moved the head.
+    /// Its `ready` says still that the message is there; the claim's lap tells.
     #[cold]
-    fn catch_up(&self, region: u32, h: u64) {
+    fn catch_up(&self) {
+        let ring = &self.shared.ring;
+        let (region, h) = (self.region.get(), self.head.get());
+        let is_behind = ring.place(region, self.limit.get(), h).is_some_and(|place| {
+            let claim = SlotWord(ring.slot(region, place.index).claim.load(Ordering::Acquire));
+            claim.laps_ahead(place.lap) > 0
+        });
+        if is_behind {
+            self.take_counts(region, h);
+            self.advance(region, h.wrapping_add(1));
+        }
+        // It may have died before it freed that message's object.
+        let last = self.head.get().wrapping_sub(1);
+        if let Some(place) = ring.place(region, self.limit.get(), last) {
+            let _ = super::sweep::free_object_of(ring, ring.slot(region, place.index), region, last);
+        }
+        self.wake_senders();
+    }
+
+    fn take_counts(&self, region: u32, h: u64) {
         let words = &self.shared.ring.head().receiver;
         if words.journal.load(Ordering::Acquire) == pack(region, h, 0) {
             words.received.store(words.next_received.load(Ordering::Relaxed), Ordering::Relaxed);
             words.abandoned.store(words.next_abandoned.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        self.advance(region, h.wrapping_add(1));
     }
 
     fn advance(&self, region: u32, h: u64) {

@@ -11,7 +11,9 @@
 //! | n | n slots exist, positions beyond wait for a decision | the same |
 //! | n, sealed or nominal | a ring of n slots | |
 
-use super::layout::{CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, SEALED, SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD, SlotHead};
+use super::layout::{
+    CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, SEALED, SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD, SlotHead,
+};
 use crate::Error;
 use crate::pool::{Pool, SPAN};
 use crate::segment::Segment;

@@ -44,7 +44,9 @@ impl Ring {
         let head = QueueHead::default();
         head.limits[0].store(first as u64, Ordering::Relaxed);
         let slots = (0..regions)
-            .map(|region| (0..first << region).map(|_| (SlotHead::default(), [0; 48].into(), AtomicU64::default())).collect())
+            .map(|region| {
+                (0..first << region).map(|_| (SlotHead::default(), [0; 48].into(), AtomicU64::default())).collect()
+            })
             .collect();
         Ring { segment: Segment, pool: Pool, head, senders: Default::default(), slots }
     }

@@ -8,31 +8,42 @@ use super::ring::{Ring, Slot};
 use super::send::is_abandoned;
 use crate::Error;
 use crate::liveness::{Me, TokenId, WAITERS};
-use crate::pool::{Found, Tag};
+use crate::pool::{Found, Message, Tag};
 use crate::shim::{AtomicU64, Ordering};
 use crate::sys::futex;
 
 /// Frees what the dead left in the pool.
 pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Found, Error> {
-    ring.pool.collect(&ring.segment, me, dry_run, &|region, position| is_over(ring, region, position))
+    ring.pool.collect(&ring.segment, me, dry_run, &|region, position| message_at(ring, me, region, position))
 }
 
 /// Whether the slot of that place has been given back since.
-fn is_over(ring: &Ring, region: u32, position: u64) -> bool {
+fn message_at(ring: &Ring, me: Me, region: u32, position: u64) -> Message {
     if region >= ring.regions() {
-        return false;
+        return Message::There;
     }
-    let Ok(limit) = ring.limit(region) else { return false };
+    let Ok(limit) = ring.limit(region) else { return Message::There };
     let Some(place) = ring.place(region, limit, position) else {
-        return false;
+        return Message::There;
     };
-    let word = ring.slot(region, place.index).claim.load(Ordering::Acquire);
-    SlotWord(word).laps_ahead(place.lap) > 0
+    let claim = SlotWord(ring.slot(region, place.index).claim.load(Ordering::Acquire));
+    if claim.laps_ahead(place.lap) <= 0 {
+        return Message::There;
+    }
+    // The one before the head is freed by whoever moved the head, or by its successor on coming in.
+    let head = ring.head();
+    let current = region == head.receiver.region.load(Ordering::Acquire)
+        && position.wrapping_add(1) >= head.regions_words[region as usize].head.load(Ordering::Acquire);
+    let is_alive = |id| id == me.id || me.registry.is_alive(id);
+    if current && TokenId::from_word(head.inside.load(Ordering::Acquire)).is_some_and(is_alive) {
+        return Message::BeingTaken;
+    }
+    Message::Gone
 }
 
-/// Frees the object that a dead sender had put into this slot, if it had come so far. The slot may still hold an older
-/// message's reference; the tag tells.
-pub(super) fn free_abandoned(ring: &Ring, slot: Slot<'_>, region: u32, position: u64) -> Result<(), Error> {
+/// Frees the object of the message at this place, whose sender died in it or whose receiver died after it, if it had one.
+/// The slot may hold another message's reference; the tag tells.
+pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position: u64) -> Result<(), Error> {
     // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
     let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
     if let Ok(reference) = u32::try_from(reference)
@@ -69,7 +80,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
             if dry_run {
                 continue;
             }
-            free_abandoned(ring, slot, region, lap * slots + index)?;
+            free_object_of(ring, slot, region, lap * slots + index)?;
             // From that exact word: the receiver may be at it too.
             let abandoned = SlotWord::abandoned(lap);
             let _ = slot.claim.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
