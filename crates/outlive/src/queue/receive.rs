@@ -55,6 +55,8 @@ pub struct Receiver {
     limit: Cell<u64>,
     /// Where the next message of the batch at the head begins: (its number, byte).
     batch_at: Cell<(u32, usize)>,
+    /// The batch at the head, once it has been found and checked.
+    batch: Cell<Option<Batch>>,
     /// Place of the message that a dead predecessor had taken and not committed.
     taken_before: Cell<u64>,
     end_when_gone: Cell<bool>,
@@ -74,6 +76,17 @@ struct Found<'a> {
     number: u32,
     next_at: usize,
 }
+
+/// A batch where it lies: its bytes, and how many messages they are.
+#[derive(Clone, Copy)]
+struct Batch {
+    bytes: *const u8,
+    len: usize,
+    count: u32,
+}
+
+// SAFETY: it points into the mapping, which every thread has and which lives as long as the receiver.
+unsafe impl Send for Batch {}
 
 enum Look<'a> {
     Message(Found<'a>),
@@ -110,6 +123,7 @@ impl Receiver {
             head: Cell::new(head),
             limit: Cell::new(limit),
             batch_at: Cell::new((0, 0)),
+            batch: Cell::new(None),
             taken_before: Cell::new(taken),
             end_when_gone: Cell::new(false),
             shared,
@@ -273,6 +287,9 @@ impl Receiver {
 
     #[inline(never)]
     fn take_slow(&self, me: Me, message: &mut Vec<u8>, deadline: Option<Deadline>) -> Result<(), RecvError> {
+        if self.take_from_batch(message) {
+            return Ok(());
+        }
         if deadline.is_some() && self.spin() && self.take_plain(message) {
             return Ok(());
         }
@@ -281,6 +298,34 @@ impl Receiver {
         unsafe { copy(found.bytes, found.len, message) };
         self.commit(&found);
         Ok(())
+    }
+
+    /// Takes the next message of the batch at the head, but not the last one, with which the slot is given back.
+    #[inline]
+    fn take_from_batch(&self, message: &mut Vec<u8>) -> bool {
+        let Some(batch) = self.batch.get() else { return false };
+        let (number, at) = self.batch_at.get();
+        // SAFETY: checked when it was found, and not given back since: those who do leave the batch.
+        let packed = unsafe { core::slice::from_raw_parts(batch.bytes, batch.len) };
+        let (true, Some((range, next_at))) = (number + 1 < batch.count, batch::next(packed, at)) else { return false };
+        // SAFETY: `next` keeps inside `packed`.
+        unsafe { copy(batch.bytes.add(range.start), range.len(), message) };
+        self.commit_in_batch(number + 1, next_at);
+        true
+    }
+
+    /// Messages of the batch before this one are received.
+    #[inline]
+    fn commit_in_batch(&self, number: u32, at: usize) {
+        self.batch_at.set((number, at));
+        // Release: a successor goes on behind it. Died just before: handed out again.
+        let place = pack(self.region.get(), self.head.get(), number);
+        self.shared.ring.head().receiver.progress.store(place, Ordering::Release);
+    }
+
+    fn leave_batch(&self) {
+        self.batch.set(None);
+        self.batch_at.set((0, 0));
     }
 
     /// The calling thread comes in: writes itself into `inside` unless it is there.
@@ -336,6 +381,7 @@ impl Receiver {
                     Some(found) => return Ok(Look::Message(found)),
                     None => {
                         // Nobody can read it; without a step forward nobody would ever read anything again.
+                        self.leave_batch();
                         self.give_back(slot, place.lap, None, 0, 1);
                         return Err(RecvError::Damaged(ring.segment.damaged("a message")));
                     }
@@ -488,6 +534,8 @@ impl Receiver {
             }
         }
         let (range, next_at) = batch::next(packed, at)?;
+        self.batch_at.set((number, at));
+        self.batch.set(Some(Batch { bytes: batch.bytes, len: batch.len, count: batch.meta.batch }));
         Some(Found {
             // SAFETY: the range lies inside `packed`.
             bytes: unsafe { batch.bytes.add(range.start) },
@@ -502,14 +550,10 @@ impl Receiver {
     #[inline]
     fn commit(&self, found: &Found<'_>) {
         if found.number + 1 < found.meta.batch {
-            let number = found.number + 1;
-            let place = pack(self.region.get(), self.head.get(), number);
-            self.batch_at.set((number, found.next_at));
-            // Release: a successor goes on behind it. Died just before: handed out again.
-            self.shared.ring.head().receiver.progress.store(place, Ordering::Release);
+            self.commit_in_batch(found.number + 1, found.next_at);
             return;
         }
-        self.batch_at.set((0, 0));
+        self.leave_batch();
         let (region, h) = (self.region.get(), self.head.get());
         self.give_back(found.slot, found.lap, None, found.meta.messages(), 0);
         if let Some(object) = &found.object {
