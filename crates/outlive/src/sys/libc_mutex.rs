@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Errno, robust};
+use super::{Errno, check_pthread, robust};
 use crate::shim::{AtomicU32, Ordering};
 
 /// Bytes kept for the mutex in a slot: x86-64 has 40, aarch64 with glibc 48.
@@ -52,10 +52,10 @@ fn ask() -> Result<Layout, Errno> {
     }
     let mutex: *mut libc::pthread_mutex_t = scratch.0.as_mut_ptr().cast();
     // SAFETY: mutex is initialised, and this is the only thread that knows it.
-    check(unsafe { libc::pthread_mutex_lock(mutex) })?;
+    check_pthread(unsafe { libc::pthread_mutex_lock(mutex) })?;
     let offset = find_word(mutex.cast());
     // SAFETY: locked two lines above by this thread.
-    check(unsafe { libc::pthread_mutex_unlock(mutex) })?;
+    check_pthread(unsafe { libc::pthread_mutex_unlock(mutex) })?;
     let word_offset = offset?;
     // A word that the template sets would be overwritten when a slot is prepared.
     if word_offset as usize + 4 > ROOM || template[word_offset as usize / 4] != 0 {
@@ -68,11 +68,11 @@ fn init(mutex: *mut libc::pthread_mutex_t) -> Result<(), Errno> {
     let mut attr = core::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
     // SAFETY: attr is initialised by its first call and used by this thread alone; mutex points to ROOM bytes.
     unsafe {
-        check(libc::pthread_mutexattr_init(attr.as_mut_ptr()))?;
-        check(libc::pthread_mutexattr_setpshared(attr.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED))?;
-        check(libc::pthread_mutexattr_setrobust(attr.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST))?;
-        check(libc::pthread_mutex_init(mutex, attr.as_ptr()))?;
-        check(libc::pthread_mutexattr_destroy(attr.as_mut_ptr()))
+        check_pthread(libc::pthread_mutexattr_init(attr.as_mut_ptr()))?;
+        check_pthread(libc::pthread_mutexattr_setpshared(attr.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED))?;
+        check_pthread(libc::pthread_mutexattr_setrobust(attr.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST))?;
+        check_pthread(libc::pthread_mutex_init(mutex, attr.as_ptr()))?;
+        check_pthread(libc::pthread_mutexattr_destroy(attr.as_mut_ptr()))
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) unsafe fn try_take(mutex: *mut u8) -> Result<Taken, Errno> {
         0 => Ok(Taken::Mine),
         libc::EOWNERDEAD => {
             // SAFETY: EOWNERDEAD gives the lock to this thread.
-            check(unsafe { libc::pthread_mutex_consistent(mutex) })?;
+            check_pthread(unsafe { libc::pthread_mutex_consistent(mutex) })?;
             Ok(Taken::Mine)
         }
         libc::EBUSY => Ok(Taken::Busy),
@@ -139,11 +139,7 @@ pub(crate) unsafe fn try_take(mutex: *mut u8) -> Result<Taken, Errno> {
 /// This thread took it by [`try_take`].
 pub(crate) unsafe fn give_back(mutex: *mut u8) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
-    check(unsafe { libc::pthread_mutex_unlock(mutex.cast()) })
-}
-
-fn check(result: libc::c_int) -> Result<(), Errno> {
-    if result == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(result)) }
+    check_pthread(unsafe { libc::pthread_mutex_unlock(mutex.cast()) })
 }
 
 #[cfg(test)]

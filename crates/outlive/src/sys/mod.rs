@@ -35,3 +35,9 @@ pub(crate) mod robust;
 pub(crate) mod thread_end;
 
 pub(crate) use rustix::io::Errno;
+
+/// What a pthread call returns, which does not set errno.
+#[cfg(not(loom))]
+fn check_pthread(result: libc::c_int) -> Result<(), Errno> {
+    if result == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(result)) }
+}

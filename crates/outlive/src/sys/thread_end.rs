@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::Errno;
+use super::{Errno, check_pthread};
 
 /// What to do, in the thread that ends.
 type AtEnd = extern "C" fn(*mut libc::c_void);
@@ -17,14 +17,10 @@ pub(crate) fn on_thread_end(at_end: AtEnd) -> Result<(), Errno> {
         let mut key: libc::pthread_key_t = 0;
         let at_end: unsafe extern "C" fn(*mut libc::c_void) = at_end;
         // SAFETY: key is written by the call; the function lives as long as the program.
-        check(unsafe { libc::pthread_key_create(&raw mut key, Some(at_end)) })?;
+        check_pthread(unsafe { libc::pthread_key_create(&raw mut key, Some(at_end)) })?;
         Ok(key)
     }))?;
     // Any value but null: with null the function would not be called.
     // SAFETY: the key was created above and is never deleted; the value is not used as a pointer.
-    check(unsafe { libc::pthread_setspecific(key, core::ptr::without_provenance(1)) })
-}
-
-fn check(result: libc::c_int) -> Result<(), Errno> {
-    if result == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(result)) }
+    check_pthread(unsafe { libc::pthread_setspecific(key, core::ptr::without_provenance(1)) })
 }
