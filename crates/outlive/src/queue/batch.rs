@@ -1,8 +1,7 @@
 //! Batches: many messages in one slot, each behind its length in 4 little-endian bytes.
 
 use super::error::SendError;
-use super::layout::MOST_BATCHED;
-use super::send::LARGEST_MESSAGE;
+use super::layout::{LARGEST_MESSAGE, MOST_BATCHED};
 
 /// Packs the messages and hands them on with their number.
 pub(super) fn pack<M: AsRef<[u8]>>(

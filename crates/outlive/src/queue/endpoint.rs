@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::Shared;
 use super::error::SendError;
 use super::layout::{READER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
-use super::send::wake_receiver;
+use super::wake::wake_receiver;
 use crate::liveness::{Asleep, Me, Peer, TokenId, WAITERS, WaitError, sleep_on};
 use crate::shim::Ordering;
 use crate::sys::Errno;

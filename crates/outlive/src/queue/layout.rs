@@ -247,6 +247,8 @@ pub(super) struct Meta {
     pub(super) object: bool,
 }
 
+/// The largest message: 1 GiB.
+pub const LARGEST_MESSAGE: u64 = 1 << 30;
 /// The largest batch, in messages.
 pub(super) const MOST_BATCHED: usize = (1 << 24) - 1;
 

@@ -33,12 +33,14 @@ mod send;
 mod sweep;
 #[cfg(not(loom))]
 mod typed;
+mod wake;
 
 pub use error::{RecvError, SendError};
+pub use layout::LARGEST_MESSAGE;
 #[cfg(not(loom))]
 pub use queue::{Counters, Queue, QueueOptions};
 pub use receive::{Peeked, Receiver};
-pub use send::{LARGEST_MESSAGE, Sender};
+pub use send::Sender;
 pub(crate) use sweep::sweep;
 #[cfg(not(loom))]
 pub use typed::{TypedReceiver, TypedSender};

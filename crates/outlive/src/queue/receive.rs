@@ -31,12 +31,13 @@ use super::endpoint::{self, Senders};
 use super::error::RecvError;
 use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, pack, published, within};
 use super::ring::Slot;
-use super::send::is_abandoned;
+use super::sweep::is_abandoned;
+use super::wake::wake_senders;
 use crate::liveness::{Asleep, Me, TokenId};
 use crate::pool::Object;
 use crate::shim::{AtomicU64, Ordering};
 use crate::sys::barrier;
-use crate::sys::futex::{self, Watch};
+use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error, Wait};
 
@@ -456,7 +457,7 @@ impl Receiver {
         if let Some(place) = ring.place(region, self.limit.get(), last) {
             let _ = super::sweep::free_object_of(ring, ring.slot(region, place.index), region, last);
         }
-        self.wake_senders();
+        wake_senders(&self.shared.ring);
     }
 
     fn take_counts(&self, region: u32, h: u64) {
@@ -561,7 +562,7 @@ impl Receiver {
             // Its tag names the place, so it is freed once and only by us. Died just before: `collect`.
             let _ = ring.pool.free_queued(&ring.segment, object, region, h);
             // A sender may wait for that memory.
-            self.wake_senders();
+            wake_senders(&self.shared.ring);
         }
     }
 
@@ -593,7 +594,7 @@ impl Receiver {
         if h & 63 == 0 {
             self.note_backlog(region, h);
         }
-        self.wake_senders();
+        wake_senders(&self.shared.ring);
     }
 
     /// Now and then: how much lies there?
@@ -602,24 +603,6 @@ impl Receiver {
         let head = self.shared.ring.head();
         let tail = head.regions_words[region as usize].tail.load(Ordering::Relaxed) & !CLOSED;
         head.receiver.high_water.fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn wake_senders(&self) {
-        // EMPTY before the look at `waiting`: pairs with the sender's `heavy`.
-        barrier::light();
-        if self.shared.ring.head().waiting.load(Ordering::Relaxed) != 0 {
-            self.wake_senders_slow();
-        }
-    }
-
-    #[cold]
-    fn wake_senders_slow(&self) {
-        let head = self.shared.ring.head();
-        // Clear, bump, wake: a sender that comes to wait in between sets it again. Died in between: they watch our end.
-        head.waiting.store(0, Ordering::Relaxed);
-        head.space.fetch_add(1, Ordering::AcqRel);
-        futex::wake_all(&head.space);
     }
 
     /// Step 5, until there is a message.

@@ -27,18 +27,16 @@ use super::Shared;
 use super::batch;
 use super::endpoint::{self, Reader};
 use super::error::SendError;
-use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, published};
-use super::ring::{Growth, Place, Ring, Slot};
-use crate::liveness::{Asleep, Me, TokenId};
+use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
+use super::ring::{Growth, Place, Slot};
+use super::wake::{wake_other_senders, wake_receiver};
+use crate::liveness::{Asleep, Me};
 use crate::pool::Object;
-use crate::shim::{Ordering, fence};
+use crate::shim::Ordering;
 use crate::sys::barrier;
-use crate::sys::futex::{self, Watch};
+use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
-
-/// The largest message: 1 GiB.
-pub const LARGEST_MESSAGE: u64 = 1 << 30;
 
 /// An end of a queue that messages go into. Any number of them, in any number of processes and threads.
 ///
@@ -444,68 +442,10 @@ fn wait_until(
     }
 }
 
-impl crate::pool::Room for Ring {
-    fn allows(&self, more: u64) -> bool {
-        Ring::allows(self, more)
-    }
-
-    fn freed(&self) {
-        wake_other_senders(self);
-    }
-}
-
-/// Memory has become free that was nobody's message.
-#[cold]
-pub(super) fn wake_other_senders(ring: &Ring) {
-    let head = ring.head();
-    // Freed before the look at `waiting`: pairs with `heavy` in `wait_until`.
-    barrier::light();
-    if head.waiting.load(Ordering::Relaxed) != 0 {
-        // `waiting` stays: cleared by us, who may die before the wake, the receiver would not wake them any more.
-        head.space.fetch_add(1, Ordering::AcqRel);
-        futex::wake_all(&head.space);
-    }
-}
-
-/// Step 7.
-#[inline]
-pub(super) fn wake_receiver(shared: &Shared) {
-    // READY before the look at `sleeping`: pairs with the receiver's `heavy` between `sleeping` and its look at the slot.
-    barrier::light();
-    let sleeping = shared.ring.head().sleeping.load(Ordering::Relaxed);
-    if sleeping & 1 == 1 {
-        wake_receiver_slow(shared, sleeping);
-    }
-}
-
-#[cold]
-fn wake_receiver_slow(shared: &Shared, sleeping: u32) {
-    let head = shared.ring.head();
-    // A late sleeper finds another number and does not sleep.
-    head.sequence.fetch_add(1, Ordering::AcqRel);
-    futex::wake_all(&head.sequence);
-    // Only that very sleep's number, and only after the wake: the other order, died in between, leaves it asleep.
-    let _ = head.sleeping.compare_exchange(sleeping, sleeping.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
-}
-
 impl Drop for Sender {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
             endpoint::leave_sender(&self.shared, entry);
         }
     }
-}
-
-/// Whether a claim says that its sender died before it had published. Whether it has is asked after the death: until then
-/// it may have gone on.
-pub(super) fn is_abandoned(is_alive: impl Fn(TokenId) -> bool, slot: Slot<'_>, seen: SlotWord, lap: u64) -> bool {
-    if seen.state() != State::Writing {
-        return false;
-    }
-    // Bits that name nobody are as good as dead.
-    if seen.owner().is_some_and(is_alive) {
-        return false;
-    }
-    fence(Ordering::Acquire);
-    slot.claim.load(Ordering::Acquire) == seen.0 && slot.head.ready.load(Ordering::Acquire) != published(lap)
 }

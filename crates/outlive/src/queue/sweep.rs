@@ -3,13 +3,13 @@
 //! A sweep never receives and never moves the head; what it marks, the receiver skips.
 
 use super::Shared;
-use super::layout::{CLOSED, READER_DIED, SlotWord};
+use super::layout::{CLOSED, READER_DIED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
-use super::send::is_abandoned;
+use super::wake::wake_other_senders;
 use crate::Error;
 use crate::liveness::{Me, TokenId, WAITERS};
 use crate::pool::{Found, Message, Tag};
-use crate::shim::{AtomicU64, Ordering};
+use crate::shim::{AtomicU64, Ordering, fence};
 use crate::sys::futex;
 
 /// Frees what the dead left in the pool.
@@ -89,7 +89,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
     claims += sweep_ends(shared, me, dry_run);
     let found = collect_objects(ring, me, dry_run)?;
     if found.count() > 0 && !dry_run {
-        super::send::wake_other_senders(ring);
+        wake_other_senders(ring);
     }
     Ok((claims, found))
 }
@@ -126,4 +126,18 @@ fn sweep_ends(shared: &Shared, me: Me, dry_run: bool) -> u32 {
         }
     }
     claims
+}
+
+/// Whether a claim says that its sender died before it had published. Whether it has is asked after the death: until then
+/// it may have gone on.
+pub(super) fn is_abandoned(is_alive: impl Fn(TokenId) -> bool, slot: Slot<'_>, seen: SlotWord, lap: u64) -> bool {
+    if seen.state() != State::Writing {
+        return false;
+    }
+    // Bits that name nobody are as good as dead.
+    if seen.owner().is_some_and(is_alive) {
+        return false;
+    }
+    fence(Ordering::Acquire);
+    slot.claim.load(Ordering::Acquire) == seen.0 && slot.head.ready.load(Ordering::Acquire) != published(lap)
 }
