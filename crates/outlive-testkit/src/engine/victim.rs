@@ -113,7 +113,8 @@ impl Victim {
                 Event::Nothing
             };
             match if event == Event::Nothing { trace::look(self.pid)? } else { event } {
-                Event::Stopped(signal) if signal == libc::SIGSTOP && announced != 0 => break,
+                // Announced before the stop, perhaps after we looked.
+                Event::Stopped(libc::SIGSTOP) if control.tid() as pid_t == self.tid => break,
                 Event::Stopped(signal) => {
                     return Err(io::Error::other(format!("stopped by signal {signal}")));
                 }
