@@ -1,8 +1,12 @@
 //! The pool where loom runs the queue: messages are small there, so there is none.
 
+#[path = "pool/room.rs"]
+mod room;
+
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::segment::Segment;
+pub(crate) use room::{Message, Room};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Object {
@@ -26,17 +30,6 @@ impl Found {
     pub(crate) fn count(&self) -> u32 {
         0
     }
-}
-
-pub(crate) enum Message {
-    There,
-    BeingTaken,
-    Gone,
-}
-
-pub(crate) trait Room {
-    fn allows(&self, more: u64) -> bool;
-    fn freed(&self);
 }
 
 pub(crate) struct Pool;

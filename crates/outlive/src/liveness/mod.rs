@@ -54,6 +54,10 @@ pub(crate) struct Me<'r> {
 
 #[cfg(loom)]
 impl Me<'_> {
+    pub(crate) fn is_alive(self, id: TokenId) -> bool {
+        id == self.id || self.registry.is_alive(id)
+    }
+
     pub(crate) fn list(self) -> *mut crate::sys::robust::ListHead {
         self.list
     }

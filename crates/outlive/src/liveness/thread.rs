@@ -101,6 +101,11 @@ impl Registry {
 }
 
 impl Me {
+    /// Whether that token is alive; the caller's own is.
+    pub(crate) fn is_alive(self, id: TokenId) -> bool {
+        id == self.id || self.registry.is_alive(id)
+    }
+
     /// The calling thread's robust list.
     pub(crate) fn list(self) -> *mut robust::ListHead {
         // SAFETY: as in `current_bits`.

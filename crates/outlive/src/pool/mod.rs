@@ -5,7 +5,9 @@
 
 mod classes;
 mod objects;
+mod room;
 mod spans;
 
-pub(crate) use objects::{Found, Message, Object, Pool, Room, Tag};
+pub(crate) use objects::{Found, Object, Pool, Tag};
+pub(crate) use room::{Message, Room};
 pub(crate) use spans::SPAN;

@@ -17,6 +17,7 @@
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 
 use super::classes::{CLASSES, LARGEST, class_of, size_of_class};
+use super::room::{Message, Room};
 use super::spans::{self, SPAN, Span, TAGS, Use, Word};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
@@ -125,24 +126,6 @@ impl Found {
     pub(crate) fn count(&self) -> u32 {
         self.held + self.orphaned + self.spans
     }
-}
-
-/// Where the message at a place is, whose object a tag says that it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Message {
-    There,
-    /// Taken, by a receiver that lives and is about to free the object.
-    BeingTaken,
-    Gone,
-}
-
-/// What surrounds a pool.
-pub(crate) trait Room {
-    /// Whether the file may grow by that many bytes.
-    fn allows(&self, more: u64) -> bool;
-
-    /// Memory that was taken has become free again without being used: those who wait for memory look again.
-    fn freed(&self);
 }
 
 impl Pool {
@@ -258,8 +241,7 @@ impl Pool {
         Some(Object { reference, offset, capacity, tag_at: self.tags_offset(index) + u64::from(at) * 8 })
     }
 
-    /// Takes an object of at least `len` bytes for the calling thread. `allowed` says whether the file may grow by that
-    /// many bytes.
+    /// Takes an object of at least `len` bytes for the calling thread.
     ///
     /// # Errors
     /// [`Error::NoSpace`] when neither a free object nor room for a new one is there; nothing is harmed by that.
@@ -495,7 +477,7 @@ impl Pool {
     }
 
     fn is_dead(&self, me: Me, id: u32) -> bool {
-        TokenId::from_word(id).is_none_or(|id| id != me.id && !me.registry.is_alive(id))
+        TokenId::from_word(id).is_none_or(|id| !me.is_alive(id))
     }
 
     fn allocate_run(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Object, Error> {

@@ -270,10 +270,7 @@ impl Queue {
         let words = &ring.head().receiver;
         let region = words.region.load(Ordering::Acquire).min(ring.regions() - 1);
         let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
-        let ahead = ring.place(region, ring.limit(region)?, head).is_some_and(|place| {
-            let word = ring.slot(region, place.index).claim.load(Ordering::Acquire);
-            layout::SlotWord(word).laps_ahead(place.lap) > 0
-        });
+        let ahead = super::sweep::is_given_back(ring, region, ring.limit(region)?, head);
         let journal = words.journal.load(Ordering::Acquire) == layout::pack(region, head, 0);
         Ok(if ahead && journal {
             (words.next_received.load(Ordering::Relaxed), words.next_abandoned.load(Ordering::Relaxed))
@@ -301,9 +298,8 @@ impl Queue {
                 };
                 let slot = ring.slot(region, place.index);
                 // Not given back already with the head still to move.
-                let claim = layout::SlotWord(slot.claim.load(Ordering::Acquire));
                 if slot.head.ready.load(Ordering::Acquire) == layout::published(place.lap)
-                    && claim.laps_ahead(place.lap) <= 0
+                    && !super::sweep::is_given_back(ring, region, limit, position)
                 {
                     let meta = layout::Meta::decode(slot.head.meta.load(Ordering::Relaxed));
                     pending += meta.messages();

@@ -31,7 +31,7 @@ use super::endpoint::{self, Senders};
 use super::error::RecvError;
 use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, pack, published, within};
 use super::ring::Slot;
-use super::sweep::is_abandoned;
+use super::sweep::{self, Fate};
 use super::wake::wake_senders;
 use crate::liveness::{Asleep, Me, TokenId};
 use crate::pool::Object;
@@ -423,18 +423,15 @@ impl Receiver {
                 self.give_back(slot, lap, None, 0, 1);
                 Ok(None)
             }
-            State::Writing => {
-                if word.owner().is_some_and(|id| id == me.id || me.registry.is_alive(id)) {
-                    return Ok(Some(Look::Nothing(word.owner())));
+            State::Writing => match sweep::fate(me, slot, word, lap) {
+                Fate::BeingWritten(owner) => Ok(Some(Look::Nothing(Some(owner)))),
+                Fate::Settled => Ok(None),
+                Fate::Abandoned => {
+                    sweep::free_object_of(ring, slot, region, h)?;
+                    self.give_back(slot, lap, Some(word), 0, 1);
+                    Ok(None)
                 }
-                // Published before its end, or a sweep was here: look again.
-                if !is_abandoned(|id| id == me.id || me.registry.is_alive(id), slot, word, lap) {
-                    return Ok(None);
-                }
-                super::sweep::free_object_of(ring, slot, region, h)?;
-                self.give_back(slot, lap, Some(word), 0, 1);
-                Ok(None)
-            }
+            },
         }
     }
 
@@ -444,18 +441,14 @@ impl Receiver {
     fn catch_up(&self) {
         let ring = &self.shared.ring;
         let (region, h) = (self.region.get(), self.head.get());
-        let is_behind = ring.place(region, self.limit.get(), h).is_some_and(|place| {
-            let claim = SlotWord(ring.slot(region, place.index).claim.load(Ordering::Acquire));
-            claim.laps_ahead(place.lap) > 0
-        });
-        if is_behind {
+        if sweep::is_given_back(ring, region, self.limit.get(), h) {
             self.take_counts(region, h);
             self.advance(region, h.wrapping_add(1));
         }
         // It may have died before it freed that message's object.
         let last = self.head.get().wrapping_sub(1);
         if let Some(place) = ring.place(region, self.limit.get(), last) {
-            let _ = super::sweep::free_object_of(ring, ring.slot(region, place.index), region, last);
+            let _ = sweep::free_object_of(ring, ring.slot(region, place.index), region, last);
         }
         wake_senders(&self.shared.ring);
     }

@@ -17,25 +17,27 @@ pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Foun
     ring.pool.collect(&ring.segment, me, dry_run, &|region, position| message_at(ring, me, region, position))
 }
 
-/// Whether the slot of that place has been given back since.
+/// Whether the slot of that place has been given back. `ready` does not tell.
+pub(super) fn is_given_back(ring: &Ring, region: u32, limit: u64, position: u64) -> bool {
+    ring.place(region, limit, position).is_some_and(|place| {
+        let claim = SlotWord(ring.slot(region, place.index).claim.load(Ordering::Acquire));
+        claim.laps_ahead(place.lap) > 0
+    })
+}
+
 fn message_at(ring: &Ring, me: Me, region: u32, position: u64) -> Message {
     if region >= ring.regions() {
         return Message::There;
     }
     let Ok(limit) = ring.limit(region) else { return Message::There };
-    let Some(place) = ring.place(region, limit, position) else {
-        return Message::There;
-    };
-    let claim = SlotWord(ring.slot(region, place.index).claim.load(Ordering::Acquire));
-    if claim.laps_ahead(place.lap) <= 0 {
+    if !is_given_back(ring, region, limit, position) {
         return Message::There;
     }
     // The one before the head is freed by whoever moved the head, or by its successor on coming in.
     let head = ring.head();
     let current = region == head.receiver.region.load(Ordering::Acquire)
         && position.wrapping_add(1) >= head.regions_words[region as usize].head.load(Ordering::Acquire);
-    let is_alive = |id| id == me.id || me.registry.is_alive(id);
-    if current && TokenId::from_word(head.inside.load(Ordering::Acquire)).is_some_and(is_alive) {
+    if current && TokenId::from_word(head.inside.load(Ordering::Acquire)).is_some_and(|id| me.is_alive(id)) {
         return Message::BeingTaken;
     }
     Message::Gone
@@ -73,7 +75,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
             let word = SlotWord(slot.claim.load(Ordering::Acquire));
             // A lap has 33 bits here, which no queue lives to see the end of.
             let lap = word.0 >> 31;
-            if !is_abandoned(|id| id == me.id || me.registry.is_alive(id), slot, word, lap) {
+            if word.state() != State::Writing || fate(me, slot, word, lap) != Fate::Abandoned {
                 continue;
             }
             claims += 1;
@@ -128,16 +130,25 @@ fn sweep_ends(shared: &Shared, me: Me, dry_run: bool) -> u32 {
     claims
 }
 
-/// Whether a claim says that its sender died before it had published. Whether it has is asked after the death: until then
-/// it may have gone on.
-pub(super) fn is_abandoned(is_alive: impl Fn(TokenId) -> bool, slot: Slot<'_>, seen: SlotWord, lap: u64) -> bool {
-    if seen.state() != State::Writing {
-        return false;
-    }
+/// What is to be expected of a slot that says WRITING.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Its sender lives.
+    BeingWritten(TokenId),
+    /// Its sender has ended, but had published before; or somebody else was quicker to deal with it.
+    Settled,
+    /// Its sender died before it had published.
+    Abandoned,
+}
+
+/// Whether it has published is asked after the death: until then it may have gone on.
+pub(super) fn fate(me: Me, slot: Slot<'_>, seen: SlotWord, lap: u64) -> Fate {
     // Bits that name nobody are as good as dead.
-    if seen.owner().is_some_and(is_alive) {
-        return false;
+    if let Some(owner) = seen.owner().filter(|&id| me.is_alive(id)) {
+        return Fate::BeingWritten(owner);
     }
     fence(Ordering::Acquire);
-    slot.claim.load(Ordering::Acquire) == seen.0 && slot.head.ready.load(Ordering::Acquire) != published(lap)
+    let unsettled =
+        slot.claim.load(Ordering::Acquire) == seen.0 && slot.head.ready.load(Ordering::Acquire) != published(lap);
+    if unsettled { Fate::Abandoned } else { Fate::Settled }
 }

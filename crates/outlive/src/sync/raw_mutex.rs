@@ -215,7 +215,7 @@ impl RawMutex {
         let Some(owner) = TokenId::from_word(seen) else {
             return false;
         };
-        if owner == me.id || me.registry.is_alive(owner) {
+        if me.is_alive(owner) {
             return false;
         }
         if !dry_run && self.take_over_quietly(me, seen) {
