@@ -16,26 +16,28 @@ pub enum Kind {
     Queue,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Registry, Kind::Mutex, Kind::Record, Kind::Queue];
+/// Each kind, its number in a file's header, and its name. Numbers are for ever.
+const KINDS: [(Kind, u32, &str); 4] = [
+    (Kind::Registry, 1, "registry"),
+    (Kind::Mutex, 2, "mutex"),
+    (Kind::Record, 3, "record"),
+    (Kind::Queue, 4, "queue"),
+];
 
+impl Kind {
+    /// The number that stands in shared memory.
     pub(crate) fn number(self) -> u32 {
-        match self {
-            Kind::Registry => 1,
-            Kind::Mutex => 2,
-            Kind::Record => 3,
-            Kind::Queue => 4,
-        }
+        KINDS.iter().find(|(kind, ..)| *kind == self).map_or(0, |(_, number, _)| *number)
+    }
+
+    /// The kind of that number.
+    pub(crate) fn of_number(number: u32) -> Option<Kind> {
+        KINDS.iter().find(|(_, n, _)| *n == number).map(|(kind, ..)| *kind)
     }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Registry => "registry",
-            Kind::Mutex => "mutex",
-            Kind::Record => "record",
-            Kind::Queue => "queue",
-        })
+        f.write_str(KINDS.iter().find(|(kind, ..)| kind == self).map_or("?", |(.., name)| name))
     }
 }

@@ -1,5 +1,7 @@
 //! `outlive info NAME`: all that is known about one thing.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use outlive::sync::Holder;
 use outlive::{Detail, Entry};
@@ -36,6 +38,8 @@ pub struct Described {
     not_recoverable: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     locks: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    figures: Option<BTreeMap<&'static str, u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     holders: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +97,7 @@ impl Described {
             dead_claims: entry.dead_claims,
             not_recoverable: None,
             locks: None,
+            figures: None,
             holders: None,
             receiver: None,
             senders: None,
@@ -100,9 +105,10 @@ impl Described {
         };
         let owners = |holders: &[Holder]| holders.iter().map(Owner::new).collect();
         match &entry.detail {
-            Detail::Mutex { holder, not_recoverable, .. } => {
-                described.not_recoverable = Some(*not_recoverable);
-                described.holders = Some(owners(holder.as_slice()));
+            Detail::Lock(lock) => {
+                described.not_recoverable = Some(lock.not_recoverable);
+                described.holders = Some(owners(&lock.holders));
+                described.figures = Some(lock.figures.iter().copied().collect());
             }
             Detail::Record { locks, holders, .. } => {
                 described.locks = Some(*locks);
@@ -151,6 +157,10 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
         lines.push(("dead", format!("{} of the dead", output::counted(u64::from(entry.dead_claims), "claim"))));
     }
     match &entry.detail {
+        Detail::Lock(lock) => {
+            lines.extend(lock.holders.iter().map(|holder| ("holder", who(holder))));
+            lines.extend(lock.figures.iter().map(|&(name, figure)| (name, count(figure))));
+        }
         Detail::Record { holders, .. } => lines.extend(holders.iter().map(|holder| ("holder", who(holder)))),
         Detail::Queue { counters, senders, .. } => {
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));

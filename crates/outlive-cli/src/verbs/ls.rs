@@ -62,9 +62,13 @@ pub fn state(entry: &Entry) -> String {
         return error.to_string();
     }
     match &entry.detail {
-        Detail::Mutex { not_recoverable: true, .. } => "given up after its owner died".to_owned(),
-        Detail::Mutex { holder: Some(holder), .. } => format!("held by {}", who(holder)),
-        Detail::Mutex { .. } => "free".to_owned(),
+        Detail::Lock(lock) if lock.not_recoverable => "given up after its owner died".to_owned(),
+        Detail::Lock(lock) => match (&lock.state, lock.holders.as_slice()) {
+            (Some(state), _) => state.clone(),
+            (None, []) => "free".to_owned(),
+            (None, [holder]) => format!("held by {}", who(holder)),
+            (None, holders) => format!("held by {}", output::counted(holders.len() as u64, "thread")),
+        },
         Detail::Record { locks, holders, .. } => {
             format!("{} of {} held", holders.len(), output::counted(u64::from(*locks), "lock"))
         }

@@ -123,7 +123,7 @@ fn wait_for_name(name: &str, common: &Common, until: Option<Instant>) -> Result<
 /// Who has what can be had once only.
 fn holders(domain: &Domain, name: &str) -> Result<Vec<Holder>, Error> {
     Ok(match domain.entry(name)?.detail {
-        Detail::Mutex { holder, .. } => holder.into_iter().collect(),
+        Detail::Lock(lock) => lock.holders,
         Detail::Record { holders, .. } => holders,
         Detail::Queue { reader, .. } => reader.into_iter().collect(),
         _ => Vec::new(),

@@ -2,7 +2,7 @@
 
 use crate::queue::{Counters, Queue};
 use crate::segment::{Segment, check_name};
-use crate::sync::{Holder, RawMutex, raw_locks, raw_of};
+use crate::sync::{Holder, LockDetail, primitives};
 use crate::sys::file;
 use crate::{Domain, Error, Kind};
 
@@ -36,13 +36,8 @@ pub struct Entry {
 pub enum Detail {
     /// Nothing is known.
     None,
-    /// Of a mutex.
-    Mutex {
-        /// Who holds it.
-        holder: Option<Holder>,
-        /// It was given up after its owner died.
-        not_recoverable: bool,
-    },
+    /// Of a lock or another primitive of [`sync`](crate::sync).
+    Lock(LockDetail),
     /// Of a record.
     Record {
         /// How many locks are inside.
@@ -135,19 +130,13 @@ impl Domain {
         entry.type_name = header.type_name();
         entry.users = users.of(facts.device, facts.inode);
         let dead = |holders: &[Holder]| holders.iter().filter(|holder| !holder.alive).count() as u32;
-        let holder = |raw: &RawMutex| raw.owner().map(|token| Holder::of(self.registry(), token));
+        let mut found = primitives(&segment, kind)?.into_iter().map(|one| one.look(self.registry()));
         match kind {
-            Kind::Mutex => {
-                let raw = raw_of(&segment)?;
-                let holder = holder(raw);
-                entry.dead_claims = dead(holder.as_slice());
-                entry.detail = Detail::Mutex { holder, not_recoverable: raw.is_not_recoverable() };
-            }
             Kind::Record => {
-                let raw = raw_locks(&segment)?;
-                let holders: Vec<Holder> = raw.iter().filter_map(|raw| holder(raw)).collect();
+                let locks: Vec<LockDetail> = found.collect();
+                let holders: Vec<Holder> = locks.iter().flat_map(|lock| lock.holders.iter().cloned()).collect();
                 entry.dead_claims = dead(&holders);
-                entry.detail = Detail::Record { locks: raw.len() as u32, holders };
+                entry.detail = Detail::Record { locks: locks.len() as u32, holders };
             }
             Kind::Queue => {
                 let queue = Queue::finish(segment, self.registry(), crate::Wait::Adaptive)?;
@@ -158,6 +147,12 @@ impl Domain {
                 entry.detail = Detail::Queue { counters: queue.counters()?, reader, senders };
             }
             Kind::Registry => {}
+            _ => {
+                if let Some(lock) = found.next() {
+                    entry.dead_claims = dead(&lock.holders);
+                    entry.detail = Detail::Lock(lock);
+                }
+            }
         }
         entry.kind = Ok(kind);
         Ok(())

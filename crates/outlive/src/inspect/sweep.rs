@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::queue::Queue;
 use crate::segment::Segment;
-use crate::sync::{raw_locks, raw_of};
+use crate::sync::primitives;
 use crate::{Domain, Error, Kind, Wait};
 
 /// What a sweep found, and (unless it was a dry run) cleaned up.
@@ -68,20 +68,15 @@ impl Domain {
     fn sweep_entry(&self, name: &str, dry_run: bool, report: &mut SweepReport) -> Result<(), Error> {
         let me = self.me()?;
         let segment = Segment::open(self.folder(), name)?;
-        match segment.header().check(segment.path())? {
-            Kind::Mutex => report.claims += u32::from(raw_of(&segment)?.sweep(me, dry_run)),
-            Kind::Record => {
-                for raw in raw_locks(&segment)? {
-                    report.claims += u32::from(raw.sweep(me, dry_run));
-                }
-            }
-            Kind::Queue => {
-                let queue = Queue::finish(segment, self.registry(), Wait::Adaptive)?;
-                let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run)?;
-                report.claims += claims;
-                report.objects += found.count();
-            }
-            Kind::Registry => {}
+        let kind = segment.header().check(segment.path())?;
+        for primitive in primitives(&segment, kind)? {
+            report.claims += primitive.sweep(me, dry_run);
+        }
+        if kind == Kind::Queue {
+            let queue = Queue::finish(segment, self.registry(), Wait::Adaptive)?;
+            let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run)?;
+            report.claims += claims;
+            report.objects += found.count();
         }
         Ok(())
     }

@@ -92,9 +92,7 @@ impl Header {
             return Err(Error::OtherVersion { path: path.to_path_buf(), found, ours });
         }
         let number = self.kind.load(Ordering::Relaxed);
-        Kind::ALL
-            .into_iter()
-            .find(|k| k.number() == number)
+        Kind::of_number(number)
             .ok_or_else(|| Error::NotASegment { path: path.to_path_buf(), why: "it is of an unknown kind" })
     }
 

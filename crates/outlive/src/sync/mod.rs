@@ -1,11 +1,18 @@
 //! Floor 5: locks that survive their holders.
 //!
-//! [`Mutex`] is a named one; [`Record`] is a user's own struct in a domain with [`Embedded`] ones inside.
+//! Each is a named thing in a domain, or embedded in a user's own struct, a [`Record`]. In each file the state machine
+//! and the shared words come first (`raw_*.rs`, where there is a model beside them), then what users see.
 
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
+mod holder;
+#[cfg(not(loom))]
+mod home;
+#[cfg(not(loom))]
 mod mutex;
+#[cfg(not(loom))]
+mod primitive;
 mod raw_mutex;
 #[cfg(not(loom))]
 mod record;
@@ -13,14 +20,18 @@ mod record;
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]
-pub(crate) use mutex::raw_of;
+pub use holder::Holder;
 #[cfg(not(loom))]
-pub use mutex::{Holder, Mutex};
-pub(crate) use raw_mutex::RawMutex;
+#[doc(hidden)]
+pub use home::Home;
 #[cfg(not(loom))]
-pub(crate) use record::raw_locks;
+pub use mutex::{Embedded, Mutex};
 #[cfg(not(loom))]
-pub use record::{Embedded, Record, RecordType, SharedField};
+pub use primitive::LockDetail;
+#[cfg(not(loom))]
+pub(crate) use primitive::primitives;
+#[cfg(not(loom))]
+pub use record::{Embed, Place, Record, RecordType, SharedField};
 
 /// Values that may live in shared memory: plain data of which every bit pattern is a value, without padding and without
 /// pointers. Derive [`zerocopy`]'s `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout`; numbers and arrays of them

@@ -1,15 +1,16 @@
 //! A named mutex with the value it guards.
 
 use std::cell::UnsafeCell;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::Plain;
 use super::guard::{Guard, LockError};
+use super::home::{Home, TypeOf};
+use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::{RawMutex, Refused};
-use super::record::Embedded;
-use crate::liveness::{Me, Patience, Peer, Registry, TokenId};
-use crate::segment::{BODY, Segment, Shared, Spec};
+use super::record::{Embed, Place, SharedField};
+use super::{Holder, Plain};
+use crate::liveness::{Me, Patience, Registry, TokenId};
+use crate::segment::Shared;
 use crate::shim::AtomicU64;
 use crate::{Deadline, Domain, Error, Kind, Wait};
 
@@ -42,58 +43,25 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 /// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already. Waiting for it:
 /// nobody notices. Between locking and unlocking several locks: each is told on its own.
 pub struct Mutex<T> {
-    cell: NonNull<Cell<T>>,
-    registry: &'static Registry,
+    home: Home<RawMutex>,
+    value: NonNull<UnsafeCell<T>>,
     patience: Patience,
-    /// Keeps the file mapped.
-    _segment: Segment,
-    _value: PhantomData<T>,
 }
 
 /// The body of a named mutex: the lock at the page's start, the value in the next line but one.
 #[repr(C, align(64))]
-struct Cell<T> {
+struct Apart<T> {
     raw: RawMutex,
     reserved: [AtomicU64; 7],
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
-unsafe impl<T: Plain> Shared for Cell<T> {}
+unsafe impl<T: Plain> Shared for Apart<T> {}
 // SAFETY: the value is reached under the lock only.
 unsafe impl<T: Send> Send for Mutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Mutex<T> {}
-
-/// Who holds a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Holder {
-    /// The token that the lock names.
-    pub token: TokenId,
-    /// Its process, in that process's pid namespace; 0 when no longer known.
-    pub pid: u32,
-    /// Its thread.
-    pub tid: u32,
-    /// Its program.
-    pub program: String,
-    /// Whether it lives: a dead holder's lock is taken over by the next to lock.
-    pub alive: bool,
-}
-
-impl Holder {
-    pub(crate) fn of(registry: &'static Registry, token: TokenId) -> Holder {
-        let peer = Peer::new(registry, token);
-        let info = peer.info();
-        Holder {
-            token,
-            pid: info.as_ref().map_or(0, |i| i.pid),
-            tid: info.as_ref().map_or(0, |i| i.tid),
-            program: info.map_or_else(String::new, |i| i.program),
-            alive: peer.is_alive(),
-        }
-    }
-}
 
 impl<T: Plain> Mutex<T> {
     /// Opens the mutex of that name, or makes it with the value given.
@@ -105,42 +73,23 @@ impl<T: Plain> Mutex<T> {
     /// # If a process dies
     /// While it makes the mutex: nothing is left of it.
     pub fn open(domain: &Domain, name: &str, initial: T) -> Result<Mutex<T>, Error> {
-        const { assert!(align_of::<T>() <= 4096) };
-        let bytes = BODY + size_of::<Cell<T>>() as u64;
-        let spec = Spec {
-            kind: Kind::Mutex,
-            type_name: std::any::type_name::<T>().to_owned(),
-            type_size: size_of::<T>() as u64,
-            type_align: align_of::<T>() as u64,
-            reserve: bytes,
-            max_bytes: bytes,
-            initial: bytes,
+        let init = |cell: &mut Apart<T>| {
+            // SAFETY: T is plain, so its bytes may be copied.
+            *cell.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
         };
-        let segment = domain.create_or_open(name, &spec, |segment| {
-            let cell = segment.at::<Cell<T>>(BODY)?;
-            // SAFETY: the file has no name yet, so nobody else reaches it; T is plain, so its bytes may be copied.
-            unsafe { cell.value.get().write_unaligned(core::ptr::read(&raw const initial)) };
-            Ok(())
-        })?;
-        let cell = NonNull::from(segment.at::<Cell<T>>(BODY)?);
-        Ok(Mutex {
-            cell,
-            registry: domain.registry(),
-            patience: Patience::new(),
-            _segment: segment,
-            _value: PhantomData,
-        })
+        let home = Home::<Apart<T>>::open(domain, name, Kind::Mutex, TypeOf::a::<T>(), init)?;
+        let value = NonNull::from(&home.shared().value);
+        Ok(Mutex { home: home.part(|cell| &cell.raw), value, patience: Patience::new() })
+    }
+
+    pub(super) fn embedded(home: Home<Embedded<T>>) -> Mutex<T> {
+        let value = NonNull::from(&home.shared().value);
+        Mutex { home: home.part(|embedded| &embedded.raw), value, patience: Patience::new() }
     }
 
     /// How waiting is done through this handle.
     pub fn set_wait(&self, wait: Wait) {
         self.patience.set(wait);
-    }
-
-    #[inline]
-    fn cell(&self) -> &Cell<T> {
-        // SAFETY: checked when opened; mapped as long as the segment is.
-        unsafe { self.cell.as_ref() }
     }
 
     /// Takes the lock, waiting as long as a living owner holds it.
@@ -165,7 +114,7 @@ impl<T: Plain> Mutex<T> {
     /// The owner's death ends the wait at once.
     #[inline]
     pub fn lock_until(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
-        lock_at(&self.cell().raw, &self.cell().value, self.registry, &self.patience, deadline.into())
+        lock_at(self.raw(), self.value, self.home.registry(), &self.patience, deadline.into())
     }
 
     /// Takes the lock if it is free, or its owner is dead.
@@ -174,10 +123,9 @@ impl<T: Plain> Mutex<T> {
     /// As [`Mutex::lock`], and [`LockError::WouldBlock`].
     #[inline]
     pub fn try_lock(&self) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
-        let me = self.registry.me().map_err(LockError::System)?;
-        let cell = self.cell();
+        let me = self.home.me().map_err(LockError::System)?;
         // SAFETY: the value beside the lock is what it guards.
-        unsafe { Guard::settle(cell.raw.try_lock(me), &cell.raw, value_of(&cell.value), me) }
+        unsafe { Guard::settle(self.raw().try_lock(me), self.raw(), value_of(self.value), me) }
     }
 
     /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value.
@@ -186,14 +134,13 @@ impl<T: Plain> Mutex<T> {
     /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
     /// [`LockError::Damaged`], [`LockError::System`].
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
-        let me = self.registry.me().map_err(LockError::System)?;
+        let me = self.home.me().map_err(LockError::System)?;
         let deadline = deadline.into();
-        let cell = self.cell();
-        cell.raw.reset(me, &self.patience, deadline).map_err(|refused| match refused {
+        self.raw().reset(me, &self.patience, deadline).map_err(|refused| match refused {
             Refused::Deadlock => LockError::Deadlock,
             Refused::TimedOut => LockError::TimedOut,
             Refused::System(errno) => {
-                LockError::System(Error::from_errno("wait for a lock in", self.registry.path(), errno))
+                LockError::System(Error::from_errno("wait for a lock in", me.registry.path(), errno))
             }
             _ => LockError::Damaged,
         })?;
@@ -210,15 +157,20 @@ impl<T: Plain> Mutex<T> {
 
     /// Who holds it just now.
     pub fn holder(&self) -> Option<Holder> {
-        self.cell().raw.owner().map(|token| Holder::of(self.registry, token))
+        self.raw().owner().map(|token| Holder::of(self.home.registry(), token))
+    }
+
+    #[inline]
+    fn raw(&self) -> &RawMutex {
+        self.home.shared()
     }
 }
 
 /// Locks `raw`, which guards `value`, for the calling thread.
 #[inline]
-pub(super) fn lock_at<'a, T>(
+fn lock_at<'a, T>(
     raw: &'a RawMutex,
-    value: &'a UnsafeCell<T>,
+    value: NonNull<UnsafeCell<T>>,
     registry: &'static Registry,
     patience: &Patience,
     deadline: Deadline,
@@ -238,7 +190,7 @@ pub(super) fn lock_at<'a, T>(
 #[inline(never)]
 fn lock_at_slow<'a, T>(
     raw: &'a RawMutex,
-    value: &'a UnsafeCell<T>,
+    value: NonNull<UnsafeCell<T>>,
     registry: &'static Registry,
     patience: &Patience,
     deadline: Deadline,
@@ -251,14 +203,69 @@ fn lock_at_slow<'a, T>(
 }
 
 #[inline]
-pub(super) fn value_of<T>(value: &UnsafeCell<T>) -> NonNull<T> {
-    // SAFETY: UnsafeCell::get of a reference is never null.
-    unsafe { NonNull::new_unchecked(value.get()) }
+fn value_of<T>(value: NonNull<UnsafeCell<T>>) -> NonNull<T> {
+    // `UnsafeCell<T>` has the layout of `T`.
+    value.cast()
 }
 
-/// A named mutex of any type, for those who look at a domain from outside.
-pub(crate) fn raw_of(segment: &Segment) -> Result<&RawMutex, Error> {
-    segment.at::<RawMutex>(BODY)
+/// A mutex and its value, for use as a field of a [`record!`](crate::record). 8 bytes and the value.
+///
+/// All zeroes are an unlocked mutex around a zeroed value. [`Record::handle`](super::Record::handle) gives the
+/// [`Mutex`] to use it by.
+#[repr(C)]
+pub struct Embedded<T> {
+    raw: RawMutex,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached under the lock only.
+unsafe impl<T: Send> Sync for Embedded<T> {}
+// SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
+unsafe impl<T: Plain> Shared for Embedded<T> {}
+// SAFETY: the lock is at the start; the value is Plain and under it.
+unsafe impl<T: Plain> SharedField for Embedded<T> {
+    const PRIMITIVES: usize = 1;
+    fn primitive(_: usize) -> Place {
+        Place { offset: core::mem::offset_of!(Embedded<T>, raw), kind: Kind::Mutex }
+    }
+}
+
+impl<T: Plain> Embed for Embedded<T> {
+    type Handle = Mutex<T>;
+    fn handle(home: Home<Embedded<T>>) -> Mutex<T> {
+        Mutex::embedded(home)
+    }
+}
+
+impl<T: Plain> Embedded<T> {
+    /// As [`Mutex::lock_until`], for a record, which lends its own patience.
+    pub(super) fn lock_until(
+        &self,
+        registry: &'static Registry,
+        patience: &Patience,
+        deadline: Deadline,
+    ) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
+        lock_at(&self.raw, NonNull::from(&self.value), registry, patience, deadline)
+    }
+
+    /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl Inspect for RawMutex {
+    fn look(&self, registry: &'static Registry) -> LockDetail {
+        LockDetail {
+            holders: self.owner().map(|token| Holder::of(registry, token)).into_iter().collect(),
+            not_recoverable: self.is_not_recoverable(),
+            ..LockDetail::default()
+        }
+    }
+
+    fn sweep(&self, me: Me, dry_run: bool) -> u32 {
+        u32::from(RawMutex::sweep(self, me, dry_run))
+    }
 }
 
 const _: () = assert!(size_of::<Embedded<u64>>() == 16);

@@ -1,59 +1,75 @@
 //! A user's own struct in a domain, with locks inside that a sweep can find.
 //!
-//! The file's header holds the offsets of all embedded locks, so that `Domain::sweep` and `outlive gc`, which know
+//! The file's header holds the places of all embedded primitives, so that `Domain::sweep` and `outlive gc`, which know
 //! nothing of the type, find every claim in it.
 
-use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use super::Plain;
-use super::guard::{Guard, LockError};
-use super::mutex::lock_at;
-use super::raw_mutex::RawMutex;
+use super::home::Home;
+use super::{Embedded, Guard, LockError, Plain};
 use crate::liveness::{Patience, Registry};
 use crate::segment::{BODY, Header, Segment, Shared, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::{Deadline, Domain, Error, Kind, Wait};
 
-/// A mutex and its value, for use as a field of a [`record!`](crate::record). 8 bytes and the value.
+/// Types that may stand in a [`record!`](crate::record): atomics, embedded primitives like [`Embedded`], arrays of those.
 ///
-/// All zeroes are an unlocked mutex around a zeroed value.
-#[repr(C)]
-pub struct Embedded<T> {
-    raw: RawMutex,
-    value: UnsafeCell<T>,
+/// # Safety
+/// Every bit pattern is a value, and shared references never see a change outside atomics or a lock. `PRIMITIVES` is how
+/// many embedded primitives the type has; `primitive` gives the place of each.
+pub unsafe trait SharedField {
+    /// How many primitives are inside.
+    const PRIMITIVES: usize;
+    /// Where the `n`th of them begins, from the field's start, and what it is.
+    fn primitive(n: usize) -> Place;
 }
 
-// SAFETY: the value is reached under the lock only.
-unsafe impl<T: Send> Sync for Embedded<T> {}
+/// Where an embedded primitive's words begin, and what it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Bytes from the start; a multiple of 4.
+    pub offset: usize,
+    /// What it is.
+    pub kind: Kind,
+}
 
-impl<T: Plain> Embedded<T> {
-    /// The value, where nobody else can reach it: in [`Record::open`]'s initialiser.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
+impl Place {
+    /// The same place, seen from `start` bytes before.
+    #[must_use]
+    pub fn after(self, start: usize) -> Place {
+        Place { offset: start + self.offset, ..self }
+    }
+
+    /// As it stands in a record's header: the offset in units of 4 bytes, the kind's number above it.
+    fn packed(self) -> u32 {
+        (self.offset / 4) as u32 & OFFSET | self.kind.number() << KIND_AT
+    }
+
+    fn unpacked(word: u32) -> Option<Place> {
+        Some(Place { offset: (word & OFFSET) as usize * 4, kind: Kind::of_number(word >> KIND_AT)? })
     }
 }
 
-/// Types that may stand in a [`record!`](crate::record): atomics, [`Embedded`] mutexes, arrays of those.
-///
-/// # Safety
-/// Every bit pattern is a value, and shared references never see a change outside atomics or a lock. `LOCKS` is how many
-/// embedded locks the type has; `offset` gives the place of each.
-pub unsafe trait SharedField {
-    /// How many embedded locks are inside.
-    const LOCKS: usize;
-    /// Where the `n`th of them begins, in bytes from the field's start.
-    fn offset(n: usize) -> usize;
+const KIND_AT: u32 = 27;
+const OFFSET: u32 = (1 << KIND_AT) - 1;
+
+/// The shared half of a primitive, as a field of a record; the other half is its handle.
+pub trait Embed: SharedField + Sized {
+    /// What it is used by: the same type that a named one is.
+    type Handle;
+    #[doc(hidden)]
+    fn handle(home: Home<Self>) -> Self::Handle;
 }
 
 macro_rules! plain_fields {
     ($($t:ty),*) => { $(
-        // SAFETY: an atomic, without a lock.
+        // SAFETY: an atomic, without a primitive.
         unsafe impl SharedField for $t {
-            const LOCKS: usize = 0;
-            fn offset(_: usize) -> usize { 0 }
+            const PRIMITIVES: usize = 0;
+            fn primitive(_: usize) -> Place { unreachable!("it has none") }
         }
     )* };
 }
@@ -66,29 +82,21 @@ plain_fields!(
     AtomicU64
 );
 
-// SAFETY: the lock is at the start; the value is Plain and under it.
-unsafe impl<T: Plain> SharedField for Embedded<T> {
-    const LOCKS: usize = 1;
-    fn offset(_: usize) -> usize {
-        core::mem::offset_of!(Embedded<T>, raw)
-    }
-}
-
 // SAFETY: its elements may.
 unsafe impl<T: SharedField, const N: usize> SharedField for [T; N] {
-    const LOCKS: usize = N * T::LOCKS;
-    fn offset(n: usize) -> usize {
-        n / T::LOCKS.max(1) * size_of::<T>() + T::offset(n % T::LOCKS.max(1))
+    const PRIMITIVES: usize = N * T::PRIMITIVES;
+    fn primitive(n: usize) -> Place {
+        T::primitive(n % T::PRIMITIVES).after(n / T::PRIMITIVES * size_of::<T>())
     }
 }
 
 /// A struct made by [`record!`](crate::record).
 ///
 /// # Safety
-/// `repr(C)`, every field is a [`SharedField`], and `locks` gives the offsets of all embedded locks.
+/// `repr(C)`, every field is a [`SharedField`], and `primitives` gives the places of all that are embedded.
 pub unsafe trait RecordType: Sized + 'static {
-    /// Offsets of all embedded locks, from the struct's start.
-    fn locks() -> Vec<usize>;
+    /// The places of all embedded primitives, from the struct's start.
+    fn primitives() -> Vec<Place>;
 }
 
 /// Defines a struct that may live in a domain as a [`Record`]: `repr(C)`, its fields atomics and
@@ -121,14 +129,14 @@ macro_rules! record {
         $vis struct $name { $($(#[$fmeta])* $fvis $field: $ty),* }
         // SAFETY: repr(C); every field's type is asked for SharedField below; the offsets are computed from it.
         unsafe impl $crate::sync::RecordType for $name {
-            fn locks() -> Vec<usize> {
-                let mut locks = Vec::new();
+            fn primitives() -> Vec<$crate::sync::Place> {
+                let mut places = Vec::new();
                 $(
-                    let count = <$ty as $crate::sync::SharedField>::LOCKS;
+                    let count = <$ty as $crate::sync::SharedField>::PRIMITIVES;
                     let start = ::core::mem::offset_of!($name, $field);
-                    locks.extend((0..count).map(|n| start + <$ty as $crate::sync::SharedField>::offset(n)));
+                    places.extend((0..count).map(|n| <$ty as $crate::sync::SharedField>::primitive(n).after(start)));
                 )*
-                locks
+                places
             }
         }
     };
@@ -142,7 +150,7 @@ pub struct Record<T> {
     value: NonNull<T>,
     registry: &'static Registry,
     patience: Patience,
-    _segment: Segment,
+    segment: Arc<Segment>,
     _value: PhantomData<T>,
 }
 
@@ -156,8 +164,8 @@ struct Body<T>(T);
 // SAFETY: RecordType promises it.
 unsafe impl<T: RecordType> Shared for Body<T> {}
 
-/// How many embedded locks a header has room for.
-const MOST_LOCKS: usize = 46;
+/// How many embedded primitives a header has room for.
+const MOST_PLACES: usize = 46;
 
 impl<T: RecordType> Record<T> {
     /// Opens the record of that name, or makes it: zeroed, then filled in by `init`, before anybody else can see it.
@@ -170,8 +178,8 @@ impl<T: RecordType> Record<T> {
     /// While it makes the record: nothing is left of it.
     pub fn open(domain: &Domain, name: &str, init: impl Fn(&mut T)) -> Result<Record<T>, Error> {
         const { assert!(align_of::<T>() <= 4096) };
-        let locks = T::locks();
-        if locks.len() > MOST_LOCKS {
+        let places = T::primitives();
+        if places.len() > MOST_PLACES {
             return Err(Error::InvalidName { name: name.to_owned(), why: "its type has more than 46 locks" });
         }
         let bytes = BODY + (size_of::<T>() as u64).max(1);
@@ -185,7 +193,7 @@ impl<T: RecordType> Record<T> {
             initial: bytes,
         };
         let segment = domain.create_or_open(name, &spec, |segment| {
-            note_locks(segment.header(), &locks);
+            note_places(segment.header(), &places);
             segment.at::<Body<T>>(BODY)?;
             // SAFETY: checked just now; the file has no name yet, so this reference is the only one.
             init(unsafe { &mut *segment.address(BODY).cast::<T>() });
@@ -196,17 +204,36 @@ impl<T: RecordType> Record<T> {
             value,
             registry: domain.registry(),
             patience: Patience::new(),
-            _segment: segment,
+            segment: Arc::new(segment),
             _value: PhantomData,
         })
     }
 
-    /// How waiting is done through this handle.
+    /// A handle for one of the embedded primitives: of the same type, and as good, as that of a named one. It keeps the
+    /// record open.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-handle-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::sync::{Embedded, Record};
+    ///
+    /// outlive::record! { pub struct Arm { joints: [Embedded<f64>; 6] } }
+    /// let arm = Record::<Arm>::open(&domain, "arm", |_| ())?;
+    /// let elbow = arm.handle(|arm| &arm.joints[2]);
+    /// *elbow.lock().unwrap() = 0.5;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    pub fn handle<'a, F: Embed + 'a>(&'a self, field: impl FnOnce(&'a T) -> &'a F) -> F::Handle {
+        F::handle(Home::inside(field(&**self), self.registry, &self.segment))
+    }
+
+    /// How [`Record::lock`] waits; a handle has a setting of its own.
     pub fn set_wait(&self, wait: Wait) {
         self.patience.set(wait);
     }
 
-    /// Takes one of the embedded locks, waiting as long as a living owner holds it.
+    /// Takes one of the embedded mutexes, waiting as long as a living owner holds it: `handle(field).lock()` in one.
     ///
     /// # Errors
     /// As [`Mutex::lock`](super::Mutex::lock).
@@ -217,7 +244,7 @@ impl<T: RecordType> Record<T> {
         self.lock_until(field, Deadline::NEVER)
     }
 
-    /// Takes one of the embedded locks, waiting until the deadline.
+    /// Takes one of the embedded mutexes, waiting until the deadline.
     ///
     /// # Errors
     /// As [`Mutex::lock_until`](super::Mutex::lock_until).
@@ -226,8 +253,7 @@ impl<T: RecordType> Record<T> {
         field: impl FnOnce(&'a T) -> &'a Embedded<V>,
         deadline: impl Into<Deadline>,
     ) -> Result<Guard<'a, V>, LockError<Guard<'a, V>>> {
-        let lock = field(&**self);
-        lock_at(&lock.raw, &lock.value, self.registry, &self.patience, deadline.into())
+        field(&**self).lock_until(self.registry, &self.patience, deadline.into())
     }
 }
 
@@ -240,27 +266,27 @@ impl<T: RecordType> Deref for Record<T> {
     }
 }
 
-/// Header words: the count, then two offsets each.
-fn note_locks(header: &Header, locks: &[usize]) {
-    header.extra[0].store(locks.len() as u64, Ordering::Relaxed);
-    for (word, pair) in header.extra[1..].iter().zip(locks.chunks(2)) {
-        let second = pair.get(1).copied().unwrap_or(0) as u64;
-        word.store(pair[0] as u64 | second << 32, Ordering::Relaxed);
+/// Header words: the count, then two places each.
+fn note_places(header: &Header, places: &[Place]) {
+    header.extra[0].store(places.len() as u64, Ordering::Relaxed);
+    for (word, pair) in header.extra[1..].iter().zip(places.chunks(2)) {
+        let second = pair.get(1).map_or(0, |place| u64::from(place.packed()));
+        word.store(u64::from(pair[0].packed()) | second << 32, Ordering::Relaxed);
     }
 }
 
-/// All embedded locks of a record of any type.
-pub(crate) fn raw_locks(segment: &Segment) -> Result<Vec<&RawMutex>, Error> {
+/// The embedded primitives of a record of any type.
+pub(super) fn places(segment: &Segment) -> Result<Vec<Place>, Error> {
     let header = segment.header();
     let count = header.extra[0].load(Ordering::Relaxed);
-    if count > MOST_LOCKS as u64 {
+    if count > MOST_PLACES as u64 {
         return Err(segment.damaged("the table of locks"));
     }
     (0..count as usize)
         .map(|n| {
             let pair = header.extra[1 + n / 2].load(Ordering::Relaxed);
-            let offset = if n % 2 == 0 { pair & 0xffff_ffff } else { pair >> 32 };
-            segment.at::<RawMutex>(BODY + offset)
+            let word = if n % 2 == 0 { pair as u32 } else { (pair >> 32) as u32 };
+            Place::unpacked(word).ok_or_else(|| segment.damaged("the table of locks"))
         })
         .collect()
 }

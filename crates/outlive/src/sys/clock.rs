@@ -1,6 +1,6 @@
-//! Deadlines: moments on `CLOCK_MONOTONIC`, the clock that futexes wait by.
+//! Deadlines: moments on `CLOCK_MONOTONIC`, or on `CLOCK_REALTIME` where the user means the time of day.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -8,29 +8,34 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The moment at which a waiting call gives up.
 ///
-/// Absolute, on the monotonic clock: waiting again after a spurious wake-up does not lengthen it.
+/// Absolute: waiting again after a spurious wake-up does not lengthen it. A span or an [`Instant`] counts on the
+/// monotonic clock, which no one sets; a [`SystemTime`] is a time of day, and a clock that is set moves it.
 ///
 /// ```
 /// use outlive::Deadline;
-/// use std::time::Duration;
-/// let soon = Deadline::after(Duration::from_millis(10));
-/// assert!(!soon.has_passed());
+/// use std::time::{Duration, Instant, SystemTime};
+/// let span = Duration::from_millis(10);
+/// assert!(!Deadline::after(span).has_passed());
+/// assert!(!Deadline::from(Instant::now() + span).has_passed());
+/// assert!(!Deadline::from(SystemTime::now() + span).has_passed());
+/// assert!(Deadline::from(SystemTime::UNIX_EPOCH).has_passed());
 /// assert!(!Deadline::NEVER.has_passed());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// Nanoseconds of `CLOCK_MONOTONIC`; `u64::MAX` is never.
+    /// Nanoseconds of the clock; `u64::MAX` is never.
     at: u64,
+    clock: ClockId,
 }
 
 impl Deadline {
     /// Wait as long as it takes. A call still ends when what it waits for can never come because its peer died.
-    pub const NEVER: Deadline = Deadline { at: u64::MAX };
+    pub const NEVER: Deadline = Deadline { at: u64::MAX, clock: ClockId::Monotonic };
 
     /// That long from now. A span too long for the clock is [`Deadline::NEVER`].
     pub fn after(span: Duration) -> Deadline {
         let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        Deadline { at: monotonic_nanos().saturating_add(span) }
+        Deadline { at: monotonic_nanos().saturating_add(span), clock: ClockId::Monotonic }
     }
 
     /// At that moment.
@@ -38,14 +43,26 @@ impl Deadline {
         Deadline::after(moment.saturating_duration_since(Instant::now()))
     }
 
+    /// At that time of day. When the clock is set, the deadline comes sooner or later accordingly.
+    pub fn at_time_of_day(time: SystemTime) -> Deadline {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let at = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        if at == u64::MAX { Deadline::NEVER } else { Deadline { at, clock: ClockId::Realtime } }
+    }
+
     /// Whether the moment is over.
     pub fn has_passed(self) -> bool {
-        self != Deadline::NEVER && monotonic_nanos() >= self.at
+        self != Deadline::NEVER && nanos(self.clock) >= self.at
     }
 
     /// The earlier of the two.
     pub(crate) fn earlier(self, other: Deadline) -> Deadline {
-        Deadline { at: self.at.min(other.at) }
+        let is_earlier = match (self.remaining(), other.remaining()) {
+            _ if self.clock == other.clock => self.at <= other.at,
+            (Some(mine), Some(others)) => mine <= others,
+            (mine, _) => mine.is_some(),
+        };
+        if is_earlier { self } else { other }
     }
 
     /// As the kernel wants it; `None` is for ever.
@@ -56,10 +73,15 @@ impl Deadline {
         })
     }
 
-    /// What is left of it, for calls that take a span.
+    /// The clock that it is a moment of.
     #[cfg(not(loom))]
+    pub(crate) fn clock(self) -> ClockId {
+        self.clock
+    }
+
+    /// What is left of it, for calls that take a span; `None` is for ever.
     pub(crate) fn remaining(self) -> Option<Duration> {
-        (self != Deadline::NEVER).then(|| Duration::from_nanos(self.at.saturating_sub(monotonic_nanos())))
+        (self != Deadline::NEVER).then(|| Duration::from_nanos(self.at.saturating_sub(nanos(self.clock))))
     }
 }
 
@@ -75,8 +97,34 @@ impl From<Instant> for Deadline {
     }
 }
 
+impl From<SystemTime> for Deadline {
+    fn from(time: SystemTime) -> Deadline {
+        Deadline::at_time_of_day(time)
+    }
+}
+
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 pub(crate) fn monotonic_nanos() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+    nanos(ClockId::Monotonic)
+}
+
+fn nanos(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * NANOS_PER_SECOND + now.tv_nsec as u64
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_of_two_is_found_across_clocks() {
+        let soon = Deadline::after(Duration::from_secs(1));
+        let later = Deadline::from(SystemTime::now() + Duration::from_secs(60));
+        assert_eq!((soon.earlier(later), later.earlier(soon)), (soon, soon));
+        assert_eq!((later.earlier(Deadline::NEVER), Deadline::NEVER.earlier(later)), (later, later));
+        let past = Deadline::from(UNIX_EPOCH);
+        assert_eq!((soon.earlier(past), past.earlier(soon)), (past, past));
+        assert_eq!(Deadline::NEVER.earlier(Deadline::NEVER), Deadline::NEVER);
+    }
 }

@@ -78,7 +78,7 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
         wait.flags = WaitFlags::SIZE_U32;
     }
     let timeout = deadline.timespec();
-    match rx::waitv(&waits[..set.len()], WaitvFlags::empty(), timeout.as_ref(), ClockId::Monotonic) {
+    match rx::waitv(&waits[..set.len()], WaitvFlags::empty(), timeout.as_ref(), deadline.clock()) {
         Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Wakeup::LookAgain),
         Err(Errno::TIMEDOUT) => Ok(Wakeup::TimedOut),
         Err(other) => Err(other),

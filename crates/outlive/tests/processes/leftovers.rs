@@ -56,8 +56,8 @@ fn a_domain_is_described(world: &World) {
     assert_eq!((counters.sent, counters.pending), (1, 1));
     assert_eq!(reader.as_ref().map(|reader| reader.pid), Some(std::process::id()));
     assert_eq!(senders.len(), 2);
-    let Detail::Mutex { holder, not_recoverable, .. } = &total.detail else { panic!("{total:?}") };
-    assert!(holder.as_ref().is_some_and(|holder| holder.alive) && !not_recoverable);
+    let Detail::Lock(lock) = &total.detail else { panic!("{total:?}") };
+    assert!(lock.holders.first().is_some_and(|holder| holder.alive) && !lock.not_recoverable);
     child.kill();
     let orders = domain.entry("orders").expect("there");
     assert_eq!((orders.users, orders.dead_claims), (vec![std::process::id()], 1));

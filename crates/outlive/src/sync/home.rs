@@ -1,0 +1,104 @@
+//! Where the shared half of a primitive lies: in a file of its own, or inside a user's record.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::liveness::{Me, Registry};
+use crate::segment::{BODY, Segment, Shared, Spec};
+use crate::{Domain, Error, Kind};
+
+/// The shared words of a primitive, kept mapped, and the registry of the tokens that its claims name.
+///
+/// A primitive's handle is one of these and some memory of its own, whether it has a name or is embedded.
+pub struct Home<S> {
+    shared: NonNull<S>,
+    registry: &'static Registry,
+    segment: Arc<Segment>,
+}
+
+// SAFETY: as good as a reference to `S`.
+unsafe impl<S: Sync> Send for Home<S> {}
+// SAFETY: as above.
+unsafe impl<S: Sync> Sync for Home<S> {}
+
+/// The type of the value inside, as the file's header names it.
+pub(super) struct TypeOf {
+    name: &'static str,
+    size: u64,
+    align: u64,
+}
+
+impl TypeOf {
+    /// A primitive that guards a value.
+    pub(super) fn a<T>() -> TypeOf {
+        TypeOf { name: std::any::type_name::<T>(), size: size_of::<T>() as u64, align: align_of::<T>() as u64 }
+    }
+
+    /// A primitive without a value.
+    #[allow(dead_code, reason = "for what is built next")]
+    pub(super) fn nothing() -> TypeOf {
+        TypeOf { name: "", size: 0, align: 0 }
+    }
+}
+
+impl<S> Home<S> {
+    /// Opens the primitive of that name, or makes it: zeroed, then filled in by `init`, before anybody else can see it.
+    pub(super) fn open(
+        domain: &Domain,
+        name: &str,
+        kind: Kind,
+        value: TypeOf,
+        init: impl Fn(&mut S),
+    ) -> Result<Home<S>, Error>
+    where
+        S: Shared,
+    {
+        const { assert!(align_of::<S>() <= 4096) };
+        let bytes = BODY + size_of::<S>() as u64;
+        let spec = Spec {
+            kind,
+            type_name: value.name.to_owned(),
+            type_size: value.size,
+            type_align: value.align,
+            reserve: bytes,
+            max_bytes: bytes,
+            initial: bytes,
+        };
+        let segment = domain.create_or_open(name, &spec, |segment| {
+            segment.at::<S>(BODY)?;
+            // SAFETY: checked just now; the file has no name yet, so this reference is the only one; zeroed bytes are
+            // a value of every Shared type.
+            init(unsafe { &mut *segment.address(BODY).cast::<S>() });
+            Ok(())
+        })?;
+        let shared = NonNull::from(segment.at::<S>(BODY)?);
+        Ok(Home { shared, registry: domain.registry(), segment: Arc::new(segment) })
+    }
+
+    /// What lies inside a file that somebody else keeps a handle of, too.
+    pub(super) fn inside(shared: &S, registry: &'static Registry, segment: &Arc<Segment>) -> Home<S> {
+        Home { shared: NonNull::from(shared), registry, segment: Arc::clone(segment) }
+    }
+
+    /// A part of it.
+    pub(super) fn part<P>(self, of: impl Fn(&S) -> &P) -> Home<P> {
+        Home { shared: NonNull::from(of(self.shared())), registry: self.registry, segment: self.segment }
+    }
+
+    #[inline]
+    pub(super) fn shared(&self) -> &S {
+        // SAFETY: checked when opened; mapped as long as the segment is.
+        unsafe { self.shared.as_ref() }
+    }
+
+    #[inline]
+    pub(super) fn registry(&self) -> &'static Registry {
+        self.registry
+    }
+
+    /// The calling thread and its token.
+    #[inline]
+    pub(super) fn me(&self) -> Result<Me, Error> {
+        self.registry.me()
+    }
+}

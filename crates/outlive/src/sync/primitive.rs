@@ -1,0 +1,52 @@
+//! What can be asked of any primitive from outside, whatever it is: who holds it, and to let go of the dead.
+
+use super::Holder;
+use super::raw_mutex::RawMutex;
+use super::record::places;
+use crate::liveness::{Me, Registry};
+use crate::segment::{BODY, Segment};
+use crate::{Error, Kind};
+
+/// How a lock or another primitive stands.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LockDetail {
+    /// Who holds it, dead or alive: a lock's owner, a lock's readers, who has permits, who takes part.
+    pub holders: Vec<Holder>,
+    /// It was given up after its owner died.
+    pub not_recoverable: bool,
+    /// What it is doing, in a few words, where that is more than being held or free.
+    pub state: Option<String>,
+    /// Numbers that are particular to its kind, by name.
+    pub figures: Vec<(&'static str, u64)>,
+}
+
+/// See the file's head. Implemented beside each primitive, by its shared words.
+pub(crate) trait Inspect {
+    /// How it stands just now.
+    fn look(&self, registry: &'static Registry) -> LockDetail;
+
+    /// Takes the names of the dead out of its claims, so that whoever comes next is told what they would have been told
+    /// anyway; a dry run only counts. How many claims there were.
+    fn sweep(&self, me: Me, dry_run: bool) -> u32;
+}
+
+/// The primitive of that kind which lies at `offset`; `None` for what is none.
+fn at(segment: &Segment, offset: u64, kind: Kind) -> Result<Option<&dyn Inspect>, Error> {
+    Ok(match kind {
+        Kind::Mutex => Some(segment.at::<RawMutex>(offset)?),
+        Kind::Registry | Kind::Record | Kind::Queue => None,
+    })
+}
+
+/// All primitives in a file: the one that it is, or those inside a record.
+pub(crate) fn primitives(segment: &Segment, kind: Kind) -> Result<Vec<&dyn Inspect>, Error> {
+    if kind != Kind::Record {
+        return Ok(at(segment, BODY, kind)?.into_iter().collect());
+    }
+    let mut found = Vec::new();
+    for place in places(segment)? {
+        found.extend(at(segment, BODY + place.offset as u64, place.kind)?);
+    }
+    Ok(found)
+}
