@@ -236,8 +236,11 @@ impl Pool {
             _ => return None,
         };
         let offset = self.span_offset(index) + start;
-        // A damaged count must not lead behind the end of the file.
-        segment.exists(offset + capacity).ok()?;
+        // A damaged count must not lead behind the end of the file. There also lies a run that did not come to have any
+        // pages (no room, or its owner died): it can be taken and taken apart like any other.
+        if capacity > 0 {
+            segment.exists(offset + capacity).ok()?;
+        }
         Some(Object { reference, offset, capacity, tag_at: self.tags_offset(index) + u64::from(at) * 8 })
     }
 
