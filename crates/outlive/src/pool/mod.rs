@@ -7,6 +7,8 @@ mod classes;
 mod objects;
 mod room;
 mod spans;
+#[cfg(test)]
+mod waiting_tests;
 
 pub(crate) use objects::{Found, Object, Pool, Tag};
 pub(crate) use room::{Message, Room};

@@ -13,6 +13,11 @@
 //! There is no free list and so no list head to lock: a thread that is stopped or killed anywhere delays nobody, and
 //! there is nothing to repair but tags. Free objects are found by a hint (the one freed last, still warm), else by
 //! looking at tags from a cursor on.
+//!
+//! What a thread takes it need not use: it may be killed, or let go. One who looked meanwhile has found nothing, and would
+//! sleep beside free memory. So every look reads tags by `is_free` or `take`, and spans' words by `look_at`, which note
+//! what was in a hand ([`Room::met_in_hand`]): who met such a thing looks again soon. And who lets go says so
+//! ([`Room::freed`]), which is quicker, but cannot be relied on: it may die before it has.
 
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 
@@ -83,6 +88,31 @@ impl Tag {
             _ => Tag::Damaged,
         };
         if tag.encode() == bits { tag } else { Tag::Damaged }
+    }
+}
+
+/// Makes sure that pages are there, for somebody who looks for memory.
+fn grow(segment: &Segment, from: u64, len: u64, room: &dyn Room) -> Result<(), Error> {
+    let grown = segment.grow(from, len);
+    if let Err(Error::NoSpace { .. }) = grown {
+        room.met_in_hand();
+    }
+    grown
+}
+
+/// Whether a tag, as somebody who looks for memory reads it, says free.
+fn is_free(tag: &AtomicU64, room: &dyn Room) -> bool {
+    // Relaxed: who wants it takes it by `take`.
+    let seen = tag.load(Ordering::Relaxed);
+    if seen != 0 {
+        note_if_held(seen, room);
+    }
+    seen == 0
+}
+
+fn note_if_held(seen: u64, room: &dyn Room) {
+    if let Tag::Held(_) = Tag::decode(seen) {
+        room.met_in_hand();
     }
 }
 
@@ -261,20 +291,20 @@ impl Pool {
         if hint != 0
             && let Some(object) = self.object(segment, hint - 1)
             && object.capacity == size_of_class(class)
-            && self.take(segment, &object, me)?
+            && self.take(segment, &object, me, room)?
         {
             return Ok(object);
         }
-        if let Some(object) = self.look(segment, me, class, LOOKS)? {
+        if let Some(object) = self.look(segment, me, class, LOOKS, room)? {
             return Ok(object);
         }
         match self.extend(segment, me, class, room) {
             Err(Error::NoSpace { path, wanted }) => {
-                if let Some(object) = self.look(segment, me, class, u32::MAX)? {
+                if let Some(object) = self.look(segment, me, class, u32::MAX, room)? {
                     return Ok(object);
                 }
                 // All that is free may be bound to other classes.
-                if self.reclaim(segment, me, room)? == 0 {
+                if !self.reclaim(segment, me, room)? {
                     return Err(Error::NoSpace { path, wanted });
                 }
                 self.extend(segment, me, class, room)
@@ -284,25 +314,44 @@ impl Pool {
     }
 
     /// From free to held.
-    fn take(&self, segment: &Segment, object: &Object, me: Me) -> Result<bool, Error> {
+    fn take(&self, segment: &Segment, object: &Object, me: Me, room: &dyn Room) -> Result<bool, Error> {
         let tag = self.tag(segment, object)?;
         let mine = Tag::Held(me.id).encode();
         // Acquire pairs with `free`: the former holder has finished with the bytes. Died just after: `collect`'s.
-        if tag.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if let Err(seen) = tag.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed) {
+            note_if_held(seen, room);
             return Ok(false);
         }
         // The span may have been dissolved between our look at it and the tag. Now that the tag is ours, it cannot be.
         match self.object(segment, object.reference) {
             Some(now) if now.offset == object.offset && now.capacity == object.capacity => Ok(true),
             _ => {
-                let _ = tag.compare_exchange(mine, 0, Ordering::Release, Ordering::Relaxed);
+                room.met_in_hand();
+                self.free_held(segment, object, me, room)?;
                 Ok(false)
             }
         }
     }
 
+    /// A span and what it is for, to somebody who looks for memory.
+    fn look_at<'s>(&self, segment: &'s Segment, index: u32, room: &dyn Room) -> Result<(&'s Span, Word), Error> {
+        let span = self.span(segment, index)?;
+        let word = span.word();
+        if let Use::Taking(_) = word.what() {
+            room.met_in_hand();
+        }
+        Ok((span, word))
+    }
+
     /// Looks for a free object of the class, at so many tags at most, from where the last look ended.
-    fn look(&self, segment: &Segment, me: Me, class: u32, looks: u32) -> Result<Option<Object>, Error> {
+    fn look(
+        &self,
+        segment: &Segment,
+        me: Me,
+        class: u32,
+        looks: u32,
+        room: &dyn Room,
+    ) -> Result<Option<Object>, Error> {
         let heads = self.heads(segment)?;
         let cursor = &heads.cursors[class as usize];
         let used = self.used_spans(segment)?;
@@ -314,8 +363,7 @@ impl Pool {
             if index >= used {
                 (index, at) = (0, 0);
             }
-            let span = self.span(segment, index)?;
-            let word = span.word();
+            let (span, word) = self.look_at(segment, index, room)?;
             if word.what() == Use::Class(class)
                 && let Some(layout) = spans::layout(class)
             {
@@ -326,9 +374,11 @@ impl Pool {
                     looked += 1;
                     // Taken apart since, or of another class by now: on to the next span.
                     let object = self.object(segment, reference).filter(|object| object.capacity == layout.size);
-                    let Some(object) = object else { break };
-                    let free = self.tag(segment, &object)?.load(Ordering::Relaxed) == 0;
-                    if free && self.take(segment, &object, me)? {
+                    let Some(object) = object else {
+                        room.met_in_hand();
+                        break;
+                    };
+                    if is_free(self.tag(segment, &object)?, room) && self.take(segment, &object, me, room)? {
                         cursor.store(reference + 1, Ordering::Relaxed);
                         return Ok(Some(object));
                     }
@@ -350,20 +400,27 @@ impl Pool {
         let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
         let mut index = 0;
         while index < self.spans {
-            let span = self.span(segment, index)?;
-            let word = span.word();
+            let (span, word) = self.look_at(segment, index, room)?;
             match word.what() {
                 Use::Free => {
                     if !room.allows(layout.tag_bytes() + layout.size) {
                         return Err(no_space(layout.size));
                     }
-                    self.prepare(segment, me, index, word, class, layout)?;
+                    // Lost to another: looked at again.
+                    if let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) {
+                        self.prepare(segment, index, mine, class, layout, room)?;
+                    }
                     continue;
                 }
                 Use::Class(c) if c == class => {
                     // A claimant may have died between the span's word and this count.
                     self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
-                    if let Some(frontier) = span.frontier(word)
+                    let frontier = span.frontier(word);
+                    if frontier.is_none() {
+                        // Of another life: somebody changes it just now.
+                        room.met_in_hand();
+                    }
+                    if let Some(frontier) = frontier
                         && !frontier.is_shut()
                         && frontier.count() < layout.count
                     {
@@ -377,14 +434,14 @@ impl Pool {
                         if !room.allows(bytes) {
                             return Err(no_space(bytes));
                         }
-                        segment.grow(self.span_offset(index) + u64::from(have) * layout.size, bytes)?;
+                        grow(segment, self.span_offset(index) + u64::from(have) * layout.size, bytes, room)?;
                         // Lost: somebody else did it, or the span has another life.
                         span.advance(frontier, more);
                         for at in have..have + more {
                             let object = self.object(segment, index << INDEX_BITS | at);
                             if let Some(object) = object
                                 && object.capacity == layout.size
-                                && self.take(segment, &object, me)?
+                                && self.take(segment, &object, me, room)?
                             {
                                 self.heads(segment)?.cursors[class as usize]
                                     .store(object.reference + 1, Ordering::Relaxed);
@@ -405,20 +462,20 @@ impl Pool {
         Err(no_space(layout.size))
     }
 
-    /// From free to a span of the class without objects yet. Another may be quicker.
+    /// Makes a span that this thread took one of the class, without objects yet.
     fn prepare(
         &self,
         segment: &Segment,
-        me: Me,
         index: u32,
-        free: Word,
+        mine: Word,
         class: u32,
         layout: spans::Layout,
+        room: &dyn Room,
     ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
-        let Some(mine) = span.change(free, Use::Taking(me.id.as_u32())) else { return Ok(()) };
-        // Ours. Died from here on: taking(dead) is freed by whoever meets it.
-        if let Err(error) = segment.grow(self.tags_offset(index), layout.tag_bytes()) {
+        // Died from here on: taking(dead) is freed by whoever meets it.
+        if let Err(error) = grow(segment, self.tags_offset(index), layout.tag_bytes(), room) {
+            // Silently, see `Room::freed`.
             span.change(mine, Use::Free);
             return Err(error);
         }
@@ -428,45 +485,54 @@ impl Pool {
         Ok(())
     }
 
-    /// Frees whole spans whose objects are all free, and gives their pages back. Says how many bytes that was.
+    /// Frees whole spans whose objects are all free, and gives their pages back. Says whether there are free spans now,
+    /// also such as somebody else freed: then it is worth another try.
     #[cold]
-    fn reclaim(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<u64, Error> {
-        let mut bytes = self.dissolve_free_runs(segment, me, room)?;
+    fn reclaim(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<bool, Error> {
+        let mut any = self.dissolve_free_runs(segment, me, room)?;
         for index in 0..self.used_spans(segment)? {
-            bytes += self.dissolve_span(segment, me, index, room)?;
+            any |= self.dissolve_span(segment, me, index, room)?;
         }
-        Ok(bytes)
+        Ok(any)
     }
 
-    /// Takes all objects of a span; if that succeeds, nobody has any, and nobody can take one. Not a class's: nothing.
-    fn dissolve_span(&self, segment: &Segment, me: Me, index: u32, room: &dyn Room) -> Result<u64, Error> {
-        let span = self.span(segment, index)?;
-        let word = span.word();
-        let Use::Class(class) = word.what() else { return Ok(0) };
-        let (Some(layout), Some(frontier)) = (spans::layout(class), span.frontier(word)) else { return Ok(0) };
+    /// Takes all objects of a class's span; if that succeeds, nobody has any, and nobody can take one. Says whether the
+    /// span is free.
+    fn dissolve_span(&self, segment: &Segment, me: Me, index: u32, room: &dyn Room) -> Result<bool, Error> {
+        let (span, word) = self.look_at(segment, index, room)?;
+        let Use::Class(class) = word.what() else { return Ok(word.what() == Use::Free) };
+        let Some(layout) = spans::layout(class) else { return Ok(false) };
+        let Some(frontier) = span.frontier(word) else {
+            // Of another life: somebody changes it just now.
+            room.met_in_hand();
+            return Ok(false);
+        };
         let objects = frontier.count().min(layout.count);
         let tag_of = |at: u32| -> Result<&AtomicU64, Error> { segment.at(self.tags_offset(index) + u64::from(at) * 8) };
         // Without a claim first: nothing is taken out of anybody's sight, even for a moment, unless it is likely to pay.
         for at in 0..objects {
-            if tag_of(at)?.load(Ordering::Relaxed) != 0 {
-                return Ok(0);
+            if !is_free(tag_of(at)?, room) {
+                return Ok(false);
             }
         }
         let mut taken = 0;
         while taken < objects
             && let Some(object) = self.object(segment, index << INDEX_BITS | taken)
-            && self.take(segment, &object, me)?
+            && self.take(segment, &object, me, room)?
         {
             taken += 1;
         }
         // Shut before the word changes: who extends the span just now either loses to this, or makes this fail.
         let whole = taken == objects && span.shut(frontier);
         let mine = if whole { span.change(word, Use::Taking(me.id.as_u32())) } else { None };
-        let mut bytes = 0;
-        if mine.is_some() {
-            segment.punch(self.span_offset(index), SPAN)?;
-            bytes = u64::from(objects) * layout.size;
-        }
+        let punched = match mine {
+            Some(_) => segment.punch(self.span_offset(index), SPAN),
+            None => {
+                // Somebody else had a hand in it.
+                room.met_in_hand();
+                Ok(())
+            }
+        };
         // Tags back to free: died in between, they are held by the dead.
         for at in 0..taken {
             let _ = tag_of(at)?.compare_exchange(Tag::Held(me.id).encode(), 0, Ordering::Release, Ordering::Relaxed);
@@ -474,9 +540,12 @@ impl Pool {
         if let Some(mine) = mine {
             span.change(mine, Use::Free);
         }
-        // One who looked meanwhile has found nothing, and would sleep on although there is something.
-        room.freed();
-        Ok(bytes)
+        // Without objects there were no pages: what a growth that failed leaves, see `Room::freed`.
+        if taken > 0 {
+            room.freed();
+        }
+        punched?;
+        Ok(mine.is_some())
     }
 
     fn is_dead(&self, me: Me, id: u32) -> bool {
@@ -497,52 +566,78 @@ impl Pool {
     }
 
     fn try_run(&self, segment: &Segment, me: Me, wanted: u32, bytes: u64, room: &dyn Room) -> Result<Object, Error> {
+        let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes };
         // A free run that is large enough and not much too large.
         for index in 0..self.used_spans(segment)? {
-            let span = self.span(segment, index)?;
+            let (span, word) = self.look_at(segment, index, room)?;
             let fits = || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
-            if span.what() == Use::Run(index)
+            // Room is asked for before anything is taken: what could not be used is not even taken out of sight.
+            let has_room = |object: &Object| match bytes.saturating_sub(object.capacity) {
+                0 => true,
+                missing => room.allows(missing),
+            };
+            if word.what() == Use::Run(index)
                 && fits()
                 && let Some(object) = self.object(segment, index << INDEX_BITS)
-                && self.take(segment, &object, me)?
+                && has_room(&object)
+                && self.take(segment, &object, me, room)?
             {
                 // Ours only now: it may have been another run when we looked.
                 if fits() {
-                    return self.fit_run(segment, object, index, bytes, room);
+                    return self.fit_run(segment, me, object, index, bytes, room);
                 }
-                self.free_held(segment, &object, me)?;
+                room.met_in_hand();
+                self.free_held(segment, &object, me, room)?;
             }
         }
-        match self.gather(segment, me, wanted)? {
+        if !room.allows(PAGE + bytes) {
+            return Err(no_space());
+        }
+        match self.gather(segment, me, wanted, room)? {
             Some(first) => self.found_run(segment, me, first, wanted, bytes, room),
-            None => Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes }),
+            None => Err(no_space()),
         }
     }
 
-    /// Takes `wanted` free spans in a row.
-    fn gather(&self, segment: &Segment, me: Me, wanted: u32) -> Result<Option<u32>, Error> {
-        let mine = Use::Taking(me.id.as_u32());
-        let mut taken = 0;
-        for index in 0..self.spans {
-            let span = self.span(segment, index)?;
-            let mut word = span.word();
-            if let Use::Taking(id) = word.what()
-                && self.is_dead(me, id)
-                && let Some(free) = span.change(word, Use::Free)
-            {
-                word = free;
-            }
-            if word.what() == Use::Free && span.change(word, mine).is_some() {
-                taken += 1;
-                if taken == wanted {
-                    return Ok(Some(index + 1 - wanted));
+    /// Takes `wanted` free spans in a row. None is taken before all of them were seen free.
+    fn gather(&self, segment: &Segment, me: Me, wanted: u32, room: &dyn Room) -> Result<Option<u32>, Error> {
+        let (mut index, mut free) = (0, 0);
+        while index < self.spans {
+            let (span, word) = self.look_at(segment, index, room)?;
+            free = match word.what() {
+                Use::Free => free + 1,
+                Use::Taking(id) if self.is_dead(me, id) && span.change(word, Use::Free).is_some() => free + 1,
+                _ => 0,
+            };
+            index += 1;
+            if free == wanted {
+                let first = index - wanted;
+                match self.take_spans(segment, me, first, wanted)? {
+                    None => return Ok(Some(first)),
+                    Some(lost) => {
+                        room.met_in_hand();
+                        if lost > first {
+                            room.freed();
+                        }
+                        (index, free) = (lost + 1, 0);
+                    }
                 }
-            } else {
-                self.change_all(segment, mine, Use::Free, index - taken, taken)?;
-                taken = 0;
             }
         }
-        self.change_all(segment, mine, Use::Free, self.spans - taken, taken)?;
+        Ok(None)
+    }
+
+    /// All of these free spans or none; then says at which one somebody else was quicker.
+    pub(super) fn take_spans(&self, segment: &Segment, me: Me, first: u32, spans: u32) -> Result<Option<u32>, Error> {
+        let mine = Use::Taking(me.id.as_u32());
+        for index in first..first + spans {
+            let span = self.span(segment, index)?;
+            let word = span.word();
+            if word.what() != Use::Free || span.change(word, mine).is_none() {
+                self.change_all(segment, mine, Use::Free, first, index - first)?;
+                return Ok(Some(index));
+            }
+        }
         Ok(None)
     }
 
@@ -569,11 +664,8 @@ impl Pool {
         room: &dyn Room,
     ) -> Result<Object, Error> {
         let mine = Use::Taking(me.id.as_u32());
-        if !room.allows(PAGE + bytes) {
-            self.change_all(segment, mine, Use::Free, first, spans)?;
-            return Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes });
-        }
-        if let Err(error) = segment.grow(self.tags_offset(first), PAGE) {
+        if let Err(error) = grow(segment, self.tags_offset(first), PAGE, room) {
+            // Silently, see `Room::freed`.
             self.change_all(segment, mine, Use::Free, first, spans)?;
             return Err(error);
         }
@@ -592,13 +684,14 @@ impl Pool {
         // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
         // others because the run they name does not exist.
         self.change_all(segment, mine, Use::Run(first), first, spans)?;
-        self.fit_run(segment, object, first, bytes, room)
+        self.fit_run(segment, me, object, first, bytes, room)
     }
 
     /// Makes sure that so many bytes of a run's object have pages. The object is the caller's.
     fn fit_run(
         &self,
         segment: &Segment,
+        me: Me,
         object: Object,
         first: u32,
         bytes: u64,
@@ -611,12 +704,13 @@ impl Pool {
         if have < bytes {
             let missing = bytes - have;
             let grown = if room.allows(missing) {
-                segment.grow(object.offset + have, missing)
+                grow(segment, object.offset + have, missing, room)
             } else {
                 Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: missing })
             };
             if let Err(error) = grown {
-                self.free(segment, &object, self.tag(segment, &object)?.load(Ordering::Relaxed))?;
+                // Silently, see `Room::freed`.
+                self.free(segment, &object, Tag::Held(me.id).encode())?;
                 return Err(error);
             }
             head.advance(frontier, (missing / PAGE) as u32);
@@ -624,19 +718,19 @@ impl Pool {
         Ok(Object { capacity: bytes.max(have), ..object })
     }
 
-    /// Gives a free run's pages back and frees its spans.
-    fn dissolve_free_runs(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<u64, Error> {
-        let mut bytes: u64 = 0;
+    /// Gives a free run's pages back and frees its spans. Says whether there was one.
+    fn dissolve_free_runs(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<bool, Error> {
+        let mut any = false;
         for index in 0..self.used_spans(segment)? {
-            let span = self.span(segment, index)?;
-            let word = span.word();
+            let (span, word) = self.look_at(segment, index, room)?;
             if word.what() != Use::Run(index) {
                 continue;
             }
             let Some(object) = self.object(segment, index << INDEX_BITS) else {
+                room.met_in_hand();
                 continue;
             };
-            if !self.take(segment, &object, me)? {
+            if !is_free(self.tag(segment, &object)?, room) || !self.take(segment, &object, me, room)? {
                 continue;
             }
             let spans = span.spans.load(Ordering::Relaxed).min(self.spans - index);
@@ -644,17 +738,22 @@ impl Pool {
             // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run
             // that does not exist, and are freed by `collect`.
             let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) else {
-                self.free_held(segment, &object, me)?;
+                room.met_in_hand();
+                self.free_held(segment, &object, me, room)?;
                 continue;
             };
-            bytes = bytes.saturating_add(taken);
+            any = true;
             self.change_all(segment, Use::Run(index), Use::Free, index + 1, spans - 1)?;
-            segment.punch(self.span_offset(index), u64::from(spans) * SPAN)?;
-            self.free_held(segment, &object, me)?;
+            let punched = segment.punch(self.span_offset(index), u64::from(spans) * SPAN);
+            self.free(segment, &object, Tag::Held(me.id).encode())?;
             span.change(mine, Use::Free);
-            room.freed();
+            // Without pages: what a growth that failed leaves, see `Room::freed`.
+            if taken > 0 {
+                room.freed();
+            }
+            punched?;
         }
-        Ok(bytes)
+        Ok(any)
     }
 
     /// From held by this thread to the message at that place.
@@ -675,9 +774,14 @@ impl Pool {
             .map_err(|_| segment.damaged("an object's tag"))
     }
 
-    /// Frees an object that this thread holds.
-    pub(crate) fn free_held(&self, segment: &Segment, object: &Object, me: Me) -> Result<(), Error> {
-        self.free(segment, object, Tag::Held(me.id).encode()).map(|_| ())
+    /// Lets go of an object that this thread has taken and not used, and tells those who wait for memory: a sender that
+    /// looked while we held it has found nothing, and would sleep on beside a free object. Died before they are told:
+    /// they have met the object in our hand, and look again by themselves.
+    pub(crate) fn free_held(&self, segment: &Segment, object: &Object, me: Me, room: &dyn Room) -> Result<(), Error> {
+        if self.free(segment, object, Tag::Held(me.id).encode())? {
+            room.freed();
+        }
+        Ok(())
     }
 
     /// Frees the object of the message at that place, if it is (still) that message's.
