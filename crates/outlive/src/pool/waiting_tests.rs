@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 
-use super::objects::{Object, Pool};
+use super::layout::{Object, Pool};
 use super::room::{Message, Room};
 use super::spans::SPAN;
 use crate::liveness::Me;
