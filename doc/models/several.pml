@@ -18,6 +18,7 @@
  *
  * Checked: nobody sleeps for ever on an owner that is dead (an invalid end state).
  * Switches: -DD=deaths of sleepers (both owners die in any case) -DWHO2=.. -DWHO3=.. -DWHO4=.. (default 3, 1, 1)
+ *   -DONE          owner 1 lives on
  *   -DOLDKERNEL    list_op_pending wakes only on a word that is 0 altogether (kernels before about 6.2)
  * Mutations, each must be caught:
  *   NOGROUP     several: pend points to the X of the first owner alone
@@ -70,7 +71,7 @@ inline unqueue() { qT0[me]=0; qT1[me]=0; qX0[me]=0; qX1[me]=0; qG[me]=0; woken[m
 #else
 #define MINE(k) (tdead[k] && (x[k]==2 || who&(k+1)))
 #endif
-#define AFTER(k,q) d_step { if :: MINE(k) -> A1(2,q); A1(3,q); A1(4,q) :: else fi }
+#define AFTER(k,q) atomic { if :: MINE(k) -> A1(2,q); A1(3,q); A1(4,q) :: else fi }
 #define duty() AFTER(0,qT0); AFTER(1,qT1)
 
 /* futex_waitv, word by word: a word that is not as expected ends it */
@@ -162,7 +163,11 @@ active proctype killer() {
 #if D > 1
 		:: budget=D-2
 #endif
-		fi; run O(0); run O(1); run S(2,WHO2); run S(3,WHO3); run S(4,WHO4) };
+		fi; run O(0);
+#ifndef ONE
+		run O(1);
+#endif
+		 run S(2,WHO2); run S(3,WHO3); run S(4,WHO4) };
 end_k:	do
 	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
 	:: atomic { budget>0 && !killed[3] -> killed[3]=1; budget-- }
