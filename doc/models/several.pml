@@ -1,7 +1,7 @@
 /* several.pml - sleeping on the ends of several owners at once, beside sleepers on one owner: death between any two steps.
  *
  * Owners 0 and 1 do nothing but die, sooner or later. Sleepers 2, 3, 4 sleep until an owner that they wait for is dead: each waits for
- * owner 0, or for owner 1, or for either (WHO2, WHO3, WHO4: bit masks).
+ * owner 0, or for owner 1, or for either (WHO2, WHO3, WHO4: bit masks; 0: is not there).
  *   tdead tw      the token word of an owner: OWNER_DIED and WAITERS
  *   x[k]          the X word of owner k's slot: 0 alone, 1 being grouped, 2 grouped
  *   pend[i]       list_op_pending of thread i: 0 none, k + 1 the X of owner k, G the registry's X
@@ -95,7 +95,7 @@ proctype S(byte me; byte who) {
 	bool ok, g;
 	{
 		do
-		:: DONE -> break
+		:: DONE || who==0 -> break
 		:: else ->
 			atomic { ok=1; g=1 };
 			if

@@ -3,6 +3,7 @@
 //! Each is a named thing in a domain, or embedded in a user's own struct, a [`Record`]. In each file the state machine
 //! and the shared words come first (`raw_*.rs`, where there is a model beside them), then what users see.
 
+mod bell;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
@@ -14,8 +15,11 @@ mod mutex;
 #[cfg(not(loom))]
 mod primitive;
 mod raw_mutex;
+mod raw_semaphore;
 #[cfg(not(loom))]
 mod record;
+#[cfg(not(loom))]
+mod semaphore;
 
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
@@ -32,6 +36,8 @@ pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 #[cfg(not(loom))]
 pub use record::{Embed, Place, Record, RecordType, SharedField};
+#[cfg(not(loom))]
+pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};
 
 /// Values that may live in shared memory: plain data of which every bit pattern is a value, without padding and without
 /// pointers. Derive [`zerocopy`]'s `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout`; numbers and arrays of them

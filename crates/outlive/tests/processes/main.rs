@@ -33,6 +33,7 @@ mod readers;
 mod records;
 mod runner;
 mod segments;
+mod semaphore;
 mod several;
 mod slots;
 mod small_disk;
@@ -54,6 +55,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex::CHECKS,
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
+    semaphore::CHECKS,
     records::CHECKS,
     order::CHECKS,
     batches::CHECKS,
