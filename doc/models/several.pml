@@ -23,7 +23,6 @@
  * Mutations, each must be caught:
  *   NOGROUP     several: pend points to the X of the first owner alone
  *   NODUTY      who slept on G looks after its own owners only
- *   NOHELP      who finds a slot being grouped takes it for grouped
  *   NOWAKEX     grouping does not wake those who sleep on the slot's own X
  *   NOXTOO      who sleeps on G does not sleep on the slot's own X as well: a straggler that still points there is not heard
  *   GLAST       G stands last in the wait vector
@@ -84,11 +83,8 @@ inline unqueue() { qT0[me]=0; qT1[me]=0; qX0[me]=0; qX1[me]=0; qG[me]=0; woken[m
 #define DONE ((who&1 && tdead[0]) || (who&2 && tdead[1]))
 #define SET(k) atomic { if :: !ok || !(who&(k+1)) :: else -> if :: !tdead[k] -> tw[k]=1 :: else -> ok=0 fi fi }
 
-#ifdef NOHELP
-#define HELP(k,q) pend[me]=G
-#else
+/* without the help nobody would ever get past a slot whose grouper died: no end state, but no end either */
 #define HELP(k,q) group(k,q); pend[me]=G
-#endif
 #define ALONE(k,q) if :: atomic { x[k]==0 -> g=0; pend[me]=k+1 } :: x[k]==1 -> HELP(k,q) :: atomic { x[k]==2 -> pend[me]=G } fi
 
 proctype S(byte me; byte who) {

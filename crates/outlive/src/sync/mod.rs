@@ -3,6 +3,8 @@
 //! Each is a named thing in a domain, or embedded in a user's own struct, a [`Record`]. In each file the state machine
 //! and the shared words come first (`raw_*.rs`, where there is a model beside them), then what users see.
 
+#[cfg(not(loom))]
+mod barrier;
 mod bell;
 #[cfg(not(loom))]
 mod guard;
@@ -14,6 +16,7 @@ mod home;
 mod mutex;
 #[cfg(not(loom))]
 mod primitive;
+mod raw_barrier;
 mod raw_mutex;
 mod raw_semaphore;
 #[cfg(not(loom))]
@@ -21,6 +24,8 @@ mod record;
 #[cfg(not(loom))]
 mod semaphore;
 
+#[cfg(not(loom))]
+pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]

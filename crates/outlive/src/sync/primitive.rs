@@ -1,9 +1,8 @@
 //! What can be asked of any primitive from outside, whatever it is: who holds it, and to let go of the dead.
 
-use super::Holder;
 use super::raw_mutex::RawMutex;
 use super::record::places;
-use super::semaphore::Seen;
+use super::{Holder, barrier, semaphore};
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Segment};
 use crate::{Error, Kind};
@@ -36,7 +35,8 @@ pub(crate) trait Inspect {
 fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dyn Inspect + 'a>>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(Box::new(segment.at::<RawMutex>(offset)?)),
-        Kind::Semaphore => Seen::at(segment, offset)?.map(|seen| Box::new(seen) as _),
+        Kind::Semaphore => semaphore::Seen::at(segment, offset)?.map(|seen| Box::new(seen) as _),
+        Kind::Barrier => Some(Box::new(barrier::Seen::at(segment, offset)?)),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })
 }

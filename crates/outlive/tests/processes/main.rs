@@ -9,6 +9,7 @@
 mod access;
 mod asleep;
 mod bad_files;
+mod barrier;
 mod batches;
 mod board;
 mod child;
@@ -56,6 +57,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
     semaphore::CHECKS,
+    barrier::CHECKS,
     records::CHECKS,
     order::CHECKS,
     batches::CHECKS,
