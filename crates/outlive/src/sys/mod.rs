@@ -16,6 +16,8 @@ pub(crate) mod futex;
 #[path = "futex_model.rs"]
 pub(crate) mod futex;
 #[cfg(not(loom))]
+pub(crate) mod futex_call;
+#[cfg(not(loom))]
 pub(crate) mod identity;
 #[cfg(not(loom))]
 pub(crate) mod keeper;
