@@ -69,9 +69,10 @@ pub fn thread_id() -> u32 {
 ///   (a time of day works since 2.6.18) and on processors without the right instructions.
 ///
 /// # If a process dies
-/// Its kernel-side part is handed to a sleeper: which gets the lock with `Ok` and finds [`OWNER_DIED`] in the word *if*
-/// the lock was on the dead one's robust list. With nobody asleep, and without the list, the word keeps the dead number.
-/// The robust list is libc's: use [`sync::PiMutex`](crate::sync) unless no death can happen.
+/// Holding the lock, with somebody asleep: the sleeper gets it, `Ok`, and [`OWNER_DIED`] stands in the word until it is
+/// unlocked or cleared; so look. With nobody asleep the kernel knows nothing of the lock, and the word keeps the dead
+/// one's number ([`FutexError::NoSuchThread`] from then on), unless it was on the dead one's robust list. That list is
+/// libc's: where deaths can happen, take a lock of [`sync`](crate::sync).
 pub fn lock_pi(word: &AtomicU32, deadline: impl Into<Deadline>) -> Result<(), FutexError> {
     let deadline = deadline.into();
     let moment = deadline.timespec();
