@@ -155,7 +155,9 @@ pub fn code_of(error: &Error) -> Code {
         Error::NotFound { .. } => Code::NotFound,
         Error::Foreign { .. } | Error::TooOpen { .. } | Error::Permission { .. } => Code::Permission,
         Error::NotAFolder { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => Code::NotOurs,
-        Error::OtherKind { .. } | Error::OtherType { .. } => Code::Mismatch,
+        Error::OtherKind { .. } | Error::OtherType { .. } | Error::OtherNamespace { .. } | Error::OtherLibc { .. } => {
+            Code::Mismatch
+        }
         Error::NoSpace { .. } | Error::NoAddressSpace { .. } | Error::NoToken { .. } | Error::TooManyDomains => {
             Code::NoSpace
         }

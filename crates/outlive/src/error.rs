@@ -128,6 +128,17 @@ pub enum Error {
         /// The domain.
         path: PathBuf,
     },
+    /// A lock with priority inheritance belongs to the pid namespace in which it was first used: its word holds thread
+    /// numbers, which mean other threads elsewhere.
+    OtherNamespace {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// A lock with priority inheritance belongs to the C library that first used it: another lays it out otherwise.
+    OtherLibc {
+        /// The lock.
+        path: PathBuf,
+    },
     /// One process opened too many different domains.
     TooManyDomains,
     /// The system refused for a reason of its own.
@@ -240,6 +251,18 @@ impl fmt::Display for Error {
             Error::NoToken { path } => write!(
                 f,
                 "all 65536 tokens of domain {} are in use; end some threads, run 'outlive gc', or use another domain",
+                path.display()
+            ),
+            Error::OtherNamespace { path } => write!(
+                f,
+                "{} is used in another pid namespace, and priorities are not lent across; use a plain mutex, which works \
+                 across, or remove it when nobody there uses it",
+                path.display()
+            ),
+            Error::OtherLibc { path } => write!(
+                f,
+                "{} is used by programs of another C library, which lays out such locks otherwise; use a plain mutex, or \
+                 programs of one library",
                 path.display()
             ),
             Error::TooManyDomains => write!(f, "this process opened too many domains; share fewer of them"),

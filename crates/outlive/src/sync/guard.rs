@@ -120,7 +120,7 @@ pub enum LockError<G> {
 
 impl<G> LockError<G> {
     #[cold]
-    fn from_refused(refused: Refused, me: Me) -> LockError<G> {
+    pub(super) fn from_refused(refused: Refused, me: Me) -> LockError<G> {
         match refused {
             Refused::NotRecoverable => LockError::NotRecoverable,
             Refused::Deadlock => LockError::Deadlock,

@@ -28,6 +28,8 @@ mod mutex_deaths;
 mod mutex_stress;
 mod namespaces;
 mod order;
+mod pi_mutex;
+mod pi_mutex_deaths;
 mod random;
 mod readers;
 mod records;
@@ -52,6 +54,8 @@ const ALL: &[&[runner::Check]] = &[
     mutex::CHECKS,
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
+    pi_mutex::CHECKS,
+    pi_mutex_deaths::CHECKS,
     records::CHECKS,
     order::CHECKS,
     batches::CHECKS,
