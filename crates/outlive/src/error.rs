@@ -139,6 +139,20 @@ pub enum Error {
         /// The lock.
         path: PathBuf,
     },
+    /// The lock is there with another ceiling; or what was asked for is no priority.
+    OtherCeiling {
+        /// The lock.
+        path: PathBuf,
+        /// Its ceiling; 0 if none was looked at.
+        found: u32,
+        /// The ceiling asked for.
+        wanted: u32,
+    },
+    /// The calling thread may not run at that real-time priority.
+    NoRealTime {
+        /// The priority.
+        priority: u32,
+    },
     /// One process opened too many different domains.
     TooManyDomains,
     /// The system refused for a reason of its own.
@@ -264,6 +278,19 @@ impl fmt::Display for Error {
                 "{} is used by programs of another C library, which lays out such locks otherwise; use a plain mutex, or \
                  programs of one library",
                 path.display()
+            ),
+            Error::OtherCeiling { path, found: 0, wanted } => {
+                write!(f, "{wanted} is no ceiling for {}; choose a priority from 1 to 99", path.display())
+            }
+            Error::OtherCeiling { path, found, wanted } => write!(
+                f,
+                "{} has the ceiling {found}, this program wants {wanted}; agree on one, or remove it when nobody uses it",
+                path.display()
+            ),
+            Error::NoRealTime { priority } => write!(
+                f,
+                "no right to run at real-time priority {priority}; give the program CAP_SYS_NICE, or raise RLIMIT_RTPRIO \
+                 to it ('ulimit -r', LimitRTPRIO=), and see that its control group has a real-time budget"
             ),
             Error::TooManyDomains => write!(f, "this process opened too many domains; share fewer of them"),
             Error::System { doing, path, errno } => {

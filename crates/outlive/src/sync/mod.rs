@@ -4,6 +4,10 @@
 //! and the shared words come first (`raw_*.rs`, where there is a model beside them), then what users see.
 
 #[cfg(not(loom))]
+mod ceiling;
+#[cfg(not(loom))]
+mod ceiling_mutex;
+#[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
 mod holder;
@@ -19,6 +23,8 @@ mod raw_mutex;
 #[cfg(not(loom))]
 mod record;
 
+#[cfg(not(loom))]
+pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]

@@ -1,6 +1,7 @@
 //! What can be asked of any primitive from outside, whatever it is: who holds it, and to let go of the dead.
 
 use super::Holder;
+use super::ceiling_mutex::RawCeiling;
 use super::pi_mutex::RawPi;
 use super::raw_mutex::RawMutex;
 use super::record::places;
@@ -36,6 +37,7 @@ pub(crate) trait Inspect {
 fn at(segment: &Segment, offset: u64, kind: Kind) -> Result<Option<&dyn Inspect>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(segment.at::<RawMutex>(offset)?),
+        Kind::CeilingMutex => Some(segment.at::<RawCeiling>(offset)?),
         Kind::PiMutex => Some(segment.at::<RawPi>(offset)?),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })

@@ -32,6 +32,8 @@ pub(crate) mod robust;
 #[cfg(loom)]
 #[path = "robust_model.rs"]
 pub(crate) mod robust;
+#[cfg(not(loom))]
+pub(crate) mod schedule;
 
 #[cfg(not(loom))]
 pub(crate) mod thread_end;
