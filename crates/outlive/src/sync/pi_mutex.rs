@@ -338,7 +338,8 @@ impl<T: Plain> PiMutex<T> {
 
     /// Takes the lock, waiting until the deadline.
     ///
-    /// With glibc before 2.35, Linux before 5.14, and musl, waits know the time of day only: there a clock that is set
+    /// On the holder's own processor a deadline may be noticed late: the holder runs with the waiter's priority by then,
+    /// and goes on until it gives the lock back (the caller then has it) or sleeps. With glibc before 2.35, Linux before 5.14, and musl, waits know the time of day only: there a clock that is set
     /// back lengthens a wait to a monotonic deadline.
     ///
     /// # Errors

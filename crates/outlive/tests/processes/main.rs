@@ -11,11 +11,13 @@ mod asleep;
 mod bad_files;
 mod batches;
 mod board;
+mod ceiling_mutex;
 mod child;
 mod ends;
 mod forge;
 mod generations;
 mod growth;
+mod inversion;
 mod keeper;
 mod killed_receivers;
 mod killed_senders;
@@ -32,6 +34,7 @@ mod pi_mutex;
 mod pi_mutex_deaths;
 mod random;
 mod readers;
+mod realtime;
 mod records;
 mod runner;
 mod segments;
@@ -56,6 +59,8 @@ const ALL: &[&[runner::Check]] = &[
     mutex_stress::CHECKS,
     pi_mutex::CHECKS,
     pi_mutex_deaths::CHECKS,
+    ceiling_mutex::CHECKS,
+    inversion::CHECKS,
     records::CHECKS,
     order::CHECKS,
     batches::CHECKS,
