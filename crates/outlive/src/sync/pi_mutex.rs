@@ -169,8 +169,7 @@ impl RawPi {
     #[cold]
     fn inherit(&self) -> Result<(), Refused> {
         if self.state.load(Ordering::Relaxed) == CONSISTENT {
-            // Before libc is told that all is well. Died before or in between: libc tells the next as well. Died after:
-            // the state does, once more beside libc.
+            // Died just before or after: marked by the kernel, so libc tells the next as well.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
         // SAFETY: libc has just given it to us so.
@@ -376,7 +375,7 @@ impl<T: Plain> PiMutex<T> {
         let raw = self.raw();
         raw.acquire(me, Some(deadline.into())).map_err(|refused| LockError::from_refused(refused, me))?;
         raw.owner.store(me.id.as_u32(), Ordering::Relaxed);
-        // The value first. Died in between: given up still, or told by libc.
+        // Died in here: marked by the kernel, told by libc.
         // SAFETY: we hold the lock.
         unsafe { self.value.as_ref().get().write(value) };
         raw.state.store(CONSISTENT, Ordering::Relaxed);
