@@ -153,9 +153,15 @@ pub fn code_of(error: &Error) -> Code {
     match error {
         Error::InvalidName { .. } => Code::BadName,
         Error::NotFound { .. } => Code::NotFound,
-        Error::Foreign { .. } | Error::TooOpen { .. } | Error::Permission { .. } => Code::Permission,
+        Error::Foreign { .. } | Error::TooOpen { .. } | Error::Permission { .. } | Error::NoRealTime { .. } => {
+            Code::Permission
+        }
         Error::NotAFolder { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => Code::NotOurs,
-        Error::OtherKind { .. } | Error::OtherType { .. } => Code::Mismatch,
+        Error::OtherKind { .. }
+        | Error::OtherType { .. }
+        | Error::OtherNamespace { .. }
+        | Error::OtherLibc { .. }
+        | Error::OtherCeiling { .. } => Code::Mismatch,
         Error::NoSpace { .. } | Error::NoAddressSpace { .. } | Error::NoToken { .. } | Error::TooManyDomains => {
             Code::NoSpace
         }

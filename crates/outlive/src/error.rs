@@ -128,6 +128,31 @@ pub enum Error {
         /// The domain.
         path: PathBuf,
     },
+    /// A lock with priority inheritance belongs to the pid namespace in which it was first used: its word holds thread
+    /// numbers, which mean other threads elsewhere.
+    OtherNamespace {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// A lock with priority inheritance belongs to the C library that first used it: another lays it out otherwise.
+    OtherLibc {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// The lock is there with another ceiling; or what was asked for is no priority.
+    OtherCeiling {
+        /// The lock.
+        path: PathBuf,
+        /// Its ceiling; 0 if none was looked at.
+        found: u32,
+        /// The ceiling asked for.
+        wanted: u32,
+    },
+    /// The calling thread may not run at that real-time priority.
+    NoRealTime {
+        /// The priority.
+        priority: u32,
+    },
     /// One process opened too many different domains.
     TooManyDomains,
     /// The system refused for a reason of its own.
@@ -241,6 +266,31 @@ impl fmt::Display for Error {
                 f,
                 "all 65536 tokens of domain {} are in use; end some threads, run 'outlive gc', or use another domain",
                 path.display()
+            ),
+            Error::OtherNamespace { path } => write!(
+                f,
+                "{} is used in another pid namespace, and priorities are not lent across; use a plain mutex, which works \
+                 across, or remove it when nobody there uses it",
+                path.display()
+            ),
+            Error::OtherLibc { path } => write!(
+                f,
+                "{} is used by programs of another C library, which lays out such locks otherwise; use a plain mutex, or \
+                 programs of one library",
+                path.display()
+            ),
+            Error::OtherCeiling { path, found: 0, wanted } => {
+                write!(f, "{wanted} is no ceiling for {}; choose a priority from 1 to 99", path.display())
+            }
+            Error::OtherCeiling { path, found, wanted } => write!(
+                f,
+                "{} has the ceiling {found}, this program wants {wanted}; agree on one, or remove it when nobody uses it",
+                path.display()
+            ),
+            Error::NoRealTime { priority } => write!(
+                f,
+                "no right to run at real-time priority {priority}; give the program CAP_SYS_NICE, or raise RLIMIT_RTPRIO \
+                 to it ('ulimit -r', LimitRTPRIO=), and see that its control group has a real-time budget"
             ),
             Error::TooManyDomains => write!(f, "this process opened too many domains; share fewer of them"),
             Error::System { doing, path, errno } => {

@@ -18,16 +18,22 @@ pub enum Kind {
     Semaphore,
     /// A [`sync::Barrier`](crate::sync::Barrier).
     Barrier,
+    /// A [`sync::PiMutex`](crate::sync::PiMutex).
+    PiMutex,
+    /// A [`sync::CeilingMutex`](crate::sync::CeilingMutex).
+    CeilingMutex,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
-const KINDS: [(Kind, u32, &str); 6] = [
+const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::Registry, 1, "registry"),
     (Kind::Mutex, 2, "mutex"),
     (Kind::Record, 3, "record"),
     (Kind::Queue, 4, "queue"),
     (Kind::Semaphore, 10, "semaphore"),
     (Kind::Barrier, 11, "barrier"),
+    (Kind::PiMutex, 12, "pi mutex"),
+    (Kind::CeilingMutex, 13, "ceiling mutex"),
 ];
 
 impl Kind {

@@ -33,6 +33,7 @@
 //! | --- | --- |
 //! | `shim` | atomics: the processor's, or loom's |
 //! | `sys` | system calls: futex, robust list, files, mappings, clocks, facts about processes |
+//! | [`futex`] | the system call itself, for people who build their own |
 //! | `segment` | a growing shared file; headers; creation without a race |
 //! | `liveness` | tokens: [`TokenId`], [`Peer`]; sleeping until a word changes or its owner ends |
 //! | `domain` | [`Domain`]: the folder in which named things meet |
@@ -56,6 +57,8 @@
 #[cfg(not(loom))]
 mod domain;
 mod error;
+#[cfg(not(loom))]
+pub mod futex;
 #[cfg(not(loom))]
 mod inspect;
 mod kind;

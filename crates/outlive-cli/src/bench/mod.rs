@@ -7,6 +7,7 @@
 //! | `statistics`, `report`, `chart`, `machine` | what is told of it |
 //! | `crew`, `shared`, `asleep`, `scratch`, `interrupt`, `clock`, `error` | processes, memory, files |
 //! | `liveness`, `mutex`, `queue` | the benchmarks; in each, one file for every alternative |
+//! | `inversion` | a control loop's intervals beside a load: a report of its own |
 //!
 //! All figures are costs in nanoseconds: less is better.
 
@@ -17,6 +18,7 @@ mod crew;
 mod crossing;
 mod error;
 mod interrupt;
+mod inversion;
 mod liveness;
 mod machine;
 mod mutex;
@@ -56,6 +58,8 @@ enum Which {
     Liveness(LivenessArgs),
     /// Locks between processes: uncontended, contended, or handed to a sleeper
     Mutex(MutexArgs),
+    /// A control loop beside a disturbing load: its worst interval with a plain lock, priority inheritance, a ceiling
+    Inversion(inversion::InversionArgs),
     /// Messages between processes: rate, batches, round trip, waking a receiver, growing
     Queue(QueueArgs),
 }
@@ -215,6 +219,9 @@ struct Prepared {
 /// # Errors
 /// Whatever kept it from giving right figures; see [`Error`]. Slowness is no error.
 pub fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
+    if let Which::Inversion(args) = &args.which {
+        return inversion::run(args).map(|()| ExitCode::SUCCESS);
+    }
     let (prepared, common) = prepare(args)?;
     crew::require_one_thread()?;
     let _signals = interrupt::Guard::new(common.limit)?;
@@ -277,6 +284,7 @@ fn prepare(args: &BenchArgs) -> Result<(Prepared, &Common), Error> {
             (prepared, &args.common)
         }
         Which::Queue(args) => (prepare_queue(args)?, &args.common),
+        Which::Inversion(_) => return Err(Error::Refused("it has a report of its own".into())),
     })
 }
 

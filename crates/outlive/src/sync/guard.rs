@@ -112,6 +112,8 @@ pub enum LockError<G> {
     WouldBlock,
     /// The deadline passed while a living owner held it.
     TimedOut,
+    /// The thread's own priority is higher than the lock's ceiling (only from a [`CeilingMutex`](super::CeilingMutex)).
+    AboveCeiling,
     /// The lock's bytes make no sense: a stray write, or somebody hostile.
     Damaged,
     /// The calling thread could not get a token, or the system refused to wait.
@@ -119,8 +121,22 @@ pub enum LockError<G> {
 }
 
 impl<G> LockError<G> {
+    /// The same for another kind of guard. The caller has dealt with `OwnerDied`; one here is taken for a deadline's end.
     #[cold]
-    fn from_refused(refused: Refused, me: Me) -> LockError<G> {
+    pub(super) fn of_another<H>(self) -> LockError<H> {
+        match self {
+            LockError::NotRecoverable => LockError::NotRecoverable,
+            LockError::Deadlock => LockError::Deadlock,
+            LockError::WouldBlock => LockError::WouldBlock,
+            LockError::OwnerDied(_) | LockError::TimedOut => LockError::TimedOut,
+            LockError::AboveCeiling => LockError::AboveCeiling,
+            LockError::Damaged => LockError::Damaged,
+            LockError::System(error) => LockError::System(error),
+        }
+    }
+
+    #[cold]
+    pub(super) fn from_refused(refused: Refused, me: Me) -> LockError<G> {
         match refused {
             Refused::NotRecoverable => LockError::NotRecoverable,
             Refused::Deadlock => LockError::Deadlock,
@@ -146,6 +162,9 @@ impl<G> fmt::Display for LockError<G> {
             LockError::Deadlock => f.write_str("this thread holds the lock already; give it back first"),
             LockError::WouldBlock => f.write_str("somebody holds the lock; wait for it, or try later"),
             LockError::TimedOut => f.write_str("somebody still held the lock when the deadline passed"),
+            LockError::AboveCeiling => {
+                f.write_str("this thread's priority is above the lock's ceiling; give the lock a higher one")
+            }
             LockError::Damaged => {
                 f.write_str("the lock's bytes make no sense; somebody wrote over it: look for the stray write")
             }

@@ -1,7 +1,7 @@
 //! Where the shared half of a primitive lies: in a file of its own, or inside a user's record.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Segment, Shared, Spec};
@@ -103,6 +103,37 @@ impl<S> Home<S> {
     /// What lies inside a file that somebody else keeps a handle of, too.
     pub(super) fn inside(shared: &S, registry: &'static Registry, segment: &Arc<Segment>) -> Home<S> {
         Home { shared: NonNull::from(shared), registry, segment: Arc::clone(segment) }
+    }
+
+    /// Keeps it mapped until the process ends, in one place, however often it is opened: for what the kernel or libc
+    /// may look at after we have.
+    pub(super) fn kept(self) -> Home<S> {
+        /// By device and inode, if the file could be asked.
+        type Kept = (Option<(u64, u64)>, Arc<Segment>);
+        static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+        // While it is mapped, its inode number is not given to another file.
+        let number = self.segment.facts().ok().map(|facts| (facts.device, facts.inode));
+        let mut kept = KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let known = kept.iter().find(|(known, _)| known.is_some() && *known == number);
+        let Some((_, there)) = known else {
+            kept.push((number, Arc::clone(&self.segment)));
+            return self;
+        };
+        // SAFETY: offset 0 lies inside every mapping.
+        let offset = self.shared.as_ptr() as u64 - unsafe { self.segment.address(0) } as u64;
+        if offset + size_of::<S>() as u64 > there.mapped() || there.exists(offset + size_of::<S>() as u64).is_err() {
+            // Mapped by somebody who saw less of it.
+            kept.push((None, Arc::clone(&self.segment)));
+            return self;
+        }
+        // SAFETY: inside the mapping, just checked; the same file, so the same bytes at the same alignment.
+        let shared = unsafe { NonNull::new_unchecked(there.address(offset).cast::<S>()) };
+        Home { shared, registry: self.registry, segment: Arc::clone(there) }
+    }
+
+    /// The file that it lies in.
+    pub(super) fn path(&self) -> &std::path::Path {
+        self.segment.path()
     }
 
     /// A part of it.

@@ -7,6 +7,10 @@
 mod barrier;
 mod bell;
 #[cfg(not(loom))]
+mod ceiling;
+#[cfg(not(loom))]
+mod ceiling_mutex;
+#[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
 mod holder;
@@ -14,6 +18,8 @@ mod holder;
 mod home;
 #[cfg(not(loom))]
 mod mutex;
+#[cfg(not(loom))]
+mod pi_mutex;
 #[cfg(not(loom))]
 mod primitive;
 mod raw_barrier;
@@ -27,6 +33,8 @@ mod semaphore;
 #[cfg(not(loom))]
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 #[cfg(not(loom))]
+pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
+#[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]
 pub use holder::Holder;
@@ -35,6 +43,8 @@ pub use holder::Holder;
 pub use home::Home;
 #[cfg(not(loom))]
 pub use mutex::{Embedded, Mutex};
+#[cfg(not(loom))]
+pub use pi_mutex::{EmbeddedPi, PiGuard, PiMutex};
 #[cfg(not(loom))]
 pub use primitive::LockDetail;
 #[cfg(not(loom))]

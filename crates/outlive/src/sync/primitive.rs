@@ -1,5 +1,7 @@
 //! What can be asked of any primitive from outside, whatever it is: who holds it, and to let go of the dead.
 
+use super::ceiling_mutex::RawCeiling;
+use super::pi_mutex::RawPi;
 use super::raw_mutex::RawMutex;
 use super::record::places;
 use super::{Holder, barrier, semaphore};
@@ -31,12 +33,24 @@ pub(crate) trait Inspect {
     fn sweep(&self, me: Me, dry_run: bool) -> u32;
 }
 
+impl<T: Inspect> Inspect for &T {
+    fn look(&self, registry: &'static Registry) -> LockDetail {
+        (**self).look(registry)
+    }
+
+    fn sweep(&self, me: Me, dry_run: bool) -> u32 {
+        (**self).sweep(me, dry_run)
+    }
+}
+
 /// The primitive of that kind which lies at `offset`; `None` for what is none.
 fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dyn Inspect + 'a>>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(Box::new(segment.at::<RawMutex>(offset)?)),
         Kind::Semaphore => semaphore::Seen::at(segment, offset)?.map(|seen| Box::new(seen) as _),
         Kind::Barrier => Some(Box::new(barrier::Seen::at(segment, offset)?)),
+        Kind::CeilingMutex => Some(Box::new(segment.at::<RawCeiling>(offset)?)),
+        Kind::PiMutex => Some(Box::new(segment.at::<RawPi>(offset)?)),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })
 }

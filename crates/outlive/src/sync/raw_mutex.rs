@@ -22,11 +22,11 @@ use crate::sys::robust::PassOn;
 const WAITERS: u32 = crate::liveness::WAITERS;
 
 /// Nothing is wrong with what the lock guards.
-const CONSISTENT: u32 = 0;
+pub(super) const CONSISTENT: u32 = 0;
 /// The last owner died inside; the present holder has been told, or the next will be.
-const INCONSISTENT: u32 = 1;
+pub(super) const INCONSISTENT: u32 = 1;
 /// A holder who was told gave up without repairing.
-const NOT_RECOVERABLE: u32 = 2;
+pub(super) const NOT_RECOVERABLE: u32 = 2;
 
 /// See the file's head.
 #[repr(C)]

@@ -108,6 +108,13 @@ pub(crate) fn monotonic_nanos() -> u64 {
     nanos(ClockId::Monotonic)
 }
 
+/// A time of day that lies so far ahead, as the clock stands now: for calls that know no other clock.
+#[cfg(not(loom))]
+pub(crate) fn realtime_after(span: Duration) -> Deadline {
+    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    Deadline { at: nanos(ClockId::Realtime).saturating_add(span), clock: ClockId::Realtime }
+}
+
 fn nanos(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     now.tv_sec as u64 * NANOS_PER_SECOND + now.tv_nsec as u64

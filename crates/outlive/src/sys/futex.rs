@@ -7,18 +7,11 @@
 use std::sync::atomic::{AtomicU8, Ordering as StdOrdering};
 use std::time::Duration;
 
-use rustix::thread::futex::{self as rx, ClockId, Flags, WaitFlags, WaitPtr, WaitvFlags};
-
 use super::Errno;
 use super::clock::Deadline;
+pub(crate) use super::futex_call::Watch;
+use super::futex_call::{self, ALL, FutexError};
 use crate::shim::AtomicU32;
-
-/// A word and the value it must still have for the sleep to begin.
-#[derive(Clone, Copy)]
-pub(crate) struct Watch<'a> {
-    pub(crate) word: &'a AtomicU32,
-    pub(crate) expected: u32,
-}
 
 /// Why a sleep ended. None of them says that what was waited for has come: look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +43,7 @@ pub(crate) fn has_waitv() -> bool {
         _ => {
             // An empty set: a kernel that knows the call answers EINVAL.
             let there = !matches!(
-                rx::waitv(&[], WaitvFlags::empty(), None, ClockId::Monotonic),
+                futex_call::wait_for_any::<0>(&[], Deadline::NEVER),
                 Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS)
             );
             WAITV.store(if there { 1 } else { 2 }, StdOrdering::Relaxed);
@@ -73,18 +66,12 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
     if !has_waitv() {
         return wait_in_slices(set, principal, deadline);
     }
-    if set.len() <= FEW_WATCHES { waitv::<FEW_WATCHES>(set, deadline) } else { waitv::<MOST_WATCHES>(set, deadline) }
-}
-
-fn waitv<const N: usize>(set: &[Watch<'_>], deadline: Deadline) -> Result<Wakeup, Errno> {
-    let mut waits = [rx::Wait::new(); N];
-    for (wait, watch) in waits.iter_mut().zip(set) {
-        wait.val = u64::from(watch.expected);
-        wait.uaddr = WaitPtr::new(watch.word.as_ptr().cast());
-        wait.flags = WaitFlags::SIZE_U32;
-    }
-    let timeout = deadline.timespec();
-    match rx::waitv(&waits[..set.len()], WaitvFlags::empty(), timeout.as_ref(), deadline.clock()) {
+    let ended = if set.len() <= FEW_WATCHES {
+        futex_call::wait_for_any::<FEW_WATCHES>(set, deadline)
+    } else {
+        futex_call::wait_for_any::<MOST_WATCHES>(set, deadline)
+    };
+    match ended {
         Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Wakeup::LookAgain),
         Err(Errno::TIMEDOUT) => Ok(Wakeup::TimedOut),
         Err(other) => Err(other),
@@ -100,12 +87,11 @@ fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Re
         return Ok(Wakeup::TimedOut);
     }
     let span = deadline.remaining().unwrap_or(SLICE).min(SLICE);
-    let span = rx::Timespec { tv_sec: 0, tv_nsec: span.as_nanos() as _ };
     let watch = set[principal];
-    match rx::wait(watch.word, Flags::empty(), watch.expected, Some(&span)) {
+    match futex_call::wait_for(watch.word, watch.expected, span) {
         // The end of a slice is a reason to look again, not yet the deadline.
-        Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(Wakeup::LookAgain),
-        Err(other) => Err(other),
+        Ok(()) | Err(FutexError::Again | FutexError::Interrupted | FutexError::TimedOut) => Ok(Wakeup::LookAgain),
+        Err(other) => Err(Errno::from_raw_os_error(other.errno())),
     }
 }
 
@@ -114,5 +100,5 @@ fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Re
 /// A word that is not mapped any more or is read-only here cannot have sleepers that rely on us: that is no error.
 #[cold]
 pub(crate) fn wake_all(word: &AtomicU32) {
-    let _ = rx::wake(word, Flags::empty(), i32::MAX as u32);
+    let _ = futex_call::wake(word, ALL);
 }

@@ -1,4 +1,5 @@
-//! libc's robust, process-shared mutex inside a registry slot: the one thing the kernel marks when a thread ends.
+//! libc's robust, process-shared mutex, the one thing the kernel marks when a thread ends: inside a registry slot, where
+//! one is held for a thread's whole life, and, with priority inheritance, inside a `sync::PiMutex`.
 //!
 //! We never look into its layout. Two facts are found out by asking: which 32-bit words an initialised, unlocked mutex
 //! sets (its kind; the rest is zero, so that a zeroed slot is prepared by storing these, any number of times, by
@@ -6,7 +7,12 @@
 //! `futex_offset`). Offsets differ: glibc 0, musl 4.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+use std::time::Duration;
 
+use rustix::time::ClockId;
+
+use super::clock::{Deadline, realtime_after};
 use super::{Errno, check_pthread, robust};
 use crate::shim::{AtomicU32, Ordering};
 
@@ -23,6 +29,28 @@ pub(crate) struct Layout {
     template: [u32; WORDS],
 }
 
+impl Layout {
+    /// A number that differs where two libcs would not understand each other's mutexes: the lock word's offset in the
+    /// low 8 bits, and a checksum of what an initialised mutex looks like.
+    pub(crate) fn mark(&self) -> u32 {
+        let sum = self.template.iter().fold(0u32, |sum, word| (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b1));
+        self.word_offset | 1 << 8 | (sum & 0xffff_0000)
+    }
+}
+
+/// What libc says to somebody who wants the mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Got {
+    /// It is the caller's.
+    Clean,
+    /// It is the caller's, from a dead owner: libc wants [`mark_consistent`].
+    OwnerDied,
+    /// Somebody has it.
+    Busy,
+    /// Somebody still had it at the deadline.
+    TimedOut,
+}
+
 /// The result of trying to take the mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
@@ -35,17 +63,23 @@ pub(crate) enum Taken {
 /// This process's libc, asked once.
 pub(crate) fn layout() -> Result<Layout, Errno> {
     static LAYOUT: OnceLock<Result<Layout, Errno>> = OnceLock::new();
-    *LAYOUT.get_or_init(ask)
+    *LAYOUT.get_or_init(|| ask(libc::PTHREAD_PRIO_NONE))
+}
+
+/// The same for mutexes that lend their holder the priority of who waits. `ENOTSUP` where kernel or libc lack them.
+pub(crate) fn inheriting_layout() -> Result<Layout, Errno> {
+    static LAYOUT: OnceLock<Result<Layout, Errno>> = OnceLock::new();
+    *LAYOUT.get_or_init(|| ask(libc::PTHREAD_PRIO_INHERIT))
 }
 
 #[repr(C, align(64))]
 struct Scratch([u8; ROOM]);
 
-fn ask() -> Result<Layout, Errno> {
+fn ask(protocol: libc::c_int) -> Result<Layout, Errno> {
     const { assert!(size_of::<libc::pthread_mutex_t>() <= ROOM) };
     let mut scratch = Scratch([0; ROOM]);
     let mutex: *mut libc::pthread_mutex_t = scratch.0.as_mut_ptr().cast();
-    init(mutex)?;
+    init(mutex, protocol)?;
     let mut template = [0u32; WORDS];
     for (word, bytes) in template.iter_mut().zip(scratch.0.chunks_exact(4)) {
         *word = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -64,13 +98,16 @@ fn ask() -> Result<Layout, Errno> {
     Ok(Layout { word_offset, template })
 }
 
-fn init(mutex: *mut libc::pthread_mutex_t) -> Result<(), Errno> {
+fn init(mutex: *mut libc::pthread_mutex_t, protocol: libc::c_int) -> Result<(), Errno> {
     let mut attr = core::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
     // SAFETY: attr is initialised by its first call and used by this thread alone; mutex points to ROOM bytes.
     unsafe {
         check_pthread(libc::pthread_mutexattr_init(attr.as_mut_ptr()))?;
         check_pthread(libc::pthread_mutexattr_setpshared(attr.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED))?;
         check_pthread(libc::pthread_mutexattr_setrobust(attr.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST))?;
+        if protocol != libc::PTHREAD_PRIO_NONE {
+            check_pthread(libc::pthread_mutexattr_setprotocol(attr.as_mut_ptr(), protocol))?;
+        }
         check_pthread(libc::pthread_mutex_init(mutex, attr.as_ptr()))?;
         check_pthread(libc::pthread_mutexattr_destroy(attr.as_mut_ptr()))
     }
@@ -119,24 +156,98 @@ pub(crate) fn prepare(layout: &Layout, words: &[AtomicU32; WORDS]) {
 /// # Safety
 /// `mutex` points to a prepared mutex of this libc in memory that stays mapped until this thread ends.
 pub(crate) unsafe fn try_take(mutex: *mut u8) -> Result<Taken, Errno> {
-    let mutex: *mut libc::pthread_mutex_t = mutex.cast();
     // SAFETY: the caller's promise.
-    match unsafe { libc::pthread_mutex_trylock(mutex) } {
-        0 => Ok(Taken::Mine),
-        libc::EOWNERDEAD => {
-            // SAFETY: EOWNERDEAD gives the lock to this thread.
-            check_pthread(unsafe { libc::pthread_mutex_consistent(mutex) })?;
+    match unsafe { try_lock(mutex) }? {
+        Got::Clean => Ok(Taken::Mine),
+        Got::OwnerDied => {
+            // SAFETY: the mutex is this thread's now.
+            unsafe { mark_consistent(mutex) }?;
             Ok(Taken::Mine)
         }
-        libc::EBUSY => Ok(Taken::Busy),
+        Got::Busy | Got::TimedOut => Ok(Taken::Busy),
+    }
+}
+
+/// What a locking call of libc's returned.
+fn understand(result: libc::c_int) -> Result<Got, Errno> {
+    match result {
+        0 => Ok(Got::Clean),
+        libc::EOWNERDEAD => Ok(Got::OwnerDied),
+        libc::EBUSY => Ok(Got::Busy),
+        libc::ETIMEDOUT => Ok(Got::TimedOut),
         other => Err(Errno::from_raw_os_error(other)),
     }
+}
+
+/// Takes the mutex if it is free or its owner is dead, and leaves it to the caller to say that all is well.
+///
+/// # Safety
+/// As [`try_take`].
+pub(crate) unsafe fn try_lock(mutex: *mut u8) -> Result<Got, Errno> {
+    // SAFETY: the caller's promise.
+    understand(unsafe { libc::pthread_mutex_trylock(mutex.cast()) })
+}
+
+/// Takes the mutex, sleeping until the deadline while somebody has it.
+///
+/// On a libc that cannot wait for a mutex by the monotonic clock (before glibc 2.35, and musl) such a deadline is
+/// translated to the time of day once, here: if the clock is set back meanwhile, this call lasts so much longer.
+///
+/// # Safety
+/// As [`try_take`].
+pub(crate) unsafe fn lock_until(mutex: *mut u8, deadline: Deadline) -> Result<Got, Errno> {
+    static CANNOT: AtomicBool = AtomicBool::new(false);
+    let mutex: *mut libc::pthread_mutex_t = mutex.cast();
+    let timespec = |deadline: Deadline| {
+        let until = deadline.timespec().unwrap_or(rustix::time::Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        libc::timespec { tv_sec: until.tv_sec as _, tv_nsec: until.tv_nsec as _ }
+    };
+    let mut deadline = deadline;
+    if deadline.clock() == ClockId::Monotonic {
+        if !CANNOT.load(StdOrdering::Relaxed)
+            && let Some(clocklock) = clocklock()
+        {
+            // SAFETY: the caller's promise; the function is libc's own, of that type.
+            match unsafe { clocklock(mutex, libc::CLOCK_MONOTONIC, &timespec(deadline)) } {
+                // Not with priority inheritance, or not with this kernel.
+                libc::EINVAL | libc::ENOSYS | libc::ENOTSUP => CANNOT.store(true, StdOrdering::Relaxed),
+                result => return understand(result),
+            }
+        }
+        deadline = realtime_after(deadline.remaining().unwrap_or(Duration::MAX));
+    }
+    // SAFETY: the caller's promise.
+    understand(unsafe { libc::pthread_mutex_timedlock(mutex, &timespec(deadline)) })
+}
+
+type ClockLock =
+    unsafe extern "C" fn(*mut libc::pthread_mutex_t, libc::clockid_t, *const libc::timespec) -> libc::c_int;
+
+/// `pthread_mutex_clocklock`, where libc has it (glibc from 2.30).
+fn clocklock() -> Option<ClockLock> {
+    static FOUND: OnceLock<Option<ClockLock>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: the name is a string; a function of that name in libc has that type, or there is none.
+        unsafe {
+            let found = libc::dlsym(libc::RTLD_DEFAULT, c"pthread_mutex_clocklock".as_ptr());
+            (!found.is_null()).then(|| core::mem::transmute::<*mut libc::c_void, ClockLock>(found))
+        }
+    })
+}
+
+/// Tells libc that a dead owner's mutex is to be used on.
+///
+/// # Safety
+/// This thread got it as [`Got::OwnerDied`] and holds it.
+pub(crate) unsafe fn mark_consistent(mutex: *mut u8) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    check_pthread(unsafe { libc::pthread_mutex_consistent(mutex.cast()) })
 }
 
 /// Gives the mutex back.
 ///
 /// # Safety
-/// This thread took it by [`try_take`].
+/// This thread took it by one of the functions above.
 pub(crate) unsafe fn give_back(mutex: *mut u8) -> Result<(), Errno> {
     // SAFETY: the caller's promise.
     check_pthread(unsafe { libc::pthread_mutex_unlock(mutex.cast()) })

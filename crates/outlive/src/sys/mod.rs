@@ -16,6 +16,8 @@ pub(crate) mod futex;
 #[path = "futex_model.rs"]
 pub(crate) mod futex;
 #[cfg(not(loom))]
+pub(crate) mod futex_call;
+#[cfg(not(loom))]
 pub(crate) mod identity;
 #[cfg(not(loom))]
 pub(crate) mod keeper;
@@ -30,6 +32,8 @@ pub(crate) mod robust;
 #[cfg(loom)]
 #[path = "robust_model.rs"]
 pub(crate) mod robust;
+#[cfg(not(loom))]
+pub(crate) mod schedule;
 
 #[cfg(not(loom))]
 pub(crate) mod thread_end;

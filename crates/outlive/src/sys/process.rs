@@ -71,6 +71,62 @@ pub(crate) fn is_gone(pid: u32, started: u64) -> bool {
     })
 }
 
+/// What is known of a thread by its number, in the caller's pid namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbered {
+    /// It is there, as far as can be seen.
+    Lives,
+    /// It is not there, or waits to be buried.
+    Ended,
+    /// It is the kernel's own.
+    Kernel,
+}
+
+/// Does not allocate: real-time threads ask.
+pub(crate) fn look_at_thread(thread: u32) -> Numbered {
+    // SAFETY: no pointers are passed.
+    let policy = unsafe { libc::sched_getscheduler(thread as libc::pid_t) };
+    if policy == -1 && super::robust::last_errno() == Errno::SRCH {
+        return Numbered::Ended;
+    }
+    // It has a number still; only /proc tells the dead and the kernel's. Where that is missing or another's: neither.
+    read_stat(thread).unwrap_or(Numbered::Lives)
+}
+
+/// From `/proc/N/stat` (proc_pid_stat(5)): the state is the 3rd field, the flags are the 9th.
+fn read_stat(thread: u32) -> Option<Numbered> {
+    use std::io::Write;
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    // The link says the caller's own number, or this is not the caller's /proc.
+    let mut own = [0u8; 16];
+    let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self", &mut own).ok()?;
+    let mut number = [0u8; 16];
+    let mut rest = &mut number[..];
+    write!(rest, "{}", process_id()).ok()?;
+    let left = rest.len();
+    if own[..length] != number[..number.len() - left] {
+        return None;
+    }
+    let mut path = [0u8; 32];
+    write!(&mut path[..], "/proc/{thread}/stat\0").ok()?;
+    let path = std::ffi::CStr::from_bytes_until_nul(&path).ok()?;
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()?;
+    let mut stat = [0u8; 192];
+    let read = rustix::io::read(file, &mut stat).ok()?;
+    let stat = &stat[..read];
+    // The program's name stands in brackets and may hold anything: count from the last bracket.
+    let bracket = stat.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = stat.get(bracket + 2..)?.split(|byte| *byte == b' ');
+    let state = fields.next()?;
+    let flags: u32 = std::str::from_utf8(fields.nth(5)?).ok()?.parse().ok()?;
+    Some(match state {
+        b"Z" | b"X" => Numbered::Ended,
+        _ if flags & PF_KTHREAD != 0 => Numbered::Kernel,
+        _ => Numbered::Lives,
+    })
+}
+
 /// Whether this thread runs under a real-time policy, where spinning can keep the very thread that is waited for from
 /// running.
 pub(crate) fn is_real_time() -> bool {
@@ -111,5 +167,21 @@ mod tests {
         assert!(super::start_time(me).is_some());
         assert_eq!(super::start_time(me), super::start_time(me));
         assert_eq!(super::start_time(u32::MAX), None);
+    }
+
+    #[test]
+    fn threads_are_told_apart_by_their_numbers() {
+        use super::{Numbered, look_at_thread};
+        assert_eq!(look_at_thread(super::thread_id()), Numbered::Lives);
+        assert_eq!(look_at_thread(0x3fff_fff0), Numbered::Ended);
+        if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+            assert_eq!(look_at_thread(2), Numbered::Kernel);
+        }
+        let mut child = std::process::Command::new("true").spawn().expect("true is there");
+        let begun = std::time::Instant::now();
+        while look_at_thread(child.id()) != Numbered::Ended {
+            assert!(begun.elapsed().as_secs() < 20, "a zombie has ended");
+        }
+        child.wait().expect("it was a zombie until now");
     }
 }

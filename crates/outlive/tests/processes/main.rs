@@ -12,11 +12,13 @@ mod bad_files;
 mod barrier;
 mod batches;
 mod board;
+mod ceiling_mutex;
 mod child;
 mod ends;
 mod forge;
 mod generations;
 mod growth;
+mod inversion;
 mod keeper;
 mod killed_receivers;
 mod killed_senders;
@@ -29,8 +31,11 @@ mod mutex_deaths;
 mod mutex_stress;
 mod namespaces;
 mod order;
+mod pi_mutex;
+mod pi_mutex_deaths;
 mod random;
 mod readers;
+mod realtime;
 mod records;
 mod runner;
 mod segments;
@@ -58,6 +63,10 @@ const ALL: &[&[runner::Check]] = &[
     mutex_stress::CHECKS,
     semaphore::CHECKS,
     barrier::CHECKS,
+    pi_mutex::CHECKS,
+    pi_mutex_deaths::CHECKS,
+    ceiling_mutex::CHECKS,
+    inversion::CHECKS,
     records::CHECKS,
     order::CHECKS,
     batches::CHECKS,

@@ -37,7 +37,7 @@ fn leave_namespace() -> Result<(), std::io::Error> {
     std::fs::write("/proc/self/uid_map", format!("{user} {user} 1"))
 }
 
-fn skip_if_not_permitted(world: &World) {
+pub fn skip_if_not_permitted(world: &World) {
     let code = Child::start(|| leave_namespace().expect("permitted")).wait();
     if code != crate::child::End::Code(0) {
         world.skip("pid namespaces may not be made here");
@@ -45,7 +45,7 @@ fn skip_if_not_permitted(world: &World) {
 }
 
 /// A child in a pid namespace of its own, where it is number 1. Killed when dropped: a namespace ends with its first.
-fn start_namespace(body: impl FnOnce()) -> Child {
+pub fn start_namespace(body: impl FnOnce()) -> Child {
     let board = Board::new();
     // A process between, which may leave; it ends with its child.
     Child::start(move || {

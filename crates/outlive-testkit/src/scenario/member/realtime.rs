@@ -1,0 +1,170 @@
+//! Orders about the mutexes for real-time threads: `pi …` and `ceiling …`. What they guard is as in `mutex`.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+use outlive::sync::{CeilingGuard, CeilingMutex, LockError, PiGuard, PiMutex};
+use outlive::{Deadline, Domain};
+
+use super::mutex::Pair;
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// With priority inheritance.
+    Pi,
+    /// With a ceiling.
+    Ceiling,
+}
+
+impl Kind {
+    /// The first word of orders about it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Pi => "pi",
+            Kind::Ceiling => "ceiling",
+        }
+    }
+}
+
+/// An open mutex of either kind.
+pub enum Mutex {
+    /// With priority inheritance.
+    Pi(PiMutex<Pair>),
+    /// With a ceiling.
+    Ceiling(CeilingMutex<Pair>),
+}
+
+/// Its guard.
+pub enum Guard<'a> {
+    /// With priority inheritance.
+    Pi(PiGuard<'a, Pair>),
+    /// With a ceiling.
+    Ceiling(CeilingGuard<'a, Pair>),
+}
+
+/// A lock that was got: clean, or from a dead owner.
+pub enum Got<'a> {
+    /// As it should be.
+    Clean(Guard<'a>),
+    /// Its owner died.
+    OwnerDied(Guard<'a>),
+    /// Nobody will get it again.
+    GivenUp,
+}
+
+/// The ceiling of all of them.
+const CEILING: u32 = 10;
+
+impl Mutex {
+    /// Opens it, or makes it.
+    pub fn open(kind: Kind, domain: &Domain, name: &str) -> Result<Mutex, String> {
+        Ok(match kind {
+            Kind::Pi => Mutex::Pi(PiMutex::open(domain, name, [0, 0]).map_err(|error| error.to_string())?),
+            Kind::Ceiling => {
+                Mutex::Ceiling(CeilingMutex::open(domain, name, CEILING, [0, 0]).map_err(|error| error.to_string())?)
+            }
+        })
+    }
+
+    /// Takes it, waiting until the deadline.
+    pub fn lock_until(&self, deadline: Deadline) -> Result<Got<'_>, String> {
+        match self {
+            Mutex::Pi(mutex) => settle(mutex.lock_until(deadline), Guard::Pi),
+            Mutex::Ceiling(mutex) => settle(mutex.lock_until(deadline), Guard::Ceiling),
+        }
+    }
+}
+
+fn settle<'a, G>(result: Result<G, LockError<G>>, guard: impl Fn(G) -> Guard<'a>) -> Result<Got<'a>, String> {
+    match result {
+        Ok(got) => Ok(Got::Clean(guard(got))),
+        Err(LockError::OwnerDied(got)) => Ok(Got::OwnerDied(guard(got))),
+        Err(LockError::NotRecoverable) => Ok(Got::GivenUp),
+        Err(other) => Err(other.to_string()),
+    }
+}
+
+impl Guard<'_> {
+    fn pair(&mut self) -> &mut Pair {
+        match self {
+            Guard::Pi(guard) => guard,
+            Guard::Ceiling(guard) => guard,
+        }
+    }
+
+    /// Raises both numbers, with moments in between at which they differ.
+    pub fn raise(&mut self) {
+        let pair = self.pair();
+        pair[0] += 1;
+        black_box(&mut *pair);
+        pair[1] += 1;
+    }
+
+    /// Makes the pair whole after an owner's death and says so.
+    pub fn repair(&mut self) {
+        let pair = self.pair();
+        pair[0] = pair[1];
+        match self {
+            Guard::Pi(guard) => guard.mark_consistent(),
+            Guard::Ceiling(guard) => guard.mark_consistent(),
+        }
+    }
+}
+
+/// Those that a survivor has open, and the guards that it keeps.
+#[derive(Default)]
+pub struct Mutexes {
+    open: BTreeMap<String, &'static Mutex>,
+    held: BTreeMap<String, Guard<'static>>,
+}
+
+impl Mutexes {
+    fn named(&mut self, kind: Kind, domain: &Domain, name: &str) -> Result<&'static Mutex, String> {
+        if let Some(mutex) = self.open.get(name) {
+            return Ok(mutex);
+        }
+        let mutex: &'static Mutex = Box::leak(Box::new(Mutex::open(kind, domain, name)?));
+        self.open.insert(name.to_owned(), mutex);
+        Ok(mutex)
+    }
+
+    /// Carries out an order; see the match for which there are.
+    pub fn obey(&mut self, kind: Kind, domain: &Domain, order: &[&str]) -> Result<String, String> {
+        match order {
+            ["open", name] => self.named(kind, domain, name).map(|_| String::new()),
+            // Lock, check, raise, unlock. Answers how it was got.
+            ["use", name] => match self.named(kind, domain, name)?.lock_until(Deadline::NEVER)? {
+                Got::Clean(mut guard) => {
+                    let pair = *guard.pair();
+                    if pair[0] != pair[1] {
+                        return Err(format!("clean, yet the numbers differ: {pair:?}"));
+                    }
+                    guard.raise();
+                    Ok("clean".to_owned())
+                }
+                Got::OwnerDied(mut guard) => {
+                    guard.repair();
+                    Ok("died".to_owned())
+                }
+                Got::GivenUp => Ok("given-up".to_owned()),
+            },
+            ["hold", name] => {
+                let guard = match self.named(kind, domain, name)?.lock_until(Deadline::NEVER)? {
+                    Got::Clean(guard) => guard,
+                    Got::OwnerDied(mut guard) => {
+                        guard.repair();
+                        guard
+                    }
+                    Got::GivenUp => return Err("it was given up".to_owned()),
+                };
+                self.held.insert((*name).to_owned(), guard);
+                Ok(String::new())
+            }
+            ["release", name] => {
+                self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
+            }
+            _ => Err("unknown order".to_owned()),
+        }
+    }
+}

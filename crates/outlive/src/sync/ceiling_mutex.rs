@@ -1,0 +1,327 @@
+//! A mutex with a priority ceiling: whoever takes it runs at the ceiling until it is given back, so nobody who might want
+//! it can keep its holder from running. Robust as well, which POSIX's is not.
+//!
+//! 1. Raise the calling thread to the ceiling (`ceiling.rs`): its own business, nothing shared.
+//! 2. Take the plain mutex (`raw_mutex.rs`), asleep at the ceiling if somebody has it.
+//! 3. Give the mutex back.
+//! 4. Lower the thread to the highest ceiling that it still holds, or to its own priority.
+//!
+//! Died between any of these: the priority died with the thread, and the mutex tells the next, as ever. So the table of
+//! states is the plain mutex's.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use super::ceiling::{MOST, NotRaised, Raised};
+use super::guard::{Guard, LockError};
+use super::home::{Home, TypeOf};
+use super::primitive::{Inspect, LockDetail};
+use super::raw_mutex::{Acquired, RawMutex, Refused};
+use super::record::{Embed, Place, SharedField};
+use super::{Holder, Plain};
+use crate::liveness::{Me, Patience, Registry};
+use crate::segment::Shared;
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::Errno;
+use crate::{Deadline, Domain, Error, Kind, Wait};
+
+/// 16 bytes.
+#[repr(C)]
+pub(crate) struct RawCeiling {
+    raw: RawMutex,
+    /// 1 to 99. Written once, by the maker; each handle keeps what it read.
+    ceiling: AtomicU32,
+    reserved: AtomicU32,
+}
+
+const _: () = assert!(size_of::<RawCeiling>() == 16);
+
+// SAFETY: atomics only.
+unsafe impl Shared for RawCeiling {}
+
+/// A lock with a value, shared by name between processes, for real-time threads: whoever holds it runs under
+/// `SCHED_FIFO` at the ceiling, a priority at least as high as that of all who use it. It survives whoever holds it.
+///
+/// Beside [`PiMutex`](super::PiMutex): raises always, not only when somebody waits, and by three to four system calls a
+/// time; in return no holder is ever interrupted by those who might want the lock, on one processor nobody ever waits
+/// for it, and it works across pid namespaces. It never spins.
+///
+/// A thread needs the right to run at the ceiling (`CAP_SYS_NICE`, or `RLIMIT_RTPRIO` as high). While it holds the lock its
+/// real-time priority is seen by others (`chrt -p`); a change that it or somebody makes meanwhile is taken for its own
+/// priority from then on. Several may be held at once and given back in any order. A child forked meanwhile begins at
+/// the ceiling, and leaves it when it drops the guard. Do not mix with libc's `PTHREAD_PRIO_PROTECT` mutexes in one
+/// thread: each takes the other's changes for wishes.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-ceiling-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::sync::{CeilingMutex, LockError};
+///
+/// let valve = CeilingMutex::<u64>::open(&domain, "valve", 40, 0)?;
+/// match valve.lock() {
+///     Ok(mut position) => *position += 1,
+///     Err(LockError::OwnerDied(mut position)) => position.mark_consistent(),
+///     // Without the right to run at priority 40.
+///     Err(LockError::System(error)) => eprintln!("{error}"),
+///     Err(other) => panic!("{other}"),
+/// }
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), outlive::Error>(())
+/// ```
+///
+/// # If a process dies
+/// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already. Its raised priority
+/// died with it. Waiting for it: nobody notices.
+pub struct CeilingMutex<T> {
+    home: Home<RawCeiling>,
+    value: NonNull<UnsafeCell<T>>,
+    ceiling: u32,
+    patience: Patience,
+}
+
+/// The body of a named one.
+#[repr(C, align(64))]
+struct Apart<T> {
+    raw: RawCeiling,
+    reserved: [AtomicU32; 12],
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
+unsafe impl<T: Plain> Shared for Apart<T> {}
+// SAFETY: the value is reached under the lock only.
+unsafe impl<T: Send> Send for CeilingMutex<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for CeilingMutex<T> {}
+
+/// Asleep at once: a spin at the ceiling may keep the very holder from running.
+fn patience() -> Patience {
+    let patience = Patience::new();
+    patience.set(Wait::Block);
+    patience
+}
+
+impl<T: Plain> CeilingMutex<T> {
+    /// Opens the mutex of that name, or makes it with the ceiling (1 to 99) and the value given.
+    ///
+    /// # Errors
+    /// [`Error::OtherCeiling`] when it is there with another ceiling, or when none of 1 to 99 is asked for;
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`], and what the system says.
+    ///
+    /// # If a process dies
+    /// While it makes the mutex: nothing is left of it.
+    pub fn open(domain: &Domain, name: &str, ceiling: u32, initial: T) -> Result<CeilingMutex<T>, Error> {
+        let other = |found| Error::OtherCeiling { path: domain.path().join(name), found, wanted: ceiling };
+        if !(1..=MOST).contains(&ceiling) {
+            return Err(other(0));
+        }
+        let init = |cell: &mut Apart<T>| {
+            cell.raw.ceiling.store(ceiling, Ordering::Relaxed);
+            // SAFETY: T is plain, so its bytes may be copied.
+            *cell.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
+        };
+        let home = Home::<Apart<T>>::open(domain, name, Kind::CeilingMutex, TypeOf::a::<T>(), init)?;
+        let found = home.shared().raw.ceiling.load(Ordering::Relaxed);
+        if found != ceiling {
+            return Err(other(found));
+        }
+        let value = NonNull::from(&home.shared().value);
+        Ok(CeilingMutex { home: home.part(|cell| &cell.raw), value, ceiling, patience: patience() })
+    }
+
+    /// The priority at which holders run.
+    pub fn ceiling(&self) -> u32 {
+        self.ceiling
+    }
+
+    /// Takes the lock, at the ceiling already while it waits as long as a living owner holds it.
+    ///
+    /// # Errors
+    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`], [`LockError::Deadlock`],
+    /// [`LockError::AboveCeiling`] when the thread's own priority is higher than the ceiling, [`LockError::Damaged`], and
+    /// [`LockError::System`] ([`Error::NoRealTime`] without the right to run at the ceiling).
+    ///
+    /// # If a process dies
+    /// The owner's death ends the wait at once.
+    pub fn lock(&self) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
+        self.lock_until(Deadline::NEVER)
+    }
+
+    /// Takes the lock, waiting until the deadline.
+    ///
+    /// # Errors
+    /// As [`CeilingMutex::lock`], and [`LockError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The owner's death ends the wait at once.
+    pub fn lock_until(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
+        self.enter(|me| self.raw().lock(me, &self.patience, deadline.into()))
+    }
+
+    /// Takes the lock if it is free, or its owner is dead.
+    ///
+    /// # Errors
+    /// As [`CeilingMutex::lock`], and [`LockError::WouldBlock`].
+    pub fn try_lock(&self) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
+        self.enter(|me| self.raw().try_lock(me))
+    }
+
+    fn enter(
+        &self,
+        lock: impl FnOnce(Me) -> Result<Acquired, Refused>,
+    ) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
+        let me = self.home.me().map_err(LockError::System)?;
+        let raised = self.raise().map_err(LockError::of_another)?;
+        // SAFETY: the value beside the lock is what it guards.
+        let settled = unsafe { Guard::settle(lock(me), self.raw(), self.value.cast(), me) };
+        match settled {
+            Ok(guard) => Ok(CeilingGuard { guard, _raised: raised }),
+            Err(LockError::OwnerDied(guard)) => Err(LockError::OwnerDied(CeilingGuard { guard, _raised: raised })),
+            // The thread is lowered as `raised` goes.
+            Err(other) => Err(other.of_another()),
+        }
+    }
+
+    fn raise(&self) -> Result<Raised, LockError<()>> {
+        Raised::to(self.ceiling).map_err(|refused| match refused {
+            NotRaised::Above => LockError::AboveCeiling,
+            NotRaised::System(Errno::PERM | Errno::ACCESS) => {
+                LockError::System(Error::NoRealTime { priority: self.ceiling })
+            }
+            NotRaised::System(errno) => {
+                LockError::System(Error::from_errno("run at the ceiling of", self.home.path(), errno))
+            }
+        })
+    }
+
+    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value.
+    ///
+    /// # Errors
+    /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
+    /// [`LockError::AboveCeiling`], [`LockError::Damaged`], [`LockError::System`].
+    pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
+        let me = self.home.me().map_err(LockError::System)?;
+        let _raised = self.raise()?;
+        let deadline = deadline.into();
+        self.raw().reset(me, &self.patience, deadline).map_err(|refused| LockError::<()>::from_refused(refused, me))?;
+        match self.lock_until(deadline) {
+            Ok(mut guard) => *guard = value,
+            Err(LockError::OwnerDied(mut guard)) => {
+                *guard = value;
+                guard.mark_consistent();
+            }
+            Err(other) => return Err(other.of_another()),
+        }
+        Ok(())
+    }
+
+    /// Who holds it just now.
+    pub fn holder(&self) -> Option<Holder> {
+        self.raw().owner().map(|token| Holder::of(self.home.registry(), token))
+    }
+
+    fn raw(&self) -> &RawMutex {
+        &self.home.shared().raw
+    }
+}
+
+/// Exclusive access to what a [`CeilingMutex`] guards. When dropped it gives the lock back, and then lowers the thread.
+///
+/// Stays with its thread. In a forked child a guard of the parent's only lowers the child.
+///
+/// # If a process dies
+/// The next to lock gets [`LockError::OwnerDied`] with a guard.
+pub struct CeilingGuard<'a, T> {
+    // In this order they are dropped.
+    guard: Guard<'a, T>,
+    _raised: Raised,
+}
+
+// SAFETY: sharing a guard shares `&T` only.
+unsafe impl<T: Sync> Sync for CeilingGuard<'_, T> {}
+
+impl<T> CeilingGuard<'_, T> {
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
+    /// gives the lock up: every later locker gets [`LockError::NotRecoverable`].
+    pub fn mark_consistent(&mut self) {
+        self.guard.mark_consistent();
+    }
+}
+
+impl<T> Deref for CeilingGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for CeilingGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for CeilingGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+/// A [`CeilingMutex`] and its value, for use as a field of a [`record!`](crate::record). The ceiling is part of the type.
+/// 16 bytes and the value.
+///
+/// All zeroes are an unlocked one around a zeroed value. [`Record::handle`](super::Record::handle) gives the
+/// [`CeilingMutex`] to use it by.
+#[repr(C)]
+pub struct EmbeddedCeiling<T, const CEILING: u32> {
+    raw: RawCeiling,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached under the lock only.
+unsafe impl<T: Send, const CEILING: u32> Sync for EmbeddedCeiling<T, CEILING> {}
+// SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
+unsafe impl<T: Plain, const CEILING: u32> Shared for EmbeddedCeiling<T, CEILING> {}
+// SAFETY: the lock is at the start; the value is Plain and under it.
+unsafe impl<T: Plain, const CEILING: u32> SharedField for EmbeddedCeiling<T, CEILING> {
+    const PRIMITIVES: usize = 1;
+    fn primitive(_: usize) -> Place {
+        Place { offset: core::mem::offset_of!(EmbeddedCeiling<T, CEILING>, raw), kind: Kind::CeilingMutex }
+    }
+}
+
+impl<T: Plain, const CEILING: u32> Embed for EmbeddedCeiling<T, CEILING> {
+    type Handle = CeilingMutex<T>;
+    fn handle(home: Home<EmbeddedCeiling<T, CEILING>>) -> CeilingMutex<T> {
+        const { assert!(CEILING >= 1 && CEILING <= MOST, "a ceiling is a priority of 1 to 99") };
+        // For those who look from outside; everybody stores the same.
+        home.shared().raw.ceiling.store(CEILING, Ordering::Relaxed);
+        let value = NonNull::from(&home.shared().value);
+        CeilingMutex { home: home.part(|embedded| &embedded.raw), value, ceiling: CEILING, patience: patience() }
+    }
+}
+
+impl<T: Plain, const CEILING: u32> EmbeddedCeiling<T, CEILING> {
+    /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+impl Inspect for RawCeiling {
+    fn look(&self, registry: &'static Registry) -> LockDetail {
+        let ceiling = u64::from(self.ceiling.load(Ordering::Relaxed));
+        LockDetail { figures: vec![("ceiling", ceiling)], ..Inspect::look(&self.raw, registry) }
+    }
+
+    fn sweep(&self, me: Me, dry_run: bool) -> u32 {
+        Inspect::sweep(&self.raw, me, dry_run)
+    }
+}

@@ -1,0 +1,79 @@
+use rustix::thread::futex::{self as rx, WaitFlags, WaitPtr, WaitvFlags};
+
+use super::FutexError;
+use crate::Deadline;
+use crate::shim::AtomicU32;
+use crate::sys::Errno;
+
+/// The most words that [`waitv`] takes.
+pub const MOST_WATCHES: usize = 128;
+
+/// A word, and the value it must still have for the sleep to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch<'a> {
+    /// The word.
+    pub word: &'a AtomicU32,
+    /// What it is expected to be.
+    pub expected: u32,
+}
+
+/// `futex_waitv` (Linux 5.16): sleeps while all the words are as expected, until one of them is woken. Gives the index
+/// of a word that was woken.
+///
+/// **The index is only a hint.** When several words are woken it is one of them, the last in the list as a rule, and the
+/// others' wake-ups are used up all the same. So look at all words again, and pass on a wake-up that you do not use.
+///
+/// A span becomes a moment on the monotonic clock; the kernel takes absolute ones only.
+///
+/// ```
+/// use outlive::futex::{self, FutexError, Watch};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use std::time::Duration;
+/// let (a, b) = (AtomicU32::new(0), AtomicU32::new(0));
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         b.store(1, Ordering::Release);
+///         futex::wake(&b, 1)
+///     });
+///     while a.load(Ordering::Acquire) == 0 && b.load(Ordering::Acquire) == 0 {
+///         let set = [Watch { word: &a, expected: 0 }, Watch { word: &b, expected: 0 }];
+///         match futex::waitv(&set, Duration::from_secs(9)) {
+///             Ok(_) | Err(FutexError::Again) => {}
+///             // Absent, or denied by a container: fall back to looking around.
+///             Err(_) => std::thread::yield_now(),
+///         }
+///     }
+/// });
+/// ```
+///
+/// # Errors
+/// - [`FutexError::Again`]: a word is not as expected. It is not said which.
+/// - [`FutexError::TimedOut`].
+/// - [`FutexError::Interrupted`]: a signal handler ran that was set without `SA_RESTART`.
+/// - [`FutexError::Invalid`]: no words, or more than [`MOST_WATCHES`].
+/// - [`FutexError::Absent`]: before Linux 5.16. Container runtimes may forbid it: [`FutexError::NotPermitted`], or any
+///   number that they choose.
+/// - [`FutexError::Fault`]: memory is gone.
+///
+/// # If a process dies
+/// As [`wait`](super::wait). This call is what makes it harmless: let one of the words be one that the kernel marks when
+/// a thread ends (a robust lock's).
+pub fn waitv(watches: &[Watch<'_>], deadline: impl Into<Deadline>) -> Result<usize, FutexError> {
+    if watches.len() > MOST_WATCHES {
+        return Err(FutexError::Invalid);
+    }
+    Ok(wait_for_any::<MOST_WATCHES>(watches, deadline.into())?)
+}
+
+/// The same for at most `N` words, which is how much room it takes on the stack.
+pub(crate) fn wait_for_any<const N: usize>(watches: &[Watch<'_>], deadline: Deadline) -> Result<usize, Errno> {
+    let mut waits = [rx::Wait::new(); N];
+    let watches = &watches[..watches.len().min(N)];
+    for (wait, watch) in waits.iter_mut().zip(watches) {
+        wait.val = u64::from(watch.expected);
+        wait.uaddr = WaitPtr::new(watch.word.as_ptr().cast());
+        // Shared always: no PRIVATE among the flags.
+        wait.flags = WaitFlags::SIZE_U32;
+    }
+    rx::waitv(&waits[..watches.len()], WaitvFlags::empty(), deadline.timespec().as_ref(), deadline.clock())
+}

@@ -1,0 +1,155 @@
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use rustix::thread::futex::{self as rx, Flags, Timespec};
+
+use super::{FutexError, at_most, clock_flag};
+use crate::Deadline;
+use crate::shim::AtomicU32;
+
+/// Everybody who sleeps on the word, as a count.
+pub const ALL: u32 = i32::MAX as u32;
+
+/// The bits that [`wait`] and [`wake`] use: all of them.
+const ANY: NonZeroU32 = NonZeroU32::MAX;
+
+/// `FUTEX_WAIT`, with an absolute timeout `FUTEX_WAIT_BITSET`: sleeps while the word is as expected, until woken.
+///
+/// The kernel compares and falls asleep in one step: a wake-up between the caller's look and its sleep is not lost. A
+/// span counts from this call on the monotonic clock and becomes a moment, so that a wait repeated with the same
+/// [`Deadline`] does not grow longer; see [`wait_for`] for the kernel's own relative form.
+///
+/// ```
+/// use outlive::{Deadline, futex};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// let word = AtomicU32::new(0);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         word.store(1, Ordering::Release);
+///         futex::wake(&word, 1)
+///     });
+///     // A loop: wake-ups may be meant for others, or come before the sleep.
+///     while word.load(Ordering::Acquire) == 0 {
+///         let _ = futex::wait(&word, 0, Deadline::NEVER);
+///     }
+/// });
+/// ```
+///
+/// # Errors
+/// - [`FutexError::Again`]: the word is not as expected. Compared first: so also when the deadline is over already.
+/// - [`FutexError::TimedOut`].
+/// - [`FutexError::Interrupted`]: a signal handler ran. Without a deadline, and if the handler was set with
+///   `SA_RESTART`, the kernel goes on sleeping instead; with a deadline it never does.
+/// - [`FutexError::Fault`]: the memory is gone.
+///
+/// `Ok` does not say that the word has changed: somebody else's wake-up may do for several reasons.
+///
+/// # If a process dies
+/// A sleeper that is killed takes with it a wake-up that was already its own: those who wake one only should reckon
+/// with that. One that should have woken us and dies first never does: wait for its end as well, or with a deadline.
+pub fn wait(word: &AtomicU32, expected: u32, deadline: impl Into<Deadline>) -> Result<(), FutexError> {
+    let deadline = deadline.into();
+    match deadline.timespec() {
+        None => Ok(rx::wait(word, Flags::empty(), expected, None)?),
+        Some(moment) => Ok(rx::wait_bitset(word, clock_flag(deadline), expected, Some(&moment), ANY)?),
+    }
+}
+
+/// `FUTEX_WAIT` with a relative timeout: the span counts anew in each call.
+///
+/// It counts on the monotonic clock. After a stop and a `SIGCONT` the kernel goes on with what was left of it.
+///
+/// ```
+/// use outlive::futex::{self, FutexError};
+/// use std::sync::atomic::AtomicU32;
+/// use std::time::Duration;
+/// let span = Duration::from_millis(2);
+/// assert_eq!(futex::wait_for(&AtomicU32::new(0), 0, span), Err(FutexError::TimedOut));
+/// ```
+///
+/// # Errors
+/// As [`wait`].
+///
+/// # If a process dies
+/// As [`wait`].
+pub fn wait_for(word: &AtomicU32, expected: u32, span: Duration) -> Result<(), FutexError> {
+    // A span too long for the clock is for ever.
+    let span = i64::try_from(span.as_secs())
+        .ok()
+        .map(|seconds| Timespec { tv_sec: seconds, tv_nsec: span.subsec_nanos().into() });
+    Ok(rx::wait(word, Flags::empty(), expected, span.as_ref())?)
+}
+
+/// `FUTEX_WAKE`: wakes so many of those who sleep on the word, and says how many they were.
+///
+/// By priority, then in the order in which they came. A `most` of 0 wakes one all the same: the kernel counts after it
+/// has woken.
+///
+/// ```
+/// use outlive::futex;
+/// use std::sync::atomic::AtomicU32;
+/// assert_eq!(futex::wake(&AtomicU32::new(0), futex::ALL), Ok(0), "nobody sleeps");
+/// ```
+///
+/// # Errors
+/// [`FutexError::Invalid`] when somebody sleeps on the word by a PI call; [`FutexError::Fault`] when the memory is gone.
+pub fn wake(word: &AtomicU32, most: u32) -> Result<u32, FutexError> {
+    Ok(rx::wake(word, Flags::empty(), at_most(most))? as u32)
+}
+
+/// `FUTEX_WAIT_BITSET`: as [`wait`], woken only by a [`wake_bitset`] that has one of these bits, or by [`wake`].
+///
+/// Up to 32 groups of sleepers on one word, as readers and writers, or the hands of a clock.
+///
+/// ```
+/// use outlive::futex::{self, FutexError};
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use std::time::Duration;
+/// const READERS: u32 = 1;
+/// const WRITERS: u32 = 2;
+/// let word = AtomicU32::new(0);
+/// std::thread::scope(|scope| {
+///     let reader = scope.spawn(|| futex::wait_bitset(&word, 0, READERS, Duration::from_secs(9)));
+///     // Not for readers; then for them, until it finds the sleeper asleep.
+///     assert_eq!(futex::wake_bitset(&word, futex::ALL, WRITERS), Ok(0));
+///     while futex::wake_bitset(&word, futex::ALL, READERS) == Ok(0) {
+///         std::thread::yield_now();
+///     }
+///     assert_eq!(reader.join().unwrap(), Ok(()));
+/// });
+/// ```
+///
+/// # Errors
+/// As [`wait`], and [`FutexError::Invalid`] without any bit.
+///
+/// # If a process dies
+/// As [`wait`].
+pub fn wait_bitset(
+    word: &AtomicU32,
+    expected: u32,
+    bits: u32,
+    deadline: impl Into<Deadline>,
+) -> Result<(), FutexError> {
+    let bits = NonZeroU32::new(bits).ok_or(FutexError::Invalid)?;
+    let deadline = deadline.into();
+    Ok(rx::wait_bitset(word, clock_flag(deadline), expected, deadline.timespec().as_ref(), bits)?)
+}
+
+/// `FUTEX_WAKE_BITSET`: wakes so many of those whose bits have one in common with these. See [`wait_bitset`].
+///
+/// Sleepers of [`wait`] have all bits, and so have those of [`waitv`](super::waitv).
+///
+/// ```
+/// use outlive::futex::{self, FutexError};
+/// use std::sync::atomic::AtomicU32;
+/// let word = AtomicU32::new(0);
+/// assert_eq!(futex::wake_bitset(&word, 1, 1 << 31), Ok(0), "nobody sleeps");
+/// assert_eq!(futex::wake_bitset(&word, 1, 0), Err(FutexError::Invalid));
+/// ```
+///
+/// # Errors
+/// As [`wake`], and [`FutexError::Invalid`] without any bit.
+pub fn wake_bitset(word: &AtomicU32, most: u32, bits: u32) -> Result<u32, FutexError> {
+    let bits = NonZeroU32::new(bits).ok_or(FutexError::Invalid)?;
+    Ok(rx::wake_bitset(word, Flags::empty(), at_most(most), bits)? as u32)
+}
