@@ -20,3 +20,11 @@ pub(crate) fn spin_hint() {
     #[cfg(loom)]
     loom::thread::yield_now();
 }
+
+/// The fence between an SeqCst store and an SeqCst load of another word: the two are in order as they are. Loom takes
+/// SeqCst accesses for AcqRel ones and knows this order from fences only.
+#[inline]
+pub(crate) fn order_seq_cst_accesses() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+}

@@ -2,6 +2,7 @@
 
 use super::Holder;
 use super::raw_mutex::RawMutex;
+use super::raw_rw_lock::RawRwLock;
 use super::record::places;
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Segment};
@@ -35,6 +36,7 @@ pub(crate) trait Inspect {
 fn at(segment: &Segment, offset: u64, kind: Kind) -> Result<Option<&dyn Inspect>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(segment.at::<RawMutex>(offset)?),
+        Kind::RwLock => Some(segment.at::<RawRwLock>(offset)?),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })
 }
