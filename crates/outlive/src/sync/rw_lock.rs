@@ -181,10 +181,10 @@ impl<T: Shareable> RwLock<T> {
     fn read_slow(&self, wait: Option<Deadline>) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
         let held = self.held(me);
-        // SAFETY: the value beside the lock is what it guards, and we are inside as it says.
         match self.home.shared().read_slow(me, &self.patience, wait) {
+            // SAFETY: the value beside the lock is what it guards, and we read.
             Ok(Entered::Reading(word)) => Ok(unsafe { ReadGuard::new(held, word) }),
-            // SAFETY: as above.
+            // SAFETY: the value beside the lock is what it guards, and the lock is ours.
             Ok(Entered::Repairing) => Err(LockError::OwnerDied(unsafe { WriteGuard::new(held) })),
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
