@@ -20,7 +20,7 @@
  *          came in); alive: refused. Wait for the other readers, then give the own word back
  *
  * Checked: never a writer beside anybody; nobody reads or writes torn data without being told; told only after a death, given
- * up only by one who was told; nobody sleeps for ever (an invalid end state).
+ * up only by one who was told; nobody takes a living reader's word; nobody sleeps for ever (an invalid end state).
  * Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
  *   -DDOOR  a reader who would wait may go to step 4   -DUP -DDOWN  readers may upgrade, writers downgrade
  *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps
@@ -221,6 +221,7 @@ inline announce() {     /* sl = word + 1, or 0: none left */
 	od
 }
 inline leave() {
+	assert(so[sl-1]==me+1);
 	atomic { vw=sw[sl-1]; so[sl-1]=0; sw[sl-1]=0 };
 	if :: vw -> wakeall(qS,sl) :: else fi
 }
@@ -256,9 +257,9 @@ inline read() {
 		vo=wo; announce();
 		if :: sl==0 -> door() :: else ->
 #else
-		announce();
-		if :: sl==0 -> door() :: else ->
-			vo=wo;
+		/* the fast path claims at once; the slow one looks first */
+		if :: announce(); vo=(sl==0 -> 0 : wo) :: atomic { wo!=0 -> vo=wo; sl=0 } fi;
+		if :: sl==0 && vo==0 -> door() :: else ->
 #endif
 #ifdef NOSTATE
 			if :: vo==0 -> got=READING :: else fi;
@@ -267,7 +268,7 @@ inline read() {
 #endif
 			if
 			:: got==0 ->
-				withdraw();
+				if :: sl!=0 -> withdraw() :: else fi;
 				atomic { vo=wo; vw=ww };
 				if
 				:: vo==0 -> if :: st!=CONSISTENT -> door() :: else fi

@@ -138,14 +138,17 @@ impl RawRwLock {
         let mut pass = None;
         let mut last_try = false;
         for round in 0..MOST_ROUNDS {
-            let Some(word) = self.announce(me) else {
-                return self.read_as_holder(me, patience, wait);
-            };
+            // Looked at first: who must wait anyway needs no word.
             if self.writer.is_open() {
-                return Ok(Entered::Reading(word));
+                let Some(word) = self.announce(me) else {
+                    return self.read_as_holder(me, patience, wait);
+                };
+                if self.writer.is_open() {
+                    return Ok(Entered::Reading(word));
+                }
+                // Before we sleep: whoever writes, or wants to, waits for the word. Died just before: it is a dead one's.
+                leave(word);
             }
-            // Before we sleep: whoever writes, or wants to, waits for the word. Died just before: it is a dead one's.
-            leave(word);
             let Some(owner) = self.writer_in_the_way(me)? else {
                 if self.writer.is_consistent() {
                     // It was there and has gone.

@@ -32,6 +32,8 @@ mod random;
 mod readers;
 mod records;
 mod runner;
+mod rw_lock;
+mod rw_lock_deaths;
 mod segments;
 mod slots;
 mod small_disk;
@@ -52,6 +54,8 @@ const ALL: &[&[runner::Check]] = &[
     mutex::CHECKS,
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
+    rw_lock::CHECKS,
+    rw_lock_deaths::CHECKS,
     records::CHECKS,
     order::CHECKS,
     batches::CHECKS,
