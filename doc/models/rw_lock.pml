@@ -2,6 +2,7 @@
  *
  * Threads 0..2, each with one token: 0..NW-1 write, the others read; with SWEEP the last one sweeps instead.
  *   wo ww         the writers' word: owner + 1 or 0, and the WAITERS bit;  st  the state beside it
+ *   ins           1: the holder of the writers' word may be in the middle of a change
  *   so[s] sw[s]   NS readers' words: reader + 1 or 0, and the WAITERS bit
  *   tdead tw      the token word of a thread: OWNER_DIED and WAITERS
  *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X (a word that is always 0) the kernel wakes when
@@ -13,13 +14,15 @@
  *          3. give the readers' word back (had W: wake all). Writer alive: wait as for a mutex, from 1 again
  *          4. writer dead, or inconsistent: take the writers' word as a writer. Told: wait for the readers, be told.
  *             Not told: a readers' word -> me, give the writers' word back (none left: keep it), inside
+ *             (ins is 0: the dead one had not begun, or was done: as if it were consistent, everywhere)
  * write    the mutex's lock, then each readers' word: 0 -> next; dead -> compare-exchange to 0; alive -> set W and wait on
- *          {X, the word, its owner's token}. A deadline that passes meanwhile: give the writers' word back, state as it is
- * down     a readers' word -> me, then give the writers' word back
- * up       keeping the readers' word, compare-exchange the writers' word 0 -> me, dead -> me (consistent: the dead one never
- *          came in); alive: refused. Wait for the other readers, then give the own word back
+ *          {X, the word, its owner's token}. A deadline that passes meanwhile: give the writers' word back, state as it is.
+ *          Then ins = 1, the change, ins = 0, unlock; told, and not repaired: ins stays
+ * down     ins = 0, a readers' word -> me, then give the writers' word back
+ * up       keeping the readers' word, compare-exchange the writers' word 0 -> me, dead -> me;
+ *          alive: refused. Wait for the other readers, then give the own word back
  *
- * Checked: never a writer beside anybody; nobody reads or writes torn data without being told; told only after a death, given
+ * Checked: never a writer beside anybody; nobody reads or writes torn data without being told; told only after a death inside, given
  * up only by one who was told; nobody takes a living reader's word; nobody sleeps for ever (an invalid end state).
  * Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
  *   -DDOOR  a reader who would wait may go to step 4   -DUP -DDOWN  readers may upgrade, writers downgrade
@@ -28,6 +31,8 @@
  *   CHECKFIRST  a reader looks at the writers' word before it claims its own (so: no fence between the two)
  *   NOLEAVEWAKE a reader who gives its word back in step 3 wakes nobody
  *   NOSTATE     a reader does not look at the state
+ *   INSLATE     a writer says that it is inside after it has begun
+ *   NOINS       whoever takes the writers' word from a dead one is told
  *   NODRAIN     who is told does not wait for the readers
  *   NOSLOTTOK   a writer sleeps on the reader's word alone
  *   WAKEONE     unlock wakes one sleeper only
@@ -64,7 +69,7 @@
 #define NOT_RECOVERABLE 4
 #define READING 5
 
-byte wo; bool ww; byte st;
+byte wo; bool ww; byte st; bool ins;
 byte so[NS]; bool sw[NS];
 bool tdead[N], tw[N];
 byte qL[N], qS[N], qT[N], qX[N]; bool woken[N];
@@ -72,7 +77,7 @@ byte pend[N];
 bool killed[N];
 byte nr, nw; bool inr[N], inw[N];       /* ghost: who is inside */
 bool torn;                              /* ghost: the data are in the middle of a change */
-bool wdied, gaveup;                     /* ghost: an owner of the writers' word has died; somebody told has not repaired */
+bool wdied, gaveup;                     /* ghost: somebody has died as a writer, after ins = 1; somebody told has not repaired */
 byte budget;
 
 #define PICK(i,q,k) :: (q[i]==(k)) -> q[i]=0; woken[i]=1
@@ -155,7 +160,11 @@ inline take() {
 	:: else ->
 		if
 		:: st==GONE -> assert(gaveup); got=NOT_RECOVERABLE; release()
+		#ifdef NOINS
 		:: st==INCONSISTENT -> got=OWNER_DIED
+#else
+		:: st==INCONSISTENT -> if :: ins -> got=OWNER_DIED :: else -> st=CONSISTENT; got=OK fi
+#endif
 		:: else -> got=OK
 		fi
 	fi
@@ -304,13 +313,20 @@ inline read() {
 
 /* what a writer does */
 inline change() {
+#ifndef INSLATE
+	ins=1;
+#endif
 	if
+#ifdef INSLATE
+	:: got==OK -> torn=1; ins=1; torn=0
+#else
 	:: got==OK -> torn=1; torn=0
+#endif
 	:: else -> if :: atomic { torn=0; st=CONSISTENT } :: gaveup=1 fi
 	fi
 }
 inline unlock() {
-	if :: st==INCONSISTENT -> st=GONE :: else fi;
+	if :: st==INCONSISTENT -> st=GONE :: st==CONSISTENT -> ins=0 :: else fi;
 	release()
 }
 inline stop_reading() { if :: sl!=0 -> leave() :: else -> release() fi }
@@ -329,7 +345,7 @@ inline try_up() {
 #endif
 		fi
 	fi;
-	if :: got==OK -> st=CONSISTENT :: else fi
+	if :: got==OK && sl!=0 && vo!=0 -> assert(!ins); st=CONSISTENT :: else fi
 }
 inline up() {
 	byte own; own=sl;
@@ -381,6 +397,7 @@ proctype T(byte me) {
 				if
 #ifdef DOWN
 				:: st==CONSISTENT ->
+					ins=0;
 #ifdef DOWNLATE
 					atomic { LEAVE_W; nr++; inr[me]=1 }; release(); announce();
 #else
@@ -437,7 +454,7 @@ end_idle:	(false)
 			unqueue();
 			if :: inr[me] -> nr--; inr[me]=0 :: else fi;
 			if :: inw[me] -> nw--; inw[me]=0 :: else fi;
-			if :: wo==me+1 -> wdied=1 :: else fi;
+			if :: wo==me+1 && ins -> wdied=1 :: else fi;
 			ok=tw[me]; tdead[me]=1 };
 		if :: ok -> wake1(qT,me+1) :: else fi;
 		if

@@ -7,10 +7,14 @@
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, AtomicU64};
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{Ordering, fence};
+pub(crate) use core::sync::atomic::{Ordering, compiler_fence, fence};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Loom's compiler keeps all in order.
+#[cfg(loom)]
+pub(crate) fn compiler_fence(_: Ordering) {}
 
 /// Tells the processor that this is a spin-wait; under loom it lets another thread run.
 #[inline]

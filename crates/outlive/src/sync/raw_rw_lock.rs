@@ -10,8 +10,14 @@
 //!
 //! A reader writes its id into a word, **then** looks at `writer`: free and consistent, and it is inside. A writer takes
 //! `writer`, **then** looks at all readers' words and waits until each is 0 or a dead one's. So one of the two sees the
-//! other. Whoever finds `writer` in the hands of a dead one takes it as a writer, waits for the readers and is told, also
-//! if it came to read: it may have to repair.
+//! other. Whoever finds `writer` in the hands of a dead one takes it as a writer. `inside` says whether that one had got
+//! in, or only waited for readers. Had it got in, the taker waits for the readers and is told, also if it came to read:
+//! it may have to repair. If not, nothing is half-done, and nobody is told.
+//!
+//! | `inside` | meaning | a death here |
+//! | --- | --- | --- |
+//! | 0 | nobody has begun to write, or all is written | nobody is told |
+//! | 1 | the holder of `writer` may be in the middle of it, or the last one was, and nobody has repaired it | the next is told |
 //!
 //! Each reader's word lies in a cache line that no other reader writes to as long as there are no more than 64: readers
 //! on two processors do not get in each other's way. Checked by doc/models/rw_lock.pml with deaths at any step, by loom,
@@ -20,7 +26,7 @@
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, Patience, TokenId, WAITERS, sleep};
-use crate::shim::{AtomicU32, AtomicU64, Ordering, fence, order_seq_cst_accesses};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence, order_seq_cst_accesses};
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::PassOn;
 
@@ -54,8 +60,10 @@ pub(crate) struct RawRwLock {
     lines: AtomicU64,
     /// The deepest word of any line that has ever had a reader; 0 as long as no two readers had to share a line.
     depth: AtomicU32,
+    /// See the file's head. Written by the holder of `writer`.
+    inside: AtomicU32,
     #[cfg(not(loom))]
-    reserved: [AtomicU32; 11],
+    reserved: [AtomicU32; 10],
     // Written by readers, a line each.
     slots: [Line; LINES],
 }
@@ -97,6 +105,7 @@ impl RawRwLock {
             writer: RawMutex::new(),
             lines: AtomicU64::new(0),
             depth: AtomicU32::new(0),
+            inside: AtomicU32::new(0),
             slots: std::array::from_fn(|_| line()),
         }
     }
@@ -191,22 +200,18 @@ impl RawRwLock {
     /// writer died with (we are told, as any writer would be), for a lock without a free word, and for readers who never
     /// find it open.
     fn read_as_holder(&self, me: Me, patience: &Patience, wait: Option<Deadline>) -> Result<Entered<'_>, Refused> {
-        let inside = self.has_reader(me.id);
         let got = match wait {
-            Some(deadline) if !inside => self.writer.lock(me, patience, deadline)?,
+            Some(deadline) if !self.has_reader(me.id) => self.writer.lock(me, patience, deadline)?,
             _ => self.writer.try_lock(me).map_err(|refused| match refused {
-                // Whoever lives and holds it waits for us to leave.
+                // We read already: whoever lives and holds it waits for us to leave.
                 Refused::WouldBlock if wait.is_some() => Refused::Deadlock,
                 other => other,
             })?,
         };
-        if got == Acquired::OwnerDied {
-            if !inside {
-                self.drain(me, patience, wait, None)?;
-                return Ok(Entered::Repairing);
-            }
-            // We read since before the dead writer came, so it never got in.
-            self.writer.mark_consistent();
+        if self.judge(got) == Acquired::OwnerDied {
+            self.drain(me, patience, wait, None)?;
+            self.begin();
+            return Ok(Entered::Repairing);
         }
         Ok(Entered::Reading(self.read_under_writer(me)))
     }
@@ -215,7 +220,7 @@ impl RawRwLock {
     fn read_under_writer(&self, me: Me) -> &AtomicU32 {
         match self.announce(me) {
             Some(word) => {
-                // Died just before: as a writer, and the next is told. Release, after the word was claimed: the next
+                // Died just before: as a writer that was not inside. Release, after the word was claimed: the next
                 // writer finds it.
                 self.writer.release();
                 word
@@ -265,14 +270,23 @@ impl RawRwLock {
         self.writer.acquire_before_looking(id)
     }
 
-    /// Whether no reader is inside and nothing is wrong with what the lock guards. The caller has acquired it.
+    /// Begins to write if no reader is inside and nothing is wrong with what the lock guards. The caller has acquired it.
     #[inline]
-    pub(crate) fn is_ready(&self) -> bool {
+    pub(crate) fn begin_if_ready(&self) -> bool {
+        let ready = self.is_empty() && self.writer.is_consistent();
+        if ready {
+            self.begin();
+        }
+        ready
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
         order_seq_cst_accesses();
         // SeqCst: see `enter`. Clamped: a damaged depth leads nowhere.
         let mut lines = self.lines.load(Ordering::SeqCst);
         if self.depth.load(Ordering::SeqCst) != 0 {
-            return self.words().all(|word| word.load(Ordering::SeqCst) == 0) && self.writer.is_consistent();
+            return self.words().all(|word| word.load(Ordering::SeqCst) == 0);
         }
         while lines != 0 {
             let line = lines.trailing_zeros() as usize % LINES;
@@ -282,7 +296,34 @@ impl RawRwLock {
             }
             lines &= lines - 1;
         }
-        self.writer.is_consistent()
+        true
+    }
+
+    /// From now on our death is told. No reader is inside.
+    #[inline]
+    fn begin(&self) {
+        self.inside.store(1, Ordering::Relaxed);
+        // Whoever finds us dead has seen all our stores (the kernel's mark comes after them); only the compiler must not
+        // write what is guarded before the store above.
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// From now on our death is not told: all is written, and whole.
+    #[inline]
+    fn end(&self) {
+        // Release keeps what was written before it; whoever takes `writer` from us, dead or alive, reads it after.
+        self.inside.store(0, Ordering::Release);
+    }
+
+    /// Whether the death of the last holder of `writer`, which is ours now, is to be told.
+    fn judge(&self, got: Acquired) -> Acquired {
+        // Relaxed: written by holders of `writer` only, whose Acquire orders it.
+        if got == Acquired::OwnerDied && self.inside.load(Ordering::Relaxed) == 0 {
+            // It died waiting for readers, or after it had written, or only read. Died just before: the same again.
+            self.writer.mark_consistent();
+            return Acquired::Clean;
+        }
+        got
     }
 
     /// Takes the lock alone, waiting until the deadline; `None` never waits. `acquired`: it has been taken from other
@@ -297,7 +338,9 @@ impl RawRwLock {
         acquired: bool,
     ) -> Result<Acquired, Refused> {
         let got = if acquired { self.writer.entered(me.registry)? } else { self.acquire_slow(me, patience, wait)? };
+        let got = self.judge(got);
         self.drain(me, patience, wait, None)?;
+        self.begin();
         Ok(got)
     }
 
@@ -412,6 +455,9 @@ impl RawRwLock {
     /// Gives the lock back. The caller holds it alone.
     #[inline]
     pub(crate) fn unlock(&self) {
+        if self.writer.is_consistent() {
+            self.end();
+        }
         self.writer.unlock();
     }
 
@@ -429,6 +475,7 @@ impl RawRwLock {
 
     /// From writing to reading: no writer comes in between. The caller holds the lock alone, and it is consistent.
     pub(crate) fn downgrade(&self, me: Me) -> &AtomicU32 {
+        self.end();
         self.read_under_writer(me)
     }
 
@@ -441,11 +488,13 @@ impl RawRwLock {
         wait: Option<Deadline>,
     ) -> Result<(), Refused> {
         let by_word = !core::ptr::eq(word, self.writer.word());
-        if by_word && self.writer.try_lock(me)? == Acquired::OwnerDied {
-            // We read since before the dead writer came, so it never got in. Died just before: the next is told.
-            self.writer.mark_consistent();
+        if by_word && self.judge(self.writer.try_lock(me)?) == Acquired::OwnerDied {
+            // While we read, no writer was inside: somebody wrote over the words.
+            self.writer.release();
+            return Err(Refused::Damaged);
         }
         self.drain(me, patience, wait, Some(word))?;
+        self.begin();
         if by_word {
             // Died just before: as a writer, and the next is told; just after: the same.
             leave(word);
@@ -466,7 +515,9 @@ impl RawRwLock {
                 Err(other) => return Err(other),
             }
         }
-        self.drain(me, patience, Some(deadline), None)
+        self.drain(me, patience, Some(deadline), None)?;
+        self.begin();
+        Ok(())
     }
 
     // Looking.
@@ -602,7 +653,7 @@ mod loom_tests {
             let id = self.id;
             let (lock, me, patience) = self.lock();
             let acquired = lock.acquire(id);
-            if acquired && lock.is_ready() {
+            if acquired && lock.begin_if_ready() {
                 return Acquired::Clean;
             }
             lock.write_slow(me, patience, Some(Deadline::NEVER), acquired).expect("nobody holds it for ever")

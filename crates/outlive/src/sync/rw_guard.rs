@@ -167,7 +167,7 @@ impl<'a, T> WriteGuard<'a, T> {
     /// This guard, if it came with [`LockError::OwnerDied`] and nothing was marked consistent: readers may not see that.
     ///
     /// # If a process dies
-    /// In the middle of this: as a writer or as a reader, so perhaps the next is told, though nothing is half-written.
+    /// In the middle of this: as a reader, so nobody is told.
     pub fn downgrade(self) -> Result<ReadGuard<'a, T>, WriteGuard<'a, T>> {
         let held = self.held;
         if !held.is_ours() || !held.raw.is_consistent() {

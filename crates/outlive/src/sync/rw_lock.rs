@@ -47,9 +47,8 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 ///
 /// # If a process dies
 /// Reading: nobody is told, writers go on at once. Writing: the next to come, to read or to write, gets
-/// [`LockError::OwnerDied`] with a [`WriteGuard`], also if it was asleep already; exactly one is told. Waiting to write,
-/// when it was its turn and readers were still inside: the same, though nothing is half-written. Waiting otherwise:
-/// nobody notices.
+/// [`LockError::OwnerDied`] with a [`WriteGuard`], also if it was asleep already; exactly one is told. Waiting, to read or
+/// to write: nobody notices.
 pub struct RwLock<T> {
     home: Home<RawRwLock>,
     value: NonNull<UnsafeCell<T>>,
@@ -218,7 +217,7 @@ impl<T: Shareable> RwLock<T> {
         let (raw, registry) = (self.home.shared(), self.home.registry());
         let bits = registry.current_bits();
         let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
-        if got && raw.is_ready() {
+        if got && raw.begin_if_ready() {
             let me = Me { registry, id: TokenId::from_own(bits) };
             // SAFETY: the value beside the lock is what it guards, and the lock is ours.
             return Ok(unsafe { WriteGuard::new(self.held(me)) });

@@ -21,7 +21,7 @@ crate::checks!(
     a_writer_dies_while_it_waits_for_readers,
     a_reader_who_reads_again_after_that,
     who_upgrades_after_that_is_not_told,
-    told_beside_a_reader_and_timed_out,
+    told_and_killed_before_repair,
     given_up_is_refused_to_all,
     reset_starts_anew,
     not_downgraded_before_it_is_repaired,
@@ -257,21 +257,28 @@ fn die_waiting(lock: &RwLock<Pair>) {
     child.kill();
 }
 
+/// It was not inside yet, so nothing is half-written, and nobody is told.
 fn a_writer_dies_while_it_waits_for_readers(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
     let mut reading = reader(&lock);
     die_waiting(&lock);
-    assert!(matches!(lock.try_read(), Err(LockError::WouldBlock)), "told only when no reader is inside");
+    drop(lock.try_read().expect("nobody living is in the way"));
+    die_waiting(&lock);
+    drop(lock.read().expect("nobody living is in the way"));
+    die_waiting(&lock);
     assert!(matches!(lock.try_write(), Err(LockError::WouldBlock)));
-    let next = Child::start(|| match lock.read() {
-        Err(LockError::OwnerDied(mut guard)) => guard.mark_consistent(),
-        got => panic!("{got:?}"),
-    });
+    let next = Child::start(|| drop(lock.write().expect("nobody died writing")));
     wait_asleep(next.pid());
     reading.kill();
     next.finish();
-    drop(lock.read().expect("whole"));
+    // Swept before anybody meets it.
+    let mut reading = reader(&lock);
+    die_waiting(&lock);
+    reading.kill();
+    assert_eq!(domain.sweep(false).expect("sweeps").claims, 2);
+    drop(lock.read().expect("nobody died writing"));
+    drop(lock.try_write().expect("nobody died writing"));
 }
 
 fn a_reader_who_reads_again_after_that(world: &World) {
@@ -299,20 +306,28 @@ fn who_upgrades_after_that_is_not_told(world: &World) {
     assert_eq!(lock.holders(), []);
 }
 
-/// What a reader leaves that is told, has to wait for another reader, and gives up: the death is told to the next.
-fn told_beside_a_reader_and_timed_out(world: &World) {
+/// Told, and killed before it has repaired, by way of reading and of writing: the next is told again.
+fn told_and_killed_before_repair(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
-    let mut reading = reader(&lock);
-    die_waiting(&lock);
-    for _ in 0..2 {
-        let soon = std::time::Duration::from_millis(10);
-        assert!(matches!(lock.read_until(soon), Err(LockError::TimedOut)));
-        assert!(matches!(lock.write_until(soon), Err(LockError::TimedOut)));
-        assert!(matches!(lock.try_read(), Err(LockError::WouldBlock)));
+    orphan(&lock);
+    for reads in [true, false, true] {
+        let board = Board::new();
+        let mut child = Child::start(|| {
+            let told = if reads { lock.read().err() } else { lock.write().err() };
+            assert!(matches!(told, Some(LockError::OwnerDied(_))));
+            board.set(0, 1);
+            pause();
+        });
+        board.reach(0, 1);
+        child.kill();
+        assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
     }
-    reading.kill();
-    assert!(matches!(lock.read(), Err(LockError::OwnerDied(_))));
+    match lock.try_read() {
+        Err(LockError::OwnerDied(guard)) => repair(guard),
+        got => panic!("{got:?}"),
+    }
+    drop(lock.read().expect("whole"));
 }
 
 fn given_up_is_refused_to_all(world: &World) {
@@ -415,7 +430,7 @@ fn a_sweep_takes_the_names_of_the_dead(world: &World) {
     assert!(domain.sweep(false).expect("sweeps").is_clean());
 }
 
-/// The one for whom there was no word left holds what writers hold: its death is told, though it only read.
+/// The one for whom there was no word left holds what writers hold, but it only read.
 fn the_last_reader_of_all_dies(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
@@ -425,7 +440,7 @@ fn the_last_reader_of_all_dies(world: &World) {
     drop(lock.read().expect("as before"));
     reader(&lock).kill();
     drop(guards);
-    assert!(matches!(lock.write(), Err(LockError::OwnerDied(_))));
+    drop(lock.write().expect("nobody died writing"));
 }
 
 fn a_stopped_reader_is_waited_for(world: &World) {
