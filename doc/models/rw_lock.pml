@@ -33,7 +33,7 @@
  *   NOSTATE     a reader does not look at the state
  *   INSLATE     a writer says that it is inside after it has begun
  *   NOINS       whoever takes the writers' word from a dead one is told
- *   NODRAIN     who is told does not wait for the readers
+ *   NODRAIN     a writer that comes after a dead one does not wait for the readers
  *   NOSLOTTOK   a writer sleeps on the reader's word alone
  *   WAKEONE     unlock wakes one sleeper only
  *   NOWAKEALL   who finds the owner dead after a sleep does not wake the others
@@ -43,7 +43,6 @@
  *   UPWAIT      who upgrades waits for another writer
  *   UPLEAVE     who upgrades gives its readers' word back before it has the writers' word
  *   TIMEUNLOCK  a writer whose deadline passes unlocks as one who was inside
- *   DOORDRY     a reader told in step 4 and not told are one: it never waits for readers
  */
 #ifndef NW
 #define NW 1
@@ -135,7 +134,7 @@ inline take() {
 	:: got==0 ->
 		atomic { vo=wo; vw=ww };
 		if
-		:: vo==0 -> atomic { if :: wo==0 -> wo=me+1; ww=0; got=OK :: else fi }
+		:: vo==0 -> atomic { if :: wo==0 -> wo=me+1; ww=0; got=OK; dd=0 :: else fi }
 		:: else ->
 			dd=tdead[vo-1];
 			if
@@ -246,10 +245,7 @@ inline withdraw() {
 inline door() {
 	take();
 	if
-	:: got==OWNER_DIED ->
-#ifndef DOORDRY
-		drain(0)
-#endif
+	:: got==OWNER_DIED -> drain(0)
 	:: got==OK ->
 		announce(); got=READING;
 		if :: sl!=0 -> release() :: else fi
@@ -381,13 +377,11 @@ proctype T(byte me) {
 		:: me<NW ->
 			take();
 			if
-			:: got==OK ->
-				drain(0)
-			:: got==OWNER_DIED ->
-#ifndef NODRAIN
-				drain(0)
+#ifdef NODRAIN
+			:: dd -> skip
+			:: !dd && (got==OK || got==OWNER_DIED) -> drain(0)
 #else
-				skip
+			:: got==OK || got==OWNER_DIED -> drain(0)
 #endif
 			:: else
 			fi;
