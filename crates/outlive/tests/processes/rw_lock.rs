@@ -438,11 +438,12 @@ fn a_forked_child_has_no_part_in_it(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
     let reading = lock.read().expect("free");
-    // SAFETY: the child's copy of the guard; nothing of the parent's is touched.
     Child::start(|| {
+        // SAFETY: the child's copy of the guard; nothing of the parent's is touched.
         let copy: ReadGuard<'_, Pair> = unsafe { core::ptr::read(&raw const reading) };
         drop(copy);
         assert!(matches!(lock.try_write(), Err(LockError::WouldBlock)), "the parent reads on");
+        // SAFETY: as above.
         let copy: ReadGuard<'_, Pair> = unsafe { core::ptr::read(&raw const reading) };
         drop(copy.try_upgrade().expect_err("it is the parent's"));
         drop(lock.try_read().expect("the child has a word of its own"));
