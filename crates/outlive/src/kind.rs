@@ -22,6 +22,8 @@ pub enum Kind {
     PiMutex,
     /// A [`sync::CeilingMutex`](crate::sync::CeilingMutex).
     CeilingMutex,
+    /// A [`sync::RwLock`](crate::sync::RwLock).
+    RwLock,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
@@ -34,6 +36,7 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::Barrier, 11, "barrier"),
     (Kind::PiMutex, 12, "pi mutex"),
     (Kind::CeilingMutex, 13, "ceiling mutex"),
+    (Kind::RwLock, 5, "rwlock"),
 ];
 
 impl Kind {

@@ -3,6 +3,7 @@
 use super::ceiling_mutex::RawCeiling;
 use super::pi_mutex::RawPi;
 use super::raw_mutex::RawMutex;
+use super::raw_rw_lock::RawRwLock;
 use super::record::places;
 use super::{Holder, barrier, semaphore};
 use crate::liveness::{Me, Registry};
@@ -51,6 +52,7 @@ fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dy
         Kind::Barrier => Some(Box::new(barrier::Seen::at(segment, offset)?)),
         Kind::CeilingMutex => Some(Box::new(segment.at::<RawCeiling>(offset)?)),
         Kind::PiMutex => Some(Box::new(segment.at::<RawPi>(offset)?)),
+        Kind::RwLock => Some(Box::new(segment.at::<RawRwLock>(offset)?)),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })
 }

@@ -38,6 +38,8 @@ mod readers;
 mod realtime;
 mod records;
 mod runner;
+mod rw_lock;
+mod rw_lock_deaths;
 mod segments;
 mod semaphore;
 mod several;
@@ -67,6 +69,8 @@ const ALL: &[&[runner::Check]] = &[
     pi_mutex_deaths::CHECKS,
     ceiling_mutex::CHECKS,
     inversion::CHECKS,
+    rw_lock::CHECKS,
+    rw_lock_deaths::CHECKS,
     records::CHECKS,
     order::CHECKS,
     batches::CHECKS,
