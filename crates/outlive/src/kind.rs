@@ -14,14 +14,17 @@ pub enum Kind {
     Record,
     /// A [`queue::Queue`](crate::queue::Queue).
     Queue,
+    /// A [`sync::Condvar`](crate::sync::Condvar).
+    Condvar,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
-const KINDS: [(Kind, u32, &str); 4] = [
+const KINDS: [(Kind, u32, &str); 5] = [
     (Kind::Registry, 1, "registry"),
     (Kind::Mutex, 2, "mutex"),
     (Kind::Record, 3, "record"),
     (Kind::Queue, 4, "queue"),
+    (Kind::Condvar, 6, "condvar"),
 ];
 
 impl Kind {

@@ -35,7 +35,6 @@ impl TypeOf {
     }
 
     /// A primitive without a value.
-    #[allow(dead_code, reason = "for what is built next")]
     pub(super) fn nothing() -> TypeOf {
         TypeOf { name: "", size: 0, align: 0 }
     }

@@ -4,6 +4,8 @@
 //! and the shared words come first (`raw_*.rs`, where there is a model beside them), then what users see.
 
 #[cfg(not(loom))]
+mod condvar;
+#[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
 mod holder;
@@ -13,10 +15,14 @@ mod home;
 mod mutex;
 #[cfg(not(loom))]
 mod primitive;
+mod raw_condvar;
 mod raw_mutex;
+mod raw_sleepers;
 #[cfg(not(loom))]
 mod record;
 
+#[cfg(not(loom))]
+pub use condvar::{Condvar, EmbeddedCondvar, Woke};
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]

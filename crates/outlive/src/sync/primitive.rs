@@ -1,6 +1,7 @@
 //! What can be asked of any primitive from outside, whatever it is: who holds it, and to let go of the dead.
 
 use super::Holder;
+use super::raw_condvar::RawCondvar;
 use super::raw_mutex::RawMutex;
 use super::record::places;
 use crate::liveness::{Me, Registry};
@@ -35,6 +36,7 @@ pub(crate) trait Inspect {
 fn at(segment: &Segment, offset: u64, kind: Kind) -> Result<Option<&dyn Inspect>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(segment.at::<RawMutex>(offset)?),
+        Kind::Condvar => Some(segment.at::<RawCondvar>(offset)?),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })
 }

@@ -110,3 +110,9 @@ fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Re
 pub(crate) fn wake_all(word: &AtomicU32) {
     let _ = rx::wake(word, Flags::empty(), i32::MAX as u32);
 }
+
+/// Wakes one of those who sleep on the word. How many that were: 0 or 1.
+#[cold]
+pub(crate) fn wake_one(word: &AtomicU32) -> usize {
+    rx::wake(word, Flags::empty(), 1).unwrap_or(0)
+}

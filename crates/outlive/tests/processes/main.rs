@@ -12,6 +12,7 @@ mod bad_files;
 mod batches;
 mod board;
 mod child;
+mod condvars;
 mod ends;
 mod forge;
 mod generations;
@@ -53,6 +54,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
     records::CHECKS,
+    condvars::CHECKS,
     order::CHECKS,
     batches::CHECKS,
     large::CHECKS,
