@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::world::survivor::Obeys;
 use crate::world::{Recheck, World};
 
+mod condvar;
 mod domain;
 mod member;
 mod mutex;
@@ -179,6 +180,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(domain::all());
     all.extend(token::all());
     all.extend(mutex::all());
+    all.extend(condvar::all());
     all.extend(queue::all());
     all
 }
