@@ -16,15 +16,21 @@ pub enum Kind {
     Queue,
     /// A [`sync::Condvar`](crate::sync::Condvar).
     Condvar,
+    /// A [`sync::Event`](crate::sync::Event).
+    Event,
+    /// A [`sync::Latch`](crate::sync::Latch).
+    Latch,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
-const KINDS: [(Kind, u32, &str); 5] = [
+const KINDS: [(Kind, u32, &str); 7] = [
     (Kind::Registry, 1, "registry"),
     (Kind::Mutex, 2, "mutex"),
     (Kind::Record, 3, "record"),
     (Kind::Queue, 4, "queue"),
     (Kind::Condvar, 6, "condvar"),
+    (Kind::Event, 7, "event"),
+    (Kind::Latch, 9, "latch"),
 ];
 
 impl Kind {

@@ -4,7 +4,11 @@
 //! and the shared words come first (`raw_*.rs`, where there is a model beside them), then what users see.
 
 #[cfg(not(loom))]
+mod await_error;
+#[cfg(not(loom))]
 mod condvar;
+#[cfg(not(loom))]
+mod event;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
@@ -12,17 +16,24 @@ mod holder;
 #[cfg(not(loom))]
 mod home;
 #[cfg(not(loom))]
+mod latch;
+#[cfg(not(loom))]
 mod mutex;
 #[cfg(not(loom))]
 mod primitive;
 mod raw_condvar;
+mod raw_event;
 mod raw_mutex;
 mod raw_sleepers;
 #[cfg(not(loom))]
 mod record;
 
 #[cfg(not(loom))]
+pub use await_error::AwaitError;
+#[cfg(not(loom))]
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
+#[cfg(not(loom))]
+pub use event::{EmbeddedEvent, Event, Reset};
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]
@@ -30,6 +41,8 @@ pub use holder::Holder;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub use home::Home;
+#[cfg(not(loom))]
+pub use latch::{EmbeddedLatch, Latch};
 #[cfg(not(loom))]
 pub use mutex::{Embedded, Mutex};
 #[cfg(not(loom))]

@@ -2,6 +2,7 @@
 
 use super::Holder;
 use super::raw_condvar::RawCondvar;
+use super::raw_event::RawEvent;
 use super::raw_mutex::RawMutex;
 use super::record::places;
 use crate::liveness::{Me, Registry};
@@ -36,6 +37,7 @@ pub(crate) trait Inspect {
 fn at(segment: &Segment, offset: u64, kind: Kind) -> Result<Option<&dyn Inspect>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(segment.at::<RawMutex>(offset)?),
+        Kind::Event | Kind::Latch => Some(segment.at::<RawEvent>(offset)?),
         Kind::Condvar => Some(segment.at::<RawCondvar>(offset)?),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })

@@ -96,6 +96,59 @@ impl Sleepers {
         }
     }
 
+    /// As `enlist`, for those who are woken by `ring`: a ticket from between two rings.
+    pub(crate) fn enlist_for_ring(&self) -> Ticket {
+        loop {
+            // A ring under way, or cut short by a death. Not more than one for each waker.
+            self.finish_ring();
+            let ticket = self.enlist();
+            if ticket.0 & 1 == 0 {
+                return ticket;
+            }
+        }
+    }
+
+    /// Wakes all who sleep; cut short by a death, it is finished by whoever wakes next: `sequence` is odd meanwhile.
+    ///
+    /// The caller's `list_op_pending` points to `x`, so if it dies the kernel wakes one, who calls `finish_ring`.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        let epoch = self.epoch();
+        if epoch & 1 == 1 {
+            self.ring_slow(epoch);
+        }
+    }
+
+    #[cold]
+    fn ring_slow(&self, epoch: u32) {
+        let ringing = self.begin_ring();
+        // Died from here on: whoever wakes finds it odd.
+        futex::wake_all(&self.x);
+        self.clear(epoch);
+        let _ = self.sequence.compare_exchange(ringing, ringing.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// The next odd number.
+    pub(super) fn begin_ring(&self) -> u32 {
+        let mut seen = self.sequence.load(Ordering::Relaxed);
+        loop {
+            let next = if seen & 1 == 1 { seen.wrapping_add(2) } else { seen.wrapping_add(1) };
+            match self.sequence.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return next,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Somebody wakes, or comes to sleep: a ring that was cut short is finished.
+    pub(crate) fn finish_ring(&self) {
+        let seen = self.sequence.load(Ordering::Acquire);
+        if seen & 1 == 1 {
+            futex::wake_all(&self.x);
+            let _ = self.sequence.compare_exchange(seen, seen.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
     #[inline]
     fn epoch(&self) -> u32 {
         // Acquire pairs with the Release in `enlist`.

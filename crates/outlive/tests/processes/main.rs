@@ -14,6 +14,7 @@ mod board;
 mod child;
 mod condvars;
 mod ends;
+mod events;
 mod forge;
 mod generations;
 mod growth;
@@ -55,6 +56,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_stress::CHECKS,
     records::CHECKS,
     condvars::CHECKS,
+    events::CHECKS,
     order::CHECKS,
     batches::CHECKS,
     large::CHECKS,

@@ -69,8 +69,10 @@ impl Scenario for Wait {
         if *self == Wait::Contended {
             world.answer("holder")?;
         }
-        // What was notified is taken, by those who live or by the victim; nobody else locks until it is.
-        world.ask("next", &format!("condvar settle {name} 0"))?;
+        // What was notified is taken, by those who live or by the victim; nobody else locks until it is. Contended, there
+        // is one more: the sleeper after it gets a notification that was passed on, and the victim is to find its own.
+        let unnotified = u64::from(*self == Wait::Contended);
+        world.ask("next", &format!("condvar settle {name} {unnotified}"))?;
         // Whoever of them still sleeps, sleeps rightly.
         world.ask("next", &format!("condvar bring {name} {}", self.items()))?;
         if *self == Wait::Between {

@@ -169,10 +169,10 @@ impl Shelves {
                 }
                 Ok(String::new())
             }
-            // One item, and the mutex in hand for a while after the notification.
+            // Two items and one notification, and the mutex in hand for a while after it.
             ("bring-slowly", []) => {
                 let mut guard = shelf.lock()?;
-                shelf.put(&mut guard, 1);
+                shelf.put(&mut guard, 2);
                 shelf.delivered.notify_one();
                 std::thread::sleep(Duration::from_millis(60));
                 drop(guard);
