@@ -18,18 +18,21 @@ pub enum Kind {
     Condvar,
     /// A [`sync::Event`](crate::sync::Event).
     Event,
+    /// A [`sync::Once`](crate::sync::Once).
+    Once,
     /// A [`sync::Latch`](crate::sync::Latch).
     Latch,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
-const KINDS: [(Kind, u32, &str); 7] = [
+const KINDS: [(Kind, u32, &str); 8] = [
     (Kind::Registry, 1, "registry"),
     (Kind::Mutex, 2, "mutex"),
     (Kind::Record, 3, "record"),
     (Kind::Queue, 4, "queue"),
     (Kind::Condvar, 6, "condvar"),
     (Kind::Event, 7, "event"),
+    (Kind::Once, 8, "once"),
     (Kind::Latch, 9, "latch"),
 ];
 

@@ -9,8 +9,10 @@ use crate::world::{Recheck, World};
 
 mod condvar;
 mod domain;
+mod event;
 mod member;
 mod mutex;
+mod once;
 mod pthread;
 mod queue;
 mod token;
@@ -181,6 +183,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(token::all());
     all.extend(mutex::all());
     all.extend(condvar::all());
+    all.extend(event::all());
+    all.extend(once::all());
     all.extend(queue::all());
     all
 }

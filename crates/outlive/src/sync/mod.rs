@@ -20,10 +20,13 @@ mod latch;
 #[cfg(not(loom))]
 mod mutex;
 #[cfg(not(loom))]
+mod once;
+#[cfg(not(loom))]
 mod primitive;
 mod raw_condvar;
 mod raw_event;
 mod raw_mutex;
+mod raw_once;
 mod raw_sleepers;
 #[cfg(not(loom))]
 mod record;
@@ -45,6 +48,8 @@ pub use home::Home;
 pub use latch::{EmbeddedLatch, Latch};
 #[cfg(not(loom))]
 pub use mutex::{Embedded, Mutex};
+#[cfg(not(loom))]
+pub use once::{EmbeddedOnce, Once, OnceState};
 #[cfg(not(loom))]
 pub use primitive::LockDetail;
 #[cfg(not(loom))]

@@ -4,6 +4,7 @@ use super::Holder;
 use super::raw_condvar::RawCondvar;
 use super::raw_event::RawEvent;
 use super::raw_mutex::RawMutex;
+use super::raw_once::RawOnce;
 use super::record::places;
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Segment};
@@ -38,6 +39,7 @@ fn at(segment: &Segment, offset: u64, kind: Kind) -> Result<Option<&dyn Inspect>
     Ok(match kind {
         Kind::Mutex => Some(segment.at::<RawMutex>(offset)?),
         Kind::Event | Kind::Latch => Some(segment.at::<RawEvent>(offset)?),
+        Kind::Once => Some(segment.at::<RawOnce>(offset)?),
         Kind::Condvar => Some(segment.at::<RawCondvar>(offset)?),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })

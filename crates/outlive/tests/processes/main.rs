@@ -29,6 +29,7 @@ mod mutex;
 mod mutex_deaths;
 mod mutex_stress;
 mod namespaces;
+mod onces;
 mod order;
 mod random;
 mod readers;
@@ -57,6 +58,7 @@ const ALL: &[&[runner::Check]] = &[
     records::CHECKS,
     condvars::CHECKS,
     events::CHECKS,
+    onces::CHECKS,
     order::CHECKS,
     batches::CHECKS,
     large::CHECKS,

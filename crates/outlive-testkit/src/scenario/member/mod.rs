@@ -1,11 +1,13 @@
 //! The survivor of all outlive scenarios: a process that uses a domain as any program would, on orders.
 //!
-//! Orders are grouped by what they concern: `mutex …`, `condvar …`, `token …`, `queue …`, `domain …`; each group is a file. The domain
+//! Orders are grouped by what they concern: `mutex …`, `condvar …`, `event …`, `latch …`, `once …`, `token …`, `queue …`, `domain …`; each group is a file. The domain
 //! is opened by the first order, so that a survivor can be there before it.
 
 pub(super) mod condvar;
 mod domain;
+pub(super) mod event;
 pub(super) mod mutex;
+pub(super) mod once;
 pub(super) mod queue;
 mod token;
 
@@ -58,6 +60,9 @@ impl Obeys for Member {
         match order {
             ["mutex", order @ ..] => self.mutexes.obey(&domain, order),
             ["condvar", order @ ..] => self.shelves.obey(&domain, order),
+            ["event", order @ ..] => event::obey(&domain, order),
+            ["latch", order @ ..] => event::obey_latch(&domain, order),
+            ["once", order @ ..] => once::obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
