@@ -245,7 +245,7 @@ mod loom_tests {
 
     fn explore(test: impl Fn() + Sync + Send + 'static) {
         let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
+        model.preemption_bound = Some(2);
         model.check(test);
     }
 

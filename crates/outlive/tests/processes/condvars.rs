@@ -290,12 +290,12 @@ fn whoever_is_woken_and_killed_passes_it_on(world: &World) {
             if round % 5 == 0 {
                 first = 0;
             }
-            for victim in first..first + 3 {
+            for victim in &children[first..first + 3] {
                 store.delivered.notify_one();
                 if round % 2 == 0 {
                     random.pause(40);
                 }
-                children[victim].signal(libc::SIGKILL);
+                victim.signal(libc::SIGKILL);
             }
             store.see_it_taken();
             for victim in &mut children[first..first + 3] {
