@@ -14,6 +14,16 @@ pub enum Kind {
     Record,
     /// A [`queue::Queue`](crate::queue::Queue).
     Queue,
+    /// A [`sync::RwLock`](crate::sync::RwLock).
+    RwLock,
+    /// A [`sync::Condvar`](crate::sync::Condvar).
+    Condvar,
+    /// A [`sync::Event`](crate::sync::Event).
+    Event,
+    /// A [`sync::Once`](crate::sync::Once).
+    Once,
+    /// A [`sync::Latch`](crate::sync::Latch).
+    Latch,
     /// A [`sync::Semaphore`](crate::sync::Semaphore).
     Semaphore,
     /// A [`sync::Barrier`](crate::sync::Barrier).
@@ -22,8 +32,6 @@ pub enum Kind {
     PiMutex,
     /// A [`sync::CeilingMutex`](crate::sync::CeilingMutex).
     CeilingMutex,
-    /// A [`sync::RwLock`](crate::sync::RwLock).
-    RwLock,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
@@ -32,11 +40,15 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::Mutex, 2, "mutex"),
     (Kind::Record, 3, "record"),
     (Kind::Queue, 4, "queue"),
+    (Kind::RwLock, 5, "rwlock"),
+    (Kind::Condvar, 6, "condvar"),
+    (Kind::Event, 7, "event"),
+    (Kind::Once, 8, "once"),
+    (Kind::Latch, 9, "latch"),
     (Kind::Semaphore, 10, "semaphore"),
     (Kind::Barrier, 11, "barrier"),
     (Kind::PiMutex, 12, "pi mutex"),
     (Kind::CeilingMutex, 13, "ceiling mutex"),
-    (Kind::RwLock, 5, "rwlock"),
 ];
 
 impl Kind {

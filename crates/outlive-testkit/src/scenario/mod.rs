@@ -7,9 +7,12 @@ use crate::failure::Failure;
 use crate::world::survivor::Obeys;
 use crate::world::{Recheck, World};
 
+mod condvar;
 mod domain;
+mod event;
 mod member;
 mod mutex;
+mod once;
 mod pthread;
 mod queue;
 mod realtime;
@@ -183,6 +186,9 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(mutex::all());
     all.extend(realtime::all());
     all.extend(rw_lock::all());
+    all.extend(condvar::all());
+    all.extend(event::all());
+    all.extend(once::all());
     all.extend(queue::all());
     all
 }

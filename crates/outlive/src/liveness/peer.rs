@@ -124,6 +124,11 @@ impl Peer {
         self.id
     }
 
+    /// The registry whose token it is.
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.registry
+    }
+
     /// Whether the owner lives. A token that never was reads dead.
     #[inline]
     pub fn is_alive(&self) -> bool {

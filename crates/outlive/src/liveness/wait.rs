@@ -197,6 +197,14 @@ pub(crate) fn sleep_on(
     sleep_set(registry, words, principal, deadline, || has_changed(words))
 }
 
+/// Sleeps on the first of the words, through which all wakes come, while all of them have the values expected.
+///
+/// That another has changed and nobody woke us is no rescue: a wake of one passes others over.
+#[cold]
+pub(crate) fn sleep_among(registry: &Registry, words: &[Watch<'_>], deadline: Deadline) -> Result<Asleep, Errno> {
+    sleep_set(registry, words, 0, deadline, || false)
+}
+
 fn has_changed(words: &[Watch<'_>]) -> bool {
     words.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
 }

@@ -7,7 +7,12 @@ use std::ptr::NonNull;
 
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use crate::Error;
-use crate::liveness::Me;
+use crate::liveness::{Me, TokenId, WAITERS};
+use crate::sys::robust::PassOn;
+
+/// In a guard's own copy of the token: `list_op_pending` is borrowed until the guard is dropped. So a guard without it
+/// pays nothing for the possibility.
+const KEPT: u32 = WAITERS;
 
 /// Exclusive access to what a lock guards; gives the lock back when dropped.
 ///
@@ -55,6 +60,37 @@ impl<'a, T> Guard<'a, T> {
         }
     }
 
+    /// Gives the lock back for the time of `meanwhile`, which takes it again. What that wants to have passed on if we
+    /// die, is passed on until the new guard is dropped, too.
+    pub(super) fn give_back_during(
+        self,
+        meanwhile: impl FnOnce(&'a RawMutex, Me, PassOn) -> (Result<Acquired, Refused>, Option<PassOn>),
+    ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
+        let (raw, value) = (self.raw, self.value);
+        let bits = self.me.id.as_u32();
+        let me = Me { id: TokenId::from_own(bits & !KEPT), ..self.me };
+        if me.registry.current_bits() != me.id.as_u32() {
+            return Err(LockError::NotHeld);
+        }
+        core::mem::forget(self);
+        let pass = if bits & KEPT == 0 { PassOn::begin(me.list()) } else { PassOn::resume(me.list()) };
+        let (result, pass) = meanwhile(raw, me, pass);
+        let kept = pass.is_some_and(PassOn::keep);
+        let holder = if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
+        // SAFETY: what was true of this guard is true of the new one.
+        unsafe { Guard::settle(result, raw, value, holder) }
+    }
+
+    #[cold]
+    fn drop_slow(&self) {
+        let bits = self.me.id.as_u32();
+        if bits & KEPT != 0 && self.me.registry.current_bits() == bits & !KEPT {
+            self.raw.unlock();
+            // Died just before: somebody is woken for nothing.
+            drop(PassOn::resume(self.me.list()));
+        }
+    }
+
     /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
     /// gives the lock up: every later locker gets [`LockError::NotRecoverable`].
     pub fn mark_consistent(&mut self) {
@@ -86,6 +122,8 @@ impl<T> Drop for Guard<'_, T> {
         // A forked child has no token, or another one: the lock is its parent's.
         if self.me.registry.current_bits() == self.me.id.as_u32() {
             self.raw.unlock();
+        } else {
+            self.drop_slow();
         }
     }
 }
@@ -108,6 +146,8 @@ pub enum LockError<G> {
     NotRecoverable,
     /// This thread holds it already.
     Deadlock,
+    /// The guard came with a `fork`: its lock is the parent's.
+    NotHeld,
     /// A living owner holds it (only from `try_` forms).
     WouldBlock,
     /// The deadline passed while a living owner held it.
@@ -122,11 +162,27 @@ pub enum LockError<G> {
 
 impl<G> LockError<G> {
     /// The same for another kind of guard. The caller has dealt with `OwnerDied`; one here is taken for a deadline's end.
+    /// With something else in the guard's place.
+    pub(super) fn map<H>(self, guard: impl FnOnce(G) -> H) -> LockError<H> {
+        match self {
+            LockError::OwnerDied(g) => LockError::OwnerDied(guard(g)),
+            LockError::NotRecoverable => LockError::NotRecoverable,
+            LockError::Deadlock => LockError::Deadlock,
+            LockError::NotHeld => LockError::NotHeld,
+            LockError::WouldBlock => LockError::WouldBlock,
+            LockError::TimedOut => LockError::TimedOut,
+            LockError::AboveCeiling => LockError::AboveCeiling,
+            LockError::Damaged => LockError::Damaged,
+            LockError::System(error) => LockError::System(error),
+        }
+    }
+
     #[cold]
     pub(super) fn of_another<H>(self) -> LockError<H> {
         match self {
             LockError::NotRecoverable => LockError::NotRecoverable,
             LockError::Deadlock => LockError::Deadlock,
+            LockError::NotHeld => LockError::NotHeld,
             LockError::WouldBlock => LockError::WouldBlock,
             LockError::OwnerDied(_) | LockError::TimedOut => LockError::TimedOut,
             LockError::AboveCeiling => LockError::AboveCeiling,
@@ -160,6 +216,7 @@ impl<G> fmt::Display for LockError<G> {
                 f.write_str("the lock was given up after its owner died; reset it once what it guards is whole")
             }
             LockError::Deadlock => f.write_str("this thread holds the lock already; give it back first"),
+            LockError::NotHeld => f.write_str("the guard is of the process that forked this one; lock anew"),
             LockError::WouldBlock => f.write_str("somebody holds the lock; wait for it, or try later"),
             LockError::TimedOut => f.write_str("somebody still held the lock when the deadline passed"),
             LockError::AboveCeiling => {

@@ -35,6 +35,11 @@ impl TypeOf {
         TypeOf { name: std::any::type_name::<T>(), size: size_of::<T>() as u64, align: align_of::<T>() as u64 }
     }
 
+    /// A primitive without a value, of which there are several sorts.
+    pub(super) fn named(name: &'static str) -> TypeOf {
+        TypeOf { name, size: 0, align: 0 }
+    }
+
     /// A primitive without a value.
     pub(super) fn nothing() -> TypeOf {
         TypeOf { name: "", size: 0, align: 0 }

@@ -4,6 +4,8 @@
 //! and the shared words come first (`raw_*.rs`, where there is a model beside them), then what users see.
 
 #[cfg(not(loom))]
+mod await_error;
+#[cfg(not(loom))]
 mod barrier;
 mod bell;
 #[cfg(not(loom))]
@@ -11,21 +13,33 @@ mod ceiling;
 #[cfg(not(loom))]
 mod ceiling_mutex;
 #[cfg(not(loom))]
+mod condvar;
+#[cfg(not(loom))]
+mod event;
+#[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
 mod holder;
 #[cfg(not(loom))]
 mod home;
 #[cfg(not(loom))]
+mod latch;
+#[cfg(not(loom))]
 mod mutex;
+#[cfg(not(loom))]
+mod once;
 #[cfg(not(loom))]
 mod pi_mutex;
 #[cfg(not(loom))]
 mod primitive;
 mod raw_barrier;
+mod raw_condvar;
+mod raw_event;
 mod raw_mutex;
+mod raw_once;
 mod raw_rw_lock;
 mod raw_semaphore;
+mod raw_sleepers;
 #[cfg(not(loom))]
 mod record;
 #[cfg(not(loom))]
@@ -36,9 +50,15 @@ mod rw_lock;
 mod semaphore;
 
 #[cfg(not(loom))]
+pub use await_error::AwaitError;
+#[cfg(not(loom))]
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 #[cfg(not(loom))]
 pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
+#[cfg(not(loom))]
+pub use condvar::{Condvar, EmbeddedCondvar, Woke};
+#[cfg(not(loom))]
+pub use event::{EmbeddedEvent, Event, Reset};
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]
@@ -47,7 +67,11 @@ pub use holder::Holder;
 #[doc(hidden)]
 pub use home::Home;
 #[cfg(not(loom))]
+pub use latch::{EmbeddedLatch, Latch};
+#[cfg(not(loom))]
 pub use mutex::{Embedded, Mutex};
+#[cfg(not(loom))]
+pub use once::{EmbeddedOnce, Once, OnceState};
 #[cfg(not(loom))]
 pub use pi_mutex::{EmbeddedPi, PiGuard, PiMutex};
 #[cfg(not(loom))]

@@ -2,7 +2,10 @@
 
 use super::ceiling_mutex::RawCeiling;
 use super::pi_mutex::RawPi;
+use super::raw_condvar::RawCondvar;
+use super::raw_event::RawEvent;
 use super::raw_mutex::RawMutex;
+use super::raw_once::RawOnce;
 use super::raw_rw_lock::RawRwLock;
 use super::record::places;
 use super::{Holder, barrier, semaphore};
@@ -48,11 +51,14 @@ impl<T: Inspect> Inspect for &T {
 fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dyn Inspect + 'a>>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(Box::new(segment.at::<RawMutex>(offset)?)),
+        Kind::RwLock => Some(Box::new(segment.at::<RawRwLock>(offset)?)),
+        Kind::Condvar => Some(Box::new(segment.at::<RawCondvar>(offset)?)),
+        Kind::Event | Kind::Latch => Some(Box::new(segment.at::<RawEvent>(offset)?)),
+        Kind::Once => Some(Box::new(segment.at::<RawOnce>(offset)?)),
         Kind::Semaphore => semaphore::Seen::at(segment, offset)?.map(|seen| Box::new(seen) as _),
         Kind::Barrier => Some(Box::new(barrier::Seen::at(segment, offset)?)),
-        Kind::CeilingMutex => Some(Box::new(segment.at::<RawCeiling>(offset)?)),
         Kind::PiMutex => Some(Box::new(segment.at::<RawPi>(offset)?)),
-        Kind::RwLock => Some(Box::new(segment.at::<RawRwLock>(offset)?)),
+        Kind::CeilingMutex => Some(Box::new(segment.at::<RawCeiling>(offset)?)),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })
 }

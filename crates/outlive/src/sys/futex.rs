@@ -102,3 +102,9 @@ fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Re
 pub(crate) fn wake_all(word: &AtomicU32) {
     let _ = futex_call::wake(word, ALL);
 }
+
+/// Wakes one of those who sleep on the word. How many that were: 0 or 1.
+#[cold]
+pub(crate) fn wake_one(word: &AtomicU32) -> usize {
+    futex_call::wake(word, 1).unwrap_or(0) as usize
+}

@@ -61,18 +61,19 @@ pub(crate) fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX);
 }
 
-/// The kernel's own wake of one, at a thread's end.
-pub(crate) fn wake_one(word: &AtomicU32) {
-    wake(word, 1);
+/// Also the kernel's own, at a thread's end.
+pub(crate) fn wake_one(word: &AtomicU32) -> usize {
+    wake(word, 1)
 }
 
-fn wake(word: &AtomicU32, most: usize) {
+fn wake(word: &AtomicU32, most: usize) -> usize {
     let mut kernel = BUCKET.kernel.lock().unwrap();
     let mut left = most;
     kernel.sleepers.retain(|sleeper| {
         let wakes = left > 0 && sleeper.words.contains(&address(word));
-        left -= usize::from(wakes && left != usize::MAX);
+        left -= usize::from(wakes);
         !wakes
     });
     BUCKET.woken.notify_all();
+    most - left
 }

@@ -65,6 +65,22 @@ impl PassOn {
     }
 }
 
+impl PassOn {
+    /// Lends the field on, to be taken back by [`PassOn::resume`], unless somebody lent it to us: then it goes back now.
+    pub(crate) fn keep(self) -> bool {
+        if self.head.is_null() || !self.saved.is_null() {
+            return false;
+        }
+        core::mem::forget(self);
+        true
+    }
+
+    /// Takes back what was kept, as it is. `head` is the calling thread's list head.
+    pub(crate) fn resume(head: *mut ListHead) -> PassOn {
+        PassOn { head, saved: core::ptr::null_mut() }
+    }
+}
+
 impl Drop for PassOn {
     fn drop(&mut self) {
         if !self.head.is_null() {

@@ -14,7 +14,9 @@ mod batches;
 mod board;
 mod ceiling_mutex;
 mod child;
+mod condvars;
 mod ends;
+mod events;
 mod forge;
 mod generations;
 mod growth;
@@ -30,6 +32,7 @@ mod mutex;
 mod mutex_deaths;
 mod mutex_stress;
 mod namespaces;
+mod onces;
 mod order;
 mod pi_mutex;
 mod pi_mutex_deaths;
@@ -72,6 +75,9 @@ const ALL: &[&[runner::Check]] = &[
     rw_lock::CHECKS,
     rw_lock_deaths::CHECKS,
     records::CHECKS,
+    condvars::CHECKS,
+    events::CHECKS,
+    onces::CHECKS,
     order::CHECKS,
     batches::CHECKS,
     large::CHECKS,

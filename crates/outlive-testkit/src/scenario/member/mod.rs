@@ -1,10 +1,13 @@
 //! The survivor of all outlive scenarios: a process that uses a domain as any program would, on orders.
 //!
-//! Orders are grouped by what they concern: `mutex …`, `rwlock …`, `queue …`, `domain …` and so on; each group is a file. The
-//! domain is opened by the first order, so that a survivor can be there before it.
+//! Orders are grouped by what they concern: `mutex …`, `condvar …`, `queue …`, `domain …` and so on; each group is a file.
+//! The domain is opened by the first order, so that a survivor can be there before it.
 
+pub(super) mod condvar;
 mod domain;
+pub(super) mod event;
 pub(super) mod mutex;
+pub(super) mod once;
 pub(super) mod queue;
 pub(super) mod realtime;
 pub(super) mod rw_lock;
@@ -26,6 +29,7 @@ pub struct Member {
     mutexes: mutex::Mutexes,
     realtime: realtime::Mutexes,
     rw_locks: rw_lock::RwLocks,
+    shelves: condvar::Shelves,
     threads: token::Threads,
     queues: queue::Queues,
 }
@@ -41,6 +45,7 @@ impl Member {
             mutexes: mutex::Mutexes::default(),
             realtime: realtime::Mutexes::default(),
             rw_locks: rw_lock::RwLocks::default(),
+            shelves: condvar::Shelves::default(),
             threads: token::Threads::default(),
             queues: queue::Queues::default(),
         }
@@ -63,6 +68,10 @@ impl Obeys for Member {
             ["pi", order @ ..] => self.realtime.obey(realtime::Kind::Pi, &domain, order),
             ["ceiling", order @ ..] => self.realtime.obey(realtime::Kind::Ceiling, &domain, order),
             ["rwlock", order @ ..] => self.rw_locks.obey(&domain, order),
+            ["condvar", order @ ..] => self.shelves.obey(&domain, order),
+            ["event", order @ ..] => event::obey(&domain, order),
+            ["latch", order @ ..] => event::obey_latch(&domain, order),
+            ["once", order @ ..] => once::obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),

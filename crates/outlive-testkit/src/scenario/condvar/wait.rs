@@ -1,0 +1,93 @@
+//! Waiting for an item, being notified, taking it: whoever was notified and died, those who sleep beside it get what is
+//! there, and nobody but they come to lock.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// The victim was queued first: it is the one who is woken.
+    First,
+    /// Somebody was queued before it.
+    Between,
+    /// The mutex is in somebody's hand when the victim is woken.
+    Contended,
+}
+
+impl Wait {
+    fn items(self) -> u64 {
+        if self == Wait::Between { 2 } else { 1 }
+    }
+}
+
+impl Scenario for Wait {
+    fn name(&self) -> &'static str {
+        match self {
+            Wait::First => "condvar-wait",
+            Wait::Between => "condvar-wait-between",
+            Wait::Contended => "condvar-wait-contended",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Wait::First => "wait for an item, be notified, take it, with a sleeper after it",
+            Wait::Between => "the same with a sleeper before it, too, and two items",
+            Wait::Contended => {
+                "wait for an item, be notified by one who keeps the mutex a while, with a sleeper after it"
+            }
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("next", &format!("condvar open {name}"))?;
+        world.ask("holder", &format!("condvar open {name}"))?;
+        if *self == Wait::Between {
+            world.survivor("sleeper")?.tell_and_see_asleep(&format!("condvar take {name}"))?;
+        }
+        Ok(())
+    }
+
+    fn help(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.survivor("late")?.tell_and_see_asleep(&format!("condvar take {name}"))?;
+        match self {
+            Wait::Contended => world.survivor("holder")?.tell(&format!("condvar bring-slowly {name}")),
+            _ => world.ask("holder", &format!("condvar bring {name} {}", self.items())).map(drop),
+        }
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if !death.helped {
+            self.help(world)?;
+        }
+        if *self == Wait::Contended {
+            world.answer("holder")?;
+        }
+        // What was notified is taken, by those who live or by the victim; nobody else locks until it is. Contended, there
+        // is one more: the sleeper after it gets a notification that was passed on, and the victim is to find its own.
+        let unnotified = u64::from(*self == Wait::Contended);
+        world.ask("next", &format!("condvar settle {name} {unnotified}"))?;
+        // Whoever of them still sleeps, sleeps rightly.
+        world.ask("next", &format!("condvar bring {name} {}", self.items()))?;
+        if *self == Wait::Between {
+            world.answer("sleeper")?;
+        }
+        world.answer("late")?;
+        world.saw(if death.ended { "taken by the victim" } else { "cut short" });
+        super::still_works(world)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let shelf = super::victims(place)?;
+        stage.begin();
+        let taken = shelf.take();
+        stage.end();
+        taken
+    }
+}

@@ -1,0 +1,13 @@
+//! Events and latches: set, waited for, arrived at, beside sleepers.
+
+mod arrive;
+mod set;
+mod wait;
+
+use super::Scenario;
+
+/// Those of this folder.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    vec![Box::new(set::Set), Box::new(wait::Wait::Manual), Box::new(wait::Wait::Automatic), Box::new(arrive::Arrive)]
+}

@@ -1,0 +1,55 @@
+//! Setting a bit that two wait for: is it set, both get through without anybody's help, whenever the setter died.
+
+use outlive::sync::Reset;
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::event;
+use crate::scenario::{Death, Place, Scenario, nothing_left};
+use crate::world::World;
+
+/// See the file's head.
+pub struct Set;
+
+impl Scenario for Set {
+    fn name(&self) -> &'static str {
+        "event-set"
+    }
+
+    fn about(&self) -> &'static str {
+        "set a bit of an event, with two sleepers"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.survivor("first")?.tell_and_see_asleep(&format!("event wait {name} 1"))?;
+        world.survivor("second")?.tell_and_see_asleep(&format!("event wait {name} 3"))
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let bits = world.ask("next", &format!("event bits {name}"))?;
+        match (bits.as_str(), death.ended) {
+            ("1", _) => world.saw("set"),
+            ("0", false) => {
+                world.saw("not set");
+                world.ask("next", &format!("event set {name} 1"))?;
+            }
+            (other, _) => return Err(Failure::wrong(format!("the bits are {other}"))),
+        }
+        for survivor in ["first", "second"] {
+            world.answer(survivor)?;
+        }
+        nothing_left(world, &[&name])
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        domain.token().map_err(|error| error.to_string())?;
+        let event = event::event(&domain, place.name, Reset::Manual)?;
+        stage.begin();
+        event.set(1);
+        stage.end();
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! Waiting for a bit beside two who do: whoever dies, the others get through.
+
+use outlive::sync::Reset;
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::event;
+use crate::scenario::{Death, Place, Scenario, nothing_left};
+use crate::world::World;
+
+/// See the file's head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// The bits stay.
+    Manual,
+    /// Each bit is had by one.
+    Automatic,
+}
+
+impl Scenario for Wait {
+    fn name(&self) -> &'static str {
+        match self {
+            Wait::Manual => "event-wait",
+            Wait::Automatic => "event-wait-automatic",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Wait::Manual => "wait for a bit, with a sleeper before and one after",
+            Wait::Automatic => "the same with automatic reset: wait for any of three bits and take it",
+        }
+    }
+
+    fn stem(&self) -> &'static str {
+        if *self == Wait::Automatic { "auto" } else { "thing" }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let bits = if *self == Wait::Automatic { 7 } else { 1 };
+        world.survivor("sleeper")?.tell_and_see_asleep(&format!("event wait {name} {bits}"))
+    }
+
+    fn help(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        match self {
+            Wait::Manual => {
+                world.survivor("late")?.tell_and_see_asleep(&format!("event wait {name} 1"))?;
+                world.ask("setter", &format!("event set {name} 1")).map(drop)
+            }
+            Wait::Automatic => {
+                // One for each, and no two can be had at once.
+                world.survivor("late")?.tell_and_see_asleep(&format!("event wait {name} 1"))?;
+                world.ask("setter", &format!("event set {name} 1"))?;
+                world.ask("setter", &format!("event set {name} 2"))?;
+                world.ask("setter", &format!("event set {name} 4")).map(drop)
+            }
+        }
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if !death.helped {
+            self.help(world)?;
+        }
+        if *self == Wait::Automatic {
+            // The victim, or the one before it, may have taken the bit that only the last waits for, or all of them.
+            world.ask("setter", &format!("event set {name} 2"))?;
+            world.answer("sleeper")?;
+            world.ask("setter", &format!("event set {name} 1"))?;
+        } else {
+            world.answer("sleeper")?;
+        }
+        world.answer("late")?;
+        world.saw("through");
+        nothing_left(world, &[&name])
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        domain.token().map_err(|error| error.to_string())?;
+        let (reset, bits) = match self {
+            Wait::Manual => (Reset::Manual, 1),
+            Wait::Automatic => (Reset::Automatic, 7),
+        };
+        let event = event::event(&domain, place.name, reset)?;
+        stage.begin();
+        let got = event.wait_any(bits);
+        stage.end();
+        got.map(drop).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,201 @@
+//! Orders about shelves: a mutex, a condition variable, and a number of items that is changed under the mutex and may be
+//! looked at without it.
+//!
+//! Whoever is told that an owner died makes the shelf whole and notifies all.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, Record, Woke};
+use outlive::{Deadline, Domain, Peer, Wait};
+
+outlive::record! {
+    /// What is shared.
+    pub struct Board {
+        mutex: Embedded<u64>,
+        delivered: EmbeddedCondvar,
+        items: AtomicU64,
+        supplier: AtomicU64,
+    }
+}
+
+/// A shelf, opened.
+pub struct Shelf {
+    board: Record<Board>,
+    mutex: Mutex<u64>,
+    /// Where takers wait.
+    pub delivered: Condvar,
+}
+
+impl Shelf {
+    /// Opens the shelf of that name, or makes it.
+    ///
+    /// # Errors
+    /// What opening reports, as text.
+    pub fn open(domain: &Domain, name: &str) -> Result<Shelf, String> {
+        let board = Record::<Board>::open(domain, name, |_| ()).map_err(|error| error.to_string())?;
+        let (mutex, delivered) = (board.handle(|board| &board.mutex), board.handle(|board| &board.delivered));
+        mutex.set_wait(Wait::Block);
+        delivered.set_wait(Wait::Block);
+        Ok(Shelf { board, mutex, delivered })
+    }
+
+    /// Takes the mutex; whether somebody had died with it, too.
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub fn lock(&self) -> Result<Guard<'_, u64>, String> {
+        self.mended(self.mutex.lock())
+    }
+
+    fn mended<'a>(&'a self, got: Result<Guard<'a, u64>, LockError<Guard<'a, u64>>>) -> Result<Guard<'a, u64>, String> {
+        match got {
+            Ok(guard) => Ok(guard),
+            Err(LockError::OwnerDied(mut guard)) => {
+                guard.mark_consistent();
+                self.delivered.notify_all();
+                Ok(guard)
+            }
+            Err(other) => Err(other.to_string()),
+        }
+    }
+
+    /// How many items are there, asked without the mutex.
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        self.board.items.load(Ordering::SeqCst)
+    }
+
+    /// More items, under the mutex.
+    pub fn put(&self, _guard: &mut Guard<'_, u64>, items: u64) {
+        self.board.items.store(self.items() + items, Ordering::SeqCst);
+    }
+
+    /// Waits for an item and takes it.
+    ///
+    /// # Errors
+    /// Why the mutex cannot be had.
+    pub fn take(&self) -> Result<(), String> {
+        let mut guard = self.lock()?;
+        while self.items() == 0 {
+            guard = self.mended(self.delivered.wait(guard))?;
+        }
+        self.board.items.store(self.items() - 1, Ordering::SeqCst);
+        drop(guard);
+        Ok(())
+    }
+
+    /// The same, until the supplier has ended: then `false`.
+    ///
+    /// # Errors
+    /// Why the mutex cannot be had.
+    pub fn take_or_end(&self, supplier: &Peer) -> Result<bool, String> {
+        let mut guard = self.lock()?;
+        while self.items() == 0 {
+            let (again, woke) = match self.delivered.wait_or_end(guard, supplier, Deadline::NEVER) {
+                Ok(ended) => ended,
+                Err(LockError::OwnerDied((mut guard, woke))) => {
+                    guard.mark_consistent();
+                    self.delivered.notify_all();
+                    (guard, woke)
+                }
+                Err(other) => return Err(other.to_string()),
+            };
+            guard = again;
+            if woke == Woke::PeerEnded && self.items() == 0 {
+                return Ok(false);
+            }
+        }
+        self.board.items.store(self.items() - 1, Ordering::SeqCst);
+        drop(guard);
+        Ok(true)
+    }
+
+    /// The calling process is the one who brings.
+    pub fn supply(&self) {
+        self.board.supplier.store(u64::from(std::process::id()), Ordering::SeqCst);
+    }
+
+    /// The thread that brings.
+    ///
+    /// # Errors
+    /// When it has no token.
+    pub fn supplier(&self, domain: &Domain) -> Result<Peer, String> {
+        let pid = self.board.supplier.load(Ordering::SeqCst);
+        let tokens = domain.tokens();
+        let newest = tokens.iter().filter(|info| u64::from(info.pid) == pid).min_by_key(|info| info.age);
+        newest.map(|info| domain.peer(info.id)).ok_or_else(|| "no supplier".to_owned())
+    }
+}
+
+/// The shelves that a survivor has open.
+#[derive(Default)]
+pub struct Shelves {
+    open: BTreeMap<String, Shelf>,
+}
+
+impl Shelves {
+    fn named(&mut self, domain: &Domain, name: &str) -> Result<&Shelf, String> {
+        if !self.open.contains_key(name) {
+            self.open.insert(name.to_owned(), Shelf::open(domain, name)?);
+        }
+        self.open.get(name).ok_or_else(|| "not open".to_owned())
+    }
+
+    /// Carries out an order; see the match for which there are.
+    pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
+        let ok = |()| String::new();
+        let [verb, name, more @ ..] = order else { return Err("unknown order".to_owned()) };
+        let shelf = self.named(domain, name)?;
+        match (*verb, more) {
+            ("open", []) => Ok(String::new()),
+            ("take", []) => shelf.take().map(ok),
+            ("take-or-end", []) => {
+                let supplier = shelf.supplier(domain)?;
+                shelf.take_or_end(&supplier).map(|taken| if taken { "taken" } else { "ended" }.to_owned())
+            }
+            ("supply", []) => {
+                domain.token().map_err(|error| error.to_string())?;
+                shelf.supply();
+                Ok(String::new())
+            }
+            // So many items, each with its notification.
+            ("bring", [items]) => {
+                let items = super::number(items)?;
+                shelf.put(&mut shelf.lock()?, items);
+                for _ in 0..items {
+                    shelf.delivered.notify_one();
+                }
+                Ok(String::new())
+            }
+            // Two items and one notification, and the mutex in hand for a while after it.
+            ("bring-slowly", []) => {
+                let mut guard = shelf.lock()?;
+                shelf.put(&mut guard, 2);
+                shelf.delivered.notify_one();
+                std::thread::sleep(Duration::from_millis(60));
+                drop(guard);
+                Ok(String::new())
+            }
+            ("notify-all", []) => {
+                drop(shelf.lock()?);
+                shelf.delivered.notify_all();
+                Ok(String::new())
+            }
+            // Looks, without a lock that might tell and mend, until no more than so many items are there.
+            ("settle", [items]) => {
+                let items: u64 = super::number(items)?;
+                let begun = Instant::now();
+                while shelf.items() > items {
+                    if begun.elapsed() > Duration::from_secs(4) {
+                        return Err(format!("{} items lie there, notified, and nobody comes", shelf.items()));
+                    }
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                Ok(shelf.items().to_string())
+            }
+            _ => Err("unknown order".to_owned()),
+        }
+    }
+}

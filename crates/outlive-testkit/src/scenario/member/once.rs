@@ -1,0 +1,38 @@
+//! Orders about values that are made once: eight equal numbers.
+
+use outlive::sync::Once;
+use outlive::{Domain, Wait};
+
+/// What is made.
+pub type Eight = [u64; 8];
+
+/// The value of that name.
+///
+/// # Errors
+/// What opening reports, as text.
+pub fn open(domain: &Domain, name: &str) -> Result<Once<Eight>, String> {
+    let once = Once::open(domain, name).map_err(|error| error.to_string())?;
+    once.set_wait(Wait::Block);
+    Ok(once)
+}
+
+/// Carries out an order; see the match for which there are.
+pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
+    match order {
+        // Makes it, or finds it. Answers which, and what it is.
+        ["get", name] => {
+            let once = open(domain, name)?;
+            let mut how = "found";
+            let made = once.get_or_init(|state| {
+                how = if state.previous_died() { "made-after-a-death" } else { "made" };
+                [u64::from(std::process::id()); 8]
+            });
+            let made = made.map_err(|error| error.to_string())?;
+            if made.iter().any(|number| *number != made[0]) {
+                return Err(format!("half a value: {made:?}"));
+            }
+            Ok(format!("{how} {}", made[0]))
+        }
+        _ => Err("unknown order".to_owned()),
+    }
+}

@@ -1,0 +1,241 @@
+//! A named event: 32 bits that processes set and wait for.
+
+use super::await_error::AwaitError;
+use super::home::{Home, TypeOf};
+use super::primitive::{Inspect, LockDetail};
+use super::raw_event::RawEvent;
+use super::record::{Embed, Place, SharedField};
+use crate::liveness::{Me, Patience, Registry};
+use crate::shim::{AtomicU32, Ordering};
+use crate::{Deadline, Domain, Error, Kind, Wait};
+
+/// Whether a wait leaves the bits that satisfied it, or takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// Bits stay set until somebody clears them: all who wait for them get through.
+    Manual,
+    /// A wait that is satisfied clears those bits in the same step: one gets through.
+    Automatic,
+}
+
+/// 32 bits, shared by name; any number of threads of any process wait until any or all of some of them are set.
+///
+/// Setting wakes all who wait, with one system call, and none when nobody waits.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::sync::{Event, Reset};
+///
+/// const STARTED: u32 = 1 << 0;
+/// const CALIBRATED: u32 = 1 << 1;
+/// let arm = Event::open(&domain, "arm", Reset::Manual)?;
+/// arm.set(STARTED | CALIBRATED);
+/// assert_eq!(arm.wait_all(STARTED | CALIBRATED).unwrap(), STARTED | CALIBRATED);
+/// assert_eq!(arm.try_wait_any(1 << 7), None);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), outlive::Error>(())
+/// ```
+///
+/// # If a process dies
+/// In [`Event::set`]: the bits are set, and then all who wait are woken, or they are not set. Waiting: nobody notices.
+/// With [`Reset::Automatic`], a waiter that took bits and died has taken them. That the one who *would* set a bit has died
+/// is not told: watch it ([`Peer::wait_dead`](crate::Peer::wait_dead)), or wait with a deadline.
+pub struct Event {
+    home: Home<RawEvent>,
+    patience: Patience,
+}
+
+impl Event {
+    /// Opens the event of that name, or makes it, with no bit set.
+    ///
+    /// # Errors
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::OtherType`] for an event of the other
+    /// reset, [`Error::NoSpace`], [`Error::InvalidName`], and what the system says.
+    ///
+    /// # If a process dies
+    /// While it makes it: nothing is left of it.
+    pub fn open(domain: &Domain, name: &str, reset: Reset) -> Result<Event, Error> {
+        let which = match reset {
+            Reset::Manual => "manual reset",
+            Reset::Automatic => "automatic reset",
+        };
+        let init = |raw: &mut RawEvent| raw.option = AtomicU32::new(reset as u32);
+        Ok(Event::at(Home::open(domain, name, Kind::Event, TypeOf::named(which), init)?))
+    }
+
+    fn at(home: Home<RawEvent>) -> Event {
+        Event { home, patience: Patience::new() }
+    }
+
+    /// How waiting is done through this handle.
+    pub fn set_wait(&self, wait: Wait) {
+        self.patience.set(wait);
+    }
+
+    /// Sets bits, and wakes all who wait. The bits that were set before.
+    ///
+    /// # If a process dies
+    /// Either the bits are not set, or they are, and all who wait are woken. (By a thread that cannot get a token, dying
+    /// in between: not before the next call that sets something.)
+    #[inline]
+    pub fn set(&self, bits: u32) -> u32 {
+        let me = self.home.me().ok();
+        // Release pairs with the Acquire in `take`.
+        self.raw().change(me, |word| (word.fetch_or(bits, Ordering::Release), true))
+    }
+
+    /// Clears bits. Those that were set before.
+    #[inline]
+    pub fn clear(&self, bits: u32) -> u32 {
+        self.raw().word.fetch_and(!bits, Ordering::AcqRel)
+    }
+
+    /// The bits that are set just now.
+    #[inline]
+    pub fn bits(&self) -> u32 {
+        self.raw().word.load(Ordering::Acquire)
+    }
+
+    /// Waits until one of these bits is set; which of them are. Of no bits at all: at once.
+    ///
+    /// # Errors
+    /// [`AwaitError::System`].
+    pub fn wait_any(&self, bits: u32) -> Result<u32, AwaitError> {
+        self.wait_any_until(bits, Deadline::NEVER)
+    }
+
+    /// The same, until the deadline.
+    ///
+    /// # Errors
+    /// As [`Event::wait_any`], and [`AwaitError::TimedOut`].
+    pub fn wait_any_until(&self, bits: u32, deadline: impl Into<Deadline>) -> Result<u32, AwaitError> {
+        self.wait_until(bits, false, deadline.into())
+    }
+
+    /// Waits until all of these bits are set at once.
+    ///
+    /// # Errors
+    /// [`AwaitError::System`].
+    pub fn wait_all(&self, bits: u32) -> Result<u32, AwaitError> {
+        self.wait_all_until(bits, Deadline::NEVER)
+    }
+
+    /// The same, until the deadline.
+    ///
+    /// # Errors
+    /// As [`Event::wait_all`], and [`AwaitError::TimedOut`].
+    pub fn wait_all_until(&self, bits: u32, deadline: impl Into<Deadline>) -> Result<u32, AwaitError> {
+        self.wait_until(bits, true, deadline.into())
+    }
+
+    /// Which of these bits are set, if any is; takes them with [`Reset::Automatic`].
+    #[inline]
+    pub fn try_wait_any(&self, bits: u32) -> Option<u32> {
+        self.take(&self.raw().word, bits, false)
+    }
+
+    /// These bits, if all are set; takes them with [`Reset::Automatic`].
+    #[inline]
+    pub fn try_wait_all(&self, bits: u32) -> Option<u32> {
+        self.take(&self.raw().word, bits, true)
+    }
+
+    fn wait_until(&self, bits: u32, all: bool, deadline: Deadline) -> Result<u32, AwaitError> {
+        if let Some(got) = self.take(&self.raw().word, bits, all) {
+            return Ok(got);
+        }
+        let registry = self.home.registry();
+        let me = self.home.me().map_err(AwaitError::System)?;
+        let take = |word: &AtomicU32| self.take(word, bits, all);
+        match self.raw().wait(registry, me, &self.patience, deadline, take) {
+            Ok(got) => got.ok_or(AwaitError::TimedOut),
+            Err(errno) => Err(AwaitError::from_errno(registry, errno)),
+        }
+    }
+
+    #[inline]
+    fn take(&self, word: &AtomicU32, wanted: u32, all: bool) -> Option<u32> {
+        // Acquire pairs with the Release in `set`.
+        let mut seen = word.load(Ordering::Acquire);
+        loop {
+            let hit = seen & wanted;
+            let satisfied = wanted == 0 || if all { hit == wanted } else { hit != 0 };
+            if !satisfied {
+                return None;
+            }
+            // Relaxed: constant.
+            if hit == 0 || self.raw().option.load(Ordering::Relaxed) != Reset::Automatic as u32 {
+                return Some(hit);
+            }
+            match word.compare_exchange_weak(seen, seen & !hit, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(hit),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    #[inline]
+    fn raw(&self) -> &RawEvent {
+        self.home.shared()
+    }
+}
+
+/// An event, for use as a field of a [`record!`](crate::record). 32 bytes; all zeroes are one without bits set, of
+/// [`Reset::Manual`]. [`Record::handle`](super::Record::handle) gives the [`Event`] to use it by.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-in-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::sync::{EmbeddedEvent, Record, Reset};
+///
+/// outlive::record! { pub struct Arm { pub moved: EmbeddedEvent } }
+/// let arm = Record::<Arm>::open(&domain, "arm", |arm| arm.moved.set_reset(Reset::Automatic))?;
+/// let moved = arm.handle(|arm| &arm.moved);
+/// moved.set(1);
+/// assert_eq!(moved.wait_any(1).unwrap(), 1);
+/// assert_eq!(moved.bits(), 0);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), outlive::Error>(())
+/// ```
+#[repr(C)]
+pub struct EmbeddedEvent {
+    raw: RawEvent,
+}
+
+impl EmbeddedEvent {
+    /// What waits do with the bits, where nobody else can reach it: in [`Record::open`](super::Record::open)'s
+    /// initialiser.
+    pub fn set_reset(&mut self, reset: Reset) {
+        self.raw.option = AtomicU32::new(reset as u32);
+    }
+}
+
+// SAFETY: atomics; the primitive is at the start.
+unsafe impl SharedField for EmbeddedEvent {
+    const PRIMITIVES: usize = 1;
+    fn primitive(_: usize) -> Place {
+        Place { offset: 0, kind: Kind::Event }
+    }
+}
+
+impl Embed for EmbeddedEvent {
+    type Handle = Event;
+    fn handle(home: Home<EmbeddedEvent>) -> Event {
+        Event::at(home.part(|embedded| &embedded.raw))
+    }
+}
+
+/// An event or a latch: what the word says depends on which.
+impl Inspect for RawEvent {
+    fn look(&self, _: &'static Registry) -> LockDetail {
+        let word = self.word.load(Ordering::Relaxed);
+        let what = if self.is_waited_for() { "somebody may wait" } else { "nobody waits" };
+        LockDetail { state: Some(what.to_owned()), figures: vec![("word", u64::from(word))], ..LockDetail::default() }
+    }
+
+    /// It names nobody.
+    fn sweep(&self, _: Me, _: bool) -> u32 {
+        0
+    }
+}

@@ -1,0 +1,198 @@
+//! A place to sleep at, whose wake-ups go on when whoever got one dies.
+//!
+//! | words | the sleeper | the waker |
+//! | --- | --- | --- |
+//! | `sequence` | reads it first of all; does not sleep once it has changed | raises it before the wake |
+//! | `epoch`: odd, somebody may sleep | takes a new odd number after that | even: nothing to do; after a wake that left nobody: that very number + 1 |
+//! | `x`, always 0 | `list_op_pending` points to it; queued on **first** | all wakes go through it |
+//!
+//! | a death | what becomes of it |
+//! | --- | --- |
+//! | asleep | nothing; the kernel wakes one of the others for nothing |
+//! | woken, before it could use it | the kernel wakes the next on `x` |
+//! | a waker, before its wake | `epoch` is odd still: the next waker wakes |
+//! | a waker, after it | an empty wake by the next |
+//!
+//! `sequence` is read before the number is taken: the other way round, a waker that saw the number and raised `sequence`
+//! in between would clear a number whose owner then sleeps. Nothing ever wakes through `sequence`: a sleeper stands in
+//! both queues, and a wake through one could be swallowed by somebody whom the other has woken already.
+//! doc/protocols/condvar.md has the argument, doc/models/condvar.pml checks it.
+
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::futex::{self, Watch};
+
+/// See the file's head. All zero: nobody sleeps.
+#[repr(C)]
+pub(crate) struct Sleepers {
+    // Written by wakers.
+    sequence: AtomicU32,
+    // Written by both.
+    epoch: AtomicU32,
+    // Written by nobody.
+    x: AtomicU32,
+    reserved: AtomicU32,
+}
+
+/// What `sequence` was when a sleeper enlisted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(u32);
+
+impl Sleepers {
+    #[cfg(loom)]
+    pub(crate) fn new() -> Sleepers {
+        let zero = || AtomicU32::new(0);
+        Sleepers { sequence: zero(), epoch: zero(), x: zero(), reserved: zero() }
+    }
+
+    /// Somebody is going to sleep. From now on wakers wake.
+    pub(crate) fn enlist(&self) -> Ticket {
+        let ticket = Ticket(self.sequence.load(Ordering::Relaxed));
+        let mut seen = self.epoch.load(Ordering::Relaxed);
+        loop {
+            let number = if seen & 1 == 1 { seen.wrapping_add(2) } else { seen.wrapping_add(1) };
+            // Release pairs with the Acquire in `epoch`: who sees this number, or a later sleeper's, raises `sequence`
+            // after we have read it. Died just after: one empty wake.
+            match self.epoch.compare_exchange_weak(seen, number, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return ticket,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The words to sleep on, in that order.
+    pub(crate) fn watches(&self, ticket: Ticket) -> [Watch<'_>; 2] {
+        if self.x.load(Ordering::Relaxed) != 0 {
+            // A stray write. It means nothing but 0.
+            self.x.store(0, Ordering::Relaxed);
+        }
+        [Watch { word: &self.x, expected: 0 }, Watch { word: &self.sequence, expected: ticket.0 }]
+    }
+
+    /// Whether there has been a wake since the ticket was had.
+    pub(crate) fn has_rung(&self, ticket: Ticket) -> bool {
+        self.sequence.load(Ordering::Relaxed) != ticket.0
+    }
+
+    /// The word that passes a wake on: for `list_op_pending`.
+    pub(crate) fn x(&self) -> &AtomicU32 {
+        &self.x
+    }
+
+    /// Wakes one who sleeps, if there may be any.
+    #[inline]
+    pub(crate) fn wake_one(&self) {
+        let epoch = self.epoch();
+        if epoch & 1 == 1 {
+            self.wake_one_slow(epoch);
+        }
+    }
+
+    /// Wakes all who sleep.
+    #[inline]
+    pub(crate) fn wake_all(&self) {
+        let epoch = self.epoch();
+        if epoch & 1 == 1 {
+            self.wake_all_slow(epoch);
+        }
+    }
+
+    /// As `enlist`, for those who are woken by `ring`: a ticket from between two rings.
+    pub(crate) fn enlist_for_ring(&self) -> Ticket {
+        loop {
+            // A ring under way, or cut short by a death. Not more than one for each waker.
+            self.finish_ring();
+            let ticket = self.enlist();
+            if ticket.0 & 1 == 0 {
+                return ticket;
+            }
+        }
+    }
+
+    /// Wakes all who sleep; cut short by a death, it is finished by whoever wakes next: `sequence` is odd meanwhile.
+    ///
+    /// The caller's `list_op_pending` points to `x`, so if it dies the kernel wakes one, who calls `finish_ring`.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        let epoch = self.epoch();
+        if epoch & 1 == 1 {
+            self.ring_slow(epoch);
+        }
+    }
+
+    #[cold]
+    fn ring_slow(&self, epoch: u32) {
+        let ringing = self.begin_ring();
+        // Died from here on: whoever wakes finds it odd.
+        futex::wake_all(&self.x);
+        self.clear(epoch);
+        let _ = self.sequence.compare_exchange(ringing, ringing.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// The next odd number.
+    pub(super) fn begin_ring(&self) -> u32 {
+        let mut seen = self.sequence.load(Ordering::Relaxed);
+        loop {
+            let next = if seen & 1 == 1 { seen.wrapping_add(2) } else { seen.wrapping_add(1) };
+            match self.sequence.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return next,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Somebody wakes, or comes to sleep: a ring that was cut short is finished.
+    pub(crate) fn finish_ring(&self) {
+        let seen = self.sequence.load(Ordering::Acquire);
+        if seen & 1 == 1 {
+            futex::wake_all(&self.x);
+            let _ = self.sequence.compare_exchange(seen, seen.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn epoch(&self) -> u32 {
+        // Acquire pairs with the Release in `enlist`.
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    #[cold]
+    fn wake_one_slow(&self, epoch: u32) {
+        // Died before this, or before the wake: the number is odd still.
+        self.sequence.fetch_add(1, Ordering::Release);
+        if futex::wake_one(&self.x) == 0 {
+            self.clear(epoch);
+        }
+    }
+
+    #[cold]
+    fn wake_all_slow(&self, epoch: u32) {
+        self.sequence.fetch_add(1, Ordering::Release);
+        futex::wake_all(&self.x);
+        self.clear(epoch);
+    }
+
+    /// Only after the wake, or a death in between leaves them asleep; and only that very number, for a later one is
+    /// another sleeper's.
+    fn clear(&self, epoch: u32) {
+        // AcqRel keeps the chain of `enlist`s that a later waker's Acquire reads from.
+        let _ = self.epoch.compare_exchange(epoch, epoch.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Whoever was woken has no use for it, or cannot use it soon: the next one, if any.
+    #[cold]
+    pub(crate) fn pass_on(&self) {
+        futex::wake_one(&self.x);
+    }
+
+    /// Whether somebody may be asleep, and how many wakes there have been that somebody may have needed.
+    pub(crate) fn look(&self) -> (bool, u32) {
+        (self.epoch.load(Ordering::Relaxed) & 1 == 1, self.sequence.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(not(loom))]
+// SAFETY: atomics.
+unsafe impl crate::segment::Shared for Sleepers {}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Sleepers>() == 16);

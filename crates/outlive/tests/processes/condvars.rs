@@ -1,0 +1,512 @@
+//! Condition variables: who is woken, and what becomes of a notification when somebody dies.
+
+use std::time::Duration;
+
+use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, Record, Woke};
+use outlive::{Deadline, Domain};
+
+use crate::asleep::wait_asleep;
+use crate::board::Board;
+use crate::child::{Child, wait_until};
+use crate::random::Random;
+use crate::runner::World;
+
+crate::checks!(
+    one_notification_wakes_one,
+    all_are_woken_by_notify_all,
+    a_deadline_is_kept,
+    nobody_waits_costs_nothing_and_is_forgotten,
+    turns_are_taken,
+    a_guard_of_another_domain_will_do,
+    embedded_in_a_record,
+    a_forked_childs_guard_is_refused,
+    waiting_with_an_unrepaired_guard_gives_the_mutex_up,
+    whoever_is_woken_and_killed_passes_it_on: 60,
+    a_woken_waiter_dies_with_the_mutex_in_hand,
+    a_woken_waiter_queues_for_the_mutex_and_dies,
+    who_dies_asleep_takes_nothing_along,
+    a_notifier_that_dies_inside_is_told_to_who_watches_it,
+    a_notifier_that_dies_inside_is_found_by_the_recheck,
+    an_owners_death_is_told_to_a_waiter_that_comes_back,
+    without_futex_waitv,
+    items_are_handed_over_among_random_kills: 90,
+);
+
+const NOTHING: fn() = || {};
+const NO_WAITV: fn() = outlive::abilities::pretend_no_futex_waitv;
+
+struct Store {
+    stock: Mutex<u64>,
+    delivered: Condvar,
+    /// The stock, for who looks without a lock.
+    seen: Board,
+}
+
+fn open(domain: &Domain) -> Store {
+    Store {
+        stock: Mutex::open(domain, "stock", 0).expect("opens"),
+        delivered: Condvar::open(domain, "delivered").expect("opens"),
+        seen: Board::new(),
+    }
+}
+
+impl Store {
+    fn lock(&self) -> Guard<'_, u64> {
+        self.mended(self.stock.lock())
+    }
+
+    /// Whoever is told of a death notifies all, as the repair.
+    fn mended<'a>(&'a self, got: Result<Guard<'a, u64>, LockError<Guard<'a, u64>>>) -> Guard<'a, u64> {
+        match got {
+            Ok(guard) => guard,
+            Err(LockError::OwnerDied(mut guard)) => {
+                guard.mark_consistent();
+                self.seen.set(0, *guard);
+                self.delivered.notify_all();
+                guard
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Waits for an item and takes it.
+    fn take(&self) {
+        let mut guard = self.lock();
+        while *guard == 0 {
+            guard = self.mended(self.delivered.wait(guard));
+        }
+        *guard -= 1;
+        self.seen.set(0, *guard);
+    }
+
+    fn bring(&self, items: u64) {
+        let mut guard = self.lock();
+        *guard += items;
+        self.seen.set(0, *guard);
+    }
+
+    /// Whatever was brought has been taken: by takers alone, for this does not lock.
+    fn see_it_taken(&self) {
+        wait_until("what was notified is taken", || self.seen.get(0) == 0);
+    }
+
+    /// Children that take one item each, all asleep; each adds to word 0 when it has it.
+    fn takers(&self, board: Board, count: usize, prepare: fn()) -> Vec<Child> {
+        let children: Vec<Child> = (0..count)
+            .map(|_| {
+                Child::start(|| {
+                    prepare();
+                    self.take();
+                    board.add(0, 1);
+                })
+            })
+            .collect();
+        for child in &children {
+            wait_asleep(child.pid());
+        }
+        children
+    }
+}
+
+fn one_notification_wakes_one(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    for _ in 0..20 {
+        let board = Board::new();
+        let children = store.takers(board, 3, NOTHING);
+        for n in 1..=3 {
+            store.bring(1);
+            store.delivered.notify_one();
+            board.reach(0, n);
+        }
+        children.into_iter().for_each(Child::finish);
+    }
+    assert_eq!(domain.stats().rescues, 0);
+}
+
+fn all_are_woken_by_notify_all(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    for inside in [true, false] {
+        let children = store.takers(Board::new(), 8, NOTHING);
+        let mut guard = store.lock();
+        *guard = 8;
+        if inside {
+            store.delivered.notify_all();
+            drop(guard);
+        } else {
+            drop(guard);
+            store.delivered.notify_all();
+        }
+        children.into_iter().for_each(Child::finish);
+    }
+}
+
+fn a_deadline_is_kept(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    let (guard, woke) =
+        store.delivered.wait_while_until(store.lock(), Duration::from_millis(10), |stock| *stock == 0).expect("locks");
+    assert_eq!((*guard, woke), (0, Woke::TimedOut));
+    let (guard, woke) = store.delivered.wait_until(guard, Duration::ZERO).expect("locks");
+    assert_eq!((*guard, woke), (0, Woke::TimedOut));
+    let (guard, woke) =
+        store.delivered.wait_while_until(guard, std::time::SystemTime::UNIX_EPOCH, |_| false).expect("locks");
+    assert_eq!(woke, Woke::LookAgain, "the condition is what counts");
+    drop(guard);
+    // The mutex was in hand each time, and is free now.
+    drop(store.stock.try_lock().expect("free"));
+}
+
+fn figures(domain: &Domain, name: &str) -> (String, u64) {
+    match domain.entry(name).expect("there").detail {
+        outlive::Detail::Lock(detail) => (detail.state.expect("said"), detail.figures[0].1),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn nobody_waits_costs_nothing_and_is_forgotten(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    store.delivered.notify_one();
+    store.delivered.notify_all();
+    assert_eq!(figures(&domain, "delivered"), ("nobody waits".to_owned(), 0));
+    let children = store.takers(Board::new(), 1, NOTHING);
+    assert_eq!(figures(&domain, "delivered").0, "somebody may wait");
+    store.bring(1);
+    store.delivered.notify_all();
+    children.into_iter().for_each(Child::finish);
+    assert_eq!(figures(&domain, "delivered").0, "nobody waits");
+    assert_eq!(domain.sweep(false).expect("sweeps").claims, 0);
+}
+
+/// Two processes that notify each other, with the mutex in hand: the condition of each is the other's move.
+fn turns_are_taken(world: &World) {
+    const TURNS: u64 = 5_000;
+    let domain = world.domain();
+    let store = open(&domain);
+    let play = |parity: u64| {
+        for _ in 0..TURNS {
+            let guard = store.delivered.wait_while(store.lock(), |turn| *turn % 2 != parity);
+            *store.mended(guard) += 1;
+            store.delivered.notify_one();
+        }
+    };
+    let other = Child::start(|| play(1));
+    play(0);
+    other.finish();
+    assert_eq!(*store.lock(), 2 * TURNS);
+}
+
+fn a_guard_of_another_domain_will_do(world: &World) {
+    let domain = world.domain();
+    let elsewhere = world.domain_named("elsewhere");
+    let store = Store {
+        stock: Mutex::open(&elsewhere, "stock", 0).expect("opens"),
+        delivered: Condvar::open(&domain, "delivered").expect("opens"),
+        seen: Board::new(),
+    };
+    let children = store.takers(Board::new(), 2, NOTHING);
+    store.bring(2);
+    store.delivered.notify_one();
+    store.delivered.notify_one();
+    children.into_iter().for_each(Child::finish);
+}
+
+fn embedded_in_a_record(world: &World) {
+    outlive::record! {
+        struct Shop {
+            stock: Embedded<u64>,
+            delivered: EmbeddedCondvar,
+        }
+    }
+    let domain = world.domain();
+    let shop = Record::<Shop>::open(&domain, "shop", |_| ()).expect("opens");
+    let delivered = shop.handle(|shop| &shop.delivered);
+    let taker = Child::start(|| {
+        let guard = shop.lock(|shop| &shop.stock).expect("free");
+        *delivered.wait_while(guard, |stock| *stock == 0).expect("locks") -= 1;
+    });
+    wait_asleep(taker.pid());
+    *shop.lock(|shop| &shop.stock).expect("free") = 1;
+    delivered.notify_one();
+    taker.finish();
+    assert_eq!(domain.sweep(false).expect("sweeps").claims, 0);
+}
+
+fn a_forked_childs_guard_is_refused(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    let mut guard = store.lock();
+    // Also of a guard that a wait has given.
+    for _ in 0..2 {
+        // What the child makes of its copy does not touch the parent's.
+        let copy = &guard;
+        Child::start(|| {
+            // SAFETY: a copy of this process's own, as the fork made it; the original is never dropped here.
+            let copy = unsafe { core::ptr::read(copy) };
+            assert!(matches!(store.delivered.wait(copy), Err(LockError::NotHeld)));
+            assert!(matches!(store.stock.try_lock(), Err(LockError::WouldBlock)), "it is the parent's");
+        })
+        .finish();
+        guard = store.delivered.wait_until(guard, Duration::ZERO).expect("held").0;
+    }
+    drop(guard);
+    drop(store.stock.try_lock().expect("free"));
+}
+
+fn waiting_with_an_unrepaired_guard_gives_the_mutex_up(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    die_holding(&store);
+    let Err(LockError::OwnerDied(guard)) = store.stock.lock() else { panic!("the owner died") };
+    assert!(matches!(store.delivered.wait_until(guard, Duration::ZERO), Err(LockError::NotRecoverable)));
+}
+
+/// A child that is killed with the mutex in hand.
+fn die_holding(store: &Store) {
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        let _guard = store.lock();
+        board.set(0, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(0, 1);
+    child.kill();
+}
+
+/// Six sleep, three items come with a notification each, and three who may have got one are killed at once.
+fn whoever_is_woken_and_killed_passes_it_on(world: &World) {
+    for (name, prepare, rounds) in [("with", NOTHING, 250), ("without", NO_WAITV, 50)] {
+        let domain = world.domain_named(name);
+        let store = open(&domain);
+        let mut random = Random::new();
+        for round in 0..rounds {
+            let mut children = store.takers(Board::new(), 6, prepare);
+            store.bring(3);
+            let mut first = random.below(4) as usize;
+            if round % 5 == 0 {
+                first = 0;
+            }
+            for victim in &children[first..first + 3] {
+                store.delivered.notify_one();
+                if round % 2 == 0 {
+                    random.pause(40);
+                }
+                victim.signal(libc::SIGKILL);
+            }
+            store.see_it_taken();
+            for victim in &mut children[first..first + 3] {
+                victim.wait();
+            }
+        }
+        assert_eq!(domain.stats().rescues, 0);
+    }
+}
+
+/// Nobody else comes to lock: the one who sleeps on is woken by the death and told.
+fn a_woken_waiter_dies_with_the_mutex_in_hand(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    for _ in 0..30 {
+        let board = Board::new();
+        let mut victim = Child::start(|| {
+            let mut guard = store.lock();
+            while *guard == 0 {
+                guard = store.mended(store.delivered.wait(guard));
+            }
+            board.set(1, 1);
+            loop {
+                std::thread::park();
+            }
+        });
+        wait_asleep(victim.pid());
+        let taker = store.takers(board, 1, NOTHING).remove(0);
+        store.bring(1);
+        // Both, in the order in which they came: the first is the victim.
+        store.delivered.notify_one();
+        board.reach(1, 1);
+        victim.kill();
+        taker.finish();
+        assert_eq!(*store.lock(), 0);
+    }
+}
+
+/// The mutex is held when the notification comes: the woken one hands it on before it queues, and is killed there.
+fn a_woken_waiter_queues_for_the_mutex_and_dies(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    for _ in 0..30 {
+        let board = Board::new();
+        let mut children = store.takers(board, 2, NOTHING);
+        let mut guard = store.lock();
+        *guard = 1;
+        store.delivered.notify_one();
+        // Both sleep in the queue of the mutex, or still here: whoever is killed, the other gets the item.
+        children[0].kill();
+        drop(guard);
+        children.remove(1).finish();
+        children.remove(0);
+        assert_eq!((board.get(0), *store.lock()), (1, 0));
+    }
+}
+
+fn who_dies_asleep_takes_nothing_along(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    for dies in 0..3 {
+        let board = Board::new();
+        let mut children = store.takers(board, 3, NOTHING);
+        children.remove(dies).kill();
+        for n in 1..=2 {
+            store.bring(1);
+            store.delivered.notify_one();
+            board.reach(0, n);
+        }
+        children.into_iter().for_each(Child::finish);
+    }
+}
+
+/// A child that changes the condition when the board's word 1 says so, sets word 2, and does not get to its notification.
+/// Word 3 says which token it has.
+fn supplier(domain: &Domain, store: &Store, board: Board, gives_back: bool) -> Child {
+    let child = Child::start(|| {
+        board.set(3, u64::from(domain.token().expect("a token").as_u32()));
+        board.reach(1, 1);
+        let mut guard = store.lock();
+        *guard += 1;
+        let _kept = (!gives_back).then_some(guard);
+        board.set(2, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(3, 1);
+    child
+}
+
+fn a_notifier_that_dies_inside_is_told_to_who_watches_it(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    for outside in [false, true] {
+        let board = Board::new();
+        let mut supplier = supplier(&domain, &store, board, outside);
+        let tokens = domain.tokens();
+        let info = tokens.iter().find(|info| u64::from(info.id.as_u32()) == board.get(3)).expect("its token");
+        let peer = domain.peer(info.id);
+        let waiters: Vec<Child> = (0..2)
+            .map(|_| {
+                Child::start(|| {
+                    let guard = store.lock();
+                    match store.delivered.wait_or_end(guard, &peer, Deadline::NEVER) {
+                        Ok((_, woke)) => assert_eq!(woke, Woke::PeerEnded),
+                        Err(LockError::OwnerDied((mut guard, woke))) => {
+                            assert_eq!(woke, Woke::PeerEnded);
+                            guard.mark_consistent();
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                })
+            })
+            .collect();
+        for waiter in &waiters {
+            wait_asleep(waiter.pid());
+        }
+        board.set(1, 1);
+        board.reach(2, 1);
+        supplier.kill();
+        waiters.into_iter().for_each(Child::finish);
+        // And who comes late does not begin to wait.
+        let (guard, woke) = store.delivered.wait_or_end(store.lock(), &peer, Deadline::NEVER).expect("whole");
+        assert_eq!(woke, Woke::PeerEnded);
+        drop(guard);
+    }
+}
+
+fn a_notifier_that_dies_inside_is_found_by_the_recheck(world: &World) {
+    let domain = Domain::options()
+        .recheck(Some(Duration::from_millis(20)))
+        .open_at(world.folder().join("rechecked"))
+        .expect("opens");
+    let store = open(&domain);
+    let board = Board::new();
+    let mut supplier = supplier(&domain, &store, board, false);
+    let taker = store.takers(board, 1, NOTHING).remove(0);
+    board.set(1, 1);
+    board.reach(2, 1);
+    supplier.kill();
+    taker.finish();
+}
+
+fn an_owners_death_is_told_to_a_waiter_that_comes_back(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    let board = Board::new();
+    let waiter = Child::start(|| match store.delivered.wait(store.lock()) {
+        Err(LockError::OwnerDied(mut guard)) => {
+            assert_eq!(*guard, 1);
+            guard.mark_consistent();
+        }
+        other => panic!("{other:?}"),
+    });
+    wait_asleep(waiter.pid());
+    let mut owner = Child::start(|| {
+        *store.lock() = 1;
+        let _guard = store.lock();
+        store.delivered.notify_all();
+        board.set(0, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(0, 1);
+    owner.kill();
+    waiter.finish();
+}
+
+fn without_futex_waitv(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    let board = Board::new();
+    let mut children = store.takers(board, 3, NO_WAITV);
+    children.extend(store.takers(board, 3, NOTHING));
+    for n in 1..=6 {
+        store.bring(1);
+        store.delivered.notify_one();
+        // Each is its own notification's, or its slice's end's.
+        board.reach(0, n);
+    }
+    children.into_iter().for_each(Child::finish);
+}
+
+/// Whatever was brought and notified is taken by those who live, though takers are killed at every moment.
+fn items_are_handed_over_among_random_kills(world: &World) {
+    const TAKERS: usize = 5;
+    let domain = world.domain();
+    let store = open(&domain);
+    let mut random = Random::new();
+    let start = |store| {
+        Child::start(move || {
+            loop {
+                Store::take(store);
+            }
+        })
+    };
+    let mut children: Vec<Child> = (0..TAKERS).map(|_| start(&store)).collect();
+    for _ in 0..1_500 {
+        let items = 1 + random.below(2);
+        store.bring(items);
+        for _ in 0..items {
+            store.delivered.notify_one();
+        }
+        random.pause(60);
+        let n = random.below(TAKERS as u64) as usize;
+        children[n].kill();
+        // No new taker before: it would take what the others sleep beside.
+        store.see_it_taken();
+        children[n] = start(&store);
+    }
+    assert_eq!(domain.stats().rescues, 0);
+}

@@ -1,0 +1,311 @@
+/* condvar.pml - the condition variable: futex_waitv on {x, sequence}, the kernel's walk at a thread's end, death between any two steps.
+ *
+ * NW waiters, who each take RW items, and NN notifiers, who each bring RN items; one mutex over the items. The mutex is one word here
+ * (mutex.pml has its steps): free or a dead owner's -> mine, and whoever takes it from a dead one repairs and notifies all.
+ *   seq         the sequence: raised by each notifier before its wake
+ *   slp         the epoch: odd = somebody may sleep; each sleeper takes a new odd number
+ *   qx[i]       waiter i stands in the kernel's queue of x, which is always 0
+ *   pend[i]     list_op_pending of waiter i points to x: the kernel wakes one there when i dies
+ * A wake takes one waiter out of the queue, any of them (priorities), and sets woken.
+ *
+ * wait     1. s = seq   2. a new odd number   3. pending = x   4. unlock   5. queue on x   6. seq still s -> sleep
+ *          7. trylock; held by another -> wake one on x first   8. pending given back with the lock (see KEEP)
+ * notify   1. f = slp, even -> nothing   2. seq+1   3. wake one (or all) on x   4. woken 0, or all -> compare-exchange f -> f+1
+ *
+ * Checked, when everything has come to rest, and once more after one more item has been brought and notified by somebody who comes
+ * last: no living waiter sleeps while an item is there that was notified. Items whose notifier died before its wake are not counted
+ * (`unsig`), unless somebody has notified all since; nor is anything asked for while a dead thread has the lock and nobody has come
+ * to be told: at rest with LEAVE (pending is given back once the lock is in hand) that may be any thread, without it only a notifier.
+ * Switches: -DD=deaths -DNW= -DRW= -DNN= -DRN= -DTIMEOUT (waiter 0 has a deadline, which may pass at any time)
+ *   ASLEEP      notifiers begin when all waiters are asleep
+ *   LEAVE       pending is given back when the lock is in hand, not when it is unlocked: weaker, see above
+ * Mutations, each must be caught:
+ *   CLEARFIRST  the epoch is cleared before the wake
+ *   NOEPOCH     a bare bit
+ *   SEQLATE     s is read after the number has been taken
+ *   XLAST       x is queued after sequence has been looked at
+ *   WAKESEQ     wakes go through sequence
+ *   NOPEND      no pending at all
+ *   NOPASS      who must wait for the mutex does not wake another first
+ *   NOTIMEPASS  who gives up does not wake another
+ *   GIVEBACK    pending is given back when the lock is in hand, and the stronger property asked for
+ */
+#ifndef D
+#define D 1
+#endif
+#ifndef NW
+#define NW 2
+#endif
+#ifndef RW
+#define RW 1
+#endif
+#ifndef NN
+#define NN 1
+#endif
+#ifndef RN
+#define RN 2
+#endif
+#define N (NW+NN)
+#define LAST N                  /* who comes last, and never dies */
+#define NOBODY 255
+
+byte lo = NOBODY; bool dead[N+1], killed[N+1];
+byte seq, slp;
+bool qx[NW], woken[NW], pend[NW];
+#ifdef WAKESEQ
+bool qs[NW];
+#endif
+bool asleep[NW];                /* ghost */
+byte items, unsig;
+bool mine[N+1];                 /* ghost: it brought an item and has not yet finished its notify */
+byte budget;
+
+#define HELD (lo!=NOBODY && !dead[lo])
+#define PICK(i) :: (i<NW && qx[i]) -> qx[i]=0; woken[i]=1; w=1
+#define WAKE1 w=0; if PICK(0) PICK(1) PICK(2) :: else fi
+#define ALL1(i) if :: (i<NW && qx[i]) -> qx[i]=0; woken[i]=1 :: else fi
+#if NW == 1
+#undef WAKE1
+#define WAKE1 w=0; if PICK(0) :: else fi
+#define WAKEALL ALL1(0)
+#elif NW == 2
+#undef WAKE1
+#define WAKE1 w=0; if PICK(0) PICK(1) :: else fi
+#define WAKEALL ALL1(0); ALL1(1)
+#else
+#define WAKEALL ALL1(0); ALL1(1); ALL1(2)
+#endif
+#ifdef WAKESEQ
+#define SPICK(i) :: (qs[i]) -> qs[i]=0; woken[i]=1; w=1
+#define SWAKE1 w=0; if SPICK(0) SPICK(1) SPICK(2) :: else fi
+#endif
+
+inline wake1() { atomic {
+#ifdef WAKESEQ
+	SWAKE1
+#else
+	WAKE1
+#endif
+} }
+
+inline clear() { atomic { if :: slp==f ->
+#ifdef NOEPOCH
+	slp=0
+#else
+	slp=f+1
+#endif
+	:: else fi } }
+
+inline notify(all) {
+	f=slp;
+	if
+	:: (f&1)==0
+	:: else ->
+#ifdef CLEARFIRST
+		clear();
+#endif
+		seq++;
+		if
+		:: all -> d_step { WAKEALL }; w=0
+		:: else -> wake1()
+		fi;
+#ifndef CLEARFIRST
+		if :: !w -> clear() :: else fi
+#endif
+	fi;
+	atomic { if :: all -> unsig=0 :: else fi; mine[me]=0; f=0; w=0 }
+}
+
+/* told: a dead one had it */
+inline lock() {
+	atomic { !HELD -> told=(lo!=NOBODY); lo=me };
+	if :: told -> notify(1); told=0 :: else fi
+}
+
+#ifdef GIVEBACK
+#define LEAVE
+#endif
+#ifdef LEAVE
+inline unlock() { lo=NOBODY }
+#else
+inline unlock() { lo=NOBODY; pend[me]=0 }
+#endif
+
+#define UNQUEUE qx[me]=0; woken[me]=0; asleep[me]=0
+
+inline wait() {
+#ifdef SEQLATE
+	atomic { if :: (slp&1) -> slp=slp+2 :: else -> slp=slp+1 fi };
+	s=seq;
+#else
+	s=seq;
+#ifdef NOEPOCH
+	slp=1;
+#else
+	atomic { if :: (slp&1) -> slp=slp+2 :: else -> slp=slp+1 fi };
+#endif
+#endif
+#ifndef NOPEND
+	pend[me]=1;
+#endif
+	lo=NOBODY;
+#ifndef XLAST
+	qx[me]=1;
+#endif
+	atomic { if :: seq==s -> ok=1 :: else -> UNQUEUE; ok=0 fi;
+#ifdef WAKESEQ
+	 if :: ok -> qs[me]=1 :: else fi
+#endif
+	};
+	if
+	:: ok ->
+#ifdef XLAST
+		qx[me]=1;
+#endif
+		asleep[me]=1;
+end_w:		if
+		:: atomic { woken[me] -> UNQUEUE }
+#ifdef TIMEOUT
+		:: atomic { me==0 -> UNQUEUE; gone=1 }
+#endif
+		fi;
+#ifdef WAKESEQ
+		qs[me]=0
+#endif
+	:: else
+	fi;
+	s=0; ok=0;
+#ifndef NOTIMEPASS
+	if :: gone -> wake1(); w=0 :: else fi;
+#endif
+	atomic { if :: !HELD -> told=(lo!=NOBODY); lo=me; ok=1 :: else fi };
+	if
+	:: ok
+	:: else ->
+#ifndef NOPASS
+		wake1(); w=0;
+#endif
+		pend[me]=0;     /* list_op_pending goes to the mutex's own protocol */
+		atomic { !HELD -> told=(lo!=NOBODY); lo=me };
+#if !defined(LEAVE) && !defined(NOPEND)
+		pend[me]=1;
+#endif
+	fi;
+	ok=0;
+#ifdef LEAVE
+	pend[me]=0;
+#endif
+	if :: told -> notify(1); told=0 :: else fi
+}
+
+proctype W(byte me) {
+	byte s, f, r; bool told, ok, w, gone;
+	{
+		do
+		:: r<RW ->
+			lock();
+			do
+			:: items==0 && !gone -> wait()
+			:: else -> break
+			od;
+			atomic { if :: items>0 && !gone -> items--; if :: unsig>items -> unsig=items :: else fi :: else fi };
+			unlock();
+			if :: gone -> break :: else fi;
+			r++
+		:: else -> break
+		od;
+		atomic { r=0; gone=0 };
+end_idle:	(false)
+	} unless { killed[me];
+		atomic { UNQUEUE; dead[me]=1;
+#ifdef WAKESEQ
+			qs[me]=0;
+#endif
+			s=0; f=0; r=0; told=0; ok=0; gone=0 };
+		if :: pend[me] -> atomic { pend[me]=0; WAKE1; w=0 } :: else fi
+	}
+}
+
+#define SLEEPS(i) (i>=NW || asleep[i] || dead[i])
+#if NW == 2
+#define ALL_ASLEEP (SLEEPS(0) && SLEEPS(1))
+#elif NW == 3
+#define ALL_ASLEEP (SLEEPS(0) && SLEEPS(1) && SLEEPS(2))
+#endif
+
+proctype Notifier(byte me) {
+	byte f, r; bool told, w, inside;
+	{
+#ifdef ASLEEP
+		ALL_ASLEEP;
+#endif
+		do
+		:: r<RN ->
+			lock();
+			atomic { items++; mine[me]=1; if :: inside=1 :: inside=0 fi };
+			if :: inside -> notify(0) :: else fi;
+			lo=NOBODY;
+			if :: !inside -> notify(0) :: else fi;
+			inside=0;
+			r++
+		:: else -> break
+		od;
+		r=0;
+end_idle:	(false)
+	} unless { killed[me];
+		atomic { dead[me]=1; if :: mine[me] -> unsig++; mine[me]=0 :: else fi; f=0; r=0; told=0; w=0; inside=0 }
+	}
+}
+
+#define WELL(i) !(i<NW && asleep[i] && !woken[i] && !dead[i] && items>unsig)
+#if NW == 1
+#define ALL_WELL WELL(0)
+#elif NW == 2
+#define ALL_WELL (WELL(0) && WELL(1))
+#else
+#define ALL_WELL (WELL(0) && WELL(1) && WELL(2))
+#endif
+#ifdef LEAVE
+#define EXCUSED (lo!=NOBODY)
+#else
+#define EXCUSED (lo!=NOBODY && lo>=NW)
+#endif
+#ifdef GIVEBACK
+#undef EXCUSED
+#define EXCUSED (lo!=NOBODY && lo>=NW)
+#endif
+
+active proctype killer() {
+	byte me=LAST; byte f; bool told, w;
+	atomic {
+		if :: budget=D
+#if D > 0
+		:: budget=D-1
+#endif
+#if D > 1
+		:: budget=D-2
+#endif
+		fi;
+		do :: f<NW -> run W(f); f++ :: else -> break od;
+		do :: f<N -> run Notifier(f); f++ :: else -> break od;
+		f=0
+	};
+	do
+	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
+	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
+#if N > 2
+	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+#endif
+#if N > 3
+	:: atomic { budget>0 && !killed[3] -> killed[3]=1; budget-- }
+#endif
+	:: budget==0 -> break
+	od;
+	/* all has come to rest */
+	timeout -> assert(EXCUSED || ALL_WELL);
+	lock();
+	items++;
+	lo=NOBODY;
+	notify(0);
+	timeout -> assert(EXCUSED || ALL_WELL)
+}
