@@ -33,6 +33,7 @@ mod readers;
 mod records;
 mod runner;
 mod segments;
+mod sleepers;
 mod slots;
 mod small_disk;
 mod tokens;
@@ -46,6 +47,7 @@ const ALL: &[&[runner::Check]] = &[
     waiting::CHECKS,
     keeper::CHECKS,
     slots::CHECKS,
+    sleepers::CHECKS,
     generations::CHECKS,
     libc_mutexes::CHECKS,
     namespaces::CHECKS,

@@ -1,0 +1,36 @@
+//! Locks that processes wait for: rings of those who wait for each other.
+
+use outlive::{Deadlock, Domain};
+
+use super::Finding;
+use crate::verbs::info::{span, thread};
+
+/// Threads that wait for each other's locks at this moment.
+pub fn deadlocks(domain: &Domain) -> Finding {
+    match domain.deadlocks() {
+        Ok(rings) if rings.is_empty() => Finding::good("deadlocks", "none"),
+        Ok(rings) => {
+            let told: Vec<String> = rings.iter().map(ring).collect();
+            Finding::fault(
+                "deadlocks",
+                told.join("; "),
+                "end one of them; take the locks in the same order everywhere: OUTLIVE_LOCK_ORDER=1 finds where not",
+            )
+        }
+        Err(error) => Finding::fault("deadlocks", error.to_string(), "check the folder's permissions"),
+    }
+}
+
+/// A ring in words.
+pub fn ring(deadlock: &Deadlock) -> String {
+    let told: Vec<String> = deadlock
+        .ring
+        .iter()
+        .map(|one| {
+            let (who, name) = (thread(&one.waiter.who), one.name.escape_debug());
+            let holder = one.waiter.holder.as_ref().map_or_else(String::new, |holder| format!(", held by {}", thread(holder)));
+            format!("{who} has waited {} for '{name}'{holder}", span(one.waiter.waited))
+        })
+        .collect();
+    told.join(", ")
+}
