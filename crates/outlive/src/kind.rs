@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Kind {
     /// The domain's tokens.
     Registry,
+    /// The domain's record of the order in which locks are taken.
+    LockOrder,
     /// A [`sync::Mutex`](crate::sync::Mutex).
     Mutex,
     /// A [`sync::Record`](crate::sync::Record): a user's own struct with locks inside.
@@ -17,8 +19,9 @@ pub enum Kind {
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
-const KINDS: [(Kind, u32, &str); 4] = [
+const KINDS: [(Kind, u32, &str); 5] = [
     (Kind::Registry, 1, "registry"),
+    (Kind::LockOrder, 31, "lock order"),
     (Kind::Mutex, 2, "mutex"),
     (Kind::Record, 3, "record"),
     (Kind::Queue, 4, "queue"),

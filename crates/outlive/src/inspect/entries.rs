@@ -147,7 +147,7 @@ impl Domain {
                 entry.dead_claims = claims + found.count();
                 entry.detail = Detail::Queue { counters: queue.counters()?, reader, senders };
             }
-            Kind::Registry => {}
+            Kind::Registry | Kind::LockOrder => {}
             _ => {
                 if let Some(lock) = found.next() {
                     entry.dead_claims = dead(&lock.holders);

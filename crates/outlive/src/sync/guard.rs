@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use super::order;
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use crate::Error;
 use crate::liveness::Me;
@@ -84,7 +85,21 @@ impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
+        if self.me.registry.fast_bits() == self.me.id.as_u32() {
+            self.raw.unlock();
+        } else {
+            self.drop_watched();
+        }
+    }
+}
+
+impl<T> Guard<'_, T> {
+    /// In a process that watches the order of locks, or in a forked child.
+    #[cold]
+    #[inline(never)]
+    fn drop_watched(&self) {
         if self.me.registry.current_bits() == self.me.id.as_u32() {
+            order::gives_back(self.raw);
             self.raw.unlock();
         }
     }

@@ -12,6 +12,8 @@ mod home;
 #[cfg(not(loom))]
 mod mutex;
 #[cfg(not(loom))]
+mod order;
+#[cfg(not(loom))]
 mod primitive;
 mod raw_mutex;
 #[cfg(not(loom))]
@@ -26,6 +28,8 @@ pub use holder::Holder;
 pub use home::Home;
 #[cfg(not(loom))]
 pub use mutex::{Embedded, Mutex};
+#[cfg(not(loom))]
+pub use order::{LockOrder, LockPair};
 #[cfg(not(loom))]
 pub use primitive::LockDetail;
 #[cfg(not(loom))]

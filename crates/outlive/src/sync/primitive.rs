@@ -35,7 +35,7 @@ pub(crate) trait Inspect {
 fn at(segment: &Segment, offset: u64, kind: Kind) -> Result<Option<&dyn Inspect>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(segment.at::<RawMutex>(offset)?),
-        Kind::Registry | Kind::Record | Kind::Queue => None,
+        Kind::Registry | Kind::LockOrder | Kind::Record | Kind::Queue => None,
     })
 }
 
