@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
-use outlive::sync::Holder;
+use outlive::sync::{Holder, LockOrder};
 use outlive::{Detail, Entry, Waiter};
 use serde::Serialize;
 
@@ -61,6 +61,9 @@ struct Alone {
     /// Rings of threads that wait for each other, one of them for this.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     deadlocks: Vec<String>,
+    /// Orders of locks, this among them, that can become such a ring.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lock_orders: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -184,8 +187,12 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
         let in_it = |deadlock: &outlive::Deadlock| deadlock.ring.iter().any(|one| one.name == args.name);
         domain.deadlocks()?.iter().filter(|deadlock| in_it(deadlock)).map(ring).collect()
     };
+    let about = |order: &LockOrder| order.pairs.iter().any(|pair| pair.held_name == args.name);
+    // Damaged, it is the doctor's business.
+    let orders = domain.lock_orders().unwrap_or_default();
+    let orders: Vec<String> = orders.iter().filter(|order| about(order)).map(ToString::to_string).collect();
     if common.json {
-        return output::print_json(&Alone { entry: Described::new(&entry), deadlocks: rings });
+        return output::print_json(&Alone { entry: Described::new(&entry), deadlocks: rings, lock_orders: orders });
     }
     let mut lines = vec![
         ("name", entry.name.escape_debug().to_string()),
@@ -224,6 +231,7 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
     }
     lines.extend(entry.waiters.iter().map(|waiter| ("waiter", waits(waiter, &entry))));
     lines.extend(rings.into_iter().map(|ring| ("DEADLOCK", ring)));
+    lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
     output::print(lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>())
 }
 

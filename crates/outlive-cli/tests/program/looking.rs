@@ -160,10 +160,14 @@ fn who_waits_is_named() {
 
 /// This test program again, as a process that takes two locks, once or until it is killed.
 fn member(stage: &Stage, first: &str, then: &str) -> Running {
+    Running::new(member_command(stage, first, then))
+}
+
+fn member_command(stage: &Stage, first: &str, then: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("known"));
     command.args(["--exact", "looking::takes_two_locks", "--ignored", "--nocapture"]);
     command.env("OUTLIVE_DOMAIN", stage.domain()).env("FIRST", first).env("THEN", then).env("STAGE", stage.path(""));
-    Running::new(command)
+    command
 }
 
 #[test]
@@ -174,6 +178,12 @@ fn takes_two_locks() {
     let domain = outlive::Domain::open_default().expect("opens");
     let open = |name: &str| outlive::sync::Mutex::<u64>::open(&domain, name, 0).expect("opens");
     let (one, other) = (open(&first), open(&then));
+    if std::env::var_os("OUTLIVE_LOCK_ORDER").is_some() {
+        let guard = one.lock().expect("free");
+        drop(other.lock().expect("free"));
+        drop(guard);
+        return;
+    }
     let guard = one.lock();
     let folder = std::path::PathBuf::from(std::env::var("STAGE").expect("set"));
     fs::write(folder.join(&first), "held").expect("written");
@@ -204,4 +214,38 @@ fn a_deadlock_is_told() {
     a.end();
     b.end().expect(0);
     assert_eq!(found(&looks()).expect("told")["state"], "good");
+}
+
+#[test]
+fn orders_that_can_deadlock_are_told() {
+    let stage = Stage::new();
+    let watches = |first: &str, then: &str| {
+        let mut command = member_command(&stage, first, then);
+        command.env("OUTLIVE_LOCK_ORDER", "1");
+        let running = Running::new(command);
+        (running.pid(), running.end().expect(0))
+    };
+    let finding = || {
+        let report = stage.run(&["doctor", "--json"]).json();
+        report["findings"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "lock order").cloned())
+    };
+    let (first, ended) = watches("a", "b");
+    assert!(!ended.err.contains("deadlock"), "{}", ended.err);
+    assert_eq!(finding().expect("told")["state"], "good");
+    let (second, ended) = watches("b", "a");
+    let words =
+        [format!("'b' while holding 'a' (process {first}, "), format!("'a' while holding 'b' (process {second}, ")];
+    for word in &words {
+        assert!(ended.err.contains(word), "{word} is not in: {}", ended.err);
+        assert!(finding().expect("told")["found"].as_str().is_some_and(|told| told.contains(word)), "{:?}", finding());
+    }
+    assert_eq!(finding().expect("told")["state"], "fault");
+    let info = stage.run(&["info", "a"]).expect(0).text();
+    assert!(info.lines().any(|line| line.starts_with("ORDER") && line.contains(&words[0])), "{info}");
+    let json = stage.run(&["info", "b", "--json"]).expect(0).json();
+    assert_eq!(json["lock_orders"].as_array().map(Vec::len), Some(1), "{json}");
+    stage.run(&["lock", "c", "--", "true"]).expect(0);
+    assert!(!stage.run(&["info", "c"]).expect(0).text().contains("ORDER"));
+    assert!(stage.run(&["doctor", "--repair"]).expect(0).text().contains("1 conflict forgotten"));
+    assert_eq!(finding().expect("told")["state"], "good");
 }

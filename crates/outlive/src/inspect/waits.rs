@@ -208,20 +208,8 @@ mod tests {
     use super::*;
 
     fn blocked(waiter: u32, holder: u32, name: &str) -> Waiter {
-        let who = |n| Holder {
-            token: TokenId::new(n, 1),
-            pid: n,
-            tid: n,
-            program: format!("{name}'s"),
-            alive: true,
-        };
-        Waiter {
-            who: who(waiter),
-            waited: Duration::from_secs(1),
-            offset: 0,
-            holder: Some(who(holder)),
-            held: None,
-        }
+        let who = |n| Holder { token: TokenId::new(n, 1), pid: n, tid: n, program: format!("{name}'s"), alive: true };
+        Waiter { who: who(waiter), waited: Duration::from_secs(1), offset: 0, holder: Some(who(holder)), held: None }
     }
 
     fn entry(name: &str, waiters: Vec<Waiter>) -> Entry {

@@ -64,8 +64,14 @@ impl Note {
         }
         let now = now();
         let acquisition = robust::acquisition();
-        let fresh =
-            Last { acquisition, address, since: now, value: watch.expected & !WAITERS, value_since: now, timed_out: false };
+        let fresh = Last {
+            acquisition,
+            address,
+            since: now,
+            value: watch.expected & !WAITERS,
+            value_since: now,
+            timed_out: false,
+        };
         let last = match LAST.get() {
             Some(last) if (last.acquisition, last.address) == (acquisition, address) => {
                 let value_since = if last.value == fresh.value { last.value_since } else { now };

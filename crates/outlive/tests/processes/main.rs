@@ -23,6 +23,7 @@ mod large;
 mod leftovers;
 mod libc_mutexes;
 mod limits;
+mod lock_orders;
 mod mutex;
 mod mutex_deaths;
 mod mutex_stress;
@@ -48,6 +49,7 @@ const ALL: &[&[runner::Check]] = &[
     keeper::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
+    lock_orders::CHECKS,
     generations::CHECKS,
     libc_mutexes::CHECKS,
     namespaces::CHECKS,

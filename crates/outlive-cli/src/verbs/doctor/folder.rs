@@ -20,6 +20,7 @@ pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
             findings.push(finding);
             findings.extend(things(&domain, repair));
             findings.push(locks::deadlocks(&domain));
+            findings.push(locks::orders(&domain, repair));
         }
         Err(finding) => findings.push(finding),
     }

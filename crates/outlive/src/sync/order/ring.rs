@@ -25,9 +25,11 @@ pub struct LockOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockPair {
-    /// The name of what was held; of a lock in a record, with its place.
+    /// What was held: its name, and of a lock in a record its place.
     pub held: String,
-    /// The name of what was wanted.
+    /// The name alone.
+    pub held_name: String,
+    /// What was wanted.
     pub wanted: String,
     /// The process that did so first, in its own pid namespace.
     pub pid: u32,
@@ -101,6 +103,7 @@ fn told(ring: &[&Pair]) -> LockOrder {
     let now = clock::monotonic_nanos();
     let pairs = ring.iter().map(|pair| LockPair {
         held: name(&pair.held, is_record(&pair.held)),
+        held_name: pair.held.name.clone(),
         wanted: name(&pair.wanted, is_record(&pair.wanted)),
         pid: pair.pid,
         tid: pair.tid,
@@ -164,9 +167,10 @@ mod tests {
     fn rings_of_two_and_three_are_found_once() {
         let pairs = [pair(1, 2), pair(2, 3), pair(2, 1), pair(3, 4), pair(4, 2), pair(4, 5), pair(1, 2)];
         let found = all(&pairs);
-        assert_eq!(found.iter().map(names).collect::<Vec<_>>(), [["lock1", "lock2"].to_vec(), vec![
-            "lock2", "lock3", "lock4"
-        ]]);
+        assert_eq!(
+            found.iter().map(names).collect::<Vec<_>>(),
+            [["lock1", "lock2"].to_vec(), vec!["lock2", "lock3", "lock4"]]
+        );
         let key = |n| LockKey { inode: n, offset: BODY };
         let closed = through(&pairs, key(4), key(2)).expect("it closes one");
         assert_eq!(names(&closed), ["lock4", "lock2", "lock3"]);
