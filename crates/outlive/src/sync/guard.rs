@@ -88,20 +88,19 @@ impl<T> Drop for Guard<'_, T> {
         if self.me.registry.fast_bits() == self.me.id.as_u32() {
             self.raw.unlock();
         } else {
-            self.drop_watched();
+            // Not `self`: a guard whose address is taken lives in memory, and its fast path pays for that.
+            drop_watched(self.raw, self.me);
         }
     }
 }
 
-impl<T> Guard<'_, T> {
-    /// In a process that watches the order of locks, or in a forked child.
-    #[cold]
-    #[inline(never)]
-    fn drop_watched(&self) {
-        if self.me.registry.current_bits() == self.me.id.as_u32() {
-            order::gives_back(self.raw);
-            self.raw.unlock();
-        }
+/// In a process that watches the order of locks, or in a forked child.
+#[cold]
+#[inline(never)]
+fn drop_watched(raw: &RawMutex, me: Me) {
+    if me.registry.current_bits() == me.id.as_u32() {
+        order::gives_back(raw);
+        raw.unlock();
     }
 }
 

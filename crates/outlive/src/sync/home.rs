@@ -99,7 +99,7 @@ impl<S> Home<S> {
 
     /// The file that it lies in.
     #[inline]
-    pub(super) fn segment(&self) -> &Segment {
+    pub(super) fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }
 

@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::guard::{Guard, LockError};
 use super::home::{Home, TypeOf};
@@ -177,7 +178,7 @@ impl<T: Plain> Mutex<T> {
 fn lock_at<'a, T>(
     raw: &'a RawMutex,
     value: NonNull<UnsafeCell<T>>,
-    segment: &Segment,
+    segment: &Arc<Segment>,
     registry: &'static Registry,
     patience: &Patience,
     deadline: Deadline,
@@ -198,7 +199,7 @@ fn lock_at<'a, T>(
 fn lock_at_slow<'a, T>(
     raw: &'a RawMutex,
     value: NonNull<UnsafeCell<T>>,
-    segment: &Segment,
+    segment: &Arc<Segment>,
     registry: &'static Registry,
     patience: &Patience,
     deadline: Deadline,
@@ -257,7 +258,7 @@ impl<T: Plain> Embedded<T> {
     /// As [`Mutex::lock_until`], for a record, which lends its own patience.
     pub(super) fn lock_until(
         &self,
-        segment: &Segment,
+        segment: &Arc<Segment>,
         registry: &'static Registry,
         patience: &Patience,
         deadline: Deadline,
