@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Kind {
     /// The domain's tokens.
     Registry,
+    /// The domain's record of the order in which locks are taken.
+    LockOrder,
     /// A [`sync::Mutex`](crate::sync::Mutex).
     Mutex,
     /// A [`sync::Record`](crate::sync::Record): a user's own struct with locks inside.
@@ -49,6 +51,7 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::Barrier, 11, "barrier"),
     (Kind::PiMutex, 12, "pi mutex"),
     (Kind::CeilingMutex, 13, "ceiling mutex"),
+    (Kind::LockOrder, 31, "lock order"),
 ];
 
 impl Kind {

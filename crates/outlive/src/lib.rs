@@ -82,7 +82,7 @@ mod sys;
 pub use domain::{Domain, DomainOptions, DomainStats};
 pub use error::Error;
 #[cfg(not(loom))]
-pub use inspect::{Detail, Entry, SweepReport};
+pub use inspect::{Blocked, Deadlock, Detail, Entry, SweepReport, Waiter};
 pub use kind::Kind;
 #[cfg(not(loom))]
 pub use liveness::{Peer, TokenInfo, TokenKind, WaitError};

@@ -1,16 +1,18 @@
 //! `outlive info NAME`: all that is known about one thing.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use clap::Args;
-use outlive::sync::Holder;
-use outlive::{Detail, Entry};
+use outlive::sync::{Holder, LockOrder};
+use outlive::{Detail, Entry, Waiter};
 use serde::Serialize;
 
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output::{self, bytes, count};
 use crate::process;
+use crate::verbs::doctor::locks::ring;
 use crate::verbs::ls;
 
 /// Arguments of `info`.
@@ -42,12 +44,26 @@ pub struct Described {
     figures: Option<BTreeMap<&'static str, u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     holders: Option<Vec<Owner>>,
+    waiters: Vec<Asleep>,
     #[serde(skip_serializing_if = "Option::is_none")]
     receiver: Option<Option<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     senders: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     counters: Option<Counters>,
+}
+
+/// What `info` adds to that.
+#[derive(Serialize)]
+struct Alone {
+    #[serde(flatten)]
+    entry: Described,
+    /// Rings of threads that wait for each other, one of them for this.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    deadlocks: Vec<String>,
+    /// Orders of locks, this among them, that can become such a ring.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lock_orders: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -62,6 +78,31 @@ struct Owner {
     tid: u32,
     program: String,
     alive: bool,
+}
+
+/// Somebody who waits.
+#[derive(Serialize)]
+struct Asleep {
+    #[serde(flatten)]
+    who: Owner,
+    waited_seconds: f64,
+    offset: u64,
+    /// Whom it waits for.
+    holder: Option<Owner>,
+    /// For how long, at least, that one has held it.
+    held_seconds: Option<f64>,
+}
+
+impl Asleep {
+    fn new(waiter: &Waiter) -> Asleep {
+        Asleep {
+            who: Owner::new(&waiter.who),
+            waited_seconds: waiter.waited.as_secs_f64(),
+            offset: waiter.offset,
+            holder: waiter.holder.as_ref().map(Owner::new),
+            held_seconds: waiter.held.map(|held| held.as_secs_f64()),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -99,6 +140,7 @@ impl Described {
             locks: None,
             figures: None,
             holders: None,
+            waiters: entry.waiters.iter().map(Asleep::new).collect(),
             receiver: None,
             senders: None,
             counters: None,
@@ -139,8 +181,18 @@ impl Described {
 pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
     let domain = common.domain.existing()?;
     let entry = domain.entry(&args.name)?;
+    let rings: Vec<String> = if entry.waiters.is_empty() {
+        Vec::new()
+    } else {
+        let in_it = |deadlock: &outlive::Deadlock| deadlock.ring.iter().any(|one| one.name == args.name);
+        domain.deadlocks()?.iter().filter(|deadlock| in_it(deadlock)).map(ring).collect()
+    };
+    let about = |order: &LockOrder| order.pairs.iter().any(|pair| pair.held_name == args.name);
+    // Damaged, it is the doctor's business.
+    let orders = domain.lock_orders().unwrap_or_default();
+    let orders: Vec<String> = orders.iter().filter(|order| about(order)).map(ToString::to_string).collect();
     if common.json {
-        return output::print_json(&Described::new(&entry));
+        return output::print_json(&Alone { entry: Described::new(&entry), deadlocks: rings, lock_orders: orders });
     }
     let mut lines = vec![
         ("name", entry.name.escape_debug().to_string()),
@@ -158,10 +210,10 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
     }
     match &entry.detail {
         Detail::Lock(lock) => {
-            lines.extend(lock.holders.iter().map(|holder| ("holder", who(holder))));
+            lines.extend(lock.holders.iter().map(|holder| ("holder", held(holder, &entry))));
             lines.extend(lock.figures.iter().map(|&(name, figure)| (name, count(figure))));
         }
-        Detail::Record { holders, .. } => lines.extend(holders.iter().map(|holder| ("holder", who(holder)))),
+        Detail::Record { holders, .. } => lines.extend(holders.iter().map(|holder| ("holder", held(holder, &entry)))),
         Detail::Queue { counters, senders, .. } => {
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
             let figures = [
@@ -177,7 +229,43 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
         }
         _ => {}
     }
+    lines.extend(entry.waiters.iter().map(|waiter| ("waiter", waits(waiter, &entry))));
+    lines.extend(rings.into_iter().map(|ring| ("DEADLOCK", ring)));
+    lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
     output::print(lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>())
+}
+
+/// A holder, and since when it has been one as far as those who wait for it can tell.
+fn held(holder: &Holder, entry: &Entry) -> String {
+    let of = entry.waiters.iter().filter(|waiter| waiter.holder.as_ref().is_some_and(|one| one.token == holder.token));
+    let since = of.filter_map(|waiter| waiter.held).max();
+    format!("{}{}", thread(holder), since.map_or_else(String::new, |held| format!(", for {} at least", span(held))))
+}
+
+/// A waiter, for how long, and for whom.
+fn waits(waiter: &Waiter, entry: &Entry) -> String {
+    let place = if matches!(entry.detail, Detail::Record { .. }) {
+        format!(", at byte {}", waiter.offset)
+    } else {
+        String::new()
+    };
+    let holder = waiter.holder.as_ref().map_or_else(String::new, |holder| format!(", held by {}", who(holder)));
+    format!("{}, for {}{place}{holder}", thread(&waiter.who), span(waiter.waited))
+}
+
+/// A span for a person: `0.4 s`, `3 min 20 s`, `5 h 1 min`.
+pub fn span(span: Duration) -> String {
+    match span.as_secs() {
+        0..60 => format!("{:.1} s", span.as_secs_f64()),
+        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// A thread in a few words.
+pub fn thread(holder: &Holder) -> String {
+    let tid = if [0, holder.pid].contains(&holder.tid) { String::new() } else { format!(", thread {}", holder.tid) };
+    format!("{}{tid}", who(holder))
 }
 
 /// A holder in a few words.

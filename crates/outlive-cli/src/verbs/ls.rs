@@ -61,16 +61,20 @@ pub fn state(entry: &Entry) -> String {
     if let Err(error) = &entry.kind {
         return error.to_string();
     }
+    let waiting = match entry.waiters.len() {
+        0 => String::new(),
+        count => format!(", {} waiting", output::count(count as u64)),
+    };
     match &entry.detail {
         Detail::Lock(lock) if lock.not_recoverable => "given up after its owner died".to_owned(),
         Detail::Lock(lock) => match (&lock.state, lock.holders.as_slice()) {
-            (Some(state), _) => state.clone(),
+            (Some(state), _) => format!("{state}{waiting}"),
             (None, []) => "free".to_owned(),
-            (None, [holder]) => format!("held by {}", who(holder)),
-            (None, holders) => format!("held by {}", output::counted(holders.len() as u64, "thread")),
+            (None, [holder]) => format!("held by {}{waiting}", who(holder)),
+            (None, holders) => format!("held by {}{waiting}", output::counted(holders.len() as u64, "thread")),
         },
         Detail::Record { locks, holders, .. } => {
-            format!("{} of {} held", holders.len(), output::counted(u64::from(*locks), "lock"))
+            format!("{} of {} held{waiting}", holders.len(), output::counted(u64::from(*locks), "lock"))
         }
         Detail::Queue { counters, reader, senders, .. } => {
             let reader = match reader {

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
-use crate::stage::{Stage, until};
+use crate::stage::{Running, Stage, until};
 
 #[test]
 fn a_domain_is_not_made_by_looking() {
@@ -121,4 +122,130 @@ fn the_doctor_looks_and_mends_only_when_asked() {
     assert!(text.contains("mended  domain"), "{text}");
     assert_eq!(mode(), 0o700);
     stage.feed(&["send", "q"], b"x").expect(0);
+}
+
+#[test]
+fn who_waits_is_named() {
+    let stage = Stage::new();
+    let holder = stage.start(&["lock", "L", "--", "sleep", "1000"]);
+    until("it is held", || stage.entry("L").is_some_and(|lock| !lock["holders"][0].is_null()));
+    assert_eq!(stage.entry("L").expect("listed")["waiters"], serde_json::json!([]));
+    let waiter = stage.start(&["lock", "L", "--", "true"]);
+    let killed = stage.start(&["lock", "L", "--", "true"]);
+    let waiting = || stage.entry("L").and_then(|lock| lock["waiters"].as_array().map(Vec::len));
+    until("both wait", || waiting() == Some(2));
+    assert!(stage.run(&["ls"]).expect(0).text().contains(&format!("held by {} (outlive), 2 waiting", holder.pid())));
+    let pid = killed.pid();
+    killed.kill();
+    killed.end();
+    assert_eq!(waiting(), Some(1), "{pid} is dead");
+
+    let info = stage.run(&["info", "L"]).expect(0).text();
+    let line = |name: &str| info.lines().find(|line| line.starts_with(name)).expect("told").to_owned();
+    let begins = format!("holder       {} (outlive), for ", holder.pid());
+    assert!(line("holder").starts_with(&begins) && line("holder").ends_with(" at least"), "{info}");
+    assert!(line("waiter").starts_with(&format!("waiter       {} (outlive), for ", waiter.pid())), "{info}");
+    assert!(line("waiter").ends_with(&format!(", held by {} (outlive)", holder.pid())), "{info}");
+
+    let info = stage.run(&["info", "L", "--json"]).expect(0).json();
+    let told = &info["waiters"][0];
+    assert_eq!((&told["pid"], &told["tid"]), (&waiter.pid().into(), &waiter.pid().into()));
+    assert_eq!((&told["program"], &told["holder"]["pid"]), (&"outlive".into(), &holder.pid().into()));
+    assert!(told["waited_seconds"].is_f64() && told["held_seconds"].is_f64() && info["deadlocks"].is_null(), "{info}");
+    holder.signal(15);
+    holder.end();
+    waiter.end().expect(0);
+    assert_eq!(waiting(), Some(0));
+}
+
+/// This test program again, as a process that takes two locks, once or until it is killed.
+fn member(stage: &Stage, first: &str, then: &str) -> Running {
+    Running::new(member_command(stage, first, then))
+}
+
+fn member_command(stage: &Stage, first: &str, then: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("known"));
+    command.args(["--exact", "looking::takes_two_locks", "--ignored", "--nocapture"]);
+    command.env("OUTLIVE_DOMAIN", stage.domain()).env("FIRST", first).env("THEN", then).env("STAGE", stage.path(""));
+    command
+}
+
+#[test]
+#[ignore = "a part of others, which start it as a process"]
+fn takes_two_locks() {
+    let Ok(first) = std::env::var("FIRST") else { return };
+    let then = std::env::var("THEN").expect("set");
+    let domain = outlive::Domain::open_default().expect("opens");
+    let open = |name: &str| outlive::sync::Mutex::<u64>::open(&domain, name, 0).expect("opens");
+    let (one, other) = (open(&first), open(&then));
+    if std::env::var_os("OUTLIVE_LOCK_ORDER").is_some() {
+        let guard = one.lock().expect("free");
+        drop(other.lock().expect("free"));
+        drop(guard);
+        return;
+    }
+    let guard = one.lock();
+    let folder = std::path::PathBuf::from(std::env::var("STAGE").expect("set"));
+    fs::write(folder.join(&first), "held").expect("written");
+    until("the other one is held", || folder.join(&then).exists());
+    drop(other.lock());
+    drop(guard);
+}
+
+#[test]
+fn a_deadlock_is_told() {
+    let stage = Stage::new();
+    let (a, b) = (member(&stage, "a", "b"), member(&stage, "b", "a"));
+    let looks = || stage.run(&["doctor", "--json"]).json();
+    let found = |report: &serde_json::Value| {
+        report["findings"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "deadlocks").cloned())
+    };
+    until("it is seen", || found(&looks()).is_some_and(|finding| finding["state"] == "fault"));
+    let text = stage.run(&["doctor"]).expect(1).text();
+    let told = text.lines().find(|line| line.contains("deadlocks")).expect("told");
+    for word in [&format!("{} (", a.pid()), &format!("{} (", b.pid()), "for 'a'", "for 'b'", "FAULT"] {
+        assert!(told.contains(word), "{word} is not in: {told}");
+    }
+    let info = stage.run(&["info", "a"]).expect(0).text();
+    assert!(info.lines().any(|line| line.starts_with("DEADLOCK")), "{info}");
+    let json = stage.run(&["info", "b", "--json"]).expect(0).json();
+    assert_eq!(json["deadlocks"].as_array().map(Vec::len), Some(1), "{json}");
+    a.kill();
+    a.end();
+    b.end().expect(0);
+    assert_eq!(found(&looks()).expect("told")["state"], "good");
+}
+
+#[test]
+fn orders_that_can_deadlock_are_told() {
+    let stage = Stage::new();
+    let watches = |first: &str, then: &str| {
+        let mut command = member_command(&stage, first, then);
+        command.env("OUTLIVE_LOCK_ORDER", "1");
+        let running = Running::new(command);
+        (running.pid(), running.end().expect(0))
+    };
+    let finding = || {
+        let report = stage.run(&["doctor", "--json"]).json();
+        report["findings"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "lock order").cloned())
+    };
+    let (first, ended) = watches("a", "b");
+    assert!(!ended.err.contains("deadlock"), "{}", ended.err);
+    assert_eq!(finding().expect("told")["state"], "good");
+    let (second, ended) = watches("b", "a");
+    let words =
+        [format!("'b' while holding 'a' (process {first}, "), format!("'a' while holding 'b' (process {second}, ")];
+    for word in &words {
+        assert!(ended.err.contains(word), "{word} is not in: {}", ended.err);
+        assert!(finding().expect("told")["found"].as_str().is_some_and(|told| told.contains(word)), "{:?}", finding());
+    }
+    assert_eq!(finding().expect("told")["state"], "fault");
+    let info = stage.run(&["info", "a"]).expect(0).text();
+    assert!(info.lines().any(|line| line.starts_with("ORDER") && line.contains(&words[0])), "{info}");
+    let json = stage.run(&["info", "b", "--json"]).expect(0).json();
+    assert_eq!(json["lock_orders"].as_array().map(Vec::len), Some(1), "{json}");
+    stage.run(&["lock", "c", "--", "true"]).expect(0);
+    assert!(!stage.run(&["info", "c"]).expect(0).text().contains("ORDER"));
+    assert!(stage.run(&["doctor", "--repair"]).expect(0).text().contains("1 conflict forgotten"));
+    assert_eq!(finding().expect("told")["state"], "good");
 }

@@ -53,6 +53,7 @@ pub struct DomainOptions {
     create: bool,
     group: Option<u32>,
     recheck: Option<Option<Duration>>,
+    lock_order: Option<bool>,
 }
 
 /// Figures about a domain as a whole.
@@ -87,6 +88,16 @@ impl DomainOptions {
         self
     }
 
+    /// Whether this process records in which order it takes the domain's locks, and tells when the orders recorded so
+    /// far, by whatever processes, can deadlock: a debugging aid, which makes each lock some microseconds slower. Default:
+    /// whether the environment has `OUTLIVE_LOCK_ORDER=1`. Once on, it stays on until the process ends.
+    ///
+    /// See [`Domain::on_lock_order`] and [`Domain::lock_orders`]. Watched are mutexes, named and embedded.
+    pub fn lock_order(mut self, watch: bool) -> DomainOptions {
+        self.lock_order = Some(watch);
+        self
+    }
+
     /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`.
     ///
     /// # Errors
@@ -112,6 +123,9 @@ impl DomainOptions {
         if let Some(span) = self.recheck {
             registry.set_recheck(span);
         }
+        if self.lock_order.unwrap_or_else(|| std::env::var_os("OUTLIVE_LOCK_ORDER").is_some_and(|on| on == "1")) {
+            registry.watch_order();
+        }
         Ok(Domain { inner: Arc::new(Inner { folder, registry }) })
     }
 }
@@ -119,7 +133,7 @@ impl DomainOptions {
 impl Domain {
     /// How to open a domain otherwise than by default.
     pub fn options() -> DomainOptions {
-        DomainOptions { create: true, group: None, recheck: None }
+        DomainOptions { create: true, group: None, recheck: None, lock_order: None }
     }
 
     /// Opens the domain of that name below the user's own folder, made when missing.

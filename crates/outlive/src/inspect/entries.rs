@@ -7,6 +7,7 @@ use crate::sys::file;
 use crate::{Domain, Error, Kind};
 
 use super::users::Users;
+use super::waits::{Waiter, Waits};
 
 /// A named thing in a domain, as seen from outside.
 #[derive(Clone, Debug)]
@@ -26,6 +27,9 @@ pub struct Entry {
     pub users: Vec<u32>,
     /// Claims in it whose owners are dead: they are told or swept when somebody needs to know.
     pub dead_claims: u32,
+    /// Threads that sleep until something in it changes, those who have waited longest first: as far as the caller may
+    /// know, which is its own user's in its own pid namespace.
+    pub waiters: Vec<Waiter>,
     /// What is particular to its kind.
     pub detail: Detail,
 }
@@ -62,8 +66,8 @@ impl Domain {
     /// # Errors
     /// What the system says when the folder cannot be read.
     pub fn entries(&self) -> Result<Vec<Entry>, Error> {
-        let users = Users::now();
-        Ok(self.names()?.iter().map(|name| self.look(name, &users)).collect())
+        let (users, waits) = (Users::now(), Waits::now(self.registry()));
+        Ok(self.names()?.iter().map(|name| self.look(name, &users, &waits)).collect())
     }
 
     /// One thing in the domain.
@@ -72,7 +76,7 @@ impl Domain {
     /// [`Error::NotFound`], [`Error::NotASegment`] and whatever else keeps it from being opened.
     pub fn entry(&self, name: &str) -> Result<Entry, Error> {
         check_name(name)?;
-        let entry = self.look(name, &Users::now());
+        let entry = self.look(name, &Users::now(), &Waits::now(self.registry()));
         match entry.kind {
             Ok(_) => Ok(entry),
             Err(error) => Err(error),
@@ -103,24 +107,15 @@ impl Domain {
         Ok(names.into_iter().filter(|name| check_name(name).is_ok()).collect())
     }
 
-    fn look(&self, name: &str, users: &Users) -> Entry {
-        let mut entry = Entry {
-            name: name.to_owned(),
-            kind: Err(Error::NotFound { path: self.folder().file_path(name) }),
-            bytes: 0,
-            max_bytes: 0,
-            type_name: String::new(),
-            users: Vec::new(),
-            dead_claims: 0,
-            detail: Detail::None,
-        };
-        if let Err(error) = self.fill(&mut entry, users) {
+    fn look(&self, name: &str, users: &Users, waits: &Waits) -> Entry {
+        let mut entry = empty(name);
+        if let Err(error) = self.fill(&mut entry, users, waits) {
             entry.kind = Err(error);
         }
         entry
     }
 
-    fn fill(&self, entry: &mut Entry, users: &Users) -> Result<(), Error> {
+    fn fill(&self, entry: &mut Entry, users: &Users, waits: &Waits) -> Result<(), Error> {
         let segment = Segment::open(self.folder(), &entry.name)?;
         let facts = segment.facts()?;
         let header = segment.header();
@@ -129,6 +124,9 @@ impl Domain {
         entry.max_bytes = header.max_bytes();
         entry.type_name = header.type_name();
         entry.users = users.of(facts.device, facts.inode);
+        let waiters = |segment: &Segment, holders: &[Holder]| {
+            waits.of(self.registry(), segment, (facts.device, facts.inode), holders)
+        };
         let dead = |holders: &[Holder]| holders.iter().filter(|holder| !holder.alive).count() as u32;
         let mut locks: Vec<LockDetail> =
             primitives(&segment, kind)?.into_iter().map(|one| one.look(self.registry())).collect();
@@ -136,9 +134,12 @@ impl Domain {
             Kind::Record => {
                 let holders: Vec<Holder> = locks.iter().flat_map(|lock| lock.holders.iter().cloned()).collect();
                 entry.dead_claims = dead(&holders);
+                // Which of its locks a sleeper means, its word says, or nothing does.
+                entry.waiters = waiters(&segment, &[]);
                 entry.detail = Detail::Record { locks: locks.len() as u32, holders };
             }
             Kind::Queue => {
+                entry.waiters = waiters(&segment, &[]);
                 let queue = Queue::finish(segment, self.registry(), crate::Wait::Adaptive)?;
                 let (reader, senders) = (queue.reader(), queue.senders());
                 let me = self.me()?;
@@ -146,15 +147,31 @@ impl Domain {
                 entry.dead_claims = claims + found.count();
                 entry.detail = Detail::Queue { counters: queue.counters()?, reader, senders };
             }
-            Kind::Registry => {}
+            Kind::Registry | Kind::LockOrder => {}
             _ => {
                 if let Some(lock) = locks.pop() {
                     entry.dead_claims = dead(&lock.holders);
+                    entry.waiters = waiters(&segment, &lock.holders);
                     entry.detail = Detail::Lock(lock);
                 }
             }
         }
         entry.kind = Ok(kind);
         Ok(())
+    }
+}
+
+/// A thing of which nothing is known yet.
+pub(super) fn empty(name: &str) -> Entry {
+    Entry {
+        name: name.to_owned(),
+        kind: Err(Error::NotFound { path: name.into() }),
+        bytes: 0,
+        max_bytes: 0,
+        type_name: String::new(),
+        users: Vec::new(),
+        dead_claims: 0,
+        waiters: Vec::new(),
+        detail: Detail::None,
     }
 }

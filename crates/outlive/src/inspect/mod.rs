@@ -3,7 +3,9 @@
 mod entries;
 mod sweep;
 mod users;
+mod waits;
 
 pub use entries::{Detail, Entry};
 pub use sweep::SweepReport;
 pub(crate) use sweep::sweep_rested;
+pub use waits::{Blocked, Deadlock, Waiter};

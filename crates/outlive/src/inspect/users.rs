@@ -38,7 +38,7 @@ impl Users {
 }
 
 /// Device and inode of a line of `/proc/PID/maps`: `address perms offset major:minor inode path`.
-fn mapped_file(line: &str) -> Option<(u64, u64)> {
+pub(super) fn mapped_file(line: &str) -> Option<(u64, u64)> {
     let mut fields = line.split_ascii_whitespace().skip(3);
     let (major, minor) = fields.next()?.split_once(':')?;
     let inode: u64 = fields.next()?.parse().ok().filter(|&inode| inode != 0)?;

@@ -236,6 +236,8 @@ fn record(slot: &Slot, what: For) {
     slot.kind.store(what.kind(), Ordering::Relaxed);
     slot.start_time.store(process::own_start_time(), Ordering::Relaxed);
     slot.since.store(clock::monotonic_nanos(), Ordering::Relaxed);
+    // The last owner may have died in its sleep.
+    slot.waiting_at.store(0, Ordering::Relaxed);
     let name = process::program_name();
     for (word, bytes) in slot.program.iter().zip(name.chunks_exact(8)) {
         word.store(u64::from_le_bytes(bytes.try_into().unwrap_or_default()), Ordering::Relaxed);

@@ -8,6 +8,8 @@
 #[cfg(not(loom))]
 mod claim;
 mod id;
+#[cfg(not(loom))]
+mod note;
 mod patience;
 #[cfg(not(loom))]
 mod peer;
@@ -28,6 +30,8 @@ mod wait;
 
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
+#[cfg(not(loom))]
+pub(crate) use note::Noted;
 pub(crate) use patience::Patience;
 pub use patience::Wait;
 #[cfg(not(loom))]

@@ -54,8 +54,11 @@ unsafe impl Shared for Roll {}
 pub(crate) struct Registry {
     segment: Segment,
     path: PathBuf,
-    /// Position in every thread page.
+    /// Position in every thread page; never 0.
     pub(crate) index: usize,
+    /// The position at which fast paths look: the same one, or 0, where nobody ever has a token, while the process watches
+    /// the order of locks.
+    pub(super) fast: std::sync::atomic::AtomicUsize,
     pub(crate) layout: libc_mutex::Layout,
     /// Slots that this process has seen to exist.
     known_slots: std::sync::atomic::AtomicU32,
@@ -98,7 +101,7 @@ impl Registry {
         if let Some(&(_, _, registry)) = opened.iter().find(|o| (o.0, o.1) == (facts.device, facts.inode)) {
             return Ok(registry);
         }
-        let index = opened.len();
+        let index = opened.len() + 1;
         if index >= MOST_REGISTRIES {
             return Err(Error::TooManyDomains);
         }
@@ -107,6 +110,7 @@ impl Registry {
         let registry: &'static Registry = Box::leak(Box::new(Registry {
             path: folder.path().to_path_buf(),
             index,
+            fast: std::sync::atomic::AtomicUsize::new(index),
             layout,
             known_slots: std::sync::atomic::AtomicU32::new(FIRST_SLOTS),
             recheck: StdAtomicU64::new(DEFAULT_RECHECK.as_nanos() as u64),
@@ -227,6 +231,17 @@ impl Registry {
     pub(crate) fn set_recheck(&self, span: Option<Duration>) {
         let nanos = span.map_or(0, |s| u64::try_from(s.as_nanos()).unwrap_or(u64::MAX).max(1));
         self.recheck.store(nanos, Ordering::Relaxed);
+    }
+
+    /// From now on, every lock of this domain that this process takes goes by the slow path, which looks at its order.
+    pub(crate) fn watch_order(&self) {
+        // Relaxed: whoever still takes the fast path is not looked at. A guard taken so is given back either way.
+        self.fast.store(0, StdOrdering::Relaxed);
+    }
+
+    /// Whether it does.
+    pub(crate) fn watches_order(&self) -> bool {
+        self.fast.load(StdOrdering::Relaxed) == 0
     }
 
     pub(crate) fn count_rescue(&self) {

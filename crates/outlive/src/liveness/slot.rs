@@ -51,7 +51,9 @@ pub(crate) struct Slot {
     pub(super) program: [crate::shim::AtomicU64; 2],
     /// The even generation up to which a sweep has looked for old claims: see `claim`.
     pub(super) rested: AtomicU32,
-    reserved: [AtomicU32; 3],
+    // Written by the owner when it goes to sleep and when it is back: see `note`.
+    pub(super) waiting_since: AtomicU32,
+    pub(super) waiting_at: crate::shim::AtomicU64,
 }
 
 #[cfg(not(loom))]
@@ -59,6 +61,7 @@ const _: () = {
     assert!(size_of::<Slot>() == 128);
     assert!(core::mem::offset_of!(Slot, generation) == 48);
     assert!(core::mem::offset_of!(Slot, home) == 64);
+    assert!(core::mem::offset_of!(Slot, waiting_at) == 120);
 };
 
 #[cfg(not(loom))]

@@ -14,6 +14,7 @@ use super::claim::For;
 use super::id::TokenId;
 use super::registry::{MOST_REGISTRIES, Registry};
 use crate::Error;
+use crate::shim::Ordering;
 use crate::sys::{map, process, robust, thread_end};
 
 /// The thread inside a protocol: its token and where its robust list begins.
@@ -27,7 +28,7 @@ pub(crate) struct Me {
 struct Page {
     /// Where the thread's robust list begins; null until its first token (libc may set it as late as that).
     list: Cell<*mut robust::ListHead>,
-    /// By `Registry::index`; 0 is none.
+    /// By `Registry::index`; 0 is none. The first one is always 0.
     ids: [Cell<u32>; MOST_REGISTRIES],
 }
 
@@ -70,6 +71,15 @@ impl Registry {
         // SAFETY: the pointer is either to the static zeroes or to this thread's own page, and `open` gives out indexes
         // below MOST_REGISTRIES only.
         unsafe { (*PAGE.get()).ids.get_unchecked(self.index).get() }
+    }
+
+    /// As [`Registry::current_bits`], for the fast path of a lock: 0 as well while the process watches the order of locks,
+    /// so that the slow path is taken.
+    #[inline]
+    pub(crate) fn fast_bits(&self) -> u32 {
+        let at = self.fast.load(Ordering::Relaxed);
+        // SAFETY: as in `current_bits`; `fast` is the index or 0.
+        unsafe { (*PAGE.get()).ids.get_unchecked(at).get() }
     }
 
     /// The calling thread and its token, claimed now if it has none.

@@ -194,7 +194,10 @@ pub(crate) fn sleep_on(
     principal: usize,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
-    sleep_set(registry, words, principal, deadline, || has_changed(words))
+    let end = sleep_set(registry, words, principal, deadline, || has_changed(words));
+    #[cfg(not(loom))]
+    super::note::forget_if_woken();
+    end
 }
 
 /// Sleeps on the first of the words, through which all wakes come, while all of them have the values expected.
@@ -218,7 +221,12 @@ fn sleep_set(
     has_come: impl Fn() -> bool,
 ) -> Result<Asleep, Errno> {
     let until = registry.recheck().map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
-    match futex::wait_any(set, principal, until)? {
+    #[cfg(not(loom))]
+    let note = super::note::Note::begin(registry, set.get(principal));
+    let woken = futex::wait_any(set, principal, until);
+    #[cfg(not(loom))]
+    super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
+    match woken? {
         // Also when woken: words that are damaged may wake us for ever.
         _ if deadline.has_passed() => Ok(Asleep::TimedOut),
         Wakeup::LookAgain => Ok(Asleep::LookAgain),

@@ -12,7 +12,7 @@ use crate::{Error, Kind};
 /// `OUTLIVE\0`, read as a little-endian number.
 const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// Changes with every change of any shared layout.
-const LAYOUT_VERSION: u32 = 1;
+const LAYOUT_VERSION: u32 = 2;
 /// Programs of another byte order or pointer width lay things out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;

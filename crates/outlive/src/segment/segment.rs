@@ -193,6 +193,12 @@ impl Segment {
         unsafe { self.map.base().as_ptr().add(offset as usize) }
     }
 
+    /// Where in the file that address lies; `None` when it is not in this mapping.
+    pub(crate) fn offset_of(&self, address: usize) -> Option<u64> {
+        let offset = address.checked_sub(self.map.base().as_ptr() as usize)? as u64;
+        (offset < self.map.len()).then_some(offset)
+    }
+
     /// Makes sure that the pages exist and that this process has them mapped.
     pub(crate) fn grow(&self, from: u64, len: u64) -> Result<(), Error> {
         let end = from.checked_add(len).ok_or_else(|| self.damaged("a length"))?;

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use super::order;
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use crate::Error;
 use crate::liveness::{Me, TokenId, WAITERS};
@@ -75,20 +76,13 @@ impl<'a, T> Guard<'a, T> {
         core::mem::forget(self);
         let pass = if bits & KEPT == 0 { PassOn::begin(me.list()) } else { PassOn::resume(me.list()) };
         let (result, pass) = meanwhile(raw, me, pass);
+        if result.is_err() {
+            order::gives_back(raw);
+        }
         let kept = pass.is_some_and(PassOn::keep);
         let holder = if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
         // SAFETY: what was true of this guard is true of the new one.
         unsafe { Guard::settle(result, raw, value, holder) }
-    }
-
-    #[cold]
-    fn drop_slow(&self) {
-        let bits = self.me.id.as_u32();
-        if bits & KEPT != 0 && self.me.registry.current_bits() == bits & !KEPT {
-            self.raw.unlock();
-            // Died just before: somebody is woken for nothing.
-            drop(PassOn::resume(self.me.list()));
-        }
     }
 
     /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
@@ -120,11 +114,28 @@ impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
-        if self.me.registry.current_bits() == self.me.id.as_u32() {
+        if self.me.registry.fast_bits() == self.me.id.as_u32() {
             self.raw.unlock();
         } else {
-            self.drop_slow();
+            // Not `self`: a guard whose address is taken lives in memory, and its fast path pays for that.
+            drop_slow(self.raw, self.me);
         }
+    }
+}
+
+/// In a process that watches the order of locks, in a forked child, or with something to be passed on if we die.
+#[cold]
+#[inline(never)]
+fn drop_slow(raw: &RawMutex, me: Me) {
+    let bits = me.id.as_u32();
+    if me.registry.current_bits() != bits & !KEPT {
+        return;
+    }
+    order::gives_back(raw);
+    raw.unlock();
+    if bits & KEPT != 0 {
+        // Died just before: somebody is woken for nothing.
+        drop(PassOn::resume(me.list()));
     }
 }
 

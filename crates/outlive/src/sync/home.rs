@@ -92,6 +92,7 @@ impl<S> Home<S> {
             init(unsafe { &mut *segment.address(BODY).cast::<S>() }, words_at(segment, tail_of::<S>(), words)?);
             Ok(())
         })?;
+        super::order::opened(domain);
         let shared = NonNull::from(segment.at::<S>(BODY)?);
         Ok(Home { shared, registry: domain.registry(), segment: Arc::new(segment) })
     }
@@ -155,6 +156,12 @@ impl<S> Home<S> {
     #[inline]
     pub(super) fn registry(&self) -> &'static Registry {
         self.registry
+    }
+
+    /// The file that it lies in.
+    #[inline]
+    pub(super) fn segment(&self) -> &Arc<Segment> {
+        &self.segment
     }
 
     /// The calling thread and its token.

@@ -29,6 +29,8 @@ mod mutex;
 #[cfg(not(loom))]
 mod once;
 #[cfg(not(loom))]
+mod order;
+#[cfg(not(loom))]
 mod pi_mutex;
 #[cfg(not(loom))]
 mod primitive;
@@ -72,6 +74,8 @@ pub use latch::{EmbeddedLatch, Latch};
 pub use mutex::{Embedded, Mutex};
 #[cfg(not(loom))]
 pub use once::{EmbeddedOnce, Once, OnceState};
+#[cfg(not(loom))]
+pub use order::{LockOrder, LockPair};
 #[cfg(not(loom))]
 pub use pi_mutex::{EmbeddedPi, PiGuard, PiMutex};
 #[cfg(not(loom))]

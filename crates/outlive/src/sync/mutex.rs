@@ -2,15 +2,16 @@
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::guard::{Guard, LockError};
 use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::{RawMutex, Refused};
 use super::record::{Embed, Place, SharedField};
-use super::{Holder, Plain};
+use super::{Holder, Plain, order};
 use crate::liveness::{Me, Patience, Registry, TokenId};
-use crate::segment::Shared;
+use crate::segment::{Segment, Shared};
 use crate::shim::AtomicU64;
 use crate::{Deadline, Domain, Error, Kind, Wait};
 
@@ -114,7 +115,8 @@ impl<T: Plain> Mutex<T> {
     /// The owner's death ends the wait at once.
     #[inline]
     pub fn lock_until(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
-        lock_at(self.raw(), self.value, self.home.registry(), &self.patience, deadline.into())
+        let (raw, value, patience) = (self.raw(), self.value, &self.patience);
+        lock_at(raw, value, self.home.segment(), self.home.registry(), patience, deadline.into())
     }
 
     /// Takes the lock if it is free, or its owner is dead.
@@ -124,8 +126,13 @@ impl<T: Plain> Mutex<T> {
     #[inline]
     pub fn try_lock(&self) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
+        let result = self.raw().try_lock(me);
+        if me.registry.watches_order() && result.is_ok() {
+            // It was not waited for: nobody needs to be told of an order.
+            order::took(me, self.home.segment(), self.raw());
+        }
         // SAFETY: the value beside the lock is what it guards.
-        unsafe { Guard::settle(self.raw().try_lock(me), self.raw(), value_of(self.value), me) }
+        unsafe { Guard::settle(result, self.raw(), value_of(self.value), me) }
     }
 
     /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value.
@@ -171,18 +178,19 @@ impl<T: Plain> Mutex<T> {
 fn lock_at<'a, T>(
     raw: &'a RawMutex,
     value: NonNull<UnsafeCell<T>>,
+    segment: &Arc<Segment>,
     registry: &'static Registry,
     patience: &Patience,
     deadline: Deadline,
 ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
-    let bits = registry.current_bits();
+    let bits = registry.fast_bits();
     let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
     if got && raw.is_consistent() {
         let me = Me { registry, id: TokenId::from_own(bits) };
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
         return Ok(unsafe { Guard::new(raw, value_of(value), me) });
     }
-    lock_at_slow(raw, value, registry, patience, deadline, got)
+    lock_at_slow(raw, value, segment, registry, patience, deadline, got)
 }
 
 /// `got`: the lock is ours already, and something is wrong with what it guards.
@@ -191,13 +199,22 @@ fn lock_at<'a, T>(
 fn lock_at_slow<'a, T>(
     raw: &'a RawMutex,
     value: NonNull<UnsafeCell<T>>,
+    segment: &Arc<Segment>,
     registry: &'static Registry,
     patience: &Patience,
     deadline: Deadline,
     got: bool,
 ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
     let me = registry.me().map_err(LockError::System)?;
+    let watches = registry.watches_order();
+    if watches {
+        // Before the wait, which may be for ever.
+        order::wants(me, segment, raw);
+    }
     let result = if got { raw.entered(registry) } else { raw.lock(me, patience, deadline) };
+    if watches && result.is_ok() {
+        order::took(me, segment, raw);
+    }
     // SAFETY: the value beside the lock is what it guards.
     unsafe { Guard::settle(result, raw, value_of(value), me) }
 }
@@ -241,11 +258,12 @@ impl<T: Plain> Embedded<T> {
     /// As [`Mutex::lock_until`], for a record, which lends its own patience.
     pub(super) fn lock_until(
         &self,
+        segment: &Arc<Segment>,
         registry: &'static Registry,
         patience: &Patience,
         deadline: Deadline,
     ) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
-        lock_at(&self.raw, NonNull::from(&self.value), registry, patience, deadline)
+        lock_at(&self.raw, NonNull::from(&self.value), segment, registry, patience, deadline)
     }
 
     /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.

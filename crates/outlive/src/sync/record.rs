@@ -199,6 +199,7 @@ impl<T: RecordType> Record<T> {
             init(unsafe { &mut *segment.address(BODY).cast::<T>() });
             Ok(())
         })?;
+        super::order::opened(domain);
         let value = NonNull::from(segment.at::<Body<T>>(BODY)?).cast();
         Ok(Record {
             value,
@@ -253,7 +254,7 @@ impl<T: RecordType> Record<T> {
         field: impl FnOnce(&'a T) -> &'a Embedded<V>,
         deadline: impl Into<Deadline>,
     ) -> Result<Guard<'a, V>, LockError<Guard<'a, V>>> {
-        field(&**self).lock_until(self.registry, &self.patience, deadline.into())
+        field(&**self).lock_until(&self.segment, self.registry, &self.patience, deadline.into())
     }
 }
 

@@ -31,6 +31,15 @@ pub(crate) fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
+thread_local! {
+    static ACQUISITIONS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Which slow acquisition of this thread is under way, or was last: sleeps of one have one number.
+pub(crate) fn acquisition() -> u32 {
+    ACQUISITIONS.with(std::cell::Cell::get)
+}
+
 /// `list_op_pending`, borrowed for the length of one slow acquisition and given back when dropped.
 ///
 /// Between the two libc must not lock or unlock a robust mutex in this thread: callers make only system calls. A signal
@@ -43,6 +52,7 @@ pub(crate) struct PassOn {
 impl PassOn {
     /// Borrows the field. `head` is the calling thread's list head.
     pub(crate) fn begin(head: *mut ListHead) -> PassOn {
+        ACQUISITIONS.with(|count| count.set(count.get().wrapping_add(1)));
         let mut saved = core::ptr::null_mut();
         if !head.is_null() {
             // SAFETY: head came from get_robust_list in this thread, whose list head lives as long as the thread; PassOn

@@ -28,6 +28,7 @@ mod large;
 mod leftovers;
 mod libc_mutexes;
 mod limits;
+mod lock_orders;
 mod mutex;
 mod mutex_deaths;
 mod mutex_stress;
@@ -46,6 +47,7 @@ mod rw_lock_deaths;
 mod segments;
 mod semaphore;
 mod several;
+mod sleepers;
 mod slots;
 mod small_disk;
 mod tokens;
@@ -60,6 +62,8 @@ const ALL: &[&[runner::Check]] = &[
     several::CHECKS,
     keeper::CHECKS,
     slots::CHECKS,
+    sleepers::CHECKS,
+    lock_orders::CHECKS,
     generations::CHECKS,
     libc_mutexes::CHECKS,
     namespaces::CHECKS,

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use outlive::{Domain, Error};
 
-use super::Finding;
+use super::{Finding, locks};
 use crate::domain::DomainArgs;
 use crate::output::counted;
 use crate::verbs::demo;
@@ -19,6 +19,8 @@ pub fn look(args: &DomainArgs, repair: bool) -> Vec<Finding> {
         Ok(Some((domain, finding))) => {
             findings.push(finding);
             findings.extend(things(&domain, repair));
+            findings.push(locks::deadlocks(&domain));
+            findings.push(locks::orders(&domain, repair));
         }
         Err(finding) => findings.push(finding),
     }

@@ -5,6 +5,7 @@
 mod folder;
 mod kernel;
 mod limits;
+pub mod locks;
 mod logind;
 
 use clap::Args;

@@ -68,6 +68,19 @@ impl Mutexes {
             ["release", name] => {
                 self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
             }
+            // Takes both, one inside the other, and says what the record of orders has come to.
+            ["order", first, then] => {
+                let text = |error: outlive::Error| error.to_string();
+                let watched = Domain::options().lock_order(true).open_at(domain.path()).map_err(text)?;
+                watched.on_lock_order(|_| ());
+                let (first, then) = (self.named(&watched, first)?, self.named(&watched, then)?);
+                let held = first.lock().map_err(|error| error.to_string())?;
+                drop(then.lock().map_err(|error| error.to_string())?);
+                drop(held);
+                let orders = watched.lock_orders().map_err(text)?;
+                Ok(if orders.is_empty() { "silent" } else { "told" }.to_owned())
+            }
+            ["forget"] => domain.forget_lock_orders().map(|()| String::new()).map_err(|error| error.to_string()),
             ["reset", name] => {
                 let within = Deadline::after(Duration::from_secs(4));
                 self.named(domain, name)?

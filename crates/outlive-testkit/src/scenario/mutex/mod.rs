@@ -4,6 +4,7 @@ mod create;
 mod give_up;
 mod lock;
 mod open;
+mod order;
 mod owner_death;
 mod recover;
 mod time_out;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(recover::Recover),
         Box::new(give_up::GiveUp),
         Box::new(time_out::TimeOut),
+        Box::new(order::Order),
     ]
 }
 
