@@ -215,7 +215,8 @@ pub fn allowed_cores() -> Result<Vec<usize>, Error> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect())
 }
 
-fn pin(core: usize) -> Result<(), Error> {
+/// Keeps the calling thread on one core.
+pub fn pin(core: usize) -> Result<(), Error> {
     // SAFETY: plain bits; CPU_SET checks its index against the set's size.
     unsafe {
         let mut set: libc::cpu_set_t = mem::zeroed();
