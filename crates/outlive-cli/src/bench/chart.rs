@@ -129,7 +129,7 @@ pub(super) fn heading(area: &Area<'_>, report: &Report) -> Drawn {
         report.machine.kernel,
         report.machine.crossing()
     );
-    text(area, &format!("Cost of {}", report.what()), (MARGIN, 60), 15, INK, HPos::Left)?;
+    text(area, &report.subtitle(), (MARGIN, 60), 15, INK, HPos::Left)?;
     text(area, &machine, (MARGIN, 82), 13, PALE_INK, HPos::Left)
 }
 

@@ -74,7 +74,7 @@ fn section(page: &mut String, place: usize, Entry { typed, outcome }: &Entry) ->
     let _ = writeln!(page, "<section id=\"b{place}\">\n<h2><code>outlive bench {}</code></h2>", Text(typed));
     match outcome {
         Ok(report) => {
-            let _ = writeln!(page, "<p>Cost of {}.</p>", Text(&report.what()));
+            let _ = writeln!(page, "<p>{}.</p>", Text(&report.subtitle()));
             let label = format!("Costs measured by outlive bench {typed}; the same figures stand in the table below");
             let svg = chart::svg(report, false)?;
             // The name for those who cannot see it; the drawing library has no place for one.

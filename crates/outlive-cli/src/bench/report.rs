@@ -225,9 +225,16 @@ impl Report {
     }
 
     /// What was measured.
-    pub fn what(&self) -> String {
+    fn what(&self) -> String {
         let bytes = self.message_bytes.map_or(String::new(), |bytes| format!(", {bytes} B a message"));
         format!("{}{bytes}", self.title.meaning)
+    }
+
+    /// What was measured, as a line of its own.
+    pub fn subtitle(&self) -> String {
+        let what = self.what();
+        let mut letters = what.chars();
+        letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
     }
 
     /// The heading: what was measured, on what, under which circumstances.
