@@ -80,8 +80,8 @@ pub(super) trait Held {
     fn release(self) -> Result<(), Error>;
 }
 
-/// Takes it, touches the number, lets go.
-#[inline]
+/// Takes it, touches the number, lets go. Always inlined: a call around a lock would be a tenth of what is measured.
+#[inline(always)]
 pub(super) fn once(lock: &impl Handle) -> Result<u64, Error> {
     let mut held = lock.acquire()?;
     let number = held.touch();
