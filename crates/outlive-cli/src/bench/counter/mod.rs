@@ -10,7 +10,7 @@
 use super::clock;
 use super::crew::{self, Crew};
 use super::error::Error;
-use super::locks::{Handle, Lock, OurMutex, Plain, Pthread, SemT, SysV, once};
+use super::locks::{Handle, Lock, OurMutex, Plain, Pthread, SemT, SysV};
 use super::report::Title;
 use super::round::{Contender, Figure, Group, Setting, Stage};
 use super::shared::{Board, MOST_WORKERS, Shared};
@@ -127,12 +127,12 @@ impl<L: Lock> Contender for Counting<L> {
 
 /// Raises the number until it is as large as wanted.
 fn work(lock: &impl Handle, board: &Board, worker: usize, workers: usize, operations: u64) -> Result<(), Error> {
-    once(lock)?;
+    lock.once()?;
     board.meet(workers as u32);
     let begun = clock::now();
     let (mut mine, mut number) = (0, 0);
     while number < operations {
-        number = once(lock)?;
+        number = lock.once()?;
         mine += 1;
     }
     board.leave(worker, [mine, begun, clock::now(), number]);

@@ -18,7 +18,7 @@ use super::super::error::Error;
 use super::super::round::{Figure, Stage};
 use super::super::shared::{Board, Shared};
 use super::turns::check_count;
-use super::{Handle, Held, Lock, once};
+use super::{Handle, Held, Lock};
 use std::sync::atomic::Ordering;
 
 /// Who is at it: which lock it holds at first. At step N it takes the one after, around the ring, and frees that.
@@ -56,7 +56,7 @@ pub(super) fn turn<L: Lock>(stage: &Stage, operations: u64) -> Result<Figure, Er
                 }
                 let mut sum = 0;
                 for lock in &locks {
-                    sum += once(lock)?;
+                    sum += lock.once()?;
                 }
                 // Both raised one before they began; each of the three was raised once more just now.
                 check_count::<L>(sum, 2 * steps + 2 + 3)?;

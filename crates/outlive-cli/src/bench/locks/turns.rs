@@ -7,7 +7,7 @@ use super::super::error::Error;
 use super::super::round::{Figure, Stage};
 use super::super::shared::{Board, Shared};
 use super::super::statistics::median;
-use super::{Handle, Held, Lock, UNTOUCHED, once};
+use super::{Handle, Held, Lock, UNTOUCHED};
 use std::sync::atomic::Ordering;
 
 /// How many reads there are between two looks at whether the other reader has ended.
@@ -23,11 +23,11 @@ pub(super) fn uncontended<L: Lock>(stage: &Stage, operations: u64) -> Result<Fig
         let lock = L::open(&place)?;
         let mut sum = 0;
         for _ in 0..warm_up {
-            sum += once(&lock)?;
+            sum += lock.once()?;
         }
         let begun = clock::computed();
         for _ in 0..operations {
-            sum += once(&lock)?;
+            sum += lock.once()?;
         }
         board.leave_mean(clock::computed() - begun, operations);
         let all = warm_up + operations;
@@ -46,13 +46,13 @@ pub(super) fn contended<L: Lock>(stage: &Stage, operations: u64) -> Result<Figur
         let (place, board) = (&place, &board);
         crew.start("locking process", core, move || {
             let lock = L::open(place)?;
-            once(&lock)?;
+            lock.once()?;
             board.meet(2);
             let begun = clock::now();
             let mut mine = 0;
             let mut number = 0;
             while number < operations {
-                number = once(&lock)?;
+                number = lock.once()?;
                 mine += 1;
             }
             board.leave(which, [mine, begun, clock::now(), number]);
@@ -77,14 +77,14 @@ pub(super) fn read_together<L: Lock>(stage: &Stage, operations: u64) -> Result<F
         let (place, board) = (&place, &board);
         crew.start("reading process", core, move || {
             let lock = L::open(place)?;
-            once(&lock)?;
+            lock.once()?;
             board.meet(2);
             let begun = clock::now();
             let (mut mine, mut sum) = (0, 0);
             // Relaxed: nothing but the end goes with it.
             while mine < operations / 2 && board.step.0.load(Ordering::Relaxed) == 0 {
                 for _ in 0..READS_BETWEEN_LOOKS {
-                    sum += once(&lock)?;
+                    sum += lock.once()?;
                 }
                 mine += READS_BETWEEN_LOOKS;
             }
@@ -118,7 +118,7 @@ pub(super) fn to_sleeper<L: Lock>(stage: &Stage, operations: u64) -> Result<Figu
 /// The waiter: goes for the lock when told that the other has it, and notes when it got it.
 fn be_woken<L: Lock>(place: &L::Place, board: &Board, operations: u64) -> Result<(), Error> {
     let lock = L::open(place)?;
-    once(&lock)?;
+    lock.once()?;
     let mut took = Vec::with_capacity(operations as usize);
     board.meet(2);
     let begun = clock::now();
@@ -138,13 +138,13 @@ fn be_woken<L: Lock>(place: &L::Place, board: &Board, operations: u64) -> Result
     }
     board.leave_figure(median(&took).unwrap_or(0.0), clock::now() - begun);
     // Both raised it once before they met, and once a step; this is one more.
-    check_count::<L>(once(&lock)?, 2 * operations + 3)
+    check_count::<L>(lock.once()?, 2 * operations + 3)
 }
 
 /// The holder: lets go once the waiter sleeps.
 fn hand_over<L: Lock>(place: &L::Place, board: &Board, operations: u64, waiter: u32) -> Result<(), Error> {
     let lock = L::open(place)?;
-    once(&lock)?;
+    lock.once()?;
     let sleeper = Sleeper::new(waiter)?;
     board.meet(2);
     for step in 1..=operations as u32 {
