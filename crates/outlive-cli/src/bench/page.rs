@@ -82,7 +82,7 @@ fn section(page: &mut String, place: usize, Entry { typed, outcome }: &Entry) ->
             let _ = writeln!(page, "<figure>{named}</figure>");
             match &report.parts[..] {
                 [part] => table_of_one(page, report, part),
-                parts => table_of_many(page, parts),
+                parts => table_of_many(page, report, parts),
             }
             notes(page, report);
         }
@@ -99,10 +99,10 @@ fn table_of_one(page: &mut String, report: &Report, part: &Part) {
         "<table>\n<thead><tr><th></th><th>median ns</th><th>min</th><th>max</th><th>ratio</th></tr></thead>\n<tbody>\n",
     );
     for row in &part.rows {
-        let class = if report.title.ours.contains(&row.name) { " class=\"ours\"" } else { "" };
         let _ = writeln!(
             page,
-            "<tr{class}><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            "<tr{}><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            class_of(report, row.name),
             row.name,
             figure(row.median),
             figure(row.min),
@@ -114,7 +114,7 @@ fn table_of_one(page: &mut String, report: &Report, part: &Part) {
 }
 
 /// A column for each group; in a cell the median, and under it min and max.
-fn table_of_many(page: &mut String, parts: &[Part]) {
+fn table_of_many(page: &mut String, report: &Report, parts: &[Part]) {
     page.push_str("<table>\n<thead><tr><th>median ns (min to max), ratio</th>");
     for setting in parts.iter().filter_map(|part| part.setting) {
         let _ = write!(page, "<th>{}</th>", setting.label());
@@ -122,7 +122,7 @@ fn table_of_many(page: &mut String, parts: &[Part]) {
     page.push_str("</tr></thead>\n<tbody>\n");
     let Some(first) = parts.first() else { return };
     for name in first.rows.iter().map(|row| row.name) {
-        let _ = write!(page, "<tr><th>{name}</th>");
+        let _ = write!(page, "<tr{}><th>{name}</th>", class_of(report, name));
         for part in parts {
             match part.rows.iter().find(|row| row.name == name) {
                 Some(row) => {
@@ -135,6 +135,10 @@ fn table_of_many(page: &mut String, parts: &[Part]) {
         page.push_str("</tr>\n");
     }
     page.push_str("</tbody>\n</table>\n");
+}
+
+fn class_of(report: &Report, row: &str) -> &'static str {
+    if report.title.ours.contains(&row) { " class=\"ours\"" } else { "" }
 }
 
 fn compared(row: &Row) -> String {
