@@ -51,7 +51,7 @@ impl Pool {
         Err(self.none(s))
     }
 
-    pub(crate) fn free_held(&self, _: &Segment, _: &Object, _: Me<'_>) -> Result<(), Error> {
+    pub(crate) fn free_held(&self, _: &Segment, _: &Object, _: Me<'_>, _: &dyn Room) -> Result<(), Error> {
         Ok(())
     }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Error;
-use crate::liveness::{Me, Peer, Registry, TokenId, TokenInfo};
+use crate::liveness::{Me, Peer, Registry, TokenId, TokenInfo, WaitError};
 use crate::segment::{Folder, Segment, Spec, check_name};
+use crate::{Deadline, Error};
 
 /// A folder on a memory file system in which processes meet: every named thing is a file in it.
 ///
@@ -179,6 +179,20 @@ impl Domain {
     /// Whoever bears that token.
     pub fn peer(&self, id: TokenId) -> Peer {
         Peer::new(self.inner.registry, id)
+    }
+
+    /// Sleeps until one of those tokens' owners has ended, and says which; returns at once if one is dead already.
+    ///
+    /// The kernel watches 30 owners at once; of more, the others are looked at every 10 ms.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`] when the deadline passes first (also when there are no tokens at all), or what kept the
+    /// caller from waiting.
+    ///
+    /// # If a process dies
+    /// All who wait for it are woken, alone or among others. Another waiter's death delays nobody.
+    pub fn wait_any_dead(&self, ids: &[TokenId], deadline: impl Into<Deadline>) -> Result<TokenId, WaitError> {
+        self.inner.registry.wait_any_dead(ids, deadline.into())
     }
 
     /// All tokens that have been claimed and not retired, alive or dead.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::id::TokenId;
 use super::registry::Registry;
 use super::slot::{HOLDER, Slot};
-use super::wait::{Asleep, sleep};
+use super::wait::{Asleep, MOST_OWNERS, sleep, sleep_on_several};
 use crate::shim::{AtomicU32, Ordering};
+use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
 
@@ -179,6 +180,31 @@ impl fmt::Debug for Peer {
 }
 
 impl Registry {
+    /// Sleeps until one of those tokens' owners has ended: see `Domain::wait_any_dead`.
+    pub(crate) fn wait_any_dead(&'static self, ids: &[TokenId], deadline: Deadline) -> Result<TokenId, WaitError> {
+        let dead = || ids.iter().copied().find(|&id| !self.is_alive(id));
+        if let Some(id) = dead() {
+            return Ok(id);
+        }
+        let me = self.me().map_err(WaitError::System)?;
+        let pass = PassOn::begin(me.list());
+        // Without tokens there is nothing to come but the deadline.
+        let nothing = [Watch { word: self.x(), expected: 0 }];
+        let words: &[Watch<'_>] = if ids.is_empty() { &nothing } else { &[] };
+        let mut turn = 0;
+        loop {
+            let slept = sleep_on_several(self, &pass, words, ids, turn, deadline);
+            if let Some(id) = dead() {
+                return Ok(id);
+            }
+            match slept {
+                Ok(Asleep::LookAgain) => turn += MOST_OWNERS,
+                Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
+                Err(errno) => return Err(WaitError::System(Error::from_errno("wait in", self.path(), errno))),
+            }
+        }
+    }
+
     /// What is known about a slot's owner, dead or alive; `None` when it never had one or has been retired.
     pub(crate) fn info(&self, index: u32) -> Option<TokenInfo> {
         let slot = self.slot_at(index)?;

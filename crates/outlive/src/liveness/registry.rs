@@ -38,6 +38,9 @@ struct Roll {
     // Written by every claimer.
     cursor: AtomicU32,
     reserved_too: [AtomicU32; 31],
+    // Always 0; sleepers on several owners are woken by it.
+    x: AtomicU32,
+    reserved_three: [AtomicU32; 31],
     // Written rarely, by anybody.
     rescues: AtomicU64,
     sweeps: AtomicU64,
@@ -162,6 +165,22 @@ impl Registry {
     #[inline]
     pub(crate) fn is_alive(&self, id: TokenId) -> bool {
         self.slot(id).is_some_and(|slot| slot.is_alive(id))
+    }
+
+    /// A dying sleeper's wake-up is passed on by this word where several owners are watched: see `wait`.
+    pub(super) fn x(&self) -> &AtomicU32 {
+        let x = &self.roll().x;
+        if x.load(Ordering::Relaxed) != 0 {
+            // A stray write. It means nothing but 0.
+            x.store(0, Ordering::Relaxed);
+        }
+        x
+    }
+
+    /// What whoever slept on a grouped slot owes the others: see `wait`.
+    #[cold]
+    pub(super) fn wake_grouped(&self) {
+        (0..self.slots()).filter_map(|index| self.slot_at(index)).for_each(Slot::wake_grouped);
     }
 
     /// Adds slots: twice as many. Any number of processes may do it at once.

@@ -7,6 +7,7 @@ use super::Me;
 use super::id::TokenId;
 use super::slot::Slot;
 use crate::Error;
+use crate::shim::AtomicU32;
 
 loom::thread_local! {
     /// The test's word for who the calling thread is: (thread's token, process's token, robust list).
@@ -20,9 +21,22 @@ pub(crate) fn become_thread(thread: TokenId, process: TokenId, list: *mut crate:
 
 pub(crate) struct Registry {
     pub(crate) slots: Vec<Slot>,
+    x: AtomicU32,
 }
 
 impl Registry {
+    pub(crate) fn new(slots: Vec<Slot>) -> Registry {
+        Registry { slots, x: AtomicU32::new(0) }
+    }
+
+    pub(super) fn x(&self) -> &AtomicU32 {
+        &self.x
+    }
+
+    pub(super) fn wake_grouped(&self) {
+        self.slots.iter().for_each(Slot::wake_grouped);
+    }
+
     pub(crate) fn slot(&self, id: TokenId) -> Option<&Slot> {
         self.slots.get(id.slot() as usize)
     }

@@ -15,11 +15,17 @@
 
 use super::id::{GENERATION_MASK, TokenId, WAITERS};
 use crate::shim::{AtomicU32, Ordering};
+use crate::sys::futex;
 
 /// The bits of a robust word that say who holds it: the thread id and the kernel's OWNER_DIED mark.
 pub(super) const HOLDER: u32 = !WAITERS;
 /// Set by the kernel when the holder ended; the thread id bits are cleared with it.
 const DIED: u32 = 0x4000_0000;
+
+/// Values of `x`: see `wait`. In the bits of a robust word that name a thread all are 0, so the kernel wakes there.
+pub(super) const ALONE: u32 = 0;
+const GROUPING: u32 = WAITERS;
+pub(super) const GROUPED: u32 = WAITERS | DIED;
 
 /// See the file's head.
 #[cfg(not(loom))]
@@ -31,7 +37,7 @@ pub(crate) struct Slot {
     generation: AtomicU32,
     /// The holder's thread id in its own pid namespace.
     pub(super) tid: AtomicU32,
-    /// Always 0. A dying sleeper's wake-up is passed on by it: see `wait`.
+    /// Never names anybody. A dying sleeper's wake-up is passed on by it: see `wait`.
     pub(crate) x: AtomicU32,
     /// A process token's second robust word, held by a keeper thread.
     pub(super) keeper: AtomicU32,
@@ -146,6 +152,55 @@ impl Slot {
         let held = self.is_held(self.word().load(Ordering::Acquire));
         // Acquire, and after the word: a generation that still matches says that the word was of this id.
         held && Slot::is_of(self.generation.load(Ordering::Acquire), id)
+    }
+
+    /// Whether sleepers on this slot point to the registry's X.
+    #[cold]
+    pub(super) fn is_grouped(&self) -> bool {
+        match self.x.load(Ordering::Acquire) {
+            ALONE => false,
+            GROUPED => true,
+            GROUPING => {
+                self.group();
+                true
+            }
+            // A stray write.
+            _ => {
+                self.x.store(ALONE, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
+    /// From now on sleepers on this slot point to the registry's X.
+    #[cold]
+    pub(super) fn group(&self) {
+        if self.x.load(Ordering::Acquire) == GROUPED {
+            return;
+        }
+        // Died just after: whoever sleeps on this slot next goes on here, before it sleeps.
+        self.x.store(GROUPING, Ordering::Release);
+        // Those who are asleep already point here: they come again.
+        futex::wake_all(&self.x);
+        self.x.store(GROUPED, Ordering::Release);
+    }
+
+    /// Wakes all who sleep on this owner's end.
+    #[cold]
+    pub(super) fn wake_watchers(&self) {
+        // The kernel wakes one of all who sleep on the mark; died we here, X passes that wake on.
+        futex::wake_all(self.word());
+        futex::wake_all(&self.keeper);
+    }
+
+    /// Wakes those who sleep on the end of a holder who is dead already, if the slot is grouped: somebody who slept on
+    /// several owners may have died before it had done so.
+    #[cold]
+    pub(super) fn wake_grouped(&self) {
+        let word = self.word().load(Ordering::Acquire);
+        if self.x.load(Ordering::Acquire) == GROUPED && !self.is_held(word) {
+            self.wake_watchers();
+        }
     }
 
     /// The words to sleep on for this owner's end, with their WAITERS bits set; `None` when it is dead already.

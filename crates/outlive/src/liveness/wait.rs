@@ -1,4 +1,4 @@
-//! Sleeping until a word changes or its owner ends, whichever comes first.
+//! Sleeping until a word changes or an owner ends, whichever comes first.
 //!
 //! The sleeper's wait set is {X of the owner's slot, the word, the owner's robust word, its generation}:
 //!
@@ -9,11 +9,26 @@
 //! 4. The generation is in the set: a sleeper who comes late would otherwise sleep on a successor in the same slot.
 //! 5. On any return the one who finds the owner dead wakes all: the kernel wakes only one.
 //!
-//! Each of these has a counterexample in doc/models when left out. The coarse re-check (`Registry::recheck`) is for
-//! marks that the kernel lost; what it rescues is counted, and that count must stay 0 in every test without such a loss.
+//! Who sleeps on several owners at once can point to one X only, but may have swallowed the wake-up of any of them. So
+//! slots that are ever watched together are *grouped*, for good: who sleeps on such a slot, alone or together with others,
+//! points to the registry's one X and stands in its queue as well; and whoever wakes from such a sleep looks after all
+//! grouped slots. `slot.x` says so, in bits that the kernel's look does not mind:
+//!
+//! | slot.x | meaning | a death here |
+//! | --- | --- | --- |
+//! | 0 | watched alone: sleepers point to it | |
+//! | GROUPING | somebody is waking those who still point to it | the next to sleep on the slot does that again |
+//! | GROUPED | sleepers point to the registry's X | |
+//!
+//! Each of these has a counterexample in doc/models (mutex.pml, token.pml, several.pml) when left out. The coarse re-check
+//! (`Registry::recheck`) is for marks that the kernel lost; what it rescues is counted, and that count must stay 0 in
+//! every test without such a loss.
+
+use std::time::Duration;
 
 use super::id::TokenId;
 use super::registry::Registry;
+use super::slot::{ALONE, GROUPED, Slot};
 use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::clock::Deadline;
@@ -44,43 +59,131 @@ pub(crate) fn sleep(
     let Some(owner) = owner else {
         return sleep_on(registry, words, 0, deadline);
     };
-    // Damaged words may say for ever that there is something to look at.
-    let look_again = || Ok(if deadline.has_passed() { Asleep::TimedOut } else { Asleep::LookAgain });
     // An id whose slot does not exist is a dead owner's.
     let Some(slot) = registry.slot(owner) else {
-        return look_again();
+        return look_again(deadline);
     };
-    pass.to(&slot.x);
-    if slot.x.load(Ordering::Relaxed) != 0 {
-        // A stray write. It means nothing but 0.
-        slot.x.store(0, Ordering::Relaxed);
+    let grouped = slot.is_grouped();
+    pass.to(if grouped { registry.x() } else { &slot.x });
+    let mut set = WaitSet::<8>::new(registry, grouped);
+    if !set.watch(slot, owner, grouped) {
+        return look_again(deadline);
     }
-    let Some(watched) = slot.watch(owner) else {
-        futex::wake_all(slot.word());
-        futex::wake_all(&slot.keeper);
-        return look_again();
-    };
-    let mut set = [Watch { word: &slot.x, expected: 0 }; 6];
-    let mut len = 1;
-    let own = [
-        watched.word.map(|expected| Watch { word: slot.word(), expected }),
-        watched.keeper.map(|expected| Watch { word: &slot.keeper, expected }),
-        Some(Watch { word: slot.generation(), expected: watched.generation }),
-    ];
-    for watch in words.iter().take(2).copied().chain(own.into_iter().flatten()) {
-        set[len] = watch;
-        len += 1;
-    }
-    let end = sleep_set(registry, &set[..len], 1, deadline, || {
+    let principal = set.add_words(words);
+    let end = sleep_set(registry, set.watches(), principal, deadline, || {
         registry.confirm(owner);
         !slot.is_alive(owner) || has_changed(words)
     });
     if !slot.is_alive(owner) {
-        // The kernel wakes one of all who sleep on the mark; died we here, X passes that wake on.
-        futex::wake_all(slot.word());
-        futex::wake_all(&slot.keeper);
+        slot.wake_watchers();
+    }
+    if grouped {
+        registry.wake_grouped();
     }
     end
+}
+
+/// The most owners whose ends one sleep is sure to see at once.
+pub(crate) const MOST_OWNERS: usize = 30;
+/// A sleep that cannot watch all of its owners looks again after so long.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// As [`sleep`], until any of several owners has ended. Of more than [`MOST_OWNERS`] it watches that many from the
+/// `start`th on, and looks again every 10 ms.
+#[cold]
+pub(crate) fn sleep_on_several(
+    registry: &Registry,
+    pass: &PassOn,
+    words: &[Watch<'_>],
+    owners: &[TokenId],
+    start: usize,
+    deadline: Deadline,
+) -> Result<Asleep, Errno> {
+    if owners.len() <= 1 {
+        return sleep(registry, pass, words, owners.first().copied(), deadline);
+    }
+    let watched = || owners.iter().cycle().skip(start % owners.len()).take(owners.len().min(MOST_OWNERS)).copied();
+    for owner in watched() {
+        let Some(slot) = registry.slot(owner) else { return look_again(deadline) };
+        slot.group();
+    }
+    pass.to(registry.x());
+    let mut set = WaitSet::<128>::new(registry, true);
+    for owner in watched() {
+        if !registry.slot(owner).is_some_and(|slot| set.watch(slot, owner, true)) {
+            return look_again(deadline);
+        }
+    }
+    let principal = set.add_words(words);
+    let is_cut = owners.len() > MOST_OWNERS;
+    let until = if is_cut { deadline.earlier(Deadline::after(SLICE)) } else { deadline };
+    let any_dead = || watched().any(|owner| !registry.is_alive(owner));
+    let end = sleep_set(registry, set.watches(), principal, until, || {
+        watched().for_each(|owner| registry.confirm(owner));
+        // The end of a slice is no rescue.
+        !is_cut && (any_dead() || has_changed(words))
+    });
+    for owner in watched() {
+        if let Some(slot) = registry.slot(owner).filter(|slot| !slot.is_alive(owner)) {
+            slot.wake_watchers();
+        }
+    }
+    registry.wake_grouped();
+    match end? {
+        Asleep::TimedOut if !deadline.has_passed() => Ok(Asleep::LookAgain),
+        end => Ok(end),
+    }
+}
+
+/// Damaged words may say for ever that there is something to look at.
+fn look_again(deadline: Deadline) -> Result<Asleep, Errno> {
+    Ok(if deadline.has_passed() { Asleep::TimedOut } else { Asleep::LookAgain })
+}
+
+/// The words of one sleep, in the order in which the kernel queues the sleeper.
+struct WaitSet<'a, const N: usize> {
+    set: [Watch<'a>; N],
+    len: usize,
+    /// Where the first owner's word stands, behind the X words.
+    first_owner: usize,
+}
+
+impl<'a, const N: usize> WaitSet<'a, N> {
+    fn new(registry: &'a Registry, grouped: bool) -> WaitSet<'a, N> {
+        // The group's X before all else.
+        let len = usize::from(grouped);
+        WaitSet { set: [Watch { word: registry.x(), expected: 0 }; N], len, first_owner: len + 1 }
+    }
+
+    fn add(&mut self, watch: Watch<'a>) {
+        self.set[self.len] = watch;
+        self.len += 1;
+    }
+
+    /// Adds an owner's words, its X first; false when it is dead.
+    fn watch(&mut self, slot: &'a Slot, owner: TokenId, grouped: bool) -> bool {
+        self.add(Watch { word: &slot.x, expected: if grouped { GROUPED } else { ALONE } });
+        let Some(watched) = slot.watch(owner) else {
+            slot.wake_watchers();
+            return false;
+        };
+        watched.word.into_iter().for_each(|expected| self.add(Watch { word: slot.word(), expected }));
+        watched.keeper.into_iter().for_each(|expected| self.add(Watch { word: &slot.keeper, expected }));
+        self.add(Watch { word: slot.generation(), expected: watched.generation });
+        true
+    }
+
+    /// Adds what is waited for, and says where the first of it stands.
+    fn add_words(&mut self, words: &[Watch<'a>]) -> usize {
+        // Without words, the first owner's.
+        let principal = if words.is_empty() { self.first_owner } else { self.len };
+        words.iter().take(2).for_each(|word| self.add(*word));
+        principal
+    }
+
+    fn watches(&self) -> &[Watch<'a>] {
+        &self.set[..self.len]
+    }
 }
 
 /// Sleeps while the words have the values expected, whoever lives.

@@ -4,10 +4,19 @@
 //! doc/protocols/pool.md has the argument.
 
 mod classes;
+mod collect;
+mod layout;
 mod objects;
+mod reclaim;
 mod room;
+mod runs;
 mod spans;
+mod tag;
+#[cfg(test)]
+mod waiting_tests;
 
-pub(crate) use objects::{Found, Object, Pool, Tag};
+pub(crate) use collect::Found;
+pub(crate) use layout::{Object, Pool};
 pub(crate) use room::{Message, Room};
 pub(crate) use spans::SPAN;
+pub(crate) use tag::Tag;

@@ -37,6 +37,17 @@ thread_local! {
     static BUFFER: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
 }
 
+/// A batch where it lies: its bytes, and how many messages they are.
+#[derive(Clone, Copy)]
+pub(super) struct Batch {
+    pub(super) bytes: *const u8,
+    pub(super) len: usize,
+    pub(super) count: u32,
+}
+
+// SAFETY: it points into the mapping, which every thread has and which lives as long as the receiver.
+unsafe impl Send for Batch {}
+
 /// The message that begins at `at`, and where the next one does; `None` when the bytes make no sense.
 pub(super) fn next(packed: &[u8], at: usize) -> Option<(core::ops::Range<usize>, usize)> {
     let start = at.checked_add(4)?;

@@ -14,7 +14,7 @@ use crate::sys::robust::{ListHead, end_thread};
 /// Tokens 0, 1, 2 are threads; 3, 4, 5 their processes.
 fn world(first: usize, regions: usize) -> StdArc<Shared> {
     let slots = (0..6).map(|n| Slot::held_by(n + 100)).collect();
-    let registry: &'static Registry = Box::leak(Box::new(Registry { slots }));
+    let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
     let ring = Ring::new(first, regions);
     StdArc::new(Shared { ring, registry, patience: Patience::new(), refuse_without_reader: false })
 }

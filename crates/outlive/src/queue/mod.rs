@@ -18,12 +18,15 @@ mod batch;
 mod endpoint;
 mod error;
 mod layout;
+mod look;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod peek;
 #[cfg(not(loom))]
 #[expect(clippy::module_inception, reason = "the floor's main thing")]
 mod queue;
 mod receive;
+mod receiver;
 #[cfg(not(loom))]
 mod ring;
 #[cfg(loom)]
@@ -37,9 +40,10 @@ mod wake;
 
 pub use error::{RecvError, SendError};
 pub use layout::LARGEST_MESSAGE;
+pub use peek::Peeked;
 #[cfg(not(loom))]
 pub use queue::{Counters, Queue, QueueOptions};
-pub use receive::{Peeked, Receiver};
+pub use receiver::Receiver;
 pub use send::Sender;
 pub(crate) use sweep::sweep;
 #[cfg(not(loom))]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::layout::{self, CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_READER};
-use super::receive::Receiver;
+use super::receiver::Receiver;
 use super::ring::Ring;
 use super::send::Sender;
 use crate::liveness::{Patience, Registry, TokenId};

@@ -1,7 +1,8 @@
 //! Receiving: look at the slot at the head, take, give back.
 //!
-//! 0. On coming in: the claim at h is a lap ahead: a predecessor died between giving the slot back and moving the head:
-//!    h + 1, with the counts that it wrote into the journal. The object of h - 1 is freed, if it still is that message's.
+//! 0. On coming in (`receiver.rs`): the claim at h is a lap ahead: a predecessor died between giving the slot back and
+//!    moving the head: h + 1, with the counts that it wrote into the journal. The object of h - 1 is freed, if it still is
+//!    that message's. Then look (`look.rs`):
 //! 1. READY at h: the message.
 //! 2. Region closed at or before h: next region.
 //! 3. WRITING by a dead thread, and not READY when looked at *after* the death (its sender may have gone on until then),
@@ -10,8 +11,8 @@
 //! 5. Sleep: a new odd number in `sleeping`, membarrier, look again, then sleep on {sequence, the owner of the slot that
 //!    is being written (or one of the senders, when their end is waited for)}.
 //!
-//! `peek` hands the message out where it lies and commits when told; the place is noted first, so that a successor says
-//! `redelivered`. `recv` copies, commits, returns: died after the commit, the message is lost with its receiver.
+//! `recv` copies, commits, returns: died after the commit, the message is lost with its receiver. `peek` (`peek.rs`) hands
+//! the message out where it lies and commits when told.
 //!
 //! | died | a successor |
 //! | --- | --- |
@@ -20,131 +21,22 @@
 //! | between head and the object | frees it on coming in; before, `collect` may, which sees that the place has moved on |
 //! | asleep | writes a new odd number |
 
-use std::cell::Cell;
-use std::marker::PhantomData;
-use std::ops::Deref;
-use std::sync::Arc;
-
-use super::Shared;
 use super::batch;
 use super::endpoint::{self, Senders};
 use super::error::RecvError;
-use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, pack, published, within};
+use super::layout::{CLOSED, MOST_REGIONS, SlotWord, pack, published};
+use super::look::{Found, Look};
+use super::receiver::Receiver;
 use super::ring::Slot;
-use super::sweep::{self, Fate};
 use super::wake::wake_senders;
-use crate::liveness::{Asleep, Me, TokenId};
-use crate::pool::Object;
-use crate::shim::{AtomicU64, Ordering};
+use crate::liveness::{Asleep, Me};
+use crate::shim::Ordering;
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
-use crate::{Deadline, Error, Wait};
-
-/// The end of a queue that messages come out of. One at a time; may move between threads.
-///
-/// # If a process dies
-/// The receiver's: senders are told at once; whoever calls [`Queue::receiver`](super::Queue::receiver) next goes on where
-/// it stopped. A sender's: what it had sent is received, what it was sending is skipped.
-pub struct Receiver {
-    shared: Arc<Shared>,
-    process: TokenId,
-    /// The thread that last came in, as in the shared `inside`.
-    inside: Cell<u32>,
-    region: Cell<u32>,
-    head: Cell<u64>,
-    limit: Cell<u64>,
-    /// Where the next message of the batch at the head begins: (its number, byte).
-    batch_at: Cell<(u32, usize)>,
-    /// The batch at the head, once it has been found and checked.
-    batch: Cell<Option<Batch>>,
-    /// Place of the message that a dead predecessor had taken and not committed.
-    taken_before: Cell<u64>,
-    end_when_gone: Cell<bool>,
-    _not_sync: PhantomData<Cell<()>>,
-}
-
-/// A message in shared memory, as found.
-#[derive(Clone, Copy)]
-struct Found<'a> {
-    slot: Slot<'a>,
-    lap: u64,
-    meta: Meta,
-    bytes: *const u8,
-    len: usize,
-    object: Option<Object>,
-    /// In a batch: this message's number, and where the next one begins.
-    number: u32,
-    next_at: usize,
-}
-
-/// A batch where it lies: its bytes, and how many messages they are.
-#[derive(Clone, Copy)]
-struct Batch {
-    bytes: *const u8,
-    len: usize,
-    count: u32,
-}
-
-// SAFETY: it points into the mapping, which every thread has and which lives as long as the receiver.
-unsafe impl Send for Batch {}
-
-enum Look<'a> {
-    Message(Found<'a>),
-    /// Nothing yet; the thread that is writing the next one.
-    Nothing(Option<TokenId>),
-}
+use crate::{Deadline, Error};
 
 impl Receiver {
-    pub(super) fn new(shared: Arc<Shared>) -> Result<Receiver, Error> {
-        let process = shared.registry.process_token()?;
-        let me = shared.registry.me()?;
-        endpoint::take_reader(&shared, me, process)?;
-        let ring = &shared.ring;
-        let words = &ring.head().receiver;
-        let region = words.region.load(Ordering::Acquire);
-        let limit = if region < ring.regions() {
-            ring.limit(region)
-        } else {
-            Err(ring.segment.damaged("the receiver's region"))
-        };
-        let limit = match limit {
-            Ok(limit) => limit,
-            Err(error) => {
-                endpoint::leave_reader(&shared, process, me.id.as_u32());
-                return Err(error);
-            }
-        };
-        let taken = words.taken.load(Ordering::Acquire);
-        let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
-        let receiver = Receiver {
-            process,
-            inside: Cell::new(me.id.as_u32()),
-            region: Cell::new(region),
-            head: Cell::new(head),
-            limit: Cell::new(limit),
-            batch_at: Cell::new((0, 0)),
-            batch: Cell::new(None),
-            taken_before: Cell::new(taken),
-            end_when_gone: Cell::new(false),
-            shared,
-            _not_sync: PhantomData,
-        };
-        receiver.catch_up();
-        Ok(receiver)
-    }
-
-    /// Whether a receive that finds nothing ends with [`RecvError::SendersGone`] when there has been a sender and none
-    /// is left, alive and not dropped. Default: no, wait for the next one.
-    pub fn end_when_senders_gone(&self, end: bool) {
-        self.end_when_gone.set(end);
-    }
-
-    /// How waiting is done through this queue's handles.
-    pub fn set_wait(&self, wait: Wait) {
-        self.shared.patience.set(wait);
-    }
-
     /// Receives a message, waiting for one. At most once: it is committed before it is returned.
     ///
     /// # Errors
@@ -207,52 +99,6 @@ impl Receiver {
     /// The messages as they come, until [`RecvError::SendersGone`] or an error.
     pub fn iter(&mut self) -> impl Iterator<Item = Vec<u8>> + '_ {
         core::iter::from_fn(|| self.recv().ok())
-    }
-
-    /// Looks at the next message where it lies, waiting for one until the deadline. At least once: it stays in the queue
-    /// until it is committed; dropped without, it is handed out again.
-    ///
-    /// # Errors
-    /// As [`Receiver::recv_until`].
-    ///
-    /// # If a process dies
-    /// This one, before the commit: the next receiver is handed the same message, marked
-    /// [`redelivered`](Peeked::redelivered).
-    pub fn peek(&mut self, deadline: impl Into<Deadline>) -> Result<Peeked<'_>, RecvError> {
-        self.peeked(Some(deadline.into()))
-    }
-
-    /// Looks at the next message if there is one.
-    ///
-    /// # Errors
-    /// As [`Receiver::try_recv`].
-    pub fn try_peek(&mut self) -> Result<Peeked<'_>, RecvError> {
-        self.peeked(None)
-    }
-
-    fn peeked(&mut self, deadline: Option<Deadline>) -> Result<Peeked<'_>, RecvError> {
-        let me = self.enter()?;
-        let this = &*self;
-        let found = match this.look(me)? {
-            Look::Message(found) => found,
-            Look::Nothing(_) => {
-                if deadline.is_some() {
-                    this.spin();
-                }
-                this.wait_for_message(me, deadline)?
-            }
-        };
-        let place = pack(this.region.get(), this.head.get(), found.number);
-        let words = &this.shared.ring.head().receiver;
-        let redelivered = this.taken_before.get() == place;
-        if redelivered {
-            this.taken_before.set(0);
-            words.redelivered.store(words.redelivered.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        }
-        // Release, and before the user sees the message. Died just before: it is handed out as if for the first time,
-        // which it is.
-        words.taken.store(place, Ordering::Release);
-        Ok(Peeked { receiver: this, found, redelivered })
     }
 
     #[inline]
@@ -324,225 +170,14 @@ impl Receiver {
         self.shared.ring.head().receiver.progress.store(place, Ordering::Release);
     }
 
-    fn leave_batch(&self) {
+    pub(super) fn leave_batch(&self) {
         self.batch.set(None);
         self.batch_at.set((0, 0));
     }
 
-    /// The calling thread comes in: writes itself into `inside` unless it is there.
-    #[inline]
-    fn enter(&self) -> Result<Me, RecvError> {
-        let me = self.shared.registry.me()?;
-        if me.id.as_u32() != self.inside.get() {
-            self.enter_slow(me)?;
-        }
-        Ok(me)
-    }
-
-    #[cold]
-    fn enter_slow(&self, me: Me) -> Result<(), RecvError> {
-        // A forked child has its parent's handle, and is not its parent.
-        if self.shared.registry.process_token_if_any() != Some(self.process) {
-            return Err(RecvError::NotReceiver);
-        }
-        // From what this handle last put there, so that one who was taken for dead does not come in again. AcqRel: before
-        // any other shared store of this thread. `&mut self` in all that leads here says that no other thread of the
-        // process is inside. Died just after: the next taker waits for this thread's end.
-        let inside = &self.shared.ring.head().inside;
-        inside
-            .compare_exchange(self.inside.get(), me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
-            .map_err(|_| RecvError::NotReceiver)?;
-        self.inside.set(me.id.as_u32());
-        Ok(())
-    }
-
-    /// Steps 1 to 3.
-    #[inline]
-    fn look(&self, me: Me) -> Result<Look<'_>, RecvError> {
-        let ring = &self.shared.ring;
-        loop {
-            let (region, h) = (self.region.get(), self.head.get());
-            let tail = &ring.head().regions_words[region as usize % MOST_REGIONS].tail;
-            let Some(place) = ring.place(region, self.limit.get(), h) else {
-                let limit = ring.limit(region)?;
-                self.limit.set(limit);
-                if ring.place(region, limit, h).is_some() {
-                    continue;
-                }
-                if self.is_closed(tail, h) {
-                    self.next_region(region)?;
-                    continue;
-                }
-                return Ok(Look::Nothing(None));
-            };
-            let slot = ring.slot(region, place.index);
-            // Acquire pairs with the sender's READY.
-            if slot.head.ready.load(Ordering::Acquire) == published(place.lap) {
-                match self.found(slot, place.lap) {
-                    Some(found) => return Ok(Look::Message(found)),
-                    None => {
-                        // Nobody can read it; without a step forward nobody would ever read anything again.
-                        self.leave_batch();
-                        self.give_back(slot, place.lap, None, 0, 1);
-                        return Err(RecvError::Damaged(ring.segment.damaged("a message")));
-                    }
-                }
-            }
-            if let Some(look) = self.look_slow(me, slot, place.lap)? {
-                return Ok(look);
-            }
-        }
-    }
-
-    fn is_closed(&self, tail: &AtomicU64, h: u64) -> bool {
-        let t = tail.load(Ordering::Acquire);
-        t & CLOSED != 0 && t & !CLOSED <= h
-    }
-
-    /// Not READY: why? `None` is "look again".
-    #[cold]
-    fn look_slow<'a>(&'a self, me: Me, slot: Slot<'a>, lap: u64) -> Result<Option<Look<'a>>, RecvError> {
-        let word = SlotWord(slot.claim.load(Ordering::Acquire));
-        let ring = &self.shared.ring;
-        let (region, h) = (self.region.get(), self.head.get());
-        let ahead = word.laps_ahead(lap);
-        if ahead > 0 {
-            return Err(RecvError::Damaged(ring.segment.damaged("a slot ahead of its head")));
-        }
-        // A void claim in a closed region is nobody's message: so this comes before a look at the claim.
-        if self.is_closed(&ring.head().regions_words[region as usize].tail, h) {
-            self.next_region(region)?;
-            return Ok(None);
-        }
-        if ahead < 0 {
-            return Ok(Some(Look::Nothing(None)));
-        }
-        match word.state() {
-            State::Empty => Ok(Some(Look::Nothing(None))),
-            State::Abandoned => {
-                self.give_back(slot, lap, None, 0, 1);
-                Ok(None)
-            }
-            State::Writing => match sweep::fate(me, slot, word, lap) {
-                Fate::BeingWritten(owner) => Ok(Some(Look::Nothing(Some(owner)))),
-                Fate::Settled => Ok(None),
-                Fate::Abandoned => {
-                    sweep::free_object_of(ring, slot, region, h)?;
-                    self.give_back(slot, lap, Some(word), 0, 1);
-                    Ok(None)
-                }
-            },
-        }
-    }
-
-    /// Asked once, on coming in: a predecessor may have given the slot at the head back and died before it moved the head.
-    /// Its `ready` says still that the message is there; the claim's lap tells.
-    #[cold]
-    fn catch_up(&self) {
-        let ring = &self.shared.ring;
-        let (region, h) = (self.region.get(), self.head.get());
-        if sweep::is_given_back(ring, region, self.limit.get(), h) {
-            self.take_counts(region, h);
-            self.advance(region, h.wrapping_add(1));
-        }
-        // It may have died before it freed that message's object.
-        let last = self.head.get().wrapping_sub(1);
-        if let Some(place) = ring.place(region, self.limit.get(), last) {
-            let _ = sweep::free_object_of(ring, ring.slot(region, place.index), region, last);
-        }
-        wake_senders(&self.shared.ring);
-    }
-
-    fn take_counts(&self, region: u32, h: u64) {
-        let words = &self.shared.ring.head().receiver;
-        if words.journal.load(Ordering::Acquire) == pack(region, h, 0) {
-            words.received.store(words.next_received.load(Ordering::Relaxed), Ordering::Relaxed);
-            words.abandoned.store(words.next_abandoned.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-    }
-
-    fn advance(&self, region: u32, h: u64) {
-        // Release: after the slot and the journal. Died just before: `catch_up`.
-        self.shared.ring.head().regions_words[region as usize % MOST_REGIONS].head.store(h, Ordering::Release);
-        self.head.set(h);
-    }
-
-    #[cold]
-    fn next_region(&self, region: u32) -> Result<(), RecvError> {
-        let ring = &self.shared.ring;
-        let next = region + 1;
-        if next >= ring.regions() {
-            return Err(RecvError::Damaged(ring.segment.damaged("a closed last region")));
-        }
-        let words = &ring.head().receiver;
-        words.region.store(next, Ordering::Release);
-        self.region.set(next);
-        self.limit.set(ring.limit(next)?);
-        self.head.set(ring.head().regions_words[next as usize].head.load(Ordering::Acquire));
-        // A region was full: that many slots lay there at once.
-        let backlog = ring.limit(region)? & !super::layout::SEALED;
-        words.high_water.fetch_max(backlog, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// The message in a READY slot, its shared words read once and checked; `None` when they make no sense.
-    #[inline]
-    fn found<'a>(&self, slot: Slot<'a>, lap: u64) -> Option<Found<'a>> {
-        let ring = &self.shared.ring;
-        let meta = Meta::decode(slot.head.meta.load(Ordering::Relaxed));
-        let len = meta.len as usize;
-        let (bytes, object) = if meta.object {
-            // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
-            let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
-            let object = ring.pool.object(&ring.segment, u32::try_from(reference).ok()?)?;
-            if len as u64 > object.capacity {
-                return None;
-            }
-            // SAFETY: `Pool::object` has compared the object with the file and the mapping.
-            (unsafe { ring.segment.address(object.offset) }.cast_const(), Some(object))
-        } else if len <= ring.inline_bytes() {
-            (slot.payload.cast_const(), None)
-        } else {
-            return None;
-        };
-        let found = Found { slot, lap, meta, bytes, len, object, number: 0, next_at: 0 };
-        if meta.batch == 0 { Some(found) } else { self.found_in_batch(found) }
-    }
-
-    fn found_in_batch<'a>(&self, batch: Found<'a>) -> Option<Found<'a>> {
-        let place = pack(self.region.get(), self.head.get(), 0);
-        let progress = self.shared.ring.head().receiver.progress.load(Ordering::Relaxed);
-        let number = if progress & !0xff_ffff == place { within(progress) } else { 0 };
-        if number >= batch.meta.batch {
-            return None;
-        }
-        // SAFETY: `found` has checked that `len` bytes lie there; they change only by somebody hostile, and then every
-        // number read from them is checked again.
-        let packed = unsafe { core::slice::from_raw_parts(batch.bytes, batch.len) };
-        let (mut at_number, mut at) = self.batch_at.get();
-        if at_number != number {
-            (at_number, at) = (0, 0);
-            while at_number < number {
-                at = batch::next(packed, at)?.1;
-                at_number += 1;
-            }
-        }
-        let (range, next_at) = batch::next(packed, at)?;
-        self.batch_at.set((number, at));
-        self.batch.set(Some(Batch { bytes: batch.bytes, len: batch.len, count: batch.meta.batch }));
-        Some(Found {
-            // SAFETY: the range lies inside `packed`.
-            bytes: unsafe { batch.bytes.add(range.start) },
-            len: range.len(),
-            number,
-            next_at,
-            ..batch
-        })
-    }
-
     /// Step 4 for a message.
     #[inline]
-    fn commit(&self, found: &Found<'_>) {
+    pub(super) fn commit(&self, found: &Found<'_>) {
         if found.number + 1 < found.meta.batch {
             self.commit_in_batch(found.number + 1, found.next_at);
             return;
@@ -561,7 +196,7 @@ impl Receiver {
 
     /// Step 4 for a slot: `from` is the exact word when another might change it.
     #[inline]
-    fn give_back(&self, slot: Slot<'_>, lap: u64, from: Option<SlotWord>, received: u64, abandoned: u64) {
+    pub(super) fn give_back(&self, slot: Slot<'_>, lap: u64, from: Option<SlotWord>, received: u64, abandoned: u64) {
         let (region, h) = (self.region.get(), self.head.get());
         let words = &self.shared.ring.head().receiver;
         let received = words.received.load(Ordering::Relaxed).wrapping_add(received);
@@ -600,7 +235,7 @@ impl Receiver {
 
     /// Step 5, until there is a message.
     #[cold]
-    fn wait_for_message(&self, me: Me, deadline: Option<Deadline>) -> Result<Found<'_>, RecvError> {
+    pub(super) fn wait_for_message(&self, me: Me, deadline: Option<Deadline>) -> Result<Found<'_>, RecvError> {
         if let Look::Message(found) = self.look(me)? {
             return Ok(found);
         }
@@ -681,7 +316,7 @@ impl Receiver {
     }
 
     /// Waits a moment without sleeping; true when there may be something.
-    fn spin(&self) -> bool {
+    pub(super) fn spin(&self) -> bool {
         self.is_something_there() || self.shared.patience.spin(|| self.is_something_there())
     }
 
@@ -711,45 +346,5 @@ unsafe fn copy(bytes: *const u8, len: usize, message: &mut Vec<u8>) {
     unsafe {
         core::ptr::copy_nonoverlapping(bytes, message.as_mut_ptr(), len);
         message.set_len(len);
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // A forked child's copy is not the receiver.
-        if self.shared.registry.process_token_if_any() == Some(self.process) {
-            endpoint::leave_reader(&self.shared, self.process, self.inside.get());
-        }
-    }
-}
-
-/// A message that stays in the queue until it is committed.
-///
-/// The bytes are the shared memory itself, not a copy; nobody writes there until the commit.
-pub struct Peeked<'a> {
-    receiver: &'a Receiver,
-    found: Found<'a>,
-    redelivered: bool,
-}
-
-impl Peeked<'_> {
-    /// Whether a receiver that died had been handed this message too: it may have acted on it.
-    pub fn redelivered(&self) -> bool {
-        self.redelivered
-    }
-
-    /// Takes the message out of the queue.
-    pub fn commit(self) {
-        self.receiver.commit(&self.found);
-    }
-}
-
-impl Deref for Peeked<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: `found` has checked that `len` bytes lie there; senders do not write to a slot, nor anybody to its
-        // object, before it is given back.
-        unsafe { core::slice::from_raw_parts(self.found.bytes, self.found.len) }
     }
 }

@@ -29,7 +29,7 @@ use super::endpoint::{self, Reader};
 use super::error::SendError;
 use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
 use super::ring::{Growth, Place, Slot};
-use super::wake::{wake_other_senders, wake_receiver};
+use super::wake::{LookForMemory, wake_receiver};
 use crate::liveness::{Asleep, Me};
 use crate::pool::Object;
 use crate::shim::Ordering;
@@ -190,8 +190,7 @@ impl Sender {
         let meta = Meta { len: len as u32, batch, object: true };
         let result = self.put(me, &Body::Object(object), meta, deadline);
         if result.is_err() {
-            ring.pool.free_held(&ring.segment, &object, me)?;
-            wake_other_senders(ring);
+            ring.pool.free_held(&ring.segment, &object, me, ring)?;
         }
         result
     }
@@ -354,12 +353,13 @@ impl Sender {
         let look = || {
             // What the dead left may be all that is missing.
             let found = super::sweep::collect_objects(ring, me, false)?;
-            match ring.pool.allocate(&ring.segment, me, len, ring) {
+            let room = LookForMemory { ring, in_hand: Cell::new(found.in_hand > 0) };
+            match ring.pool.allocate(&ring.segment, me, len, &room) {
                 Ok(taken) => {
                     object.set(Some(taken));
                     Ok(Space::Some)
                 }
-                Err(Error::NoSpace { .. }) if found.in_hand > 0 => Ok(Space::InHand),
+                Err(Error::NoSpace { .. }) if room.in_hand.get() => Ok(Space::InHand),
                 Err(Error::NoSpace { .. }) => Ok(Space::None),
                 Err(other) => Err(other.into()),
             }
@@ -382,7 +382,8 @@ enum Space {
     Some,
     /// None until the receiver makes some.
     None,
-    /// None, but another sender is about to fill some. Should it die first, nobody tells: one looks again by and by.
+    /// None, but some was in another's hands, which may let go of it or die, and then perhaps nobody tells: one looks
+    /// again by and by.
     InHand,
 }
 

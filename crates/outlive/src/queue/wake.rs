@@ -8,8 +8,11 @@
 //! Each waker looks at the sleeper's flag after it has done what the sleeper waits for, without a fence: the sleeper's
 //! `heavy` puts that into every process. Each sleeper watches the end of who ought to wake it, too.
 
+use std::cell::Cell;
+
 use super::Shared;
 use super::ring::Ring;
+use crate::pool::Room;
 use crate::shim::Ordering;
 use crate::sys::barrier;
 use crate::sys::futex;
@@ -67,12 +70,35 @@ fn wake_receiver_slow(shared: &Shared, sleeping: u32) {
     let _ = head.sleeping.compare_exchange(sleeping, sleeping.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
 }
 
-impl crate::pool::Room for Ring {
+impl Room for Ring {
     fn allows(&self, more: u64) -> bool {
         Ring::allows(self, more)
     }
 
+    /// Who sleeps looks by a [`LookForMemory`] first.
+    fn met_in_hand(&self) {}
+
     fn freed(&self) {
         wake_other_senders(self);
+    }
+}
+
+/// The ring to a sender that waits for memory: remembers what it met in others' hands.
+pub(super) struct LookForMemory<'a> {
+    pub(super) ring: &'a Ring,
+    pub(super) in_hand: Cell<bool>,
+}
+
+impl Room for LookForMemory<'_> {
+    fn allows(&self, more: u64) -> bool {
+        self.ring.allows(more)
+    }
+
+    fn met_in_hand(&self) {
+        self.in_hand.set(true);
+    }
+
+    fn freed(&self) {
+        wake_other_senders(self.ring);
     }
 }

@@ -296,7 +296,7 @@ mod loom_tests {
 
     fn world(threads: u32) -> Arc<World> {
         let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-        Arc::new(World { registry: Registry { slots }, lock: RawMutex::new(), value: UnsafeCell::new(0) })
+        Arc::new(World { registry: Registry::new(slots), lock: RawMutex::new(), value: UnsafeCell::new(0) })
     }
 
     fn id(thread: u32) -> TokenId {

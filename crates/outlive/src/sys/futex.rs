@@ -29,8 +29,10 @@ pub(crate) enum Wakeup {
     TimedOut,
 }
 
-/// The largest wait set that any protocol here uses.
-pub(crate) const MOST_WATCHES: usize = 8;
+/// The largest wait set that the kernel takes.
+pub(crate) const MOST_WATCHES: usize = 128;
+/// As large as most wait sets are.
+const FEW_WATCHES: usize = 8;
 
 /// How long one sleep may last where the kernel has no `futex_waitv`: the other words are looked at in between.
 const SLICE: Duration = Duration::from_millis(10);
@@ -71,7 +73,11 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
     if !has_waitv() {
         return wait_in_slices(set, principal, deadline);
     }
-    let mut waits = [rx::Wait::new(); MOST_WATCHES];
+    if set.len() <= FEW_WATCHES { waitv::<FEW_WATCHES>(set, deadline) } else { waitv::<MOST_WATCHES>(set, deadline) }
+}
+
+fn waitv<const N: usize>(set: &[Watch<'_>], deadline: Deadline) -> Result<Wakeup, Errno> {
+    let mut waits = [rx::Wait::new(); N];
     for (wait, watch) in waits.iter_mut().zip(set) {
         wait.val = u64::from(watch.expected);
         wait.uaddr = WaitPtr::new(watch.word.as_ptr().cast());

@@ -33,6 +33,7 @@ mod readers;
 mod records;
 mod runner;
 mod segments;
+mod several;
 mod slots;
 mod small_disk;
 mod tokens;
@@ -44,6 +45,7 @@ use std::ffi::{CStr, c_char, c_int};
 const ALL: &[&[runner::Check]] = &[
     tokens::CHECKS,
     waiting::CHECKS,
+    several::CHECKS,
     keeper::CHECKS,
     slots::CHECKS,
     generations::CHECKS,

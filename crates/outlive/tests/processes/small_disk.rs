@@ -8,6 +8,7 @@ use outlive::queue::{Queue, SendError};
 use outlive::sync::Mutex;
 use outlive::{Domain, Error};
 
+use crate::asleep::wait_asleep;
 use crate::child::{Child, End, PATIENCE};
 use crate::order::{message, read_message};
 use crate::runner::World;
@@ -16,6 +17,7 @@ crate::checks!(
     a_queue_fills_it,
     large_messages_fill_it,
     somebody_else_fills_it,
+    a_large_message_is_tried_again_and_again,
     nothing_new_fits,
     the_registry_cannot_grow,
     a_default_queue_takes_a_quarter,
@@ -131,6 +133,31 @@ fn somebody_else_fills_it(world: &World) {
     }
     assert!(sent > 2_000, "{sent}");
     assert!(queue.counters().expect("counts").bytes > before);
+}
+
+/// Each try finds offsets and no pages for them: they must not be lost. And who waits for pages gets them, though nobody
+/// tells that another file was removed.
+fn a_large_message_is_tried_again_and_again(world: &World) {
+    let domain = small_disk(world);
+    let queue = Queue::options().max_bytes(64 << 20).create(&domain, "q").expect("made");
+    let sender = queue.sender().expect("a sender");
+    let large = message(0, 0, 3 << 20);
+    let ballast = fs::OpenOptions::new().write(true).open(fill_up(world)).expect("opens");
+    // Room for tags, and not for the message.
+    let len = ballast.metadata().expect("known").len();
+    ballast.set_len(len - (1 << 20)).expect("shorter");
+    for _ in 0..200 {
+        assert_eq!(sender.try_send(&large), Err(SendError::Full));
+    }
+    let waiting = Child::start(|| {
+        let sender = queue.sender().expect("a sender");
+        sender.send_until(&large, PATIENCE).expect("room in the end");
+    });
+    wait_asleep(waiting.pid());
+    ballast.set_len(0).expect("shorter");
+    waiting.finish();
+    assert_eq!(queue.receiver().expect("the first").try_recv().expect("sent"), large);
+    assert_eq!(domain.sweep(false).expect("sweeps").objects, 0);
 }
 
 fn nothing_new_fits(world: &World) {

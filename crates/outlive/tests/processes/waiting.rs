@@ -22,7 +22,7 @@ crate::checks!(
 );
 
 /// A child that tells its token by the board and lives until it is killed.
-fn owner(domain: &Domain, board: Board) -> (Child, Peer) {
+pub fn owner(domain: &Domain, board: Board) -> (Child, Peer) {
     let child = Child::start(|| {
         board.set(0, u64::from(domain.token().expect("a token").as_u32()));
         loop {
@@ -34,7 +34,7 @@ fn owner(domain: &Domain, board: Board) -> (Child, Peer) {
 }
 
 /// The token that a child wrote on the board.
-fn token_on(domain: &Domain, board: Board, word: usize) -> TokenId {
+pub fn token_on(domain: &Domain, board: Board, word: usize) -> TokenId {
     let bits = board.reach(word, 1);
     let tokens = domain.tokens();
     let found = tokens.iter().find(|token| u64::from(token.id.as_u32()) == bits);

@@ -1,0 +1,125 @@
+//! Collecting: what the dead held is free again, and what a dead receiver had taken and not freed.
+//!
+//! | found | is |
+//! | --- | --- |
+//! | tag held(dead) | freed |
+//! | tag queued(place), whose slot has moved on | freed, unless a living receiver is about to |
+//! | span taking(dead), or of a run that does not begin where it says | free |
+//!
+//! Everything by compare-exchange from what was seen, so any number of collectors may run beside everything else. Died
+//! anywhere: the next one goes on.
+
+use super::layout::{INDEX_BITS, Pool};
+use super::room::Message;
+use super::spans::{self, Use};
+use super::tag::Tag;
+use crate::Error;
+use crate::liveness::Me;
+use crate::segment::Segment;
+
+/// The first page of the control table has room for so many spans, and a little less.
+const SOME_SPANS: u32 = 64;
+
+/// What [`Pool::collect`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Objects that the dead held.
+    pub(crate) held: u32,
+    /// Objects of messages that were received by one who died before freeing them.
+    pub(crate) orphaned: u32,
+    /// Spans that the dead were taking.
+    pub(crate) spans: u32,
+    /// Objects and spans in the hands of other living threads: not free, and nobody's message yet, or not any more.
+    pub(crate) in_hand: u32,
+}
+
+impl Found {
+    /// What was, or could be, freed.
+    pub(crate) fn count(&self) -> u32 {
+        self.held + self.orphaned + self.spans
+    }
+}
+
+impl Pool {
+    /// Frees what the dead left: objects they held, and queued ones whose message is gone.
+    pub(crate) fn collect(
+        &self,
+        segment: &Segment,
+        me: Me,
+        dry_run: bool,
+        message_at: &dyn Fn(u32, u64) -> Message,
+    ) -> Result<Found, Error> {
+        let mut found = Found::default();
+        // Some more than the count: one may have taken spans and died before counting. The next to allocate meets the rest.
+        for index in 0..self.spans.min(self.used_spans(segment)?.saturating_add(SOME_SPANS)) {
+            let span = self.span(segment, index)?;
+            let word = span.word();
+            let count = match word.what() {
+                Use::Free => continue,
+                Use::Class(class) => spans::layout(class).map_or(0, |layout| span.objects(word, layout)),
+                Use::Taking(id) => {
+                    if self.is_dead(me, id) {
+                        found.spans += 1;
+                        if !dry_run {
+                            span.change(word, Use::Free);
+                        }
+                    } else if id != me.id.as_u32() {
+                        found.in_hand += 1;
+                    }
+                    continue;
+                }
+                Use::Run(first) if first == index => 1,
+                Use::Run(first) => {
+                    // The run must begin where this span says, or be on its way there.
+                    let gone = first >= self.spans
+                        || match self.span(segment, first)?.what() {
+                            Use::Run(head) => head != first,
+                            Use::Taking(id) => self.is_dead(me, id),
+                            _ => true,
+                        };
+                    if gone {
+                        found.spans += 1;
+                        if !dry_run {
+                            span.change(word, Use::Free);
+                        }
+                    }
+                    continue;
+                }
+            };
+            for at in 0..count {
+                let Some(object) = self.object(segment, index << INDEX_BITS | at) else {
+                    continue;
+                };
+                let tag = self.tag_of(segment, &object)?;
+                let over = match tag {
+                    Tag::Held(id) if id == me.id => false,
+                    Tag::Held(id) if me.registry.is_alive(id) => {
+                        found.in_hand += 1;
+                        false
+                    }
+                    Tag::Held(_) => true,
+                    Tag::Queued { region, position } => match message_at(region, position) {
+                        Message::There => false,
+                        Message::BeingTaken => {
+                            found.in_hand += 1;
+                            false
+                        }
+                        Message::Gone => true,
+                    },
+                    Tag::Free | Tag::Damaged => false,
+                };
+                if !over {
+                    continue;
+                }
+                // By compare-exchange from the very tag that was seen: whoever else collects, one of us frees it.
+                if dry_run || self.free(segment, &object, tag.encode())? {
+                    match tag {
+                        Tag::Held(_) => found.held += 1,
+                        _ => found.orphaned += 1,
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+}

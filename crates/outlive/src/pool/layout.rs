@@ -1,0 +1,208 @@
+//! Where everything of a pool lies: its own words, spans' words, tags, objects.
+//!
+//! ```text
+//! control table   Heads, then a `Span` for each span; its pages come as they are needed
+//! tags            64 KiB of offsets for each span, of which its objects use what they need
+//! spans           2 MiB each
+//! ```
+
+use std::sync::atomic::AtomicU64 as StdAtomicU64;
+
+use super::classes::{CLASSES, LARGEST, class_of, size_of_class};
+use super::room::Room;
+use super::spans::{self, SPAN, Span, TAGS, Use, Word};
+use crate::Error;
+use crate::liveness::{Me, TokenId};
+use crate::segment::{Segment, Shared};
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
+
+pub(super) const PAGE: u64 = crate::sys::map::PAGE;
+/// The most spans that a pool has.
+const MOST_SPANS: u32 = 1 << 12;
+/// Of a reference: the object's number in its span.
+pub(super) const INDEX_BITS: u32 = 13;
+
+/// The pool's own words.
+#[repr(C)]
+pub(super) struct Heads {
+    // Written by whoever takes a new span.
+    pub(super) used_spans: AtomicU32,
+    reserved: [AtomicU32; 15],
+    // Written by allocators and freers: by class, the object freed last (plus one), and where to look next.
+    pub(super) freed: [AtomicU32; CLASSES as usize],
+    pub(super) cursors: [AtomicU32; CLASSES as usize],
+}
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for Heads {}
+
+/// Bytes kept for [`Heads`].
+const HEADS: u64 = 1024;
+const _: () = assert!(size_of::<Heads>() as u64 <= HEADS);
+
+/// A pool inside a segment: control table at `control`, then tags, spans at `first_span`.
+pub(crate) struct Pool {
+    control: u64,
+    tags: u64,
+    first_span: u64,
+    pub(super) spans: u32,
+    /// Bytes of the control table that this process has seen to have pages.
+    control_known: StdAtomicU64,
+}
+
+/// An object, as far as this process is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    /// How messages name it.
+    pub(crate) reference: u32,
+    /// Where its bytes begin in the segment.
+    pub(crate) offset: u64,
+    /// How many there are.
+    pub(crate) capacity: u64,
+    pub(super) tag_at: u64,
+}
+
+impl Pool {
+    /// Bytes of the control table that exist from the beginning: enough for the first spans.
+    pub(crate) const FIRST_CONTROL: u64 = PAGE;
+
+    /// Bytes that an object for `len` takes in a pool that has nothing else.
+    pub(crate) fn bytes_for(len: u64) -> u64 {
+        match class_of(len).and_then(spans::layout) {
+            Some(layout) => layout.tag_bytes() + layout.size,
+            None => PAGE + len.next_multiple_of(PAGE),
+        }
+    }
+
+    /// The longest message whose object takes no more than that.
+    pub(crate) fn longest_in(bytes: u64) -> u64 {
+        if Pool::bytes_for(LARGEST + 1) <= bytes {
+            return (bytes - PAGE) / PAGE * PAGE;
+        }
+        (0..CLASSES).rev().map(size_of_class).find(|&size| Pool::bytes_for(size) <= bytes).unwrap_or(0)
+    }
+
+    /// Bytes of file offsets for the control table of so many spans; its pages come as they are needed.
+    pub(crate) fn control_bytes(spans: u32) -> u64 {
+        (HEADS + u64::from(spans) * spans::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE)
+    }
+
+    /// Bytes of file offsets for their tags.
+    pub(crate) fn tag_bytes(spans: u32) -> u64 {
+        u64::from(spans) * TAGS
+    }
+
+    /// A pool with so many spans that this process can use.
+    pub(crate) fn new(control: u64, tags: u64, first_span: u64, spans: u32) -> Pool {
+        let control_known = StdAtomicU64::new(Pool::FIRST_CONTROL);
+        Pool { control, tags, first_span, spans: spans.min(MOST_SPANS), control_known }
+    }
+
+    pub(super) fn heads<'s>(&self, segment: &'s Segment) -> Result<&'s Heads, Error> {
+        segment.at(self.control)
+    }
+
+    pub(super) fn span<'s>(&self, segment: &'s Segment, index: u32) -> Result<&'s Span, Error> {
+        if index >= self.spans {
+            return Err(segment.damaged("a span's number"));
+        }
+        let at = HEADS + u64::from(index) * spans::CONTROL_BYTES_PER_SPAN;
+        let end = (at + spans::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE);
+        let known = self.control_known.load(Ordering::Relaxed);
+        if end > known {
+            // Idempotent, and all zero is a table of free spans. Died just after: the next one finds the page there.
+            segment.grow(self.control + known, end - known)?;
+            self.control_known.fetch_max(end, Ordering::Relaxed);
+        }
+        segment.at(self.control + at)
+    }
+
+    pub(super) fn span_offset(&self, index: u32) -> u64 {
+        self.first_span + u64::from(index) * SPAN
+    }
+
+    pub(super) fn tags_offset(&self, index: u32) -> u64 {
+        self.tags + u64::from(index) * TAGS
+    }
+
+    pub(super) fn used_spans(&self, segment: &Segment) -> Result<u32, Error> {
+        Ok(self.heads(segment)?.used_spans.load(Ordering::Acquire).min(self.spans))
+    }
+
+    pub(super) fn tag<'s>(&self, segment: &'s Segment, object: &Object) -> Result<&'s AtomicU64, Error> {
+        segment.at(object.tag_at)
+    }
+
+    /// Bytes of the file that the pool has taken so far.
+    pub(crate) fn bytes(&self, segment: &Segment) -> Result<u64, Error> {
+        let mut bytes: u64 = 0;
+        for index in 0..self.used_spans(segment)? {
+            let span = self.span(segment, index)?;
+            let word = span.word();
+            let taken = match word.what() {
+                Use::Class(class) => spans::layout(class)
+                    .map_or(0, |layout| layout.tag_bytes() + u64::from(span.objects(word, layout)) * layout.size),
+                Use::Run(first) if first == index => span.run_bytes(word) + PAGE,
+                _ => 0,
+            };
+            bytes = bytes.saturating_add(taken);
+        }
+        Ok(bytes)
+    }
+
+    /// The object of that reference, if there is one just now: its pages exist. It is there as long as its tag is not
+    /// free; a free one's span may become something else at any moment.
+    pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Option<Object> {
+        let index = reference >> INDEX_BITS;
+        let at = reference & ((1 << INDEX_BITS) - 1);
+        let span = self.span(segment, index).ok()?;
+        let word = span.word();
+        let (start, capacity) = match word.what() {
+            Use::Class(class) => {
+                let layout = spans::layout(class)?;
+                (at < span.objects(word, layout)).then_some((u64::from(at) * layout.size, layout.size))?
+            }
+            Use::Run(first) if first == index && at == 0 => {
+                let spans = span.spans.load(Ordering::Acquire);
+                let capacity = span.run_bytes(word).min(u64::from(spans) * SPAN);
+                (spans > 0 && spans <= self.spans - index).then_some((0, capacity))?
+            }
+            _ => return None,
+        };
+        let offset = self.span_offset(index) + start;
+        // A damaged count must not lead behind the end of the file. There also lies a run that did not come to have any
+        // pages (no room, or its owner died): it can be taken and taken apart like any other.
+        if capacity > 0 {
+            segment.exists(offset + capacity).ok()?;
+        }
+        Some(Object { reference, offset, capacity, tag_at: self.tags_offset(index) + u64::from(at) * 8 })
+    }
+
+    /// A span and what it is for, to somebody who looks for memory.
+    pub(super) fn look_at<'s>(
+        &self,
+        segment: &'s Segment,
+        index: u32,
+        room: &dyn Room,
+    ) -> Result<(&'s Span, Word), Error> {
+        let span = self.span(segment, index)?;
+        let word = span.word();
+        if let Use::Taking(_) = word.what() {
+            room.met_in_hand();
+        }
+        Ok((span, word))
+    }
+
+    pub(super) fn is_dead(&self, me: Me, id: u32) -> bool {
+        TokenId::from_word(id).is_none_or(|id| !me.is_alive(id))
+    }
+}
+
+/// Makes sure that pages are there, for somebody who looks for memory.
+pub(super) fn grow(segment: &Segment, from: u64, len: u64, room: &dyn Room) -> Result<(), Error> {
+    let grown = segment.grow(from, len);
+    if let Err(Error::NoSpace { .. }) = grown {
+        room.met_in_hand();
+    }
+    grown
+}

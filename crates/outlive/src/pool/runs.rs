@@ -1,0 +1,226 @@
+//! Runs: objects of more than a MiB, made of whole spans in a row.
+//!
+//! | words of the spans | meaning | a death here |
+//! | --- | --- | --- |
+//! | some taking(me) | being gathered | anybody frees them again |
+//! | all taking(me), tag held(me) | the run's size and its tag are there | the same; the tag is written over by the next run, or freed by `collect` as that of a class's object |
+//! | taking(me), then run(first) | they become a run, the first one last | they name a run that does not exist: `collect` frees them |
+//! | all run(first), tag held(me) | a run, of as many pages as its frontier says, perhaps none | `collect` frees its object |
+//! | first taking(me), then run(first), tag held(me) | taken apart, the first one first | as above |
+//!
+//! A run is kept as it is when its object is freed, for the next message of its length, until somebody needs the memory.
+
+use super::layout::{INDEX_BITS, Object, PAGE, Pool, grow};
+use super::room::Room;
+use super::spans::{SPAN, Use};
+use super::tag::{Tag, is_free};
+use crate::Error;
+use crate::liveness::Me;
+use crate::segment::Segment;
+use crate::shim::Ordering;
+
+impl Pool {
+    pub(super) fn allocate_run(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Object, Error> {
+        let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
+        let bytes = len.next_multiple_of(PAGE);
+        let wanted = u32::try_from(bytes.div_ceil(SPAN)).map_err(|_| no_space())?;
+        match self.try_run(segment, me, wanted, bytes, room) {
+            Err(Error::NoSpace { .. }) => {}
+            other => return other,
+        }
+        // Offsets or bytes are bound to free runs of other lengths, or to classes: take those apart and try once more.
+        self.reclaim(segment, me, room)?;
+        self.try_run(segment, me, wanted, bytes, room)
+    }
+
+    fn try_run(&self, segment: &Segment, me: Me, wanted: u32, bytes: u64, room: &dyn Room) -> Result<Object, Error> {
+        let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes };
+        // A free run that is large enough and not much too large.
+        for index in 0..self.used_spans(segment)? {
+            let (span, word) = self.look_at(segment, index, room)?;
+            let fits = || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
+            // Room is asked for before anything is taken: what could not be used is not even taken out of sight.
+            let has_room = |object: &Object| match bytes.saturating_sub(object.capacity) {
+                0 => true,
+                missing => room.allows(missing),
+            };
+            if word.what() == Use::Run(index)
+                && fits()
+                && let Some(object) = self.object(segment, index << INDEX_BITS)
+                && has_room(&object)
+                && self.take(segment, &object, me, room)?
+            {
+                // Ours only now: it may have been another run when we looked.
+                if fits() {
+                    return self.fit_run(segment, me, object, index, bytes, room);
+                }
+                room.met_in_hand();
+                self.free_held(segment, &object, me, room)?;
+            }
+        }
+        if !room.allows(PAGE + bytes) {
+            return Err(no_space());
+        }
+        match self.gather(segment, me, wanted, room)? {
+            Some(first) => self.found_run(segment, me, first, wanted, bytes, room),
+            None => Err(no_space()),
+        }
+    }
+
+    /// Takes `wanted` free spans in a row. None is taken before all of them were seen free.
+    fn gather(&self, segment: &Segment, me: Me, wanted: u32, room: &dyn Room) -> Result<Option<u32>, Error> {
+        let (mut index, mut free) = (0, 0);
+        while index < self.spans {
+            let (span, word) = self.look_at(segment, index, room)?;
+            free = match word.what() {
+                Use::Free => free + 1,
+                Use::Taking(id) if self.is_dead(me, id) && span.change(word, Use::Free).is_some() => free + 1,
+                _ => 0,
+            };
+            index += 1;
+            if free == wanted {
+                let first = index - wanted;
+                match self.take_spans(segment, me, first, wanted)? {
+                    None => return Ok(Some(first)),
+                    Some(lost) => {
+                        room.met_in_hand();
+                        if lost > first {
+                            room.freed();
+                        }
+                        (index, free) = (lost + 1, 0);
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// All of these free spans or none; then says at which one somebody else was quicker.
+    pub(super) fn take_spans(&self, segment: &Segment, me: Me, first: u32, spans: u32) -> Result<Option<u32>, Error> {
+        let mine = Use::Taking(me.id.as_u32());
+        for index in first..first + spans {
+            let span = self.span(segment, index)?;
+            let word = span.word();
+            if word.what() != Use::Free || span.change(word, mine).is_none() {
+                self.change_all(segment, mine, Use::Free, first, index - first)?;
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes spans that nobody but this thread changes, while they say `from`, something else; the last one first.
+    fn change_all(&self, segment: &Segment, from: Use, to: Use, first: u32, spans: u32) -> Result<(), Error> {
+        for index in (first..first + spans).rev() {
+            let span = self.span(segment, index)?;
+            let word = span.word();
+            if word.what() == from {
+                span.change(word, to);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes spans that this thread took a run with one object, held by it.
+    fn found_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        first: u32,
+        spans: u32,
+        bytes: u64,
+        room: &dyn Room,
+    ) -> Result<Object, Error> {
+        let mine = Use::Taking(me.id.as_u32());
+        if let Err(error) = grow(segment, self.tags_offset(first), PAGE, room) {
+            // Silently, see `Room::freed`.
+            self.change_all(segment, mine, Use::Free, first, spans)?;
+            return Err(error);
+        }
+        let head = self.span(segment, first)?;
+        let object = Object {
+            reference: first << INDEX_BITS,
+            offset: self.span_offset(first),
+            capacity: 0,
+            tag_at: self.tags_offset(first),
+        };
+        // The spans are ours, so plain stores do. Tag first: from the first `Run` word on, the run is its object's.
+        head.spans.store(spans, Ordering::Relaxed);
+        head.begin(head.word());
+        self.tag(segment, &object)?.store(Tag::Held(me.id).encode(), Ordering::Release);
+        self.heads(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
+        // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
+        // others because the run they name does not exist.
+        self.change_all(segment, mine, Use::Run(first), first, spans)?;
+        self.fit_run(segment, me, object, first, bytes, room)
+    }
+
+    /// Makes sure that so many bytes of a run's object have pages. The object is the caller's.
+    fn fit_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        object: Object,
+        first: u32,
+        bytes: u64,
+        room: &dyn Room,
+    ) -> Result<Object, Error> {
+        let head = self.span(segment, first)?;
+        let word = head.word();
+        let frontier = head.frontier(word).ok_or_else(|| segment.damaged("a run of spans"))?;
+        let have = head.run_bytes(word);
+        if have < bytes {
+            let missing = bytes - have;
+            let grown = if room.allows(missing) {
+                grow(segment, object.offset + have, missing, room)
+            } else {
+                Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: missing })
+            };
+            if let Err(error) = grown {
+                // Silently, see `Room::freed`.
+                self.free(segment, &object, Tag::Held(me.id).encode())?;
+                return Err(error);
+            }
+            head.advance(frontier, (missing / PAGE) as u32);
+        }
+        Ok(Object { capacity: bytes.max(have), ..object })
+    }
+
+    /// Gives a free run's pages back and frees its spans. Says whether there was one.
+    pub(super) fn dissolve_free_runs(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<bool, Error> {
+        let mut any = false;
+        for index in 0..self.used_spans(segment)? {
+            let (span, word) = self.look_at(segment, index, room)?;
+            if word.what() != Use::Run(index) {
+                continue;
+            }
+            let Some(object) = self.object(segment, index << INDEX_BITS) else {
+                room.met_in_hand();
+                continue;
+            };
+            if !is_free(self.tag(segment, &object)?, room) || !self.take(segment, &object, me, room)? {
+                continue;
+            }
+            let spans = span.spans.load(Ordering::Relaxed).min(self.spans - index);
+            let taken = span.run_bytes(word);
+            // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run
+            // that does not exist, and are freed by `collect`.
+            let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) else {
+                room.met_in_hand();
+                self.free_held(segment, &object, me, room)?;
+                continue;
+            };
+            any = true;
+            self.change_all(segment, Use::Run(index), Use::Free, index + 1, spans - 1)?;
+            let punched = segment.punch(self.span_offset(index), u64::from(spans) * SPAN);
+            self.free(segment, &object, Tag::Held(me.id).encode())?;
+            span.change(mine, Use::Free);
+            // Without pages: what a growth that failed leaves, see `Room::freed`.
+            if taken > 0 {
+                room.freed();
+            }
+            punched?;
+        }
+        Ok(any)
+    }
+}
