@@ -68,6 +68,9 @@ const ALL: [(&str, Option<&str>); 14] = [
     ("mq --size 64,512,4096 --wait block", Some("mq --size 64 --wait block")),
 ];
 
+/// Of each benchmark in a quick run, unless asked for otherwise.
+const QUICK_ROUNDS: u32 = 3;
+
 /// A benchmark as typed, and what came out.
 pub(super) struct Entry {
     /// As typed after `outlive bench`.
@@ -133,7 +136,8 @@ fn chosen(args: &AllArgs) -> Result<Vec<&'static str>, Error> {
 fn one(typed: &str, args: &AllArgs) -> Result<Report, Error> {
     let mut words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
     let mut add = |option: &str, value: Option<String>| words.extend(value.map(|value| format!("{option}={value}")));
-    add("--rounds", args.rounds.map(|rounds| rounds.to_string()));
+    let rounds = args.rounds.or(args.quick.then_some(QUICK_ROUNDS));
+    add("--rounds", rounds.map(|rounds| rounds.to_string()));
     add("--turn-ms", args.turn_ms.map(|turn| turn.to_string()));
     add("--cores", args.cores.map(|cores| format!("{},{}", cores.first, cores.second)));
     add("--nice", args.nice.map(|nice| nice.to_string()));

@@ -56,6 +56,14 @@ impl Scale {
         Self::Logarithmic(10_f64.powf((least / 2.0).log10().floor()), most * 1.15)
     }
 
+    /// For points, which need no length: from the decade of the least.
+    pub(super) fn for_points(self, least: f64) -> Self {
+        match self {
+            Self::Logarithmic(_, most) => Self::Logarithmic(10_f64.powf(least.log10().floor()), most),
+            linear => linear,
+        }
+    }
+
     /// What the axis shows.
     pub(super) fn axis(self) -> &'static str {
         match self {

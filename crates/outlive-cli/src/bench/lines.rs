@@ -27,6 +27,22 @@ const PEERS: [RGBColor; 8] = [
     RGBColor(140, 86, 75),
 ];
 
+/// One for each line, ours and others'.
+const OWN_MARKS: [Mark; 3] = [Mark::Disc, Mark::Ring, Mark::Cross];
+const PEER_MARKS: [Mark; 4] = [Mark::Square, Mark::Triangle, Mark::Frame, Mark::Ring];
+/// Between the points of two rows in one group.
+const ASIDE: i32 = 7;
+
+#[derive(Clone, Copy)]
+enum Mark {
+    Disc,
+    Ring,
+    Cross,
+    Square,
+    Triangle,
+    Frame,
+}
+
 /// Draws the report's groups from left to right.
 pub(super) fn draw(report: &Report, with_heading: bool, svg: &mut String) -> Drawn {
     let top = TOP[usize::from(!with_heading)];
@@ -35,12 +51,14 @@ pub(super) fn draw(report: &Report, with_heading: bool, svg: &mut String) -> Dra
     if with_heading {
         chart::heading(&area, report)?;
     }
-    let scale = Scale::of(report.parts.iter().flat_map(|part| &part.rows));
+    let rows = report.parts.iter().flat_map(|part| &part.rows);
+    let least = rows.clone().map(|row| row.min).fold(f64::INFINITY, f64::min);
+    let scale = Scale::of(rows).for_points(least);
     let (left, right) = (MARGIN + AXIS, WIDTH - MARGIN - NAMES);
     let foot = top + FIELD;
     let y = |value: f64| foot - (scale.place(value) * f64::from(FIELD)).round() as i32;
     // Evenly, whatever the numbers are: they are categories here.
-    let (first, step) = (left + 36, (right - left - 72) / (report.parts.len() as i32 - 1).max(1));
+    let (first, step) = (left + 48, (right - left - 96) / (report.parts.len() as i32 - 1).max(1));
     let x = |place: usize| first + place as i32 * step;
 
     for tick in scale.ticks() {
@@ -57,23 +75,30 @@ pub(super) fn draw(report: &Report, with_heading: bool, svg: &mut String) -> Dra
     area.draw(&PathElement::new([(left, foot), (right, foot)], INK.stroke_width(1)))?;
 
     let mut names = Vec::new();
-    let mut peers = 0;
-    for name in names_of(report) {
+    let (mut own, mut peers) = (0, 0);
+    let rows = names_of(report);
+    for (line, name) in rows.iter().copied().enumerate() {
         let ours = report.title.ours.contains(&name);
-        let color = if ours { OURS } else { PEERS[peers % PEERS.len()] };
+        let (color, which) = if ours {
+            (OURS, OWN_MARKS[own % OWN_MARKS.len()])
+        } else {
+            (PEERS[peers % PEERS.len()], PEER_MARKS[peers % PEER_MARKS.len()])
+        };
+        // Side by side, so that the lines from min to max do not cover each other.
+        let aside = (2 * line as i32 + 1 - rows.len() as i32) * ASIDE / 2;
         let points: Vec<(i32, &Row)> = report
             .parts
             .iter()
             .enumerate()
-            .filter_map(|(place, part)| Some((x(place), part.rows.iter().find(|row| row.name == name)?)))
+            .filter_map(|(place, part)| Some((x(place) + aside, part.rows.iter().find(|row| row.name == name)?)))
             .collect();
         let line: Vec<(i32, i32)> = points.iter().map(|(x, row)| (*x, y(row.median))).collect();
         area.draw(&PathElement::new(line.clone(), color.stroke_width(if ours { 3 } else { 2 })))?;
         for (x, row) in points {
             area.draw(&PathElement::new([(x, y(row.min)), (x, y(row.max))], color.stroke_width(1)))?;
-            mark(&area, if ours { 0 } else { 1 + peers }, (x, y(row.median)), color)?;
+            mark(&area, which, (x, y(row.median)), color)?;
         }
-        peers += usize::from(!ours);
+        *if ours { &mut own } else { &mut peers } += 1;
         names.extend(line.last().map(|end| (*end, name, color)));
     }
     // From above to below, each at least a line's height under the one before; then all of them up, if the last hangs out.
@@ -106,16 +131,15 @@ fn names_of(report: &Report) -> Vec<&'static str> {
     names
 }
 
-/// A filled circle for ours; others for others.
-fn mark(area: &Area<'_>, which: usize, (x, y): (i32, i32), color: RGBColor) -> Drawn {
+fn mark(area: &Area<'_>, which: Mark, (x, y): (i32, i32), color: RGBColor) -> Drawn {
     let square = [(x - 4, y - 4), (x + 4, y + 4)];
-    match which % 6 {
-        0 => area.draw(&Circle::new((x, y), 5, color.filled()))?,
-        1 => area.draw(&Rectangle::new(square, color.filled()))?,
-        2 => area.draw(&TriangleMarker::new((x, y), 6, color.filled()))?,
-        3 => area.draw(&Circle::new((x, y), 4, color.stroke_width(2)))?,
-        4 => area.draw(&Cross::new((x, y), 4, color.stroke_width(2)))?,
-        _ => area.draw(&Rectangle::new(square, color.stroke_width(2)))?,
+    match which {
+        Mark::Disc => area.draw(&Circle::new((x, y), 5, color.filled()))?,
+        Mark::Ring => area.draw(&Circle::new((x, y), 4, color.stroke_width(2)))?,
+        Mark::Cross => area.draw(&Cross::new((x, y), 4, color.stroke_width(2)))?,
+        Mark::Square => area.draw(&Rectangle::new(square, color.filled()))?,
+        Mark::Triangle => area.draw(&TriangleMarker::new((x, y), 6, color.filled()))?,
+        Mark::Frame => area.draw(&Rectangle::new(square, color.stroke_width(2)))?,
     }
     Ok(())
 }

@@ -113,9 +113,9 @@ fn table_of_one(page: &mut String, report: &Report, part: &Part) {
     page.push_str("</tbody>\n</table>\n");
 }
 
-/// A column for each group; in a cell the median, and under it min and max.
+/// A column for each group; in a cell the median, and under it min and max, and the ratio.
 fn table_of_many(page: &mut String, report: &Report, parts: &[Part]) {
-    page.push_str("<table>\n<thead><tr><th>median ns (min to max), ratio</th>");
+    page.push_str("<table>\n<thead><tr><th>median ns<small>min to max</small><small>ratio</small></th>");
     for setting in parts.iter().filter_map(|part| part.setting) {
         let _ = write!(page, "<th>{}</th>", setting.label());
     }
@@ -127,7 +127,8 @@ fn table_of_many(page: &mut String, report: &Report, parts: &[Part]) {
             match part.rows.iter().find(|row| row.name == name) {
                 Some(row) => {
                     let (median, min, max) = (figure(row.median), figure(row.min), figure(row.max));
-                    let _ = write!(page, "<td>{median} <small>({min} to {max}) {}</small></td>", compared(row));
+                    let _ =
+                        write!(page, "<td>{median}<small>{min} to {max}</small><small>{}</small></td>", compared(row));
                 }
                 None => page.push_str("<td>–</td>"),
             }
