@@ -1,7 +1,7 @@
 /* several.pml - sleeping on the ends of several owners at once, beside sleepers on one owner: death between any two steps.
  *
  * Owners 0 and 1 do nothing but die, sooner or later. Sleepers 2, 3, 4 sleep until an owner that they wait for is dead: each waits for
- * owner 0, or for owner 1, or for either (WHO2, WHO3, WHO4: bit masks).
+ * owner 0, or for owner 1, or for either (WHO2, WHO3, WHO4: bit masks; 0: is not there).
  *   tdead tw      the token word of an owner: OWNER_DIED and WAITERS
  *   x[k]          the X word of owner k's slot: 0 alone, 1 being grouped, 2 grouped
  *   pend[i]       list_op_pending of thread i: 0 none, k + 1 the X of owner k, G the registry's X
@@ -23,7 +23,6 @@
  * Mutations, each must be caught:
  *   NOGROUP     several: pend points to the X of the first owner alone
  *   NODUTY      who slept on G looks after its own owners only
- *   NOHELP      who finds a slot being grouped takes it for grouped
  *   NOWAKEX     grouping does not wake those who sleep on the slot's own X
  *   NOXTOO      who sleeps on G does not sleep on the slot's own X as well: a straggler that still points there is not heard
  *   GLAST       G stands last in the wait vector
@@ -84,18 +83,15 @@ inline unqueue() { qT0[me]=0; qT1[me]=0; qX0[me]=0; qX1[me]=0; qG[me]=0; woken[m
 #define DONE ((who&1 && tdead[0]) || (who&2 && tdead[1]))
 #define SET(k) atomic { if :: !ok || !(who&(k+1)) :: else -> if :: !tdead[k] -> tw[k]=1 :: else -> ok=0 fi fi }
 
-#ifdef NOHELP
-#define HELP(k,q) pend[me]=G
-#else
+/* without the help nobody would ever get past a slot whose grouper died: no end state, but no end either */
 #define HELP(k,q) group(k,q); pend[me]=G
-#endif
 #define ALONE(k,q) if :: atomic { x[k]==0 -> g=0; pend[me]=k+1 } :: x[k]==1 -> HELP(k,q) :: atomic { x[k]==2 -> pend[me]=G } fi
 
 proctype S(byte me; byte who) {
 	bool ok, g;
 	{
 		do
-		:: DONE -> break
+		:: DONE || who==0 -> break
 		:: else ->
 			atomic { ok=1; g=1 };
 			if

@@ -14,14 +14,20 @@ pub enum Kind {
     Record,
     /// A [`queue::Queue`](crate::queue::Queue).
     Queue,
+    /// A [`sync::Semaphore`](crate::sync::Semaphore).
+    Semaphore,
+    /// A [`sync::Barrier`](crate::sync::Barrier).
+    Barrier,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
-const KINDS: [(Kind, u32, &str); 4] = [
+const KINDS: [(Kind, u32, &str); 6] = [
     (Kind::Registry, 1, "registry"),
     (Kind::Mutex, 2, "mutex"),
     (Kind::Record, 3, "record"),
     (Kind::Queue, 4, "queue"),
+    (Kind::Semaphore, 10, "semaphore"),
+    (Kind::Barrier, 11, "barrier"),
 ];
 
 impl Kind {

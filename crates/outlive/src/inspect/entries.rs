@@ -130,10 +130,10 @@ impl Domain {
         entry.type_name = header.type_name();
         entry.users = users.of(facts.device, facts.inode);
         let dead = |holders: &[Holder]| holders.iter().filter(|holder| !holder.alive).count() as u32;
-        let mut found = primitives(&segment, kind)?.into_iter().map(|one| one.look(self.registry()));
+        let mut locks: Vec<LockDetail> =
+            primitives(&segment, kind)?.into_iter().map(|one| one.look(self.registry())).collect();
         match kind {
             Kind::Record => {
-                let locks: Vec<LockDetail> = found.collect();
                 let holders: Vec<Holder> = locks.iter().flat_map(|lock| lock.holders.iter().cloned()).collect();
                 entry.dead_claims = dead(&holders);
                 entry.detail = Detail::Record { locks: locks.len() as u32, holders };
@@ -148,7 +148,7 @@ impl Domain {
             }
             Kind::Registry => {}
             _ => {
-                if let Some(lock) = found.next() {
+                if let Some(lock) = locks.pop() {
                     entry.dead_claims = dead(&lock.holders);
                     entry.detail = Detail::Lock(lock);
                 }

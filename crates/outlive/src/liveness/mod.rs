@@ -41,7 +41,7 @@ pub(crate) use registry::become_thread;
 pub(crate) use slot::Slot;
 #[cfg(not(loom))]
 pub(crate) use thread::Me;
-pub(crate) use wait::{Asleep, sleep, sleep_on};
+pub(crate) use wait::{Asleep, MOST_OWNERS, sleep, sleep_on, sleep_on_several};
 
 /// The thread inside a protocol: its token and where its robust list begins.
 #[cfg(loom)]

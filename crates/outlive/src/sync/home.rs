@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Segment, Shared, Spec};
+use crate::shim::AtomicU32;
 use crate::{Domain, Error, Kind};
 
 /// The shared words of a primitive, kept mapped, and the registry of the tokens that its claims name.
@@ -35,7 +36,6 @@ impl TypeOf {
     }
 
     /// A primitive without a value.
-    #[allow(dead_code, reason = "for what is built next")]
     pub(super) fn nothing() -> TypeOf {
         TypeOf { name: "", size: 0, align: 0 }
     }
@@ -53,8 +53,24 @@ impl<S> Home<S> {
     where
         S: Shared,
     {
+        Home::open_with_tail(domain, name, kind, value, 0, |shared, _| init(shared))
+    }
+
+    /// As [`Home::open`], with so many words behind it in a file that is made; how many there are in one that was there
+    /// already is for [`Home::tail`] to say.
+    pub(super) fn open_with_tail(
+        domain: &Domain,
+        name: &str,
+        kind: Kind,
+        value: TypeOf,
+        words: usize,
+        init: impl Fn(&mut S, &[AtomicU32]),
+    ) -> Result<Home<S>, Error>
+    where
+        S: Shared,
+    {
         const { assert!(align_of::<S>() <= 4096) };
-        let bytes = BODY + size_of::<S>() as u64;
+        let bytes = BODY + size_of::<S>() as u64 + words as u64 * 4;
         let spec = Spec {
             kind,
             type_name: value.name.to_owned(),
@@ -68,11 +84,20 @@ impl<S> Home<S> {
             segment.at::<S>(BODY)?;
             // SAFETY: checked just now; the file has no name yet, so this reference is the only one; zeroed bytes are
             // a value of every Shared type.
-            init(unsafe { &mut *segment.address(BODY).cast::<S>() });
+            init(unsafe { &mut *segment.address(BODY).cast::<S>() }, words_at(segment, tail_of::<S>(), words)?);
             Ok(())
         })?;
         let shared = NonNull::from(segment.at::<S>(BODY)?);
         Ok(Home { shared, registry: domain.registry(), segment: Arc::new(segment) })
+    }
+
+    /// So many words behind the shared ones, checked against the file's size. Of a named primitive only.
+    pub(super) fn tail(&self, words: usize) -> Result<NonNull<[AtomicU32]>, Error> {
+        words_at(&self.segment, tail_of::<S>(), words).map(NonNull::from)
+    }
+
+    pub(super) fn damaged(&self, what: &'static str) -> Error {
+        self.segment.damaged(what)
     }
 
     /// What lies inside a file that somebody else keeps a handle of, too.
@@ -101,4 +126,17 @@ impl<S> Home<S> {
     pub(super) fn me(&self) -> Result<Me, Error> {
         self.registry.me()
     }
+}
+
+const fn tail_of<S>() -> u64 {
+    BODY + size_of::<S>() as u64
+}
+
+/// Words of a file, checked against its size.
+pub(super) fn words_at(segment: &Segment, offset: u64, words: usize) -> Result<&[AtomicU32], Error> {
+    let end = (words as u64).checked_mul(4).and_then(|bytes| offset.checked_add(bytes));
+    let end = end.filter(|_| offset.is_multiple_of(4)).ok_or_else(|| segment.damaged("a number of words"))?;
+    segment.exists(end)?;
+    // SAFETY: inside the mapping and the file, which `exists` has checked; aligned, as the base is page-aligned; atomics.
+    Ok(unsafe { std::slice::from_raw_parts(segment.address(offset).cast::<AtomicU32>(), words) })
 }

@@ -4,6 +4,9 @@
 //! and the shared words come first (`raw_*.rs`, where there is a model beside them), then what users see.
 
 #[cfg(not(loom))]
+mod barrier;
+mod bell;
+#[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
 mod holder;
@@ -13,10 +16,16 @@ mod home;
 mod mutex;
 #[cfg(not(loom))]
 mod primitive;
+mod raw_barrier;
 mod raw_mutex;
+mod raw_semaphore;
 #[cfg(not(loom))]
 mod record;
+#[cfg(not(loom))]
+mod semaphore;
 
+#[cfg(not(loom))]
+pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]
@@ -32,6 +41,8 @@ pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 #[cfg(not(loom))]
 pub use record::{Embed, Place, Record, RecordType, SharedField};
+#[cfg(not(loom))]
+pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};
 
 /// Values that may live in shared memory: plain data of which every bit pattern is a value, without padding and without
 /// pointers. Derive [`zerocopy`]'s `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout`; numbers and arrays of them

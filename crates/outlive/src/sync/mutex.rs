@@ -254,7 +254,7 @@ impl<T: Plain> Embedded<T> {
     }
 }
 
-impl Inspect for RawMutex {
+impl Inspect for &RawMutex {
     fn look(&self, registry: &'static Registry) -> LockDetail {
         LockDetail {
             holders: self.owner().map(|token| Holder::of(registry, token)).into_iter().collect(),

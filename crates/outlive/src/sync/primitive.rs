@@ -1,8 +1,8 @@
 //! What can be asked of any primitive from outside, whatever it is: who holds it, and to let go of the dead.
 
-use super::Holder;
 use super::raw_mutex::RawMutex;
 use super::record::places;
+use super::{Holder, barrier, semaphore};
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Segment};
 use crate::{Error, Kind};
@@ -32,15 +32,17 @@ pub(crate) trait Inspect {
 }
 
 /// The primitive of that kind which lies at `offset`; `None` for what is none.
-fn at(segment: &Segment, offset: u64, kind: Kind) -> Result<Option<&dyn Inspect>, Error> {
+fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dyn Inspect + 'a>>, Error> {
     Ok(match kind {
-        Kind::Mutex => Some(segment.at::<RawMutex>(offset)?),
+        Kind::Mutex => Some(Box::new(segment.at::<RawMutex>(offset)?)),
+        Kind::Semaphore => semaphore::Seen::at(segment, offset)?.map(|seen| Box::new(seen) as _),
+        Kind::Barrier => Some(Box::new(barrier::Seen::at(segment, offset)?)),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })
 }
 
 /// All primitives in a file: the one that it is, or those inside a record.
-pub(crate) fn primitives(segment: &Segment, kind: Kind) -> Result<Vec<&dyn Inspect>, Error> {
+pub(crate) fn primitives(segment: &Segment, kind: Kind) -> Result<Vec<Box<dyn Inspect + '_>>, Error> {
     if kind != Kind::Record {
         return Ok(at(segment, BODY, kind)?.into_iter().collect());
     }

@@ -9,6 +9,7 @@
 mod access;
 mod asleep;
 mod bad_files;
+mod barrier;
 mod batches;
 mod board;
 mod child;
@@ -33,6 +34,7 @@ mod readers;
 mod records;
 mod runner;
 mod segments;
+mod semaphore;
 mod several;
 mod slots;
 mod small_disk;
@@ -54,6 +56,8 @@ const ALL: &[&[runner::Check]] = &[
     mutex::CHECKS,
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
+    semaphore::CHECKS,
+    barrier::CHECKS,
     records::CHECKS,
     order::CHECKS,
     batches::CHECKS,

@@ -1,0 +1,78 @@
+//! Sleeping until something changes that no single word shows: two words beside it, the sleeper pays for the fence.
+//!
+//! | `sleepers` | meaning | a death here |
+//! | --- | --- | --- |
+//! | even | nobody sleeps: ringing costs one load | |
+//! | odd | somebody may sleep; each sleep takes a new number | whoever rings next finds it odd still, and wakes |
+//!
+//! The sleeper: a new odd number, `sequence`, a heavy fence, **look again**, sleep on `sequence`. The ringer, after it has
+//! done what may be waited for: a light fence, look; odd: bump `sequence`, wake all, and only then that very number + 1.
+//! Cleared before the wake, a death in between leaves the sleepers asleep; with a bare bit, a slow ringer clears a newer
+//! sleeper's. Checked by doc/models/semaphore.pml.
+
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::barrier;
+use crate::sys::futex::{self, Watch};
+
+/// See the file's head. All zeroes are a bell that nobody listens to.
+#[repr(C)]
+pub(super) struct Bell {
+    sleepers: AtomicU32,
+    sequence: AtomicU32,
+}
+
+/// What a sleeper has seen before it looked again.
+#[derive(Clone, Copy)]
+pub(super) struct Listening {
+    sequence: u32,
+    /// Whether every ringer is sure to notice; else the sleep must be short.
+    pub(super) is_heard: bool,
+}
+
+impl Bell {
+    #[cfg(loom)]
+    pub(super) fn new() -> Bell {
+        Bell { sleepers: AtomicU32::new(0), sequence: AtomicU32::new(0) }
+    }
+
+    /// Wakes whoever sleeps, after something has changed.
+    #[inline]
+    pub(super) fn ring(&self) {
+        // The change before the look: pairs with `heavy` in `listen`.
+        barrier::light();
+        let sleepers = self.sleepers.load(Ordering::Relaxed);
+        if sleepers & 1 == 1 {
+            self.ring_slow(sleepers);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ring_slow(&self, sleepers: u32) {
+        // Whoever is about to sleep finds another number and does not.
+        self.sequence.fetch_add(1, Ordering::AcqRel);
+        futex::wake_all(&self.sequence);
+        // Died just before: odd still, the next to ring wakes in vain.
+        let _ = self.sleepers.compare_exchange(sleepers, sleepers.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// From now on whoever rings wakes the caller, who looks once more and then sleeps on [`Listening::watch`].
+    #[cold]
+    pub(super) fn listen(&self) -> Listening {
+        // Acquire: what was done before a ring that we have missed is seen by the look that follows.
+        let sequence = self.sequence.load(Ordering::Acquire);
+        let mut seen = self.sleepers.load(Ordering::Relaxed);
+        loop {
+            let next = seen.wrapping_add(1) | 1;
+            match self.sleepers.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        Listening { sequence, is_heard: barrier::heavy() }
+    }
+
+    pub(super) fn watch(&self, listening: Listening) -> Watch<'_> {
+        Watch { word: &self.sequence, expected: listening.sequence }
+    }
+}

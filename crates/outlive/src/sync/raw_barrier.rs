@@ -1,0 +1,372 @@
+//! A barrier whose seats name the participants.
+//!
+//! `phase` counts; bit 31 says that it is broken. A seat:
+//!
+//! | seat | state | who leaves it, and how | a death here |
+//! | --- | --- | --- | --- |
+//! | 0 | nobody's yet: the barrier waits for one to come | who joins: compare-exchange → absent | |
+//! | id, bit 31 ≠ `mark(phase)` | absent | id: store → arrived | whoever waits: breaks the barrier, or → OUT |
+//! | id, bit 31 = `mark(phase)` | arrived; a new phase makes it absent | id, by arriving again | it has arrived: of the next phase it is absent and dead |
+//! | OUT | left, or counted out: nobody waits for it | who joins: compare-exchange → absent | |
+//!
+//! `mark` changes with each phase, so one compare-exchange of `phase` makes all who have arrived absent again. Whoever sees
+//! all seats arrived does that, and is the serial participant; everybody who waits watches the ends of those who are absent,
+//! the last to come among them, so who dies between that and its wake-up call has woken the others by its death.
+//! Checked by doc/models/barrier.pml; doc/protocols/barrier.md has the argument.
+
+use std::time::Duration;
+
+use super::raw_mutex::RawMutex;
+use crate::Deadline;
+use crate::liveness::{Asleep, MOST_OWNERS, Me, Patience, TokenId, sleep_on_several};
+use crate::shim::{AtomicU32, Ordering, fence};
+use crate::sys::Errno;
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::PassOn;
+
+const NOBODY: u32 = 0;
+/// No token's id has this bit.
+const OUT: u32 = 1 << 30;
+/// In a seat: the phase's mark.
+const MARK: u32 = crate::liveness::WAITERS;
+/// In `phase`.
+const BROKEN: u32 = 1 << 31;
+/// In `policy`.
+pub(super) const COUNT_OUT: u32 = 1;
+
+/// See the file's head.
+#[repr(C, align(64))]
+pub(super) struct Words {
+    phase: AtomicU32,
+    // A hint: a seat that was absent lately. Looks begin there.
+    cursor: AtomicU32,
+    // Written once, before the file has a name.
+    pub(super) policy: AtomicU32,
+    pub(super) parties: AtomicU32,
+    // Who makes a broken one whole again.
+    repair: RawMutex,
+    reserved: [AtomicU32; 10],
+}
+
+/// A barrier as a process sees it; how many seats there are is its own knowledge, from when it opened the file.
+#[derive(Clone, Copy)]
+pub(super) struct RawBarrier<'a> {
+    pub(super) words: &'a Words,
+    pub(super) seats: &'a [AtomicU32],
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passed {
+    /// The caller was the one to open the next phase.
+    Serial,
+    Other,
+}
+
+/// Why it did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stuck {
+    Broken,
+    TimedOut,
+    /// All seats are somebody's.
+    Full,
+    /// A seat is somebody else's now: a stray write, or a broken barrier that was made whole without the caller.
+    NotSeated,
+    System(Errno),
+}
+
+/// What a look at the seats found.
+enum Look {
+    /// The phase is over, by our doing or another's.
+    Over(Result<Passed, Stuck>),
+    /// Those are absent and live; in a crowd, some of them.
+    Absent(Vec<TokenId>),
+}
+
+fn mark(phase: u32) -> u32 {
+    if phase & 1 == 0 { MARK } else { 0 }
+}
+
+/// So many absent participants are watched by each who waits in a crowd.
+const FEW: usize = 8;
+/// How often it looks at the others, at least.
+const SLICE: Duration = Duration::from_millis(10);
+
+impl RawBarrier<'_> {
+    /// Takes a seat. The participant is absent until it arrives.
+    pub(super) fn join(self, me: Me) -> Result<usize, Stuck> {
+        let phase = self.words.phase.load(Ordering::Acquire);
+        if phase & BROKEN != 0 {
+            return Err(Stuck::Broken);
+        }
+        let absent = me.id.as_u32() | mark(phase.wrapping_add(1));
+        for (index, seat) in self.seats.iter().enumerate() {
+            let mut seen = seat.load(Ordering::Acquire);
+            if self.counts_out() && self.is_dead(me, seen) {
+                let _ = seat.compare_exchange(seen, OUT, Ordering::AcqRel, Ordering::Relaxed);
+                seen = seat.load(Ordering::Acquire);
+            }
+            if (seen == NOBODY || seen == OUT)
+                && seat.compare_exchange(seen, absent, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                // Who waits must watch us as well. Died just before: as if we had never come.
+                if !self.is_crowd() {
+                    futex::wake_all(&self.words.phase);
+                }
+                return Ok(index);
+            }
+        }
+        Err(Stuck::Full)
+    }
+
+    /// Gives the seat up: from now on nobody waits for it.
+    pub(super) fn leave(self, me: Me, index: usize) {
+        let Some(seat) = self.seat_of(me, index) else { return };
+        // Died just after: who waits watches our end, and looks again.
+        seat.store(OUT, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let phase = self.words.phase.load(Ordering::Acquire);
+        if phase & BROKEN == 0 {
+            self.look(me, phase, index);
+        }
+    }
+
+    /// Arrives in the phase that it is, and says which.
+    pub(super) fn arrive(self, me: Me, index: usize) -> Result<u32, Stuck> {
+        let phase = self.words.phase.load(Ordering::Acquire);
+        if phase & BROKEN != 0 {
+            return Err(Stuck::Broken);
+        }
+        let seat = self.seat_of(me, index).ok_or(Stuck::NotSeated)?;
+        // Release pairs with the Acquire of whoever opens the next phase, so what was done before is seen after.
+        seat.store(me.id.as_u32() | mark(phase), Ordering::SeqCst);
+        // Arrived before the look at the others: of two who come last one at least sees the other.
+        fence(Ordering::SeqCst);
+        Ok(phase)
+    }
+
+    /// Waits until all have arrived in that phase, in which the caller has. Timed out: the arrival stands.
+    pub(super) fn wait(
+        self,
+        me: Me,
+        index: usize,
+        phase: u32,
+        patience: &Patience,
+        deadline: Option<Deadline>,
+    ) -> Result<Passed, Stuck> {
+        if let Look::Over(end) = self.look(me, phase, index) {
+            return end;
+        }
+        let Some(deadline) = deadline else { return Err(Stuck::TimedOut) };
+        patience.spin(|| self.words.phase.load(Ordering::Relaxed) != phase);
+        let pass = PassOn::begin(me.list());
+        let mut turn = index;
+        loop {
+            let owners = match self.look(me, phase, turn) {
+                Look::Over(end) => return end,
+                Look::Absent(owners) => owners,
+            };
+            if deadline.has_passed() {
+                return Err(Stuck::TimedOut);
+            }
+            // The more there are to look, the less often each has to.
+            let slice = SLICE * (self.seats.len() / 64).clamp(1, 100) as u32;
+            let until = if self.is_crowd() { deadline.earlier(Deadline::after(slice)) } else { deadline };
+            let watch = [Watch { word: &self.words.phase, expected: phase }];
+            match sleep_on_several(me.registry, &pass, &watch, &owners, 0, until) {
+                Ok(Asleep::LookAgain | Asleep::TimedOut) => {}
+                Err(errno) => return Err(Stuck::System(errno)),
+            }
+            turn = (turn + FEW) % self.seats.len().max(1);
+        }
+    }
+
+    fn look(self, me: Me, phase: u32, turn: usize) -> Look {
+        let now = self.words.phase.load(Ordering::Acquire);
+        if now != phase {
+            return Look::Over(Self::end(phase, now));
+        }
+        let seats = self.seats.len();
+        let start = self.words.cursor.load(Ordering::Relaxed) as usize % seats;
+        let mut first_absent = None;
+        for index in (0..seats).map(|n| (start + n) % seats) {
+            match self.stands(me, phase, index) {
+                Stands::Arrived => {}
+                Stands::Absent(_) => {
+                    first_absent = Some(index);
+                    break;
+                }
+                Stands::Dead => {
+                    self.break_it(phase);
+                    return Look::Over(Self::end(phase, self.words.phase.load(Ordering::Acquire)));
+                }
+            }
+        }
+        let Some(first) = first_absent else {
+            return Look::Over(self.open_next(phase));
+        };
+        self.words.cursor.store(first as u32, Ordering::Relaxed);
+        self.absent(me, phase, first, turn)
+    }
+
+    /// Who is absent, as far as one waiter can watch them.
+    fn absent(self, me: Me, phase: u32, first: usize, turn: usize) -> Look {
+        let seats = self.seats.len();
+        let most = if self.is_crowd() { FEW } else { MOST_OWNERS };
+        let mut owners = Vec::with_capacity(most);
+        // The first is what a look found; the others in turn, so that many waiters together watch all.
+        for index in std::iter::once(first).chain((0..seats).map(|n| (turn + n) % seats)) {
+            if let Stands::Absent(Some(owner)) = self.stands(me, phase, index)
+                && !owners.contains(&owner)
+            {
+                owners.push(owner);
+                if owners.len() == most {
+                    break;
+                }
+            }
+        }
+        Look::Absent(owners)
+    }
+
+    fn stands(self, me: Me, phase: u32, index: usize) -> Stands {
+        let Some(seat) = self.seats.get(index) else { return Stands::Arrived };
+        let seen = seat.load(Ordering::Acquire);
+        if seen == OUT {
+            return Stands::Arrived;
+        }
+        let Some(owner) = TokenId::from_word(seen) else { return Stands::Absent(None) };
+        if seen & MARK == mark(phase) {
+            return Stands::Arrived;
+        }
+        if me.is_alive(owner) {
+            return Stands::Absent(Some(owner));
+        }
+        // Arrived before its end? And if not: whoever comes second finds the seat out already.
+        fence(Ordering::Acquire);
+        if seat.load(Ordering::Acquire) != seen {
+            return self.stands(me, phase, index);
+        }
+        if !self.counts_out() {
+            return Stands::Dead;
+        }
+        let _ = seat.compare_exchange(seen, OUT, Ordering::AcqRel, Ordering::Relaxed);
+        self.stands(me, phase, index)
+    }
+
+    /// All have arrived.
+    fn open_next(self, phase: u32) -> Result<Passed, Stuck> {
+        let next = phase.wrapping_add(1) & !BROKEN;
+        match self.words.phase.compare_exchange(phase, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                // Died just before: each of those asleep has seen us absent, watches our end, and wakes.
+                futex::wake_all(&self.words.phase);
+                Ok(Passed::Serial)
+            }
+            Err(now) => Self::end(phase, now),
+        }
+    }
+
+    fn break_it(self, phase: u32) {
+        let broken = phase | BROKEN;
+        if self.words.phase.compare_exchange(phase, broken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            // Died just before: the others watch the same dead one's end, which wakes all.
+            futex::wake_all(&self.words.phase);
+        }
+    }
+
+    /// What it means to one who arrived in `phase` that it is `now`.
+    fn end(phase: u32, now: u32) -> Result<Passed, Stuck> {
+        // A broken one that was made whole goes on three further: see `repair`.
+        if now == phase.wrapping_add(1) & !BROKEN { Ok(Passed::Other) } else { Err(Stuck::Broken) }
+    }
+
+    /// Makes a broken one whole: the dead lose their seats, the living keep them and are absent.
+    pub(super) fn repair(self, me: Me, patience: &Patience, deadline: Deadline) -> Result<(), Stuck> {
+        let locked = self.words.repair.lock(me, patience, deadline);
+        match locked {
+            Ok(_) => self.words.repair.mark_consistent(),
+            Err(super::raw_mutex::Refused::System(errno)) => return Err(Stuck::System(errno)),
+            Err(_) => return Err(Stuck::TimedOut),
+        }
+        let phase = self.words.phase.load(Ordering::Acquire);
+        if phase & BROKEN != 0 {
+            // Three further, and not one: who slept through all this must not take it for an ordinary end. An odd number,
+            // so that a late arrival of the broken phase reads as an absence.
+            let next = (phase & !BROKEN).wrapping_add(3) & !BROKEN;
+            for seat in self.seats {
+                let seen = seat.load(Ordering::Acquire);
+                let Some(owner) = TokenId::from_word(seen) else { continue };
+                let word = if me.is_alive(owner) { owner.as_u32() | mark(next.wrapping_add(1)) } else { NOBODY };
+                // Failed: its owner has just written the mark of the broken phase, which is what we would write.
+                let _ = seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed);
+            }
+            // Died before: broken still, and the next to repair does all this again.
+            self.words.phase.store(next, Ordering::Release);
+            futex::wake_all(&self.words.phase);
+        }
+        self.words.repair.unlock();
+        Ok(())
+    }
+
+    pub(super) fn is_broken(self) -> bool {
+        self.words.phase.load(Ordering::Acquire) & BROKEN != 0
+    }
+
+    /// The participants, dead or alive, and whether each has arrived.
+    pub(super) fn participants(self) -> Vec<(TokenId, bool)> {
+        let phase = self.words.phase.load(Ordering::Acquire);
+        let word = |seat: &AtomicU32| seat.load(Ordering::Acquire);
+        let seated = self.seats.iter().map(word).filter_map(|seen| Some((TokenId::from_word(seen)?, seen)));
+        seated.map(|(id, seen)| (id, seen & MARK == mark(phase))).collect()
+    }
+
+    /// A sweep's part: the dead lose their seats; those who wait are told as by any participant.
+    pub(super) fn sweep(self, me: Me, dry_run: bool) -> u32 {
+        let mut found = 0;
+        for seat in self.seats {
+            let seen = seat.load(Ordering::Acquire);
+            if !self.is_dead(me, seen) {
+                continue;
+            }
+            found += 1;
+            if dry_run {
+                continue;
+            }
+            let word = if self.counts_out() {
+                OUT
+            } else {
+                // Broken before the name goes: the others are told in any case.
+                self.break_it(self.words.phase.load(Ordering::Acquire) & !BROKEN);
+                NOBODY
+            };
+            let _ = seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed);
+            futex::wake_all(&self.words.phase);
+        }
+        found
+    }
+
+    /// More than each who waits can watch: they watch a few each, in turn, and look again now and then.
+    fn is_crowd(self) -> bool {
+        self.seats.len() > MOST_OWNERS
+    }
+
+    fn counts_out(self) -> bool {
+        self.words.policy.load(Ordering::Relaxed) == COUNT_OUT
+    }
+
+    fn is_dead(self, me: Me, seen: u32) -> bool {
+        TokenId::from_word(seen).is_some_and(|owner| !me.is_alive(owner))
+    }
+
+    fn seat_of(&self, me: Me, index: usize) -> Option<&AtomicU32> {
+        self.seats.get(index).filter(|seat| TokenId::from_word(seat.load(Ordering::Relaxed)) == Some(me.id))
+    }
+}
+
+enum Stands {
+    Arrived,
+    /// Nobody's yet, or a living one's.
+    Absent(Option<TokenId>),
+    /// Its participant died, and that breaks the barrier.
+    Dead,
+}

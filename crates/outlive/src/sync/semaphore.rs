@@ -1,0 +1,451 @@
+//! A named semaphore with undo.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
+
+use super::Holder;
+use super::bell::Bell;
+use super::home::{Home, TypeOf, words_at};
+use super::primitive::{Inspect, LockDetail};
+use super::raw_semaphore::{NoPermit, RawSemaphore, Records};
+use super::record::{Embed, Place, SharedField};
+use crate::liveness::{Me, Patience, Registry, TokenId};
+use crate::segment::{BODY, Segment, Shared};
+use crate::shim::{AtomicU32, Ordering};
+use crate::{Deadline, Domain, Error, Kind, Wait};
+
+/// A semaphore, shared by name between processes: so many permits, and whoever dies gives its own back.
+///
+/// One compare-exchange to acquire, one store to release, no system call unless somebody waits. A permit names its holder,
+/// a thread, so nothing has to be undone by anybody: a permit of the dead is free, and who sleeps for one is woken by the
+/// death itself. Not fair. Holds 1 to 65,536 permits; up to 64 have a cache line each (4 KiB), more lie 16 to a line.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-semaphore-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::sync::Semaphore;
+///
+/// let encoders = Semaphore::open(&domain, "encoders", 2)?;
+/// let first = encoders.acquire()?;
+/// let second = encoders.acquire()?;
+/// assert!(encoders.try_acquire().is_err());
+/// drop(first);
+/// let third = encoders.acquire()?;
+/// # drop((second, third));
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// The permits of its threads are free from then on; whoever sleeps for one is woken at once. (The kernel watches 30
+/// holders for a sleeper at once; where more permits are held, the others are looked at every 10 ms.) A thread that ends
+/// gives back what it holds just so. A process that dies inside [`Semaphore::add_permit`] has added it or not.
+pub struct Semaphore {
+    home: Home<Words>,
+    records: NonNull<[AtomicU32]>,
+    step: usize,
+    /// Where this handle found its last permit; behind the last when it has found none yet.
+    hint: AtomicUsize,
+    patience: Patience,
+}
+
+/// The shared words before the records.
+#[repr(C, align(64))]
+struct Words {
+    bell: Bell,
+    // Written once, before the file has a name.
+    most: AtomicU32,
+    step: AtomicU32,
+    reserved: [AtomicU32; 12],
+}
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for Words {}
+// SAFETY: atomics, and memory of its own.
+unsafe impl Send for Semaphore {}
+// SAFETY: as above.
+unsafe impl Sync for Semaphore {}
+
+/// The most permits there may be.
+const MOST_PERMITS: u32 = 1 << 16;
+/// So many get a cache line each.
+const SPREAD: u32 = 64;
+const LINE: u32 = 16;
+
+/// How a semaphore is to be made.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct SemaphoreOptions {
+    permits: u32,
+    most: u32,
+}
+
+/// Why there was no permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Living holders have all of them (only from `try_` forms).
+    WouldBlock,
+    /// The deadline passed while living holders had all of them.
+    TimedOut,
+    /// This thread holds all of them itself.
+    Deadlock,
+    /// The calling thread could not get a token, or the system refused to wait.
+    System(Error),
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AcquireError::WouldBlock => f.write_str("all permits are held; wait for one, or try later"),
+            AcquireError::TimedOut => f.write_str("all permits were still held when the deadline passed"),
+            AcquireError::Deadlock => f.write_str("this thread holds all permits; give one back first"),
+            AcquireError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AcquireError {}
+
+impl SemaphoreOptions {
+    /// So many permits may come to be there by [`Semaphore::add_permit`]; by default no more than there are at first.
+    /// At most 65,536.
+    pub fn most(mut self, most: u32) -> SemaphoreOptions {
+        self.most = most;
+        self
+    }
+
+    /// No bound but the room that there is: 65,536 permits.
+    pub fn unbounded(self) -> SemaphoreOptions {
+        self.most(MOST_PERMITS)
+    }
+
+    /// Opens the semaphore of that name, or makes it so. One that is there already stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] when there is to be no permit ever, or more than 65,536; [`Error::OtherKind`],
+    /// [`Error::NoSpace`], and what the system says.
+    pub fn open(self, domain: &Domain, name: &str) -> Result<Semaphore, Error> {
+        let most = self.most.max(self.permits);
+        if most == 0 || most > MOST_PERMITS {
+            return Err(Error::InvalidName { name: name.to_owned(), why: "a semaphore has 1 to 65,536 permits" });
+        }
+        let step = if most <= SPREAD { LINE } else { 1 };
+        let words = (most * step) as usize;
+        let home =
+            Home::<Words>::open_with_tail(domain, name, Kind::Semaphore, TypeOf::nothing(), words, |shared, tail| {
+                shared.most.store(most, Ordering::Relaxed);
+                shared.step.store(step, Ordering::Relaxed);
+                Records { words: tail, step: step as usize }.prepare(self.permits as usize);
+            })?;
+        let shape = shape(home.shared()).ok_or_else(|| home.damaged("a semaphore's size"))?;
+        let records = home.tail(shape.0 * shape.1)?;
+        Ok(Semaphore::at(home, records, shape.1))
+    }
+}
+
+/// How many permits a file has room for, and how far apart they are.
+fn shape(words: &Words) -> Option<(usize, usize)> {
+    let (most, step) = (words.most.load(Ordering::Relaxed), words.step.load(Ordering::Relaxed));
+    ((1..=MOST_PERMITS).contains(&most) && (step == 1 || step == LINE)).then_some((most as usize, step as usize))
+}
+
+impl Semaphore {
+    /// Opens the semaphore of that name, or makes it with so many permits (1 to 65,536). One that is there already keeps
+    /// its own number.
+    ///
+    /// # Errors
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`] (also
+    /// for a number out of bounds), and what the system says.
+    ///
+    /// # If a process dies
+    /// While it makes the semaphore: nothing is left of it.
+    pub fn open(domain: &Domain, name: &str, permits: u32) -> Result<Semaphore, Error> {
+        Semaphore::options(permits).open(domain, name)
+    }
+
+    /// How to make a semaphore whose number of permits changes: so many at first, 0 allowed if there may come more.
+    pub fn options(permits: u32) -> SemaphoreOptions {
+        SemaphoreOptions { permits, most: permits }
+    }
+
+    fn at(home: Home<Words>, records: NonNull<[AtomicU32]>, step: usize) -> Semaphore {
+        let none_yet = AtomicUsize::new(records.len() / step);
+        Semaphore { home, records, step, hint: none_yet, patience: Patience::new() }
+    }
+
+    /// How waiting is done through this handle.
+    pub fn set_wait(&self, wait: Wait) {
+        self.patience.set(wait);
+    }
+
+    #[inline]
+    fn raw(&self) -> RawSemaphore<'_> {
+        // SAFETY: checked when opened; mapped as long as `home` is.
+        let words = unsafe { self.records.as_ref() };
+        RawSemaphore { bell: &self.home.shared().bell, records: Records { words, step: self.step } }
+    }
+
+    /// Acquires a permit, waiting as long as living holders have all of them.
+    ///
+    /// # Errors
+    /// [`AcquireError::Deadlock`] when this very thread has all of them, [`AcquireError::System`].
+    ///
+    /// # If a process dies
+    /// Each of its permits goes to one who waits, at once.
+    #[inline]
+    pub fn acquire(&self) -> Result<Permit<'_>, AcquireError> {
+        self.acquire_until(Deadline::NEVER)
+    }
+
+    /// Acquires a permit, waiting until the deadline.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`], and [`AcquireError::TimedOut`].
+    #[inline]
+    pub fn acquire_until(&self, deadline: impl Into<Deadline>) -> Result<Permit<'_>, AcquireError> {
+        let bits = self.home.registry().current_bits();
+        let index = self.hint.load(StdOrdering::Relaxed);
+        if bits != 0 && self.raw().acquire(TokenId::from_own(bits), index) {
+            return Ok(self.permit(TokenId::from_own(bits), index));
+        }
+        self.acquire_slow(deadline.into())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn acquire_slow(&self, deadline: Deadline) -> Result<Permit<'_>, AcquireError> {
+        let me = self.me()?;
+        let got = self.raw().acquire_slow(me, &self.patience, deadline, self.start(me));
+        self.got(me, got)
+    }
+
+    /// Acquires a permit that is free, or a dead holder's.
+    ///
+    /// # Errors
+    /// [`AcquireError::WouldBlock`], [`AcquireError::System`].
+    pub fn try_acquire(&self) -> Result<Permit<'_>, AcquireError> {
+        let me = self.me()?;
+        let got = self.raw().try_acquire(me, self.start(me));
+        self.got(me, got)
+    }
+
+    /// Adds a permit: one that nobody held before.
+    ///
+    /// # Errors
+    /// [`Full`] when as many are there as there may be.
+    ///
+    /// # If a process dies
+    /// In here: the permit is there, or it is not. Who sleeps may be told of it only by the next who adds or releases.
+    pub fn add_permit(&self) -> Result<(), Full> {
+        let next = self.hint.load(StdOrdering::Relaxed) + 1;
+        if self.raw().add(next % self.raw().records.len()) { Ok(()) } else { Err(Full) }
+    }
+
+    /// Takes up a permit that somebody handed to this thread or its process ([`Permit::hand_to`]).
+    pub fn try_take_up(&self) -> Option<Permit<'_>> {
+        let me = self.me().ok()?;
+        let index = self.raw().take_up(me, &self.names(me))?;
+        Some(self.permit(me.id, index))
+    }
+
+    /// Waits until somebody hands a permit to this thread or its process.
+    ///
+    /// # Errors
+    /// [`AcquireError::TimedOut`], [`AcquireError::System`].
+    ///
+    /// # If a process dies
+    /// Nobody in particular ought to hand over, so nobody's death ends this wait: give it a deadline, or learn from
+    /// [`Domain::wait_any_dead`] of whom you expect it from.
+    pub fn take_up_until(&self, deadline: impl Into<Deadline>) -> Result<Permit<'_>, AcquireError> {
+        let me = self.me()?;
+        let got = self.raw().take_up_until(me, &self.names(me), deadline.into());
+        self.got(me, got)
+    }
+
+    /// Who has a permit just now, dead or alive; one entry a permit.
+    pub fn holders(&self) -> Vec<Holder> {
+        self.raw().holders().0.into_iter().map(|token| Holder::of(self.home.registry(), token)).collect()
+    }
+
+    /// How many permits are free just now.
+    pub fn free(&self) -> usize {
+        self.raw().holders().1
+    }
+
+    fn names(&self, me: Me) -> Vec<TokenId> {
+        std::iter::once(me.id).chain(self.home.registry().process_token_if_any()).collect()
+    }
+
+    fn me(&self) -> Result<Me, AcquireError> {
+        self.home.me().map_err(AcquireError::System)
+    }
+
+    /// Where this handle begins to look: threads begin apart, so that they meet as little as may be.
+    fn start(&self, me: Me) -> usize {
+        let (hint, len) = (self.hint.load(StdOrdering::Relaxed), self.raw().records.len());
+        if hint < len { hint } else { me.id.slot() as usize % len }
+    }
+
+    fn got(&self, me: Me, got: Result<usize, NoPermit>) -> Result<Permit<'_>, AcquireError> {
+        match got {
+            Ok(index) => {
+                self.hint.store(index, StdOrdering::Relaxed);
+                Ok(self.permit(me.id, index))
+            }
+            Err(NoPermit::WouldBlock) => Err(AcquireError::WouldBlock),
+            Err(NoPermit::TimedOut) => Err(AcquireError::TimedOut),
+            Err(NoPermit::Deadlock) => Err(AcquireError::Deadlock),
+            Err(NoPermit::System(errno)) => {
+                Err(AcquireError::System(Error::from_errno("wait for a permit in", self.home.registry().path(), errno)))
+            }
+        }
+    }
+
+    #[inline]
+    fn permit(&self, id: TokenId, index: usize) -> Permit<'_> {
+        Permit { semaphore: self, id, index, _thread: PhantomData }
+    }
+}
+
+/// There are as many permits as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the semaphore has as many permits as it may have; make it with a higher `most`")
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// A permit; given back when dropped.
+///
+/// Stays with its thread, which it names. In a forked child a permit of the parent's does nothing.
+///
+/// # If a process dies
+/// Its permits are free at once.
+#[must_use = "a permit that is dropped is given back"]
+pub struct Permit<'a> {
+    semaphore: &'a Semaphore,
+    id: TokenId,
+    index: usize,
+    /// Neither Send nor Sync: `hand_to` is how it goes to another thread.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl Permit<'_> {
+    /// Hands it to another thread or process, which takes it up by [`Semaphore::try_take_up`] or
+    /// [`Semaphore::take_up_until`]. In one atomic store: at no moment is it nobody's.
+    ///
+    /// # If a process dies
+    /// The receiver, before or after taking it up: the permit is free, as if the receiver had held it.
+    pub fn hand_to(self, to: TokenId) {
+        if self.is_ours() {
+            self.semaphore.raw().hand(self.index, to);
+        }
+        std::mem::forget(self);
+    }
+
+    /// Uses the permit up: there is one less, until somebody adds one ([`Semaphore::add_permit`]). So a semaphore counts
+    /// things that are made in one place and used up in another.
+    pub fn consume(self) {
+        if self.is_ours() {
+            self.semaphore.raw().consume(self.index);
+        }
+        std::mem::forget(self);
+    }
+
+    /// A forked child has no token, or another one: the permit is its parent's.
+    #[inline]
+    fn is_ours(&self) -> bool {
+        self.semaphore.home.registry().current_bits() == self.id.as_u32()
+    }
+}
+
+impl Drop for Permit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_ours() {
+            self.semaphore.raw().release(self.index);
+        }
+    }
+}
+
+impl fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("holder", &self.id).field("index", &self.index).finish()
+    }
+}
+
+/// A semaphore of `N` permits, for use as a field of a [`record!`](crate::record): 64 bytes and 4 a permit.
+///
+/// All zeroes have all permits free.
+#[repr(C)]
+pub struct EmbeddedSemaphore<const N: usize> {
+    words: Words,
+    records: [AtomicU32; N],
+}
+
+// SAFETY: all its fields are atomics.
+unsafe impl<const N: usize> Shared for EmbeddedSemaphore<N> {}
+// SAFETY: atomics.
+unsafe impl<const N: usize> SharedField for EmbeddedSemaphore<N> {
+    const PRIMITIVES: usize = 1;
+    fn primitive(_: usize) -> Place {
+        const { assert!(N >= 1 && N <= MOST_PERMITS as usize) };
+        Place { offset: 0, kind: Kind::Semaphore }
+    }
+}
+
+impl<const N: usize> EmbeddedSemaphore<N> {
+    /// So many permits at first, in [`Record::open`](super::Record::open)'s initialiser; without it there are `N`.
+    pub fn set_permits(&mut self, permits: usize) {
+        Records { words: &self.records, step: 1 }.prepare(permits);
+    }
+}
+
+impl<const N: usize> Embed for EmbeddedSemaphore<N> {
+    type Handle = Semaphore;
+    fn handle(home: Home<EmbeddedSemaphore<N>>) -> Semaphore {
+        // For those who look at the record from outside; the same value whoever writes it.
+        home.shared().words.most.store(N as u32, Ordering::Relaxed);
+        home.shared().words.step.store(1, Ordering::Relaxed);
+        let records = NonNull::from(home.shared().records.as_slice());
+        Semaphore::at(home.part(|embedded| &embedded.words), records, 1)
+    }
+}
+
+/// A semaphore of any size, for those who look at a domain from outside.
+pub(super) struct Seen<'a>(RawSemaphore<'a>);
+
+impl<'a> Seen<'a> {
+    /// What lies at `offset`. An embedded one that nobody has used yet does not say how large it is: then it has no claims.
+    pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Option<Seen<'a>>, Error> {
+        let words = segment.at::<Words>(offset)?;
+        let Some((most, step)) = shape(words) else {
+            return if offset == BODY { Err(segment.damaged("a semaphore's size")) } else { Ok(None) };
+        };
+        let tail = words_at(segment, offset + size_of::<Words>() as u64, most * step)?;
+        Ok(Some(Seen(RawSemaphore { bell: &words.bell, records: Records { words: tail, step } })))
+    }
+}
+
+impl Inspect for Seen<'_> {
+    fn look(&self, registry: &'static Registry) -> LockDetail {
+        let (holders, free) = self.0.holders();
+        LockDetail {
+            state: Some(format!("{free} of {} permits free", free + holders.len())),
+            figures: vec![("free", free as u64), ("held", holders.len() as u64), ("room", self.0.records.len() as u64)],
+            holders: holders.into_iter().map(|token| Holder::of(registry, token)).collect(),
+            ..LockDetail::default()
+        }
+    }
+
+    fn sweep(&self, me: Me, dry_run: bool) -> u32 {
+        self.0.sweep(me, dry_run)
+    }
+}

@@ -1,0 +1,311 @@
+//! A barrier: nobody begins a phase before all have ended the last; a death breaks it or is counted out.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use outlive::sync::{Barrier, BarrierError, EmbeddedBarrier, Record, WhenOneDies};
+use outlive::{Detail, Domain, Error};
+
+use crate::asleep::wait_asleep;
+use crate::board::Board;
+use crate::child::{Child, wait_until};
+use crate::runner::World;
+
+crate::checks!(
+    nobody_is_a_phase_ahead_and_one_is_serial: 60,
+    a_death_breaks_it_for_those_asleep_and_those_to_come,
+    a_death_is_counted_out,
+    one_that_dies_after_it_arrived_has_arrived,
+    repaired_it_goes_on_with_another,
+    one_that_leaves_is_not_waited_for,
+    an_arrival_outlives_its_deadline,
+    participants_are_killed_at_random: 60,
+    four_thousand_threads: 60,
+    as_many_processes_as_the_machine_takes: 60,
+    embedded_in_a_record,
+    a_look_and_a_sweep,
+    bad_numbers_are_refused,
+);
+
+fn open(domain: &Domain, parties: u32, when_one_dies: WhenOneDies) -> Barrier {
+    Barrier::open(domain, "barrier", parties, when_one_dies).expect("opens")
+}
+
+/// A child that joins, says so, and then sits there until it is killed.
+fn seated(barrier: &Barrier) -> Child {
+    let board = Board::new();
+    let child = Child::start(|| {
+        let _seat = barrier.join().expect("a seat");
+        board.set(0, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(0, 1);
+    child
+}
+
+/// A child that joins, waits once, and must get that answer.
+fn waiter(barrier: &Barrier, expected: Result<(), BarrierError>) -> Child {
+    let child = Child::start(move || {
+        let got = barrier.join().expect("a seat").wait().map(|_| ());
+        assert_eq!(got, expected);
+    });
+    wait_asleep(child.pid());
+    child
+}
+
+fn phases(barrier: &Barrier, board: Board, parties: u64, count: u64) {
+    let mut seat = barrier.join().expect("a seat");
+    for phase in 0..count {
+        board.add(0, 1);
+        let turn = seat.wait().expect("all come");
+        let arrived = board.get(0);
+        assert!(arrived >= (phase + 1) * parties, "{arrived} had arrived when phase {phase} ended");
+        if turn.is_serial() {
+            board.add(1, 1);
+        }
+        // Nobody may begin the phase after the next before we are in it.
+        assert!(board.get(0) <= (phase + 2) * parties);
+    }
+    // Held until all have seen the last phase's end: a seat that is given up is waited for no more.
+    board.add(2, 1);
+    wait_until("all are through", || board.get(2) == parties);
+}
+
+fn nobody_is_a_phase_ahead_and_one_is_serial(world: &World) {
+    let domain = world.domain();
+    let (barrier, board) = (open(&domain, 4, WhenOneDies::Break), Board::new());
+    let children: Vec<Child> = (0..4).map(|_| Child::start(|| phases(&barrier, board, 4, 2_000))).collect();
+    children.into_iter().for_each(Child::finish);
+    assert_eq!((board.get(0), board.get(1)), (8_000, 2_000));
+}
+
+fn a_death_breaks_it_for_those_asleep_and_those_to_come(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 4, WhenOneDies::Break);
+    let mut absent = seated(&barrier);
+    let waiters = [waiter(&barrier, Err(BarrierError::Broken)), waiter(&barrier, Err(BarrierError::Broken))];
+    absent.kill();
+    waiters.into_iter().for_each(Child::finish);
+    assert!(barrier.is_broken());
+    assert_eq!(barrier.join().map(drop), Err(BarrierError::Broken));
+}
+
+fn a_death_is_counted_out(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 3, WhenOneDies::CountOut);
+    let mut absent = seated(&barrier);
+    let waiters = [waiter(&barrier, Ok(())), waiter(&barrier, Ok(()))];
+    absent.kill();
+    waiters.into_iter().for_each(Child::finish);
+    // All have gone: the seats are free for others.
+    let mut seat = barrier.join().expect("a seat");
+    assert!(seat.wait().expect("alone").is_serial());
+}
+
+fn one_that_dies_after_it_arrived_has_arrived(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 2, WhenOneDies::Break);
+    let board = Board::new();
+    let mut arrived = Child::start(|| {
+        let mut seat = barrier.join().expect("a seat");
+        assert_eq!(seat.try_wait(), Err(BarrierError::TimedOut));
+        board.set(0, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(0, 1);
+    arrived.kill();
+    let mut seat = barrier.join().expect("a seat");
+    assert!(seat.wait().expect("it had arrived").is_serial());
+    assert_eq!(seat.wait(), Err(BarrierError::Broken), "of this phase it is absent, and dead");
+}
+
+fn repaired_it_goes_on_with_another(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 2, WhenOneDies::Break);
+    let mut absent = seated(&barrier);
+    let mut seat = barrier.join().expect("a seat");
+    absent.kill();
+    assert_eq!(seat.wait(), Err(BarrierError::Broken));
+    assert_eq!(seat.wait(), Err(BarrierError::Broken), "until it is repaired");
+    barrier.repair(Duration::from_secs(20)).expect("repairs");
+    assert!(!barrier.is_broken());
+    barrier.repair(Duration::from_secs(20)).expect("nothing to do");
+    let other = Child::start(|| {
+        let mut seat = barrier.join().expect("the dead one's seat");
+        for _ in 0..100 {
+            seat.wait().expect("both come");
+        }
+    });
+    for _ in 0..100 {
+        seat.wait().expect("both come");
+    }
+    other.finish();
+}
+
+fn one_that_leaves_is_not_waited_for(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 2, WhenOneDies::Break);
+    let board = Board::new();
+    let leaver = Child::start(|| {
+        let seat = barrier.join().expect("a seat");
+        board.reach(0, 1);
+        drop(seat);
+    });
+    let mut seat = barrier.join().expect("a seat");
+    let releaser = Child::start(|| {
+        std::thread::sleep(Duration::from_millis(5));
+        board.set(0, 1);
+    });
+    seat.wait().expect("the other has left");
+    seat.wait().expect("and stays away");
+    [leaver, releaser].into_iter().for_each(Child::finish);
+}
+
+fn an_arrival_outlives_its_deadline(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 2, WhenOneDies::Break);
+    let board = Board::new();
+    let other = Child::start(|| {
+        let mut seat = barrier.join().expect("a seat");
+        board.reach(0, 1);
+        seat.wait().expect("the other has arrived");
+        board.reach(0, 2);
+    });
+    let mut seat = barrier.join().expect("a seat");
+    assert_eq!(seat.wait_until(Duration::from_millis(5)), Err(BarrierError::TimedOut));
+    board.set(0, 1);
+    seat.wait().expect("both have come");
+    board.set(0, 2);
+    other.finish();
+}
+
+fn participants_are_killed_at_random(world: &World) {
+    let domain = world.domain();
+    let mut random = crate::random::Random::new();
+    for round in 0..60 {
+        let policy = if round % 2 == 0 { WhenOneDies::Break } else { WhenOneDies::CountOut };
+        let barrier = Barrier::open(&domain, &format!("of {round}"), 4, policy).expect("opens");
+        let board = Board::new();
+        let mut children: Vec<Child> = (0..4)
+            .map(|_| {
+                Child::start(|| {
+                    let mut seat = barrier.join().expect("a seat");
+                    board.add(0, 1);
+                    while board.get(1) == 0 {
+                        match seat.wait() {
+                            Ok(_) => {}
+                            Err(BarrierError::Broken) if policy == WhenOneDies::Break => return,
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        board.reach(0, 4);
+        std::thread::sleep(Duration::from_micros(random.below(800)));
+        children[0].kill();
+        if policy == WhenOneDies::CountOut {
+            std::thread::sleep(Duration::from_micros(random.below(800)));
+            children[1].kill();
+        }
+        board.set(1, 1);
+        let survivors = if policy == WhenOneDies::Break { 1 } else { 2 };
+        children.drain(survivors..).for_each(Child::finish);
+    }
+}
+
+/// Threads enough to make a scheduler sweat, each of them a participant.
+fn crowd(barrier: &Barrier, parties: u64) {
+    let (arrived, serial) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for n in 0..parties {
+            let (arrived, serial) = (&arrived, &serial);
+            let work = move || {
+                let mut seat = barrier.join().expect("a seat");
+                for phase in 1..=3 {
+                    arrived.fetch_add(1, Ordering::SeqCst);
+                    if seat.wait().expect("all come").is_serial() {
+                        serial.fetch_add(1, Ordering::SeqCst);
+                    }
+                    assert!(arrived.load(Ordering::SeqCst) >= phase * parties);
+                }
+            };
+            std::thread::Builder::new()
+                .stack_size(64 << 10)
+                .spawn_scoped(scope, work)
+                .unwrap_or_else(|error| panic!("thread {n}: {error}"));
+        }
+    });
+    assert_eq!((arrived.into_inner(), serial.into_inner()), (3 * parties, 3));
+}
+
+fn four_thousand_threads(world: &World) {
+    let domain = world.domain();
+    crowd(&open(&domain, 4_000, WhenOneDies::Break), 4_000);
+}
+
+fn as_many_processes_as_the_machine_takes(world: &World) {
+    let domain = world.domain();
+    let parties = 400;
+    let (barrier, board) = (open(&domain, parties as u32, WhenOneDies::Break), Board::new());
+    let children: Vec<Child> = (0..parties).map(|_| Child::start(|| phases(&barrier, board, parties, 3))).collect();
+    children.into_iter().for_each(Child::finish);
+    assert_eq!((board.get(0), board.get(1)), (3 * parties, 3));
+    // And one of them dies.
+    let mut absent = seated(&Barrier::open(&domain, "again", 100, WhenOneDies::Break).expect("opens"));
+    let again = Barrier::open(&domain, "again", 100, WhenOneDies::Break).expect("opens");
+    let others: Vec<Child> = (0..98).map(|_| waiter(&again, Err(BarrierError::Broken))).collect();
+    absent.kill();
+    others.into_iter().for_each(Child::finish);
+}
+
+outlive::record! {
+    struct Line { step: EmbeddedBarrier<2> }
+}
+
+fn embedded_in_a_record(world: &World) {
+    let domain = world.domain();
+    let init = |line: &mut Line| line.step.set_policy(WhenOneDies::CountOut);
+    let line = Record::<Line>::open(&domain, "line", init).expect("opens");
+    let barrier = line.handle(|line| &line.step);
+    let mut absent = seated(&barrier);
+    let waiting = waiter(&barrier, Ok(()));
+    absent.kill();
+    waiting.finish();
+}
+
+fn a_look_and_a_sweep(world: &World) {
+    let domain = world.domain();
+    let barrier = open(&domain, 3, WhenOneDies::Break);
+    let mut absent = seated(&barrier);
+    let mut seat = barrier.join().expect("a seat");
+    assert_eq!(seat.try_wait(), Err(BarrierError::TimedOut));
+    let state = || match domain.entry("barrier").expect("there").detail {
+        Detail::Lock(lock) => lock.state.expect("it says"),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(state(), "1 of 2 arrived, 3 seats");
+    absent.kill();
+    assert_eq!(domain.sweep(true).expect("looks").claims, 1);
+    assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
+    assert!(domain.sweep(false).expect("sweeps").is_clean());
+    assert_eq!(state(), "broken by a participant's death");
+    assert_eq!(seat.wait(), Err(BarrierError::Broken), "told after a sweep too");
+}
+
+fn bad_numbers_are_refused(world: &World) {
+    let domain = world.domain();
+    for parties in [0, 65_537] {
+        let error = Barrier::open(&domain, "bad", parties, WhenOneDies::Break).err().expect("refused");
+        assert!(matches!(error, Error::InvalidName { .. }), "{error}");
+    }
+    let barrier = open(&domain, 1, WhenOneDies::Break);
+    let seat = barrier.join().expect("a seat");
+    assert_eq!(barrier.join().map(drop), Err(BarrierError::Full));
+    drop(seat);
+    barrier.join().expect("free again").wait().expect("alone");
+}

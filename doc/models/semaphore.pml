@@ -1,0 +1,175 @@
+/* semaphore.pml - permits that name their holders, and the bell; death between any two steps.
+ *
+ * Threads 0..2 want one of NP permits, R times each; thread 2 may add one that was absent (-DADD).
+ *   rec[p]        0 free, id + 1 held, ABSENT
+ *   sl seq        the bell: sleepers (odd: somebody may sleep), sequence
+ * Sleeping on the ends of several owners is several.pml's: here a sleeper simply runs again when one whom it watches is
+ * dead, or when it is woken from the queue of `sequence`.
+ *
+ * acquire  1. a free record: compare-exchange 0 -> me; a dead holder's: compare-exchange id -> me
+ *          2. none: sl := a new odd number (heavy fence); 3. look at all again; 4. sleep on {sequence, all holders' ends}
+ * release  1. record := 0  2. sl odd: sequence += 1  3. wake all  4. compare-exchange sl -> + 1
+ *
+ * Checked: never two live holders of one permit; nobody sleeps for ever beside a permit that is free or a dead holder's
+ * (an invalid end state: every holder releases or dies).
+ * Switches: -DD=deaths -DNP=permits -DR=rounds -DADD
+ * Mutations, each must be caught:
+ *   CLEARFIRST  the ringer clears `sleepers` before it wakes
+ *   BAREBIT     `sleepers` is 0 or 1
+ *   NOLOOK      the sleeper does not look again between 2 and 4
+ *   WAKEONE     the ringer wakes one
+ *   OWNONLY     the sleeper watches the holder of the first permit only
+ *   STALE       a dead holder's record is taken over by a store
+ */
+#ifndef D
+#define D 1
+#endif
+#ifndef NP
+#define NP 1
+#endif
+#ifndef R
+#define R 1
+#endif
+#define N 3
+#define ABSENT 9
+byte rec[NP]; byte sl, seq;
+bool dead[N], killed[N]; byte inq[N]; bool woken[N];
+byte cs[NP];
+byte has[N];			/* ghost: permit + 1 */
+byte watch[N];			/* bit mask of threads whose ends this sleeper watches */
+byte budget;
+
+#define ISDEAD(w) ((w)!=0 && (w)!=ABSENT && dead[(w)-1])
+#define GOT(p) cs[p]++; assert(cs[p]==1); has[me]=p+1
+#define A1(i) if :: inq[i] -> inq[i]=0; woken[i]=1 :: else fi
+#define wakeall() d_step { A1(0); A1(1); A1(2) }
+#define wake1() atomic { if :: inq[0] -> inq[0]=0; woken[0]=1 :: inq[1] -> inq[1]=0; woken[1]=1 :: inq[2] -> inq[2]=0; woken[2]=1 :: else fi }
+
+inline ring() {
+	f=sl;
+	if
+	:: f&1 ->
+#ifdef CLEARFIRST
+		atomic { if :: sl==f -> sl=(f+1)%64 :: else fi };
+#endif
+		seq=(seq+1)%64;
+#ifdef WAKEONE
+		wake1();
+#else
+		wakeall();
+#endif
+#ifdef BAREBIT
+		sl=0
+#elif !defined(CLEARFIRST)
+		atomic { if :: sl==f -> sl=(f+1)%64 :: else fi }
+#endif
+	:: else
+	fi;
+	f=0
+}
+
+/* one look at all permits, each on its own */
+inline look() {
+	p=0;
+	do
+	:: p<NP && !got ->
+		v=rec[p];
+		if
+		:: v==0 -> atomic { if :: rec[p]==0 -> rec[p]=me+1; got=1; GOT(p) :: else fi }
+		:: ISDEAD(v) ->
+#ifdef STALE
+			atomic { rec[p]=me+1; got=1; GOT(p) }
+#else
+			atomic { if :: rec[p]==v -> rec[p]=me+1; got=1; GOT(p) :: else fi }
+#endif
+		:: else -> if :: v!=ABSENT -> watch[me]=watch[me]|(1<<(v-1)) :: else fi
+		fi;
+		if :: !got && (v==0 || ISDEAD(v)) :: else -> p++ fi
+	:: else -> break
+	od;
+	v=0
+}
+
+inline acquire() {
+	got=0;
+	look();
+	do
+	:: !got ->
+		atomic {
+			watch[me]=0;
+#ifdef BAREBIT
+			s=seq; sl=1
+#else
+			s=seq; sl=((sl+1)|1)%64
+#endif
+		};
+#ifndef NOLOOK
+		look();
+#endif
+		if
+		:: got
+		:: else ->
+#ifdef OWNONLY
+			watch[me]=watch[me]&1;
+#endif
+			atomic { if :: seq==s -> inq[me]=1 :: else fi };
+			if
+			:: inq[me] || woken[me] ->
+				atomic { (woken[me] || (watch[me]&1 && dead[0]) || (watch[me]&2 && dead[1]) || (watch[me]&4 && dead[2])) ->
+					inq[me]=0; woken[me]=0 }
+			:: else
+			fi
+		fi
+	:: else -> break
+	od;
+	atomic { watch[me]=0; s=0; p=0 }
+}
+
+inline release() {
+	atomic { p=has[me]-1; cs[p]--; has[me]=0; rec[p]=0; p=0 };
+	ring()
+}
+
+proctype T(byte me) {
+	byte p, v, f, s, r; bool got;
+	{
+#ifdef ADD
+		if
+		:: me==2 -> atomic { if :: rec[NP-1]==ABSENT -> rec[NP-1]=0 :: else fi }; ring()
+		:: else
+		fi;
+#endif
+		do
+		:: r<R -> acquire(); release(); r++
+		:: else -> break
+		od;
+		atomic { got=0; r=0 };
+end_idle:	(false)
+	} unless { killed[me];
+		atomic { inq[me]=0; woken[me]=0; watch[me]=0; if :: has[me]!=0 -> cs[has[me]-1]--; has[me]=0 :: else fi; dead[me]=1;
+			p=0; v=0; f=0; s=0; r=0; got=0 }
+	}
+}
+
+active proctype killer() {
+	atomic {
+#ifdef ADD
+		rec[NP-1]=ABSENT;
+#endif
+		if :: budget=D
+#if D > 0
+		:: budget=D-1
+#endif
+#if D > 1
+		:: budget=D-2
+#endif
+		fi; run T(0); run T(1); run T(2) };
+end_k:	do
+	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
+	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
+#ifndef ADD
+	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+#endif
+	:: budget==0 -> break
+	od
+}
