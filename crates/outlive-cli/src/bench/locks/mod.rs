@@ -21,6 +21,7 @@ mod ours;
 mod pthread;
 mod pthread_rwlock;
 mod sem_t;
+mod semaphore;
 mod sysv;
 mod turns;
 
@@ -30,6 +31,7 @@ use super::round::{Contender, Figure, Stage};
 use boost::Boost;
 use fcntl::Fcntl;
 use pthread_rwlock::PthreadRwLock;
+use semaphore::OurSemaphore;
 use std::marker::PhantomData;
 
 pub(super) use mutex::OurMutex;
@@ -122,7 +124,7 @@ impl Mode {
     }
 }
 
-const OURS: [&str; 1] = [OurMutex::NAME];
+const OURS: [&str; 2] = [OurMutex::NAME, OurSemaphore::NAME];
 
 /// Who takes part, in the order they are shown.
 pub struct Field {
@@ -140,6 +142,7 @@ impl Field {
     pub fn of_locks(mode: Mode, only: &[String]) -> Self {
         let mut field = Self { rows: Vec::new(), baseline: Pthread::<Plain>::NAME, absent: Vec::new() };
         field.add::<OurMutex>(mode, only);
+        field.add::<OurSemaphore>(mode, only);
         field.add::<Pthread<Plain>>(mode, only);
         field.add::<Pthread<Robust>>(mode, only);
         field.add::<Pthread<PriorityInheriting>>(mode, only);

@@ -5,12 +5,15 @@
 //! queue and Outlive's own. One process sends as fast as it can, another receives as fast as it can; the figure is the
 //! receiver's time per message. The ways are those of `bench queue`.
 
+mod made;
+
 use super::error::Error;
 use super::queue::{self, Contest};
 use super::report::{Absent, Title};
 use super::round::{Group, Setting};
 use super::{Common, Prepared, Waiting};
 use clap::Args;
+use made::MadeOfSemaphores;
 
 /// The arguments of `outlive bench mq`.
 #[derive(Args, Clone, Debug)]
@@ -38,7 +41,7 @@ pub(super) fn prepare(args: &MqArgs) -> Result<Prepared, Error> {
         bench: "mq",
         mode: "one-way",
         meaning: "a message, one way, at full rate",
-        ours: &["outlive_queue"],
+        ours: &["outlive_queue", "mu_sm"],
         rate_of: Some("messages"),
     };
     let mut absent = Vec::new();
@@ -54,6 +57,7 @@ pub(super) fn prepare(args: &MqArgs) -> Result<Prepared, Error> {
 fn group(bytes: usize, one_of_many: bool, absent: &mut Vec<Absent>) -> Result<Group, Error> {
     let setting = one_of_many.then_some(Setting::MessageBytes(bytes));
     let mut contest = Contest::new(bytes);
+    contest.add::<MadeOfSemaphores>("mu_sm");
     contest.add::<queue::PosixMq>("posix_mq");
     contest.add::<queue::Outlive>("outlive_queue");
     // Without the system's queue there is nothing to compare with.
