@@ -1,40 +1,41 @@
-//! The rows as bars, in an SVG file.
+//! The rows as bars, in SVG; where there are several groups, as lines (see [`lines`](super::lines)).
 //!
 //! A bar is a median; the thin line over its end goes from the smallest to the largest turn. The scale is logarithmic
-//! when the rows are far apart, and says so.
+//! when the rows are far apart, and says so. Each colour means one thing, so a page that shows the chart in the dark can
+//! put others in their places: see `page.css`.
 
 use super::error::Error;
-use super::report::{Report, Row, figure, ratio};
+use super::lines;
+use super::report::{Part, Report, Row, figure, ratio};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::fmt::Display;
 use std::path::Path;
 
-const WIDTH: i32 = 960;
-const MARGIN: i32 = 28;
-const NAMES: i32 = 150;
+pub(super) const WIDTH: i32 = 960;
+pub(super) const MARGIN: i32 = 28;
+const NAMES: i32 = 180;
 const FIGURES: i32 = 190;
-const TOP: i32 = 112;
+/// Room for the heading, or without one.
+const TOP: [i32; 2] = [112, 12];
 const ROW: i32 = 38;
 const BAR: i32 = 22;
 const BOTTOM: i32 = 56;
 
-const INK: RGBColor = RGBColor(33, 37, 41);
-const PALE_INK: RGBColor = RGBColor(108, 117, 125);
-const GRID: RGBColor = RGBColor(226, 230, 234);
-const OURS: RGBColor = RGBColor(13, 124, 138);
+pub(super) const INK: RGBColor = RGBColor(33, 37, 41);
+pub(super) const PALE_INK: RGBColor = RGBColor(108, 117, 125);
+pub(super) const GRID: RGBColor = RGBColor(226, 230, 234);
+pub(super) const OURS: RGBColor = RGBColor(13, 124, 138);
 const BASELINE: RGBColor = RGBColor(82, 92, 105);
 const PEER: RGBColor = RGBColor(164, 178, 194);
 const WHISKER: RGBColor = RGBColor(20, 24, 28);
 
-/// Names that stand for this project's own way.
-const OUR_ROWS: [&str; 2] = ["outlive", "token"];
 /// Rows further apart than this get a logarithmic scale.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
 /// Where a value lies on the axis, 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Scale {
+pub(super) enum Scale {
     /// From 0 to here.
     Linear(f64),
     /// From the first to the second.
@@ -42,10 +43,11 @@ enum Scale {
 }
 
 impl Scale {
-    fn of(rows: &[Row]) -> Self {
-        let least = rows.iter().map(|row| row.min).fold(f64::INFINITY, f64::min);
-        let most = rows.iter().map(|row| row.max).fold(0.0, f64::max);
-        let (low, high) = (rows.iter().map(|row| row.median).fold(f64::INFINITY, f64::min), most);
+    pub(super) fn of<'a>(rows: impl IntoIterator<Item = &'a Row, IntoIter: Clone>) -> Self {
+        let rows = rows.into_iter();
+        let least = rows.clone().map(|row| row.min).fold(f64::INFINITY, f64::min);
+        let most = rows.clone().map(|row| row.max).fold(0.0, f64::max);
+        let (low, high) = (rows.map(|row| row.median).fold(f64::INFINITY, f64::min), most);
         if high / low < LOGARITHMIC_FROM {
             let step = step(most);
             return Self::Linear((most / step).ceil() * step);
@@ -54,14 +56,30 @@ impl Scale {
         Self::Logarithmic(10_f64.powf((least / 2.0).log10().floor()), most * 1.15)
     }
 
-    fn place(self, value: f64) -> f64 {
+    /// For points, which need no length: from the decade of the least.
+    pub(super) fn for_points(self, least: f64) -> Self {
+        match self {
+            Self::Logarithmic(_, most) => Self::Logarithmic(10_f64.powf(least.log10().floor()), most),
+            linear => linear,
+        }
+    }
+
+    /// What the axis shows.
+    pub(super) fn axis(self) -> &'static str {
+        match self {
+            Self::Linear(_) => "nanoseconds, less is better",
+            Self::Logarithmic(..) => "nanoseconds on a logarithmic scale, less is better",
+        }
+    }
+
+    pub(super) fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear(most) => (value / most).clamp(0.0, 1.0),
             Self::Logarithmic(least, most) => ((value / least).ln() / (most / least).ln()).clamp(0.0, 1.0),
         }
     }
 
-    fn ticks(self) -> Vec<f64> {
+    pub(super) fn ticks(self) -> Vec<f64> {
         match self {
             Self::Linear(most) => {
                 let step = step(most);
@@ -82,50 +100,70 @@ fn step(most: f64) -> f64 {
 
 /// Draws the report into a file.
 pub fn draw(report: &Report, path: &Path) -> Result<(), Error> {
-    let height = TOP + ROW * report.rows.len() as i32 + BOTTOM;
-    let mut svg = String::new();
-    draw_all(report, &mut svg, height)
-        .map_err(|error| Error::Refused(format!("the chart could not be drawn: {error}")))?;
-    std::fs::write(path, svg)
+    std::fs::write(path, svg(report, true)?)
         .map_err(|error| Error::Refused(format!("the chart could not be written to {}: {error}", path.display())))
 }
 
-/// The plotting backend's errors come in several types; all that is done with them is to tell them.
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+/// Draws the report: under a heading of its own, or for a page that has one.
+pub fn svg(report: &Report, heading: bool) -> Result<String, Error> {
+    let mut svg = String::new();
+    let drawn = match &report.parts[..] {
+        [part] => draw_bars(report, part, heading, &mut svg),
+        _ => lines::draw(report, heading, &mut svg),
+    };
+    drawn.map_err(|error| Error::Refused(format!("the chart could not be drawn: {error}")))?;
+    Ok(svg)
+}
 
-fn draw_all(report: &Report, svg: &mut String, height: i32) -> Drawn {
+/// The plotting backend's errors come in several types; all that is done with them is to tell them.
+pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+/// A line of text, centred on its height.
+pub(super) fn text(area: &Area<'_>, content: &str, at: (i32, i32), size: i32, color: RGBColor, to: HPos) -> Drawn {
+    let style = ("sans-serif", size).into_font().color(&color).pos(Pos::new(to, VPos::Center));
+    area.draw(&Text::new(content.to_owned(), at, style))?;
+    Ok(())
+}
+
+/// What was measured and on what.
+pub(super) fn heading(area: &Area<'_>, report: &Report) -> Drawn {
+    let bold = ("sans-serif", 21).into_font().style(FontStyle::Bold).color(&INK);
+    let title = format!("outlive bench {} · {}", report.title.bench, report.title.mode);
+    area.draw(&Text::new(title, (MARGIN, 34), bold.pos(Pos::new(HPos::Left, VPos::Center))))?;
+    let machine = format!(
+        "{}, Linux {}; {}; medians of interleaved rounds, lines from min to max",
+        report.machine.cpu,
+        report.machine.kernel,
+        report.machine.crossing()
+    );
+    text(area, &report.subtitle(), (MARGIN, 60), 15, INK, HPos::Left)?;
+    text(area, &machine, (MARGIN, 82), 13, PALE_INK, HPos::Left)
+}
+
+fn draw_bars(report: &Report, part: &Part, with_heading: bool, svg: &mut String) -> Drawn {
+    let top = TOP[usize::from(!with_heading)];
+    let height = top + ROW * part.rows.len() as i32 + BOTTOM;
     let area = SVGBackend::with_string(svg, (WIDTH as u32, height as u32)).into_drawing_area();
     area.fill(&WHITE)?;
-    let text = |content: &str, at: (i32, i32), size: i32, color: RGBColor, to: HPos| -> Drawn {
-        let style = ("sans-serif", size).into_font().color(&color).pos(Pos::new(to, VPos::Center));
-        area.draw(&Text::new(content.to_owned(), at, style))?;
-        Ok(())
-    };
-    let bold = ("sans-serif", 21).into_font().style(FontStyle::Bold).color(&INK);
-    let title = format!("outlive bench {} · {}", report.bench, report.mode);
-    area.draw(&Text::new(title, (MARGIN, 34), bold.pos(Pos::new(HPos::Left, VPos::Center))))?;
-    let [meaning, machine] = heading(report);
-    text(&meaning, (MARGIN, 60), 15, INK, HPos::Left)?;
-    text(&machine, (MARGIN, 82), 13, PALE_INK, HPos::Left)?;
-
-    let scale = Scale::of(&report.rows);
+    if with_heading {
+        heading(&area, report)?;
+    }
+    let text = |content: &str, at, size, color, to| text(&area, content, at, size, color, to);
+    let scale = Scale::of(&part.rows);
     let (left, right) = (MARGIN + NAMES, WIDTH - MARGIN - FIGURES);
     let x = |value: f64| left + (scale.place(value) * f64::from(right - left)).round() as i32;
     let foot = height - BOTTOM + 4;
     for tick in scale.ticks() {
-        area.draw(&PathElement::new([(x(tick), TOP - 6), (x(tick), foot)], GRID.stroke_width(1)))?;
+        area.draw(&PathElement::new([(x(tick), top - 6), (x(tick), foot)], GRID.stroke_width(1)))?;
         text(&tick_label(tick), (x(tick), foot + 14), 12, PALE_INK, HPos::Center)?;
     }
-    let axis = match scale {
-        Scale::Linear(_) => "nanoseconds, less is better",
-        Scale::Logarithmic(..) => "nanoseconds on a logarithmic scale, less is better",
-    };
-    text(axis, ((left + right) / 2, foot + 34), 12, PALE_INK, HPos::Center)?;
+    text(scale.axis(), ((left + right) / 2, foot + 34), 12, PALE_INK, HPos::Center)?;
 
-    for (place, row) in report.rows.iter().enumerate() {
-        let middle = TOP + ROW * place as i32 + ROW / 2;
+    for (place, row) in part.rows.iter().enumerate() {
+        let middle = top + ROW * place as i32 + ROW / 2;
         let color = match row {
-            row if OUR_ROWS.contains(&row.name) => OURS,
+            row if report.title.ours.contains(&row.name) => OURS,
             row if row.baseline => BASELINE,
             _ => PEER,
         };
@@ -139,7 +177,7 @@ fn draw_all(report: &Report, svg: &mut String, height: i32) -> Drawn {
         let compared = if row.baseline { "baseline".to_owned() } else { format!("{} ×", ratio(row.ratio)) };
         text(&compared, (WIDTH - MARGIN, middle), 15, if row.baseline { PALE_INK } else { INK }, HPos::Right)?;
     }
-    area.draw(&PathElement::new([(left, TOP - 6), (left, foot)], INK.stroke_width(1)))?;
+    area.draw(&PathElement::new([(left, top - 6), (left, foot)], INK.stroke_width(1)))?;
     area.present()?;
     Ok(())
 }
@@ -149,19 +187,8 @@ fn whisker(from: i32, to: i32, middle: i32) -> [[(i32, i32); 2]; 3] {
     [[(from, middle), (to, middle)], [(from, middle - 5), (from, middle + 5)], [(to, middle - 5), (to, middle + 5)]]
 }
 
-fn heading(report: &Report) -> [String; 2] {
-    let bytes = report.message_bytes.map_or(String::new(), |bytes| format!(", {bytes} B each"));
-    let crossing = report.machine.crossing_ns.map_or("one core".to_owned(), |crossing| {
-        format!("{} cores {:.0} ns apart (median)", report.rounds.kind, crossing.median)
-    });
-    let machine = format!(
-        "{}, Linux {}; {crossing}; medians of {} interleaved rounds, lines from min to max",
-        report.machine.cpu, report.machine.kernel, report.rounds.compared
-    );
-    [format!("Cost of {}{bytes}", report.meaning), machine]
-}
-
-fn tick_label(tick: impl Into<f64> + Display + Copy) -> String {
+/// In the unit that a person would use.
+pub(super) fn tick_label(tick: impl Into<f64> + Display + Copy) -> String {
     let value: f64 = tick.into();
     match value {
         1e6.. => format!("{} ms", value / 1e6),

@@ -215,7 +215,7 @@ pub fn allowed_cores() -> Result<Vec<usize>, Error> {
     Ok((0..libc::CPU_SETSIZE as usize).filter(|&core| unsafe { libc::CPU_ISSET(core, &set) }).collect())
 }
 
-/// Keeps the calling process to one core.
+/// Keeps the calling thread on one core.
 pub fn pin(core: usize) -> Result<(), Error> {
     // SAFETY: plain bits; CPU_SET checks its index against the set's size.
     unsafe {

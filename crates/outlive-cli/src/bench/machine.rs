@@ -49,6 +49,14 @@ impl Machine {
         });
         self
     }
+
+    /// The crossings in words.
+    pub fn crossing(&self) -> String {
+        self.crossing_ns.map_or("one core: nothing crosses".to_owned(), |crossing| {
+            let Crossing { min, median, max, threshold, .. } = crossing;
+            format!("crossing {min:.0} / {median:.0} / {max:.0} ns, near below {threshold:.0}")
+        })
+    }
 }
 
 fn cpu_name() -> String {

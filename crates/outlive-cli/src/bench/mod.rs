@@ -6,23 +6,31 @@
 //! | `crossing` | how far apart the cores are just now, and which rounds may be compared |
 //! | `statistics`, `report`, `chart`, `machine` | what is told of it |
 //! | `crew`, `shared`, `asleep`, `scratch`, `interrupt`, `clock`, `error` | processes, memory, files |
-//! | `liveness`, `mutex`, `queue` | the benchmarks; in each, one file for every alternative |
 //! | `inversion` | a control loop's intervals beside a load: a report of its own |
+//! | `realtime` | scheduling for locks that are made for it |
+//! | `liveness`, `locks`, `counter`, `queue`, `mq` | the benchmarks; in each, one file for every alternative |
+//! | `all`, `page` | all of them, one after another, on one page |
 //!
 //! All figures are costs in nanoseconds: less is better.
 
+mod all;
 mod asleep;
 mod chart;
 mod clock;
+mod counter;
 mod crew;
 mod crossing;
 mod error;
 mod interrupt;
 mod inversion;
+mod lines;
 mod liveness;
+mod locks;
 mod machine;
-mod mutex;
+mod mq;
+mod page;
 mod queue;
+mod realtime;
 mod report;
 mod round;
 mod scratch;
@@ -36,8 +44,9 @@ use crossing::Cores;
 use machine::Machine;
 use outlive::Wait;
 use report::{Absent, Report, Title};
-use round::{Contender, Plan, Stage};
+use round::{Contender, Group, Plan, Stage};
 use scratch::Scratch;
+use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,12 +65,20 @@ pub struct BenchArgs {
 enum Which {
     /// Asking whether a process is alive: a load, a token, and seven other ways
     Liveness(LivenessArgs),
-    /// Locks between processes: uncontended, contended, or handed to a sleeper
+    /// Locks between processes, all kinds: uncontended, contended, chased around, or handed to a sleeper
+    Locks(LocksArgs),
+    /// The mutex alone, with its older names of rows: uncontended, contended, or handed to a sleeper
     Mutex(MutexArgs),
     /// A control loop beside a disturbing load: its worst interval with a plain lock, priority inheritance, a ceiling
     Inversion(inversion::InversionArgs),
+    /// One to five threads, or processes, raise one number inside a lock
+    Counter(counter::CounterArgs),
     /// Messages between processes: rate, batches, round trip, waking a receiver, growing
     Queue(QueueArgs),
+    /// A message queue made of a lock, as the system's own and Outlive's
+    Mq(mq::MqArgs),
+    /// All of them, one after another; with --html, on one page with plots
+    All(all::AllArgs),
 }
 
 /// What all benchmarks take.
@@ -148,6 +165,29 @@ struct LivenessArgs {
     common: Common,
 }
 
+/// The arguments of `outlive bench locks`.
+#[derive(Args, Clone, Debug)]
+#[group(id = "how", multiple = false, args = ["contended", "wake", "sleeper"])]
+struct LocksArgs {
+    /// Two processes on two cores raise one number inside the lock, or read it together
+    #[arg(long)]
+    contended: bool,
+
+    /// Two processes chase each other around three locks: each step waits for one of the other's
+    #[arg(long)]
+    wake: bool,
+
+    /// From unlock until a process that slept for the lock has it
+    #[arg(long)]
+    sleeper: bool,
+
+    #[command(flatten)]
+    waiting: Waiting,
+
+    #[command(flatten)]
+    common: Common,
+}
+
 /// The arguments of `outlive bench mutex`.
 #[derive(Args, Clone, Debug)]
 struct MutexArgs {
@@ -204,8 +244,7 @@ struct QueueArgs {
 /// One benchmark, made ready from its arguments.
 struct Prepared {
     title: Title,
-    rows: Vec<Box<dyn Contender>>,
-    baseline: &'static str,
+    groups: Vec<Group>,
     absent: Vec<Absent>,
     message_bytes: Option<usize>,
     needs_two_cores: bool,
@@ -214,31 +253,72 @@ struct Prepared {
     long_turns: bool,
 }
 
+impl Prepared {
+    /// With these contenders, all compared with each other, in two processes on two cores.
+    fn of(title: Title, rows: Vec<Box<dyn Contender>>, baseline: &'static str) -> Self {
+        Self {
+            title,
+            groups: vec![Group { setting: None, rows, baseline, kinds_differ: true }],
+            absent: Vec::new(),
+            message_bytes: None,
+            needs_two_cores: true,
+            wait: Wait::default(),
+            long_turns: false,
+        }
+    }
+
+    /// In one process, to which it does not matter how far apart the cores are.
+    fn alone(mut self) -> Self {
+        self.needs_two_cores = false;
+        self.groups.iter_mut().for_each(|group| group.kinds_differ = false);
+        self
+    }
+
+    fn waiting(self, wait: WaitName) -> Self {
+        Self { wait: wait.into(), ..self }
+    }
+
+    fn without(self, absent: Vec<Absent>) -> Self {
+        Self { absent, ..self }
+    }
+}
+
 /// Runs a benchmark and tells what came out: results on stdout, talk on stderr.
 ///
 /// # Errors
 /// Whatever kept it from giving right figures; see [`Error`]. Slowness is no error.
 pub fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
-    if let Which::Inversion(args) = &args.which {
-        return inversion::run(args).map(|()| ExitCode::SUCCESS);
+    match &args.which {
+        Which::All(args) => return all::run(args),
+        Which::Inversion(args) => return inversion::run(args).map(|()| ExitCode::SUCCESS),
+        _ => {}
     }
-    let (prepared, common) = prepare(args)?;
-    crew::require_one_thread()?;
-    let _signals = interrupt::Guard::new(common.limit)?;
-    if let Some(niceness) = common.nice {
-        crew::set_niceness(niceness)?;
-    }
+    let (prepared, common) = prepare(&args.which)?;
+    let _signals = begin(common.limit, common.nice)?;
     let report = measure(prepared, common)?;
     if let Some(path) = &common.svg {
         chart::draw(&report, path)?;
         eprintln!("outlive bench: drew {}", path.display());
     }
-    let text = if common.json {
-        let json = serde_json::to_string_pretty(&report).map_err(|error| Error::Refused(error.to_string()))?;
-        json + "\n"
-    } else {
-        report.table()
-    };
+    print(&if common.json { pretty(&report.document())? } else { report.table() })
+}
+
+/// Makes this program ready to fork.
+fn begin(limit: u32, nice: Option<i32>) -> Result<interrupt::Guard, Error> {
+    crew::require_one_thread()?;
+    let guard = interrupt::Guard::new(limit)?;
+    if let Some(niceness) = nice {
+        crew::set_niceness(niceness)?;
+    }
+    Ok(guard)
+}
+
+fn pretty(document: &impl Serialize) -> Result<String, Error> {
+    let json = serde_json::to_string_pretty(document).map_err(|error| Error::Refused(error.to_string()))?;
+    Ok(json + "\n")
+}
+
+fn print(text: &str) -> Result<ExitCode, Error> {
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever read has seen enough: no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
@@ -247,45 +327,43 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
     }
 }
 
-fn prepare(args: &BenchArgs) -> Result<(Prepared, &Common), Error> {
-    Ok(match &args.which {
+fn prepare(which: &Which) -> Result<(Prepared, &Common), Error> {
+    Ok(match which {
         Which::Liveness(args) => {
             let mode = if args.inlined { liveness::Mode::Inlined } else { liveness::Mode::Called };
             let (rows, baseline) = liveness::contenders(mode);
-            let prepared = Prepared {
-                title: mode.title(),
-                rows,
-                baseline,
-                absent: Vec::new(),
-                message_bytes: None,
-                needs_two_cores: false,
-                wait: Wait::default(),
-                long_turns: false,
+            (Prepared::of(mode.title(), rows, baseline).alone(), &args.common)
+        }
+        Which::Locks(args) => {
+            let mode = match (args.contended, args.wake, args.sleeper) {
+                (true, _, _) => locks::Mode::Contended,
+                (_, true, _) => locks::Mode::Chase,
+                (_, _, true) => locks::Mode::Sleeper,
+                _ => locks::Mode::Uncontended,
             };
-            (prepared, &args.common)
+            let prepared = prepare_locks(mode.title(), locks::Field::of_locks(mode, &args.common.only), mode);
+            (prepared.waiting(args.waiting.wait), &args.common)
         }
         Which::Mutex(args) => {
             let mode = match (args.contended, args.wake) {
-                (true, _) => mutex::Mode::Contended,
-                (_, true) => mutex::Mode::Wake,
-                _ => mutex::Mode::Uncontended,
+                (true, _) => locks::Mode::Contended,
+                (_, true) => locks::Mode::Sleeper,
+                _ => locks::Mode::Uncontended,
             };
-            let (rows, baseline) = mutex::contenders(mode);
-            let prepared = Prepared {
-                title: mode.title(),
-                rows,
-                baseline,
-                absent: Vec::new(),
-                message_bytes: None,
-                needs_two_cores: mode != mutex::Mode::Uncontended,
-                wait: args.waiting.wait.into(),
-                long_turns: false,
-            };
-            (prepared, &args.common)
+            let prepared = prepare_locks(mode.mutex_title(), locks::Field::of_mutexes(mode), mode);
+            (prepared.waiting(args.waiting.wait), &args.common)
         }
+        Which::Counter(args) => (counter::prepare(args), &args.common),
         Which::Queue(args) => (prepare_queue(args)?, &args.common),
         Which::Inversion(_) => return Err(Error::Refused("it has a report of its own".into())),
+        Which::Mq(args) => (mq::prepare(args)?, &args.common),
+        Which::All(_) => return Err(Error::Refused("all of them cannot be one".into())),
     })
+}
+
+fn prepare_locks(title: Title, field: locks::Field, mode: locks::Mode) -> Prepared {
+    let prepared = Prepared::of(title, field.rows, field.baseline).without(field.absent);
+    if mode == locks::Mode::Uncontended { prepared.alone() } else { prepared }
 }
 
 fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
@@ -303,39 +381,27 @@ fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
         None => queue::Mode::OneWay,
     };
     let field = queue::Field::new(mode, args.size);
-    let grows = matches!(mode, queue::Mode::Grow(_));
-    Ok(Prepared {
-        title: mode.title(),
-        rows: field.rows,
-        baseline: field.baseline,
-        absent: field.absent,
-        message_bytes: Some(args.size),
-        needs_two_cores: !grows,
-        wait: args.waiting.wait.into(),
-        long_turns: grows,
+    let prepared = Prepared::of(mode.title(), field.rows, field.baseline).without(field.absent);
+    let prepared = Prepared { message_bytes: Some(args.size), ..prepared.waiting(args.waiting.wait) };
+    Ok(match mode {
+        queue::Mode::Grow(_) => Prepared { long_turns: true, ..prepared.alone() },
+        _ => prepared,
     })
 }
 
 fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
-    let Prepared { title, mut rows, baseline, absent, message_bytes, needs_two_cores, wait, long_turns } = prepared;
+    let Prepared { title, mut groups, absent, message_bytes, needs_two_cores, wait, long_turns } = prepared;
     let allowed = crew::allowed_cores()?;
     let cores = choose_cores(&allowed, common.cores)?;
     if needs_two_cores && cores.is_none() {
         return Err(Error::Refused("this benchmark needs two cores, and this process may use one only".into()));
     }
-    if !common.only.is_empty() {
-        if let Some(name) = common.only.iter().find(|name| !rows.iter().any(|row| row.name() == **name)) {
-            let names: Vec<_> = rows.iter().map(|row| row.name()).collect();
-            return Err(Error::Refused(format!("no row is called {name}; there are {}", names.join(", "))));
-        }
-        rows.retain(|row| row.name() == baseline || common.only.iter().any(|name| name == row.name()));
-    }
-    let place = rows.iter().position(|row| row.name() == baseline);
-    let place = place.ok_or_else(|| Error::Refused(format!("the baseline {baseline} cannot take part")))?;
+    retain_wanted(&mut groups, &common.only, &absent)?;
     if common.nice.is_none() && machine::load_average().is_some_and(|load| load > 0.7) {
         eprintln!("outlive bench: this machine is busy with something else, which shows in what two processes do");
     }
-    let stage = Stage { cores, scratch: Scratch::new()?, wait, turn_limit: Duration::from_secs(60) };
+    let workers_on = common.cores.map_or_else(|| allowed.clone(), |cores| vec![cores.first, cores.second]);
+    let stage = Stage { cores, workers_on, scratch: Scratch::new()?, wait, turn_limit: Duration::from_secs(60) };
     let default_rounds = match (common.quick, long_turns) {
         (true, true) => 2,
         (true, false) | (false, true) => 5,
@@ -346,14 +412,32 @@ fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
         rounds: common.rounds.unwrap_or(default_rounds) as usize,
         turn: Duration::from_millis(turn_ms),
         operations: common.loops,
-        kinds_differ: needs_two_cores,
     };
-    let tracks = round::run(&mut rows, place, &stage, plan)?;
-    let report = Report::new(title, Machine::look(allowed.len()), &tracks, place, absent);
-    Ok(match message_bytes {
-        Some(bytes) => report.with_message_bytes(bytes),
-        None => report,
-    })
+    let run = round::run(groups, &stage, plan)?;
+    Ok(Report { message_bytes, ..Report::new(title, Machine::look(allowed.len()), &run, absent) })
+}
+
+/// Leaves the rows that were asked for, and the baselines.
+fn retain_wanted(groups: &mut [Group], only: &[String], absent: &[Absent]) -> Result<(), Error> {
+    if only.is_empty() {
+        return Ok(());
+    }
+    let mut names: Vec<&'static str> = Vec::new();
+    for name in groups.iter().flat_map(|group| &group.rows).map(|row| row.name()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if let Some(name) = only.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(Error::Refused(match absent.iter().find(|absent| absent.name == name) {
+            Some(absent) => format!("{name} cannot take part: {}", absent.why),
+            None => format!("no row is called {name}; there are {}", names.join(", ")),
+        }));
+    }
+    for group in groups {
+        group.rows.retain(|row| row.name() == group.baseline || only.iter().any(|name| name == row.name()));
+    }
+    Ok(())
 }
 
 fn parse_cores(text: &str) -> Result<Cores, String> {
@@ -400,8 +484,9 @@ mod tests {
         let names = |rows: &[Box<dyn Contender>]| rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ");
         let (rows, baseline) = liveness::contenders(liveness::Mode::Called);
         assert_eq!((&names(&rows)[..], baseline), ("dummy load mutex epoll kill procfs pidfd fcntl token", "load"));
-        let (rows, baseline) = mutex::contenders(mutex::Mode::Contended);
-        assert_eq!((&names(&rows)[..], baseline), ("outlive pthread pthread_robust pthread_pi fcntl sysv", "pthread"));
+        let field = locks::Field::of_mutexes(locks::Mode::Contended);
+        let mutexes = "outlive pthread pthread_robust pthread_pi fcntl sysv";
+        assert_eq!((&names(&field.rows)[..], field.baseline), (mutexes, "pthread"));
         let peers = "outlive posix_mq pipe unix_seqpacket sysv_msg";
         let field = queue::Field::new(queue::Mode::OneWay, 64);
         assert_eq!(names(&field.rows), format!("{peers} cacheline futex"));

@@ -2,7 +2,7 @@
 
 use super::crossing::{self, Kind};
 use super::machine::Machine;
-use super::round::{Track, Tracks};
+use super::round::{Run, Setting, Track, Tracks};
 use super::statistics::{Summary, paired_ratio};
 use serde::Serialize;
 use std::fmt::Write;
@@ -10,42 +10,84 @@ use std::fmt::Write;
 /// What a benchmark is called and what its figures mean.
 #[derive(Clone, Copy, Debug)]
 pub struct Title {
-    /// The benchmark: `liveness`, `mutex`, `queue`.
+    /// The benchmark: `liveness`, `locks`, `queue`, …
     pub bench: &'static str,
     /// The way it was run: `uncontended`, `one-way 64 B`, …
     pub mode: &'static str,
     /// What one operation is, in a sentence.
     pub meaning: &'static str,
+    /// The rows that are this project's own.
+    pub ours: &'static [&'static str],
     /// What an operation is called in a rate, where a rate says something: `messages`.
     pub rate_of: Option<&'static str>,
 }
 
-/// The JSON document.
-#[derive(Clone, Debug, Serialize)]
+/// Everything that is told of a benchmark.
+#[derive(Clone, Debug)]
 pub struct Report {
-    /// The benchmark.
-    pub bench: &'static str,
-    /// The way it was run.
-    pub mode: &'static str,
-    /// What one operation is.
-    pub meaning: &'static str,
-    /// Bytes in a message, where there are messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What was measured.
+    pub title: Title,
+    /// Bytes in a message, where all messages were of one size.
     pub message_bytes: Option<usize>,
     /// What it ran on.
     pub machine: Machine,
+    /// One for each group of contenders that were compared; at least one.
+    pub parts: Vec<Part>,
+    /// Contenders that could not take part, and why.
+    pub absent: Vec<Absent>,
+}
+
+/// What is told of one group.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What sets it apart, where there are several.
+    pub setting: Option<Setting>,
     /// The rounds that the rows come from.
     pub rounds: Rounds,
     /// One for each contender. Costs: less is better.
     pub rows: Vec<Row>,
-    /// Contenders that could not take part, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub absent: Vec<Absent>,
     /// The same rows from rounds of the other kind, if there were any.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub other_kind: Option<OtherKind>,
-    #[serde(skip)]
-    rate_of: Option<&'static str>,
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct Document<'a> {
+    bench: &'a str,
+    mode: &'a str,
+    meaning: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_bytes: Option<usize>,
+    machine: &'a Machine,
+    /// Where there is one group only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<&'a Rounds>,
+    /// Those of all groups, each with its setting.
+    rows: Vec<SetRow<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_kind: Option<&'a OtherKind>,
+    /// Where there are several groups: what does not stand in their rows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<GroupRounds<'a>>,
+    #[serde(skip_serializing_if = "<[Absent]>::is_empty")]
+    absent: &'a [Absent],
+}
+
+#[derive(Serialize)]
+struct SetRow<'a> {
+    #[serde(flatten)]
+    row: &'a Row,
+    #[serde(flatten)]
+    setting: Option<Setting>,
+}
+
+#[derive(Serialize)]
+struct GroupRounds<'a> {
+    #[serde(flatten)]
+    setting: Option<Setting>,
+    rounds: &'a Rounds,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_kind: Option<&'a OtherKind>,
 }
 
 /// How many rounds there were of which kind.
@@ -109,11 +151,15 @@ pub struct OtherKind {
     pub rows: Vec<Row>,
 }
 
-impl Report {
-    /// Sums up what was measured.
-    pub fn new(title: Title, machine: Machine, all: &Tracks, baseline: usize, absent: Vec<Absent>) -> Self {
-        let threshold = crossing::threshold(&all.crossings);
-        let (best, compared) = all.best_kind(baseline, threshold);
+impl<'a> GroupRounds<'a> {
+    fn of(part: &'a Part) -> Self {
+        Self { setting: part.setting, rounds: &part.rounds, other_kind: part.other_kind.as_ref() }
+    }
+}
+
+impl Part {
+    fn of(all: &Tracks, threshold: f64) -> Self {
+        let (best, compared) = all.best_kind(threshold);
         // With no round of one kind for every row, figures of all kinds are better than none, but it is said.
         let kind = (compared > 0 && all.kinds_differ).then_some(best);
         let run = all.tracks.iter().map(|track| track.turns.len()).max().unwrap_or(0);
@@ -125,65 +171,99 @@ impl Report {
             mixed_turns: all.tracks.iter().map(mixed).sum(),
         };
         let other = if best == Kind::Near { Kind::Far } else { Kind::Near };
-        let other_compared = all.comparable(baseline, other, threshold);
+        let other_compared = all.comparable(other, threshold);
         Self {
-            bench: title.bench,
-            mode: title.mode,
-            meaning: title.meaning,
-            message_bytes: None,
-            machine: machine.with_crossings(&all.crossings, threshold),
+            setting: all.setting,
             rounds,
-            rows: rows(all, baseline, kind, threshold),
-            absent,
+            rows: rows(all, kind, threshold),
             other_kind: (other_compared > 0).then(|| OtherKind {
                 kind: other.name(),
                 compared: other_compared,
-                rows: rows(all, baseline, Some(other), threshold),
+                rows: rows(all, Some(other), threshold),
             }),
-            rate_of: title.rate_of,
         }
     }
 
-    /// Says how long the messages were.
-    pub fn with_message_bytes(mut self, bytes: usize) -> Self {
-        self.message_bytes = Some(bytes);
-        self
+    fn set_rows(&self) -> impl Iterator<Item = SetRow<'_>> {
+        self.rows.iter().map(|row| SetRow { row, setting: self.setting })
+    }
+
+    /// Which rounds it rests on.
+    pub fn counted(&self) -> String {
+        format!("{} of {} rounds compared ({})", self.rounds.compared, self.rounds.run, self.rounds.kind)
+    }
+}
+
+impl Report {
+    /// Sums up what was measured.
+    pub fn new(title: Title, machine: Machine, all: &Run, absent: Vec<Absent>) -> Self {
+        let threshold = crossing::threshold(&all.crossings);
+        Self {
+            title,
+            message_bytes: None,
+            machine: machine.with_crossings(&all.crossings, threshold),
+            parts: all.groups.iter().map(|group| Part::of(group, threshold)).collect(),
+            absent,
+        }
+    }
+
+    /// The JSON document.
+    pub fn document(&self) -> impl Serialize + '_ {
+        let alone = if let [part] = &self.parts[..] { Some(part) } else { None };
+        Document {
+            bench: self.title.bench,
+            mode: self.title.mode,
+            meaning: self.title.meaning,
+            message_bytes: self.message_bytes,
+            machine: &self.machine,
+            rounds: alone.map(|part| &part.rounds),
+            rows: self.parts.iter().flat_map(Part::set_rows).collect(),
+            other_kind: alone.and_then(|part| part.other_kind.as_ref()),
+            groups: if alone.is_some() { Vec::new() } else { self.parts.iter().map(GroupRounds::of).collect() },
+            absent: &self.absent,
+        }
+    }
+
+    /// What was measured.
+    fn what(&self) -> String {
+        let bytes = self.message_bytes.map_or(String::new(), |bytes| format!(", {bytes} B a message"));
+        format!("{}{bytes}", self.title.meaning)
+    }
+
+    /// What was measured, as a line of its own.
+    pub fn subtitle(&self) -> String {
+        let what = self.what();
+        let mut letters = what.chars();
+        letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
     }
 
     /// The heading: what was measured, on what, under which circumstances.
     pub fn heading(&self) -> [String; 2] {
-        let bytes = self.message_bytes.map_or(String::new(), |bytes| format!(", {bytes} B a message"));
-        let first = format!("{} {}: {}{bytes}", self.bench, self.mode, self.meaning);
-        let crossing = self.machine.crossing_ns.map_or("one core: nothing crosses".to_owned(), |crossing| {
-            format!(
-                "crossing {:.0} / {:.0} / {:.0} ns, near below {:.0}",
-                crossing.min, crossing.median, crossing.max, crossing.threshold
-            )
-        });
-        let second = format!(
-            "{}, {} cores, Linux {}; {crossing}; {} of {} rounds compared ({})",
-            self.machine.cpu,
-            self.machine.cores,
-            self.machine.kernel,
-            self.rounds.compared,
-            self.rounds.run,
-            self.rounds.kind,
-        );
+        let first = format!("{} {}: {}", self.title.bench, self.title.mode, self.what());
+        let counted = if let [part] = &self.parts[..] { format!("; {}", part.counted()) } else { String::new() };
+        let Machine { cpu, cores, kernel, .. } = &self.machine;
+        let second = format!("{cpu}, {cores} cores, Linux {kernel}; {}{counted}", self.machine.crossing());
         [first, second]
     }
 
     /// The table that a person reads.
     pub fn table(&self) -> String {
         let [first, second] = self.heading();
-        let mut text = format!("{first}\n{second}\n\n");
-        self.push_rows(&mut text, &self.rows);
-        if let Some(other) = &self.other_kind {
+        let mut text = format!("{first}\n{second}\n");
+        for part in &self.parts {
             // Writing to a String cannot fail; so with all below.
-            let _ = write!(text, "\nthe same in {} rounds that were {}:\n", other.compared, other.kind);
-            self.push_rows(&mut text, &other.rows);
+            let _ = match part.setting {
+                Some(setting) => writeln!(text, "\n{}: {}", setting.label(), part.counted()),
+                None => writeln!(text),
+            };
+            self.push_rows(&mut text, &part.rows);
+            if let Some(other) = &part.other_kind {
+                let _ = write!(text, "\nthe same in {} rounds that were {}:\n", other.compared, other.kind);
+                self.push_rows(&mut text, &other.rows);
+            }
         }
         for absent in &self.absent {
-            let _ = writeln!(text, "{} did not take part: {}", absent.name, absent.why);
+            let _ = writeln!(text, "\n{} did not take part: {}", absent.name, absent.why);
         }
         text
     }
@@ -191,7 +271,7 @@ impl Report {
     fn push_rows(&self, text: &mut String, rows: &[Row]) {
         let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(4);
         let _ = write!(text, "{:width$}  {:>11}  {:>11}  {:>11}  {:>8}", "", "median ns", "min", "max", "ratio");
-        let _ = match self.rate_of {
+        let _ = match self.title.rate_of {
             Some(rate_of) => writeln!(text, "  {:>14}", format!("{rate_of}/s")),
             None => writeln!(text),
         };
@@ -205,7 +285,7 @@ impl Report {
                 figure(row.max),
                 if row.baseline { "baseline".into() } else { ratio(row.ratio) },
             );
-            let _ = match self.rate_of {
+            let _ = match self.title.rate_of {
                 Some(_) => writeln!(text, "  {:>14}", rate(row.per_second)),
                 None => writeln!(text),
             };
@@ -213,8 +293,8 @@ impl Report {
     }
 }
 
-fn rows(all: &Tracks, baseline: usize, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
-    let base = all.figures(&all.tracks[baseline], kind, threshold);
+fn rows(all: &Tracks, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
+    let base = all.figures(&all.tracks[all.baseline], kind, threshold);
     let row = |(place, track): (usize, &Track)| {
         let figures = all.figures(track, kind, threshold);
         let seen: Vec<f64> = figures.iter().flatten().copied().collect();
@@ -227,7 +307,7 @@ fn rows(all: &Tracks, baseline: usize, kind: Option<Kind>, threshold: f64) -> Ve
             min: summary.min,
             max: summary.max,
             ratio: paired_ratio(&figures, &base)?,
-            baseline: place == baseline,
+            baseline: place == all.baseline,
             per_second: 1e9 / summary.median,
             operations: track.operations,
             turns: seen.len(),
@@ -251,7 +331,8 @@ pub fn figure(nanoseconds: f64) -> String {
 /// A ratio as printed.
 pub fn ratio(ratio: f64) -> String {
     match ratio {
-        ..10.0 => format!("{ratio:.2}"),
+        ..0.1 => format!("{ratio:.3}"),
+        0.1..10.0 => format!("{ratio:.2}"),
         10.0..100.0 => format!("{ratio:.1}"),
         _ => grouped(ratio),
     }
@@ -277,36 +358,46 @@ fn grouped(number: f64) -> String {
 mod tests {
     use super::super::round::{Figure, Turn};
     use super::*;
-    use serde_json::Value;
+    use serde_json::{Value, json};
     use std::time::Duration;
 
+    fn turn(ns: f64, before: f64, after: f64) -> Turn {
+        let figure = Figure { ns, span: Duration::ZERO, preempted: 2 };
+        Turn { figure, before: Some(before), after: Some(after) }
+    }
+
     fn measured() -> Tracks {
-        let turn = |ns, before, after| Turn {
-            figure: Figure { ns, span: Duration::ZERO, preempted: 2 },
-            before: Some(before),
-            after: Some(after),
-        };
         let base = vec![turn(10.0, 25.0, 25.0), turn(12.0, 25.0, 25.0), turn(90.0, 25.0, 250.0)];
         let quick = vec![turn(5.0, 25.0, 25.0), turn(9.0, 25.0, 25.0), turn(80.0, 250.0, 250.0)];
         Tracks {
+            setting: None,
             tracks: vec![
                 Track { name: "quick", operations: 7, turns: quick },
                 Track { name: "base", operations: 8, turns: base },
             ],
-            crossings: vec![25.0, 25.0, 25.0, 25.0, 250.0, 250.0],
+            baseline: 1,
             kinds_differ: true,
         }
     }
 
-    fn report() -> Report {
-        let title = Title { bench: "mutex", mode: "uncontended", meaning: "a pair", rate_of: None };
+    fn told(groups: Vec<Tracks>) -> Report {
+        let title = Title { bench: "mutex", mode: "uncontended", meaning: "a pair", ours: &["quick"], rate_of: None };
         let machine = Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
-        Report::new(title, machine, &measured(), 1, vec![Absent { name: "gone", why: "no".into() }])
+        let run = Run { groups, crossings: vec![25.0, 25.0, 25.0, 25.0, 250.0, 250.0] };
+        Report::new(title, machine, &run, vec![Absent { name: "gone", why: "no".into() }])
+    }
+
+    fn report() -> Report {
+        told(vec![measured()])
+    }
+
+    fn document(report: &Report) -> Value {
+        serde_json::to_value(report.document()).unwrap()
     }
 
     #[test]
     fn the_json_has_the_promised_shape() {
-        let json: Value = serde_json::from_str(&serde_json::to_string(&report()).unwrap()).unwrap();
+        let json = document(&report());
         assert_eq!(json["bench"], "mutex");
         assert_eq!(json["machine"]["cpu"], "cpu");
         assert_eq!(json["machine"]["cores"], 2);
@@ -329,11 +420,27 @@ mod tests {
         assert_eq!((&rows[0]["name"], &rows[0]["baseline"]), (&"quick".into(), &false.into()));
         assert_eq!((&rows[1]["name"], &rows[1]["baseline"]), (&"base".into(), &true.into()));
         assert_eq!(json["absent"][0]["name"], "gone");
+        assert!(json.get("groups").is_none());
+    }
+
+    #[test]
+    fn rows_of_several_groups_carry_their_setting() {
+        let group = |threads| Tracks { setting: Some(Setting::Threads(threads)), ..measured() };
+        let report = told(vec![group(1), group(4)]);
+        let json = document(&report);
+        let rows: Vec<_> = json["rows"].as_array().unwrap().iter().map(|row| (&row["name"], &row["threads"])).collect();
+        let wanted = json!([["quick", 1], ["base", 1], ["quick", 4], ["base", 4]]);
+        assert_eq!(json!(rows), wanted);
+        assert_eq!(json["groups"][1]["threads"], 4);
+        assert_eq!(json["groups"][1]["rounds"]["compared"], 2);
+        assert!(json.get("rounds").is_none());
+        let table = report.table();
+        assert!(table.contains("\n1 thread: 2 of 3 rounds") && table.contains("\n4 threads: 2 of 3 rounds"), "{table}");
     }
 
     #[test]
     fn figures_of_another_kind_stay_out() {
-        let rows = report().rows;
+        let rows = &report().parts[0].rows;
         assert_eq!((rows[0].median, rows[0].min, rows[0].max), (7.0, 5.0, 9.0));
         assert_eq!(rows[0].ratio, (5.0 / 10.0 + 9.0 / 12.0) / 2.0);
         assert_eq!((rows[1].ratio, rows[1].turns, rows[1].preempted), (1.0, 2, 4));
@@ -345,10 +452,8 @@ mod tests {
         for turn in &mut all.tracks[1].turns {
             (turn.before, turn.after) = (Some(25.0), Some(250.0));
         }
-        let title = Title { bench: "mutex", mode: "uncontended", meaning: "a pair", rate_of: None };
-        let machine = Machine { cpu: String::new(), cores: 2, kernel: String::new(), crossing_ns: None };
-        let report = Report::new(title, machine, &all, 1, Vec::new());
-        assert_eq!((report.rounds.kind, report.rounds.compared, report.rows[0].turns), ("all", 3, 3));
+        let part = &told(vec![all]).parts[0];
+        assert_eq!((part.rounds.kind, part.rounds.compared, part.rows[0].turns), ("all", 3, 3));
     }
 
     #[test]
@@ -356,6 +461,7 @@ mod tests {
         assert_eq!(figure(0.5), "0.50");
         assert_eq!(figure(23.04), "23.0");
         assert_eq!(figure(21_000.4), "21 000");
+        assert_eq!(ratio(0.0164), "0.016");
         assert_eq!(ratio(0.947), "0.95");
         assert_eq!(ratio(1234.0), "1 234");
         assert_eq!(rate(17_200_000.0), "17.20 million");

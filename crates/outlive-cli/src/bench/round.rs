@@ -9,6 +9,7 @@ use super::error::Error;
 use super::scratch::Scratch;
 use indicatif::{ProgressBar, ProgressStyle};
 use outlive::Wait;
+use serde::Serialize;
 use std::time::Duration;
 
 /// Something that is measured. What a turn needs it sets up inside the turn, untimed, and takes down again by dropping.
@@ -20,10 +21,68 @@ pub trait Contender {
     /// core to another.
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error>;
 
+    /// The fewest operations of which a turn says something.
+    fn least_operations(&self) -> u64 {
+        16
+    }
+
     /// The number of operations, where it is not to be chosen by time.
     fn fixed_operations(&self) -> Option<u64> {
         None
     }
+}
+
+/// What sets a group of contenders apart from the others of its run; in JSON, a field of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// So many threads at it.
+    Threads(usize),
+    /// So many processes at it.
+    Processes(usize),
+    /// Messages of so many bytes.
+    MessageBytes(usize),
+}
+
+impl Setting {
+    /// As a heading.
+    pub fn label(self) -> String {
+        match self {
+            Self::Threads(1) => "1 thread".into(),
+            Self::Threads(threads) => format!("{threads} threads"),
+            Self::Processes(1) => "1 process".into(),
+            Self::Processes(processes) => format!("{processes} processes"),
+            Self::MessageBytes(bytes) => format!("{bytes} B a message"),
+        }
+    }
+
+    /// On an axis.
+    pub fn number(self) -> usize {
+        match self {
+            Self::Threads(number) | Self::Processes(number) | Self::MessageBytes(number) => number,
+        }
+    }
+
+    /// What the axis counts.
+    pub fn axis(self) -> &'static str {
+        match self {
+            Self::Threads(_) => "threads",
+            Self::Processes(_) => "processes",
+            Self::MessageBytes(_) => "bytes in a message",
+        }
+    }
+}
+
+/// Contenders that are compared with each other. Several groups are interleaved in one run.
+pub struct Group {
+    /// What sets it apart, where there are several.
+    pub setting: Option<Setting>,
+    /// In the order they are shown.
+    pub rows: Vec<Box<dyn Contender>>,
+    /// The name of the row that the others are compared with.
+    pub baseline: &'static str,
+    /// Whether figures depend on how far apart the cores are.
+    pub kinds_differ: bool,
 }
 
 /// What one turn gave.
@@ -41,6 +100,8 @@ pub struct Figure {
 pub struct Stage {
     /// The two cores; None on a machine with one.
     pub cores: Option<Cores>,
+    /// All cores that may be used, where there may be more workers than two.
+    pub workers_on: Vec<usize>,
     /// For files.
     pub scratch: Scratch,
     /// How Outlive's own rows wait.
@@ -70,8 +131,6 @@ pub struct Plan {
     pub turn: Duration,
     /// Operations per turn, if given by hand.
     pub operations: Option<u64>,
-    /// Whether figures depend on how far apart the cores are.
-    pub kinds_differ: bool,
 }
 
 /// One timed turn and the crossings on both sides of it.
@@ -97,13 +156,24 @@ pub struct Track {
 }
 
 /// Everything that was measured.
-#[derive(Clone, Debug, Default)]
-pub struct Tracks {
-    /// One for each contender.
-    pub tracks: Vec<Track>,
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Group by group.
+    pub groups: Vec<Tracks>,
     /// All crossings.
     pub crossings: Vec<f64>,
-    /// Whether the figures depend on them: not where one process is measured.
+}
+
+/// What was measured of one group.
+#[derive(Clone, Debug)]
+pub struct Tracks {
+    /// What sets it apart.
+    pub setting: Option<Setting>,
+    /// One for each contender.
+    pub tracks: Vec<Track>,
+    /// The place of the one that the others are compared with.
+    pub baseline: usize,
+    /// Whether the figures depend on the crossings: not where one process is measured.
     pub kinds_differ: bool,
 }
 
@@ -126,8 +196,8 @@ impl Tracks {
     }
 
     /// How many rounds of a kind the least lucky row can be compared with the baseline in.
-    pub fn comparable(&self, baseline: usize, kind: Kind, threshold: f64) -> usize {
-        let base = self.figures(&self.tracks[baseline], Some(kind), threshold);
+    pub fn comparable(&self, kind: Kind, threshold: f64) -> usize {
+        let base = self.figures(&self.tracks[self.baseline], Some(kind), threshold);
         self.tracks
             .iter()
             .map(|track| {
@@ -139,28 +209,42 @@ impl Tracks {
     }
 
     /// The kind in which most can be compared, and how many rounds that is.
-    pub fn best_kind(&self, baseline: usize, threshold: f64) -> (Kind, usize) {
-        let near = self.comparable(baseline, Kind::Near, threshold);
-        let far = self.comparable(baseline, Kind::Far, threshold);
+    pub fn best_kind(&self, threshold: f64) -> (Kind, usize) {
+        let near = self.comparable(Kind::Near, threshold);
+        let far = self.comparable(Kind::Far, threshold);
         if far > near { (Kind::Far, far) } else { (Kind::Near, near) }
     }
 }
 
 /// Runs them until enough rounds are of one kind, but at most twice as many rounds as asked.
-pub fn run(contenders: &mut [Box<dyn Contender>], baseline: usize, stage: &Stage, plan: Plan) -> Result<Tracks, Error> {
-    let mut all = Tracks { kinds_differ: plan.kinds_differ, ..Tracks::default() };
-    let bar = progress(contenders.len() * (plan.rounds + 1));
-    for contender in contenders.iter_mut() {
-        bar.set_message(format!("warming up {}", contender.name()));
-        let operations = choose_operations(contender.as_mut(), stage, plan)?;
-        all.tracks.push(Track { name: contender.name(), operations, turns: Vec::new() });
-        bar.inc(1);
+pub fn run(mut groups: Vec<Group>, stage: &Stage, plan: Plan) -> Result<Run, Error> {
+    // In a round every contender of every group has its turn.
+    let order: Vec<(usize, usize)> =
+        groups.iter().enumerate().flat_map(|(group, of)| (0..of.rows.len()).map(move |row| (group, row))).collect();
+    let bar = progress(order.len() * (plan.rounds + 1));
+    let mut all = Run { groups: Vec::with_capacity(groups.len()), crossings: Vec::new() };
+    for group in &mut groups {
+        let mut tracks = Vec::with_capacity(group.rows.len());
+        for contender in &mut group.rows {
+            bar.set_message(format!("warming up {}", contender.name()));
+            let operations = choose_operations(contender.as_mut(), stage, plan)?;
+            tracks.push(Track { name: contender.name(), operations, turns: Vec::new() });
+            bar.inc(1);
+        }
+        let baseline = tracks.iter().position(|track| track.name == group.baseline);
+        let refused = || Error::Refused(format!("the baseline {} cannot take part", group.baseline));
+        all.groups.push(Tracks {
+            setting: group.setting,
+            tracks,
+            baseline: baseline.ok_or_else(refused)?,
+            kinds_differ: group.kinds_differ,
+        });
     }
     let mut before = cross(stage, &mut all.crossings)?;
     for round in 0..plan.rounds * 2 {
-        for place in 0..contenders.len() {
-            let which = (round + place) % contenders.len();
-            let (contender, track) = (&mut contenders[which], &mut all.tracks[which]);
+        for place in 0..order.len() {
+            let (group, row) = order[(round + place) % order.len()];
+            let (contender, track) = (&mut groups[group].rows[row], &mut all.groups[group].tracks[row]);
             bar.set_message(track.name);
             let figure = contender.turn(stage, track.operations)?;
             let after = cross(stage, &mut all.crossings)?;
@@ -169,7 +253,7 @@ pub fn run(contenders: &mut [Box<dyn Contender>], baseline: usize, stage: &Stage
             bar.inc(1);
         }
         let threshold = crossing::threshold(&all.crossings);
-        if all.best_kind(baseline, threshold).1 >= plan.rounds {
+        if all.groups.iter().all(|group| group.best_kind(threshold).1 >= plan.rounds) {
             break;
         }
     }
@@ -189,13 +273,14 @@ fn choose_operations(contender: &mut dyn Contender, stage: &Stage, plan: Plan) -
     if let Some(fixed) = contender.fixed_operations().or(plan.operations) {
         return Ok(fixed);
     }
-    let mut operations: u64 = 64;
+    let least = contender.least_operations();
+    let mut operations = least.max(64);
     loop {
         // The timed part, not the whole turn: on a busy machine forking alone may take longer than a turn should.
         let took = contender.turn(stage, operations)?.span;
         if took * 3 >= plan.turn || operations >= 1 << 30 {
             let scaled = operations as f64 * plan.turn.as_secs_f64() / took.as_secs_f64();
-            return Ok((scaled as u64).clamp(16, 1 << 31));
+            return Ok((scaled as u64).clamp(least, 1 << 31));
         }
         operations *= 4;
     }
@@ -234,7 +319,8 @@ mod tests {
                 track("a", &[(1.0, 25.0, 25.0), (1.0, 25.0, 25.0), (9.0, 250.0, 250.0), (9.0, 250.0, 250.0)]),
                 track("b", &[(2.0, 25.0, 25.0), (7.0, 25.0, 250.0), (27.0, 250.0, 250.0), (27.0, 250.0, 250.0)]),
             ],
-            crossings: vec![25.0, 25.0, 25.0, 250.0, 250.0, 250.0],
+            setting: None,
+            baseline: 0,
             kinds_differ: true,
         }
     }
@@ -250,8 +336,8 @@ mod tests {
     #[test]
     fn the_kind_with_more_pairs_is_compared() {
         let all = some_far();
-        assert_eq!(all.comparable(0, Kind::Near, 120.0), 1);
-        assert_eq!(all.best_kind(0, 120.0), (Kind::Far, 2));
+        assert_eq!(all.comparable(Kind::Near, 120.0), 1);
+        assert_eq!(all.best_kind(120.0), (Kind::Far, 2));
     }
 
     #[test]
@@ -260,12 +346,12 @@ mod tests {
         for turn in all.tracks.iter_mut().flat_map(|track| &mut track.turns) {
             (turn.before, turn.after) = (None, None);
         }
-        assert_eq!(all.best_kind(0, 120.0), (Kind::Near, 4));
+        assert_eq!(all.best_kind(120.0), (Kind::Near, 4));
     }
 
     #[test]
     fn where_one_process_is_measured_all_is_of_one_kind() {
         let all = Tracks { kinds_differ: false, ..some_far() };
-        assert_eq!(all.best_kind(0, 120.0), (Kind::Near, 4));
+        assert_eq!(all.best_kind(120.0), (Kind::Near, 4));
     }
 }

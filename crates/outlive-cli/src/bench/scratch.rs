@@ -1,9 +1,9 @@
 //! A folder on the shared-memory file system for what a benchmark must have as files, removed with everything in it.
 
 use super::error::Error;
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::{ffi::OsStrExt, fs::DirBuilderExt};
+use std::os::unix::{ffi::OsStringExt, fs::DirBuilderExt};
 use std::path::{Path, PathBuf};
 
 /// The folder; gone when dropped.
@@ -14,13 +14,19 @@ pub struct Scratch {
 impl Scratch {
     /// Makes a fresh one, for this user only.
     pub fn new() -> Result<Self, Error> {
-        let mut template = *b"/dev/shm/outlive-bench-XXXXXX\0";
+        Self::under(Path::new("/dev/shm"))
+    }
+
+    /// Makes one in another folder.
+    pub fn under(folder: &Path) -> Result<Self, Error> {
+        let mut template = folder.join("outlive-bench-XXXXXX").into_os_string().into_vec();
+        template.push(0);
         // SAFETY: a writable string that ends with NUL; mkdtemp replaces the six X.
         if unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) }.is_null() {
-            return Err(Error::last("making a folder in /dev/shm"));
+            return Err(Error::last("making a folder for the benchmark"));
         }
-        let name = &template[..template.len() - 1];
-        Ok(Self { path: PathBuf::from(OsStr::from_bytes(name)) })
+        template.pop();
+        Ok(Self { path: PathBuf::from(OsString::from_vec(template)) })
     }
 
     /// Makes one inside this one, for one turn.

@@ -9,12 +9,17 @@ use std::{ops::Deref, ptr, ptr::NonNull, time::Duration};
 ///
 /// # Safety
 /// The implementor promises both, and that the type holds no pointer into one process.
-pub unsafe trait ZeroShared {}
+pub unsafe trait ZeroShared: Sync {}
 
 /// A `T`, at first all zero, that the children forked after its making share with their parent.
 pub struct Shared<T: ZeroShared> {
     place: NonNull<T>,
 }
+
+// SAFETY: it owns the mapping alone; a `T` may be used through `&` by other processes, so by threads as well.
+unsafe impl<T: ZeroShared> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: ZeroShared> Sync for Shared<T> {}
 
 impl<T: ZeroShared> Shared<T> {
     /// Maps it.
@@ -60,7 +65,10 @@ impl<T: ZeroShared> Drop for Shared<T> {
 #[repr(C, align(128))]
 pub struct Line<T>(pub T);
 
-/// The words through which the two processes of one turn tell each other where they are.
+/// Workers that a turn may have.
+pub const MOST_WORKERS: usize = 16;
+
+/// The words through which the processes of one turn tell each other where they are.
 ///
 /// `step` and `done` go to and fro once an operation; the rest is written once a turn.
 #[repr(C)]
@@ -75,10 +83,8 @@ pub struct Board {
     pub sent_at: Line<AtomicU64>,
     /// The turn's figure (an f64's bits), and how many nanoseconds the timed part of the turn took.
     pub figure: Line<[AtomicU64; 2]>,
-    /// Counts and times that a process leaves for its parent: one line for each of the two.
-    pub left: [Line<[AtomicU64; 3]>; 2],
-    /// The process id of each.
-    pub pid: [AtomicU32; 2],
+    /// Counts and times that each worker leaves for the parent.
+    left: [Line<[AtomicU64; 4]>; MOST_WORKERS],
 }
 
 // SAFETY: atomics only; zero is a valid value of each, and none points anywhere.
@@ -92,6 +98,19 @@ impl Board {
         while self.ready.0.load(Ordering::Acquire) < processes {
             std::hint::spin_loop();
         }
+    }
+
+    /// Leaves a worker's counts and times for the parent.
+    pub fn leave(&self, worker: usize, values: [u64; 4]) {
+        for (word, value) in self.left[worker].0.iter().zip(values) {
+            // Relaxed: the parent reads it after waitpid, which orders everything.
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// What that worker has left.
+    pub fn left(&self, worker: usize) -> [u64; 4] {
+        [0, 1, 2, 3].map(|word| self.left[worker].0[word].load(Ordering::Relaxed))
     }
 
     /// Leaves the turn's figure for the parent: nanoseconds an operation, and those of the whole timed part.

@@ -3,6 +3,7 @@
 //! No test asserts a time; every wait is bounded, so that what hangs fails.
 
 mod bad_input;
+mod benches;
 mod demo;
 mod full;
 mod lock;

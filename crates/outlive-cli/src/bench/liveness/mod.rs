@@ -43,7 +43,7 @@ impl Mode {
             Self::Called => ("called", "asking once, by a call, whether a living process is alive"),
             Self::Inlined => ("inlined", "asking once, inlined, whether a living process is alive"),
         };
-        Title { bench: "liveness", mode, meaning, rate_of: None }
+        Title { bench: "liveness", mode, meaning, ours: &["token"], rate_of: None }
     }
 }
 

@@ -18,8 +18,9 @@ pub(super) struct Watched {
     word_offset: AtomicUsize,
 }
 
-// SAFETY: a pthread mutex with PTHREAD_PROCESS_SHARED is made for this, and it is initialised before the fork; all zero
-// is a valid pthread_mutex_t and a valid offset.
+// SAFETY: a pthread mutex with PTHREAD_PROCESS_SHARED is made for this, and it is initialised before the fork.
+unsafe impl Sync for Watched {}
+// SAFETY: all zero is a valid pthread_mutex_t and a valid offset.
 unsafe impl ZeroShared for Watched {}
 
 fn place() -> Result<Shared<Watched>, Error> {

@@ -21,23 +21,24 @@ mod posix_mq;
 mod sysv_msg;
 mod unix_seqpacket;
 
-use self::outlive::Outlive;
 use super::error::Error;
 use super::report::{Absent, Title};
 use super::round::{Contender, Figure, Stage};
 use floors::{CacheLine, Futex};
 use grow::{Allocating, Growing};
 use pipe::Pipe;
-use posix_mq::PosixMq;
 use std::marker::PhantomData;
 use sysv_msg::SysVMsg;
 use unix_seqpacket::UnixSeqpacket;
+
+pub(super) use self::outlive::Outlive;
+pub(super) use posix_mq::PosixMq;
 
 /// Messages hold at least their number.
 pub const LEAST_BYTES: usize = 8;
 
 /// A way for messages from one process to another.
-trait Channel {
+pub(super) trait Channel {
     /// The row's name.
     const NAME: &'static str;
     /// Whether it only shows below what no message can go.
@@ -62,7 +63,7 @@ trait Channel {
 }
 
 /// A sending end.
-trait Send {
+pub(super) trait Send {
     /// Sends one message, waiting while there is no room.
     fn send(&mut self, message: &[u8]) -> Result<(), Error>;
     /// Sends many.
@@ -72,7 +73,7 @@ trait Send {
 }
 
 /// A receiving end.
-trait Receive {
+pub(super) trait Receive {
     /// Receives one message, waiting while there is none. `message` is as long as all messages are.
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<(), Error>;
 }
@@ -102,12 +103,13 @@ impl Mode {
             Self::RoundTrip => ("roundtrip", "a message there and another back", None),
             Self::Grow(_) => ("grow", "the longest single send while the queue grows, against allocating 2 MiB", None),
         };
-        Title { bench: "queue", mode, meaning, rate_of }
+        Title { bench: "queue", mode, meaning, ours: &[Outlive::NAME], rate_of }
     }
 }
 
 /// A row: one way for messages, used in one manner.
 struct Messaging<C> {
+    name: &'static str,
     mode: Mode,
     bytes: usize,
     channel: PhantomData<C>,
@@ -156,15 +158,40 @@ impl Field {
 
     fn add<C: Channel + 'static>(&mut self, mode: Mode, bytes: usize) {
         match C::refuses(bytes) {
-            None => self.rows.push(Box::new(Messaging::<C> { mode, bytes, channel: PhantomData })),
+            None => self.rows.push(Box::new(Messaging::<C> { name: C::NAME, mode, bytes, channel: PhantomData })),
             Some(why) => self.absent.push(Absent { name: C::NAME, why }),
+        }
+    }
+}
+
+/// Ways to send one way at full rate, under names of the caller's.
+pub(super) struct Contest {
+    bytes: usize,
+    /// The rows.
+    pub(super) rows: Vec<Box<dyn Contender>>,
+    /// Who cannot take part.
+    pub(super) absent: Vec<Absent>,
+}
+
+impl Contest {
+    /// For messages of so many bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self { bytes, rows: Vec::new(), absent: Vec::new() }
+    }
+
+    /// Adds a way.
+    pub(super) fn add<C: Channel + 'static>(&mut self, name: &'static str) {
+        let bytes = self.bytes;
+        match C::refuses(bytes) {
+            None => self.rows.push(Box::new(Messaging::<C> { name, mode: Mode::OneWay, bytes, channel: PhantomData })),
+            Some(why) => self.absent.push(Absent { name, why }),
         }
     }
 }
 
 impl<C: Channel> Contender for Messaging<C> {
     fn name(&self) -> &'static str {
-        C::NAME
+        self.name
     }
 
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error> {

@@ -14,7 +14,7 @@ use std::path::Path;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Where the queue is, and how its ends wait.
-pub(super) struct Place {
+pub(crate) struct Place {
     scratch: Scratch,
     wait: Wait,
 }
@@ -31,7 +31,7 @@ fn open(path: &Path, options: QueueOptions) -> Result<Queue, Error> {
 }
 
 /// The row.
-pub(super) struct Outlive;
+pub(crate) struct Outlive;
 
 impl Channel for Outlive {
     const NAME: &'static str = "outlive";

@@ -12,7 +12,7 @@ fn limit(name: &str) -> Option<usize> {
 }
 
 /// The open queue; its name is gone already.
-pub(super) struct Descriptor(libc::mqd_t);
+pub(crate) struct Descriptor(libc::mqd_t);
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
@@ -22,10 +22,10 @@ impl Drop for Descriptor {
 }
 
 /// The row.
-pub(super) struct PosixMq;
+pub(crate) struct PosixMq;
 
 /// Either end.
-pub(super) struct End(libc::mqd_t);
+pub(crate) struct End(libc::mqd_t);
 
 impl Channel for PosixMq {
     const NAME: &'static str = "posix_mq";

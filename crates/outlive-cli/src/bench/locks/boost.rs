@@ -1,0 +1,177 @@
+//! Boost.Interprocess's sharable mutex, exclusive and shared, where Boost's headers and a C++ compiler are found.
+//!
+//! `boost.cpp` is compiled into a shared object when the row is asked for, and loaded; so a program that was built
+//! without Boost measures it wherever it is installed (Debian: libboost-dev). CXX and CXXFLAGS are heeded.
+
+use super::super::error::Error;
+use super::super::round::Stage;
+use super::super::scratch::Scratch;
+use super::super::shared::{Shared, ZeroShared};
+use super::number::Number;
+use super::{Handle, Held, Lock};
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, CString, OsString, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::{env, fs, mem};
+
+const SOURCE: &str = include_str!("boost.cpp");
+
+/// Room for the mutex.
+const ROOM: usize = 512;
+
+/// The mutex, and the number behind it.
+#[repr(C, align(128))]
+pub(super) struct Guarded {
+    mutex: UnsafeCell<[u64; ROOM / 8]>,
+    number: Number,
+}
+
+// SAFETY: the mutex is made for use between processes, and the number is reached under it only.
+unsafe impl Sync for Guarded {}
+// SAFETY: zero is valid, no pointers.
+unsafe impl ZeroShared for Guarded {}
+
+/// A function on a mutex.
+type OnMutex = unsafe extern "C" fn(*mut c_void);
+
+/// The object's functions. It is never unloaded.
+struct Object {
+    make: OnMutex,
+    lock: [OnMutex; 2],
+    unlock: [OnMutex; 2],
+}
+
+impl Object {
+    /// Compiled and loaded once.
+    fn get() -> Result<&'static Object, &'static str> {
+        static OBJECT: OnceLock<Result<Object, String>> = OnceLock::new();
+        OBJECT.get_or_init(|| build().map_err(|error| error.to_string())).as_ref().map_err(String::as_str)
+    }
+}
+
+fn build() -> Result<Object, Error> {
+    // Not in /dev/shm, from which loading code is often forbidden.
+    let scratch = Scratch::under(&env::temp_dir())?;
+    let (source, object) = (scratch.path().join("boost.cpp"), scratch.path().join("boost.so"));
+    fs::write(&source, SOURCE).map_err(|source| Error::System { doing: "writing a C++ file", source })?;
+    let compiler = env::var_os("CXX").unwrap_or_else(|| OsString::from("c++"));
+    let flags = env::var("CXXFLAGS").unwrap_or_default();
+    let compiled = Command::new(&compiler)
+        .args(["-O2", "-shared", "-fPIC", "-w"])
+        .args(flags.split_ascii_whitespace())
+        .arg("-o")
+        .args([&object, &source])
+        .arg("-pthread")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match compiled {
+        Ok(status) if status.success() => {}
+        Ok(_) => {
+            return Err(Error::Refused("Boost.Interprocess's headers were not found (Debian: libboost-dev)".into()));
+        }
+        Err(_) => {
+            let name = compiler.to_string_lossy();
+            return Err(Error::Refused(format!("no C++ compiler '{name}' was found (Debian: g++ and libboost-dev)")));
+        }
+    }
+    let path = CString::new(object.as_os_str().as_bytes()).unwrap_or_default();
+    // SAFETY: the object was made just now from our own source; its loading runs no code but the C++ library's.
+    let loaded = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+    if loaded.is_null() {
+        return Err(Error::Refused("this program cannot load objects, so not Boost's mutex".into()));
+    }
+    let function = |name: &CStr| {
+        // SAFETY: a loaded object and a string with its NUL.
+        let found = unsafe { libc::dlsym(loaded, name.as_ptr()) };
+        if found.is_null() { Err(Error::Refused("the compiled object is not whole".into())) } else { Ok(found) }
+    };
+    // SAFETY: boost.cpp defines them with these types.
+    unsafe {
+        let size = mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(function(c"outlive_bench_size")?);
+        if size() > ROOM {
+            return Err(Error::Refused(format!("Boost's mutex takes {} bytes; {ROOM} are kept for it", size())));
+        }
+        let on_mutex = |name| function(name).map(|found| mem::transmute::<*mut c_void, OnMutex>(found));
+        Ok(Object {
+            make: on_mutex(c"outlive_bench_make")?,
+            lock: [on_mutex(c"outlive_bench_lock_sharable")?, on_mutex(c"outlive_bench_lock")?],
+            unlock: [on_mutex(c"outlive_bench_unlock_sharable")?, on_mutex(c"outlive_bench_unlock")?],
+        })
+    }
+}
+
+/// The rows: the one that holds it alone, and the one that shares it.
+pub(super) struct Boost<const EXCLUSIVE: bool>;
+
+/// A process's view.
+pub(super) struct View<'place, const EXCLUSIVE: bool> {
+    guarded: &'place Guarded,
+    lock: OnMutex,
+    unlock: OnMutex,
+}
+
+impl<const EXCLUSIVE: bool> Lock for Boost<EXCLUSIVE> {
+    const NAME: &'static str = if EXCLUSIVE { "boost_exclusive" } else { "boost_sharable" };
+    const SHARED: bool = !EXCLUSIVE;
+    type Place = Shared<Guarded>;
+    type Handle<'place> = View<'place, EXCLUSIVE>;
+
+    fn place(_: &Stage, _: &'static str) -> Result<Shared<Guarded>, Error> {
+        let object = Object::get().map_err(|why| Error::Refused(why.to_owned()))?;
+        let guarded = Shared::<Guarded>::new()?;
+        // SAFETY: room enough, asked for in `build`; nobody else has it yet.
+        unsafe {
+            (object.make)(guarded.mutex.get().cast());
+            if !EXCLUSIVE {
+                guarded.number.set_for_readers();
+            }
+        }
+        Ok(guarded)
+    }
+
+    fn open(place: &Shared<Guarded>) -> Result<View<'_, EXCLUSIVE>, Error> {
+        let object = Object::get().map_err(|why| Error::Refused(why.to_owned()))?;
+        let which = usize::from(EXCLUSIVE);
+        Ok(View { guarded: place, lock: object.lock[which], unlock: object.unlock[which] })
+    }
+
+    fn refuses() -> Option<String> {
+        Object::get().err().map(str::to_owned)
+    }
+}
+
+impl<const EXCLUSIVE: bool> Handle for View<'_, EXCLUSIVE> {
+    type Held<'handle>
+        = Locked<'handle, EXCLUSIVE>
+    where
+        Self: 'handle;
+
+    #[inline]
+    fn acquire(&self) -> Result<Locked<'_, EXCLUSIVE>, Error> {
+        // SAFETY: a mutex made in `place`. What it might throw ends the process, which is told.
+        unsafe { (self.lock)(self.guarded.mutex.get().cast()) };
+        Ok(Locked(self))
+    }
+}
+
+/// The mutex, held.
+pub(super) struct Locked<'handle, const EXCLUSIVE: bool>(&'handle View<'handle, EXCLUSIVE>);
+
+impl<const EXCLUSIVE: bool> Held for Locked<'_, EXCLUSIVE> {
+    #[inline]
+    fn touch(&mut self) -> u64 {
+        // SAFETY: we hold the mutex, alone if it is the exclusive row.
+        unsafe { if EXCLUSIVE { self.0.guarded.number.raise() } else { self.0.guarded.number.read() } }
+    }
+
+    #[inline]
+    fn release(self) -> Result<(), Error> {
+        // SAFETY: as in `acquire`; we hold it.
+        unsafe { (self.0.unlock)(self.0.guarded.mutex.get().cast()) };
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! `bench`: rows, JSON, help and the page. Runs as short as they come: no figure is looked at, only that there is one.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::stage::Stage;
+
+/// One round of very short turns.
+const SHORT: [&str; 3] = ["--json", "--rounds=1", "--turn-ms=1"];
+
+fn bench(args: &[&str]) -> Value {
+    let stage = Stage::new();
+    let words = [&["bench"], args, &SHORT].concat();
+    let report = stage.run(&words).expect(0).json();
+    for row in report["rows"].as_array().expect("rows") {
+        for figure in ["median", "min", "max", "ratio"] {
+            assert!(row[figure].as_f64().is_some_and(|figure| figure > 0.0), "{figure} in {row}");
+        }
+        assert_eq!(row["unit"], "ns");
+    }
+    let crossing = &report["machine"]["crossing_ns"];
+    assert!(crossing["measured"].as_u64() >= report["rows"].as_array().map(|rows| rows.len() as u64), "{crossing}");
+    report
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let name = |entry: &Value| entry["name"].as_str().expect("a name").to_owned();
+    list.as_array().map(|list| list.iter().map(name).collect()).unwrap_or_default()
+}
+
+/// Not on every machine: what needs a compiler and Boost, and what needs real-time rights.
+const PERHAPS: [&str; 3] = ["pthread_protect", "boost_sharable", "boost_exclusive"];
+
+#[track_caller]
+fn has_locks(report: &Value, wanted: &str) {
+    let present = names(&report["rows"]);
+    let absent = names(&report["absent"]);
+    for name in wanted.split(' ') {
+        let excused = PERHAPS.contains(&name) && absent.iter().any(|absent| absent == name);
+        assert!(present.iter().any(|present| present == name) || excused, "{name} is not in {present:?}");
+    }
+    assert_eq!(present.len() + absent.len(), 13, "{present:?} and {absent:?}");
+    assert!(report["rows"].as_array().is_some_and(|rows| rows.iter().any(|row| row["baseline"] == true)));
+}
+
+const ALONE: &str = "mutex semaphore pthread pthread_robust pthread_pi pthread_protect \
+    pthread_rwlock_write sem_t sysv fcntl boost_exclusive";
+const SHARED: &str = "pthread_rwlock_read boost_sharable";
+
+#[test]
+fn every_lock_is_a_row() {
+    for mode in [&["locks"][..], &["locks", "--contended"]] {
+        let report = bench(mode);
+        has_locks(&report, ALONE);
+        has_locks(&report, SHARED);
+    }
+}
+
+#[test]
+fn readers_do_not_hand_over_and_are_said_to_be_missing() {
+    for (mode, name) in [("--wake", "wake"), ("--sleeper", "sleeper")] {
+        let report = bench(&["locks", mode, "--loops=20"]);
+        assert_eq!(report["mode"], name);
+        has_locks(&report, ALONE);
+        let absent = names(&report["absent"]);
+        assert!(SHARED.split(' ').all(|name| absent.iter().any(|absent| absent == name)), "{absent:?}");
+    }
+    let stage = Stage::new();
+    let refused = stage.run(&["bench", "locks", "--wake", "--only=pthread_rwlock_read"]).expect(2);
+    refused.says("pthread_rwlock_read cannot take part: readers do not hand a lock to each other");
+}
+
+#[test]
+fn a_lock_that_cannot_be_built_is_left_out_with_the_reason() {
+    let stage = Stage::new();
+    let mut command = stage.command([&["bench", "locks"], &SHORT[..], &["--loops=64"]].concat());
+    command.env("CXX", "no-such-compiler");
+    let report = crate::stage::Running::new(command).end().expect(0).json();
+    let absent = report["absent"].as_array().expect("absent rows");
+    let boost = absent.iter().find(|row| row["name"] == "boost_exclusive").expect("Boost's is missing");
+    assert!(boost["why"].as_str().is_some_and(|why| why.contains("no-such-compiler")), "{boost}");
+    assert!(names(&report["rows"]).contains(&"mutex".to_owned()));
+}
+
+#[test]
+fn bench_mutex_keeps_its_rows() {
+    let rows = "outlive pthread pthread_robust pthread_pi fcntl sysv";
+    for (mode, name) in [(None, "uncontended"), (Some("--contended"), "contended"), (Some("--wake"), "wake")] {
+        let mut args = vec!["mutex", "--loops=20"];
+        args.extend(mode);
+        let report = bench(&args);
+        assert_eq!((&report["bench"], &report["mode"]), (&"mutex".into(), &name.into()));
+        assert_eq!(names(&report["rows"]).join(" "), rows);
+    }
+}
+
+#[test]
+fn a_crowd_counts_in_threads_and_in_processes() {
+    for (option, setting) in [(None, "threads"), (Some("--processes"), "processes")] {
+        let mut args = vec!["counter", "--workers=3,1", "--loops=3000"];
+        args.extend(option);
+        let report = bench(&args);
+        let rows = report["rows"].as_array().expect("rows");
+        for workers in [1, 3] {
+            let of: Vec<_> = rows.iter().filter(|row| row[setting] == workers).cloned().collect();
+            let names = names(&of.into()).join(" ");
+            assert_eq!(names, "mutex pthread sem_t sysv", "{setting} {workers}");
+        }
+        let groups: Vec<_> = report["groups"].as_array().expect("groups").iter().map(|group| &group[setting]).collect();
+        assert_eq!(serde_json::json!(groups), serde_json::json!([1, 3]));
+    }
+    let stage = Stage::new();
+    stage.run(&["bench", "counter", "--workers=0"]).expect(2).says("0");
+    stage.run(&["bench", "counter", "--workers=17"]).expect(2).says("17");
+}
+
+#[test]
+fn message_queues_are_compared_at_each_size() {
+    let rows = "mu_sm posix_mq outlive_queue";
+    let alone = bench(&["mq"]);
+    assert_eq!((names(&alone["rows"]).join(" ").as_str(), &alone["message_bytes"]), (rows, &64.into()));
+    let several = bench(&["mq", "--size=512,64", "--wait=block"]);
+    let sizes: Vec<_> = several["rows"].as_array().expect("rows").iter().map(|row| &row["message_bytes"]).collect();
+    assert_eq!(serde_json::json!(sizes), serde_json::json!([64, 64, 64, 512, 512, 512]));
+    let stage = Stage::new();
+    stage.run(&["bench", "mq", "--size=7"]).expect(2).says("--size 8 or more");
+    stage.run(&["bench", "mq", "--size=1000000000"]).expect(2).says("msgsize_max");
+}
+
+#[test]
+fn groups_are_drawn_as_lines_and_one_as_bars() {
+    let stage = Stage::new();
+    for (args, says) in [
+        (&["bench", "counter", "--workers=1,2", "--loops=2000"][..], "threads; up: nanoseconds"),
+        (&["bench", "locks", "--loops=64", "--only=mutex"], "less is better"),
+    ] {
+        let drawn = stage.path("chart.svg");
+        let svg = format!("--svg={}", drawn.display());
+        stage.run(&[args, &SHORT, &[&svg]].concat()).expect(0).says("drew");
+        let svg = fs::read_to_string(drawn).expect("the chart");
+        assert!(svg.starts_with("<svg") && svg.contains(says) && svg.contains("pthread"), "{svg}");
+    }
+}
+
+/// Most of what is typed in `bench all` runs (the locks have tests above), and the page needs nobody else.
+#[test]
+fn one_page_holds_all_and_asks_nobody() {
+    let stage = Stage::new();
+    let path = stage.path("report.html");
+    let html = format!("--html={}", path.display());
+    let ended = stage
+        .run(&[&["bench", "all", "--quick", "--benches=liveness,queue,mq"], &SHORT[..], &[&html]].concat())
+        .expect(0)
+        .says("wrote");
+    let reports = ended.json();
+    let mut benches: Vec<_> =
+        reports.as_array().expect("reports").iter().map(|report| report["bench"].as_str().expect("a name")).collect();
+    benches.dedup();
+    assert_eq!(benches, ["liveness", "queue", "mq"]);
+    let page = fs::read_to_string(path).expect("the page");
+    assert_eq!(page.matches("<svg ").count(), reports.as_array().map_or(0, Vec::len));
+    assert_eq!(page.matches("<section ").count(), page.matches("</section>").count());
+    assert!(page.contains("A quick run") && page.contains("prefers-color-scheme: dark"));
+    // The name space of SVG is a name, not an address.
+    let without_names = page.replace("http://www.w3.org/2000/svg", "");
+    for other in ["http:", "https:", "<script", "<link", "src=", "url(", "@import"] {
+        assert!(!without_names.contains(other), "{other} is on the page");
+    }
+}
+
+#[test]
+fn a_part_of_all_can_be_asked_for() {
+    let stage = Stage::new();
+    let reports = stage.run(&[&["bench", "all", "--quick", "--benches=mq"], &SHORT[..]].concat()).expect(0).json();
+    assert!(reports.as_array().is_some_and(|reports| reports.iter().all(|report| report["bench"] == "mq")));
+    stage.run(&["bench", "all", "--benches=nothing"]).expect(2).says("no benchmark is called nothing");
+}
+
+#[test]
+fn help_says_what_is_measured() {
+    let stage = Stage::new();
+    let help = |args: &[&str]| stage.run(&[&["bench"], args, &["--help"]].concat()).expect(0).text();
+    let benches = help(&[]);
+    for name in ["liveness", "locks", "mutex", "counter", "queue", "mq", "all"] {
+        assert!(benches.lines().any(|line| line.trim_start().starts_with(name)), "{name} in {benches}");
+    }
+    for (bench, options) in [
+        ("locks", &["--contended", "--wake", "--sleeper", "--only", "--quick"][..]),
+        ("counter", &["--processes", "--workers"]),
+        ("mq", &["--size", "--wait"]),
+        ("all", &["--html", "--quick", "--benches"]),
+    ] {
+        let text = help(&[bench]);
+        assert!(options.iter().all(|option| text.contains(option)), "{text}");
+    }
+}
+
+#[test]
+fn one_way_to_ask_at_a_time() {
+    let stage = Stage::new();
+    stage.run(&["bench", "locks", "--wake", "--contended"]).expect(2).says("--contended");
+    stage.run(&["bench", "locks", "--only=nothing"]).expect(2).says("no row is called nothing; there are mutex,");
+}

@@ -1,0 +1,97 @@
+//! A message queue made of a mutex and two semaphores: one counts messages, the other room.
+//!
+//! A permit too many does no harm: whoever gets it finds nothing, and uses it up. A permit too few would leave somebody
+//! asleep. Hence whatever changes the ring and the permits is done while holding the mutex: whoever dies in there is told
+//! to the next holder, which adds a permit for all that is in the ring, and for all room. One who dies holding a permit
+//! and not the mutex changed nothing, and the permit comes back by itself.
+
+use outlive::sync::{Embedded, EmbeddedSemaphore, Guard, LockError, Mutex, Record, Semaphore};
+use outlive::{Domain, Error, Wait};
+
+use super::ring::{MOST_BYTES, MOST_MESSAGES, Ring};
+
+outlive::record! {
+    /// What all processes share.
+    struct Words {
+        ring: Embedded<Ring>,
+        messages: EmbeddedSemaphore<MOST_MESSAGES>,
+        room: EmbeddedSemaphore<MOST_MESSAGES>,
+    }
+}
+
+/// The queue, as one process has it.
+pub struct MuSm {
+    ring: Mutex<Ring>,
+    messages: Semaphore,
+    room: Semaphore,
+}
+
+impl MuSm {
+    /// Opens the queue of that name, or makes it.
+    pub fn open(domain: &Domain, name: &str) -> Result<MuSm, Error> {
+        let words = Record::<Words>::open(domain, name, |words| words.messages.set_permits(0))?;
+        Ok(MuSm {
+            ring: words.handle(|words| &words.ring),
+            messages: words.handle(|words| &words.messages),
+            room: words.handle(|words| &words.room),
+        })
+    }
+
+    /// How waiting is done.
+    pub fn set_wait(&self, wait: Wait) {
+        self.ring.set_wait(wait);
+        self.messages.set_wait(wait);
+        self.room.set_wait(wait);
+    }
+
+    /// Sends a message, waiting for room.
+    pub fn send(&self, message: &[u8]) -> Result<(), String> {
+        if message.len() > MOST_BYTES {
+            return Err(format!("a message has {MOST_BYTES} bytes at most"));
+        }
+        loop {
+            let room = self.room.acquire().map_err(|error| error.to_string())?;
+            let mut ring = self.told(self.ring.lock())?;
+            // Used up, not given back: it comes to be again where the message goes.
+            room.consume();
+            if ring.is_full() {
+                continue;
+            }
+            ring.push(message);
+            // Full: a repair has added it already.
+            let _ = self.messages.add_permit();
+            return Ok(());
+        }
+    }
+
+    /// Receives a message, waiting for one.
+    pub fn receive(&self, message: &mut Vec<u8>) -> Result<(), String> {
+        loop {
+            let one = self.messages.acquire().map_err(|error| error.to_string())?;
+            let mut ring = self.told(self.ring.lock())?;
+            one.consume();
+            if ring.is_empty() {
+                continue;
+            }
+            ring.pop(message);
+            let _ = self.room.add_permit();
+            return Ok(());
+        }
+    }
+
+    /// The ring, whole whatever happened; if its holder died, permits may be missing.
+    fn told<'a>(&self, locked: Result<Guard<'a, Ring>, LockError<Guard<'a, Ring>>>) -> Result<Guard<'a, Ring>, String> {
+        match locked {
+            Ok(ring) => Ok(ring),
+            Err(LockError::OwnerDied(mut ring)) => {
+                for _ in 0..MOST_MESSAGES {
+                    // As many as there may be is as many as could be missing.
+                    let _ = (self.messages.add_permit(), self.room.add_permit());
+                }
+                ring.mark_consistent();
+                Ok(ring)
+            }
+            Err(other) => Err(other.to_string()),
+        }
+    }
+}
