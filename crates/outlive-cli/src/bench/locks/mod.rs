@@ -13,11 +13,13 @@
 //! `bench mutex` is the first four of them under their older names.
 
 mod boost;
+mod ceiling;
 mod chase;
 mod fcntl;
 mod mutex;
 mod number;
 mod ours;
+mod pi;
 mod pthread;
 mod pthread_rwlock;
 mod sem_t;
@@ -29,7 +31,9 @@ use super::error::Error;
 use super::report::{Absent, Title};
 use super::round::{Contender, Figure, Stage};
 use boost::Boost;
+use ceiling::OurCeiling;
 use fcntl::Fcntl;
+use pi::OurPi;
 use pthread_rwlock::PthreadRwLock;
 use semaphore::OurSemaphore;
 use std::marker::PhantomData;
@@ -125,6 +129,7 @@ impl Mode {
 }
 
 const OURS: [&str; 2] = [OurMutex::NAME, OurSemaphore::NAME];
+const OURS: [&str; 3] = [OurMutex::NAME, OurPi::NAME, OurCeiling::NAME];
 
 /// Who takes part, in the order they are shown.
 pub struct Field {
@@ -143,6 +148,8 @@ impl Field {
         let mut field = Self { rows: Vec::new(), baseline: Pthread::<Plain>::NAME, absent: Vec::new() };
         field.add::<OurMutex>(mode, only);
         field.add::<OurSemaphore>(mode, only);
+        field.add::<OurPi>(mode, only);
+        field.add::<OurCeiling>(mode, only);
         field.add::<Pthread<Plain>>(mode, only);
         field.add::<Pthread<Robust>>(mode, only);
         field.add::<Pthread<PriorityInheriting>>(mode, only);
