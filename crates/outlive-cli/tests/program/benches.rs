@@ -111,7 +111,7 @@ fn a_crowd_counts_in_threads_and_in_processes() {
         for workers in [1, 3] {
             let of: Vec<_> = rows.iter().filter(|row| row[setting] == workers).cloned().collect();
             let names = names(&of.into()).join(" ");
-            assert_eq!(names, "mutex pthread sem_t sysv", "{setting} {workers}");
+            assert_eq!(names, "mutex pthread sem_t sysv two_state three_state four_state", "{setting} {workers}");
         }
         let groups: Vec<_> = report["groups"].as_array().expect("groups").iter().map(|group| &group[setting]).collect();
         assert_eq!(serde_json::json!(groups), serde_json::json!([1, 3]));

@@ -5,7 +5,9 @@
 //! worker's beginning to the last one's end, divided by how often the number was raised. Workers are spread over the
 //! cores that may be used; where there are more of them than cores, some hold the lock while they have none.
 //!
-//! The locks are those of `bench locks`. A wrong number at the end is an error.
+//! The locks are those of `bench locks`, and the three that one learns a futex by. A wrong number at the end is an error.
+
+mod teaching;
 
 use super::clock;
 use super::crew::{self, Crew};
@@ -18,6 +20,7 @@ use super::{Common, Prepared, Waiting};
 use clap::{Args, value_parser};
 use std::marker::PhantomData;
 use std::thread;
+use teaching::{Four, Teaching, Three, Two};
 
 /// The arguments of `outlive bench counter`.
 #[derive(Args, Clone, Debug)]
@@ -65,6 +68,9 @@ fn group(workers: usize, processes: bool) -> Group {
             row::<Pthread<Plain>>(workers, processes),
             row::<SemT>(workers, processes),
             row::<SysV>(workers, processes),
+            row::<Teaching<Two>>(workers, processes),
+            row::<Teaching<Three>>(workers, processes),
+            row::<Teaching<Four>>(workers, processes),
         ],
         baseline: Pthread::<Plain>::NAME,
         kinds_differ: workers > 1,

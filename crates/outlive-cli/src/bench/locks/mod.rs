@@ -39,6 +39,7 @@ use semaphore::OurSemaphore;
 use std::marker::PhantomData;
 
 pub(super) use mutex::OurMutex;
+pub(super) use number::Number;
 pub(super) use pthread::{Plain, PriorityInheriting, PriorityProtecting, Pthread, Robust};
 pub(super) use sem_t::SemT;
 pub(super) use sysv::SysV;

@@ -11,7 +11,7 @@ pub(super) struct Apart(pub(super) Number);
 
 /// A number, reached under the lock only.
 #[repr(transparent)]
-pub(super) struct Number(UnsafeCell<u64>);
+pub(crate) struct Number(UnsafeCell<u64>);
 
 // SAFETY: who reaches the number holds the lock (`raise`, `read`).
 unsafe impl Sync for Number {}
@@ -33,7 +33,7 @@ impl Number {
     /// # Safety
     /// The caller holds the lock, alone.
     #[inline]
-    pub(super) unsafe fn raise(&self) -> u64 {
+    pub(crate) unsafe fn raise(&self) -> u64 {
         // SAFETY: alone, by the lock.
         unsafe {
             *self.0.get() += 1;
