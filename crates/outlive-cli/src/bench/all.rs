@@ -3,9 +3,11 @@
 //! One that cannot run on this machine is named, with the reason, and the others go on.
 
 use super::error::Error;
+use super::machine::Machine;
 use super::report::Report;
-use super::{Cores, Which, begin, interrupt, measure, page, parse_cores, prepare, pretty, print};
+use super::{Cores, Which, begin, interrupt, inversion, measure, page, parse_cores, prepare, pretty, print};
 use clap::{Args, Parser, value_parser};
+use serde::{Serialize, Serializer};
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +19,7 @@ pub struct AllArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Only these, separated by commas: liveness, locks, counter, queue, mq
+    /// Only these, separated by commas: liveness, locks, counter, inversion, queue, mq
     #[arg(long, value_name = "BENCHES", value_delimiter = ',')]
     benches: Vec<String>,
 
@@ -51,7 +53,7 @@ pub struct AllArgs {
 }
 
 /// What is run, as one would type it; and in a quick run, if that differs.
-const ALL: [(&str, Option<&str>); 14] = [
+const ALL: [(&str, Option<&str>); 15] = [
     ("liveness", None),
     ("locks", None),
     ("locks --contended", None),
@@ -59,6 +61,7 @@ const ALL: [(&str, Option<&str>); 14] = [
     ("locks --sleeper", None),
     ("counter", Some("counter --workers 1,2,5")),
     ("counter --processes", Some("counter --processes --workers 1,2,5")),
+    ("inversion", None),
     ("queue", None),
     ("queue --batch", None),
     ("queue --sleeping", None),
@@ -76,7 +79,38 @@ pub(super) struct Entry {
     /// As typed after `outlive bench`.
     pub(super) typed: &'static str,
     /// The report, or why there is none.
-    pub(super) outcome: Result<Report, Error>,
+    pub(super) outcome: Result<Told, Error>,
+}
+
+/// What came out of one.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Told {
+    /// Contenders, compared.
+    Compared(#[serde(serialize_with = "document")] Report),
+    /// Intervals of a control loop.
+    Inversion(inversion::Report),
+}
+
+fn document<S: Serializer>(report: &Report, serializer: S) -> Result<S::Ok, S::Error> {
+    report.document().serialize(serializer)
+}
+
+impl Told {
+    fn table(&self) -> String {
+        match self {
+            Self::Compared(report) => report.table(),
+            Self::Inversion(report) => report.table(),
+        }
+    }
+
+    /// What it ran on.
+    pub(super) fn machine(&self) -> &Machine {
+        match self {
+            Self::Compared(report) => &report.machine,
+            Self::Inversion(report) => &report.machine,
+        }
+    }
 }
 
 /// What the words after `outlive bench` mean.
@@ -133,7 +167,14 @@ fn chosen(args: &AllArgs) -> Result<Vec<&'static str>, Error> {
     Ok(ALL.iter().map(short).filter(|typed| wanted(typed)).collect())
 }
 
-fn one(typed: &str, args: &AllArgs) -> Result<Report, Error> {
+fn one(typed: &str, args: &AllArgs) -> Result<Told, Error> {
+    if typed == "inversion" {
+        let words = if args.quick { &["inversion", "--quick"][..] } else { &["inversion"] };
+        return match Typed::try_parse_from(words) {
+            Ok(Typed { which: Which::Inversion(args) }) => inversion::measure(&args).map(Told::Inversion),
+            other => Err(Error::Refused(other.err().map(|error| error.to_string()).unwrap_or_default())),
+        };
+    }
     let mut words: Vec<String> = typed.split(' ').map(str::to_owned).collect();
     let mut add = |option: &str, value: Option<String>| words.extend(value.map(|value| format!("{option}={value}")));
     let rounds = args.rounds.or(args.quick.then_some(QUICK_ROUNDS));
@@ -146,20 +187,19 @@ fn one(typed: &str, args: &AllArgs) -> Result<Report, Error> {
     }
     let typed = Typed::try_parse_from(words).map_err(|error| Error::Refused(error.to_string()))?;
     let (prepared, common) = prepare(&typed.which)?;
-    measure(prepared, common)
+    measure(prepared, common).map(Told::Compared)
 }
 
 fn json(entries: &[Entry]) -> Result<String, Error> {
-    let documents: Vec<_> =
-        entries.iter().filter_map(|entry| entry.outcome.as_ref().ok()).map(Report::document).collect();
-    pretty(&documents)
+    let told: Vec<&Told> = entries.iter().filter_map(|entry| entry.outcome.as_ref().ok()).collect();
+    pretty(&told)
 }
 
 fn tables(entries: &[Entry]) -> String {
     let tables: Vec<_> = entries
         .iter()
         .map(|Entry { typed, outcome }| match outcome {
-            Ok(report) => report.table(),
+            Ok(told) => told.table(),
             Err(error) => format!("{typed}: {error}\n"),
         })
         .collect();

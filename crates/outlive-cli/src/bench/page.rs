@@ -1,7 +1,7 @@
 //! All reports on one page: tables and plots, for a screen in the light or in the dark, and for paper. The page is one
 //! file, asks nothing of a network and runs nothing.
 
-use super::all::Entry;
+use super::all::{Entry, Told};
 use super::chart;
 use super::error::Error;
 use super::machine::Machine;
@@ -22,7 +22,7 @@ pub(super) fn write(entries: &[Entry], quick: bool) -> Result<String, Error> {
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n\
          <body>\n<header>\n<h1>{title}</h1>\n"
     );
-    if let Some(machine) = entries.iter().find_map(|entry| Some(&entry.outcome.as_ref().ok()?.machine)) {
+    if let Some(machine) = entries.iter().find_map(|entry| Some(entry.outcome.as_ref().ok()?.machine())) {
         let Machine { cpu, cores, kernel, .. } = machine;
         let _ = writeln!(
             page,
@@ -55,7 +55,8 @@ fn contents(page: &mut String, entries: &[Entry]) {
     page.push_str("<nav><ol>\n");
     for (place, Entry { typed, outcome }) in entries.iter().enumerate() {
         let said = match outcome {
-            Ok(report) => first_of_ours(report).unwrap_or_default(),
+            Ok(Told::Compared(report)) => first_of_ours(report).unwrap_or_default(),
+            Ok(Told::Inversion(_)) => String::new(),
             Err(_) => "did not run".into(),
         };
         let _ = writeln!(page, "<li><a href=\"#b{place}\">{}</a> <span>{}</span></li>", Text(typed), Text(&said));
@@ -73,7 +74,10 @@ fn first_of_ours(report: &Report) -> Option<String> {
 fn section(page: &mut String, place: usize, Entry { typed, outcome }: &Entry) -> Result<(), Error> {
     let _ = writeln!(page, "<section id=\"b{place}\">\n<h2><code>outlive bench {}</code></h2>", Text(typed));
     match outcome {
-        Ok(report) => {
+        Ok(Told::Inversion(report)) => {
+            let _ = writeln!(page, "<figure>{}</figure>\n<pre>{}</pre>", report.svg()?, Text(&report.table()));
+        }
+        Ok(Told::Compared(report)) => {
             let _ = writeln!(page, "<p>{}.</p>", Text(&report.subtitle()));
             let label = format!("Costs measured by outlive bench {typed}; the same figures stand in the table below");
             let svg = chart::svg(report, false)?;

@@ -100,10 +100,15 @@ const PLAIN: RGBColor = RGBColor(196, 78, 62);
 
 /// Draws a panel for each row: lengths to the right, counts upwards, both on logarithmic scales.
 pub fn draw(report: &Report, path: &Path) -> Result<(), Error> {
+    std::fs::write(path, svg(report)?)
+        .map_err(|error| Error::Refused(format!("the chart could not be written to {}: {error}", path.display())))
+}
+
+/// The same, as text.
+pub fn svg(report: &Report) -> Result<String, Error> {
     let mut svg = String::new();
     draw_all(report, &mut svg).map_err(|error| Error::Refused(format!("the chart could not be drawn: {error}")))?;
-    std::fs::write(path, svg)
-        .map_err(|error| Error::Refused(format!("the chart could not be written to {}: {error}", path.display())))
+    Ok(svg)
 }
 
 /// The plotting backend's errors come in several types; all that is done with them is to tell them.

@@ -72,11 +72,11 @@ const PROVOKED_FROM: f64 = 5.0;
 
 /// The JSON document.
 #[derive(Clone, Debug, Serialize)]
-struct Report {
+pub(super) struct Report {
     bench: &'static str,
     mode: &'static str,
     meaning: &'static str,
-    machine: Machine,
+    pub(super) machine: Machine,
     rounds: u32,
     period_ns: u64,
     rows: Vec<Row>,
@@ -129,7 +129,7 @@ pub fn run(args: &InversionArgs) -> Result<(), Error> {
     }
 }
 
-fn measure(args: &InversionArgs) -> Result<Report, Error> {
+pub(super) fn measure(args: &InversionArgs) -> Result<Report, Error> {
     let allowed = crew::allowed_cores()?;
     let core = match args.core {
         Some(core) if !allowed.contains(&core) => {
@@ -162,6 +162,11 @@ fn measure(args: &InversionArgs) -> Result<Report, Error> {
 }
 
 impl Report {
+    /// The histograms.
+    pub(super) fn svg(&self) -> Result<String, Error> {
+        histogram::svg(self)
+    }
+
     fn new(
         machine: Machine,
         rounds: u32,
@@ -220,7 +225,7 @@ impl Report {
         )
     }
 
-    fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         let [first, second] = self.heading();
         let mut text = format!("{first}\n{second}\n\n");
         // Writing to a String cannot fail; so with all below.
