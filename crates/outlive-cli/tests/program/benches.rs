@@ -124,6 +124,7 @@ fn a_crowd_counts_in_threads_and_in_processes() {
 #[test]
 fn message_queues_are_compared_at_each_size() {
     let rows = "mu_sm posix_mq outlive_queue";
+    let rows = "mu_cv posix_mq outlive_queue";
     let alone = bench(&["mq"]);
     assert_eq!((names(&alone["rows"]).join(" ").as_str(), &alone["message_bytes"]), (rows, &64.into()));
     let several = bench(&["mq", "--size=512,64", "--wait=block"]);

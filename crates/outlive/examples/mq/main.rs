@@ -4,6 +4,10 @@
 //! measures it beside the system's queue and `outlive::queue`, which needs no lock and is many times as fast.
 
 mod mu_sm;
+//! `mu_cv.rs` makes it of a mutex and condition variables. The messages lie in the ring of `ring.rs`. `outlive bench mq`
+//! measures it beside the system's queue and `outlive::queue`, which needs no lock and is many times as fast.
+
+mod mu_cv;
 mod ring;
 
 use std::error::Error;
@@ -12,6 +16,7 @@ use std::process::{Command, exit};
 use std::time::Instant;
 
 use mu_sm::MuSm;
+use mu_cv::MuCv;
 use outlive::{Domain, Wait};
 
 const MESSAGES: u64 = 100_000;
@@ -37,12 +42,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             exit(1);
         }
         println!("mutex and semaphores, waiting by {name}: {each:.0} ns a message");
+        println!("mutex and condition variables, waiting by {name}: {each:.0} ns a message");
     }
     Ok(())
 }
 
 fn open(folder: &Path, wait: Wait) -> Result<MuSm, Box<dyn Error>> {
     let queue = MuSm::open(&Domain::open_at(folder)?, "queue")?;
+fn open(folder: &Path, wait: Wait) -> Result<MuCv, Box<dyn Error>> {
+    let queue = MuCv::open(&Domain::open_at(folder)?, "queue")?;
     queue.set_wait(wait);
     Ok(queue)
 }

@@ -2,6 +2,8 @@
 
 #[path = "../../../../outlive/examples/mq/mu_sm.rs"]
 mod mu_sm;
+#[path = "../../../../outlive/examples/mq/mu_cv.rs"]
+mod mu_cv;
 #[path = "../../../../outlive/examples/mq/ring.rs"]
 mod ring;
 
@@ -72,4 +74,6 @@ macro_rules! made {
 made! {
     /// A mutex and semaphores.
     MadeOfSemaphores, "mu_sm", mu_sm::MuSm
+    /// A mutex and condition variables.
+    MadeOfCondvars, "mu_cv", mu_cv::MuCv
 }

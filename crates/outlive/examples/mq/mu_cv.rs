@@ -1,0 +1,87 @@
+//! A message queue made of a mutex and two condition variables.
+//!
+//! Whoever dies in here holding the mutex leaves a ring that is whole, but perhaps somebody to be woken: the next to take
+//! the mutex is told, and wakes all. Those who sleep meanwhile wait for that next one (or for the domain's coarse
+//! re-check, where one is set: see `DomainOptions::recheck`).
+
+use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, Record};
+use outlive::{Domain, Error, Wait};
+
+use super::ring::{MOST_BYTES, Ring};
+
+outlive::record! {
+    /// What all processes share.
+    struct Words {
+        ring: Embedded<Ring>,
+        came: EmbeddedCondvar,
+        went: EmbeddedCondvar,
+    }
+}
+
+/// The queue, as one process has it.
+pub struct MuCv {
+    ring: Mutex<Ring>,
+    /// A message came.
+    came: Condvar,
+    /// A message went, so there is room.
+    went: Condvar,
+}
+
+impl MuCv {
+    /// Opens the queue of that name, or makes it.
+    pub fn open(domain: &Domain, name: &str) -> Result<MuCv, Error> {
+        let words = Record::<Words>::open(domain, name, |_| ())?;
+        Ok(MuCv {
+            ring: words.handle(|words| &words.ring),
+            came: words.handle(|words| &words.came),
+            went: words.handle(|words| &words.went),
+        })
+    }
+
+    /// How waiting is done.
+    pub fn set_wait(&self, wait: Wait) {
+        self.ring.set_wait(wait);
+        self.came.set_wait(wait);
+        self.went.set_wait(wait);
+    }
+
+    /// Sends a message, waiting for room.
+    pub fn send(&self, message: &[u8]) -> Result<(), String> {
+        if message.len() > MOST_BYTES {
+            return Err(format!("a message has {MOST_BYTES} bytes at most"));
+        }
+        let mut ring = self.told(self.ring.lock())?;
+        while ring.is_full() {
+            ring = self.told(self.went.wait(ring))?;
+        }
+        ring.push(message);
+        // While we hold the mutex: if we die before this, the next holder is told, and wakes all.
+        self.came.notify_one();
+        Ok(())
+    }
+
+    /// Receives a message, waiting for one.
+    pub fn receive(&self, message: &mut Vec<u8>) -> Result<(), String> {
+        let mut ring = self.told(self.ring.lock())?;
+        while ring.is_empty() {
+            ring = self.told(self.came.wait(ring))?;
+        }
+        ring.pop(message);
+        self.went.notify_one();
+        Ok(())
+    }
+
+    /// The ring, whole whatever happened; if its holder died, all who sleep are woken, since it may have owed a call.
+    fn told<'a>(&self, locked: Result<Guard<'a, Ring>, LockError<Guard<'a, Ring>>>) -> Result<Guard<'a, Ring>, String> {
+        match locked {
+            Ok(ring) => Ok(ring),
+            Err(LockError::OwnerDied(mut ring)) => {
+                self.came.notify_all();
+                self.went.notify_all();
+                ring.mark_consistent();
+                Ok(ring)
+            }
+            Err(other) => Err(other.to_string()),
+        }
+    }
+}
