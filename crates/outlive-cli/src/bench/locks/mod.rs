@@ -22,6 +22,7 @@ mod ours;
 mod pi;
 mod pthread;
 mod pthread_rwlock;
+mod rw_lock;
 mod sem_t;
 mod semaphore;
 mod sysv;
@@ -36,6 +37,7 @@ use fcntl::Fcntl;
 use pi::OurPi;
 use pthread_rwlock::PthreadRwLock;
 use semaphore::OurSemaphore;
+use rw_lock::{OurRead, OurWrite};
 use std::marker::PhantomData;
 
 pub(super) use mutex::OurMutex;
@@ -131,6 +133,7 @@ impl Mode {
 
 const OURS: [&str; 2] = [OurMutex::NAME, OurSemaphore::NAME];
 const OURS: [&str; 3] = [OurMutex::NAME, OurPi::NAME, OurCeiling::NAME];
+const OURS: [&str; 5] = [OurMutex::NAME, OurRead::NAME, OurWrite::NAME, OurPi::NAME, OurCeiling::NAME];
 
 /// Who takes part, in the order they are shown.
 pub struct Field {
@@ -149,6 +152,8 @@ impl Field {
         let mut field = Self { rows: Vec::new(), baseline: Pthread::<Plain>::NAME, absent: Vec::new() };
         field.add::<OurMutex>(mode, only);
         field.add::<OurSemaphore>(mode, only);
+        field.add::<OurRead>(mode, only);
+        field.add::<OurWrite>(mode, only);
         field.add::<OurPi>(mode, only);
         field.add::<OurCeiling>(mode, only);
         field.add::<Pthread<Plain>>(mode, only);
