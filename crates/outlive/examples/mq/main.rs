@@ -1,13 +1,11 @@
 //! A message queue made of a lock, as one would make it: `cargo run --release --example mq`.
 //!
-//! `mu_sm.rs` makes it of a mutex and semaphores. The messages lie in the ring of `ring.rs`. `outlive bench mq`
-//! measures it beside the system's queue and `outlive::queue`, which needs no lock and is many times as fast.
-
-mod mu_sm;
-//! `mu_cv.rs` makes it of a mutex and condition variables. The messages lie in the ring of `ring.rs`. `outlive bench mq`
-//! measures it beside the system's queue and `outlive::queue`, which needs no lock and is many times as fast.
+//! `mu_cv.rs` makes it of a mutex and condition variables, `mu_sm.rs` of a mutex and semaphores. The messages lie in the
+//! ring of `ring.rs`. `outlive bench mq` measures both beside the system's queue and `outlive::queue`, which needs no lock
+//! and is many times as fast.
 
 mod mu_cv;
+mod mu_sm;
 mod ring;
 
 use std::error::Error;
@@ -15,52 +13,78 @@ use std::path::Path;
 use std::process::{Command, exit};
 use std::time::Instant;
 
-use mu_sm::MuSm;
 use mu_cv::MuCv;
+use mu_sm::MuSm;
 use outlive::{Domain, Wait};
 
 const MESSAGES: u64 = 100_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let [folder, wait] = &args[..] {
+    if let [folder, made_of, wait] = &args[..] {
         // The other process.
-        return receive(Path::new(folder), if wait == "block" { Wait::Block } else { Wait::Adaptive });
+        return receive(Path::new(folder), made_of, wait);
     }
-    for (name, wait) in [("adaptive", Wait::Adaptive), ("block", Wait::Block)] {
-        let folder = std::env::temp_dir().join(format!("outlive-example-mq-{}", std::process::id()));
-        let queue = open(&folder, wait)?;
-        let mut receiver = Command::new(std::env::current_exe()?).arg(&folder).arg(name).spawn()?;
-        let begun = Instant::now();
-        for number in 0..MESSAGES {
-            queue.send(&number.to_ne_bytes())?;
+    for made_of in ["condition variables", "semaphores"] {
+        for wait in ["adaptive", "block"] {
+            let folder = std::env::temp_dir().join(format!("outlive-example-mq-{}", std::process::id()));
+            let domain = Domain::open_at(&folder)?;
+            let mut receiver = Command::new(std::env::current_exe()?).arg(&folder).args([made_of, wait]).spawn()?;
+            let begun = Instant::now();
+            send(&domain, made_of, wait)?;
+            let status = receiver.wait()?;
+            let each = begun.elapsed().as_nanos() as f64 / MESSAGES as f64;
+            std::fs::remove_dir_all(&folder)?;
+            if !status.success() {
+                exit(1);
+            }
+            println!("mutex and {made_of}, waiting by {wait}: {each:.0} ns a message");
         }
-        let status = receiver.wait()?;
-        let each = begun.elapsed().as_nanos() as f64 / MESSAGES as f64;
-        std::fs::remove_dir_all(&folder)?;
-        if !status.success() {
-            exit(1);
-        }
-        println!("mutex and semaphores, waiting by {name}: {each:.0} ns a message");
-        println!("mutex and condition variables, waiting by {name}: {each:.0} ns a message");
     }
     Ok(())
 }
 
-fn open(folder: &Path, wait: Wait) -> Result<MuSm, Box<dyn Error>> {
-    let queue = MuSm::open(&Domain::open_at(folder)?, "queue")?;
-fn open(folder: &Path, wait: Wait) -> Result<MuCv, Box<dyn Error>> {
-    let queue = MuCv::open(&Domain::open_at(folder)?, "queue")?;
-    queue.set_wait(wait);
-    Ok(queue)
+fn way(wait: &str) -> Wait {
+    if wait == "block" { Wait::Block } else { Wait::Adaptive }
 }
 
-fn receive(folder: &Path, wait: Wait) -> Result<(), Box<dyn Error>> {
-    let queue = open(folder, wait)?;
+fn send(domain: &Domain, made_of: &str, wait: &str) -> Result<(), Box<dyn Error>> {
+    if made_of == "semaphores" {
+        let queue = MuSm::open(domain, "queue")?;
+        queue.set_wait(way(wait));
+        for number in 0..MESSAGES {
+            queue.send(&number.to_ne_bytes())?;
+        }
+    } else {
+        let queue = MuCv::open(domain, "queue")?;
+        queue.set_wait(way(wait));
+        for number in 0..MESSAGES {
+            queue.send(&number.to_ne_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+fn receive(folder: &Path, made_of: &str, wait: &str) -> Result<(), Box<dyn Error>> {
+    let domain = Domain::open_at(folder)?;
     let mut message = Vec::new();
-    for number in 0..MESSAGES {
-        queue.receive(&mut message)?;
+    let check = |number: u64, message: &[u8]| {
         assert_eq!(message, number.to_ne_bytes(), "each came once, in its order");
+    };
+    if made_of == "semaphores" {
+        let queue = MuSm::open(&domain, "queue")?;
+        queue.set_wait(way(wait));
+        for number in 0..MESSAGES {
+            queue.receive(&mut message)?;
+            check(number, &message);
+        }
+    } else {
+        let queue = MuCv::open(&domain, "queue")?;
+        queue.set_wait(way(wait));
+        for number in 0..MESSAGES {
+            queue.receive(&mut message)?;
+            check(number, &message);
+        }
     }
     Ok(())
 }

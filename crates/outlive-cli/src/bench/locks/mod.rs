@@ -36,8 +36,8 @@ use ceiling::OurCeiling;
 use fcntl::Fcntl;
 use pi::OurPi;
 use pthread_rwlock::PthreadRwLock;
-use semaphore::OurSemaphore;
 use rw_lock::{OurRead, OurWrite};
+use semaphore::OurSemaphore;
 use std::marker::PhantomData;
 
 pub(super) use mutex::OurMutex;
@@ -131,9 +131,8 @@ impl Mode {
     }
 }
 
-const OURS: [&str; 2] = [OurMutex::NAME, OurSemaphore::NAME];
-const OURS: [&str; 3] = [OurMutex::NAME, OurPi::NAME, OurCeiling::NAME];
-const OURS: [&str; 5] = [OurMutex::NAME, OurRead::NAME, OurWrite::NAME, OurPi::NAME, OurCeiling::NAME];
+const OURS: [&str; 6] =
+    [OurMutex::NAME, OurRead::NAME, OurWrite::NAME, OurSemaphore::NAME, OurPi::NAME, OurCeiling::NAME];
 
 /// Who takes part, in the order they are shown.
 pub struct Field {

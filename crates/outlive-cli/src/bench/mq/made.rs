@@ -1,9 +1,9 @@
 //! The queues that are made of a lock: the very files of the library's example.
 
-#[path = "../../../../outlive/examples/mq/mu_sm.rs"]
-mod mu_sm;
 #[path = "../../../../outlive/examples/mq/mu_cv.rs"]
 mod mu_cv;
+#[path = "../../../../outlive/examples/mq/mu_sm.rs"]
+mod mu_sm;
 #[path = "../../../../outlive/examples/mq/ring.rs"]
 mod ring;
 
@@ -74,6 +74,9 @@ macro_rules! made {
 made! {
     /// A mutex and semaphores.
     MadeOfSemaphores, "mu_sm", mu_sm::MuSm
+}
+
+made! {
     /// A mutex and condition variables.
     MadeOfCondvars, "mu_cv", mu_cv::MuCv
 }

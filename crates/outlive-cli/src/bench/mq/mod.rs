@@ -13,8 +13,7 @@ use super::report::{Absent, Title};
 use super::round::{Group, Setting};
 use super::{Common, Prepared, Waiting};
 use clap::Args;
-use made::MadeOfSemaphores;
-use made::MadeOfCondvars;
+use made::{MadeOfCondvars, MadeOfSemaphores};
 
 /// The arguments of `outlive bench mq`.
 #[derive(Args, Clone, Debug)]
@@ -42,8 +41,7 @@ pub(super) fn prepare(args: &MqArgs) -> Result<Prepared, Error> {
         bench: "mq",
         mode: "one-way",
         meaning: "a message, one way, at full rate",
-        ours: &["outlive_queue", "mu_sm"],
-        ours: &["outlive_queue", "mu_cv"],
+        ours: &["outlive_queue", "mu_cv", "mu_sm"],
         rate_of: Some("messages"),
     };
     let mut absent = Vec::new();
@@ -59,8 +57,8 @@ pub(super) fn prepare(args: &MqArgs) -> Result<Prepared, Error> {
 fn group(bytes: usize, one_of_many: bool, absent: &mut Vec<Absent>) -> Result<Group, Error> {
     let setting = one_of_many.then_some(Setting::MessageBytes(bytes));
     let mut contest = Contest::new(bytes);
-    contest.add::<MadeOfSemaphores>("mu_sm");
     contest.add::<MadeOfCondvars>("mu_cv");
+    contest.add::<MadeOfSemaphores>("mu_sm");
     contest.add::<queue::PosixMq>("posix_mq");
     contest.add::<queue::Outlive>("outlive_queue");
     // Without the system's queue there is nothing to compare with.
