@@ -59,10 +59,13 @@ pub enum Verb {
     /// A holder that is killed never blocks the next one, which is told on standard error; the dead holder's command is
     /// killed with it, and the next command does not start before it is gone. (The command itself: what it has started in
     /// the background lives on. The kernel spares commands that change their user, set-user-ID ones; the next holder
-    /// waits for those.) Signals sent to outlive are passed on to the command. Exits with the command's code.
+    /// waits for those.) With --shared, commands run beside each other, but never beside one without it; one without it
+    /// that waits goes before those with it that come later. Signals sent to outlive are passed on to the command. Exits
+    /// with the command's code.
     #[command(after_long_help = "Examples:\n  \
         outlive lock backup -- rsync -a /home /mnt\n  \
-        outlive lock --nonblock cron-job -- ./job.sh || echo 'still running'")]
+        outlive lock --nonblock cron-job -- ./job.sh || echo 'still running'\n  \
+        outlive lock --shared archive -- tar -cf today.tar /archive")]
     Lock(lock::LockArgs),
 
     /// Wait until a process ends, or whoever holds a lock or receives from a queue

@@ -77,7 +77,10 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::NotRecoverable, "the lock was given up after its owner died"),
     (Code::System, "the system refused"),
     (Code::BadInput, "the input makes no sense: a length prefix without its record"),
-    (Code::LockTimedOut, "lock: the lock was not to be had in time (--timeout, --nonblock); cmd did not run"),
+    (
+        Code::LockTimedOut,
+        "lock: the lock was not to be had in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
+    ),
     (Code::LockFailed, "lock: could not lock, for any other reason; cmd did not run"),
     (Code::NotExecutable, "lock: cmd was found but cannot be run"),
     (Code::CommandNotFound, "lock: cmd was not found"),

@@ -14,16 +14,19 @@ pub enum Kind {
     Record,
     /// A [`queue::Queue`](crate::queue::Queue).
     Queue,
+    /// A [`sync::RwLock`](crate::sync::RwLock).
+    RwLock,
     /// A [`sync::Semaphore`](crate::sync::Semaphore).
     Semaphore,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
-const KINDS: [(Kind, u32, &str); 5] = [
+const KINDS: [(Kind, u32, &str); 6] = [
     (Kind::Registry, 1, "registry"),
     (Kind::Mutex, 2, "mutex"),
     (Kind::Record, 3, "record"),
     (Kind::Queue, 4, "queue"),
+    (Kind::RwLock, 5, "rwlock"),
     (Kind::Semaphore, 10, "semaphore"),
 ];
 

@@ -90,7 +90,7 @@ fn files_that_are_none_of_ours_are_told_apart() {
 fn a_name_of_another_kind_is_refused() {
     let stage = Stage::new();
     stage.run(&["lock", "L", "--", "true"]).expect(0);
-    stage.run(&["send", "L"]).expect(7).says("is a mutex, not a queue");
+    stage.run(&["send", "L"]).expect(7).says("is a rwlock, not a queue");
     stage.run(&["recv", "L"]).expect(7);
     stage.feed(&["send", "q"], b"x\n").expect(0);
     stage.run(&["lock", "q", "--", "true"]).expect(125).says("is a queue, not a mutex");

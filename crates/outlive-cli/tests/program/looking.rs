@@ -32,7 +32,7 @@ fn all_there_is_is_listed() {
     let line = |name: &str| listing.lines().find(|line| line.starts_with(name)).expect("listed").to_owned();
     assert!(line("NAME").contains("STATE"));
     assert!(line("orders").contains("queue") && line("orders").contains("2 messages waiting, no receiver"));
-    assert!(line("lock").contains("mutex") && line("lock").contains(&format!("held by {}", holder.pid())));
+    assert!(line("lock").contains("rwlock") && line("lock").contains(&format!("held by {}", holder.pid())));
     assert!(line("stranger").contains("not made by Outlive"));
 
     let lock = stage.entry("lock").expect("listed");

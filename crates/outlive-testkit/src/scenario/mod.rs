@@ -12,6 +12,7 @@ mod member;
 mod mutex;
 mod pthread;
 mod queue;
+mod rw_lock;
 mod token;
 mod toy;
 
@@ -179,6 +180,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(domain::all());
     all.extend(token::all());
     all.extend(mutex::all());
+    all.extend(rw_lock::all());
     all.extend(queue::all());
     all
 }

@@ -7,10 +7,14 @@
 #[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, AtomicU64};
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{Ordering, fence};
+pub(crate) use core::sync::atomic::{Ordering, compiler_fence, fence};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Loom's compiler keeps all in order.
+#[cfg(loom)]
+pub(crate) fn compiler_fence(_: Ordering) {}
 
 /// Tells the processor that this is a spin-wait; under loom it lets another thread run.
 #[inline]
@@ -19,4 +23,12 @@ pub(crate) fn spin_hint() {
     core::hint::spin_loop();
     #[cfg(loom)]
     loom::thread::yield_now();
+}
+
+/// The fence between an SeqCst store and an SeqCst load of another word: the two are in order as they are. Loom takes
+/// SeqCst accesses for AcqRel ones and knows this order from fences only.
+#[inline]
+pub(crate) fn order_seq_cst_accesses() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
 }

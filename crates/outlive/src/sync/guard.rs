@@ -101,7 +101,7 @@ impl<T: fmt::Debug> fmt::Debug for Guard<'_, T> {
 #[non_exhaustive]
 pub enum LockError<G> {
     /// The lock is yours, but its last owner died holding it: what it guards may be half-written. Repair it and call
-    /// [`Guard::mark_consistent`]; dropped without, the lock is given up.
+    /// [`Guard::mark_consistent`] (of the guard inside); dropped without, the lock is given up.
     OwnerDied(G),
     /// Somebody who was told that the owner died gave up without repairing. [`Mutex::reset`](super::Mutex::reset)
     /// starts anew.
@@ -120,7 +120,7 @@ pub enum LockError<G> {
 
 impl<G> LockError<G> {
     #[cold]
-    fn from_refused(refused: Refused, me: Me) -> LockError<G> {
+    pub(super) fn from_refused(refused: Refused, me: Me) -> LockError<G> {
         match refused {
             Refused::NotRecoverable => LockError::NotRecoverable,
             Refused::Deadlock => LockError::Deadlock,

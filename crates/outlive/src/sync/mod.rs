@@ -15,9 +15,14 @@ mod mutex;
 #[cfg(not(loom))]
 mod primitive;
 mod raw_mutex;
+mod raw_rw_lock;
 mod raw_semaphore;
 #[cfg(not(loom))]
 mod record;
+#[cfg(not(loom))]
+mod rw_guard;
+#[cfg(not(loom))]
+mod rw_lock;
 #[cfg(not(loom))]
 mod semaphore;
 
@@ -36,6 +41,10 @@ pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 #[cfg(not(loom))]
 pub use record::{Embed, Place, Record, RecordType, SharedField};
+#[cfg(not(loom))]
+pub use rw_guard::{ReadGuard, UpgradeError, WriteGuard};
+#[cfg(not(loom))]
+pub use rw_lock::{EmbeddedRwLock, RwLock};
 #[cfg(not(loom))]
 pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};
 
@@ -56,3 +65,21 @@ pub trait Plain: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable
 
 #[cfg(not(loom))]
 impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static> Plain for T {}
+
+/// Values that several processes may look at at once: [`Plain`] data, atomics, and structs and arrays of both, without
+/// padding. What a [`RwLock`] guards: its readers may change the atomics in it.
+///
+/// ```
+/// use std::sync::atomic::AtomicU64;
+/// use zerocopy::{FromBytes, IntoBytes};
+/// #[derive(FromBytes, IntoBytes)]
+/// #[repr(C)]
+/// struct Table { rows: [u64; 8], looked_at: AtomicU64 }
+/// fn takes_shareable<T: outlive::sync::Shareable>(_: T) {}
+/// takes_shareable(Table { rows: [0; 8], looked_at: AtomicU64::new(0) });
+/// ```
+#[cfg(not(loom))]
+pub trait Shareable: zerocopy::FromBytes + zerocopy::IntoBytes + Send + Sync + 'static {}
+
+#[cfg(not(loom))]
+impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + Send + Sync + 'static> Shareable for T {}

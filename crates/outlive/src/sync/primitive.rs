@@ -2,6 +2,7 @@
 
 use super::Holder;
 use super::raw_mutex::RawMutex;
+use super::raw_rw_lock::RawRwLock;
 use super::record::places;
 use super::semaphore::Seen;
 use crate::liveness::{Me, Registry};
@@ -36,6 +37,7 @@ pub(crate) trait Inspect {
 fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dyn Inspect + 'a>>, Error> {
     Ok(match kind {
         Kind::Mutex => Some(Box::new(segment.at::<RawMutex>(offset)?)),
+        Kind::RwLock => Some(Box::new(segment.at::<RawRwLock>(offset)?)),
         Kind::Semaphore => Seen::at(segment, offset)?.map(|seen| Box::new(seen) as _),
         Kind::Registry | Kind::Record | Kind::Queue => None,
     })

@@ -70,6 +70,21 @@ impl RawMutex {
         self.word.compare_exchange(0, id.as_u32(), Ordering::Acquire, Ordering::Acquire).is_ok()
     }
 
+    /// The same, for whoever next looks whether readers are inside.
+    #[inline]
+    pub(crate) fn acquire_before_looking(&self, id: TokenId) -> bool {
+        // SeqCst, to stand before the look in the order that a reader's claim and look are in: see `RawRwLock`. Otherwise
+        // as in `acquire`.
+        self.word.compare_exchange(0, id.as_u32(), Ordering::SeqCst, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether nobody holds it and nothing is wrong with what it guards: what a reader asks.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        // SeqCst: see `RawRwLock`; it also pairs with the Release in `release`, so `state` is the last holder's.
+        self.word.load(Ordering::SeqCst) == 0 && self.is_consistent()
+    }
+
     /// Whether nothing is wrong with what the lock guards. The caller holds it.
     #[inline]
     pub(crate) fn is_consistent(&self) -> bool {
@@ -155,32 +170,38 @@ impl RawMutex {
         let mut pass = None;
         let mut last_try = false;
         loop {
-            let seen = match self.try_lock_slow(me, self.word.load(Ordering::Acquire)) {
+            match self.try_lock_slow(me, self.word.load(Ordering::Acquire)) {
                 Err(Refused::WouldBlock) if last_try => return Err(Refused::TimedOut),
-                Err(Refused::WouldBlock) => self.word.load(Ordering::Acquire),
+                Err(Refused::WouldBlock) => {}
                 settled => return settled,
-            };
-            let Some(owner) = TokenId::from_word(seen) else {
-                continue;
-            };
-            if owner == me.id {
-                continue;
             }
-            let waited_for = seen | WAITERS;
-            // Relaxed: the bit only asks the owner to wake us. Died just after: an empty wake, no harm.
-            if seen & WAITERS == 0
-                && self.word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
-            {
-                continue;
-            }
-            let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
-            let watch = Watch { word: &self.word, expected: waited_for };
-            match sleep(me.registry, pass, &[watch], Some(owner), deadline) {
-                Ok(Asleep::LookAgain) => {}
-                Ok(Asleep::TimedOut) => last_try = true,
-                Err(errno) => return Err(Refused::System(errno)),
-            }
+            last_try = self.sleep_behind_owner(me, &mut pass, deadline)? == Asleep::TimedOut;
         }
+    }
+
+    /// Sleeps until the word changes or its living owner ends; returns at once when there is no such owner. The caller
+    /// keeps `pass` until it has what it wants.
+    #[cold]
+    pub(crate) fn sleep_behind_owner(
+        &self,
+        me: Me,
+        pass: &mut Option<PassOn>,
+        deadline: Deadline,
+    ) -> Result<Asleep, Refused> {
+        let seen = self.word.load(Ordering::Acquire);
+        let Some(owner) = TokenId::from_word(seen).filter(|owner| *owner != me.id) else {
+            return Ok(Asleep::LookAgain);
+        };
+        let waited_for = seen | WAITERS;
+        // Relaxed: the bit only asks the owner to wake us. Died just after: an empty wake, no harm.
+        if seen & WAITERS == 0
+            && self.word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
+        {
+            return Ok(Asleep::LookAgain);
+        }
+        let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
+        let watch = Watch { word: &self.word, expected: waited_for };
+        sleep(me.registry, pass, &[watch], Some(owner), deadline).map_err(Refused::System)
     }
 
     /// Gives the lock back. The caller holds it.
@@ -193,8 +214,10 @@ impl RawMutex {
         self.release();
     }
 
+    /// Gives the lock back as it is: somebody who was told and gives back without having touched anything is no reason to
+    /// give it up.
     #[inline]
-    fn release(&self) {
+    pub(crate) fn release(&self) {
         // Release pairs with every Acquire above. Died just after: sleepers still watch our token's word, whose mark
         // wakes one of them, who wakes the rest.
         if self.word.swap(0, Ordering::Release) & WAITERS != 0 {
@@ -256,6 +279,11 @@ impl RawMutex {
                 Err(other) => return Err(other),
             }
         }
+    }
+
+    /// Where the owner's id stands.
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.word
     }
 
     /// Who holds it, dead or alive.

@@ -32,6 +32,8 @@ mod random;
 mod readers;
 mod records;
 mod runner;
+mod rw_lock;
+mod rw_lock_deaths;
 mod segments;
 mod semaphore;
 mod several;
@@ -55,6 +57,8 @@ const ALL: &[&[runner::Check]] = &[
     mutex::CHECKS,
     mutex_deaths::CHECKS,
     mutex_stress::CHECKS,
+    rw_lock::CHECKS,
+    rw_lock_deaths::CHECKS,
     semaphore::CHECKS,
     records::CHECKS,
     order::CHECKS,

@@ -1,11 +1,12 @@
 //! The survivor of all outlive scenarios: a process that uses a domain as any program would, on orders.
 //!
-//! Orders are grouped by what they concern: `mutex …`, `token …`, `queue …`, `domain …`; each group is a file. The domain
+//! Orders are grouped by what they concern: `mutex …`, `rwlock …`, `token …`, `queue …`, `domain …`; each group is a file. The domain
 //! is opened by the first order, so that a survivor can be there before it.
 
 mod domain;
 pub(super) mod mutex;
 pub(super) mod queue;
+pub(super) mod rw_lock;
 mod token;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub struct Member {
     recheck: Recheck,
     domain: Option<Domain>,
     mutexes: mutex::Mutexes,
+    rw_locks: rw_lock::RwLocks,
     threads: token::Threads,
     queues: queue::Queues,
 }
@@ -35,6 +37,7 @@ impl Member {
             recheck: place.recheck,
             domain: None,
             mutexes: mutex::Mutexes::default(),
+            rw_locks: rw_lock::RwLocks::default(),
             threads: token::Threads::default(),
             queues: queue::Queues::default(),
         }
@@ -54,6 +57,7 @@ impl Obeys for Member {
         let domain = self.domain()?;
         match order {
             ["mutex", order @ ..] => self.mutexes.obey(&domain, order),
+            ["rwlock", order @ ..] => self.rw_locks.obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),

@@ -1,0 +1,74 @@
+//! The named reader-writer lock: read, written, waited for on both sides, taken from the dead, turned up and down.
+
+mod owner_death;
+mod recover;
+mod time_out;
+mod turn;
+mod uncontended;
+mod unlock;
+mod wait;
+
+use outlive::sync::RwLock;
+
+use super::member::mutex::Pair;
+use super::{Place, Scenario};
+use crate::failure::Failure;
+use crate::world::World;
+
+/// Those of this folder.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    vec![
+        Box::new(uncontended::Uncontended::Read),
+        Box::new(uncontended::Uncontended::Write),
+        Box::new(wait::Wait::Read),
+        Box::new(wait::Wait::Write),
+        Box::new(owner_death::OwnerDeath::Read),
+        Box::new(owner_death::OwnerDeath::Write),
+        Box::new(unlock::Unlock::Read),
+        Box::new(unlock::Unlock::Write),
+        Box::new(turn::Turn::Down),
+        Box::new(turn::Turn::Up),
+        Box::new(recover::Recover),
+        Box::new(time_out::TimeOut),
+    ]
+}
+
+/// The victim's lock of the round; its thread has a token already.
+fn victims(place: &Place<'_>) -> Result<RwLock<Pair>, String> {
+    let domain = place.open()?;
+    domain.token().map_err(|error| error.to_string())?;
+    let lock = RwLock::open(&domain, place.name, [0, 0]).map_err(|error| error.to_string())?;
+    lock.set_wait(outlive::Wait::Block);
+    Ok(lock)
+}
+
+/// Counts how a survivor got the lock.
+fn count(world: &mut World, answer: &str) -> Result<(), Failure> {
+    world.saw(match answer {
+        "died" => "owner died",
+        "clean" => "clean",
+        other => return Err(Failure::wrong(format!("the lock was got `{other}`"))),
+    });
+    Ok(())
+}
+
+/// The answer of a survivor that slept on the lock, counted.
+fn count_answer(world: &mut World, survivor: &'static str) -> Result<bool, Failure> {
+    let answer = world.answer(survivor)?;
+    count(world, &answer)?;
+    Ok(answer == "died")
+}
+
+/// Both ways in by different processes, all clean: nothing of the death is left.
+fn still_works(world: &mut World, names: &[&str]) -> Result<(), Failure> {
+    for name in names {
+        for (survivor, order) in [("next", "read"), ("another", "write"), ("next", "write"), ("another", "read")] {
+            let answer = world.ask(survivor, &format!("rwlock {order} {name}"))?;
+            if answer != "clean" {
+                return Err(Failure::wrong(format!("{survivor} got the lock `{answer}` after it had been repaired")));
+            }
+        }
+    }
+    super::nothing_left(world, names)
+}

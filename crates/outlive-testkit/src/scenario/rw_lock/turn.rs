@@ -1,0 +1,104 @@
+//! From writing to reading and from reading to writing, with sleepers on both sides: all of them get in, and what the
+//! victim was, reader or writer, decides whether anybody is told.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::rw_lock::{look, raise};
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Writes, then reads on.
+    Down,
+    /// Reads, then writes, once the other readers have left.
+    Up,
+}
+
+impl Scenario for Turn {
+    fn name(&self) -> &'static str {
+        match self {
+            Turn::Down => "rwlock-downgrade",
+            Turn::Up => "rwlock-upgrade",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Turn::Down => "write, become a reader, give back, with a reader and a writer asleep",
+            Turn::Up => "become a writer when another reader leaves, give back, with a reader and a writer asleep",
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Turn::Up {
+            world.ask("bystander", &format!("rwlock hold-read {name}"))?;
+        }
+        for survivor in ["reader", "writer"] {
+            world.ask(survivor, &format!("rwlock open {name}"))?;
+        }
+        Ok(())
+    }
+
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        if *self == Turn::Down {
+            sleepers(world, &world.fresh(self.stem()))?;
+        }
+        Ok(())
+    }
+
+    fn help(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Turn::Up {
+            sleepers(world, &name)?;
+            world.ask("bystander", &format!("rwlock release {name}"))?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Turn::Up && !death.helped {
+            // No longer kept out by the victim, which may have died as a reader.
+            world.survivor("reader")?.tell(&format!("rwlock read {name}"))?;
+            world.survivor("writer")?.tell(&format!("rwlock write {name}"))?;
+            world.ask("bystander", &format!("rwlock release {name}"))?;
+        }
+        let mut told = 0;
+        for survivor in ["reader", "writer"] {
+            told += usize::from(super::count_answer(world, survivor)?);
+        }
+        if told > usize::from(!death.ended) {
+            return Err(Failure::wrong(format!("{told} were told of a death, ended: {}", death.ended)));
+        }
+        super::still_works(world, &[&name])
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let lock = super::victims(place)?;
+        if *self == Turn::Down {
+            let mut writing = lock.write().map_err(|error| error.to_string())?;
+            stage.begin();
+            raise(&mut writing);
+            let reading = writing.downgrade().map_err(|_| "could not be downgraded".to_owned())?;
+            look(&reading)?;
+            drop(reading);
+        } else {
+            let reading = lock.read().map_err(|error| error.to_string())?;
+            stage.begin();
+            let mut writing =
+                reading.upgrade_until(outlive::Deadline::NEVER).map_err(|refused| refused.reason.to_string())?;
+            raise(&mut writing);
+            drop(writing);
+        }
+        stage.end();
+        Ok(())
+    }
+}
+
+fn sleepers(world: &mut World, name: &str) -> Result<(), Failure> {
+    world.survivor("reader")?.tell_and_see_asleep(&format!("rwlock read {name}"))?;
+    world.survivor("writer")?.tell_and_see_asleep(&format!("rwlock write {name}"))
+}

@@ -1,0 +1,262 @@
+//! What readers and writers get.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use super::guard::LockError;
+use super::raw_mutex::Acquired;
+use super::raw_rw_lock::{RawRwLock, leave};
+use crate::Deadline;
+use crate::liveness::{Me, Patience};
+use crate::shim::AtomicU32;
+
+/// A lock that is held, with all that its guard needs to do with it.
+pub(super) struct Held<'a, T> {
+    pub(super) raw: &'a RawRwLock,
+    pub(super) value: NonNull<T>,
+    pub(super) patience: &'a Patience,
+    pub(super) me: Me,
+    /// Neither Send nor Sync by itself.
+    pub(super) _thread: PhantomData<*mut T>,
+}
+
+impl<T> Clone for Held<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Held<'_, T> {}
+
+impl<T> Held<'_, T> {
+    /// A forked child has no token, or another one: the lock is its parent's.
+    #[inline]
+    fn is_ours(&self) -> bool {
+        self.me.registry.current_bits() == self.me.id.as_u32()
+    }
+}
+
+/// Shared access to what a lock guards; gives it back when dropped.
+///
+/// Stays with its thread. In a forked child a guard of the parent's does nothing.
+///
+/// # If a process dies
+/// Nobody notices: writers that wait go on at once.
+pub struct ReadGuard<'a, T> {
+    held: Held<'a, T>,
+    /// What says that we read: a reader's word, or the writers' when there was none left.
+    word: &'a AtomicU32,
+}
+
+/// Exclusive access to what a lock guards; gives it back when dropped.
+///
+/// Stays with its thread. In a forked child a guard of the parent's does nothing.
+///
+/// # If a process dies
+/// The next to come, to read or to write, gets [`LockError::OwnerDied`] with a guard like this.
+pub struct WriteGuard<'a, T> {
+    held: Held<'a, T>,
+}
+
+// SAFETY: sharing a guard shares `&T` only.
+unsafe impl<T: Sync> Sync for ReadGuard<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for WriteGuard<'_, T> {}
+
+impl<'a, T> ReadGuard<'a, T> {
+    /// The guard of a reader that `word` names.
+    ///
+    /// # Safety
+    /// The value is what the lock guards: valid for `'a`, written to by its holders only.
+    #[inline]
+    pub(super) unsafe fn new(held: Held<'a, T>, word: &'a AtomicU32) -> ReadGuard<'a, T> {
+        ReadGuard { held, word }
+    }
+
+    /// Becomes a writer, if no other reader is inside: nobody writes in between, so what was read still holds.
+    ///
+    /// # Errors
+    /// [`UpgradeError`], with this guard inside: see [`ReadGuard::upgrade_until`].
+    pub fn try_upgrade(self) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        self.upgrade(None)
+    }
+
+    /// Becomes a writer once the other readers have left, waiting for them until the deadline. Nobody writes in between,
+    /// so what was read still holds. New readers wait meanwhile.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-upgrade-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::sync::RwLock;
+    /// use std::time::Duration;
+    ///
+    /// let table = RwLock::<[u32; 4]>::open(&domain, "table", [0; 4])?;
+    /// let reading = table.read().unwrap();
+    /// if reading[2] == 0 {
+    ///     match reading.upgrade_until(Duration::from_secs(1)) {
+    ///         Ok(mut writing) => writing[2] = 7,
+    ///         // Somebody else wants to write, and waits for us to leave.
+    ///         Err(refused) => drop(refused.guard),
+    ///     }
+    /// }
+    /// assert_eq!(table.read().unwrap()[2], 7);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`UpgradeError`], with this guard inside and a reason: [`LockError::WouldBlock`] when a writer waits already (two
+    /// who upgrade would wait for each other), [`LockError::Deadlock`] when this thread reads a second time,
+    /// [`LockError::TimedOut`], [`LockError::Damaged`], [`LockError::System`]. Never `OwnerDied`.
+    ///
+    /// # If a process dies
+    /// A reader's death lets us go on at once; so does that of a writer that was waiting.
+    pub fn upgrade_until(self, deadline: impl Into<Deadline>) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        self.upgrade(Some(deadline.into()))
+    }
+
+    fn upgrade(self, wait: Option<Deadline>) -> Result<WriteGuard<'a, T>, UpgradeError<'a, T>> {
+        let held = self.held;
+        if !held.is_ours() {
+            return Err(UpgradeError { guard: self, reason: LockError::WouldBlock });
+        }
+        match held.raw.upgrade(self.word, held.me, held.patience, wait) {
+            Ok(()) => {
+                core::mem::forget(self);
+                Ok(WriteGuard { held })
+            }
+            Err(refused) => Err(UpgradeError { guard: self, reason: LockError::from_refused(refused, held.me) }),
+        }
+    }
+}
+
+impl<'a, T> WriteGuard<'a, T> {
+    /// The guard of a writer.
+    ///
+    /// # Safety
+    /// The value is what the lock guards: valid for `'a`, touched by its holders only; `held.me` holds it alone.
+    #[inline]
+    pub(super) unsafe fn new(held: Held<'a, T>) -> WriteGuard<'a, T> {
+        WriteGuard { held }
+    }
+
+    /// The guard, with the word whether the last owner died.
+    ///
+    /// # Safety
+    /// As for [`WriteGuard::new`].
+    #[inline]
+    pub(super) unsafe fn settle(
+        got: Acquired,
+        held: Held<'a, T>,
+    ) -> Result<WriteGuard<'a, T>, LockError<WriteGuard<'a, T>>> {
+        let guard = WriteGuard { held };
+        if got == Acquired::OwnerDied { Err(LockError::OwnerDied(guard)) } else { Ok(guard) }
+    }
+
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
+    /// gives the lock up: everybody who comes later gets [`LockError::NotRecoverable`].
+    pub fn mark_consistent(&mut self) {
+        self.held.raw.mark_consistent();
+    }
+
+    /// Becomes a reader; nobody writes in between. Other readers may come in at once.
+    ///
+    /// # Errors
+    /// This guard, if it came with [`LockError::OwnerDied`] and nothing was marked consistent: readers may not see that.
+    ///
+    /// # If a process dies
+    /// In the middle of this: as a reader, so nobody is told.
+    pub fn downgrade(self) -> Result<ReadGuard<'a, T>, WriteGuard<'a, T>> {
+        let held = self.held;
+        if !held.is_ours() || !held.raw.is_consistent() {
+            return Err(self);
+        }
+        core::mem::forget(self);
+        let word = held.raw.downgrade(held.me);
+        Ok(ReadGuard { held, word })
+    }
+}
+
+impl<T> Deref for ReadGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: we read; `new`'s caller vouched for the pointer.
+        unsafe { self.held.value.as_ref() }
+    }
+}
+
+impl<T> Deref for WriteGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: we hold the lock; `new`'s caller vouched for the pointer.
+        unsafe { self.held.value.as_ref() }
+    }
+}
+
+impl<T> DerefMut for WriteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: we hold the lock alone, so nobody else touches it; `&mut self` keeps this process from doing so twice.
+        unsafe { self.held.value.as_mut() }
+    }
+}
+
+impl<T> Drop for ReadGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.held.is_ours() {
+            leave(self.word);
+        }
+    }
+}
+
+impl<T> Drop for WriteGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.held.is_ours() {
+            self.held.raw.unlock();
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for ReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for WriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+/// A reader that could not become a writer, and why. It reads on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct UpgradeError<'a, T> {
+    /// The guard as it was.
+    pub guard: ReadGuard<'a, T>,
+    /// Why: see [`ReadGuard::upgrade_until`].
+    pub reason: LockError<Infallible>,
+}
+
+impl<T> fmt::Display for UpgradeError<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            LockError::WouldBlock => {
+                f.write_str("somebody else reads, or waits to write: give the lock back and take it as a writer")
+            }
+            LockError::Deadlock => f.write_str("this thread reads a second time; give that back first"),
+            other => other.fmt(f),
+        }
+    }
+}
+
+impl<T: fmt::Debug> std::error::Error for UpgradeError<'_, T> {}

@@ -1,0 +1,311 @@
+//! A named reader-writer lock with the value it guards.
+
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::guard::LockError;
+use super::home::{Home, TypeOf};
+use super::primitive::{Inspect, LockDetail};
+use super::raw_rw_lock::{Entered, RawRwLock};
+use super::record::{Embed, Place, SharedField};
+use super::rw_guard::{Held, ReadGuard, WriteGuard};
+use super::{Holder, Shareable};
+use crate::liveness::{Me, Patience, Registry, TokenId};
+use crate::segment::Shared;
+use crate::{Deadline, Domain, Error, Kind, Wait};
+
+/// A lock with a value, for many readers at once or one writer, shared by name between processes; it survives whoever
+/// holds it.
+///
+/// A reader writes to a cache line of its own, so readers on different processors do not slow each other down: 64 at
+/// once; more share lines, and from 1,025 on they take turns. One compare-exchange to read, one swap to give back; no
+/// system call unless somebody waits. A writer that waits keeps new readers out, so readers do not starve writers; a
+/// reader that keeps finding writers queues as one of them. Beyond that it is not fair. A thread may read several times
+/// at once, unless a writer waits: then [`LockError::Deadlock`] says so. A named lock takes 12 KiB of memory, up to
+/// 4,032 bytes of value in it.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-rwlock-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::sync::{LockError, RwLock};
+///
+/// let limits = RwLock::<[f64; 2]>::open(&domain, "limits", [0.0, 1.0])?;
+/// match limits.read() {
+///     Ok(value) => assert!(value[0] <= value[1]),
+///     Err(LockError::OwnerDied(mut value)) => {
+///         // A writer was killed in here: we have the lock as a writer, to repair what it left.
+///         *value = [0.0, 1.0];
+///         value.mark_consistent();
+///     }
+///     Err(other) => panic!("{other}"),
+/// }
+/// limits.write().unwrap()[1] = 2.0;
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), outlive::Error>(())
+/// ```
+///
+/// # If a process dies
+/// Reading: nobody is told, writers go on at once. Writing: the next to come, to read or to write, gets
+/// [`LockError::OwnerDied`] with a [`WriteGuard`], also if it was asleep already; exactly one is told. Waiting, to read or
+/// to write: nobody notices.
+pub struct RwLock<T> {
+    home: Home<RawRwLock>,
+    value: NonNull<UnsafeCell<T>>,
+    patience: Patience,
+}
+
+/// The body of a named lock, and the field of a record: the value in a line of its own.
+///
+/// All zeroes are an unlocked lock around a zeroed value. [`Record::handle`](super::Record::handle) gives the [`RwLock`]
+/// to use it by. 4,160 bytes and the value.
+#[repr(C, align(64))]
+pub struct EmbeddedRwLock<T> {
+    raw: RawRwLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock is atomics; the value is Shareable and reached under the lock only.
+unsafe impl<T: Shareable> Shared for EmbeddedRwLock<T> {}
+// SAFETY: the value is reached under the lock only, by several at once to read.
+unsafe impl<T: Send + Sync> Sync for EmbeddedRwLock<T> {}
+// SAFETY: the lock is at the start; the value is Shareable and under it.
+unsafe impl<T: Shareable> SharedField for EmbeddedRwLock<T> {
+    const PRIMITIVES: usize = 1;
+    fn primitive(_: usize) -> Place {
+        Place { offset: core::mem::offset_of!(EmbeddedRwLock<T>, raw), kind: Kind::RwLock }
+    }
+}
+
+impl<T: Shareable> Embed for EmbeddedRwLock<T> {
+    type Handle = RwLock<T>;
+    fn handle(home: Home<EmbeddedRwLock<T>>) -> RwLock<T> {
+        RwLock::of(home)
+    }
+}
+
+impl<T: Shareable> EmbeddedRwLock<T> {
+    /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+}
+
+// SAFETY: the value is reached under the lock only, by several at once to read.
+unsafe impl<T: Send + Sync> Send for RwLock<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for RwLock<T> {}
+
+impl<T: Shareable> RwLock<T> {
+    /// Opens the lock of that name, or makes it with the value given.
+    ///
+    /// # Errors
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`], and what the system says.
+    ///
+    /// # If a process dies
+    /// While it makes the lock: nothing is left of it.
+    pub fn open(domain: &Domain, name: &str, initial: T) -> Result<RwLock<T>, Error> {
+        let init = |body: &mut EmbeddedRwLock<T>| {
+            // SAFETY: T is Shareable, so its bytes may be copied.
+            *body.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
+        };
+        Home::<EmbeddedRwLock<T>>::open(domain, name, Kind::RwLock, TypeOf::a::<T>(), init).map(RwLock::of)
+    }
+
+    fn of(home: Home<EmbeddedRwLock<T>>) -> RwLock<T> {
+        let value = NonNull::from(&home.shared().value);
+        RwLock { home: home.part(|body| &body.raw), value, patience: Patience::new() }
+    }
+
+    /// How waiting is done through this handle.
+    pub fn set_wait(&self, wait: Wait) {
+        self.patience.set(wait);
+    }
+
+    /// Takes the lock to read, waiting as long as a living writer holds it or waits for it.
+    ///
+    /// # Errors
+    /// [`LockError::OwnerDied`] with a write guard inside: a writer died, and you have the lock alone, to repair what it
+    /// left. [`LockError::NotRecoverable`]; [`LockError::Deadlock`] when this thread writes, or reads already while a
+    /// writer waits for that; [`LockError::Damaged`], [`LockError::System`].
+    ///
+    /// # If a process dies
+    /// The writer's death ends the wait at once.
+    #[inline]
+    pub fn read(&self) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+        self.read_until(Deadline::NEVER)
+    }
+
+    /// Takes the lock to read, waiting until the deadline.
+    ///
+    /// # Errors
+    /// As [`RwLock::read`], and [`LockError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// The writer's death ends the wait at once.
+    #[inline]
+    pub fn read_until(&self, deadline: impl Into<Deadline>) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+        self.read_with(|| Some(deadline.into()))
+    }
+
+    /// Takes the lock to read if no living writer holds it or waits for it.
+    ///
+    /// # Errors
+    /// As [`RwLock::read`], and [`LockError::WouldBlock`].
+    #[inline]
+    pub fn try_read(&self) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+        self.read_with(|| None)
+    }
+
+    #[inline]
+    fn read_with(
+        &self,
+        wait: impl FnOnce() -> Option<Deadline>,
+    ) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+        let (raw, registry) = (self.home.shared(), self.home.registry());
+        let bits = registry.current_bits();
+        if bits != 0 {
+            let id = TokenId::from_own(bits);
+            if let Some(word) = raw.enter(id) {
+                // SAFETY: the value beside the lock is what it guards, and we are inside.
+                return Ok(unsafe { ReadGuard::new(self.held(Me { registry, id }), word) });
+            }
+        }
+        self.read_slow(wait())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_slow(&self, wait: Option<Deadline>) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+        let me = self.home.me().map_err(LockError::System)?;
+        let held = self.held(me);
+        match self.home.shared().read_slow(me, &self.patience, wait) {
+            // SAFETY: the value beside the lock is what it guards, and we read.
+            Ok(Entered::Reading(word)) => Ok(unsafe { ReadGuard::new(held, word) }),
+            // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+            Ok(Entered::Repairing) => Err(LockError::OwnerDied(unsafe { WriteGuard::new(held) })),
+            Err(refused) => Err(LockError::from_refused(refused, me)),
+        }
+    }
+
+    /// Takes the lock to write, waiting until no living thread reads or writes. New readers wait meanwhile.
+    ///
+    /// # Errors
+    /// [`LockError::OwnerDied`] with the guard inside, [`LockError::NotRecoverable`], [`LockError::Deadlock`] when this
+    /// thread reads or writes already, [`LockError::Damaged`], [`LockError::System`].
+    ///
+    /// # If a process dies
+    /// A holder's death ends the wait at once.
+    #[inline]
+    pub fn write(&self) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+        self.write_until(Deadline::NEVER)
+    }
+
+    /// Takes the lock to write, waiting until the deadline.
+    ///
+    /// # Errors
+    /// As [`RwLock::write`], and [`LockError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// A holder's death ends the wait at once.
+    #[inline]
+    pub fn write_until(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+        let (raw, registry) = (self.home.shared(), self.home.registry());
+        let bits = registry.current_bits();
+        let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
+        if got && raw.begin_if_ready() {
+            let me = Me { registry, id: TokenId::from_own(bits) };
+            // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+            return Ok(unsafe { WriteGuard::new(self.held(me)) });
+        }
+        self.write_slow(Some(deadline.into()), got)
+    }
+
+    /// Takes the lock to write if no living thread reads or writes. While it looks, it keeps new readers out: a
+    /// `try_read` may find it just then.
+    ///
+    /// # Errors
+    /// As [`RwLock::write`], and [`LockError::WouldBlock`].
+    pub fn try_write(&self) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+        self.write_slow(None, false)
+    }
+
+    /// `acquired`: the lock is ours already, and readers are inside or something is wrong with what it guards.
+    #[cold]
+    #[inline(never)]
+    fn write_slow(
+        &self,
+        wait: Option<Deadline>,
+        acquired: bool,
+    ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
+        let me = self.home.me().map_err(LockError::System)?;
+        match self.home.shared().write_slow(me, &self.patience, wait, acquired) {
+            // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+            Ok(got) => unsafe { WriteGuard::settle(got, self.held(me)) },
+            Err(refused) => Err(LockError::from_refused(refused, me)),
+        }
+    }
+
+    /// Makes a lock that was given up ([`LockError::NotRecoverable`]) usable again, with this value. Nobody comes in
+    /// before the value is there.
+    ///
+    /// # Errors
+    /// [`LockError::TimedOut`] when somebody living holds it until the deadline, [`LockError::Deadlock`],
+    /// [`LockError::Damaged`], [`LockError::System`].
+    ///
+    /// # If a process dies
+    /// In the middle of this: the lock is as it was, or the next is told that an owner died.
+    pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
+        let me = self.home.me().map_err(LockError::System)?;
+        let taken = self.home.shared().take_to_reset(me, &self.patience, deadline.into());
+        taken.map_err(|refused| LockError::from_refused(refused, me))?;
+        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        let mut guard = unsafe { WriteGuard::new(self.held(me)) };
+        *guard = value;
+        guard.mark_consistent();
+        Ok(())
+    }
+
+    /// Who holds it just now: one writer, or any number of readers. A writer beside readers waits for them.
+    pub fn holders(&self) -> Vec<Holder> {
+        holders(self.home.shared(), self.home.registry())
+    }
+
+    #[inline]
+    fn held(&self, me: Me) -> Held<'_, T> {
+        // `UnsafeCell<T>` has the layout of `T`.
+        let value = self.value.cast();
+        Held { raw: self.home.shared(), value, patience: &self.patience, me, _thread: PhantomData }
+    }
+}
+
+fn holders(raw: &RawRwLock, registry: &'static Registry) -> Vec<Holder> {
+    raw.writer().into_iter().chain(raw.readers()).map(|token| Holder::of(registry, token)).collect()
+}
+
+impl Inspect for RawRwLock {
+    fn look(&self, registry: &'static Registry) -> LockDetail {
+        let (readers, writes) = (self.readers().len() as u64, self.writer().is_some());
+        let plural = if readers == 1 { "" } else { "s" };
+        LockDetail {
+            state: match (readers, writes) {
+                (0, _) => None,
+                (_, false) => Some(format!("held by {readers} reader{plural}")),
+                (_, true) => Some(format!("held by {readers} reader{plural}, a writer waits")),
+            },
+            holders: holders(self, registry),
+            not_recoverable: self.is_not_recoverable(),
+            figures: vec![("readers", readers), ("depth", u64::from(self.depth()))],
+        }
+    }
+
+    fn sweep(&self, me: Me, dry_run: bool) -> u32 {
+        RawRwLock::sweep(self, me, dry_run)
+    }
+}
+
+const _: () = assert!(size_of::<EmbeddedRwLock<u64>>() == 64 + 4096 + 64);

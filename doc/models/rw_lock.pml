@@ -1,0 +1,478 @@
+/* rw_lock.pml - the reader-writer lock: a mutex for writers, a word for each reader, death between any two steps.
+ *
+ * Threads 0..2, each with one token: 0..NW-1 write, the others read; with SWEEP the last one sweeps instead.
+ *   wo ww         the writers' word: owner + 1 or 0, and the WAITERS bit;  st  the state beside it
+ *   ins           1: the holder of the writers' word may be in the middle of a change
+ *   so[s] sw[s]   NS readers' words: reader + 1 or 0, and the WAITERS bit
+ *   tdead tw      the token word of a thread: OWNER_DIED and WAITERS
+ *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X (a word that is always 0) the kernel wakes when
+ *                 i dies, or 0
+ * Kernel queues: qL (writers' word: 1), qS (readers' word + 1), qT (token + 1), qX (token + 1); see mutex.pml.
+ *
+ * read     1. a readers' word 0 or a dead one's -> me       none left: step 4
+ *          2. the writers' word is 0 and the state consistent: inside
+ *          3. give the readers' word back (had W: wake all). Writer alive: wait as for a mutex, from 1 again
+ *          4. writer dead, or inconsistent: take the writers' word as a writer. Told: wait for the readers, be told.
+ *             Not told: a readers' word -> me, give the writers' word back (none left: keep it), inside
+ *             (ins is 0: the dead one had not begun, or was done: as if it were consistent, everywhere)
+ * write    the mutex's lock, then each readers' word: 0 -> next; dead -> compare-exchange to 0; alive -> set W and wait on
+ *          {X, the word, its owner's token}. A deadline that passes meanwhile: give the writers' word back, state as it is.
+ *          Then ins = 1, the change, ins = 0, unlock; told, and not repaired: ins stays
+ * down     ins = 0, a readers' word -> me, then give the writers' word back
+ * up       keeping the readers' word, compare-exchange the writers' word 0 -> me, dead -> me;
+ *          alive: refused. Wait for the other readers, then give the own word back
+ *
+ * Checked: never a writer beside anybody; nobody reads or writes torn data without being told; told only after a death inside, given
+ * up only by one who was told; nobody takes a living reader's word; nobody sleeps for ever (an invalid end state).
+ * Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
+ *   -DDOOR  a reader who would wait may go to step 4   -DUP -DDOWN  readers may upgrade, writers downgrade
+ *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps
+ * Mutations, each must be caught:
+ *   CHECKFIRST  a reader looks at the writers' word before it claims its own (so: no fence between the two)
+ *   NOLEAVEWAKE a reader who gives its word back in step 3 wakes nobody
+ *   NOSTATE     a reader does not look at the state
+ *   INSLATE     a writer says that it is inside after it has begun
+ *   NOINS       whoever takes the writers' word from a dead one is told
+ *   NODRAIN     a writer that comes after a dead one does not wait for the readers
+ *   NOSLOTTOK   a writer sleeps on the reader's word alone
+ *   WAKEONE     unlock wakes one sleeper only
+ *   NOWAKEALL   who finds the owner dead after a sleep does not wake the others
+ *   NOPEND      no pending
+ *   CLEARSTORE  a dead reader's word is cleared by a store
+ *   DOWNLATE    a downgrade gives the writers' word back before it claims a reader's
+ *   UPWAIT      who upgrades waits for another writer
+ *   UPLEAVE     who upgrades gives its readers' word back before it has the writers' word
+ *   TIMEUNLOCK  a writer whose deadline passes unlocks as one who was inside
+ */
+#ifndef NW
+#define NW 1
+#endif
+#ifndef D
+#define D 1
+#endif
+#ifndef NS
+#define NS 2
+#endif
+#define N 3
+#ifdef HOME0
+#define HOME(i) 0
+#else
+#define HOME(i) ((i+1)%NS)
+#endif
+#define CONSISTENT 0
+#define INCONSISTENT 1
+#define GONE 2                  /* not recoverable */
+#define OK 1                    /* outcomes */
+#define OWNER_DIED 2
+#define TIMED_OUT 3
+#define NOT_RECOVERABLE 4
+#define READING 5
+
+byte wo; bool ww; byte st; bool ins;
+byte so[NS]; bool sw[NS];
+bool tdead[N], tw[N];
+byte qL[N], qS[N], qT[N], qX[N]; bool woken[N];
+byte pend[N];
+bool killed[N];
+byte nr, nw; bool inr[N], inw[N];       /* ghost: who is inside */
+bool torn;                              /* ghost: the data are in the middle of a change */
+bool wdied, gaveup;                     /* ghost: somebody has died as a writer, after ins = 1; somebody told has not repaired */
+byte budget;
+
+#define PICK(i,q,k) :: (q[i]==(k)) -> q[i]=0; woken[i]=1
+#define wake1(q,k) atomic { if PICK(0,q,k) PICK(1,q,k) PICK(2,q,k) :: else fi }
+#define ALL1(i,q,k) if :: q[i]==(k) -> q[i]=0; woken[i]=1 :: else fi
+#define wakeall(q,k) d_step { ALL1(0,q,k); ALL1(1,q,k); ALL1(2,q,k) }
+inline unqueue() { qL[me]=0; qS[me]=0; qT[me]=0; qX[me]=0; woken[me]=0 }
+
+/* stands in queue q for `key`, as long as the word satisfies `still`, and in that of the end of thread vo - 1. late = 1: its
+ * deadline passed */
+inline doze(q, key, still, withtok) {
+	ok=1;
+#ifndef NOPEND
+	pend[me]=vo;
+#endif
+	if
+	:: withtok -> atomic { if :: tdead[vo-1] -> ok=0 :: !tdead[vo-1] -> tw[vo-1]=1; qX[me]=vo fi }
+	:: else
+	fi;
+	if :: ok -> atomic { if :: still -> q=key :: else -> ok=0; unqueue() fi } :: else fi;
+	if :: ok && withtok -> atomic { if :: !tdead[vo-1] -> qT[me]=vo :: else -> ok=0; unqueue() fi } :: else fi;
+	if
+	:: ok ->
+		if
+		:: atomic { woken[me] -> unqueue() }
+#ifdef TIMEOUT
+		:: atomic { !woken[me] -> unqueue(); ok=0; late=1 }
+#endif
+		fi
+	:: else
+	fi;
+	ok=1;
+#ifndef NOWAKEALL
+	if :: withtok && tdead[vo-1] -> wakeall(qT,vo) :: else fi
+#endif
+}
+
+inline release() {
+	atomic { vw=ww; wo=0; ww=0 };
+	if
+	:: vw ->
+#ifdef WAKEONE
+		wake1(qL,1)
+#else
+		wakeall(qL,1)
+#endif
+	:: else
+	fi
+}
+
+/* the mutex's lock */
+inline take() {
+	got=0;
+	do
+	:: got==0 ->
+		atomic { vo=wo; vw=ww };
+		if
+		:: vo==0 -> atomic { if :: wo==0 -> wo=me+1; ww=0; got=OK; dd=0 :: else fi }
+		:: else ->
+			dd=tdead[vo-1];
+			if
+			:: dd ->
+				atomic { if :: wo==vo && ww==vw -> wo=me+1; ww=1; got=OWNER_DIED :: else fi };
+				if :: got==OWNER_DIED && st==CONSISTENT -> st=INCONSISTENT :: else fi
+			:: else ->
+				ok=1;
+				if :: !vw -> atomic { if :: wo==vo && !ww -> ww=1 :: else -> ok=0 fi } :: else fi;
+				if
+				:: ok -> doze(qL[me], 1, (wo==vo && ww), true);
+					if :: late -> got=TIMED_OUT :: else fi
+				:: else
+				fi
+			fi
+		fi
+	:: else -> break
+	od;
+	pend[me]=0;
+	if
+	:: got==TIMED_OUT -> late=0
+	:: else ->
+		if
+		:: st==GONE -> assert(gaveup); got=NOT_RECOVERABLE; release()
+		#ifdef NOINS
+		:: st==INCONSISTENT -> got=OWNER_DIED
+#else
+		:: st==INCONSISTENT -> if :: ins -> got=OWNER_DIED :: else -> st=CONSISTENT; got=OK fi
+#endif
+		:: else -> got=OK
+		fi
+	fi
+}
+
+/* waits until all readers' words are free, save `own` (word + 1, or 0); a deadline gives the writers' word back */
+inline drain(own) {
+	k=0;
+	do
+	:: k<NS && got!=TIMED_OUT ->
+		atomic { vo=so[k]; vw=sw[k] };
+		if
+		:: vo==0 || k+1==own -> k++
+		:: else ->
+			dd=tdead[vo-1];
+			if
+			:: dd ->
+#ifdef CLEARSTORE
+				so[k]=0; sw[k]=0
+#else
+				atomic { if :: so[k]==vo && sw[k]==vw -> so[k]=0; sw[k]=0 :: else fi }
+#endif
+			:: else ->
+				ok=1;
+				if :: !vw -> atomic { if :: so[k]==vo && !sw[k] -> sw[k]=1 :: else -> ok=0 fi } :: else fi;
+				if
+				:: ok ->
+#ifdef NOSLOTTOK
+					doze(qS[me], k+1, (so[k]==vo && sw[k]), false);
+#else
+					doze(qS[me], k+1, (so[k]==vo && sw[k]), true);
+#endif
+					if :: late -> late=0; got=TIMED_OUT :: else fi
+				:: else
+				fi
+			fi
+		fi
+	:: else -> break
+	od;
+	pend[me]=0;
+	if
+	:: got==TIMED_OUT ->
+#ifdef TIMEUNLOCK
+		if :: st==INCONSISTENT -> st=GONE :: else fi;
+#endif
+		release()
+	:: else
+	fi
+}
+
+inline announce() {     /* sl = word + 1, or 0: none left */
+	atomic { sl=0; k=0 };
+	do
+	:: sl==0 && k<NS ->
+		atomic {
+			if
+			:: so[(HOME(me)+k)%NS]==0 -> sl=(HOME(me)+k)%NS+1
+			:: so[(HOME(me)+k)%NS]!=0 && tdead[so[(HOME(me)+k)%NS]-1] -> sl=(HOME(me)+k)%NS+1
+			:: else -> k++
+			fi;
+			if :: sl!=0 -> so[sl-1]=me+1; sw[sl-1]=0 :: else fi }
+	:: else -> break
+	od
+}
+inline leave() {
+	assert(so[sl-1]==me+1);
+	atomic { vw=sw[sl-1]; so[sl-1]=0; sw[sl-1]=0 };
+	if :: vw -> wakeall(qS,sl) :: else fi
+}
+inline withdraw() {
+#ifdef NOLEAVEWAKE
+	atomic { so[sl-1]=0; sw[sl-1]=0 }
+#else
+	leave()
+#endif
+}
+
+/* step 4 */
+inline door() {
+	take();
+	if
+	:: got==OWNER_DIED -> drain(0)
+	:: got==OK ->
+		announce(); got=READING;
+		if :: sl!=0 -> release() :: else fi
+	:: else
+	fi
+}
+
+/* got = READING, or as a writer */
+inline read() {
+	got=0;
+	do
+	:: got==0 ->
+#ifdef CHECKFIRST
+		vo=wo; announce();
+		if :: sl==0 -> door() :: else ->
+#else
+		/* the fast path claims at once; the slow one looks first */
+		if :: announce(); vo=(sl==0 -> 0 : wo) :: atomic { wo!=0 -> vo=wo; sl=0 } fi;
+		if :: sl==0 && vo==0 -> door() :: else ->
+#endif
+#ifdef NOSTATE
+			if :: vo==0 -> got=READING :: else fi;
+#else
+			if :: vo==0 && st==CONSISTENT -> got=READING :: else fi;
+#endif
+			if
+			:: got==0 ->
+				if :: sl!=0 -> withdraw() :: else fi;
+				atomic { vo=wo; vw=ww };
+				if
+				:: vo==0 -> if :: st!=CONSISTENT -> door() :: else fi
+				:: else ->
+					dd=tdead[vo-1];
+					if
+					:: dd -> door()
+#ifdef DOOR
+					:: !dd -> door()
+#endif
+					:: !dd ->
+						ok=1;
+						if :: !vw -> atomic { if :: wo==vo && !ww -> ww=1 :: else -> ok=0 fi } :: else fi;
+						if
+						:: ok -> doze(qL[me], 1, (wo==vo && ww), true);
+							if :: late -> late=0; got=TIMED_OUT; sl=0 :: else fi
+						:: else
+						fi
+					fi
+				fi
+			:: else
+			fi
+		fi
+	:: else -> break
+	od;
+	pend[me]=0
+}
+
+#define ENTER_R atomic { nr++; inr[me]=1; assert(nw==0); assert(!torn) }
+#define LEAVE_R atomic { nr--; inr[me]=0 }
+#define ENTER_W atomic { nw++; inw[me]=1; assert(nw==1 && nr==0); assert(got!=OK || !torn); assert(got==OK || wdied) }
+#define LEAVE_W atomic { nw--; inw[me]=0 }
+
+/* what a writer does */
+inline change() {
+#ifndef INSLATE
+	ins=1;
+#endif
+	if
+#ifdef INSLATE
+	:: got==OK -> torn=1; ins=1; torn=0
+#else
+	:: got==OK -> torn=1; torn=0
+#endif
+	:: else -> if :: atomic { torn=0; st=CONSISTENT } :: gaveup=1 fi
+	fi
+}
+inline unlock() {
+	if :: st==INCONSISTENT -> st=GONE :: st==CONSISTENT -> ins=0 :: else fi;
+	release()
+}
+inline stop_reading() { if :: sl!=0 -> leave() :: else -> release() fi }
+inline try_up() {
+	atomic { vo=wo; vw=ww };
+	if
+	:: sl==0 -> got=OK                              /* we hold the writers' word */
+	:: sl!=0 && vo==0 -> atomic { if :: wo==0 -> wo=me+1; ww=0; got=OK :: else fi }
+	:: sl!=0 && vo!=0 ->
+		dd=tdead[vo-1];
+		if
+		:: dd -> atomic { if :: wo==vo && ww==vw -> wo=me+1; ww=1; got=OK :: else fi }
+		:: else
+#ifdef UPWAIT
+			-> take(); if :: got==OWNER_DIED -> got=OK :: else fi
+#endif
+		fi
+	fi;
+	if :: got==OK && sl!=0 && vo!=0 -> assert(!ins); st=CONSISTENT :: else fi
+}
+inline up() {
+	byte own; own=sl;
+#ifdef UPLEAVE
+	if :: sl!=0 -> leave(); take(); if :: got==OWNER_DIED -> got=OK :: else fi :: else -> got=OK fi;
+	own=0;
+#else
+	try_up();
+#endif
+	if
+	:: got==OK ->
+		if
+		:: own==0 -> drain(0)                   /* in the code a refusal keeps the word here: so no deadline then */
+		:: else -> drain(own)
+		fi;
+		if
+		:: got==TIMED_OUT -> got=READING
+		:: else ->
+			atomic { nr--; inr[me]=0; nw++; inw[me]=1; assert(nw==1 && nr==0); assert(!torn) };
+#ifndef UPLEAVE
+			if :: sl!=0 -> leave() :: else fi;
+#endif
+			change(); LEAVE_W; unlock()
+		fi
+	:: else
+	fi
+}
+
+proctype T(byte me) {
+	byte vo, got, k, sl; bool vw, ok, dd, late;
+	{
+		if
+		:: me<NW ->
+			take();
+			if
+#ifdef NODRAIN
+			:: dd -> skip
+			:: !dd && (got==OK || got==OWNER_DIED) -> drain(0)
+#else
+			:: got==OK || got==OWNER_DIED -> drain(0)
+#endif
+			:: else
+			fi;
+			if
+			:: got==OK || got==OWNER_DIED ->
+				ENTER_W; change();
+				if
+#ifdef DOWN
+				:: st==CONSISTENT ->
+					ins=0;
+#ifdef DOWNLATE
+					atomic { LEAVE_W; nr++; inr[me]=1 }; release(); announce();
+#else
+					announce();
+					atomic { LEAVE_W; nr++; inr[me]=1 };
+					if :: sl!=0 -> release() :: else fi;
+#endif
+					assert(nw==0 && !torn);
+					LEAVE_R; stop_reading()
+#endif
+				:: LEAVE_W; unlock()
+				fi
+			:: else
+			fi
+#ifdef SWEEP
+		:: me==2 ->
+			atomic { vo=wo; vw=ww };
+			if
+			:: vo!=0 && tdead[vo-1] ->
+				atomic { if :: wo==vo && ww==vw -> wo=me+1; ww=1; got=OK :: else fi };
+				if :: got==OK -> if :: st==CONSISTENT -> st=INCONSISTENT :: else fi; release() :: else fi
+			:: else
+			fi;
+			k=0;
+			do
+			:: k<NS ->
+				atomic { vo=so[k]; vw=sw[k] };
+				if
+				:: vo!=0 && tdead[vo-1] -> atomic { if :: so[k]==vo && sw[k]==vw -> so[k]=0; sw[k]=0 :: else fi }
+				:: else
+				fi;
+				k++
+			:: else -> break
+			od
+#endif
+		:: else ->
+			read();
+			if
+			:: got==READING ->
+				ENTER_R;
+#ifdef UP
+				if :: up() :: skip fi;
+#endif
+				if :: got==READING -> LEAVE_R; stop_reading() :: else fi
+			:: got==OWNER_DIED ->
+				ENTER_W; change(); LEAVE_W; unlock()
+			:: else
+			fi
+		fi;
+		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; sl=0; late=0 };
+end_idle:	(false)
+	} unless { killed[me];
+		atomic {
+			unqueue();
+			if :: inr[me] -> nr--; inr[me]=0 :: else fi;
+			if :: inw[me] -> nw--; inw[me]=0 :: else fi;
+			if :: wo==me+1 && ins -> wdied=1 :: else fi;
+			ok=tw[me]; tdead[me]=1 };
+		if :: ok -> wake1(qT,me+1) :: else fi;
+		if
+		:: pend[me]!=0 -> wake1(qX,pend[me]); pend[me]=0
+		:: else
+		fi;
+		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; sl=0; late=0 }
+	}
+}
+
+active proctype killer() {
+	atomic {
+		if :: budget=D
+#if D > 0
+		:: budget=D-1
+#endif
+#if D > 1
+		:: budget=D-2
+#endif
+		fi; run T(0); run T(1); run T(2) };
+end_k:	do
+	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
+	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
+	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+	:: budget==0 -> break
+	od
+}
