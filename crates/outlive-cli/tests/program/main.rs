@@ -5,10 +5,12 @@
 mod bad_input;
 mod demo;
 mod full;
+mod held;
 mod lock;
 mod looking;
 mod manual;
 mod pipes;
 mod receivers;
+mod sem;
 mod stage;
 mod waiting;
