@@ -13,6 +13,7 @@ mod mutex;
 mod pthread;
 mod queue;
 mod rw_lock;
+mod semaphore;
 mod token;
 mod toy;
 
@@ -181,6 +182,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(token::all());
     all.extend(mutex::all());
     all.extend(rw_lock::all());
+    all.extend(semaphore::all());
     all.extend(queue::all());
     all
 }

@@ -1,12 +1,13 @@
 //! The survivor of all outlive scenarios: a process that uses a domain as any program would, on orders.
 //!
-//! Orders are grouped by what they concern: `mutex …`, `rwlock …`, `token …`, `queue …`, `domain …`; each group is a file. The domain
+//! Orders are grouped by what they concern: `mutex …`, `rwlock …`, `semaphore …`, `token …`, `queue …`, `domain …`; each group is a file. The domain
 //! is opened by the first order, so that a survivor can be there before it.
 
 mod domain;
 pub(super) mod mutex;
 pub(super) mod queue;
 pub(super) mod rw_lock;
+pub(super) mod semaphore;
 mod token;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub struct Member {
     domain: Option<Domain>,
     mutexes: mutex::Mutexes,
     rw_locks: rw_lock::RwLocks,
+    semaphores: semaphore::Semaphores,
     threads: token::Threads,
     queues: queue::Queues,
 }
@@ -38,6 +40,7 @@ impl Member {
             domain: None,
             mutexes: mutex::Mutexes::default(),
             rw_locks: rw_lock::RwLocks::default(),
+            semaphores: semaphore::Semaphores::default(),
             threads: token::Threads::default(),
             queues: queue::Queues::default(),
         }
@@ -58,6 +61,7 @@ impl Obeys for Member {
         match order {
             ["mutex", order @ ..] => self.mutexes.obey(&domain, order),
             ["rwlock", order @ ..] => self.rw_locks.obey(&domain, order),
+            ["semaphore", order @ ..] => self.semaphores.obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
