@@ -69,6 +69,7 @@ pub fn state(entry: &Entry) -> String {
             (None, [holder]) => format!("held by {}", who(holder)),
             (None, holders) => format!("held by {}", output::counted(holders.len() as u64, "thread")),
         },
+        Detail::Record { locks: 0, .. } => String::new(),
         Detail::Record { locks, holders, .. } => {
             format!("{} of {} held", holders.len(), output::counted(u64::from(*locks), "lock"))
         }

@@ -30,19 +30,15 @@ impl Scenario for AddPermit {
     }
 
     fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
-        let name = world.fresh(self.stem());
-        world.ask("next", &format!("semaphore acquire {name}")).map(drop)
+        // Woken by the addition itself.
+        super::expect_got(world, &["sleeper"], true)
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if death.ended {
-            // Woken by the addition itself.
-            super::expect_got(world, "sleeper")?;
-        }
         world.ask("holder", &format!("semaphore release {name}"))?;
         if !death.ended {
-            super::expect_got(world, "sleeper")?;
+            super::expect_got(world, &["sleeper"], false)?;
         }
         world.ask("bystander", &format!("semaphore release {name}"))?;
         let permits = match world.ask("next", &format!("semaphore count {name}"))?.as_str() {

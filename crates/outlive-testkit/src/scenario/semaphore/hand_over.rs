@@ -34,16 +34,18 @@ impl Scenario for HandOver {
         world.survivor("sleeper")?.tell_and_see_asleep(&format!("semaphore acquire {name}"))
     }
 
+    fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
+        super::expect_got(world, &["taker", "sleeper"], true)
+    }
+
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         if !death.ended {
             // Handed over or not, another one comes.
             world.ask("bystander", &format!("semaphore release {name}"))?;
             world.ask("next", &format!("semaphore give {name}"))?;
+            super::expect_got(world, &["taker", "sleeper"], false)?;
         }
-        // The taker's, and from it the sleeper's.
-        super::expect_got(world, "taker")?;
-        super::expect_got(world, "sleeper")?;
         let second = world.ask("taker", &format!("semaphore try-take-up {name}"))?;
         if death.ended {
             if second != "none" {

@@ -39,11 +39,16 @@ fn victims(place: &Place<'_>) -> Result<Semaphore, String> {
     Ok(semaphore)
 }
 
-/// Insists that a survivor's order ended with a permit.
-fn expect_got(world: &mut World, survivor: &'static str) -> Result<(), Failure> {
-    let answer = world.answer(survivor)?;
-    world.saw("permit got");
-    if answer == "got" { Ok(()) } else { Err(Failure::wrong(format!("{survivor}: `{answer}` instead of a permit"))) }
+/// Insists that orders given before end with permits, one after the other; the victim lives, or not.
+fn expect_got(world: &mut World, survivors: &[&'static str], alive: bool) -> Result<(), Failure> {
+    for survivor in survivors {
+        let answer = if alive { world.answer_by_now(survivor)? } else { world.answer(survivor)? };
+        world.saw(if alive { "got while the victim lived" } else { "got after its death" });
+        if answer != "got" {
+            return Err(Failure::wrong(format!("{survivor}: `{answer}` instead of a permit")));
+        }
+    }
+    Ok(())
 }
 
 /// Nobody holds one: so many permits are to be had, no more at once, by different processes; nothing else is left.

@@ -51,12 +51,16 @@ impl Scenario for Wait {
         }
     }
 
+    fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
+        super::expect_got(world, &["before", "after"], true)
+    }
+
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         if !death.helped {
             self.help(world)?;
         }
-        for survivor in ["before", "after"] {
-            super::expect_got(world, survivor)?;
+        if !death.ended {
+            super::expect_got(world, &["before", "after"], false)?;
         }
         let name = world.fresh(self.stem());
         world.ask("bystander", &format!("semaphore release {name}"))?;
