@@ -93,7 +93,7 @@ fn a_name_of_another_kind_is_refused() {
     stage.run(&["send", "L"]).expect(7).says("is a rwlock, not a queue");
     stage.run(&["recv", "L"]).expect(7);
     stage.feed(&["send", "q"], b"x\n").expect(0);
-    stage.run(&["lock", "q", "--", "true"]).expect(125).says("is a queue, not a mutex");
+    stage.run(&["lock", "q", "--", "true"]).expect(125).says("is a queue, not a rwlock");
 }
 
 #[test]
