@@ -5,7 +5,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::bench;
 use crate::domain::DomainArgs;
 use crate::exit::{self, Failure};
-use crate::verbs::{completions, demo, doctor, exit_codes, gc, info, lock, ls, man, recv, rm, send, wait};
+use crate::verbs::{completions, demo, doctor, exit_codes, gc, info, lock, ls, man, recv, rm, sem, send, under, wait};
 
 /// Queues and locks in shared memory that outlive whoever used them
 ///
@@ -68,6 +68,19 @@ pub enum Verb {
         outlive lock --shared archive -- tar -cf today.tar /archive")]
     Lock(lock::LockArgs),
 
+    /// Run a command while holding one of so many permits
+    ///
+    /// Never more than that many commands at once. A permit whose holder is killed comes back by itself; the dead holder's
+    /// command is killed with it, and its permit is not used before that command is gone. (The command itself: what it has
+    /// started in the background lives on. The kernel spares commands that change their user, set-user-ID ones; their
+    /// permit is not used as long as they run.) Which command runs under which permit stands in a record beside the
+    /// semaphore, NAME.commands. All who use one name say the same number. Signals sent to outlive are passed on to the
+    /// command. Exits with the command's code.
+    #[command(after_long_help = "Examples:\n  \
+        find . -name '*.flac' | xargs -P 100 -I{} outlive sem encoders --permits 4 -- ./encode.sh {}\n  \
+        outlive sem gpus --permits 2 --timeout 60 -- ./train.sh || echo 'no room'")]
+    Sem(sem::SemArgs),
+
     /// Wait until a process ends, or whoever holds a lock or receives from a queue
     ///
     /// Returns at once when there is nobody: an unknown process has ended, and so has a zombie. When a holder gives the
@@ -128,9 +141,9 @@ pub enum Verb {
     #[command(after_long_help = exit::table())]
     ExitCodes,
 
-    /// What a lock's command is until it has its go-ahead.
+    /// What a command under a lock or permit is until it has its go-ahead.
     #[command(hide = true)]
-    Become(lock::BecomeArgs),
+    Become(under::BecomeArgs),
 
     /// A producer or the consumer of the demo.
     #[command(hide = true)]
@@ -144,6 +157,7 @@ impl Verb {
             Verb::Send(_) => "send",
             Verb::Recv(_) => "recv",
             Verb::Lock(_) | Verb::Become(_) => "lock",
+            Verb::Sem(_) => "sem",
             Verb::Wait(_) => "wait",
             Verb::Ls(_) => "ls",
             Verb::Info(_) => "info",
@@ -164,6 +178,7 @@ impl Verb {
             Verb::Send(args) => send::run(&args, common),
             Verb::Recv(args) => recv::run(&args, common),
             Verb::Lock(args) => lock::run(&args, common),
+            Verb::Sem(args) => sem::run(&args, common),
             Verb::Wait(args) => wait::run(&args, common),
             Verb::Ls(args) => ls::run(&args, common),
             Verb::Info(args) => info::run(&args, common),
@@ -175,7 +190,7 @@ impl Verb {
             Verb::Completions(args) => completions::run(&args),
             Verb::Man(args) => man::run(&args),
             Verb::ExitCodes => exit_codes::run(common),
-            Verb::Become(args) => lock::become_command(&args),
+            Verb::Become(args) => under::become_command(&args),
             Verb::DemoMember(args) => demo::run_member(&args),
         }
     }

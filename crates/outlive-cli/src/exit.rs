@@ -5,7 +5,7 @@
 use std::fmt;
 
 use outlive::queue::{RecvError, SendError};
-use outlive::sync::LockError;
+use outlive::sync::{AcquireError, LockError};
 use outlive::{Error, WaitError};
 
 use crate::bench;
@@ -48,13 +48,13 @@ pub enum Code {
     System = 15,
     /// The input makes no sense.
     BadInput = 16,
-    /// `lock` could not get its lock in time.
+    /// `lock` or `sem` could not get in in time.
     LockTimedOut = 124,
-    /// `lock` itself failed.
+    /// `lock` or `sem` itself failed.
     LockFailed = 125,
-    /// `lock` found the command but could not run it.
+    /// `lock` or `sem` found the command but could not run it.
     NotExecutable = 126,
-    /// `lock` did not find the command.
+    /// `lock` or `sem` did not find the command.
     CommandNotFound = 127,
 }
 
@@ -79,11 +79,11 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::BadInput, "the input makes no sense: a length prefix without its record"),
     (
         Code::LockTimedOut,
-        "lock: the lock was not to be had in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
+        "lock, sem: no lock or permit was to be had in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
     ),
-    (Code::LockFailed, "lock: could not lock, for any other reason; cmd did not run"),
-    (Code::NotExecutable, "lock: cmd was found but cannot be run"),
-    (Code::CommandNotFound, "lock: cmd was not found"),
+    (Code::LockFailed, "lock, sem: could not get in, for any other reason; cmd did not run"),
+    (Code::NotExecutable, "lock, sem: cmd was found but cannot be run"),
+    (Code::CommandNotFound, "lock, sem: cmd was not found"),
 ];
 
 /// The table as text, for help and man pages.
@@ -93,7 +93,7 @@ pub fn table() -> String {
         text.push_str(&format!("  {:>3}  {meaning}\n", *code as u8));
     }
     text.push_str("       bench ends with 128 + the signal that ended it;\n");
-    text.push_str("       lock otherwise exits with cmd's own code, or 128 + the signal that killed cmd");
+    text.push_str("       lock and sem otherwise exit with cmd's own code, or 128 + the signal that killed cmd");
     text
 }
 
@@ -224,6 +224,18 @@ impl<G> From<LockError<G>> for Failure {
     }
 }
 
+impl From<AcquireError> for Failure {
+    fn from(error: AcquireError) -> Failure {
+        let code = match &error {
+            AcquireError::WouldBlock | AcquireError::Deadlock => Code::Busy,
+            AcquireError::TimedOut => Code::TimedOut,
+            AcquireError::System(inner) => code_of(inner),
+            _ => Code::System,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
 impl From<WaitError> for Failure {
     fn from(error: WaitError) -> Failure {
         let code = match &error {
@@ -277,6 +289,7 @@ mod tests {
             ("SendError", include_str!("../../outlive/src/queue/error.rs")),
             ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
+            ("AcquireError", include_str!("../../outlive/src/sync/semaphore.rs")),
             ("WaitError", include_str!("../../outlive/src/liveness/peer.rs")),
         ];
         for (name, source) in files {

@@ -198,7 +198,7 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
         ("name", entry.name.escape_debug().to_string()),
         ("kind", entry.kind.as_ref().map_or_else(ToString::to_string, ToString::to_string)),
         ("file", domain.path().join(&entry.name).display().to_string().escape_debug().to_string()),
-        ("size", format!("{}, at most {}", bytes(entry.bytes), bytes(entry.max_bytes))),
+        ("size", size(entry.bytes, entry.max_bytes)),
     ];
     if !entry.type_name.is_empty() {
         lines.push(("type", entry.type_name.escape_debug().to_string()));
@@ -278,4 +278,9 @@ pub fn who(holder: &Holder) -> String {
 fn user(pid: u32) -> String {
     let program = process::program(pid).unwrap_or_else(|| "?".to_owned());
     format!("{pid} ({})", program.escape_debug())
+}
+
+/// A file takes whole pages, also when what is in it needs less.
+fn size(now: u64, most: u64) -> String {
+    if most > now { format!("{}, at most {}", bytes(now), bytes(most)) } else { bytes(now) }
 }

@@ -73,6 +73,7 @@ pub fn state(entry: &Entry) -> String {
             (None, [holder]) => format!("held by {}{waiting}", who(holder)),
             (None, holders) => format!("held by {}{waiting}", output::counted(holders.len() as u64, "thread")),
         },
+        Detail::Record { locks: 0, .. } => String::new(),
         Detail::Record { locks, holders, .. } => {
             format!("{} of {} held{waiting}", holders.len(), output::counted(u64::from(*locks), "lock"))
         }

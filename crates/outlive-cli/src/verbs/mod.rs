@@ -1,4 +1,4 @@
-//! The verbs, one file each.
+//! The verbs, one file each; `under` and `running` are what `lock` and `sem` share.
 
 pub mod completions;
 pub mod demo;
@@ -11,5 +11,8 @@ pub mod ls;
 pub mod man;
 pub mod recv;
 pub mod rm;
+mod running;
+pub mod sem;
 pub mod send;
+pub mod under;
 pub mod wait;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::held::{check, lacks_setpriv, see_waiting, survivor, written_pid};
 use crate::stage::{Stage, is_alive, until};
 
 #[test]
@@ -33,14 +34,6 @@ fn one_at_a_time() {
     assert_eq!(fs::read_to_string(stage.path("count")).expect("read").trim(), "40");
 }
 
-/// A command that tells whether a process is there. A zombie is not: it runs nothing any more.
-fn check(pid: u32) -> String {
-    format!(
-        "state=$(sed -n 's/^State:[[:space:]]*\\(.\\).*/\\1/p' /proc/{pid}/status 2>/dev/null); \
-         case \"$state\" in ''|Z|X) echo alone ;; *) echo beside ;; esac"
-    )
-}
-
 /// A lock held by a command that writes its pid and sleeps.
 fn held(stage: &Stage, command: &str) -> (crate::stage::Running, u32) {
     held_as(stage, "--exclusive", "pid", command)
@@ -48,21 +41,7 @@ fn held(stage: &Stage, command: &str) -> (crate::stage::Running, u32) {
 
 fn held_as(stage: &Stage, mode: &str, pid_file: &str, command: &str) -> (crate::stage::Running, u32) {
     let holder = stage.start(&["lock", mode, "L", "--", "sh", "-c", command]);
-    let mut pid = None;
-    until("the command runs", || {
-        let text = fs::read_to_string(stage.path(pid_file)).unwrap_or_default();
-        pid = text.strip_suffix('\n').and_then(|text| text.parse().ok());
-        pid.is_some()
-    });
-    (holder, pid.expect("as seen"))
-}
-
-/// Sees it asleep on a futex.
-fn see_waiting(waiting: &crate::stage::Running) {
-    until("it waits", || {
-        let wait = fs::read_to_string(format!("/proc/{}/wchan", waiting.pid())).unwrap_or_default();
-        wait.contains("futex")
-    });
+    (holder, written_pid(stage, pid_file))
 }
 
 #[test]
@@ -82,24 +61,6 @@ fn a_killed_holder_blocks_nobody_and_its_command_is_gone() {
     // Told once.
     let later = stage.run(&["lock", "L", "--", "echo", "fine"]).expect(0);
     assert_eq!((later.text().as_str(), later.err.as_str()), ("fine\n", ""));
-}
-
-/// A command that the kernel does not kill with its parent: it writes its pid, and runs until there is a file `go`.
-fn survivor(go: &std::path::Path, pid_file: &str) -> String {
-    // Its streams are its own: those of the holder are read to their end. It ends by itself, should the test fail.
-    let script = format!(
-        "echo $$ > {pid_file}; for i in $(seq 6000); do [ -e {} ] && exit; sleep 0.01; done > /dev/null 2>&1",
-        go.display()
-    );
-    format!("exec setpriv --pdeathsig clear sh -c '{script}' > /dev/null 2>&1")
-}
-
-fn lacks_setpriv() -> bool {
-    let lacks = std::process::Command::new("setpriv").arg("--version").output().is_err();
-    if lacks {
-        eprintln!("skipped: no setpriv here, which starts what the kernel does not kill with its parent");
-    }
-    lacks
 }
 
 #[test]

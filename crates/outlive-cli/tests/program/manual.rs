@@ -4,10 +4,11 @@ use std::fs;
 
 use crate::stage::Stage;
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 16] = [
     "send",
     "recv",
     "lock",
+    "sem",
     "wait",
     "ls",
     "info",
@@ -58,7 +59,7 @@ fn completions_are_made_for_each_shell() {
     let stage = Stage::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = stage.run(&["completions", shell]).expect(0).text();
-        for word in ["until-senders-gone", "doctor", "nonblock"] {
+        for word in ["until-senders-gone", "doctor", "nonblock", "permits"] {
             assert!(script.contains(word), "{shell} lacks {word}");
         }
     }

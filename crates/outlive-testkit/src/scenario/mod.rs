@@ -17,6 +17,7 @@ mod pthread;
 mod queue;
 mod realtime;
 mod rw_lock;
+mod semaphore;
 mod token;
 mod toy;
 
@@ -189,6 +190,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(condvar::all());
     all.extend(event::all());
     all.extend(once::all());
+    all.extend(semaphore::all());
     all.extend(queue::all());
     all
 }

@@ -225,6 +225,15 @@ impl World {
         self.survivor(name)?.answer(deadline)
     }
 
+    /// The answer to an order given before, while the victim lives: within the patience from now on.
+    ///
+    /// # Errors
+    /// As [`World::answer`].
+    pub fn answer_by_now(&mut self, name: &'static str) -> Result<String, Failure> {
+        let deadline = Instant::now() + self.patience;
+        self.survivor(name)?.answer(deadline)
+    }
+
     /// Gives an order after the death and fetches its answer within what is left of the patience (at least a part of
     /// it, for checks that take several orders one after the other).
     ///

@@ -220,10 +220,13 @@ impl RawSemaphore<'_> {
     pub(super) fn take_up(self, me: Me, names: &[TokenId]) -> Option<usize> {
         self.records.from(0).find_map(|(index, record)| {
             let seen = record.load(Ordering::Relaxed);
-            let is_ours = seen & HANDED != 0 && TokenId::from_word(seen).is_some_and(|id| names.contains(&id));
-            let taken =
-                is_ours && record.compare_exchange(seen, me.id.as_u32(), Ordering::Acquire, Ordering::Relaxed).is_ok();
-            taken.then_some(index)
+            let to = TokenId::from_word(seen).filter(|id| seen & HANDED != 0 && names.contains(id))?;
+            record.compare_exchange(seen, me.id.as_u32(), Ordering::Acquire, Ordering::Relaxed).ok()?;
+            if to != me.id {
+                // Sleepers watch the process, and are to watch this thread. Died just before: the process did, too.
+                self.bell.ring();
+            }
+            Some(index)
         })
     }
 

@@ -287,7 +287,7 @@ fn holders(raw: &RawRwLock, registry: &'static Registry) -> Vec<Holder> {
     raw.writer().into_iter().chain(raw.readers()).map(|token| Holder::of(registry, token)).collect()
 }
 
-impl Inspect for RawRwLock {
+impl Inspect for &RawRwLock {
     fn look(&self, registry: &'static Registry) -> LockDetail {
         let (readers, writes) = (self.readers().len() as u64, self.writer().is_some());
         let plural = if readers == 1 { "" } else { "s" };

@@ -275,6 +275,11 @@ impl Semaphore {
         self.raw().holders().1
     }
 
+    /// How many permits there may be at most: as many as there were at first, unless it was made otherwise.
+    pub fn room(&self) -> usize {
+        self.raw().records.len()
+    }
+
     fn names(&self, me: Me) -> Vec<TokenId> {
         std::iter::once(me.id).chain(self.home.registry().process_token_if_any()).collect()
     }
@@ -338,6 +343,13 @@ pub struct Permit<'a> {
 }
 
 impl Permit<'_> {
+    /// Which of the permits it is, from 0 on. No two holders have the same one at a time: it may number the things that
+    /// the permits stand for.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
     /// Hands it to another thread or process, which takes it up by [`Semaphore::try_take_up`] or
     /// [`Semaphore::take_up_until`]. In one atomic store: at no moment is it nobody's.
     ///

@@ -20,6 +20,7 @@ crate::checks!(
     deadlines_of_all_three_forms,
     one_who_has_them_all_is_told,
     a_permit_goes_to_another_process_and_is_freed_by_its_death,
+    a_thread_that_took_up_its_processes_permit_is_watched,
     permits_made_here_are_used_up_there,
     a_forked_child_gives_nothing_back,
     embedded_in_a_record,
@@ -189,6 +190,30 @@ fn a_permit_goes_to_another_process_and_is_freed_by_its_death(world: &World) {
     // Dead before it could take one up: free as well.
     semaphore.acquire().expect("free again").hand_to(to);
     drop(semaphore.acquire().expect("the dead cannot take it up"));
+}
+
+fn a_thread_that_took_up_its_processes_permit_is_watched(world: &World) {
+    let domain = world.domain();
+    let semaphore = open(&domain, 1);
+    let board = Board::new();
+    let (shared, of) = (&semaphore, &domain);
+    let mut child = Child::start(move || {
+        board.set(0, u64::from(of.process_token().expect("a token").as_u32()));
+        board.reach(1, 1);
+        // It ends with the permit; its process lives on.
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::mem::forget(shared.try_take_up().expect("handed over")));
+        });
+        loop {
+            std::thread::park();
+        }
+    });
+    let to = crate::waiting::token_on(&domain, board, 0);
+    semaphore.acquire().expect("free").hand_to(to);
+    let sleeper = sleeper(&semaphore);
+    board.set(1, 1);
+    sleeper.finish();
+    child.kill();
 }
 
 fn permits_made_here_are_used_up_there(world: &World) {

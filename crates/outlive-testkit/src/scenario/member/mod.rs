@@ -11,6 +11,7 @@ pub(super) mod once;
 pub(super) mod queue;
 pub(super) mod realtime;
 pub(super) mod rw_lock;
+pub(super) mod semaphore;
 mod token;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ pub struct Member {
     realtime: realtime::Mutexes,
     rw_locks: rw_lock::RwLocks,
     shelves: condvar::Shelves,
+    semaphores: semaphore::Semaphores,
     threads: token::Threads,
     queues: queue::Queues,
 }
@@ -46,6 +48,7 @@ impl Member {
             realtime: realtime::Mutexes::default(),
             rw_locks: rw_lock::RwLocks::default(),
             shelves: condvar::Shelves::default(),
+            semaphores: semaphore::Semaphores::default(),
             threads: token::Threads::default(),
             queues: queue::Queues::default(),
         }
@@ -72,6 +75,7 @@ impl Obeys for Member {
             ["event", order @ ..] => event::obey(&domain, order),
             ["latch", order @ ..] => event::obey_latch(&domain, order),
             ["once", order @ ..] => once::obey(&domain, order),
+            ["semaphore", order @ ..] => self.semaphores.obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),

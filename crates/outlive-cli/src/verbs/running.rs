@@ -1,6 +1,7 @@
-//! Which commands run under a lock: a small table that lies in the lock itself.
+//! Which commands run under a lock or semaphore: a small table.
 //!
-//! The first entry is the exclusive holder's; each shared holder takes one of the others before it starts its command.
+//! A lock's lies in the lock itself. The first entry is the exclusive holder's; each shared holder takes one of the others
+//! before it starts its command. A semaphore's lies beside it, with an entry a permit.
 //!
 //! | entry | meaning | who clears it |
 //! | --- | --- | --- |
@@ -8,13 +9,16 @@
 //! | the holder's process | it has not named its command yet: that one has no go-ahead | the holder; the holder dead: whoever needs it |
 //! | the command's process | it runs, or did | the holder; the holder dead: whoever has seen the command end |
 //!
-//! So whoever takes the lock alone finds every command whose holder is dead, and waits for it. An entry is a process's
+//! So whoever takes the lock alone, or a permit, finds every command whose holder is dead, and waits for it. An entry is a process's
 //! start time and pid in one word, taken and given back by compare-exchange, and its pid namespace in a second one.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::process::{self, Process};
+
+/// A process and its pid namespace.
+pub type Entry = [AtomicU64; 2];
 
 /// What the lock guards. A Rust program may take the same lock as `RwLock<[[AtomicU64; 2]; 512]>`.
 pub type Running = [[AtomicU64; 2]; 512];
@@ -52,7 +56,7 @@ impl Named {
 }
 
 /// Names the process in that entry, which is ours.
-pub fn name(running: &Running, entry: usize, named: Named) {
+pub fn name(running: &[Entry], entry: usize, named: Named) {
     // The namespace first: whoever reads the process must find its namespace. Killed in between: the command has no
     // go-ahead yet.
     running[entry][1].store(process::pid_namespace(), Ordering::Relaxed);
@@ -60,7 +64,7 @@ pub fn name(running: &Running, entry: usize, named: Named) {
 }
 
 /// Takes an entry for a shared holder: a free one, or one whose process is gone. `None`: all are of living ones.
-pub fn reserve(running: &Running) -> io::Result<Option<usize>> {
+pub fn reserve(running: &[Entry]) -> io::Result<Option<usize>> {
     let own = Named::of(std::process::id());
     for (entry, words) in running.iter().enumerate().skip(1) {
         let seen = words[0].load(Ordering::Acquire);
@@ -74,18 +78,18 @@ pub fn reserve(running: &Running) -> io::Result<Option<usize>> {
 }
 
 /// Which process an entry names, and whether its pid means anything here.
-pub fn named(running: &Running, entry: usize) -> Option<(Named, bool)> {
+pub fn named(running: &[Entry], entry: usize) -> Option<(Named, bool)> {
     let words = &running[entry];
     let seen = words[0].load(Ordering::Acquire);
     (seen != 0).then(|| (Named(seen), is_of_our_namespace(words)))
 }
 
 /// Clears an entry, if it still names that process: a gone one's may be somebody else's by now.
-pub fn clear(running: &Running, entry: usize, named: Named) {
+pub fn clear(running: &[Entry], entry: usize, named: Named) {
     let _ = running[entry][0].compare_exchange(named.0, 0, Ordering::Release, Ordering::Relaxed);
 }
 
-fn is_of_our_namespace(words: &[AtomicU64; 2]) -> bool {
+fn is_of_our_namespace(words: &Entry) -> bool {
     words[1].load(Ordering::Relaxed) == process::pid_namespace()
 }
 

@@ -1,0 +1,164 @@
+//! `outlive lock NAME -- cmd`: run a command while holding a lock, as flock(1) does; no death leaves it locked.
+//!
+//! This process holds the lock, alone or (`--shared`) beside others, and the lock's value names the command. Who was
+//! killed when, and what then: see `under`.
+
+use std::ops::Range;
+
+use clap::Args;
+use outlive::Domain;
+use outlive::sync::{LockError, ReadGuard, RwLock, WriteGuard};
+
+use super::running::{self, ALONE, Running};
+use super::under::{Under, UnderArgs, exit_as, failed};
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::output::{counted, is_watched};
+
+/// Arguments of `lock`.
+#[derive(Args, Debug)]
+pub struct LockArgs {
+    /// The lock's name; it is made when it is not there
+    name: String,
+    /// Hold the lock beside others who hold it with --shared
+    #[arg(long, short)]
+    shared: bool,
+    /// Hold the lock alone (what is done without --shared, too)
+    #[arg(long, short = 'x', visible_short_alias = 'e', conflicts_with = "shared")]
+    exclusive: bool,
+    #[command(flatten)]
+    under: UnderArgs,
+}
+
+/// How the lock is held, and the entry for our command.
+enum Held<'a> {
+    Alone(WriteGuard<'a, Running>),
+    Beside(ReadGuard<'a, Running>, usize),
+}
+
+impl Held<'_> {
+    fn running(&self) -> &Running {
+        match self {
+            Held::Alone(guard) => guard,
+            Held::Beside(guard, _) => guard,
+        }
+    }
+
+    fn entry(&self) -> usize {
+        match self {
+            Held::Alone(_) => ALONE,
+            Held::Beside(_, entry) => *entry,
+        }
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &LockArgs, common: &Common) -> Result<(), Failure> {
+    let own = |failure: Failure| failure.with_code(Code::LockFailed);
+    let domain = common.domain.open().map_err(own)?;
+    let lock = open(args, common, &domain).map_err(own)?;
+    let under = Under::new("lock", &args.name, &args.under);
+    let held = acquire(args, &under, &lock)?;
+    let status = under.run(held.running(), held.entry());
+    drop(held);
+    exit_as(status?)
+}
+
+fn open(args: &LockArgs, common: &Common, domain: &Domain) -> Result<RwLock<Running>, Failure> {
+    if common.domain.no_create {
+        // Says so when it is not there; what it is, the opening below compares.
+        domain.entry(&args.name)?;
+    }
+    Ok(RwLock::<Running>::open(domain, &args.name, running::nobody())?)
+}
+
+/// Gets the lock, and makes sure that no command of a dead holder runs beside ours that may not.
+fn acquire<'a>(args: &LockArgs, under: &Under<'_>, lock: &'a RwLock<Running>) -> Result<Held<'a>, Failure> {
+    if !args.shared {
+        return Ok(Held::Alone(alone(under, lock)?));
+    }
+    let read = |wait: bool| if wait { lock.read_until(under.deadline()) } else { lock.try_read() };
+    let guard = match settle(under, lock, read)? {
+        Got::Clean(guard) => {
+            // Died as the exclusive holder, then somebody was told, and gave up waiting for its command.
+            outwait(under, &guard, ALONE..ALONE + 1)?;
+            guard
+        }
+        Got::Repairing(guard) => {
+            let all = 0..guard.len();
+            outwait(under, &guard, all)?;
+            guard.downgrade().map_err(|_| Failure::new(Code::LockFailed, "the lock could not be shared"))?
+        }
+    };
+    match running::reserve(&guard[..]).map_err(failed("look for the commands that run"))? {
+        Some(entry) => Ok(Held::Beside(guard, entry)),
+        None => {
+            // More than the table has room for: the last of them waits for all the others.
+            drop(guard);
+            Ok(Held::Alone(alone(under, lock)?))
+        }
+    }
+}
+
+fn alone<'a>(under: &Under<'_>, lock: &'a RwLock<Running>) -> Result<WriteGuard<'a, Running>, Failure> {
+    let write = |wait: bool| if wait { lock.write_until(under.deadline()) } else { lock.try_write() };
+    let (Got::Clean(guard) | Got::Repairing(guard)) = settle(under, lock, write)?;
+    // All holders are gone; what the table still names are commands of dead ones.
+    let all = 0..guard.len();
+    outwait(under, &guard, all)?;
+    Ok(guard)
+}
+
+/// The lock as it was asked for, or to repair.
+enum Got<G, W> {
+    Clean(G),
+    Repairing(W),
+}
+
+/// Tries, then waits, saying for whom.
+fn settle<'a, G>(
+    under: &Under<'_>,
+    lock: &'a RwLock<Running>,
+    take: impl Fn(bool) -> Result<G, LockError<WriteGuard<'a, Running>>>,
+) -> Result<Got<G, WriteGuard<'a, Running>>, Failure> {
+    let mut result = take(false);
+    if matches!(result, Err(LockError::WouldBlock)) && !under.is_nonblocking() {
+        if is_watched() {
+            under.say(format_args!("waiting{}", in_the_way(lock)));
+        }
+        result = take(true);
+    }
+    match result {
+        Ok(guard) => Ok(Got::Clean(guard)),
+        Err(LockError::OwnerDied(mut guard)) => {
+            let text = "the last holder died while it held the lock; what the lock guards may be half done";
+            under.say(text);
+            // The value says which commands run, whoever holds the lock: whole whatever happened.
+            guard.mark_consistent();
+            Ok(Got::Repairing(guard))
+        }
+        Err(error @ (LockError::TimedOut | LockError::WouldBlock)) => Err(under.gave_up(error)),
+        Err(error) => Err(Failure::from(error).with_code(Code::LockFailed)),
+    }
+}
+
+fn in_the_way(lock: &RwLock<Running>) -> String {
+    match lock.holders().as_slice() {
+        [] => String::new(),
+        [holder] => format!(": process {} ({}) holds it", holder.pid, holder.program.escape_debug()),
+        holders => format!(": {} hold it or wait for it", counted(holders.len() as u64, "thread")),
+    }
+}
+
+/// Holders are dead, their commands perhaps not yet: they must not run beside ours.
+fn outwait(under: &Under<'_>, running: &Running, entries: Range<usize>) -> Result<(), Failure> {
+    for entry in entries {
+        if let Some(left_over) = under.left_over(running, entry)? {
+            under.say_waiting(&left_over);
+            if !left_over.outwait(running, under.until)? {
+                return Err(under.still_runs(&left_over));
+            }
+        }
+    }
+    Ok(())
+}

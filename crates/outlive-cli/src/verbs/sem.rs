@@ -1,0 +1,124 @@
+//! `outlive sem NAME --permits N -- cmd`: run a command while holding one of N permits.
+//!
+//! The permit comes back by itself when this process is killed, perhaps before its command is gone. So a small table
+//! beside the semaphore, a record `NAME.commands`, says which command runs under which permit, and whoever gets a permit
+//! under which a command still runs does not use it before that one is gone. The states and what each death does stand in
+//! `under`; here, too:
+//!
+//! | killed | then |
+//! | --- | --- |
+//! | we, holding back permits of dead holders | they are free again, their entries still name the commands |
+
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use outlive::Domain;
+use outlive::sync::{AcquireError, Permit, Record, Semaphore};
+
+use super::running::Entry;
+use super::under::{LeftOver, Under, UnderArgs, exit_as};
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::output::{counted, is_watched};
+
+/// Arguments of `sem`.
+#[derive(Args, Debug)]
+pub struct SemArgs {
+    /// The semaphore's name; it is made when it is not there
+    name: String,
+    /// How many commands may run at once
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST as i64))]
+    permits: u32,
+    #[command(flatten)]
+    under: UnderArgs,
+}
+
+/// So many permits the table has room for.
+const MOST: usize = 1024;
+
+outlive::record! {
+    /// Which command runs under which permit.
+    struct Commands {
+        entries: [[AtomicU64; 2]; MOST],
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &SemArgs, common: &Common) -> Result<(), Failure> {
+    let under = Under::new("sem", &args.name, &args.under);
+    let own = |failure: Failure| failure.with_code(Code::LockFailed);
+    let domain = common.domain.open().map_err(own)?;
+    let (semaphore, commands) = open(args, common, &domain).map_err(own)?;
+    let permit = acquire(&under, &semaphore, &commands.entries)?;
+    let status = under.run(&commands.entries, permit.index());
+    drop(permit);
+    exit_as(status?)
+}
+
+fn open(args: &SemArgs, common: &Common, domain: &Domain) -> Result<(Semaphore, Record<Commands>), Failure> {
+    if common.domain.no_create {
+        // Says so when it is not there; what it is, the opening below compares.
+        domain.entry(&args.name)?;
+    }
+    let semaphore = Semaphore::open(domain, &args.name, args.permits)?;
+    if semaphore.room() != args.permits as usize {
+        // Going on would break somebody's promise of how many run at once: theirs or ours.
+        let room = counted(semaphore.room() as u64, "permit");
+        let text = format!("'{}' was made with {room}: say that, or remove it first (outlive rm)", args.name);
+        return Err(Failure::new(Code::LockFailed, text));
+    }
+    let commands = Record::<Commands>::open(domain, &format!("{}.commands", args.name), |_| {})?;
+    Ok((semaphore, commands))
+}
+
+/// While dead holders' commands keep the permits that we have: how often to look whether another one has become free.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Gets a permit under which no command runs.
+fn acquire<'a>(under: &Under<'_>, semaphore: &'a Semaphore, running: &[Entry]) -> Result<Permit<'a>, Failure> {
+    let mut result = semaphore.try_acquire();
+    if matches!(result, Err(AcquireError::WouldBlock)) && !under.is_nonblocking() {
+        if is_watched() {
+            let holders = counted(semaphore.holders().len() as u64, "thread");
+            under.say(format_args!("waiting for a permit: {holders} hold one"));
+        }
+        result = semaphore.acquire_until(under.deadline());
+    }
+    // Those of dead holders whose commands still run: held back, so that they are not offered to us again.
+    let mut held_back: Vec<(Permit<'a>, LeftOver)> = Vec::new();
+    loop {
+        match result {
+            Ok(permit) => match under.left_over(running, permit.index())? {
+                None => return Ok(permit),
+                Some(left_over) => {
+                    under.say_waiting(&left_over);
+                    held_back.push((permit, left_over));
+                }
+            },
+            Err(error @ (AcquireError::TimedOut | AcquireError::WouldBlock)) => {
+                let Some((_, left_over)) = held_back.first() else { return Err(under.gave_up(error)) };
+                if under.until.is_some_and(|until| until <= Instant::now()) {
+                    return Err(under.still_runs(left_over));
+                }
+                let slice = Instant::now() + SLICE;
+                left_over.outwait(running, Some(under.until.map_or(slice, |until| until.min(slice))))?;
+                if let Some(at) = gone(&held_back, running)? {
+                    return Ok(held_back.swap_remove(at).0);
+                }
+            }
+            Err(error) => return Err(Failure::from(error).with_code(Code::LockFailed)),
+        }
+        result = semaphore.try_acquire();
+    }
+}
+
+/// Which of them has a command that is gone by now.
+fn gone(held_back: &[(Permit<'_>, LeftOver)], running: &[Entry]) -> Result<Option<usize>, Failure> {
+    for (at, (_, left_over)) in held_back.iter().enumerate() {
+        if left_over.outwait(running, Some(Instant::now()))? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,243 @@
+//! Running a command under a hold: what `lock` and `sem` share.
+//!
+//! This process has the lock or permit and starts the command, and an entry of a table in shared memory names it: see
+//! `running`.
+//!
+//! | killed | then |
+//! | --- | --- |
+//! | we, waiting for the hold | nobody notices |
+//! | we, before the command is started | the next finds no command, goes on |
+//! | we, between starting the command and naming it | the command waits for our go-ahead on a pipe, sees it closed and ends without having run |
+//! | we, while it runs | the kernel kills the command (PR_SET_PDEATHSIG); whoever may not run beside it first waits until it is gone |
+//! | the command | we give the hold back and say so by our exit code |
+//!
+//! The command is this program again, under a hidden verb, until it has its go-ahead: then it becomes cmd. So the pid is
+//! known before cmd's first instruction, and nothing needs to be done between a fork and an exec.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use outlive::Deadline;
+use rustix::io::FdFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::running::{self, Entry, Named};
+use crate::exit::{Code, Failure};
+use crate::output::talk;
+use crate::process::{self, Process};
+use crate::signals::{Signals, wait_readable};
+use crate::size;
+
+/// What to run, and how long to wait for leave to.
+#[derive(Args, Debug)]
+pub struct UnderArgs {
+    /// Give up when there is no getting in for so long
+    #[arg(long, short = 'w', value_name = "SECONDS", value_parser = size::parse_seconds)]
+    timeout: Option<Duration>,
+    /// Give up at once when there is no getting in
+    #[arg(long, short, conflicts_with = "timeout")]
+    nonblock: bool,
+    /// What to exit with after giving up
+    #[arg(long, short = 'E', value_name = "CODE", default_value_t = Code::LockTimedOut as u8)]
+    conflict_exit_code: u8,
+    /// The command to run, and its arguments
+    #[arg(required = true, last = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+/// Arguments of the hidden verb that becomes the command.
+#[derive(Args, Debug)]
+pub struct BecomeArgs {
+    /// The verb that started it
+    verb: String,
+    /// The process that has the hold
+    holder: u32,
+    /// The descriptor by which the go-ahead comes
+    go_ahead: i32,
+    #[arg(required = true, last = true)]
+    command: Vec<OsString>,
+}
+
+/// One run of a verb, from waiting for the hold to the command's end.
+pub struct Under<'a> {
+    verb: &'static str,
+    name: &'a str,
+    args: &'a UnderArgs,
+    /// When to give up waiting.
+    pub until: Option<Instant>,
+}
+
+impl<'a> Under<'a> {
+    /// The time runs from now.
+    pub fn new(verb: &'static str, name: &'a str, args: &'a UnderArgs) -> Under<'a> {
+        let span = if args.nonblock { Some(Duration::ZERO) } else { args.timeout };
+        Under { verb, name, args, until: span.map(|span| Instant::now() + span) }
+    }
+
+    /// Whether it is not to wait at all.
+    pub fn is_nonblocking(&self) -> bool {
+        self.args.nonblock
+    }
+
+    /// The same moment, for the library.
+    pub fn deadline(&self) -> Deadline {
+        self.until.map_or(Deadline::NEVER, Deadline::at)
+    }
+
+    /// Says something about the thing.
+    pub fn say(&self, text: impl Display) {
+        talk(self.verb, format_args!("'{}': {text}", self.name));
+    }
+
+    /// What whoever gave up says and exits with.
+    pub fn gave_up(&self, text: impl Display) -> Failure {
+        self.say(text);
+        Failure::Silent(self.args.conflict_exit_code)
+    }
+
+    /// The command that an entry still names after its holder's death, if it still runs. The entry of one that is gone is
+    /// cleared.
+    pub fn left_over(&self, running: &[Entry], entry: usize) -> Result<Option<LeftOver>, Failure> {
+        let Some((named, of_our_namespace)) = running::named(running, entry) else { return Ok(None) };
+        if !of_our_namespace {
+            // Its kernel kills it all the same; only we cannot watch it.
+            self.say("a dead holder's command ran in another pid namespace; whether it has ended cannot be seen here");
+        } else if let Some(process) = named.find().map_err(failed("look for the dead holder's command"))? {
+            return Ok(Some(LeftOver { process, named, entry }));
+        }
+        running::clear(running, entry, named);
+        Ok(None)
+    }
+
+    /// Says for whom we wait.
+    pub fn say_waiting(&self, left_over: &LeftOver) {
+        let pid = left_over.named.pid();
+        self.say(format_args!("waiting for the dead holder's command, process {pid}, to be gone"));
+    }
+
+    /// The failure when it was not gone in time. Its entry stays: whoever comes next waits for it as well.
+    pub fn still_runs(&self, left_over: &LeftOver) -> Failure {
+        let pid = left_over.named.pid();
+        self.gave_up(format_args!("the dead holder's command, process {pid}, still runs"))
+    }
+
+    /// Starts the command, names it in that entry, which is ours, and waits for its end.
+    pub fn run(&self, running: &[Entry], entry: usize) -> Result<ExitStatus, Failure> {
+        let status = self.run_named(running, entry)?;
+        // Not after a failure: the command may run until we end.
+        if let Some((named, _)) = running::named(running, entry) {
+            running::clear(running, entry, named);
+        }
+        Ok(status)
+    }
+
+    fn run_named(&self, running: &[Entry], entry: usize) -> Result<ExitStatus, Failure> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed("make a pipe")(errno.into()))?;
+        let mut child = self.start(read).map_err(failed("start the command"))?;
+        // Not before the start: the command would inherit that they are blocked. Killed by one just here, the command
+        // does not get its go-ahead.
+        let mut signals = Signals::take(&PASSED_ON).map_err(failed("take over signals"))?;
+        // In memory before the write below, which is a system call.
+        running::name(running, entry, Named::of(child.id()));
+        let mut write = File::from(write);
+        // A child that has ended already says so by its status.
+        let _ = write.write_all(b"!");
+        drop(write);
+        wait_for(&mut child, &mut signals).map_err(failed("wait for the command"))
+    }
+
+    fn start(&self, go_ahead: OwnedFd) -> std::io::Result<Child> {
+        // Inherited by this one child: it is this process's only one.
+        rustix::io::fcntl_setfd(&go_ahead, FdFlags::empty())?;
+        Command::new("/proc/self/exe")
+            .arg0("outlive")
+            .arg("become")
+            .arg(self.verb)
+            .arg(std::process::id().to_string())
+            .arg(go_ahead.as_raw_fd().to_string())
+            .arg("--")
+            .args(&self.args.command)
+            .spawn()
+    }
+}
+
+/// A dead holder's command that still runs.
+pub struct LeftOver {
+    process: Process,
+    named: Named,
+    entry: usize,
+}
+
+impl LeftOver {
+    /// Waits for its end and clears its entry. False: the time was over first.
+    pub fn outwait(&self, running: &[Entry], until: Option<Instant>) -> Result<bool, Failure> {
+        let gone = self.process.wait(until).map_err(failed("wait for the dead holder's command"))?;
+        if gone {
+            running::clear(running, self.entry, self.named);
+        }
+        Ok(gone)
+    }
+}
+
+/// What the system said while something was done for a command that did not run.
+pub fn failed(doing: &'static str) -> impl Fn(std::io::Error) -> Failure {
+    move |error| Failure::system(doing, &error).with_code(Code::LockFailed)
+}
+
+/// Ends as the command did.
+pub fn exit_as(status: ExitStatus) -> Result<(), Failure> {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(code), _) => Err(Failure::Silent(code as u8)),
+        (None, signal) => Err(Failure::Silent(128 + signal.unwrap_or(0) as u8)),
+    }
+}
+
+/// What a supervisor sends to the process that it started is meant for the command.
+const PASSED_ON: [i32; 7] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCONT];
+
+fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<ExitStatus> {
+    let Some(command) = Process::find(child.id(), None)? else { return child.wait() };
+    loop {
+        let ready = wait_readable(&[command.as_fd(), signals.as_fd()], None)?;
+        while let Some(came) = signals.next()? {
+            // What the terminal sent went to the command as well.
+            if came.sent_by_process {
+                // SAFETY: no memory is touched; the child is not yet waited for, so its pid is its own.
+                unsafe { libc::kill(child.id() as i32, came.signal) };
+            }
+        }
+        if ready[0] {
+            return child.wait();
+        }
+    }
+}
+
+/// Runs the hidden verb: waits for the go-ahead, then becomes the command.
+pub fn become_command(args: &BecomeArgs) -> Result<(), Failure> {
+    if !process::die_with_parent(args.holder).map_err(failed("start the command"))? {
+        return Err(Failure::Silent(Code::LockFailed as u8));
+    }
+    // SAFETY: the holder left this descriptor open for us; nobody else in this new program owns it.
+    let mut go_ahead = File::from(unsafe { OwnedFd::from_raw_fd(args.go_ahead) });
+    let mut byte = [0];
+    // Closed without a byte: the holder is dead, and nobody knows of us.
+    go_ahead.read_exact(&mut byte).map_err(|_| Failure::Silent(Code::LockFailed as u8))?;
+    drop(go_ahead);
+    let (program, arguments) = args.command.split_first().ok_or(Failure::Silent(Code::LockFailed as u8))?;
+    let error = Command::new(program).args(arguments).exec();
+    let code = match error.kind() {
+        ErrorKind::NotFound => Code::CommandNotFound,
+        _ => Code::NotExecutable,
+    };
+    talk(&args.verb, format_args!("could not run '{}': {error}", program.to_string_lossy()));
+    Err(Failure::Silent(code as u8))
+}

@@ -1,0 +1,60 @@
+//! Adding a permit while somebody sleeps for one: it is there or it is not. A death between adding and waking leaves the
+//! sleeper asleep until the next ring, as the documentation of `add_permit` says.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+pub struct AddPermit;
+
+impl Scenario for AddPermit {
+    fn name(&self) -> &'static str {
+        "semaphore-add"
+    }
+
+    fn about(&self) -> &'static str {
+        "add a third permit with a sleeper, while others hold the two"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("holder", &format!("semaphore hold {name}"))?;
+        world.ask("bystander", &format!("semaphore hold {name}")).map(drop)
+    }
+
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.survivor("sleeper")?.tell_and_see_asleep(&format!("semaphore acquire {name}"))
+    }
+
+    fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
+        // Woken by the addition itself.
+        super::expect_got(world, &["sleeper"], true)
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("holder", &format!("semaphore release {name}"))?;
+        if !death.ended {
+            super::expect_got(world, &["sleeper"], false)?;
+        }
+        world.ask("bystander", &format!("semaphore release {name}"))?;
+        let permits = match world.ask("next", &format!("semaphore count {name}"))?.as_str() {
+            "3" => 3,
+            "2" if !death.ended => 2,
+            counted => return Err(Failure::wrong(format!("{counted} permits, ended: {}", death.ended))),
+        };
+        world.saw(if permits == 3 { "added" } else { "not added" });
+        super::still_works(world, &name, permits, &[&name])
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let semaphore = super::victims(place)?;
+        stage.begin();
+        let added = semaphore.add_permit();
+        stage.end();
+        added.map_err(|error| error.to_string())
+    }
+}
