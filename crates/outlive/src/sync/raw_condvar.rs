@@ -198,7 +198,7 @@ mod loom_tests {
     fn world(threads: u32) -> Arc<World> {
         let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
         let items = AtomicU32::new(0);
-        Arc::new(World { registry: Registry { slots }, mutex: RawMutex::new(), condvar: RawCondvar::new(), items })
+        Arc::new(World { registry: Registry::new(slots), mutex: RawMutex::new(), condvar: RawCondvar::new(), items })
     }
 
     fn me<'r>(world: &'r World, thread: u32, list: &mut ListHead) -> Me<'r> {

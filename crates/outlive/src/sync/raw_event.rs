@@ -166,7 +166,7 @@ mod loom_tests {
 
     fn world(threads: u32) -> Arc<World> {
         let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-        Arc::new(World { registry: Registry { slots }, event: RawEvent::new(0) })
+        Arc::new(World { registry: Registry::new(slots), event: RawEvent::new(0) })
     }
 
     fn me<'r>(world: &'r World, thread: u32, list: &mut ListHead) -> Me<'r> {

@@ -218,7 +218,7 @@ mod loom_tests {
 
     fn world(threads: u32) -> Arc<World> {
         let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-        Arc::new(World { registry: Registry { slots }, once: RawOnce::new(), value: UnsafeCell::new(0) })
+        Arc::new(World { registry: Registry::new(slots), once: RawOnce::new(), value: UnsafeCell::new(0) })
     }
 
     fn turn(world: &World, thread: u32, list: &mut ListHead) -> Turn {

@@ -600,7 +600,7 @@ mod loom_tests {
 
     fn world(threads: u32) -> Arc<World> {
         let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-        Arc::new(World { registry: Registry { slots }, lock: RawRwLock::new(), value: UnsafeCell::new(0) })
+        Arc::new(World { registry: Registry::new(slots), lock: RawRwLock::new(), value: UnsafeCell::new(0) })
     }
 
     /// What a thread of the tests does its calls as.
