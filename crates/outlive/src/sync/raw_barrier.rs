@@ -10,8 +10,9 @@
 //! | OUT | left, or counted out: nobody waits for it | who joins: compare-exchange → absent | |
 //!
 //! `mark` changes with each phase, so one compare-exchange of `phase` makes all who have arrived absent again. Whoever sees
-//! all seats arrived does that, and is the serial participant; everybody who waits watches the ends of those who are absent,
-//! the last to come among them, so who dies between that and its wake-up call has woken the others by its death.
+//! all seats arrived does that, is the serial participant, and wakes all. It may die before it does, and a sleeper may not watch
+//! it: a look is not taken in one moment, so it has seen *somebody* absent, not the last to come. That somebody passes sooner
+//! or later, or dies; so everybody who passes wakes all, and every sleeper has somebody to learn it from.
 //! Checked by doc/models/barrier.pml; doc/protocols/barrier.md has the argument.
 
 use std::time::Duration;
@@ -126,8 +127,18 @@ impl RawBarrier<'_> {
         seat.store(OUT, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let phase = self.words.phase.load(Ordering::Acquire);
-        if phase & BROKEN == 0 {
-            self.look(me, phase, index);
+        if phase & BROKEN == 0
+            && let Look::Over(end) = self.look(me, phase, index)
+        {
+            self.pass_on(end);
+        }
+    }
+
+    /// Somebody who sleeps may watch nobody but us, who were absent when it looked: it learns from us that the phase is
+    /// over, whoever opened the next one and died before the wake-up call.
+    fn pass_on(self, end: Result<Passed, Stuck>) {
+        if end != Ok(Passed::Serial) {
+            futex::wake_all(&self.words.phase);
         }
     }
 
@@ -155,6 +166,7 @@ impl RawBarrier<'_> {
         deadline: Option<Deadline>,
     ) -> Result<Passed, Stuck> {
         if let Look::Over(end) = self.look(me, phase, index) {
+            self.pass_on(end);
             return end;
         }
         let Some(deadline) = deadline else { return Err(Stuck::TimedOut) };
@@ -163,7 +175,10 @@ impl RawBarrier<'_> {
         let mut turn = index;
         loop {
             let owners = match self.look(me, phase, turn) {
-                Look::Over(end) => return end,
+                Look::Over(end) => {
+                    self.pass_on(end);
+                    return end;
+                }
                 Look::Absent(owners) => owners,
             };
             if deadline.has_passed() {
@@ -258,7 +273,7 @@ impl RawBarrier<'_> {
         let next = phase.wrapping_add(1) & !BROKEN;
         match self.words.phase.compare_exchange(phase, next, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
-                // Died just before: each of those asleep has seen us absent, watches our end, and wakes.
+                // Died just before: those who watch us wake; the others learn it from whom they watch, see `pass_on`.
                 futex::wake_all(&self.words.phase);
                 Ok(Passed::Serial)
             }
