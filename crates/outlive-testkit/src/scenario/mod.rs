@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::world::survivor::Obeys;
 use crate::world::{Recheck, World};
 
+mod barrier;
 mod condvar;
 mod domain;
 mod event;
@@ -191,6 +192,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(event::all());
     all.extend(once::all());
     all.extend(semaphore::all());
+    all.extend(barrier::all());
     all.extend(queue::all());
     all
 }

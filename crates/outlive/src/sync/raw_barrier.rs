@@ -46,7 +46,9 @@ pub(super) struct Words {
     pub(super) parties: AtomicU32,
     // Who makes a broken one whole again.
     repair: RawMutex,
-    reserved: [AtomicU32; 10],
+    // One more each time a seat was taken: who is about to sleep must not miss a new participant.
+    joined: AtomicU32,
+    reserved: [AtomicU32; 9],
 }
 
 /// A barrier as a process sees it; how many seats there are is its own knowledge, from when it opened the file.
@@ -110,7 +112,9 @@ impl RawBarrier<'_> {
             if (seen == NOBODY || seen == OUT)
                 && seat.compare_exchange(seen, absent, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
-                // Who waits must watch us as well. Died just before: as if we had never come.
+                // Who waits must watch us as well. Died just before: as if we had never come. Pairs with the load in `wait`:
+                // who reads the old number, and not our seat, does not fall asleep, or is woken.
+                self.words.joined.fetch_add(1, Ordering::Release);
                 if !self.is_crowd() {
                     futex::wake_all(&self.words.phase);
                 }
@@ -174,6 +178,7 @@ impl RawBarrier<'_> {
         let pass = PassOn::begin(me.list());
         let mut turn = index;
         loop {
+            let joined = self.words.joined.load(Ordering::Acquire);
             let owners = match self.look(me, phase, turn) {
                 Look::Over(end) => {
                     self.pass_on(end);
@@ -187,8 +192,13 @@ impl RawBarrier<'_> {
             // The more there are to look, the less often each has to.
             let slice = SLICE * (self.seats.len() / 64).clamp(1, 100) as u32;
             let until = if self.is_crowd() { deadline.earlier(Deadline::after(slice)) } else { deadline };
-            let watch = [Watch { word: &self.words.phase, expected: phase }];
-            match sleep_on_several(me.registry, &pass, &watch, &owners, 0, until) {
+            let watch = [
+                Watch { word: &self.words.phase, expected: phase },
+                Watch { word: &self.words.joined, expected: joined },
+            ];
+            // A crowd comes in a rush, and looks again by itself.
+            let watched = if self.is_crowd() { &watch[..1] } else { &watch[..] };
+            match sleep_on_several(me.registry, &pass, watched, &owners, 0, until) {
                 Ok(Asleep::LookAgain | Asleep::TimedOut) => {}
                 Err(errno) => return Err(Stuck::System(errno)),
             }
@@ -291,8 +301,9 @@ impl RawBarrier<'_> {
 
     /// What it means to one who arrived in `phase` that it is `now`.
     fn end(phase: u32, now: u32) -> Result<Passed, Stuck> {
-        // A broken one that was made whole goes on three further: see `repair`.
-        if now == phase.wrapping_add(1) & !BROKEN { Ok(Passed::Other) } else { Err(Stuck::Broken) }
+        // The next phase, broken meanwhile or not: this one had ended. A broken one that was made whole goes on three
+        // further: see `repair`.
+        if now & !BROKEN == phase.wrapping_add(1) & !BROKEN { Ok(Passed::Other) } else { Err(Stuck::Broken) }
     }
 
     /// Makes a broken one whole: the dead lose their seats, the living keep them and are absent.

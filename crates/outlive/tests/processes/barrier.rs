@@ -15,6 +15,7 @@ crate::checks!(
     nobody_is_a_phase_ahead_and_one_is_serial: 60,
     a_death_breaks_it_for_those_asleep_and_those_to_come,
     a_death_is_counted_out,
+    who_joins_as_another_falls_asleep_is_missed: 60,
     one_that_dies_after_it_arrived_has_arrived,
     repaired_it_goes_on_with_another,
     one_that_leaves_is_not_waited_for,
@@ -102,6 +103,30 @@ fn a_death_is_counted_out(world: &World) {
     // All have gone: the seats are free for others.
     let mut seat = barrier.join().expect("a seat");
     assert!(seat.wait().expect("alone").is_serial());
+}
+
+fn who_joins_as_another_falls_asleep_is_missed(world: &World) {
+    let domain = world.domain();
+    let mut random = crate::random::Random::new();
+    for round in 0..400 {
+        let barrier = Barrier::open(&domain, &format!("of {round}"), 2, WhenOneDies::Break).expect("opens");
+        barrier.set_wait(outlive::Wait::Block);
+        let (board, delay) = (Board::new(), random.below(3_000));
+        let waiting = Child::start(|| {
+            let mut seat = barrier.join().expect("a seat");
+            board.set(0, 1);
+            assert_eq!(seat.wait().map(drop), Err(BarrierError::Broken));
+        });
+        let dying = Child::start(|| {
+            domain.token().expect("a token");
+            while board.get(0) == 0 {
+                std::hint::spin_loop();
+            }
+            (0..delay).for_each(|_| std::hint::spin_loop());
+            std::mem::forget(barrier.join().expect("a seat"));
+        });
+        [dying, waiting].into_iter().for_each(Child::finish);
+    }
 }
 
 fn one_that_dies_after_it_arrived_has_arrived(world: &World) {

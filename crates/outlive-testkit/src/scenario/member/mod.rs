@@ -3,6 +3,7 @@
 //! Orders are grouped by what they concern: `mutex …`, `condvar …`, `queue …`, `domain …` and so on; each group is a file.
 //! The domain is opened by the first order, so that a survivor can be there before it.
 
+pub(super) mod barrier;
 pub(super) mod condvar;
 mod domain;
 pub(super) mod event;
@@ -32,6 +33,7 @@ pub struct Member {
     rw_locks: rw_lock::RwLocks,
     shelves: condvar::Shelves,
     semaphores: semaphore::Semaphores,
+    barriers: barrier::Barriers,
     threads: token::Threads,
     queues: queue::Queues,
 }
@@ -49,6 +51,7 @@ impl Member {
             rw_locks: rw_lock::RwLocks::default(),
             shelves: condvar::Shelves::default(),
             semaphores: semaphore::Semaphores::default(),
+            barriers: barrier::Barriers::default(),
             threads: token::Threads::default(),
             queues: queue::Queues::default(),
         }
@@ -76,6 +79,7 @@ impl Obeys for Member {
             ["latch", order @ ..] => event::obey_latch(&domain, order),
             ["once", order @ ..] => once::obey(&domain, order),
             ["semaphore", order @ ..] => self.semaphores.obey(&domain, order),
+            ["barrier", order @ ..] => self.barriers.obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),

@@ -1,0 +1,42 @@
+//! Making a named barrier: a death leaves nothing, or the whole thing with all its seats.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::{Death, Place, Scenario, member};
+use crate::world::World;
+
+/// See the file's head.
+pub struct Create;
+
+impl Scenario for Create {
+    fn name(&self) -> &'static str {
+        "barrier-create"
+    }
+
+    fn about(&self) -> &'static str {
+        "make a named barrier: file, pages, header, seats, name"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        world.ask("next", "domain open").map(drop)
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let there = world.domain().join(&name).exists();
+        if death.ended && !there {
+            return Err(Failure::wrong("made and acknowledged, yet it is not there"));
+        }
+        world.saw(if there { "made" } else { "nothing made" });
+        super::still_works(world, &name, &[])
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        domain.token().map_err(|error| error.to_string())?;
+        stage.begin();
+        let made = member::barrier::open(&domain, place.name);
+        stage.end();
+        made.map(drop)
+    }
+}

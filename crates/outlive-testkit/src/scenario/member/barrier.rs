@@ -1,0 +1,74 @@
+//! Orders about named barriers of three.
+//!
+//! A handle is kept for as long as the survivor lives, leaked, so that a seat can be kept over several orders.
+
+use std::collections::BTreeMap;
+
+use outlive::sync::{Barrier, BarrierError, Seat, Turn, WhenOneDies};
+use outlive::{Deadline, Domain};
+
+/// What the names of those begin with that count the dead out.
+pub const COUNTED: &str = "counted";
+
+/// The barrier of that name.
+pub fn open(domain: &Domain, name: &str) -> Result<Barrier, String> {
+    let policy = if name.starts_with(COUNTED) { WhenOneDies::CountOut } else { WhenOneDies::Break };
+    Barrier::open(domain, name, 3, policy).map_err(|error| error.to_string())
+}
+
+/// The barriers that a survivor has open, and its seats.
+#[derive(Default)]
+pub struct Barriers {
+    open: BTreeMap<String, &'static Barrier>,
+    seats: BTreeMap<String, Seat<'static>>,
+}
+
+impl Barriers {
+    fn named(&mut self, domain: &Domain, name: &str) -> Result<&'static Barrier, String> {
+        if let Some(barrier) = self.open.get(name) {
+            return Ok(barrier);
+        }
+        let barrier: &'static Barrier = Box::leak(Box::new(open(domain, name)?));
+        self.open.insert(name.to_owned(), barrier);
+        Ok(barrier)
+    }
+
+    /// Carries out an order; see the match for which there are.
+    pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
+        let [order, name] = order else { return Err("unknown order".to_owned()) };
+        let barrier = self.named(domain, name)?;
+        let seat = self.seats.get_mut(*name).ok_or_else(|| "it has no seat".to_owned());
+        match *order {
+            "open" => Ok(String::new()),
+            "join" => match barrier.join() {
+                Ok(seat) => {
+                    self.seats.insert((*name).to_owned(), seat);
+                    Ok("joined".to_owned())
+                }
+                Err(BarrierError::Broken) => Ok("broken".to_owned()),
+                Err(BarrierError::Full) => Ok("full".to_owned()),
+                Err(error) => Err(error.to_string()),
+            },
+            "wait" => answer(seat?.wait()),
+            // Arrives without waiting.
+            "arrive" => answer(seat?.try_wait()),
+            // Gives its seat up if it has one.
+            "leave" => {
+                self.seats.remove(*name);
+                Ok(String::new())
+            }
+            "repair" => barrier.repair(Deadline::NEVER).map(|()| String::new()).map_err(|error| error.to_string()),
+            _ => Err("unknown order".to_owned()),
+        }
+    }
+}
+
+fn answer(end: Result<Turn, BarrierError>) -> Result<String, String> {
+    match end {
+        Ok(turn) if turn.is_serial() => Ok("serial".to_owned()),
+        Ok(_) => Ok("passed".to_owned()),
+        Err(BarrierError::Broken) => Ok("broken".to_owned()),
+        Err(BarrierError::TimedOut) => Ok("early".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
