@@ -215,6 +215,8 @@ impl<G> From<LockError<G>> for Failure {
         let code = match &error {
             LockError::OwnerDied(_) | LockError::NotRecoverable => Code::NotRecoverable,
             LockError::Deadlock | LockError::WouldBlock => Code::Busy,
+            LockError::NotHeld => Code::System,
+            LockError::AboveCeiling => Code::Permission,
             LockError::TimedOut => Code::TimedOut,
             LockError::Damaged => Code::Damaged,
             LockError::System(inner) => code_of(inner),

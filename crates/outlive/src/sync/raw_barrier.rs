@@ -104,11 +104,12 @@ impl RawBarrier<'_> {
         }
         let absent = me.id.as_u32() | mark(phase.wrapping_add(1));
         for (index, seat) in self.seats.iter().enumerate() {
-            let mut seen = seat.load(Ordering::Acquire);
-            if self.counts_out() && self.is_dead(me, seen) {
-                let _ = seat.compare_exchange(seen, OUT, Ordering::AcqRel, Ordering::Relaxed);
-                seen = seat.load(Ordering::Acquire);
+            if let Stands::Dead = self.stands(me, phase, index) {
+                // It may have died before it woke those who must watch it.
+                self.break_it(phase);
+                return Err(Stuck::Broken);
             }
+            let seen = seat.load(Ordering::Acquire);
             if (seen == NOBODY || seen == OUT)
                 && seat.compare_exchange(seen, absent, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {

@@ -183,8 +183,11 @@ fn priority_is_lent_no_longer_than_somebody_waits(world: &World) {
     let low = start(LOW, watched, || {
         let _guard = mutex.lock().expect("free");
         board.set(HELD, 1);
-        // Longer than the high one waits.
-        compute(Duration::from_millis(40));
+        // Until the high one has given up, and longer.
+        while board.get(SEEN_BY_HIGH) == 0 {
+            compute(Duration::from_millis(1));
+        }
+        compute(Duration::from_millis(10));
         // Not lent to any more, it had to let the middling one go first.
         board.set(ROUND_OVER, 1 + board.get(ELSEWHERE_DONE));
     });
