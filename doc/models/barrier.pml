@@ -13,7 +13,7 @@
  *        5. sleep on {phase == p, the ends of those who are absent}; again from 3 while phase is p
  *
  * Checked: nobody passes a phase before all the living have arrived in it; one serial participant a phase; nobody sleeps
- * for ever (an invalid end state); without a death nobody is told "broken".
+ * for ever (an invalid end state); without a death nobody is told "broken"; who has arrived and dies breaks nothing.
  * Switches: -DD=deaths -DR=phases -DOUT (count out)
  * Mutations, each must be caught:
  *   NOMARK      the mark does not flip: who has arrived once has arrived for ever
@@ -72,7 +72,7 @@ inline look() {
 #ifdef OUT
 					atomic { if :: mk[i]==m && !out[i] -> out[i]=1 :: else fi }
 #else
-					atomic { if :: phase==p && !broken -> broken=1 :: else fi }; wake(); all=2
+					atomic { if :: phase==p && !broken -> assert(came[i]<=p); broken=1 :: else fi }; wake(); all=2
 #endif
 #ifndef NORELOAD
 				fi
