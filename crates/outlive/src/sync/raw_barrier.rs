@@ -214,44 +214,42 @@ impl RawBarrier<'_> {
         }
         let seats = self.seats.len();
         let start = self.words.cursor.load(Ordering::Relaxed) as usize % seats;
-        let mut first_absent = None;
         for index in (0..seats).map(|n| (start + n) % seats) {
             match self.stands(me, phase, index) {
                 Stands::Arrived => {}
-                Stands::Absent(_) => {
-                    first_absent = Some(index);
-                    break;
+                Stands::Absent(owner) => {
+                    self.words.cursor.store(index as u32, Ordering::Relaxed);
+                    return self.absent(me, phase, owner, turn);
                 }
-                Stands::Dead => {
-                    self.break_it(phase);
-                    return Look::Over(Self::end(phase, self.words.phase.load(Ordering::Acquire)));
-                }
+                Stands::Dead => return self.found_dead(phase),
             }
         }
-        let Some(first) = first_absent else {
-            return Look::Over(self.open_next(phase));
-        };
-        self.words.cursor.store(first as u32, Ordering::Relaxed);
-        self.absent(me, phase, first, turn)
+        Look::Over(self.open_next(phase))
     }
 
-    /// Who is absent, as far as one waiter can watch them.
-    fn absent(self, me: Me, phase: u32, first: usize, turn: usize) -> Look {
+    /// Who is absent, as far as one waiter can watch them: the one that was found, which may have died since and is
+    /// watched all the same, and others in turn, so that many waiters together watch all.
+    fn absent(self, me: Me, phase: u32, found: Option<TokenId>, turn: usize) -> Look {
         let seats = self.seats.len();
         let most = if self.is_crowd() { FEW } else { MOST_OWNERS };
         let mut owners = Vec::with_capacity(most);
-        // The first is what a look found; the others in turn, so that many waiters together watch all.
-        for index in std::iter::once(first).chain((0..seats).map(|n| (turn + n) % seats)) {
-            if let Stands::Absent(Some(owner)) = self.stands(me, phase, index)
-                && !owners.contains(&owner)
-            {
-                owners.push(owner);
-                if owners.len() == most {
-                    break;
-                }
+        owners.extend(found);
+        for index in (0..seats).map(|n| (turn + n) % seats) {
+            match self.stands(me, phase, index) {
+                Stands::Absent(Some(owner)) if !owners.contains(&owner) => owners.push(owner),
+                Stands::Dead => return self.found_dead(phase),
+                _ => {}
+            }
+            if owners.len() == most {
+                break;
             }
         }
         Look::Absent(owners)
+    }
+
+    fn found_dead(self, phase: u32) -> Look {
+        self.break_it(phase);
+        Look::Over(Self::end(phase, self.words.phase.load(Ordering::Acquire)))
     }
 
     fn stands(self, me: Me, phase: u32, index: usize) -> Stands {

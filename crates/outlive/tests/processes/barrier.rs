@@ -108,7 +108,7 @@ fn a_death_is_counted_out(world: &World) {
 fn who_joins_as_another_falls_asleep_is_missed(world: &World) {
     let domain = world.domain();
     let mut random = crate::random::Random::new();
-    for round in 0..400 {
+    for round in 0..1_000 {
         let barrier = Barrier::open(&domain, &format!("of {round}"), 2, WhenOneDies::Break).expect("opens");
         barrier.set_wait(outlive::Wait::Block);
         let (board, delay) = (Board::new(), random.below(3_000));
