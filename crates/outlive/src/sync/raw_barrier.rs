@@ -395,3 +395,121 @@ enum Stands {
     /// Its participant died, and that breaks the barrier.
     Dead,
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU32 as Count;
+    use loom::thread;
+
+    use super::*;
+    use crate::liveness::{Registry, Slot};
+    use crate::sys::robust::{ListHead, end_thread};
+
+    struct World {
+        registry: Registry,
+        words: Words,
+        seats: Vec<AtomicU32>,
+        done: [Count; 2],
+    }
+
+    fn world(policy: u32) -> Arc<World> {
+        Arc::new(World {
+            registry: Registry::new((0..2).map(|n| Slot::held_by(n + 100)).collect()),
+            words: Words {
+                phase: AtomicU32::new(0),
+                cursor: AtomicU32::new(0),
+                policy: AtomicU32::new(policy),
+                parties: AtomicU32::new(2),
+                repair: RawMutex::new(),
+                joined: AtomicU32::new(0),
+                reserved: std::array::from_fn(|_| AtomicU32::new(0)),
+            },
+            seats: (0..2).map(|_| AtomicU32::new(NOBODY)).collect(),
+            done: [Count::new(0), Count::new(0)],
+        })
+    }
+
+    impl World {
+        fn barrier(&self) -> RawBarrier<'_> {
+            RawBarrier { words: &self.words, seats: &self.seats }
+        }
+
+        fn join(&self, thread: u32, list: &mut ListHead) -> usize {
+            self.barrier().join(self.me(thread, list)).expect("a seat")
+        }
+
+        fn me(&self, thread: u32, list: &mut ListHead) -> Me<'_> {
+            Me { registry: &self.registry, id: TokenId::new(thread, 0), list }
+        }
+
+        fn wait(&self, thread: u32, seat: usize, list: &mut ListHead) -> Result<Passed, Stuck> {
+            let me = self.me(thread, list);
+            let phase = self.barrier().arrive(me, seat)?;
+            self.barrier().wait(me, seat, phase, &Patience::new(), Some(Deadline::NEVER))
+        }
+    }
+
+    fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.check(test);
+    }
+
+    #[test]
+    fn loom_barrier_who_passes_sees_what_was_done_before_and_one_is_serial() {
+        explore(3, || {
+            let world = world(0);
+            let mut lists = [ListHead::new(), ListHead::new()];
+            let [mine, other] = [0, 1].map(|n| world.join(n, &mut lists[n as usize]));
+            let second = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    world.done[1].store(1, Ordering::Relaxed);
+                    let passed = world.wait(1, other, &mut list).expect("nobody dies");
+                    assert_eq!(world.done[0].load(Ordering::Relaxed), 1);
+                    passed
+                })
+            };
+            world.done[0].store(1, Ordering::Relaxed);
+            let passed = world.wait(0, mine, &mut lists[0]).expect("nobody dies");
+            assert_eq!(world.done[1].load(Ordering::Relaxed), 1);
+            assert_ne!(passed, second.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn loom_barrier_who_joins_and_dies_as_another_falls_asleep_breaks_it() {
+        explore(3, || {
+            let world = world(0);
+            let mut list = ListHead::new();
+            let seat = world.join(0, &mut list);
+            let dying = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    world.join(1, &mut list);
+                    end_thread(&world.registry.slots[1], &list);
+                })
+            };
+            assert_eq!(world.wait(0, seat, &mut list), Err(Stuck::Broken));
+            dying.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_barrier_who_is_counted_out_holds_up_nobody() {
+        explore(3, || {
+            let world = world(COUNT_OUT);
+            let mut lists = [ListHead::new(), ListHead::new()];
+            let [mine, _] = [0, 1].map(|n| world.join(n, &mut lists[n as usize]));
+            let dying = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || end_thread(&world.registry.slots[1], &ListHead::new()))
+            };
+            assert_eq!(world.wait(0, mine, &mut lists[0]), Ok(Passed::Serial));
+            dying.join().unwrap();
+        });
+    }
+}
