@@ -1,7 +1,22 @@
 //! Floor 5: locks that survive their holders.
 //!
-//! Each is a named thing in a domain, or embedded in a user's own struct, a [`Record`]. In each file the state machine
-//! and the shared words come first (`raw_*.rs`, where there is a model beside them), then what users see.
+//! Each is a named thing in a domain, or embedded in a user's own struct, a [`Record`]. Each has forms that try, that wait
+//! until a deadline (a span, a moment, a time of day), and that wait for ever.
+//!
+//! | | for | when somebody dies |
+//! | --- | --- | --- |
+//! | [`Mutex`] | one at a time | inside: the next is told (`OwnerDied`) |
+//! | [`RwLock`] | many who read, or one who writes | a reader: nothing; a writer: the next is told |
+//! | [`Condvar`] | waiting under a [`Mutex`] until something is so | its notification goes to another |
+//! | [`Semaphore`] | so many at once, or so many things to take | its permits come back |
+//! | [`Event`], [`Latch`] | bits to wait for; waiting until so many have arrived | what was set is set |
+//! | [`Once`] | a value that the first who needs it makes | the next one makes it, and is told |
+//! | [`Barrier`] | nobody begins the next phase before all are there | it breaks, or goes on without the dead |
+//! | [`PiMutex`] | one at a time, under real-time policies: who holds it inherits the priority of who waits | as with `Mutex` |
+//! | [`CeilingMutex`] | the same, whoever holds it runs at a fixed priority | as with `Mutex` |
+//!
+//! In each file the state machine and the shared words come first (`raw_*.rs`, where there is a model beside them), then
+//! what users see.
 
 #[cfg(not(loom))]
 mod await_error;
