@@ -15,6 +15,8 @@ use crate::world::World;
 /// What each child does.
 const PARTS: &[&[&str]] = &[
     &["lock", "try lock", "reset", "record"],
+    &["read", "write", "wait and notify", "events"],
+    &["make once", "permits", "meet"],
     &["send small", "send large", "send batch"],
     &["receive", "peek", "receive values"],
     &["sweep", "sweep dry", "entries", "look"],

@@ -13,6 +13,7 @@
 mod board;
 mod busy;
 mod corpus;
+mod locks;
 mod operations;
 mod quiet;
 mod random;

@@ -10,6 +10,7 @@ use outlive::sync::{Guard, LockError, Mutex, Plain};
 use outlive::{Deadline, Domain};
 
 use crate::board::Board;
+use crate::locks;
 use crate::random::Random;
 use crate::world::{MUTEXES, QUEUES, RECORD, Shared, World};
 
@@ -24,6 +25,13 @@ pub const ALL: &[(&str, Operation)] = &[
     ("try lock", try_lock),
     ("reset", reset),
     ("record", record),
+    ("read", locks::read),
+    ("write", locks::write),
+    ("wait and notify", locks::wait_and_notify),
+    ("events", locks::events),
+    ("make once", locks::make_once),
+    ("permits", locks::permits),
+    ("meet", locks::meet),
     ("send small", send_small),
     ("send large", send_large),
     ("send batch", send_batch),
@@ -68,7 +76,7 @@ pub fn until_stopped(world: &World, board: Board, place: usize, seed: u64, only:
     }
 }
 
-fn soon() -> Deadline {
+pub fn soon() -> Deadline {
     Deadline::after(Duration::from_micros(700))
 }
 
@@ -98,7 +106,7 @@ fn short_lived_threads(world: &World, _: &mut Random) {
     }
 }
 
-fn use_guard<T: Plain>(result: Result<Guard<'_, T>, LockError<Guard<'_, T>>>, repair: bool) {
+pub fn use_guard<T: Plain>(result: Result<Guard<'_, T>, LockError<Guard<'_, T>>>, repair: bool) {
     match result {
         Ok(guard) => drop(black_box(guard)),
         Err(LockError::OwnerDied(mut guard)) => {
@@ -226,7 +234,7 @@ fn entries(world: &World, random: &mut Random) {
     match random.below(6) {
         0 => drop(black_box(world.domain.entries().map(|entries| format!("{entries:?}")))),
         1 => {
-            let names: Vec<&str> = MUTEXES.into_iter().chain(QUEUES).chain([RECORD]).collect();
+            let names: Vec<&str> = MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD]).collect();
             drop(black_box(world.domain.entry(random.pick::<&str>(&names))));
         }
         _ => {}
@@ -249,6 +257,7 @@ fn open_and_use(domain: &Domain) {
         }
         let _ = black_box(Mutex::<[u32; 2]>::open(domain, name, [0; 2]).err().map(|error| error.to_string()));
     }
+    locks::open_and_use(domain);
     if let Ok(record) = outlive::sync::Record::<Shared>::open(domain, RECORD, |_| {}) {
         use_guard(record.lock_until(|record| &record.locks[0], soon()), true);
     }
@@ -296,7 +305,7 @@ fn open_elsewhere(world: &World, _: &mut Random) {
 
 fn remove_elsewhere(world: &World, _: &mut Random) {
     if let Some(domain) = copy(world) {
-        for name in MUTEXES.into_iter().chain(QUEUES).chain([RECORD]) {
+        for name in MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD]) {
             let _ = black_box(domain.remove(name));
         }
         // What would not go is in the way of what is made now.

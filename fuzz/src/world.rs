@@ -10,6 +10,7 @@ use outlive::sync::{Embedded, Mutex, Record};
 use outlive::{Deadline, Domain};
 
 use crate::board::Board;
+use crate::locks::{self, Locks};
 use crate::snapshot::Snapshot;
 use crate::watch::Child;
 
@@ -37,6 +38,7 @@ pub struct World {
     pub mutexes: Vec<Mutex<u64>>,
     pub record: Record<Shared>,
     pub queues: Vec<Queue>,
+    pub locks: Locks,
     pub files: Vec<Snapshot>,
     /// Ids that occur in it, of the living and of the dead.
     pub ids: Vec<u32>,
@@ -73,7 +75,11 @@ impl World {
             Domain::options().recheck(often).open_at(folder.join("domain")).expect("opens")
         };
         // Children make everything, so that no token of this process is in the registry.
-        Child::start(|| drop(make(&open()))).wait_well();
+        Child::start(|| {
+            let domain = open();
+            drop((make(&domain), locks::make(&domain)));
+        })
+        .wait_well();
         let board = Board::new();
         let dead = Child::start(|| {
             let domain = open();
@@ -94,6 +100,7 @@ impl World {
             }
             std::mem::forget(receiver.peek(Deadline::NEVER).expect("sent"));
             std::mem::forget((receiver, sender));
+            locks::claim_as_the_dying(&domain);
             board.set_stop(true);
             loop {
                 std::thread::park();
@@ -114,6 +121,7 @@ impl World {
             for len in [60, 3_000] {
                 while senders[1].try_send(&vec![5; len]).is_ok() {}
             }
+            locks::claim_as_the_living(&domain);
             board.set_stop(true);
             loop {
                 std::thread::park();
@@ -124,10 +132,11 @@ impl World {
         }
         let domain = open();
         let (mutexes, record, queues) = make(&domain);
-        let names = [".tokens", RECORD].into_iter().chain(MUTEXES).chain(QUEUES);
+        let locks = locks::make(&domain);
+        let names = [".tokens", RECORD].into_iter().chain(MUTEXES).chain(QUEUES).chain(locks::NAMES);
         let files = names.map(|name| Snapshot::take(domain.path(), name).expect("readable")).collect();
         let ids = domain.tokens().iter().map(|token| token.id.as_u32()).collect();
-        World { folder, domain, mutexes, record, queues, files, ids, _resident: resident }
+        World { folder, domain, mutexes, record, queues, locks, files, ids, _resident: resident }
     }
 
     /// Everything as it was at first.
