@@ -112,7 +112,7 @@ impl Write {
                 *random.pick(&[1 << 30, (1 << 30) + 1, u64::from(u32::MAX), 1 << 31, 1 << 20, (1 << 63) - 1, 1 << 33])
             }
             // A slot's word: a lap, somebody, a state.
-            13 => random.below(4) * lap | u64::from(*random.pick(&world.ids) & 0x1fff_ffff) << 2 | random.below(4),
+            13 => (random.below(4) * lap) | (u64::from(*random.pick(&world.ids) & 0x1fff_ffff) << 2) | random.below(4),
             // An object's tag, or a span's word.
             14 => random.below(4) << 62 | random.below(4) << 32 | u64::from(*random.pick(&world.ids)),
             _ => random.next() >> random.below(64),
