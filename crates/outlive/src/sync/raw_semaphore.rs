@@ -401,3 +401,24 @@ mod loom_tests {
         });
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_anywhere_each_record_comes_once() {
+        let words: Vec<AtomicU32> = (0..12).map(AtomicU32::new).collect();
+        for step in [1, 4] {
+            let records = Records { words: &words, step };
+            let len = 12 / step;
+            for start in 0..=len + 1 {
+                let seen: Vec<usize> = records.from(start).map(|(index, _)| index).collect();
+                let first = if start < len { start } else { 0 };
+                let expected: Vec<usize> = (0..len).map(|n| (first + n) % len).collect();
+                assert_eq!(seen, expected, "from {start} of {len}");
+            }
+            assert!(records.from(0).all(|(index, word)| word.load(Ordering::Relaxed) as usize == index * step));
+        }
+    }
+}
