@@ -147,7 +147,10 @@ fn drop_slow(raw: &RawMutex, me: Me) {
     if me.registry.current_bits() != bits & !(KEPT | TOLD) {
         return;
     }
-    order::gives_back(raw);
+    if me.registry.watches_order() {
+        // Once a process watches it goes on: what was taken before that was not noted.
+        order::gives_back(raw);
+    }
     raw.unlock();
     if bits & KEPT != 0 {
         // Died just before: somebody is woken for nothing.
