@@ -184,7 +184,14 @@ impl Registry {
     /// What whoever slept on a grouped slot owes the others: see `wait`.
     #[cold]
     pub(super) fn wake_grouped(&self) {
-        (0..self.slots()).filter_map(|index| self.slot_at(index)).for_each(Slot::wake_grouped);
+        self.all_slots().iter().for_each(Slot::wake_grouped);
+    }
+
+    /// Those that exist now.
+    fn all_slots(&self) -> &'static [Slot] {
+        // SAFETY: `slots` is a number of slots that the file has been seen to have, hence as in `slot_at`; all its fields are
+        // atomics.
+        unsafe { std::slice::from_raw_parts(self.segment.address(SLOTS_AT).cast::<Slot>(), self.slots() as usize) }
     }
 
     /// Adds slots: twice as many. Any number of processes may do it at once.

@@ -198,10 +198,13 @@ impl Slot {
 
     /// Wakes those who sleep on the end of a holder who is dead already, if the slot is grouped: somebody who slept on
     /// several owners may have died before it had done so.
-    #[cold]
+    ///
+    /// That the slot was grouped, and that its holder died, came before the wake-up that the dead sleeper swallowed, which
+    /// came before ours: so both are seen here, in whatever order they are looked at. `x` alone, first: all slots are
+    /// walked, and it is the only word of most that is asked.
+    #[inline]
     pub(super) fn wake_grouped(&self) {
-        let word = self.word().load(Ordering::Acquire);
-        if self.x.load(Ordering::Acquire) == GROUPED && !self.is_held(word) {
+        if self.x.load(Ordering::Acquire) == GROUPED && !self.is_held(self.word().load(Ordering::Acquire)) {
             self.wake_watchers();
         }
     }

@@ -14,6 +14,9 @@ use crate::sys::robust::PassOn;
 /// In a guard's own copy of the token: `list_op_pending` is borrowed until the guard is dropped. So a guard without it
 /// pays nothing for the possibility.
 const KEPT: u32 = WAITERS;
+/// The same of a holder that was told: what it guards may be not consistent when the guard is dropped. Only holders
+/// change that, so a guard without it need not look. No token's id has this bit.
+const TOLD: u32 = 1 << 30;
 
 /// Exclusive access to what a lock guards; gives the lock back when dropped.
 ///
@@ -42,6 +45,16 @@ impl<'a, T> Guard<'a, T> {
         Guard { raw, value, me, _thread: PhantomData }
     }
 
+    /// The guard of a lock whose last owner died.
+    ///
+    /// # Safety
+    /// As for [`Guard::new`].
+    #[cold]
+    pub(super) unsafe fn told(raw: &'a RawMutex, value: NonNull<T>, me: Me) -> Guard<'a, T> {
+        let id = TokenId::from_own(me.id.as_u32() | TOLD);
+        Guard { raw, value, me: Me { id, ..me }, _thread: PhantomData }
+    }
+
     /// Turns the raw result into what the user sees.
     ///
     /// # Safety
@@ -53,10 +66,11 @@ impl<'a, T> Guard<'a, T> {
         value: NonNull<T>,
         me: Me,
     ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
-        let guard = || Guard { raw, value, me, _thread: PhantomData };
         match result {
-            Ok(Acquired::Clean) => Ok(guard()),
-            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),
+            // SAFETY: the caller's promise.
+            Ok(Acquired::Clean) => Ok(unsafe { Guard::new(raw, value, me) }),
+            // SAFETY: the caller's promise.
+            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(unsafe { Guard::told(raw, value, me) })),
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
     }
@@ -69,7 +83,7 @@ impl<'a, T> Guard<'a, T> {
     ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
         let (raw, value) = (self.raw, self.value);
         let bits = self.me.id.as_u32();
-        let me = Me { id: TokenId::from_own(bits & !KEPT), ..self.me };
+        let me = Me { id: TokenId::from_own(bits & !(KEPT | TOLD)), ..self.me };
         if me.registry.current_bits() != me.id.as_u32() {
             return Err(LockError::NotHeld);
         }
@@ -115,7 +129,8 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
         if self.me.registry.fast_bits() == self.me.id.as_u32() {
-            self.raw.unlock();
+            // Consistent, or the guard would bear TOLD.
+            self.raw.release();
         } else {
             // Not `self`: a guard whose address is taken lives in memory, and its fast path pays for that.
             drop_slow(self.raw, self.me);
@@ -123,15 +138,19 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-/// In a process that watches the order of locks, in a forked child, or with something to be passed on if we die.
+/// In a process that watches the order of locks, in a forked child, told of a death, or with something to be passed on if
+/// we die.
 #[cold]
 #[inline(never)]
 fn drop_slow(raw: &RawMutex, me: Me) {
     let bits = me.id.as_u32();
-    if me.registry.current_bits() != bits & !KEPT {
+    if me.registry.current_bits() != bits & !(KEPT | TOLD) {
         return;
     }
-    order::gives_back(raw);
+    if me.registry.watches_order() {
+        // Once a process watches it goes on: what was taken before that was not noted.
+        order::gives_back(raw);
+    }
     raw.unlock();
     if bits & KEPT != 0 {
         // Died just before: somebody is woken for nothing.

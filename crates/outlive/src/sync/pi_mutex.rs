@@ -33,6 +33,7 @@ use crate::segment::Shared;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::Errno;
 use crate::sys::futex_call::{OWNER_DIED, TID_MASK, WAITERS};
+use crate::sys::identity;
 use crate::sys::libc_mutex::{self, Got, ROOM};
 use crate::sys::process::{self, Numbered};
 use crate::{Deadline, Domain, Error, Kind};
@@ -87,8 +88,10 @@ impl RawPi {
         Ok(())
     }
 
-    fn is_bound_to(&self, home: u64) -> bool {
-        self.home.load(Ordering::Relaxed) >> 32 == home >> 32
+    /// `namespace` is 0 where the process does not know its own yet: that binds nothing.
+    #[inline]
+    fn is_bound_to(&self, namespace: u32) -> bool {
+        namespace != 0 && self.home.load(Ordering::Relaxed) >> 32 == u64::from(namespace)
     }
 
     /// libc's lock word.
@@ -393,7 +396,7 @@ impl<T: Plain> PiMutex<T> {
     fn enter(&self) -> Result<Me, Error> {
         let me = self.home.me()?;
         // Acquire pairs with the Release below: libc's words are prepared.
-        if !self.bound.load(StdOrdering::Acquire) || !self.raw().is_bound_to(me.registry.home()?) {
+        if !self.bound.load(StdOrdering::Acquire) || !self.raw().is_bound_to(identity::known_pid_namespace()) {
             self.enter_slow(me)?;
         }
         Ok(me)

@@ -61,8 +61,10 @@ impl<'a> Records<'a> {
 
     /// All of them, from the `start`th on.
     fn from(self, start: usize) -> impl Iterator<Item = (usize, &'a AtomicU32)> {
-        let (len, words) = (self.len(), self.words);
-        (0..len).map(move |n| (start + n) % len).filter_map(move |n| words.get(n * self.step).map(|word| (n, word)))
+        let len = self.len();
+        let start = start.min(len);
+        // Two runs, and no division for each record: spinning goes through here.
+        (start..len).chain(0..start).filter_map(move |n| self.get(n).map(|word| (n, word)))
     }
 }
 
@@ -150,7 +152,13 @@ impl RawSemaphore<'_> {
             return Ok(index);
         }
         // Spinning only looks: no store that a death could leave behind.
-        patience.spin(|| self.records.from(start).any(|(_, record)| record.load(Ordering::Relaxed) == FREE));
+        let is_free = || self.records.from(start).any(|(_, record)| record.load(Ordering::Relaxed) == FREE);
+        // What the spin has seen is taken before anybody is asked to ring: that interrupts all other processors.
+        if patience.spin(is_free)
+            && let Look::Got(index) = self.look(me, start)
+        {
+            return Ok(index);
+        }
         let pass = PassOn::begin(me.list());
         let mut turn = 0;
         let mut last_try = false;
@@ -194,17 +202,15 @@ impl RawSemaphore<'_> {
         }
     }
 
-    /// Adds a permit; false when all there may be are there.
-    pub(super) fn add(self, start: usize) -> bool {
+    /// Adds a permit, and says where; `None` when all there may be are there.
+    pub(super) fn add(self, start: usize) -> Option<usize> {
         // Died just after: it is there, as if the call had returned; sleepers are woken by whoever rings next.
-        let added = self.records.from(start).any(|(_, record)| {
+        let (added, _) = self.records.from(start).find(|(_, record)| {
             record.load(Ordering::Relaxed) == ABSENT
                 && record.compare_exchange(ABSENT, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
-        });
-        if added {
-            self.bell.ring();
-        }
-        added
+        })?;
+        self.bell.ring();
+        Some(added)
     }
 
     /// Puts another's name on the caller's permit.
@@ -385,7 +391,7 @@ mod loom_tests {
             world.semaphore().records.prepare(0);
             let adder = {
                 let world = Arc::clone(&world);
-                thread::spawn(move || assert!(world.semaphore().add(0)))
+                thread::spawn(move || assert_eq!(world.semaphore().add(0), Some(0)))
             };
             let mut list = ListHead::new();
             let index = world.acquire(0, &mut list);
@@ -393,5 +399,26 @@ mod loom_tests {
             adder.join().unwrap();
             assert_eq!(world.semaphore().holders(), (Vec::new(), 0));
         });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_anywhere_each_record_comes_once() {
+        let words: Vec<AtomicU32> = (0..12).map(AtomicU32::new).collect();
+        for step in [1, 4] {
+            let records = Records { words: &words, step };
+            let len = 12 / step;
+            for start in 0..=len + 1 {
+                let seen: Vec<usize> = records.from(start).map(|(index, _)| index).collect();
+                let first = if start < len { start } else { 0 };
+                let expected: Vec<usize> = (0..len).map(|n| (first + n) % len).collect();
+                assert_eq!(seen, expected, "from {start} of {len}");
+            }
+            assert!(records.from(0).all(|(index, word)| word.load(Ordering::Relaxed) as usize == index * step));
+        }
     }
 }

@@ -46,8 +46,12 @@ pub struct Semaphore {
     home: Home<Words>,
     records: NonNull<[AtomicU32]>,
     step: usize,
-    /// Where this handle found its last permit; behind the last when it has found none yet.
+    /// Where this handle looks first: where it found its last permit, or behind it when that was used up; behind the last
+    /// when it has found none yet.
     hint: AtomicUsize,
+    /// Behind the permit that it added last. Who adds and who uses up go the same way round, so the next permit is found
+    /// at the first look.
+    added: AtomicUsize,
     patience: Patience,
 }
 
@@ -172,8 +176,8 @@ impl Semaphore {
     }
 
     fn at(home: Home<Words>, records: NonNull<[AtomicU32]>, step: usize) -> Semaphore {
-        let none_yet = AtomicUsize::new(records.len() / step);
-        Semaphore { home, records, step, hint: none_yet, patience: Patience::new() }
+        let hint = AtomicUsize::new(records.len() / step);
+        Semaphore { home, records, step, hint, added: AtomicUsize::new(0), patience: Patience::new() }
     }
 
     /// How waiting is done through this handle.
@@ -240,8 +244,14 @@ impl Semaphore {
     /// # If a process dies
     /// In here: the permit is there, or it is not. Who sleeps may be told of it only by the next who adds or releases.
     pub fn add_permit(&self) -> Result<(), Full> {
-        let next = self.hint.load(StdOrdering::Relaxed) + 1;
-        if self.raw().add(next % self.raw().records.len()) { Ok(()) } else { Err(Full) }
+        let added = self.raw().add(self.added.load(StdOrdering::Relaxed)).ok_or(Full)?;
+        self.added.store(self.behind(added), StdOrdering::Relaxed);
+        Ok(())
+    }
+
+    /// The record behind that one, in their circle.
+    fn behind(&self, index: usize) -> usize {
+        if index + 1 < self.room() { index + 1 } else { 0 }
     }
 
     /// Takes up a permit that somebody handed to this thread or its process ([`Permit::hand_to`]).
@@ -367,6 +377,7 @@ impl Permit<'_> {
     pub fn consume(self) {
         if self.is_ours() {
             self.semaphore.raw().consume(self.index);
+            self.semaphore.hint.store(self.semaphore.behind(self.index), StdOrdering::Relaxed);
         }
         std::mem::forget(self);
     }

@@ -7,6 +7,10 @@
 //!
 //! A row's figure is the worst interval between two ends of the loop in a round. `undisturbed` is without the load, with
 //! a plain mutex; the other rows are named after their lock. What all intervals were is told as a histogram.
+//!
+//! The worst of many is what a virtual machine spoils first: its host takes the core away for some milliseconds, now in
+//! one row, now in another. So the rounds are many and short, each row is compared with the undisturbed one of its own
+//! round, and the round in the middle decides. A lock that lets inversion happen does so in every round.
 
 mod histogram;
 mod processes;
@@ -38,11 +42,11 @@ pub struct InversionArgs {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Rounds, each with every row [default: 5]
+    /// Rounds, each with every row; the one in the middle decides [default: 15]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
-    /// How long each row takes in a round, in seconds [default: 3]
+    /// How long each row takes in a round, in seconds [default: 1]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=600))]
     seconds: Option<u32>,
 
@@ -80,7 +84,7 @@ pub(super) struct Report {
     rounds: u32,
     period_ns: u64,
     rows: Vec<Row>,
-    /// Whether the plain lock's worst interval is at least five times the undisturbed one.
+    /// Whether the plain lock's ratio is at least five.
     provoked: bool,
 }
 
@@ -139,8 +143,8 @@ pub(super) fn measure(args: &InversionArgs) -> Result<Report, Error> {
         None => *allowed.first().ok_or_else(|| Error::Refused("no core is allowed".into()))?,
     };
     processes::require_real_time()?;
-    let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 5 });
-    let seconds = args.seconds.unwrap_or(if args.quick { 2 } else { 3 });
+    let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 15 });
+    let seconds = args.seconds.unwrap_or(if args.quick { 2 } else { 1 });
     let periods = u64::from(seconds) * 1_000_000_000 / PERIOD_NS;
     let scratch = Scratch::new()?;
     let bar = ProgressBar::new(u64::from(rounds) * ROWS.len() as u64);
@@ -191,7 +195,7 @@ impl Report {
                 histogram,
             });
         }
-        let provoked = rows[1].worst >= PROVOKED_FROM * rows[0].worst;
+        let provoked = rows[1].ratio >= PROVOKED_FROM;
         Ok(Report {
             bench: "inversion",
             mode: "control loop of 5 ms",
@@ -212,16 +216,15 @@ impl Report {
     }
 
     fn verdict(&self) -> String {
-        let times = |row: &Row| row.worst / self.rows[0].worst;
         let [_, plain, pi, ceiling] = &self.rows[..] else { return String::new() };
-        let plain = ratio(times(plain));
+        let plain = ratio(plain.ratio);
         if !self.provoked {
             return format!("inversion could not be provoked: a plain mutex is only {plain} × worse; nothing is shown");
         }
         format!(
             "worst intervals against undisturbed: plain mutex {plain} ×, priority inheritance {} ×, ceiling {} ×",
-            ratio(times(pi)),
-            ratio(times(ceiling))
+            ratio(pi.ratio),
+            ratio(ceiling.ratio)
         )
     }
 
@@ -259,15 +262,23 @@ mod tests {
     use super::*;
 
     fn report(plain: f64) -> Report {
+        // Each loses its core to the host in another round.
+        report_with(plain, [(0, 90e6), (1, 90e6), (2, 90e6), (3, 90e6)])
+    }
+
+    fn report_with(plain: f64, hiccups: [(usize, f64); 4]) -> Report {
         let machine = Machine { cpu: "cpu".into(), cores: 2, kernel: "6".into(), crossing_ns: None };
-        let worst = [7e6, plain, 8e6, 7.5e6].map(|worst| vec![Some(worst), Some(worst - 1e6)]);
+        let mut worst = [7e6, plain, 8e6, 7.5e6].map(|worst| vec![Some(worst); 5]);
+        for (row, (round, interval)) in worst.iter_mut().zip(hiccups) {
+            row[round] = Some(interval);
+        }
         let histograms = worst.clone().map(|worst| {
             let mut histogram = Histogram::default();
             (0..100).for_each(|_| histogram.count(5_000_000));
             worst.into_iter().flatten().for_each(|ns| histogram.count(ns as u64));
             histogram
         });
-        Report::new(machine, 2, &worst, histograms).unwrap()
+        Report::new(machine, 5, &worst, histograms).unwrap()
     }
 
     #[test]
@@ -278,15 +289,15 @@ mod tests {
         let names: Vec<_> = json["rows"].as_array().unwrap().iter().map(|row| row["name"].clone()).collect();
         assert_eq!(names, ["undisturbed", "plain", "pi", "ceiling"]);
         for row in json["rows"].as_array().unwrap() {
-            assert_eq!((&row["unit"], row["intervals"].as_u64()), (&"ns".into(), Some(102)));
+            assert_eq!((&row["unit"], row["intervals"].as_u64()), (&"ns".into(), Some(105)));
             for number in ["median", "min", "max", "ratio", "worst"] {
                 assert!(row[number].is_f64(), "{number} in {row}");
             }
             let counted: u64 =
                 row["histogram"].as_array().unwrap().iter().filter_map(|bin| bin["count"].as_u64()).sum();
-            assert_eq!(counted, 102);
+            assert_eq!(counted, 105);
         }
-        assert_eq!(json["rows"][1]["worst"], 70e6);
+        assert_eq!((&json["rows"][1]["median"], &json["rows"][1]["worst"]), (&70e6.into(), &90e6.into()));
     }
 
     #[test]
@@ -294,6 +305,14 @@ mod tests {
         assert!(report(70e6).verdict().contains("plain mutex 10.0 ×, priority inheritance 1.14 ×"));
         let text = report(20e6).table();
         assert!(text.contains("could not be provoked") && text.contains("2.86 ×"), "{text}");
+    }
+
+    #[test]
+    fn a_round_that_the_host_has_spoilt_does_not_decide() {
+        // The worst of all, undisturbed, is longer than the plain lock's.
+        let report = report_with(70e6, [(0, 90e6), (1, 70e6), (2, 8e6), (3, 7.5e6)]);
+        assert!(report.provoked && report.rows[0].worst > report.rows[1].worst);
+        assert!(report.verdict().contains("plain mutex 10.0 ×, priority inheritance 1.14 ×"), "{}", report.verdict());
     }
 
     #[test]
