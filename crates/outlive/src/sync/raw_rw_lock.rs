@@ -507,14 +507,7 @@ impl RawRwLock {
         if self.has_reader(me.id) {
             return Err(Refused::Deadlock);
         }
-        while !self.writer.acquire(me.id) {
-            match self.writer.lock(me, patience, deadline) {
-                Ok(_) => break,
-                // Whoever is refused for it lets go at once, so the word is free sooner or later.
-                Err(Refused::NotRecoverable) => {}
-                Err(other) => return Err(other),
-            }
-        }
+        self.writer.take_to_reset(me, patience, deadline)?;
         self.drain(me, patience, Some(deadline), None)?;
         self.begin();
         Ok(())
