@@ -28,13 +28,14 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::{Acquired, CONSISTENT, INCONSISTENT, NOT_RECOVERABLE, Refused};
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
-use crate::liveness::{Me, Registry, TokenId};
+use crate::liveness::{Me, Note, Registry, TokenId};
 use crate::segment::Shared;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::sys::Errno;
+use crate::sys::futex::Watch;
 use crate::sys::futex_call::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::sys::libc_mutex::{self, Got, ROOM};
 use crate::sys::process::{self, Numbered};
+use crate::sys::{Errno, robust};
 use crate::{Deadline, Domain, Error, Kind};
 
 /// How long one sleep in libc lasts at most. libc answers a circle of owners (each waits for the next) by sleeping until
@@ -123,6 +124,7 @@ impl RawPi {
     #[cold]
     fn acquire_slow(&self, me: Me, deadline: Option<Deadline>) -> Result<(), Refused> {
         let own = process::thread_id();
+        robust::begin_acquisition();
         loop {
             let seen = self.word().load(Ordering::Acquire);
             let owner = seen & TID_MASK;
@@ -138,10 +140,14 @@ impl RawPi {
             let got = match deadline {
                 // SAFETY: as in `acquire`.
                 None => unsafe { libc_mutex::try_lock(self.mutex()) },
-                // SAFETY: as in `acquire`.
-                Some(deadline) => unsafe {
-                    libc_mutex::lock_until(self.mutex(), deadline.earlier(Deadline::after(SLICE)))
-                },
+                Some(deadline) => {
+                    let note = Note::begin(me.registry, Some(&Watch { word: self.word(), expected: seen }));
+                    let until = deadline.earlier(Deadline::after(SLICE));
+                    // SAFETY: as in `acquire`.
+                    let got = unsafe { libc_mutex::lock_until(self.mutex(), until) };
+                    Note::end(note, got == Ok(Got::TimedOut));
+                    got
+                }
             };
             match got {
                 Ok(Got::Clean) if self.word().load(Ordering::Relaxed) & TID_MASK == own => return Ok(()),
