@@ -5,7 +5,9 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::liveness::{Registry, Slot};
+use crate::Deadline;
+use crate::liveness::{Me, Patience, Registry, Slot};
+use crate::sync::raw_mutex::Refused;
 use crate::sys::robust::{ListHead, end_thread};
 
 struct World {
