@@ -176,6 +176,20 @@ fn takes_two_locks() {
     let Ok(first) = std::env::var("FIRST") else { return };
     let then = std::env::var("THEN").expect("set");
     let domain = outlive::Domain::open_default().expect("opens");
+    if std::env::var_os("OTHERS").is_some() {
+        // A lock of one kind, and of another.
+        let table = outlive::sync::RwLock::<u64>::open(&domain, "table", 0).expect("opens");
+        let valve = outlive::sync::PiMutex::<u64>::open(&domain, "valve", 0).expect("opens");
+        let guards = if first == "table" {
+            (Some(table.read().expect("free")), valve.lock().expect("free"))
+        } else {
+            let held = valve.lock().expect("free");
+            drop(table.write().expect("free"));
+            (None, held)
+        };
+        drop(guards);
+        return;
+    }
     let open = |name: &str| outlive::sync::Mutex::<u64>::open(&domain, name, 0).expect("opens");
     let (one, other) = (open(&first), open(&then));
     if std::env::var_os("OUTLIVE_LOCK_ORDER").is_some() {
@@ -190,6 +204,21 @@ fn takes_two_locks() {
     until("the other one is held", || folder.join(&then).exists());
     drop(other.lock());
     drop(guard);
+}
+
+#[test]
+fn orders_of_other_locks_are_told_as_well() {
+    let stage = Stage::new();
+    let watches = |first: &str| {
+        let mut command = member_command(&stage, first, "m");
+        command.env("OUTLIVE_LOCK_ORDER", "1").env("OTHERS", "1");
+        Running::new(command).end().expect(0).err
+    };
+    assert!(!watches("table").contains("deadlock"));
+    let told = watches("valve");
+    assert!(told.contains("'valve' while holding 'table'") && told.contains("'table' while holding 'valve'"), "{told}");
+    assert!(stage.run(&["info", "valve"]).expect(0).text().lines().any(|line| line.starts_with("ORDER")));
+    assert!(stage.run(&["doctor"]).expect(1).text().contains("while holding 'valve'"));
 }
 
 #[test]

@@ -92,7 +92,9 @@ impl DomainOptions {
     /// far, by whatever processes, can deadlock: a debugging aid, which makes each lock some microseconds slower. Default:
     /// whether the environment has `OUTLIVE_LOCK_ORDER=1`. Once on, it stays on until the process ends.
     ///
-    /// See [`Domain::on_lock_order`] and [`Domain::lock_orders`]. Watched are mutexes, named and embedded.
+    /// See [`Domain::on_lock_order`] and [`Domain::lock_orders`]. Watched are [`Mutex`](crate::sync::Mutex),
+    /// [`RwLock`](crate::sync::RwLock), [`PiMutex`](crate::sync::PiMutex) and
+    /// [`CeilingMutex`](crate::sync::CeilingMutex), named and embedded.
     pub fn lock_order(mut self, watch: bool) -> DomainOptions {
         self.lock_order = Some(watch);
         self

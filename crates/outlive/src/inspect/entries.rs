@@ -124,18 +124,17 @@ impl Domain {
         entry.max_bytes = header.max_bytes();
         entry.type_name = header.type_name();
         entry.users = users.of(facts.device, facts.inode);
-        let waiters = |segment: &Segment, holders: &[Holder]| {
-            waits.of(self.registry(), segment, (facts.device, facts.inode), holders)
+        let waiters = |segment: &Segment, locks: &[(u64, LockDetail)]| {
+            waits.of(self.registry(), segment, (facts.device, facts.inode), locks)
         };
         let dead = |holders: &[Holder]| holders.iter().filter(|holder| !holder.alive).count() as u32;
-        let mut locks: Vec<LockDetail> =
-            primitives(&segment, kind)?.into_iter().map(|one| one.look(self.registry())).collect();
+        let mut locks: Vec<(u64, LockDetail)> =
+            primitives(&segment, kind)?.into_iter().map(|(at, one)| (at, one.look(self.registry()))).collect();
         match kind {
             Kind::Record => {
-                let holders: Vec<Holder> = locks.iter().flat_map(|lock| lock.holders.iter().cloned()).collect();
+                let holders: Vec<Holder> = locks.iter().flat_map(|(_, lock)| lock.holders.iter().cloned()).collect();
                 entry.dead_claims = dead(&holders);
-                // Which of its locks a sleeper means, its word says, or nothing does.
-                entry.waiters = waiters(&segment, &[]);
+                entry.waiters = waiters(&segment, &locks);
                 entry.detail = Detail::Record { locks: locks.len() as u32, holders };
             }
             Kind::Queue => {
@@ -149,9 +148,9 @@ impl Domain {
             }
             Kind::Registry | Kind::LockOrder => {}
             _ => {
-                if let Some(lock) = locks.pop() {
+                entry.waiters = waiters(&segment, &locks);
+                if let Some((_, lock)) = locks.pop() {
                     entry.dead_claims = dead(&lock.holders);
-                    entry.waiters = waiters(&segment, &lock.holders);
                     entry.detail = Detail::Lock(lock);
                 }
             }

@@ -69,7 +69,7 @@ impl Domain {
         let me = self.me()?;
         let segment = Segment::open(self.folder(), name)?;
         let kind = segment.header().check(segment.path())?;
-        for primitive in primitives(&segment, kind)? {
+        for (_, primitive) in primitives(&segment, kind)? {
             report.claims += primitive.sweep(me, dry_run);
         }
         if kind == Kind::Queue {

@@ -11,7 +11,7 @@ use super::entries::{Detail, Entry};
 use crate::liveness::{Noted, Registry, TokenId};
 use crate::segment::{BODY, Segment};
 use crate::shim::{AtomicU32, Ordering};
-use crate::sync::Holder;
+use crate::sync::{Holder, LockDetail};
 use crate::sys::process;
 use crate::{Domain, Error};
 
@@ -76,19 +76,21 @@ impl Waits {
         Waits(if own_proc { located.collect() } else { Vec::new() })
     }
 
-    /// Those who sleep on that file. `holders`: who has what is in it.
+    /// Those who sleep on that file. `locks`: what is in it, and where each begins.
     pub(super) fn of(
         &self,
         registry: &'static Registry,
         segment: &Segment,
         file: (u64, u64),
-        holders: &[Holder],
+        locks: &[(u64, LockDetail)],
     ) -> Vec<Waiter> {
         let mut waiters: Vec<Waiter> = self
             .0
             .iter()
             .filter(|located| located.file == file)
             .map(|located| {
+                let lock = locks.iter().filter(|(begin, _)| *begin <= located.offset).max_by_key(|(begin, _)| *begin);
+                let holders = lock.map_or(&[][..], |(_, lock)| &lock.holders);
                 // A claim in the very word, or the only one that there is.
                 let word = segment.at::<AtomicU32>(located.offset).map_or(0, |word| word.load(Ordering::Acquire));
                 let claim = TokenId::from_word(word).filter(|_| located.offset >= BODY);

@@ -31,7 +31,7 @@ mod wait;
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
 #[cfg(not(loom))]
-pub(crate) use note::Noted;
+pub(crate) use note::{Note, Noted};
 pub(crate) use patience::Patience;
 pub use patience::Wait;
 #[cfg(not(loom))]

@@ -47,14 +47,14 @@ const EIGHTH: u32 = 125;
 const TOO_LATE: u32 = 0xffff;
 
 /// A note that is out.
-pub(super) struct Note {
+pub(crate) struct Note {
     slot: &'static Slot,
     last: Last,
 }
 
 impl Note {
     /// Notes that the calling thread is about to sleep on that word. `None`: it has no token, so nobody would look.
-    pub(super) fn begin(registry: &Registry, watch: Option<&Watch<'_>>) -> Option<Note> {
+    pub(crate) fn begin(registry: &Registry, watch: Option<&Watch<'_>>) -> Option<Note> {
         let watch = watch?;
         let id = TokenId::from_word(registry.current_bits())?;
         let slot = registry.slot(id)?;
@@ -87,7 +87,7 @@ impl Note {
     }
 
     /// Takes it back.
-    pub(super) fn end(note: Option<Note>, timed_out: bool) {
+    pub(crate) fn end(note: Option<Note>, timed_out: bool) {
         let Some(note) = note else { return };
         // Relaxed: nothing comes with it. Died just before: a dead token's note.
         note.slot.waiting_at.store(0, Ordering::Relaxed);

@@ -9,6 +9,10 @@
 //! done what may be waited for: a light fence, look; odd: bump `sequence`, wake all, and only then that very number + 1.
 //! Cleared before the wake, a death in between leaves the sleepers asleep; with a bare bit, a slow ringer clears a newer
 //! sleeper's. Checked by doc/models/semaphore.pml.
+//!
+//! Not `raw_sleepers.rs`, though both have an epoch: there a wake may go to one alone, so it must pass on when that one
+//! dies, through a word of its own to which `list_op_pending` points. Here all are woken, and a sleeper's
+//! `list_op_pending` belongs to the owners of the permits that it waits for. Two words, and the fence is inside.
 
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::barrier;

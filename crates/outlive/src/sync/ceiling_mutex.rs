@@ -20,7 +20,7 @@ use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use super::record::{Embed, Place, SharedField};
-use super::{Holder, Plain};
+use super::{Holder, Plain, order};
 use crate::liveness::{Me, Patience, Registry};
 use crate::segment::Shared;
 use crate::shim::{AtomicU32, Ordering};
@@ -161,7 +161,8 @@ impl<T: Plain> CeilingMutex<T> {
         &self,
         deadline: impl Into<Deadline>,
     ) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
-        self.enter(|me| self.raw().lock(me, &self.patience, deadline.into()))
+        let deadline = deadline.into();
+        self.enter(true, |me| self.raw().lock(me, &self.patience, deadline))
     }
 
     /// Takes the lock if it is free, or its owner is dead.
@@ -169,26 +170,38 @@ impl<T: Plain> CeilingMutex<T> {
     /// # Errors
     /// As [`CeilingMutex::lock`], and [`LockError::WouldBlock`].
     pub fn try_lock(&self) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
-        self.enter(|me| self.raw().try_lock(me))
+        self.enter(false, |me| self.raw().try_lock(me))
     }
 
     fn enter(
         &self,
+        waits: bool,
         lock: impl FnOnce(Me) -> Result<Acquired, Refused>,
     ) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let raised = self.raise().map_err(LockError::of_another)?;
-        // SAFETY: the value beside the lock is what it guards.
-        let settled = unsafe { Guard::settle(lock(me), self.raw(), self.value.cast(), me) };
-        match settled {
+        let (got, raised) = self.take(me, waits, || lock(me))?;
+        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        match unsafe { Guard::settle(Ok(got), self.raw(), self.value.cast(), me) } {
             Ok(guard) => Ok(CeilingGuard { guard, _raised: raised }),
-            Err(LockError::OwnerDied(guard)) => Err(LockError::OwnerDied(CeilingGuard { guard, _raised: raised })),
-            // The thread is lowered as `raised` goes.
-            Err(other) => Err(other.of_another()),
+            Err(error) => Err(error.map(|guard| CeilingGuard { guard, _raised: raised })),
         }
     }
 
-    fn raise(&self) -> Result<Raised, LockError<()>> {
+    /// Raises the thread, then takes the lock; when that fails, the thread is lowered again.
+    fn take<R, G>(
+        &self,
+        me: Me,
+        waits: bool,
+        lock: impl FnOnce() -> Result<R, Refused>,
+    ) -> Result<(R, Raised), LockError<G>> {
+        order::watched(me, self.home.segment(), self.raw(), waits, || {
+            let raised = self.raise()?;
+            let got = lock().map_err(|refused| LockError::from_refused(refused, me))?;
+            Ok((got, raised))
+        })
+    }
+
+    fn raise<G>(&self) -> Result<Raised, LockError<G>> {
         Raised::to(self.ceiling).map_err(|refused| match refused {
             NotRaised::Above => LockError::AboveCeiling,
             NotRaised::System(Errno::PERM | Errno::ACCESS) => {
@@ -200,24 +213,22 @@ impl<T: Plain> CeilingMutex<T> {
         })
     }
 
-    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value.
+    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value. Nobody comes in
+    /// before the value is there.
     ///
     /// # Errors
     /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
     /// [`LockError::AboveCeiling`], [`LockError::Damaged`], [`LockError::System`].
+    ///
+    /// # If a process dies
+    /// In the middle of this: the mutex stays given up, or the next to lock is told that an owner died.
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let _raised = self.raise()?;
-        let deadline = deadline.into();
-        self.raw().reset(me, &self.patience, deadline).map_err(|refused| LockError::<()>::from_refused(refused, me))?;
-        match self.lock_until(deadline) {
-            Ok(mut guard) => *guard = value,
-            Err(LockError::OwnerDied(mut guard)) => {
-                *guard = value;
-                guard.mark_consistent();
-            }
-            Err(other) => return Err(other.of_another()),
-        }
+        let take = || self.raw().take_to_reset(me, &self.patience, deadline.into());
+        let ((), _raised) = self.take(me, true, take)?;
+        // SAFETY: the value beside the lock is what it guards, and the lock is ours. Given back before the thread is
+        // lowered.
+        unsafe { Guard::new(self.raw(), self.value.cast::<T>(), me) }.reset(value);
         Ok(())
     }
 

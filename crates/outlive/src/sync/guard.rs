@@ -99,6 +99,13 @@ impl<'a, T> Guard<'a, T> {
         unsafe { Guard::settle(result, raw, value, holder) }
     }
 
+    /// The end of a reset: a lock in whatever state has been taken, and is given back whole.
+    pub(super) fn reset(mut self, value: T) {
+        // Died from here on: the lock names us still, so the next is told, or it stays given up.
+        *self = value;
+        self.mark_consistent();
+    }
+
     /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
     /// gives the lock up: every later locker gets [`LockError::NotRecoverable`].
     pub fn mark_consistent(&mut self) {
@@ -191,8 +198,7 @@ pub enum LockError<G> {
 }
 
 impl<G> LockError<G> {
-    /// The same for another kind of guard. The caller has dealt with `OwnerDied`; one here is taken for a deadline's end.
-    /// With something else in the guard's place.
+    /// The same with another guard in the guard's place.
     pub(super) fn map<H>(self, guard: impl FnOnce(G) -> H) -> LockError<H> {
         match self {
             LockError::OwnerDied(g) => LockError::OwnerDied(guard(g)),
@@ -201,20 +207,6 @@ impl<G> LockError<G> {
             LockError::NotHeld => LockError::NotHeld,
             LockError::WouldBlock => LockError::WouldBlock,
             LockError::TimedOut => LockError::TimedOut,
-            LockError::AboveCeiling => LockError::AboveCeiling,
-            LockError::Damaged => LockError::Damaged,
-            LockError::System(error) => LockError::System(error),
-        }
-    }
-
-    #[cold]
-    pub(super) fn of_another<H>(self) -> LockError<H> {
-        match self {
-            LockError::NotRecoverable => LockError::NotRecoverable,
-            LockError::Deadlock => LockError::Deadlock,
-            LockError::NotHeld => LockError::NotHeld,
-            LockError::WouldBlock => LockError::WouldBlock,
-            LockError::OwnerDied(_) | LockError::TimedOut => LockError::TimedOut,
             LockError::AboveCeiling => LockError::AboveCeiling,
             LockError::Damaged => LockError::Damaged,
             LockError::System(error) => LockError::System(error),

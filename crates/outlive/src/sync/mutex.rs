@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::guard::{Guard, LockError};
 use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_mutex::{RawMutex, Refused};
+use super::raw_mutex::RawMutex;
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
 use crate::liveness::{Me, Patience, Registry, TokenId};
@@ -126,39 +126,27 @@ impl<T: Plain> Mutex<T> {
     #[inline]
     pub fn try_lock(&self) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let result = self.raw().try_lock(me);
-        if me.registry.watches_order() && result.is_ok() {
-            // It was not waited for: nobody needs to be told of an order.
-            order::took(me, self.home.segment(), self.raw());
-        }
+        let result = order::watched(me, self.home.segment(), self.raw(), false, || self.raw().try_lock(me));
         // SAFETY: the value beside the lock is what it guards.
         unsafe { Guard::settle(result, self.raw(), value_of(self.value), me) }
     }
 
-    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value.
+    /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value. Nobody comes in
+    /// before the value is there.
     ///
     /// # Errors
     /// [`LockError::TimedOut`] when a living owner holds it until the deadline, [`LockError::Deadlock`],
     /// [`LockError::Damaged`], [`LockError::System`].
+    ///
+    /// # If a process dies
+    /// In the middle of this: the mutex stays given up, or the next to lock is told that an owner died.
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let deadline = deadline.into();
-        self.raw().reset(me, &self.patience, deadline).map_err(|refused| match refused {
-            Refused::Deadlock => LockError::Deadlock,
-            Refused::TimedOut => LockError::TimedOut,
-            Refused::System(errno) => {
-                LockError::System(Error::from_errno("wait for a lock in", me.registry.path(), errno))
-            }
-            _ => LockError::Damaged,
-        })?;
-        match self.lock_until(deadline) {
-            Ok(mut guard) => *guard = value,
-            Err(LockError::OwnerDied(mut guard)) => {
-                *guard = value;
-                guard.mark_consistent();
-            }
-            Err(_) => return Err(LockError::TimedOut),
-        }
+        let take = || self.raw().take_to_reset(me, &self.patience, deadline.into());
+        let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
+        taken.map_err(|refused| LockError::from_refused(refused, me))?;
+        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        unsafe { Guard::new(self.raw(), value_of(self.value), me) }.reset(value);
         Ok(())
     }
 
@@ -206,15 +194,8 @@ fn lock_at_slow<'a, T>(
     got: bool,
 ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
     let me = registry.me().map_err(LockError::System)?;
-    let watches = registry.watches_order();
-    if watches {
-        // Before the wait, which may be for ever.
-        order::wants(me, segment, raw);
-    }
-    let result = if got { raw.entered(registry) } else { raw.lock(me, patience, deadline) };
-    if watches && result.is_ok() {
-        order::took(me, segment, raw);
-    }
+    let take = || if got { raw.entered(registry) } else { raw.lock(me, patience, deadline) };
+    let result = order::watched(me, segment, raw, true, take);
     // SAFETY: the value beside the lock is what it guards.
     unsafe { Guard::settle(result, raw, value_of(value), me) }
 }

@@ -27,15 +27,16 @@ use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::{Acquired, CONSISTENT, INCONSISTENT, NOT_RECOVERABLE, Refused};
 use super::record::{Embed, Place, SharedField};
-use super::{Holder, Plain};
-use crate::liveness::{Me, Registry, TokenId};
+use super::{Holder, Plain, order};
+use crate::liveness::{Me, Note, Registry, TokenId};
 use crate::segment::Shared;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::sys::Errno;
+use crate::sys::futex::Watch;
 use crate::sys::futex_call::{OWNER_DIED, TID_MASK, WAITERS};
 use crate::sys::identity;
 use crate::sys::libc_mutex::{self, Got, ROOM};
 use crate::sys::process::{self, Numbered};
+use crate::sys::{Errno, robust};
 use crate::{Deadline, Domain, Error, Kind};
 
 /// How long one sleep in libc lasts at most. libc answers a circle of owners (each waits for the next) by sleeping until
@@ -105,6 +106,12 @@ impl RawPi {
         self.libc_mutex.as_ptr().cast_mut().cast()
     }
 
+    /// Takes it; `None` never waits.
+    #[inline]
+    fn lock(&self, me: Me, deadline: Option<Deadline>) -> Result<Acquired, Refused> {
+        self.acquire(me, deadline).and_then(|()| self.entered(me))
+    }
+
     /// Takes it, whatever state it is in; `None` never waits.
     #[inline]
     fn acquire(&self, me: Me, deadline: Option<Deadline>) -> Result<(), Refused> {
@@ -120,6 +127,7 @@ impl RawPi {
     #[cold]
     fn acquire_slow(&self, me: Me, deadline: Option<Deadline>) -> Result<(), Refused> {
         let own = process::thread_id();
+        robust::begin_acquisition();
         loop {
             let seen = self.word().load(Ordering::Acquire);
             let owner = seen & TID_MASK;
@@ -135,10 +143,14 @@ impl RawPi {
             let got = match deadline {
                 // SAFETY: as in `acquire`.
                 None => unsafe { libc_mutex::try_lock(self.mutex()) },
-                // SAFETY: as in `acquire`.
-                Some(deadline) => unsafe {
-                    libc_mutex::lock_until(self.mutex(), deadline.earlier(Deadline::after(SLICE)))
-                },
+                Some(deadline) => {
+                    let note = Note::begin(me.registry, Some(&Watch { word: self.word(), expected: seen }));
+                    let until = deadline.earlier(Deadline::after(SLICE));
+                    // SAFETY: as in `acquire`.
+                    let got = unsafe { libc_mutex::lock_until(self.mutex(), until) };
+                    Note::end(note, got == Ok(Got::TimedOut));
+                    got
+                }
             };
             match got {
                 Ok(Got::Clean) if self.word().load(Ordering::Relaxed) & TID_MASK == own => return Ok(()),
@@ -351,8 +363,10 @@ impl<T: Plain> PiMutex<T> {
     /// The owner's death ends the wait at once.
     #[inline]
     pub fn lock_until(&self, deadline: impl Into<Deadline>) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
-        let me = self.enter().map_err(LockError::System)?;
-        self.settle(me, self.raw().acquire(me, Some(deadline.into())))
+        match self.enter_fast() {
+            Some(me) => self.settle(me, self.raw().lock(me, Some(deadline.into()))),
+            None => self.lock_slow(Some(deadline.into())),
+        }
     }
 
     /// Takes the lock if it is free, or its owner is dead.
@@ -361,8 +375,19 @@ impl<T: Plain> PiMutex<T> {
     /// As [`PiMutex::lock`], and [`LockError::WouldBlock`].
     #[inline]
     pub fn try_lock(&self) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
+        match self.enter_fast() {
+            Some(me) => self.settle(me, self.raw().lock(me, None)),
+            None => self.lock_slow(None),
+        }
+    }
+
+    /// By a thread without a token, a process that has not used it yet, or one that watches the order of locks.
+    #[cold]
+    #[inline(never)]
+    fn lock_slow(&self, wait: Option<Deadline>) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
         let me = self.enter().map_err(LockError::System)?;
-        self.settle(me, self.raw().acquire(me, None))
+        let raw = self.raw();
+        self.settle(me, order::watched(me, self.home.segment(), raw, wait.is_some(), || raw.lock(me, wait)))
     }
 
     /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value.
@@ -376,13 +401,14 @@ impl<T: Plain> PiMutex<T> {
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.enter().map_err(LockError::System)?;
         let raw = self.raw();
-        raw.acquire(me, Some(deadline.into())).map_err(|refused| LockError::from_refused(refused, me))?;
+        let take = || raw.acquire(me, Some(deadline.into()));
+        let taken = order::watched(me, self.home.segment(), raw, true, take);
+        taken.map_err(|refused| LockError::from_refused(refused, me))?;
         raw.owner.store(me.id.as_u32(), Ordering::Relaxed);
+        let mut guard = PiGuard { raw, value: self.value.cast(), me, _thread: PhantomData };
         // Died in here: marked by the kernel, told by libc.
-        // SAFETY: we hold the lock.
-        unsafe { self.value.as_ref().get().write(value) };
-        raw.state.store(CONSISTENT, Ordering::Relaxed);
-        raw.release();
+        *guard = value;
+        guard.mark_consistent();
         Ok(())
     }
 
@@ -391,29 +417,35 @@ impl<T: Plain> PiMutex<T> {
         self.raw().holder(self.home.registry())
     }
 
-    /// The calling thread, if it belongs to the lock's namespace: a forked child may not.
+    /// The calling thread, if fast paths may be taken and it is known to belong to the lock's namespace: a forked child
+    /// may not.
     #[inline]
-    fn enter(&self) -> Result<Me, Error> {
-        let me = self.home.me()?;
+    fn enter_fast(&self) -> Option<Me> {
+        let registry = self.home.registry();
+        let bits = registry.fast_bits();
         // Acquire pairs with the Release below: libc's words are prepared.
-        if !self.bound.load(StdOrdering::Acquire) || !self.raw().is_bound_to(identity::known_pid_namespace()) {
-            self.enter_slow(me)?;
+        if bits == 0
+            || !self.bound.load(StdOrdering::Acquire)
+            || !self.raw().is_bound_to(identity::known_pid_namespace())
+        {
+            return None;
         }
-        Ok(me)
+        Some(Me { registry, id: TokenId::from_own(bits) })
     }
 
     #[cold]
-    fn enter_slow(&self, me: Me) -> Result<(), Error> {
+    fn enter(&self) -> Result<Me, Error> {
+        let me = self.home.me()?;
         self.raw().bind(me, self.home.path())?;
         self.bound.store(true, StdOrdering::Release);
-        Ok(())
+        Ok(me)
     }
 
     #[inline]
-    fn settle(&self, me: Me, acquired: Result<(), Refused>) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
+    fn settle(&self, me: Me, locked: Result<Acquired, Refused>) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
         let raw = self.raw();
         let guard = || PiGuard { raw, value: self.value.cast(), me, _thread: PhantomData };
-        match acquired.and_then(|()| raw.entered(me)) {
+        match locked {
             Ok(Acquired::Clean) => Ok(guard()),
             Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),
             Err(refused) => Err(LockError::from_refused(refused, me)),
@@ -474,9 +506,22 @@ impl<T> Drop for PiGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
-        if self.me.registry.current_bits() == self.me.id.as_u32() {
+        if self.me.registry.fast_bits() == self.me.id.as_u32() {
             self.raw.unlock();
+        } else {
+            // Not `self`: see `Guard`.
+            drop_slow(self.raw, self.me);
         }
+    }
+}
+
+/// In a process that watches the order of locks, or in a forked child.
+#[cold]
+#[inline(never)]
+fn drop_slow(raw: &RawPi, me: Me) {
+    if me.registry.current_bits() == me.id.as_u32() {
+        order::gives_back(raw);
+        raw.unlock();
     }
 }
 

@@ -7,7 +7,7 @@ use super::raw_event::RawEvent;
 use super::raw_mutex::RawMutex;
 use super::raw_once::RawOnce;
 use super::raw_rw_lock::RawRwLock;
-use super::record::places;
+use super::record::{Place, places};
 use super::{Holder, barrier, semaphore};
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Segment};
@@ -63,14 +63,19 @@ fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dy
     })
 }
 
-/// All primitives in a file: the one that it is, or those inside a record.
-pub(crate) fn primitives(segment: &Segment, kind: Kind) -> Result<Vec<Box<dyn Inspect + '_>>, Error> {
-    if kind != Kind::Record {
-        return Ok(at(segment, BODY, kind)?.into_iter().collect());
-    }
+/// A primitive, and where in its file it begins.
+type Placed<'a> = (u64, Box<dyn Inspect + 'a>);
+
+/// All primitives in a file, and where each begins: the one that it is, or those inside a record.
+pub(crate) fn primitives(segment: &Segment, kind: Kind) -> Result<Vec<Placed<'_>>, Error> {
+    let places = match kind {
+        Kind::Record => places(segment)?,
+        kind => vec![Place { offset: 0, kind }],
+    };
     let mut found = Vec::new();
-    for place in places(segment)? {
-        found.extend(at(segment, BODY + place.offset as u64, place.kind)?);
+    for place in places {
+        let offset = BODY + place.offset as u64;
+        found.extend(at(segment, offset, place.kind)?.map(|primitive| (offset, primitive)));
     }
     Ok(found)
 }

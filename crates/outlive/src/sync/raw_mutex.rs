@@ -258,27 +258,19 @@ impl RawMutex {
         true
     }
 
-    /// Makes a lock that was given up usable again.
-    pub(crate) fn reset(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<(), Refused> {
-        // A holder who is refused for NOT_RECOVERABLE lets go at once, so the word is free sooner or later.
-        loop {
-            let mine = me.id.as_u32();
-            if self.word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                // Died just before: consistent or not, as it was. Just after: the next is told that an owner died.
-                self.state.store(CONSISTENT, Ordering::Relaxed);
-                self.release();
-                return Ok(());
-            }
+    /// Takes the lock in whatever state it is in; the caller makes whole what it guards, marks it consistent and unlocks.
+    ///
+    /// Died in between: a lock that was given up stays so; any other's next owner is told.
+    pub(crate) fn take_to_reset(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<(), Refused> {
+        while !self.acquire(me.id) {
             match self.lock(me, patience, deadline) {
-                Ok(_) => {
-                    self.state.store(CONSISTENT, Ordering::Relaxed);
-                    self.release();
-                    return Ok(());
-                }
+                Ok(_) => break,
+                // Whoever is refused for it lets go at once, so the word is free sooner or later.
                 Err(Refused::NotRecoverable) => {}
                 Err(other) => return Err(other),
             }
         }
+        Ok(())
     }
 
     /// Where the owner's id stands.

@@ -17,6 +17,9 @@
 //! in between would clear a number whose owner then sleeps. Nothing ever wakes through `sequence`: a sleeper stands in
 //! both queues, and a wake through one could be swallowed by somebody whom the other has woken already.
 //! doc/protocols/condvar.md has the argument, doc/models/condvar.pml checks it.
+//!
+//! No fence is in here: a condition variable's user has the mutex for that, an event brings its own. Where all are woken
+//! and `list_op_pending` is needed for somebody else, `bell.rs` does with less.
 
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::{self, Watch};

@@ -7,17 +7,19 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::guard::LockError;
+use super::order;
 use super::raw_mutex::Acquired;
 use super::raw_rw_lock::{RawRwLock, leave};
+use super::rw_lock::RwLock;
 use crate::Deadline;
-use crate::liveness::{Me, Patience};
+use crate::liveness::Me;
 use crate::shim::AtomicU32;
 
 /// A lock that is held, with all that its guard needs to do with it.
 pub(super) struct Held<'a, T> {
     pub(super) raw: &'a RawRwLock,
     pub(super) value: NonNull<T>,
-    pub(super) patience: &'a Patience,
+    pub(super) handle: &'a RwLock<T>,
     pub(super) me: Me,
     /// Neither Send nor Sync by itself.
     pub(super) _thread: PhantomData<*mut T>,
@@ -32,9 +34,24 @@ impl<T> Copy for Held<'_, T> {}
 
 impl<T> Held<'_, T> {
     /// A forked child has no token, or another one: the lock is its parent's.
-    #[inline]
     fn is_ours(&self) -> bool {
         self.me.registry.current_bits() == self.me.id.as_u32()
+    }
+
+    /// The same, unless the process watches the order of locks: what is given back fast.
+    #[inline]
+    fn is_ours_unwatched(&self) -> bool {
+        self.me.registry.fast_bits() == self.me.id.as_u32()
+    }
+}
+
+/// In a process that watches the order of locks, or in a forked child. `word`: the reader's.
+#[cold]
+#[inline(never)]
+fn drop_slow(raw: &RawRwLock, word: Option<&AtomicU32>, me: Me) {
+    if me.registry.current_bits() == me.id.as_u32() {
+        order::gives_back(raw);
+        word.map_or_else(|| raw.unlock(), leave);
     }
 }
 
@@ -122,7 +139,10 @@ impl<'a, T> ReadGuard<'a, T> {
         if !held.is_ours() {
             return Err(UpgradeError { guard: self, reason: LockError::WouldBlock });
         }
-        match held.raw.upgrade(self.word, held.me, held.patience, wait) {
+        if wait.is_some() {
+            order::wants_more(held.me, held.handle.segment(), held.raw);
+        }
+        match held.raw.upgrade(self.word, held.me, held.handle.patience(), wait) {
             Ok(()) => {
                 core::mem::forget(self);
                 Ok(WriteGuard { held })
@@ -210,8 +230,11 @@ impl<T> DerefMut for WriteGuard<'_, T> {
 impl<T> Drop for ReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.held.is_ours() {
+        if self.held.is_ours_unwatched() {
             leave(self.word);
+        } else {
+            // Not `self`: see `Guard`.
+            drop_slow(self.held.raw, Some(self.word), self.held.me);
         }
     }
 }
@@ -219,8 +242,10 @@ impl<T> Drop for ReadGuard<'_, T> {
 impl<T> Drop for WriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.held.is_ours() {
+        if self.held.is_ours_unwatched() {
             self.held.raw.unlock();
+        } else {
+            drop_slow(self.held.raw, None, self.held.me);
         }
     }
 }

@@ -10,9 +10,9 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw_rw_lock::{Entered, RawRwLock};
 use super::record::{Embed, Place, SharedField};
 use super::rw_guard::{Held, ReadGuard, WriteGuard};
-use super::{Holder, Shareable};
+use super::{Holder, Shareable, order};
 use crate::liveness::{Me, Patience, Registry, TokenId};
-use crate::segment::Shared;
+use crate::segment::{Segment, Shared};
 use crate::{Deadline, Domain, Error, Kind, Wait};
 
 /// A lock with a value, for many readers at once or one writer, shared by name between processes; it survives whoever
@@ -53,6 +53,16 @@ pub struct RwLock<T> {
     home: Home<RawRwLock>,
     value: NonNull<UnsafeCell<T>>,
     patience: Patience,
+}
+
+impl<T> RwLock<T> {
+    pub(super) fn segment(&self) -> &Segment {
+        self.home.segment()
+    }
+
+    pub(super) fn patience(&self) -> &Patience {
+        &self.patience
+    }
 }
 
 /// The body of a named lock, and the field of a record: the value in a line of its own.
@@ -164,7 +174,7 @@ impl<T: Shareable> RwLock<T> {
         wait: impl FnOnce() -> Option<Deadline>,
     ) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let (raw, registry) = (self.home.shared(), self.home.registry());
-        let bits = registry.current_bits();
+        let bits = registry.fast_bits();
         if bits != 0 {
             let id = TokenId::from_own(bits);
             if let Some(word) = raw.enter(id) {
@@ -180,7 +190,7 @@ impl<T: Shareable> RwLock<T> {
     fn read_slow(&self, wait: Option<Deadline>) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
         let held = self.held(me);
-        match self.home.shared().read_slow(me, &self.patience, wait) {
+        match self.watched(me, wait.is_some(), |raw| raw.read_slow(me, &self.patience, wait)) {
             // SAFETY: the value beside the lock is what it guards, and we read.
             Ok(Entered::Reading(word)) => Ok(unsafe { ReadGuard::new(held, word) }),
             // SAFETY: the value beside the lock is what it guards, and the lock is ours.
@@ -215,7 +225,7 @@ impl<T: Shareable> RwLock<T> {
         deadline: impl Into<Deadline>,
     ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let (raw, registry) = (self.home.shared(), self.home.registry());
-        let bits = registry.current_bits();
+        let bits = registry.fast_bits();
         let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
         if got && raw.begin_if_ready() {
             let me = Me { registry, id: TokenId::from_own(bits) };
@@ -243,7 +253,7 @@ impl<T: Shareable> RwLock<T> {
         acquired: bool,
     ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
-        match self.home.shared().write_slow(me, &self.patience, wait, acquired) {
+        match self.watched(me, wait.is_some(), |raw| raw.write_slow(me, &self.patience, wait, acquired)) {
             // SAFETY: the value beside the lock is what it guards, and the lock is ours.
             Ok(got) => unsafe { WriteGuard::settle(got, self.held(me)) },
             Err(refused) => Err(LockError::from_refused(refused, me)),
@@ -261,7 +271,7 @@ impl<T: Shareable> RwLock<T> {
     /// In the middle of this: the lock is as it was, or the next is told that an owner died.
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let taken = self.home.shared().take_to_reset(me, &self.patience, deadline.into());
+        let taken = self.watched(me, true, |raw| raw.take_to_reset(me, &self.patience, deadline.into()));
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
         let mut guard = unsafe { WriteGuard::new(self.held(me)) };
@@ -275,11 +285,22 @@ impl<T: Shareable> RwLock<T> {
         holders(self.home.shared(), self.home.registry())
     }
 
+    /// Takes the lock by `take`, by the slow path.
+    fn watched<'a, R, E>(
+        &'a self,
+        me: Me,
+        waits: bool,
+        take: impl FnOnce(&'a RawRwLock) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let raw = self.home.shared();
+        order::watched(me, self.home.segment(), raw, waits, || take(raw))
+    }
+
     #[inline]
     fn held(&self, me: Me) -> Held<'_, T> {
         // `UnsafeCell<T>` has the layout of `T`.
         let value = self.value.cast();
-        Held { raw: self.home.shared(), value, patience: &self.patience, me, _thread: PhantomData }
+        Held { raw: self.home.shared(), value, handle: self, me, _thread: PhantomData }
     }
 }
 

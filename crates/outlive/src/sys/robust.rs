@@ -40,6 +40,11 @@ pub(crate) fn acquisition() -> u32 {
     ACQUISITIONS.with(std::cell::Cell::get)
 }
 
+/// A slow acquisition begins.
+pub(crate) fn begin_acquisition() {
+    ACQUISITIONS.with(|count| count.set(count.get().wrapping_add(1)));
+}
+
 /// `list_op_pending`, borrowed for the length of one slow acquisition and given back when dropped.
 ///
 /// Between the two libc must not lock or unlock a robust mutex in this thread: callers make only system calls. A signal
@@ -52,7 +57,7 @@ pub(crate) struct PassOn {
 impl PassOn {
     /// Borrows the field. `head` is the calling thread's list head.
     pub(crate) fn begin(head: *mut ListHead) -> PassOn {
-        ACQUISITIONS.with(|count| count.set(count.get().wrapping_add(1)));
+        begin_acquisition();
         let mut saved = core::ptr::null_mut();
         if !head.is_null() {
             // SAFETY: head came from get_robust_list in this thread, whose list head lives as long as the thread; PassOn

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use outlive::sync::{Embedded, Guard, LockError, LockOrder, Mutex, Record};
+use outlive::sync::{CeilingMutex, Embedded, Guard, LockError, LockOrder, Mutex, PiMutex, Record, RwLock};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -21,6 +21,11 @@ crate::checks!(
     who_does_not_watch_records_nothing,
     what_was_only_tried_makes_no_order,
     a_lock_given_back_is_not_held,
+    readers_and_writers_have_an_order,
+    inheriting_mutexes_have_an_order,
+    ceiling_mutexes_have_an_order,
+    who_upgrades_waits_as_well,
+    a_lock_taken_before_the_watch_is_given_back,
     locks_in_a_record_are_watched_too,
     watched_locks_are_locks,
     a_forked_child_holds_nothing,
@@ -180,6 +185,143 @@ fn a_lock_given_back_is_not_held(world: &World) {
     })
     .finish();
     assert!(orders(world).is_empty());
+}
+
+/// A way to take a lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Plain,
+    Read,
+    Write,
+    Inheriting,
+    Ceiling,
+}
+
+/// Takes the lock of that name; a guard of whatever sort.
+fn take(domain: &Domain, how: How, name: &str) -> Box<dyn std::any::Any> {
+    fn kept<T>(opened: Result<T, outlive::Error>) -> &'static T {
+        Box::leak(Box::new(opened.expect("opens")))
+    }
+    match how {
+        How::Plain => Box::new(kept(Mutex::<u64>::open(domain, name, 0)).lock().expect("free")),
+        How::Read => Box::new(kept(RwLock::<u64>::open(domain, name, 0)).read().expect("free")),
+        How::Write => Box::new(kept(RwLock::<u64>::open(domain, name, 0)).write().expect("free")),
+        How::Inheriting => Box::new(kept(PiMutex::<u64>::open(domain, name, 0)).lock().expect("free")),
+        How::Ceiling => Box::new(kept(CeilingMutex::<u64>::open(domain, name, 10, 0)).lock().expect("free")),
+    }
+}
+
+/// Those two ways in both orders, by processes of their own: told the second time, and only if one was in the other.
+fn both_ways_round(world: &World, a: How, b: How) {
+    let folder = world.domain();
+    let told = Board::new();
+    let process = |body: &dyn Fn(&Domain)| {
+        Child::start(|| {
+            let domain = watched(folder.path());
+            domain.on_lock_order(move |_| {
+                told.add(0, 1);
+            });
+            body(&domain);
+        })
+        .finish();
+    };
+    // One after the other, twice: each is given back, so there is no order.
+    process(&|domain| {
+        for (how, name) in [(a, "a"), (b, "b"), (a, "a"), (b, "b")] {
+            drop(take(domain, how, name));
+        }
+    });
+    process(&|domain| {
+        let held = take(domain, a, "a");
+        drop(take(domain, b, "b"));
+        drop(held);
+    });
+    assert_eq!((told.get(0), orders(world).len()), (0, 0));
+    process(&|domain| {
+        let held = take(domain, b, "b");
+        // Who looks at an order still takes the lock, and a fork of it has none of it.
+        drop(take(domain, a, "a"));
+        Child::start(|| drop(take(domain, a, "a"))).finish();
+        drop(held);
+        drop(take(domain, b, "b"));
+    });
+    assert_eq!(told.get(0), 1);
+    let found = orders(world);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(pairs(&found[0]), [pair("a", "b"), pair("b", "a")]);
+    folder.forget_lock_orders().expect("forgotten");
+    for name in ["a", "b"] {
+        folder.remove(name).expect("removed");
+    }
+}
+
+fn readers_and_writers_have_an_order(world: &World) {
+    // Two who only read meet as well: a writer that waits for the one keeps the other out.
+    for (a, b) in [(How::Read, How::Plain), (How::Write, How::Plain), (How::Read, How::Read), (How::Read, How::Write)] {
+        both_ways_round(world, a, b);
+    }
+}
+
+fn inheriting_mutexes_have_an_order(world: &World) {
+    for other in [How::Inheriting, How::Plain, How::Read] {
+        both_ways_round(world, How::Inheriting, other);
+    }
+}
+
+fn ceiling_mutexes_have_an_order(world: &World) {
+    crate::realtime::skip_without_right(world);
+    for other in [How::Ceiling, How::Plain, How::Inheriting] {
+        both_ways_round(world, How::Ceiling, other);
+    }
+}
+
+fn who_upgrades_waits_as_well(world: &World) {
+    let folder = world.domain();
+    let upgrades = |waits: bool| {
+        Child::start(|| {
+            let domain = watched(folder.path());
+            domain.on_lock_order(|_| ());
+            let table = RwLock::<u64>::open(&domain, "table", 0).expect("opens");
+            let reading = table.read().expect("free");
+            let inside = take(&domain, How::Plain, "m");
+            let result = if waits { reading.upgrade_until(Duration::from_secs(5)) } else { reading.try_upgrade() };
+            // Down again: it is still the same one, and held.
+            let Ok(reading) = result.expect("nobody else reads").downgrade() else { panic!("whole") };
+            drop(inside);
+            drop(reading);
+            assert!(table.try_write().is_ok());
+        })
+        .finish();
+    };
+    upgrades(false);
+    assert!(orders(world).is_empty());
+    upgrades(true);
+    // Another reader that wants m could wait for us while we wait for it.
+    assert_eq!(pairs(&orders(world)[0]), [pair("m", "table"), pair("table", "m")]);
+}
+
+fn a_lock_taken_before_the_watch_is_given_back(world: &World) {
+    let folder = world.domain();
+    Child::start(|| {
+        let table = RwLock::<u64>::open(&folder, "table", 0).expect("opens");
+        let other = RwLock::<u64>::open(&folder, "other", 0).expect("opens");
+        let valve = PiMutex::<u64>::open(&folder, "valve", 0).expect("opens");
+        let guards = (table.read().expect("free"), other.write().expect("free"), valve.lock().expect("free"));
+        watched(folder.path());
+        // A child has the guards and none of the locks.
+        let inherited = &guards;
+        Child::start(|| {
+            // SAFETY: the copy in this process alone is dropped, and the process ends without dropping it again.
+            drop(unsafe { std::ptr::read(inherited) });
+        })
+        .finish();
+        assert!(matches!(table.try_write(), Err(LockError::Deadlock)));
+        assert!(matches!(other.try_read(), Err(LockError::Deadlock)));
+        assert!(matches!(valve.try_lock(), Err(LockError::Deadlock)));
+        drop(guards);
+        assert!(table.try_write().is_ok() && other.try_read().is_ok() && valve.try_lock().is_ok());
+    })
+    .finish();
 }
 
 outlive::record! {

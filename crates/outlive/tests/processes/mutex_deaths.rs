@@ -1,11 +1,14 @@
 //! The mutex when its owner dies: who is told, who gets in, and what becomes of a lock that nobody repairs.
 
+use std::time::Duration;
+
 use outlive::sync::{LockError, Mutex};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, wait_until};
+use crate::random::Random;
 use crate::runner::World;
 
 crate::checks!(
@@ -16,6 +19,7 @@ crate::checks!(
     of_eight_sleepers_one_is_told_without_futex_waitv,
     with_and_without_futex_waitv_together,
     all_waiters_get_on_after_many_deaths: 60,
+    nobody_sees_half_a_reset: 60,
     woken_sleepers_are_killed: 60,
     a_stopped_sleeper_delays_nobody,
     told_and_killed_before_repair,
@@ -326,4 +330,60 @@ fn a_thread_that_ends_is_a_death_too(world: &World) {
         scope.spawn(|| std::mem::forget(mutex.lock().expect("free")));
     });
     wait_until("the thread's death is told", || matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))));
+}
+
+/// Locks are given up with half a value inside and reset, by processes that are killed at any moment; who gets in unwarned
+/// finds a whole one.
+fn nobody_sees_half_a_reset(world: &World) {
+    type Value = [u64; 500];
+    let domain = world.domain();
+    let mutex = Mutex::<Value>::open(&domain, "m", [0; 500]).expect("opens");
+    let soon = || Duration::from_secs(20);
+    let (board, seen) = (Board::new(), Board::new());
+    let looks = Child::start(|| {
+        while board.get(1) == 0 {
+            match mutex.lock_until(soon()) {
+                Ok(value) => {
+                    assert!(value.iter().all(|&number| number == value[0]), "half a value, and nobody said so");
+                    seen.add(0, 1);
+                }
+                Err(LockError::OwnerDied(mut value)) => {
+                    value.fill(1);
+                    value.mark_consistent();
+                }
+                Err(LockError::NotRecoverable) => {
+                    seen.add(1, 1);
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+    });
+    let mut random = Random::new();
+    for round in 1..=150_u64 {
+        let mut resets = Child::start(|| {
+            for number in 2.. {
+                // A thread that dies in the middle of it.
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        if let Ok(mut value) | Err(LockError::OwnerDied(mut value)) = mutex.lock_until(soon()) {
+                            value[..250].fill(number);
+                            std::mem::forget(value);
+                        }
+                    });
+                });
+                // Given up, unless the other one has repaired it.
+                drop(mutex.lock_until(soon()));
+                mutex.reset([number; 500], soon()).expect("nobody holds it for long");
+                board.set(0, round);
+            }
+        });
+        board.reach(0, round);
+        std::thread::sleep(Duration::from_micros(random.below(2000)));
+        resets.kill();
+    }
+    board.set(1, 1);
+    looks.finish();
+    assert!(seen.get(0) > 0, "nothing was seen");
+    mutex.reset([7; 500], soon()).expect("free");
+    assert_eq!(*mutex.lock().expect("whole"), [7; 500]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::sync::{Embedded, Mutex, Record};
+use outlive::sync::{CeilingMutex, Embedded, EmbeddedPi, Mutex, PiMutex, Record};
 use outlive::{Domain, Waiter};
 
 use crate::asleep::wait_asleep;
@@ -16,6 +16,9 @@ crate::checks!(
     the_next_owner_of_a_slot_does_not_seem_to_wait,
     a_wait_goes_on_over_re_checks,
     sleepers_in_a_record_are_told_apart,
+    sleepers_on_inheriting_mutexes_are_told_apart,
+    two_processes_that_lend_each_other_their_priority,
+    a_sleeper_at_a_ceiling_is_named,
     a_sleeping_receiver_is_listed,
     two_processes_that_wait_for_each_other,
     a_ring_of_three,
@@ -149,6 +152,89 @@ fn sleepers_in_a_record_are_told_apart(world: &World) {
     drop((first, second));
     on_first.finish();
     on_second.finish();
+}
+
+outlive::record! {
+    pub struct Valves {
+        pub first: EmbeddedPi<u64>,
+        pub second: EmbeddedPi<u64>,
+    }
+}
+
+fn sleepers_on_inheriting_mutexes_are_told_apart(world: &World) {
+    let domain = world.domain();
+    let mutex = PiMutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let valves = Record::<Valves>::open(&domain, "valves", |_| ()).expect("opens");
+    let (first, second) = (valves.handle(|valves| &valves.first), valves.handle(|valves| &valves.second));
+    let board = Board::new();
+    let holder = Child::start(|| {
+        let _second = second.lock().expect("free");
+        board.set(0, 1);
+        board.reach(1, 1);
+    });
+    board.reach(0, 1);
+    let held = (mutex.lock().expect("free"), first.lock().expect("free"));
+    let sleepers = [&mutex, &first, &second].map(|mutex| Child::start(|| drop(mutex.lock().expect("given back"))));
+    sleepers.iter().for_each(|sleeper| wait_asleep(sleeper.pid()));
+    // Longer than one sleep in libc lasts.
+    let long = Duration::from_millis(1300);
+    wait_until("it goes on", || waiters(&domain, "m").iter().any(|one| one.waited >= long));
+    let list = reach(&domain, "m", 1);
+    assert_eq!(pids(&list), [sleepers[0].pid()]);
+    assert_eq!(list[0].holder.as_ref().expect("held").pid, std::process::id());
+    assert!(list[0].held.is_some_and(|held| held >= Duration::from_secs(1)), "{list:?}");
+    let mut list = reach(&domain, "valves", 2);
+    list.sort_by_key(|waiter| waiter.offset);
+    assert_eq!(pids(&list), [sleepers[1].pid(), sleepers[2].pid()]);
+    let holders: Vec<i32> = list.iter().map(|one| one.holder.as_ref().expect("held").pid as i32).collect();
+    assert_eq!(holders, [std::process::id() as i32, holder.pid()]);
+    board.set(1, 1);
+    drop(held);
+    holder.finish();
+    sleepers.into_iter().for_each(Child::finish);
+    assert!(waiters(&domain, "m").is_empty() && waiters(&domain, "valves").is_empty());
+}
+
+fn two_processes_that_lend_each_other_their_priority(world: &World) {
+    let domain = world.domain();
+    let (a, b) = (PiMutex::<u64>::open(&domain, "a", 0), PiMutex::<u64>::open(&domain, "b", 0));
+    let (a, b) = (a.expect("opens"), b.expect("opens"));
+    let board = Board::new();
+    let start = |first: &PiMutex<u64>, then: &PiMutex<u64>| {
+        Child::start(|| {
+            let _guard = first.lock().expect("free");
+            board.add(0, 1);
+            board.reach(0, 2);
+            drop(then.lock());
+        })
+    };
+    let (mut one, other) = (start(&a, &b), start(&b, &a));
+    wait_until("it is seen", || domain.deadlocks().expect("looks").len() == 1);
+    one.kill();
+    other.finish();
+    assert!(domain.deadlocks().expect("looks").is_empty());
+}
+
+fn a_sleeper_at_a_ceiling_is_named(world: &World) {
+    crate::realtime::skip_without_right(world);
+    let domain = world.domain();
+    let mutex = CeilingMutex::<u64>::open(&domain, "m", 10, 0).expect("opens");
+    let board = Board::new();
+    let holder = Child::start(|| {
+        let _guard = mutex.lock().expect("free");
+        board.set(0, 1);
+        board.reach(1, 1);
+    });
+    board.reach(0, 1);
+    let sleeper = Child::start(|| drop(mutex.lock().expect("given back")));
+    wait_asleep(sleeper.pid());
+    let list = reach(&domain, "m", 1);
+    assert_eq!(pids(&list), [sleeper.pid()]);
+    assert_eq!(list[0].holder.as_ref().map(|one| one.pid as i32), Some(holder.pid()));
+    board.set(1, 1);
+    holder.finish();
+    sleeper.finish();
+    assert!(waiters(&domain, "m").is_empty());
 }
 
 fn a_sleeping_receiver_is_listed(world: &World) {

@@ -7,6 +7,7 @@ mod open;
 mod order;
 mod owner_death;
 mod recover;
+mod reset;
 mod time_out;
 mod unlock;
 mod wait;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(owner_death::OwnerDeath::Between),
         Box::new(recover::Recover),
         Box::new(give_up::GiveUp),
+        Box::new(reset::Reset),
         Box::new(time_out::TimeOut),
         Box::new(order::Order),
     ]

@@ -79,9 +79,37 @@ fn key_of(segment: &Segment, address: usize) -> Option<(LockKey, Arc<str>)> {
     Some((LockKey { inode: facts.inode, offset: segment.offset_of(address)? }, name.into()))
 }
 
+/// Takes a lock by `take`, and looks at the order if the process watches. `waits`: it is waited for, if need be; what is
+/// only tried cannot deadlock, but what comes inside it can.
+pub(super) fn watched<L, T, E>(
+    me: Me,
+    segment: &Segment,
+    lock: &L,
+    waits: bool,
+    take: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let watches = me.registry.watches_order();
+    if watches && waits {
+        // Before the wait, which may be for ever.
+        wants(me, segment, lock);
+    }
+    let result = take();
+    if watches && result.is_ok() {
+        took(me, segment, lock);
+    }
+    result
+}
+
+/// The thread has that lock in one way and waits to have it in another, others holding it as well.
+pub(super) fn wants_more<L>(me: Me, segment: &Segment, lock: &L) {
+    if me.registry.watches_order() {
+        wants(me, segment, lock);
+    }
+}
+
 /// The thread is about to wait for that lock, if need be. Called when the process watches.
 #[cold]
-pub(super) fn wants<L>(me: Me, segment: &Segment, lock: &L) {
+fn wants<L>(me: Me, segment: &Segment, lock: &L) {
     if REPORTING.get() {
         return;
     }
@@ -144,7 +172,7 @@ fn note_pair(
 
 /// The thread has taken that lock. Called when the process watches.
 #[cold]
-pub(super) fn took<L>(me: Me, segment: &Segment, lock: &L) {
+fn took<L>(me: Me, segment: &Segment, lock: &L) {
     let address = core::ptr::from_ref(lock) as usize;
     if let Some((key, name)) = key_of(segment, address).filter(|_| !REPORTING.get()) {
         let held = Held { registry: me.registry.index, token: me.id, address, key, name };

@@ -1,0 +1,51 @@
+//! Resetting a lock that was given up with half a value inside: whoever gets in without a warning finds a whole one.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+use super::recover::orphan;
+
+/// See the file's head.
+pub struct Reset;
+
+impl Scenario for Reset {
+    fn name(&self) -> &'static str {
+        "mutex-reset"
+    }
+
+    fn about(&self) -> &'static str {
+        "reset a lock that was given up with half a value inside"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        orphan(world, &name)?;
+        world.ask("spoiler", &format!("mutex spoil {name}")).map(drop)
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        // Says so itself when it gets in and finds two numbers that differ.
+        let answer = world.ask("next", &format!("mutex use {name}"))?;
+        match (answer.as_str(), death.ended) {
+            ("given-up", false) => {
+                world.saw("given up");
+                world.ask("another", &format!("mutex reset {name}"))?;
+            }
+            ("died", false) => world.saw("owner died"),
+            ("clean", _) => world.saw("clean"),
+            (other, ended) => return Err(Failure::wrong(format!("got `{other}`, ended: {ended}"))),
+        }
+        super::still_works(world, &[&name])
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let mutex = super::victims(place)?;
+        stage.begin();
+        mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
+        stage.end();
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! The reader-writer lock itself: a mutex for writers, and a word of its own for each reader, in shared memory.
+//!
+//! `writer` is a [`RawMutex`] with the states of its table. A reader's word:
+//!
+//! | word | meaning | a death here |
+//! | --- | --- | --- |
+//! | 0 | nobody's | |
+//! | id | id reads, or looks whether it may | nobody is told: a reader leaves nothing half-done; a writer clears it, another reader may have it |
+//! | id + WAITERS | the same, and a writer may sleep on it | the same; the kernel's mark wakes the writer |
+//!
+//! A reader writes its id into a word, **then** looks at `writer`: free and consistent, and it is inside. A writer takes
+//! `writer`, **then** looks at all readers' words and waits until each is 0 or a dead one's. So one of the two sees the
+//! other. Whoever finds `writer` in the hands of a dead one takes it as a writer. `inside` says whether that one had got
+//! in, or only waited for readers. Had it got in, the taker waits for the readers and is told, also if it came to read:
+//! it may have to repair. If not, nothing is half-done, and nobody is told.
+//!
+//! | `inside` | meaning | a death here |
+//! | --- | --- | --- |
+//! | 0 | nobody has begun to write, or all is written | nobody is told |
+//! | 1 | the holder of `writer` may be in the middle of it, or the last one was, and nobody has repaired it | the next is told |
+//!
+//! Each reader's word lies in a cache line that no other reader writes to as long as there are no more than 64: readers
+//! on two processors do not get in each other's way. Checked by doc/models/rw_lock.pml with deaths at any step, by loom,
+//! and by killing at every instruction. doc/protocols/rw_lock.md has the argument.
+
+mod looking;
+mod reading;
+mod turning;
+mod words;
+mod writing;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+use super::raw_mutex::{Acquired, RawMutex};
+use crate::liveness::{TokenId, WAITERS};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence, order_seq_cst_accesses};
+use crate::sys::futex;
+
+/// Cache lines with readers' words: so many readers have one to themselves. One bit each in `lines`.
+#[cfg(not(loom))]
+pub(crate) const LINES: usize = 64;
+/// Readers' words in a line.
+#[cfg(not(loom))]
+pub(crate) const WORDS: usize = 16;
+#[cfg(loom)]
+pub(crate) const LINES: usize = 2;
+#[cfg(loom)]
+pub(crate) const WORDS: usize = 1;
+
+#[repr(C, align(64))]
+struct Line {
+    // Written by the reader whose id it is, by sleeping writers.
+    words: [AtomicU32; WORDS],
+}
+
+/// See the file's head.
+#[repr(C, align(64))]
+pub(crate) struct RawRwLock {
+    // Written by writers; readers look.
+    writer: RawMutex,
+    /// A bit for each line that has ever had a reader: the others need not be looked at.
+    lines: AtomicU64,
+    /// The deepest word of any line that has ever had a reader; 0 as long as no two readers had to share a line.
+    depth: AtomicU32,
+    /// See the file's head. Written by the holder of `writer`.
+    inside: AtomicU32,
+    #[cfg(not(loom))]
+    reserved: [AtomicU32; 10],
+    // Written by readers, a line each.
+    slots: [Line; LINES],
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<RawRwLock>() == 64 + 4096);
+    assert!(core::mem::offset_of!(RawRwLock, slots) == 64);
+};
+
+/// How somebody who came to read got in.
+pub(crate) enum Entered<'a> {
+    /// Beside other readers. The word that says so; [`leave`] takes it.
+    Reading(&'a AtomicU32),
+    /// Alone, as a writer: the last one died inside.
+    Repairing,
+}
+
+/// Gives back what `read` or `downgrade` gave.
+#[inline]
+pub(crate) fn leave(word: &AtomicU32) {
+    // Release pairs with the Acquire of the writer that finds the word empty: what we read, we read before it writes.
+    // Died just after: a writer that sleeps on the word sleeps on our token as well.
+    if word.swap(0, Ordering::Release) & WAITERS != 0 {
+        futex::wake_all(word);
+    }
+}
+
+#[inline]
+fn line_of(id: TokenId) -> usize {
+    id.slot() as usize % LINES
+}
+
+impl RawRwLock {
+    #[cfg(loom)]
+    pub(crate) fn new() -> RawRwLock {
+        let line = || Line { words: std::array::from_fn(|_| AtomicU32::new(0)) };
+        RawRwLock {
+            writer: RawMutex::new(),
+            lines: AtomicU64::new(0),
+            depth: AtomicU32::new(0),
+            inside: AtomicU32::new(0),
+            slots: std::array::from_fn(|_| line()),
+        }
+    }
+
+    /// Enters as a reader if nobody writes and the first word tried is free: the fast path. The word is what [`leave`]
+    /// takes.
+    #[inline]
+    pub(crate) fn enter(&self, id: TokenId) -> Option<&AtomicU32> {
+        let line = line_of(id);
+        let word = &self.slots[line].words[0];
+        // SeqCst, all four: writers load `lines` after they have taken `writer`. As we saw the bit before we look at
+        // `writer`, a writer that we do not see sees the bit; and our word, by the two accesses below.
+        if self.lines.load(Ordering::SeqCst) >> line & 1 == 0
+            || word.compare_exchange(0, id.as_u32(), Ordering::SeqCst, Ordering::Relaxed).is_err()
+        {
+            return None;
+        }
+        // Died just after: a dead id stands there; writers pass over it.
+        order_seq_cst_accesses();
+        if self.writer.is_open() {
+            return Some(word);
+        }
+        leave(word);
+        None
+    }
+
+    /// Takes the lock from other writers, if it is free; readers may be inside.
+    #[inline]
+    pub(crate) fn acquire(&self, id: TokenId) -> bool {
+        self.writer.acquire_before_looking(id)
+    }
+
+    /// Begins to write if no reader is inside and nothing is wrong with what the lock guards. The caller has acquired it.
+    #[inline]
+    pub(crate) fn begin_if_ready(&self) -> bool {
+        let ready = self.is_empty() && self.writer.is_consistent();
+        if ready {
+            self.begin();
+        }
+        ready
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        order_seq_cst_accesses();
+        // SeqCst: see `enter`. Clamped: a damaged depth leads nowhere.
+        let mut lines = self.lines.load(Ordering::SeqCst);
+        if self.depth.load(Ordering::SeqCst) != 0 {
+            return self.words().all(|word| word.load(Ordering::SeqCst) == 0);
+        }
+        while lines != 0 {
+            let line = lines.trailing_zeros() as usize % LINES;
+            // Acquire, in it, pairs with the Release in `leave`.
+            if self.slots[line].words[0].load(Ordering::SeqCst) != 0 {
+                return false;
+            }
+            lines &= lines - 1;
+        }
+        true
+    }
+
+    /// From now on our death is told. No reader is inside.
+    #[inline]
+    fn begin(&self) {
+        self.inside.store(1, Ordering::Relaxed);
+        // Whoever finds us dead has seen all our stores (the kernel's mark comes after them); only the compiler must not
+        // write what is guarded before the store above.
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// From now on our death is not told: all is written, and whole.
+    #[inline]
+    fn end(&self) {
+        // Release keeps what was written before it; whoever takes `writer` from us, dead or alive, reads it after.
+        self.inside.store(0, Ordering::Release);
+    }
+
+    /// Gives the lock back. The caller holds it alone.
+    #[inline]
+    pub(crate) fn unlock(&self) {
+        if self.writer.is_consistent() {
+            self.end();
+        }
+        self.writer.unlock();
+    }
+
+    /// The caller, who holds the lock alone, has repaired what it guards.
+    pub(crate) fn mark_consistent(&self) {
+        self.writer.mark_consistent();
+    }
+
+    /// Whether nothing is wrong with what the lock guards. The caller holds it.
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.writer.is_consistent()
+    }
+
+    /// Whether the death of the last holder of `writer`, which is ours now, is to be told.
+    fn judge(&self, got: Acquired) -> Acquired {
+        // Relaxed: written by holders of `writer` only, whose Acquire orders it.
+        if got == Acquired::OwnerDied && self.inside.load(Ordering::Relaxed) == 0 {
+            // It died waiting for readers, or after it had written, or only read. Died just before: the same again.
+            self.writer.mark_consistent();
+            return Acquired::Clean;
+        }
+        got
+    }
+}
+
+#[cfg(not(loom))]
+// SAFETY: atomics.
+unsafe impl crate::segment::Shared for RawRwLock {}

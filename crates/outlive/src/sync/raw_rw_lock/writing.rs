@@ -1,0 +1,149 @@
+//! Coming to write where the fast path did not do: behind other writers, and behind readers, who are waited for one by
+//! one.
+
+use super::super::raw_mutex::{Acquired, Refused};
+use super::RawRwLock;
+use crate::Deadline;
+use crate::liveness::{Asleep, Me, Patience, TokenId, WAITERS, sleep};
+use crate::shim::{AtomicU32, Ordering, fence};
+use crate::sys::futex::Watch;
+use crate::sys::robust::PassOn;
+
+impl RawRwLock {
+    /// Takes the lock alone, waiting until the deadline; `None` never waits. `acquired`: it has been taken from other
+    /// writers already.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn write_slow(
+        &self,
+        me: Me,
+        patience: &Patience,
+        wait: Option<Deadline>,
+        acquired: bool,
+    ) -> Result<Acquired, Refused> {
+        let got = if acquired { self.writer.entered(me.registry)? } else { self.acquire_slow(me, patience, wait)? };
+        let got = self.judge(got);
+        self.drain(me, patience, wait, None)?;
+        self.begin();
+        Ok(got)
+    }
+
+    fn acquire_slow(&self, me: Me, patience: &Patience, wait: Option<Deadline>) -> Result<Acquired, Refused> {
+        match wait {
+            // Who holds it may wait for us, the reader.
+            Some(_) if self.has_reader(me.id) => Err(Refused::Deadlock),
+            Some(deadline) => self.writer.lock(me, patience, deadline),
+            None => {
+                // Looked at first, so that a try which must fail keeps no reader out meanwhile.
+                for word in self.words() {
+                    match TokenId::from_word(word.load(Ordering::Relaxed)) {
+                        Some(reader) if reader == me.id => return Err(Refused::Deadlock),
+                        Some(reader) if me.is_alive(reader) => return Err(Refused::WouldBlock),
+                        _ => {}
+                    }
+                }
+                self.writer.try_lock(me)
+            }
+        }
+    }
+
+    /// Waits until no reader but `own` is inside, the caller holding `writer`; gives it back when that cannot be had.
+    pub(super) fn drain(
+        &self,
+        me: Me,
+        patience: &Patience,
+        wait: Option<Deadline>,
+        own: Option<&AtomicU32>,
+    ) -> Result<(), Refused> {
+        let drained = self.drain_words(me, patience, wait, own);
+        let kept = own.is_some_and(|own| core::ptr::eq(own, self.writer.word()));
+        if drained.is_err() && !kept {
+            // An owner's death that we were to be told of is left for the next.
+            self.writer.release();
+        }
+        drained
+    }
+
+    #[cold]
+    fn drain_words(
+        &self,
+        me: Me,
+        patience: &Patience,
+        wait: Option<Deadline>,
+        own: Option<&AtomicU32>,
+    ) -> Result<(), Refused> {
+        // Between our claim of `writer` and the look at the words: pairs with the order of the two in `enter`.
+        fence(Ordering::SeqCst);
+        // Given back when this function returns, by whatever way.
+        let mut pass = None;
+        for word in self.words() {
+            if own.is_none_or(|own| !core::ptr::eq(own, word)) {
+                Self::wait_empty(word, me, patience, wait, &mut pass)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the reader of that word has left or died.
+    fn wait_empty(
+        word: &AtomicU32,
+        me: Me,
+        patience: &Patience,
+        wait: Option<Deadline>,
+        pass: &mut Option<PassOn>,
+    ) -> Result<(), Refused> {
+        let mut last_try = false;
+        let mut has_spun = false;
+        loop {
+            // SeqCst: see `enter`. Acquire, in it, pairs with the Release in `leave`.
+            let seen = word.load(Ordering::SeqCst);
+            if seen == 0 {
+                return Ok(());
+            }
+            let reader = TokenId::from_word(seen).ok_or(Refused::Damaged)?;
+            if reader == me.id {
+                return Err(Refused::Deadlock);
+            }
+            if !me.registry.is_alive(reader) {
+                // Relaxed: what the dead one read, it read before its end, which we have seen. Failed: another reader
+                // has it now. Died just after: one dead name less.
+                let _ = word.compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed);
+                continue;
+            }
+            let Some(deadline) = wait else {
+                return Err(Refused::WouldBlock);
+            };
+            if last_try {
+                return Err(Refused::TimedOut);
+            }
+            if !has_spun {
+                has_spun = true;
+                if patience.spin(|| word.load(Ordering::Relaxed) != seen) {
+                    continue;
+                }
+            }
+            let waited_for = seen | WAITERS;
+            // Relaxed: the bit only asks the reader to wake us. Died just after: an empty wake, no harm.
+            if seen & WAITERS == 0
+                && word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
+            {
+                continue;
+            }
+            let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
+            let watch = Watch { word, expected: waited_for };
+            let end = sleep(me.registry, pass, &[watch], Some(reader), deadline).map_err(Refused::System)?;
+            last_try = end == Asleep::TimedOut;
+        }
+    }
+
+    /// Takes the lock alone in whatever state it is; the caller then makes it consistent and unlocks it.
+    pub(crate) fn take_to_reset(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<(), Refused> {
+        if self.has_reader(me.id) {
+            return Err(Refused::Deadlock);
+        }
+        self.writer.take_to_reset(me, patience, deadline)?;
+        self.drain(me, patience, Some(deadline), None)?;
+        self.begin();
+        Ok(())
+    }
+}
