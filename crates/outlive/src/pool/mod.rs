@@ -16,7 +16,7 @@ mod tag;
 mod waiting_tests;
 
 pub(crate) use collect::Found;
-pub(crate) use layout::{Object, Pool};
+pub(crate) use layout::{Block, Heap};
 pub(crate) use room::{Message, Room};
-pub(crate) use spans::SPAN;
+pub(crate) use spans::{SPAN, Shape};
 pub(crate) use tag::Tag;
