@@ -1,5 +1,7 @@
 //! The pool where loom runs the queue: messages are small there, so there is none.
 
+#[path = "pool/head.rs"]
+mod head;
 #[path = "pool/room.rs"]
 mod room;
 
@@ -63,13 +65,7 @@ impl Heap {
         Err(self.none(segment))
     }
 
-    pub(crate) fn collect(
-        &self,
-        _: &Segment,
-        _: Me<'_>,
-        _: bool,
-        _: &dyn Fn(Tag) -> Message,
-    ) -> Result<Found, Error> {
+    pub(crate) fn collect(&self, _: &Segment, _: Me<'_>, _: bool, _: &dyn Fn(Tag) -> Message) -> Result<Found, Error> {
         Ok(Found::default())
     }
 }

@@ -8,6 +8,7 @@ pub(super) const LARGEST: u64 = 1 << 20;
 pub(super) const CLASSES: u32 = 57;
 
 /// The class whose objects hold `len` bytes; `None` when it takes a run.
+#[inline]
 pub(super) fn class_of(len: u64) -> Option<u32> {
     if len > LARGEST {
         return None;

@@ -9,7 +9,7 @@
 //! Everything by compare-exchange from what was seen, so any number of collectors may run beside everything else. Died
 //! anywhere: the next one goes on.
 
-use super::layout::{INDEX_BITS, Heap};
+use super::layout::{Heap, INDEX_BITS};
 use super::room::Message;
 use super::spans::Use;
 use super::tag::Tag;

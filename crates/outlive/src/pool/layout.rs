@@ -136,7 +136,9 @@ impl Heap {
             let span = self.span(segment, index)?;
             let word = span.word();
             let taken = match word.what() {
-                Use::Class(class) => self.shape.layout(class)
+                Use::Class(class) => self
+                    .shape
+                    .layout(class)
                     .map_or(0, |layout| layout.tag_bytes() + u64::from(span.objects(word, layout)) * layout.size),
                 Use::Run(first) if first == index => span.run_bytes(word) + PAGE,
                 _ => 0,

@@ -20,7 +20,7 @@
 //! ([`Room::freed`]), which is quicker, but cannot be relied on: it may die before it has.
 
 use super::classes::size_of_class;
-use super::layout::{INDEX_BITS, Block, Heap, grow};
+use super::layout::{Block, Heap, INDEX_BITS, grow};
 use super::room::Room;
 use super::spans::{self, Use, Word};
 use super::tag::{Tag, is_free, note_if_held};
@@ -95,14 +95,7 @@ impl Heap {
     }
 
     /// Looks for a free object of the class, at so many tags at most, from where the last look ended.
-    fn look(
-        &self,
-        segment: &Segment,
-        me: Me,
-        class: u32,
-        looks: u32,
-        room: &dyn Room,
-    ) -> Result<Option<Block>, Error> {
+    fn look(&self, segment: &Segment, me: Me, class: u32, looks: u32, room: &dyn Room) -> Result<Option<Block>, Error> {
         let heads = self.heads(segment)?;
         let cursor = &heads.cursors[class as usize];
         let used = self.used_spans(segment)?;

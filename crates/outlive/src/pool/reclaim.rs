@@ -12,7 +12,7 @@
 //!
 //! doc/models/span.pml.
 
-use super::layout::{INDEX_BITS, Heap};
+use super::layout::{Heap, INDEX_BITS};
 use super::room::Room;
 use super::spans::{SPAN, Use};
 use super::tag::{Tag, is_free};
@@ -45,7 +45,9 @@ impl Heap {
             return Ok(false);
         };
         let objects = frontier.count().min(layout.count);
-        let tag_of = |at: u32| -> Result<&AtomicU64, Error> { segment.at(self.tags_offset(index) + u64::from(at) * self.shape.record) };
+        let tag_of = |at: u32| -> Result<&AtomicU64, Error> {
+            segment.at(self.tags_offset(index) + u64::from(at) * self.shape.record)
+        };
         // Without a claim first: nothing is taken out of anybody's sight, even for a moment, unless it is likely to pay.
         for at in 0..objects {
             if !is_free(tag_of(at)?, room) {

@@ -10,7 +10,7 @@
 //!
 //! A run is kept as it is when its object is freed, for the next message of its length, until somebody needs the memory.
 
-use super::layout::{INDEX_BITS, Block, PAGE, Heap, grow};
+use super::layout::{Block, Heap, INDEX_BITS, PAGE, grow};
 use super::room::Room;
 use super::spans::{SPAN, Use};
 use super::tag::{Tag, is_free};
@@ -153,6 +153,20 @@ impl Heap {
         // others because the run they name does not exist.
         self.change_all(segment, mine, Use::Run(first), first, spans)?;
         self.fit_run(segment, me, object, first, bytes, room)
+    }
+
+    /// Makes sure that so many bytes of a run's object, which this thread holds, have pages. Without room for them the
+    /// object is free.
+    pub(super) fn grow_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        reference: u32,
+        bytes: u64,
+        room: &dyn Room,
+    ) -> Result<Block, Error> {
+        let object = self.object(segment, reference).ok_or_else(|| segment.damaged("a run of spans"))?;
+        self.fit_run(segment, me, object, reference >> INDEX_BITS, bytes.next_multiple_of(PAGE), room)
     }
 
     /// Makes sure that so many bytes of a run's object have pages. The object is the caller's.

@@ -18,13 +18,19 @@ use crate::shim::{AtomicU64, Ordering};
 pub(crate) enum Tag {
     Free,
     Held(TokenId),
-    Queued { region: u32, position: u64 },
+    Queued {
+        region: u32,
+        position: u64,
+    },
     /// In use by a process, whichever of its threads.
     Owned(TokenId),
     /// In the cache of one of a process's threads.
     Cached(TokenId),
     /// Handed over, to somebody or to anybody, and not claimed yet.
-    Offered { to: Option<TokenId>, number: u32 },
+    Offered {
+        to: Option<TokenId>,
+        number: u32,
+    },
     Damaged,
 }
 
