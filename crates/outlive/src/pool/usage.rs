@@ -88,7 +88,8 @@ impl SizeUsage {
         self.offered += other.offered;
         self.moving += other.moving;
         self.bytes += other.bytes;
-        self.failed += other.failed;
+        // Damaged, it may be anything.
+        self.failed = self.failed.saturating_add(other.failed);
     }
 }
 
@@ -171,7 +172,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     let mut usage = Usage {
         bytes: file.bytes()?,
         max_bytes: file.segment.header().max_bytes(),
-        sizes: small.into_iter().chain(long).filter(|one| one.total + one.failed > 0).collect(),
+        sizes: small.into_iter().chain(long).filter(|one| one.total > 0 || one.failed > 0).collect(),
         ..Usage::default()
     };
     usage.sizes.iter().for_each(|one| usage.sum.add(one));
