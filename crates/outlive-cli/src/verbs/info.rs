@@ -221,7 +221,12 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
         Detail::Record { holders, .. } => lines.extend(holders.iter().map(|holder| ("holder", held(holder, &entry)))),
         Detail::Pool(usage) => {
             let has = |holder: &outlive::pool::HolderUsage| {
-                format!("{}, {} bytes in {}", who(&holder.who), count(holder.bytes), output::counted(holder.objects, "object"))
+                format!(
+                    "{}, {} bytes in {}",
+                    who(&holder.who),
+                    count(holder.bytes),
+                    output::counted(holder.objects, "object")
+                )
             };
             lines.extend(usage.holders.iter().map(|holder| ("holder", has(holder))));
             lines.extend(pool_figures(&usage.sum).map(|(name, figure)| (name, count(figure))));

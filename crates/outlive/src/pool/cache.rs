@@ -173,6 +173,10 @@ impl Cache {
     #[expect(clippy::mut_from_ref, reason = "the cache is the thread's, not the pool's")]
     #[cold]
     pub(super) unsafe fn own(inner: &Arc<Inner>, me: Me, process: TokenId) -> Option<&mut Cache> {
+        // SAFETY: as the caller's promise has it.
+        if let Some(cache) = unsafe { Cache::find(inner) } {
+            return Some(cache);
+        }
         if inner.number >= MOST_CACHES {
             return None;
         }
@@ -186,35 +190,33 @@ impl Cache {
             };
             caches.iter().filter(closed).for_each(drop_cache);
             let place = &caches[inner.number];
-            // SAFETY: as above.
-            if place.get().is_null() || !unsafe { (*place.get()).is_own() } {
-                // A parent's is forgotten, objects and all; not freed, since a copy of its memory costs less than care.
-                place.set(Box::into_raw(Box::new(Cache {
-                    inner: Arc::clone(inner),
-                    thread: me.id.as_u32(),
-                    owned: Tag::Owned(process).encode(),
-                    cached: Tag::Cached(process).encode(),
-                    shelves: (0..SHELVES).map(|_| Shelf::default()).collect(),
-                    bytes: 0,
-                    clock: 0,
-                    flushes: inner.file.head().flushes.load(Ordering::Relaxed),
-                    numbers: 0..0,
-                    leaving: Vec::with_capacity(CLUSTER),
-                })));
-            }
-            // SAFETY: just made or found; the caller's promise.
+            // A parent's is forgotten, objects and all; not freed, since a copy of its memory costs less than care.
+            place.set(Box::into_raw(Box::new(Cache {
+                inner: Arc::clone(inner),
+                thread: me.id.as_u32(),
+                owned: Tag::Owned(process).encode(),
+                cached: Tag::Cached(process).encode(),
+                shelves: (0..SHELVES).map(|_| Shelf::default()).collect(),
+                bytes: 0,
+                clock: 0,
+                flushes: inner.file.head().flushes.load(Ordering::Relaxed),
+                numbers: 0..0,
+                leaving: Vec::with_capacity(CLUSTER),
+            })));
+            // SAFETY: just made; the caller's promise.
             Some(unsafe { &mut *place.get() })
         })
     }
 
-    /// The hottest object of a shelf; its tag is the caller's to set.
+    /// The hottest object of a shelf, if it has that many bytes (of a class all have; of a run perhaps not so many pages).
+    /// Its tag is the caller's to set.
     #[inline]
-    pub(super) fn pop(&mut self, shelf: u32) -> Option<Entry> {
+    pub(super) fn pop(&mut self, shelf: u32, len: usize) -> Option<Entry> {
         let shelf = self.shelves.get_mut(shelf as usize)?;
         if shelf.entries.len() == shelf.cold {
             return None;
         }
-        let (entry, _) = shelf.entries.pop()?;
+        let (entry, _) = shelf.entries.pop_if(|(entry, _)| entry.capacity as usize >= len)?;
         shelf.bytes -= u64::from(entry.capacity);
         self.bytes -= u64::from(entry.capacity);
         Some(entry)

@@ -154,16 +154,22 @@ impl Pool {
     /// In here: nothing is lost. With the object: it is free once the process has ended.
     #[inline]
     pub fn alloc(&self, len: usize) -> Result<Object<'_>, PoolError> {
-        if let Some(class) = class_of(len as u64)
-            // SAFETY: given up before this returns; nothing here runs user code.
-            && let Some(cache) = unsafe { Cache::find(&self.inner) }
-            && let Some(entry) = cache.pop(class)
-        {
-            // Died just before: cached(P), after: owned(P). Both are free once P has ended.
-            entry.set(cache.owned);
-            return Ok(Object::new(self, entry, Some(class), len, cache.owned));
+        match self.hit(class_of(len as u64), len) {
+            Some(object) => Ok(object),
+            None => self.alloc_slow(len, 1),
         }
-        self.alloc_slow(len, 1)
+    }
+
+    /// An object of the class, or a run, from the thread's cache.
+    #[inline]
+    fn hit(&self, class: Option<u32>, len: usize) -> Option<Object<'_>> {
+        let shelf = class.or_else(|| shelf_of_long(len as u64))?;
+        // SAFETY: given up before this returns; nothing here runs user code.
+        let cache = unsafe { Cache::find(&self.inner) }?;
+        let entry = cache.pop(shelf, len)?;
+        // Died just before: cached(P), after: owned(P). Both are free once P has ended.
+        entry.set(cache.owned);
+        Some(Object::new(self, entry, Some(shelf), len, cache.owned))
     }
 
     /// As [`Pool::alloc`], at an address that is a multiple of `align`, a power of two up to 4,096. Objects of 64 and more
@@ -178,7 +184,10 @@ impl Pool {
         if !align.is_power_of_two() || align > LARGEST_ALIGN {
             return Err(PoolError::Alignment { align });
         }
-        self.alloc_slow(len, align)
+        match self.hit(class_of_aligned(len, align), len) {
+            Some(object) => Ok(object),
+            None => self.alloc_slow(len, align),
+        }
     }
 
     #[cold]
@@ -190,9 +199,7 @@ impl Pool {
         }
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
-        // Objects lie at multiples of their size from a page's start; runs begin at a page's.
-        let fits = |class: &u32| size_of_class(*class).is_multiple_of(align as u64);
-        let class = class_of(len as u64).and_then(|class| (class..CLASSES).find(fits));
+        let class = class_of_aligned(len, align);
         let take = || match class {
             Some(class) => inner.take_small(me, process, class),
             None => inner.take_long(me, process, len as u64),
@@ -222,6 +229,12 @@ impl Pool {
     pub fn is_removed(&self) -> bool {
         self.inner.file.segment.header().is_removed()
     }
+}
+
+/// Objects lie at multiples of their size from a page's start; runs begin at a page's.
+fn class_of_aligned(len: usize, align: usize) -> Option<u32> {
+    let fits = |class: &u32| size_of_class(*class).is_multiple_of(align as u64);
+    class_of(len as u64).and_then(|class| (class..CLASSES).find(fits))
 }
 
 impl Clone for Pool {
@@ -276,9 +289,6 @@ impl Inner {
         let mut cluster = 1;
         if let Some(cache) = &mut cache {
             cache.heed_flushes();
-            if let Some(entry) = cache.pop(class) {
-                return Ok((entry, Some(class)));
-            }
             let share = self.cache_bytes.load(Ordering::Relaxed) / 4;
             cluster = (share / size).clamp(1, CLUSTER as u64) as usize;
         }
@@ -328,7 +338,7 @@ impl Inner {
         if let Some(cache) = cache {
             cache.heed_flushes();
             if let Some(shelf) = shelf_of_long(len)
-                && let Some(entry) = cache.pop(shelf)
+                && let Some(entry) = cache.pop(shelf, 0)
             {
                 if u64::from(entry.capacity) >= len {
                     return Ok((entry, Some(shelf)));

@@ -45,7 +45,8 @@ pub const ALL: [Step; 13] = [
 
 impl Step {
     fn options(self) -> PoolOptions {
-        let cache_bytes = if self == Step::Evict { 16 * LEN as u64 } else { 1 << 20 };
+        // Full with sixteen: objects of LEN bytes have 1,024.
+        let cache_bytes = if self == Step::Evict { 16 << 10 } else { 1 << 20 };
         PoolOptions { cache_bytes, ..member::pool::OPTIONS }
     }
 
