@@ -79,6 +79,8 @@ impl Step {
             Step::Free | Step::Offer => take(1, LEN),
             Step::Evict => {
                 let mut objects = take(17, LEN)?;
+                // What came into the cache beside them.
+                pool.flush();
                 let kept = objects.split_off(16);
                 drop(objects);
                 Ok(kept)
