@@ -34,6 +34,8 @@ pub enum Kind {
     PiMutex,
     /// A [`sync::CeilingMutex`](crate::sync::CeilingMutex).
     CeilingMutex,
+    /// A [`pool::Pool`](crate::pool::Pool).
+    Pool,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
@@ -51,6 +53,7 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::Barrier, 11, "barrier"),
     (Kind::PiMutex, 12, "pi mutex"),
     (Kind::CeilingMutex, 13, "ceiling mutex"),
+    (Kind::Pool, 14, "pool"),
     (Kind::LockOrder, 31, "lock order"),
 ];
 

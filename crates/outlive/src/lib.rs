@@ -38,7 +38,7 @@
 //! | `liveness` | tokens: [`TokenId`], [`Peer`]; sleeping until a word changes or its owner ends |
 //! | `domain` | [`Domain`]: the folder in which named things meet |
 //! | [`sync`] | locks |
-//! | `pool` | objects by size class |
+//! | [`pool`] | objects by size class, handed from process to process |
 //! | [`queue`] | the growing queue |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
@@ -64,7 +64,7 @@ mod inspect;
 mod kind;
 mod liveness;
 #[cfg(not(loom))]
-mod pool;
+pub mod pool;
 #[cfg(loom)]
 #[path = "pool_model.rs"]
 mod pool;

@@ -1,5 +1,7 @@
 //! The pool where loom runs the queue: messages are small there, so there is none.
 
+#[path = "pool/head.rs"]
+mod head;
 #[path = "pool/room.rs"]
 mod room;
 
@@ -9,7 +11,7 @@ use crate::segment::Segment;
 pub(crate) use room::{Message, Room};
 
 #[derive(Clone, Copy)]
-pub(crate) struct Object {
+pub(crate) struct Block {
     pub(crate) reference: u32,
     pub(crate) offset: u64,
     pub(crate) capacity: u64,
@@ -32,44 +34,38 @@ impl Found {
     }
 }
 
-pub(crate) struct Pool;
+pub(crate) struct Heap;
 
-impl Pool {
+impl Heap {
     fn none(&self, segment: &Segment) -> Error {
         segment.damaged("an object")
     }
 
-    pub(crate) fn object(&self, _: &Segment, _: u32) -> Option<Object> {
+    pub(crate) fn object(&self, _: &Segment, _: u32) -> Option<Block> {
         None
     }
 
-    pub(crate) fn allocate(&self, s: &Segment, _: Me<'_>, _: u64, _: &dyn Room) -> Result<Object, Error> {
+    pub(crate) fn allocate(&self, s: &Segment, _: Me<'_>, _: u64, _: &dyn Room) -> Result<Block, Error> {
         Err(self.none(s))
     }
 
-    pub(crate) fn enqueue(&self, s: &Segment, _: &Object, _: Me<'_>, _: u32, _: u64) -> Result<(), Error> {
+    pub(crate) fn enqueue(&self, s: &Segment, _: &Block, _: Me<'_>, _: u32, _: u64) -> Result<(), Error> {
         Err(self.none(s))
     }
 
-    pub(crate) fn free_held(&self, _: &Segment, _: &Object, _: Me<'_>, _: &dyn Room) -> Result<(), Error> {
+    pub(crate) fn free_held(&self, _: &Segment, _: &Block, _: Me<'_>, _: &dyn Room) -> Result<(), Error> {
         Ok(())
     }
 
-    pub(crate) fn free_queued(&self, _: &Segment, _: &Object, _: u32, _: u64) -> Result<(), Error> {
+    pub(crate) fn free_queued(&self, _: &Segment, _: &Block, _: u32, _: u64) -> Result<(), Error> {
         Ok(())
     }
 
-    pub(crate) fn tag_of(&self, segment: &Segment, _: &Object) -> Result<Tag, Error> {
+    pub(crate) fn tag_of(&self, segment: &Segment, _: &Block) -> Result<Tag, Error> {
         Err(self.none(segment))
     }
 
-    pub(crate) fn collect(
-        &self,
-        _: &Segment,
-        _: Me<'_>,
-        _: bool,
-        _: &dyn Fn(u32, u64) -> Message,
-    ) -> Result<Found, Error> {
+    pub(crate) fn collect(&self, _: &Segment, _: Me<'_>, _: bool, _: &dyn Fn(Tag) -> Message) -> Result<Found, Error> {
         Ok(Found::default())
     }
 }

@@ -156,6 +156,11 @@ impl Described {
                 described.locks = Some(*locks);
                 described.holders = Some(owners(holders));
             }
+            Detail::Pool(usage) => {
+                let holders: Vec<Holder> = usage.holders.iter().map(|holder| holder.who.clone()).collect();
+                described.holders = Some(owners(&holders));
+                described.figures = Some(pool_figures(&usage.sum).into_iter().collect());
+            }
             Detail::Queue { counters, reader, senders, .. } => {
                 described.receiver = Some(reader.as_ref().map(Owner::new));
                 described.senders = Some(owners(senders));
@@ -214,6 +219,18 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
             lines.extend(lock.figures.iter().map(|&(name, figure)| (name, count(figure))));
         }
         Detail::Record { holders, .. } => lines.extend(holders.iter().map(|holder| ("holder", held(holder, &entry)))),
+        Detail::Pool(usage) => {
+            let has = |holder: &outlive::pool::HolderUsage| {
+                format!(
+                    "{}, {} bytes in {}",
+                    who(&holder.who),
+                    count(holder.bytes),
+                    output::counted(holder.objects, "object")
+                )
+            };
+            lines.extend(usage.holders.iter().map(|holder| ("holder", has(holder))));
+            lines.extend(pool_figures(&usage.sum).map(|(name, figure)| (name, count(figure))));
+        }
         Detail::Queue { counters, senders, .. } => {
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
             let figures = [
@@ -233,6 +250,19 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
     lines.extend(rings.into_iter().map(|ring| ("DEADLOCK", ring)));
     lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
     output::print(lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>())
+}
+
+/// What there is of a pool's objects, of all sizes together.
+fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 7] {
+    [
+        ("objects", sum.total),
+        ("used", sum.used),
+        ("cached", sum.cached),
+        ("free", sum.free),
+        ("offered", sum.offered),
+        ("moving", sum.moving),
+        ("failed", sum.failed),
+    ]
 }
 
 /// A holder, and since when it has been one as far as those who wait for it can tell.

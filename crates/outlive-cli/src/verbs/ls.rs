@@ -88,6 +88,14 @@ pub fn state(entry: &Entry) -> String {
             };
             format!("{} waiting, {reader}{senders}", output::counted(counters.pending, "message"))
         }
+        Detail::Pool(usage) => {
+            let sum = &usage.sum;
+            let offered = match sum.offered {
+                0 => String::new(),
+                offered => format!(", {} offered", output::count(offered)),
+            };
+            format!("{} in use, {} cached{offered}", output::counted(sum.used, "object"), output::count(sum.cached))
+        }
         _ => String::new(),
     }
 }

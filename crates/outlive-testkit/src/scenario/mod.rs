@@ -14,6 +14,7 @@ mod event;
 mod member;
 mod mutex;
 mod once;
+mod pool;
 mod pthread;
 mod queue;
 mod realtime;
@@ -193,6 +194,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(once::all());
     all.extend(semaphore::all());
     all.extend(barrier::all());
+    all.extend(pool::all());
     all.extend(queue::all());
     all
 }

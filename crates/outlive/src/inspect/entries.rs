@@ -1,5 +1,6 @@
 //! What is in a domain.
 
+use crate::pool::Usage;
 use crate::queue::{Counters, Queue};
 use crate::segment::{Segment, check_name};
 use crate::sync::{Holder, LockDetail, primitives};
@@ -58,6 +59,8 @@ pub enum Detail {
         /// Who sends.
         senders: Vec<Holder>,
     },
+    /// Of a pool.
+    Pool(Usage),
 }
 
 impl Domain {
@@ -145,6 +148,11 @@ impl Domain {
                 let (claims, found) = crate::queue::sweep(queue.shared(), me, true)?;
                 entry.dead_claims = claims + found.count();
                 entry.detail = Detail::Queue { counters: queue.counters()?, reader, senders };
+            }
+            Kind::Pool => {
+                let usage = crate::pool::look(segment, self.registry())?;
+                entry.dead_claims = usage.holders.iter().filter(|holder| !holder.who.alive).count() as u32;
+                entry.detail = Detail::Pool(usage);
             }
             Kind::Registry | Kind::LockOrder => {}
             _ => {

@@ -17,7 +17,7 @@ use crate::{Domain, Error, Kind, Wait};
 pub struct SweepReport {
     /// Locks, slots and ends of queues that the dead claimed.
     pub claims: u32,
-    /// Objects of a queue's pool that the dead held.
+    /// Objects, of pools and of queues, that the dead held.
     pub objects: u32,
     /// Tokens of the dead.
     pub tokens: u32,
@@ -48,37 +48,50 @@ impl Domain {
         let mut report = SweepReport::default();
         // Before the first look: only slots that rested before it can be let go after it.
         let resting = registry.resting();
+        let mut names_left = false;
         for name in self.names()? {
             match self.sweep_entry(&name, dry_run, &mut report) {
+                Ok(left) => names_left |= left,
                 // Removed meanwhile.
-                Ok(()) | Err(Error::NotFound { .. }) => {}
+                Err(Error::NotFound { .. }) => {}
                 // Not ours: it bears no claims.
                 Err(Error::NotASegment { .. }) => {}
                 Err(error) => report.failed.push((name, error)),
             }
         }
         report.rested = resting.len() as u32;
-        if !dry_run && report.failed.is_empty() {
+        if !dry_run && report.failed.is_empty() && !names_left {
             registry.end_rest(&resting);
         }
         report.tokens = registry.retire_dead(dry_run);
         Ok(report)
     }
 
-    fn sweep_entry(&self, name: &str, dry_run: bool, report: &mut SweepReport) -> Result<(), Error> {
+    /// Says whether names of the dead are left in it.
+    fn sweep_entry(&self, name: &str, dry_run: bool, report: &mut SweepReport) -> Result<bool, Error> {
         let me = self.me()?;
         let segment = Segment::open(self.folder(), name)?;
         let kind = segment.header().check(segment.path())?;
         for (_, primitive) in primitives(&segment, kind)? {
             report.claims += primitive.sweep(me, dry_run);
         }
-        if kind == Kind::Queue {
-            let queue = Queue::finish(segment, self.registry(), Wait::Adaptive)?;
-            let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run)?;
-            report.claims += claims;
-            report.objects += found.count();
+        match kind {
+            Kind::Queue => {
+                let queue = Queue::finish(segment, self.registry(), Wait::Adaptive)?;
+                let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run)?;
+                report.claims += claims;
+                report.objects += found.count();
+                Ok(false)
+            }
+            Kind::Pool => {
+                let swept = crate::pool::sweep(segment, me, dry_run)?;
+                report.claims += swept.claims;
+                report.objects += swept.objects;
+                // Those of whom threads may still write: the next sweep's.
+                Ok(swept.names_left)
+            }
+            _ => Ok(false),
         }
-        Ok(())
     }
 }
 

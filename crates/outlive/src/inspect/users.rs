@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::fs;
 
+use crate::sys::process::mapped_file;
+
 /// Processes by the file they map, (device, inode).
 pub(super) struct Users(HashMap<(u64, u64), Vec<u32>>);
 
@@ -35,16 +37,6 @@ impl Users {
         pids.dedup();
         pids
     }
-}
-
-/// Device and inode of a line of `/proc/PID/maps`: `address perms offset major:minor inode path`.
-pub(super) fn mapped_file(line: &str) -> Option<(u64, u64)> {
-    let mut fields = line.split_ascii_whitespace().skip(3);
-    let (major, minor) = fields.next()?.split_once(':')?;
-    let inode: u64 = fields.next()?.parse().ok().filter(|&inode| inode != 0)?;
-    let major = u32::from_str_radix(major, 16).ok()?;
-    let minor = u32::from_str_radix(minor, 16).ok()?;
-    Some((rustix::fs::makedev(major, minor), inode))
 }
 
 #[cfg(test)]

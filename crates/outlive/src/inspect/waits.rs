@@ -200,7 +200,7 @@ impl Range {
             start: number(start)?,
             end: number(end)?,
             offset: number(offset)?,
-            file: super::users::mapped_file(line)?,
+            file: process::mapped_file(line)?,
         })
     }
 }

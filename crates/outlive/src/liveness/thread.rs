@@ -15,7 +15,8 @@ use super::id::TokenId;
 use super::registry::{MOST_REGISTRIES, Registry};
 use crate::Error;
 use crate::shim::Ordering;
-use crate::sys::{map, process, robust, thread_end};
+use crate::sys::thread_end::ThreadEnd;
+use crate::sys::{map, process, robust};
 
 /// The thread inside a protocol: its token and where its robust list begins.
 #[derive(Clone, Copy)]
@@ -63,6 +64,8 @@ extern "C" fn leave(_: *mut core::ffi::c_void) {
         retired.0.push((PAGE.get(), last));
     }
 }
+
+static LEAVE: ThreadEnd = ThreadEnd::new(leave);
 
 impl Registry {
     /// The calling thread's token as it stands in claims; 0 if it has none.
@@ -131,7 +134,7 @@ fn own_page() -> Result<&'static Page, crate::sys::Errno> {
             None => map::page_wiped_on_fork()?.as_ptr().cast(),
         };
         PAGE.set(page);
-        thread_end::on_thread_end(leave)?;
+        LEAVE.arm()?;
     }
     // SAFETY: mapped, a valid Page also when zeroed, this thread's alone, never unmapped.
     Ok(unsafe { &*page })

@@ -1,13 +1,14 @@
 //! Size classes: four to each power of two, so that at most a fifth of an object is waste.
 
-/// The smallest object.
-const SMALLEST: u64 = 256;
+/// The smallest object, a cache line. The queue's begin at 256.
+const SMALLEST: u64 = 64;
 /// Larger ones are runs of whole spans.
 pub(super) const LARGEST: u64 = 1 << 20;
 /// How many classes there are.
-pub(super) const CLASSES: u32 = 49;
+pub(super) const CLASSES: u32 = 57;
 
 /// The class whose objects hold `len` bytes; `None` when it takes a run.
+#[inline]
 pub(super) fn class_of(len: u64) -> Option<u32> {
     if len > LARGEST {
         return None;

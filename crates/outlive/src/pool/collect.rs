@@ -9,9 +9,9 @@
 //! Everything by compare-exchange from what was seen, so any number of collectors may run beside everything else. Died
 //! anywhere: the next one goes on.
 
-use super::layout::{INDEX_BITS, Pool};
+use super::layout::{Heap, INDEX_BITS};
 use super::room::Message;
-use super::spans::{self, Use};
+use super::spans::Use;
 use super::tag::Tag;
 use crate::Error;
 use crate::liveness::Me;
@@ -20,7 +20,7 @@ use crate::segment::Segment;
 /// The first page of the control table has room for so many spans, and a little less.
 const SOME_SPANS: u32 = 64;
 
-/// What [`Pool::collect`] found.
+/// What [`Heap::collect`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Objects that the dead held.
@@ -40,14 +40,14 @@ impl Found {
     }
 }
 
-impl Pool {
+impl Heap {
     /// Frees what the dead left: objects they held, and queued ones whose message is gone.
     pub(crate) fn collect(
         &self,
         segment: &Segment,
         me: Me,
         dry_run: bool,
-        message_at: &dyn Fn(u32, u64) -> Message,
+        message_of: &dyn Fn(Tag) -> Message,
     ) -> Result<Found, Error> {
         let mut found = Found::default();
         // Some more than the count: one may have taken spans and died before counting. The next to allocate meets the rest.
@@ -56,7 +56,7 @@ impl Pool {
             let word = span.word();
             let count = match word.what() {
                 Use::Free => continue,
-                Use::Class(class) => spans::layout(class).map_or(0, |layout| span.objects(word, layout)),
+                Use::Class(class) => self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)),
                 Use::Taking(id) => {
                     if self.is_dead(me, id) {
                         found.spans += 1;
@@ -98,7 +98,8 @@ impl Pool {
                         false
                     }
                     Tag::Held(_) => true,
-                    Tag::Queued { region, position } => match message_at(region, position) {
+                    Tag::Free | Tag::Damaged => false,
+                    other => match message_of(other) {
                         Message::There => false,
                         Message::BeingTaken => {
                             found.in_hand += 1;
@@ -106,7 +107,6 @@ impl Pool {
                         }
                         Message::Gone => true,
                     },
-                    Tag::Free | Tag::Damaged => false,
                 };
                 if !over {
                     continue;

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! control table   Heads, then a `Span` for each span; its pages come as they are needed
-//! tags            64 KiB of offsets for each span, of which its objects use what they need
+//! tags            64 KiB (of a queue) or 512 KiB of offsets for each span, of which its objects use what they need
 //! spans           2 MiB each
 //! ```
 
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 
-use super::classes::{CLASSES, LARGEST, class_of, size_of_class};
+use super::classes::{CLASSES, LARGEST, size_of_class};
 use super::room::Room;
-use super::spans::{self, SPAN, Span, TAGS, Use, Word};
+use super::spans::{self, SPAN, Shape, Span, Use, Word};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::segment::{Segment, Shared};
@@ -18,9 +18,9 @@ use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
 pub(super) const PAGE: u64 = crate::sys::map::PAGE;
 /// The most spans that a pool has.
-const MOST_SPANS: u32 = 1 << 12;
+const MOST_SPANS: u32 = (1 << 14) - 1;
 /// Of a reference: the object's number in its span.
-pub(super) const INDEX_BITS: u32 = 13;
+pub(super) const INDEX_BITS: u32 = 15;
 
 /// The pool's own words.
 #[repr(C)]
@@ -41,7 +41,8 @@ const HEADS: u64 = 1024;
 const _: () = assert!(size_of::<Heads>() as u64 <= HEADS);
 
 /// A pool inside a segment: control table at `control`, then tags, spans at `first_span`.
-pub(crate) struct Pool {
+pub(crate) struct Heap {
+    pub(super) shape: Shape,
     control: u64,
     tags: u64,
     first_span: u64,
@@ -52,7 +53,7 @@ pub(crate) struct Pool {
 
 /// An object, as far as this process is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Object {
+pub(crate) struct Block {
     /// How messages name it.
     pub(crate) reference: u32,
     /// Where its bytes begin in the segment.
@@ -62,24 +63,24 @@ pub(crate) struct Object {
     pub(super) tag_at: u64,
 }
 
-impl Pool {
+impl Heap {
     /// Bytes of the control table that exist from the beginning: enough for the first spans.
     pub(crate) const FIRST_CONTROL: u64 = PAGE;
 
     /// Bytes that an object for `len` takes in a pool that has nothing else.
-    pub(crate) fn bytes_for(len: u64) -> u64 {
-        match class_of(len).and_then(spans::layout) {
+    pub(crate) fn bytes_for(shape: Shape, len: u64) -> u64 {
+        match shape.class_of(len).and_then(|class| shape.layout(class)) {
             Some(layout) => layout.tag_bytes() + layout.size,
             None => PAGE + len.next_multiple_of(PAGE),
         }
     }
 
     /// The longest message whose object takes no more than that.
-    pub(crate) fn longest_in(bytes: u64) -> u64 {
-        if Pool::bytes_for(LARGEST + 1) <= bytes {
+    pub(crate) fn longest_in(shape: Shape, bytes: u64) -> u64 {
+        if Heap::bytes_for(shape, LARGEST + 1) <= bytes {
             return (bytes - PAGE) / PAGE * PAGE;
         }
-        (0..CLASSES).rev().map(size_of_class).find(|&size| Pool::bytes_for(size) <= bytes).unwrap_or(0)
+        (0..CLASSES).rev().map(size_of_class).find(|&size| Heap::bytes_for(shape, size) <= bytes).unwrap_or(0)
     }
 
     /// Bytes of file offsets for the control table of so many spans; its pages come as they are needed.
@@ -87,15 +88,10 @@ impl Pool {
         (HEADS + u64::from(spans) * spans::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE)
     }
 
-    /// Bytes of file offsets for their tags.
-    pub(crate) fn tag_bytes(spans: u32) -> u64 {
-        u64::from(spans) * TAGS
-    }
-
     /// A pool with so many spans that this process can use.
-    pub(crate) fn new(control: u64, tags: u64, first_span: u64, spans: u32) -> Pool {
-        let control_known = StdAtomicU64::new(Pool::FIRST_CONTROL);
-        Pool { control, tags, first_span, spans: spans.min(MOST_SPANS), control_known }
+    pub(crate) fn new(shape: Shape, control: u64, tags: u64, first_span: u64, spans: u32) -> Heap {
+        let control_known = StdAtomicU64::new(Heap::FIRST_CONTROL);
+        Heap { shape, control, tags, first_span, spans: spans.min(MOST_SPANS), control_known }
     }
 
     pub(super) fn heads<'s>(&self, segment: &'s Segment) -> Result<&'s Heads, Error> {
@@ -122,14 +118,14 @@ impl Pool {
     }
 
     pub(super) fn tags_offset(&self, index: u32) -> u64 {
-        self.tags + u64::from(index) * TAGS
+        self.tags + u64::from(index) * self.shape.tags()
     }
 
     pub(super) fn used_spans(&self, segment: &Segment) -> Result<u32, Error> {
         Ok(self.heads(segment)?.used_spans.load(Ordering::Acquire).min(self.spans))
     }
 
-    pub(super) fn tag<'s>(&self, segment: &'s Segment, object: &Object) -> Result<&'s AtomicU64, Error> {
+    pub(super) fn tag<'s>(&self, segment: &'s Segment, object: &Block) -> Result<&'s AtomicU64, Error> {
         segment.at(object.tag_at)
     }
 
@@ -140,7 +136,9 @@ impl Pool {
             let span = self.span(segment, index)?;
             let word = span.word();
             let taken = match word.what() {
-                Use::Class(class) => spans::layout(class)
+                Use::Class(class) => self
+                    .shape
+                    .layout(class)
                     .map_or(0, |layout| layout.tag_bytes() + u64::from(span.objects(word, layout)) * layout.size),
                 Use::Run(first) if first == index => span.run_bytes(word) + PAGE,
                 _ => 0,
@@ -152,14 +150,14 @@ impl Pool {
 
     /// The object of that reference, if there is one just now: its pages exist. It is there as long as its tag is not
     /// free; a free one's span may become something else at any moment.
-    pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Option<Object> {
+    pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Option<Block> {
         let index = reference >> INDEX_BITS;
         let at = reference & ((1 << INDEX_BITS) - 1);
         let span = self.span(segment, index).ok()?;
         let word = span.word();
         let (start, capacity) = match word.what() {
             Use::Class(class) => {
-                let layout = spans::layout(class)?;
+                let layout = self.shape.layout(class)?;
                 (at < span.objects(word, layout)).then_some((u64::from(at) * layout.size, layout.size))?
             }
             Use::Run(first) if first == index && at == 0 => {
@@ -175,7 +173,7 @@ impl Pool {
         if capacity > 0 {
             segment.exists(offset + capacity).ok()?;
         }
-        Some(Object { reference, offset, capacity, tag_at: self.tags_offset(index) + u64::from(at) * 8 })
+        Some(Block { reference, offset, capacity, tag_at: self.tags_offset(index) + u64::from(at) * self.shape.record })
     }
 
     /// A span and what it is for, to somebody who looks for memory.

@@ -1,22 +1,52 @@
 //! Floor 5: objects in shared memory, by size class, each named by who has it.
 //!
-//! The core, as the queue needs it for large messages; caches and debug modes stand on it later.
-//! doc/protocols/pool.md has the argument.
+//! The core ([`Heap`](layout::Heap)), as the queue needs it for large messages; on it stands the public pool, with lists and
+//! caches. doc/protocols/pool.md has the argument.
+//!
+//! ```
+//! # let folder = std::env::temp_dir().join(format!("outlive-doc-pools-{}", std::process::id()));
+//! # let domain = outlive::Domain::open_at(&folder)?;
+//! use outlive::pool::{Pool, PoolOptions};
+//!
+//! let pool = Pool::open(&domain, "images", PoolOptions { max_bytes: 64 << 20, ..PoolOptions::default() })?;
+//! let image = pool.alloc(1 << 20)?;
+//! assert_eq!(pool.usage()?.sum.used, 1);
+//! drop(image);
+//! # std::fs::remove_dir_all(&folder).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod cache;
 mod classes;
 mod collect;
+mod ended;
+mod error;
+mod file;
+mod head;
 mod layout;
+mod object;
 mod objects;
+#[expect(clippy::module_inception, reason = "the floor's main thing")]
+mod pool;
 mod reclaim;
 mod room;
 mod runs;
 mod spans;
 mod tag;
+mod upkeep;
+mod usage;
 #[cfg(test)]
 mod waiting_tests;
 
 pub(crate) use collect::Found;
-pub(crate) use layout::{Object, Pool};
+pub use error::{HasMost, PoolError};
+pub(crate) use layout::{Block, Heap};
+pub use object::{Object, Offer, Offset};
+pub use pool::{LARGEST_OBJECT, Pool, PoolOptions};
 pub(crate) use room::{Message, Room};
-pub(crate) use spans::SPAN;
+pub(crate) use spans::{SPAN, Shape};
 pub(crate) use tag::Tag;
+pub use upkeep::Trimmed;
+pub(crate) use upkeep::sweep;
+pub(crate) use usage::look;
+pub use usage::{HolderUsage, SizeUsage, Usage};

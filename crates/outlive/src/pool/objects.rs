@@ -19,8 +19,8 @@
 //! what was in a hand ([`Room::met_in_hand`]): who met such a thing looks again soon. And who lets go says so
 //! ([`Room::freed`]), which is quicker, but cannot be relied on: it may die before it has.
 
-use super::classes::{class_of, size_of_class};
-use super::layout::{INDEX_BITS, Object, Pool, grow};
+use super::classes::size_of_class;
+use super::layout::{Block, Heap, INDEX_BITS, grow};
 use super::room::Room;
 use super::spans::{self, Use, Word};
 use super::tag::{Tag, is_free, note_if_held};
@@ -34,19 +34,19 @@ const LOOKS: u32 = 128;
 /// Pages of a class span are allocated in steps of this many bytes.
 const STEP: u64 = 64 << 10;
 
-impl Pool {
+impl Heap {
     /// Takes an object of at least `len` bytes for the calling thread.
     ///
     /// # Errors
     /// [`Error::NoSpace`] when neither a free object nor room for a new one is there; nothing is harmed by that.
-    pub(crate) fn allocate(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Object, Error> {
-        match class_of(len) {
+    pub(crate) fn allocate(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Block, Error> {
+        match self.shape.class_of(len) {
             Some(class) => self.allocate_small(segment, me, class, room),
             None => self.allocate_run(segment, me, len, room),
         }
     }
 
-    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Object, Error> {
+    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
         let heads = self.heads(segment)?;
         let hint = heads.freed[class as usize].swap(0, Ordering::Relaxed);
         if hint != 0
@@ -75,7 +75,7 @@ impl Pool {
     }
 
     /// From free to held.
-    pub(super) fn take(&self, segment: &Segment, object: &Object, me: Me, room: &dyn Room) -> Result<bool, Error> {
+    pub(super) fn take(&self, segment: &Segment, object: &Block, me: Me, room: &dyn Room) -> Result<bool, Error> {
         let tag = self.tag(segment, object)?;
         let mine = Tag::Held(me.id).encode();
         // Acquire pairs with `free`: the former holder has finished with the bytes. Died just after: `collect`'s.
@@ -95,14 +95,7 @@ impl Pool {
     }
 
     /// Looks for a free object of the class, at so many tags at most, from where the last look ended.
-    fn look(
-        &self,
-        segment: &Segment,
-        me: Me,
-        class: u32,
-        looks: u32,
-        room: &dyn Room,
-    ) -> Result<Option<Object>, Error> {
+    fn look(&self, segment: &Segment, me: Me, class: u32, looks: u32, room: &dyn Room) -> Result<Option<Block>, Error> {
         let heads = self.heads(segment)?;
         let cursor = &heads.cursors[class as usize];
         let used = self.used_spans(segment)?;
@@ -116,7 +109,7 @@ impl Pool {
             }
             let (span, word) = self.look_at(segment, index, room)?;
             if word.what() == Use::Class(class)
-                && let Some(layout) = spans::layout(class)
+                && let Some(layout) = self.shape.layout(class)
             {
                 let objects = span.objects(word, layout);
                 while at < objects {
@@ -146,8 +139,8 @@ impl Pool {
     }
 
     /// Makes more objects of the class: more pages of a span that has some left, or of a new one.
-    fn extend(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Object, Error> {
-        let layout = spans::layout(class).ok_or_else(|| segment.damaged("a size class"))?;
+    fn extend(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
+        let layout = self.shape.layout(class).ok_or_else(|| segment.damaged("a size class"))?;
         let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
         let mut index = 0;
         while index < self.spans {
@@ -240,7 +233,7 @@ impl Pool {
     pub(crate) fn enqueue(
         &self,
         segment: &Segment,
-        object: &Object,
+        object: &Block,
         me: Me,
         region: u32,
         position: u64,
@@ -257,7 +250,7 @@ impl Pool {
     /// Lets go of an object that this thread has taken and not used, and tells those who wait for memory: a sender that
     /// looked while we held it has found nothing, and would sleep on beside a free object. Died before they are told:
     /// they have met the object in our hand, and look again by themselves.
-    pub(crate) fn free_held(&self, segment: &Segment, object: &Object, me: Me, room: &dyn Room) -> Result<(), Error> {
+    pub(crate) fn free_held(&self, segment: &Segment, object: &Block, me: Me, room: &dyn Room) -> Result<(), Error> {
         if self.free(segment, object, Tag::Held(me.id).encode())? {
             room.freed();
         }
@@ -268,7 +261,7 @@ impl Pool {
     pub(crate) fn free_queued(
         &self,
         segment: &Segment,
-        object: &Object,
+        object: &Block,
         region: u32,
         position: u64,
     ) -> Result<(), Error> {
@@ -276,13 +269,13 @@ impl Pool {
     }
 
     /// From that exact tag to free; says whether it was so.
-    pub(super) fn free(&self, segment: &Segment, object: &Object, from: u64) -> Result<bool, Error> {
+    pub(super) fn free(&self, segment: &Segment, object: &Block, from: u64) -> Result<bool, Error> {
         // Release: the next holder comes after all that we did with the bytes. Another tag: not ours to free, which is
         // so after a predecessor's death and no error.
         let freed = self.tag(segment, object)?.compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed).is_ok();
         if freed
             && object.capacity > 0
-            && let Some(class) = class_of(object.capacity)
+            && let Some(class) = self.shape.class_of(object.capacity)
         {
             // Still warm: the next allocation takes it. A hint, nothing depends on it.
             self.heads(segment)?.freed[class as usize].store(object.reference.wrapping_add(1), Ordering::Relaxed);
@@ -291,7 +284,7 @@ impl Pool {
     }
 
     /// What a tag says, for those who look from outside.
-    pub(crate) fn tag_of(&self, segment: &Segment, object: &Object) -> Result<Tag, Error> {
+    pub(crate) fn tag_of(&self, segment: &Segment, object: &Block) -> Result<Tag, Error> {
         Ok(Tag::decode(self.tag(segment, object)?.load(Ordering::Acquire)))
     }
 }

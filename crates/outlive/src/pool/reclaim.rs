@@ -12,16 +12,16 @@
 //!
 //! doc/models/span.pml.
 
-use super::layout::{INDEX_BITS, Pool};
+use super::layout::{Heap, INDEX_BITS};
 use super::room::Room;
-use super::spans::{self, SPAN, Use};
+use super::spans::{SPAN, Use};
 use super::tag::{Tag, is_free};
 use crate::Error;
 use crate::liveness::Me;
 use crate::segment::Segment;
 use crate::shim::{AtomicU64, Ordering};
 
-impl Pool {
+impl Heap {
     /// Frees whole spans whose objects are all free, and gives their pages back. Says whether there are free spans now,
     /// also such as somebody else freed: then it is worth another try.
     #[cold]
@@ -38,14 +38,16 @@ impl Pool {
     fn dissolve_span(&self, segment: &Segment, me: Me, index: u32, room: &dyn Room) -> Result<bool, Error> {
         let (span, word) = self.look_at(segment, index, room)?;
         let Use::Class(class) = word.what() else { return Ok(word.what() == Use::Free) };
-        let Some(layout) = spans::layout(class) else { return Ok(false) };
+        let Some(layout) = self.shape.layout(class) else { return Ok(false) };
         let Some(frontier) = span.frontier(word) else {
             // Of another life: somebody changes it just now.
             room.met_in_hand();
             return Ok(false);
         };
         let objects = frontier.count().min(layout.count);
-        let tag_of = |at: u32| -> Result<&AtomicU64, Error> { segment.at(self.tags_offset(index) + u64::from(at) * 8) };
+        let tag_of = |at: u32| -> Result<&AtomicU64, Error> {
+            segment.at(self.tags_offset(index) + u64::from(at) * self.shape.record)
+        };
         // Without a claim first: nothing is taken out of anybody's sight, even for a moment, unless it is likely to pay.
         for at in 0..objects {
             if !is_free(tag_of(at)?, room) {

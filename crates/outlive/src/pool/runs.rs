@@ -10,7 +10,7 @@
 //!
 //! A run is kept as it is when its object is freed, for the next message of its length, until somebody needs the memory.
 
-use super::layout::{INDEX_BITS, Object, PAGE, Pool, grow};
+use super::layout::{Block, Heap, INDEX_BITS, PAGE, grow};
 use super::room::Room;
 use super::spans::{SPAN, Use};
 use super::tag::{Tag, is_free};
@@ -19,8 +19,8 @@ use crate::liveness::Me;
 use crate::segment::Segment;
 use crate::shim::Ordering;
 
-impl Pool {
-    pub(super) fn allocate_run(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Object, Error> {
+impl Heap {
+    pub(super) fn allocate_run(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Block, Error> {
         let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
         let bytes = len.next_multiple_of(PAGE);
         let wanted = u32::try_from(bytes.div_ceil(SPAN)).map_err(|_| no_space())?;
@@ -33,14 +33,14 @@ impl Pool {
         self.try_run(segment, me, wanted, bytes, room)
     }
 
-    fn try_run(&self, segment: &Segment, me: Me, wanted: u32, bytes: u64, room: &dyn Room) -> Result<Object, Error> {
+    fn try_run(&self, segment: &Segment, me: Me, wanted: u32, bytes: u64, room: &dyn Room) -> Result<Block, Error> {
         let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes };
         // A free run that is large enough and not much too large.
         for index in 0..self.used_spans(segment)? {
             let (span, word) = self.look_at(segment, index, room)?;
             let fits = || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
             // Room is asked for before anything is taken: what could not be used is not even taken out of sight.
-            let has_room = |object: &Object| match bytes.saturating_sub(object.capacity) {
+            let has_room = |object: &Block| match bytes.saturating_sub(object.capacity) {
                 0 => true,
                 missing => room.allows(missing),
             };
@@ -130,7 +130,7 @@ impl Pool {
         spans: u32,
         bytes: u64,
         room: &dyn Room,
-    ) -> Result<Object, Error> {
+    ) -> Result<Block, Error> {
         let mine = Use::Taking(me.id.as_u32());
         if let Err(error) = grow(segment, self.tags_offset(first), PAGE, room) {
             // Silently, see `Room::freed`.
@@ -138,7 +138,7 @@ impl Pool {
             return Err(error);
         }
         let head = self.span(segment, first)?;
-        let object = Object {
+        let object = Block {
             reference: first << INDEX_BITS,
             offset: self.span_offset(first),
             capacity: 0,
@@ -155,16 +155,30 @@ impl Pool {
         self.fit_run(segment, me, object, first, bytes, room)
     }
 
+    /// Makes sure that so many bytes of a run's object, which this thread holds, have pages. Without room for them the
+    /// object is free.
+    pub(super) fn grow_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        reference: u32,
+        bytes: u64,
+        room: &dyn Room,
+    ) -> Result<Block, Error> {
+        let object = self.object(segment, reference).ok_or_else(|| segment.damaged("a run of spans"))?;
+        self.fit_run(segment, me, object, reference >> INDEX_BITS, bytes.next_multiple_of(PAGE), room)
+    }
+
     /// Makes sure that so many bytes of a run's object have pages. The object is the caller's.
     fn fit_run(
         &self,
         segment: &Segment,
         me: Me,
-        object: Object,
+        object: Block,
         first: u32,
         bytes: u64,
         room: &dyn Room,
-    ) -> Result<Object, Error> {
+    ) -> Result<Block, Error> {
         let head = self.span(segment, first)?;
         let word = head.word();
         let frontier = head.frontier(word).ok_or_else(|| segment.damaged("a run of spans"))?;
@@ -183,7 +197,7 @@ impl Pool {
             }
             head.advance(frontier, (missing / PAGE) as u32);
         }
-        Ok(Object { capacity: bytes.max(have), ..object })
+        Ok(Block { capacity: bytes.max(have), ..object })
     }
 
     /// Gives a free run's pages back and frees its spans. Says whether there was one.

@@ -10,11 +10,11 @@
 //! | taking(id) | being prepared for a class, gathered into a run, or dissolved, by id | anybody frees it again once id is dead |
 //! | run(first) | part of the run that begins at `first` | the run's one object has a tag like any other |
 //!
-//! A span's tags stand in a table of their own, 64 KiB for each span (what is used of it takes up memory): a thread that
-//! was stopped with a stale reference may try its compare-exchange on a tag at any later time, and must never hit
+//! A span's tags stand in a table of their own, 64 or 512 KiB for each span (what is used of it takes up memory): a thread
+//! that was stopped with a stale reference may try its compare-exchange on a tag at any later time, and must never hit
 //! anybody's bytes. Of a run only the first span has a tag.
 
-use super::classes::{CLASSES, size_of_class};
+use super::classes::{CLASSES, class_of, size_of_class};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a span.
@@ -176,26 +176,58 @@ pub(super) struct Layout {
     pub(super) size: u64,
     /// How many there are.
     pub(super) count: u32,
+    /// Bytes of each one's record.
+    record: u64,
 }
 
-impl Layout {
-    /// Bytes of tags, in pages.
-    pub(super) fn tag_bytes(self) -> u64 {
-        (u64::from(self.count) * 8).next_multiple_of(PAGE)
+/// What a heap is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Bytes of its smallest objects.
+    smallest: u64,
+    /// Bytes of the record that each object has in the table of tags; the tag comes first.
+    pub(super) record: u64,
+}
+
+impl Shape {
+    /// A queue's, for messages: nothing but a tag.
+    pub(crate) const QUEUE: Shape = Shape { smallest: 256, record: 8 };
+    /// The public pool's: its record has a link and a note besides.
+    pub(crate) const POOL: Shape = Shape { smallest: 64, record: 16 };
+
+    /// `None` for a class that does not exist here.
+    pub(super) fn layout(self, class: u32) -> Option<Layout> {
+        if class >= CLASSES {
+            return None;
+        }
+        let size = size_of_class(class);
+        (size >= self.smallest).then(|| Layout { size, count: (SPAN / size) as u32, record: self.record })
+    }
+
+    /// The class whose objects hold `len` bytes; `None` when it takes a run.
+    pub(super) fn class_of(self, len: u64) -> Option<u32> {
+        class_of(len.max(self.smallest))
+    }
+
+    /// Bytes of records that each span has room for.
+    pub(super) const fn tags(self) -> u64 {
+        SPAN / self.smallest * self.record
+    }
+
+    /// Bytes of file offsets for the records of so many spans.
+    pub(crate) fn tag_bytes(self, spans: u32) -> u64 {
+        u64::from(spans) * self.tags()
     }
 }
 
-/// `None` for a class that does not exist.
-pub(super) fn layout(class: u32) -> Option<Layout> {
-    (class < CLASSES).then(|| {
-        let size = size_of_class(class);
-        Layout { size, count: (SPAN / size) as u32 }
-    })
+impl Layout {
+    /// Bytes of records, in pages.
+    pub(super) fn tag_bytes(self) -> u64 {
+        (u64::from(self.count) * self.record).next_multiple_of(PAGE)
+    }
 }
 
-/// Bytes of tags that each span has room for.
-pub(super) const TAGS: u64 = 64 << 10;
-const _: () = assert!(SPAN / 256 * 8 == TAGS);
+const _: () = assert!(Shape::QUEUE.tags() == 64 << 10 && Shape::POOL.tags() == 512 << 10);
 
 #[cfg(test)]
 mod tests {
@@ -214,7 +246,7 @@ mod tests {
         let seen = span.frontier(before).expect("of this life");
         assert!(span.advance(seen, 4));
         let seen = span.frontier(before).expect("of this life");
-        assert!(span.shut(seen) && span.objects(before, layout(3).expect("a class")) == 4);
+        assert!(span.shut(seen) && span.objects(before, Shape::QUEUE.layout(12).expect("a class")) == 4);
         let after = live(3);
         assert_eq!((before.what(), after.what()), (Use::Class(3), Use::Class(3)));
         assert_eq!(span.change(before, Use::Free), None);

@@ -5,9 +5,9 @@
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 
-use super::layout::{Object, Pool};
+use super::layout::{Block, Heap};
 use super::room::{Message, Room};
-use super::spans::SPAN;
+use super::spans::{SPAN, Shape};
 use crate::liveness::Me;
 use crate::segment::{Segment, Spec};
 use crate::{Domain, Error, Kind};
@@ -20,15 +20,15 @@ struct World {
     folder: PathBuf,
     domain: Domain,
     segment: Segment,
-    pool: Pool,
+    pool: Heap,
 }
 
 impl World {
     fn new(name: &str, spans: u32) -> World {
         let folder = std::env::temp_dir().join(format!("outlive-{name}-{}", std::process::id()));
         let domain = Domain::open_at(&folder).expect("opens");
-        let tags = CONTROL + Pool::control_bytes(spans);
-        let first_span = (tags + Pool::tag_bytes(spans)).next_multiple_of(SPAN);
+        let tags = CONTROL + Heap::control_bytes(spans);
+        let first_span = (tags + Shape::QUEUE.tag_bytes(spans)).next_multiple_of(SPAN);
         let spec = Spec {
             kind: Kind::Queue,
             type_name: String::new(),
@@ -36,21 +36,21 @@ impl World {
             type_align: 1,
             reserve: first_span + u64::from(spans) * SPAN,
             max_bytes: 1 << 30,
-            initial: CONTROL + Pool::FIRST_CONTROL,
+            initial: CONTROL + Heap::FIRST_CONTROL,
         };
         let segment = domain.create_or_open("pool", &spec, |_| Ok(())).expect("made");
-        World { folder, domain, segment, pool: Pool::new(CONTROL, tags, first_span, spans) }
+        World { folder, domain, segment, pool: Heap::new(Shape::QUEUE, CONTROL, tags, first_span, spans) }
     }
 
     fn me(&self) -> Me {
         self.domain.me().expect("a token")
     }
 
-    fn allocate(&self, len: u64, room: &dyn Room) -> Result<Object, Error> {
+    fn allocate(&self, len: u64, room: &dyn Room) -> Result<Block, Error> {
         self.pool.allocate(&self.segment, self.me(), len, room)
     }
 
-    fn free(&self, object: &Object, room: &dyn Room) {
+    fn free(&self, object: &Block, room: &dyn Room) {
         self.pool.free_held(&self.segment, object, self.me(), room).expect("ours");
     }
 
@@ -248,7 +248,7 @@ fn a_run_without_pages_is_not_lost() {
         let dying = scope.spawn(|| world.allocate(LARGE, &Deadly { yes: Cell::new(1) }).map(|_| ()));
         assert!(dying.join().is_err());
     });
-    let gone = |_: u32, _: u64| Message::Gone;
+    let gone = |_| Message::Gone;
     let found = world.pool.collect(&world.segment, world.me(), false, &gone).expect("collects");
     assert_eq!((found.held, found.in_hand), (1, 0));
     assert_eq!(world.look_of_another(LARGE), (true, false));

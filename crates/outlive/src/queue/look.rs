@@ -19,7 +19,7 @@ use super::receiver::Receiver;
 use super::ring::Slot;
 use super::sweep::{self, Fate};
 use crate::liveness::{Me, TokenId};
-use crate::pool::Object;
+use crate::pool::Block;
 use crate::shim::{AtomicU64, Ordering};
 
 /// A message in shared memory, as found.
@@ -30,7 +30,7 @@ pub(super) struct Found<'a> {
     pub(super) meta: Meta,
     pub(super) bytes: *const u8,
     pub(super) len: usize,
-    pub(super) object: Option<Object>,
+    pub(super) object: Option<Block>,
     /// In a batch: this message's number, and where the next one begins.
     pub(super) number: u32,
     pub(super) next_at: usize,
@@ -153,7 +153,7 @@ impl Receiver {
             if len as u64 > object.capacity {
                 return None;
             }
-            // SAFETY: `Pool::object` has compared the object with the file and the mapping.
+            // SAFETY: `Heap::object` has compared the object with the file and the mapping.
             (unsafe { ring.segment.address(object.offset) }.cast_const(), Some(object))
         } else if len <= ring.inline_bytes() {
             (slot.payload.cast_const(), None)

@@ -8,7 +8,7 @@ use super::receiver::Receiver;
 use super::ring::Ring;
 use super::send::Sender;
 use crate::liveness::{Patience, Registry, TokenId};
-use crate::pool::{Pool, SPAN};
+use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{MOST_RESERVED, Segment, Spec};
 use crate::shim::Ordering;
 use crate::sync::Holder;
@@ -131,7 +131,7 @@ impl QueueOptions {
             type_align: 1,
             reserve: plan.end,
             max_bytes,
-            initial: CONTROL_AT + Pool::FIRST_CONTROL,
+            initial: CONTROL_AT + Heap::FIRST_CONTROL,
         };
         let segment = domain.create_or_open(name, &spec, |segment| {
             segment.grow(plan.rings_at, u64::from(slot_bytes * first_slots))?;
@@ -177,9 +177,9 @@ impl Plan {
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
         let room = MOST_RESERVED.saturating_sub(rings) / (SPAN + SPAN / 16);
         let spans = wanted.min(room.saturating_sub(1)).clamp(1, 4096) as u32;
-        let rings_at = CONTROL_AT + Pool::control_bytes(spans);
+        let rings_at = CONTROL_AT + Heap::control_bytes(spans);
         let tags_at = (rings_at + rings).next_multiple_of(4096);
-        let spans_at = (tags_at + Pool::tag_bytes(spans)).next_multiple_of(SPAN);
+        let spans_at = (tags_at + Shape::QUEUE.tag_bytes(spans)).next_multiple_of(SPAN);
         Plan { regions, rings_at, tags_at, spans, spans_at, end: spans_at + u64::from(spans) * SPAN }
     }
 }

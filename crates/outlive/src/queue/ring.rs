@@ -15,7 +15,7 @@ use super::layout::{
     CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, SEALED, SENDERS_AT, SLOT_HEAD, SLOT_OVERHEAD, SlotHead,
 };
 use crate::Error;
-use crate::pool::{Pool, SPAN};
+use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::Segment;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
@@ -25,7 +25,7 @@ const STEP: u64 = 2 << 20;
 /// A queue's memory, as this process has it mapped.
 pub(super) struct Ring {
     pub(super) segment: Segment,
-    pub(super) pool: Pool,
+    pub(super) pool: Heap,
     slot_bytes: u64,
     first_slots: u64,
     regions: u32,
@@ -67,17 +67,17 @@ impl Ring {
             && tags_at.is_multiple_of(4096)
             && spans_at.is_multiple_of(4096)
             && tags_at < 1 << 40
-            && tags_at + Pool::tag_bytes(spans) <= spans_at
+            && tags_at + Shape::QUEUE.tag_bytes(spans) <= spans_at
             && spans_at < 1 << 40;
         if !sane {
             return Err(segment.damaged("the queue's configuration"));
         }
         // A process that could not map all of it uses the spans that it has.
-        let rings_at = CONTROL_AT + Pool::control_bytes(spans);
+        let rings_at = CONTROL_AT + Heap::control_bytes(spans);
         segment.exists(rings_at + slot_bytes * first_slots)?;
         let usable = segment.mapped().saturating_sub(spans_at) / SPAN;
         let usable = spans.min(u32::try_from(usable).unwrap_or(u32::MAX));
-        let pool = Pool::new(CONTROL_AT, tags_at, spans_at, usable);
+        let pool = Heap::new(Shape::QUEUE, CONTROL_AT, tags_at, spans_at, usable);
         let ring = Ring { pool, slot_bytes, first_slots, regions, rings_at, segment };
         let last = ring.regions - 1;
         if ring.region_at(last) + ring.nominal(last) * slot_bytes > tags_at {
@@ -174,7 +174,7 @@ impl Ring {
             let slots = self.head().limits[region as usize].load(Ordering::Relaxed) & !SEALED;
             slots.min(self.nominal(region))
         });
-        CONTROL_AT + Pool::FIRST_CONTROL + slots.sum::<u64>() * self.slot_bytes
+        CONTROL_AT + Heap::FIRST_CONTROL + slots.sum::<u64>() * self.slot_bytes
     }
 
     /// Whether so many bytes more stay below `max_bytes`. Two who grow at once may both be told yes.
@@ -190,7 +190,7 @@ impl Ring {
 
     /// The largest message that has room once everything else has been received.
     pub(super) fn most_message_bytes(&self) -> u64 {
-        Pool::longest_in(self.segment.header().max_bytes().saturating_sub(self.ring_bytes()))
+        Heap::longest_in(Shape::QUEUE, self.segment.header().max_bytes().saturating_sub(self.ring_bytes()))
     }
 
     /// Makes more slots of a region, or seals it.

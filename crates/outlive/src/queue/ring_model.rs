@@ -2,13 +2,13 @@
 
 use super::layout::{MOST_REGIONS, QueueHead, SEALED, SlotHead};
 use crate::Error;
-use crate::pool::Pool;
+use crate::pool::Heap;
 use crate::segment::Segment;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
 pub(super) struct Ring {
     pub(super) segment: Segment,
-    pub(super) pool: Pool,
+    pub(super) pool: Heap,
     head: QueueHead,
     senders: [AtomicU32; super::layout::MOST_SENDERS],
     slots: Vec<Vec<(SlotHead, core::cell::UnsafeCell<[u8; 48]>, AtomicU64)>>,
@@ -48,7 +48,7 @@ impl Ring {
                 (0..first << region).map(|_| (SlotHead::default(), [0; 48].into(), AtomicU64::default())).collect()
             })
             .collect();
-        Ring { segment: Segment, pool: Pool, head, senders: Default::default(), slots }
+        Ring { segment: Segment, pool: Heap, head, senders: Default::default(), slots }
     }
 
     pub(super) fn head(&self) -> &QueueHead {

@@ -31,7 +31,7 @@ use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, publi
 use super::ring::{Growth, Place, Slot};
 use super::wake::{LookForMemory, wake_receiver};
 use crate::liveness::{Asleep, Me};
-use crate::pool::Object;
+use crate::pool::Block;
 use crate::shim::Ordering;
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
@@ -59,7 +59,7 @@ pub struct Sender {
 /// What is sent: bytes for the slot, or an object that holds them.
 enum Body<'a> {
     Inline(&'a [u8]),
-    Object(Object),
+    Object(Block),
 }
 
 /// Why a claim failed.
@@ -346,7 +346,7 @@ impl Sender {
     /// The pool has no object and no room: wait for the receiver to free one, or for a sender that will not send what it
     /// holds.
     #[cold]
-    fn wait_for_memory(&self, me: Me, len: u64, deadline: Option<Deadline>) -> Result<Object, SendError> {
+    fn wait_for_memory(&self, me: Me, len: u64, deadline: Option<Deadline>) -> Result<Block, SendError> {
         let shared = &*self.shared;
         let ring = &shared.ring;
         let object = Cell::new(None);

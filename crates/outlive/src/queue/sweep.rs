@@ -14,7 +14,10 @@ use crate::sys::futex;
 
 /// Frees what the dead left in the pool.
 pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Found, Error> {
-    ring.pool.collect(&ring.segment, me, dry_run, &|region, position| message_at(ring, me, region, position))
+    ring.pool.collect(&ring.segment, me, dry_run, &|tag| match tag {
+        Tag::Queued { region, position } => message_at(ring, me, region, position),
+        _ => Message::There,
+    })
 }
 
 /// Whether the slot of that place has been given back. `ready` does not tell.

@@ -71,6 +71,30 @@ pub(crate) fn is_gone(pid: u32, started: u64) -> bool {
     })
 }
 
+/// Whether a thread of that process has the file of that device and inode mapped, so that it can write there. Where that
+/// cannot be told: yes. Asked only when [`has_own_proc`].
+///
+/// The threads one by one: a process that ends is taken apart thread by thread, and its first one may be the first to go.
+pub(crate) fn has_mapped(pid: u32, device: u64, inode: u64) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return start_time(pid).is_some();
+    };
+    tasks.flatten().any(|task| match fs::read_to_string(task.path().join("maps")) {
+        Ok(maps) => maps.lines().filter_map(mapped_file).any(|file| file == (device, inode)),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    })
+}
+
+/// Device and inode of a line of `/proc/PID/maps`: `address perms offset major:minor inode path`.
+pub(crate) fn mapped_file(line: &str) -> Option<(u64, u64)> {
+    let mut fields = line.split_ascii_whitespace().skip(3);
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let inode: u64 = fields.next()?.parse().ok().filter(|&inode| inode != 0)?;
+    let major = u32::from_str_radix(major, 16).ok()?;
+    let minor = u32::from_str_radix(minor, 16).ok()?;
+    Some((rustix::fs::makedev(major, minor), inode))
+}
+
 /// What is known of a thread by its number, in the caller's pid namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbered {

@@ -37,6 +37,7 @@ mod onces;
 mod order;
 mod pi_mutex;
 mod pi_mutex_deaths;
+mod pools;
 mod random;
 mod readers;
 mod realtime;
@@ -96,6 +97,7 @@ const ALL: &[&[runner::Check]] = &[
     limits::CHECKS,
     access::CHECKS,
     bad_files::CHECKS,
+    pools::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past

@@ -9,6 +9,7 @@ mod domain;
 pub(super) mod event;
 pub(super) mod mutex;
 pub(super) mod once;
+pub(super) mod pool;
 pub(super) mod queue;
 pub(super) mod realtime;
 pub(super) mod rw_lock;
@@ -35,6 +36,7 @@ pub struct Member {
     semaphores: semaphore::Semaphores,
     barriers: barrier::Barriers,
     threads: token::Threads,
+    pools: pool::Pools,
     queues: queue::Queues,
 }
 
@@ -53,6 +55,7 @@ impl Member {
             semaphores: semaphore::Semaphores::default(),
             barriers: barrier::Barriers::default(),
             threads: token::Threads::default(),
+            pools: pool::Pools::default(),
             queues: queue::Queues::default(),
         }
     }
@@ -80,6 +83,7 @@ impl Obeys for Member {
             ["once", order @ ..] => once::obey(&domain, order),
             ["semaphore", order @ ..] => self.semaphores.obey(&domain, order),
             ["barrier", order @ ..] => self.barriers.obey(&domain, order),
+            ["pool", order @ ..] => self.pools.obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),

@@ -1,0 +1,15 @@
+//! The public pool: objects taken (from the cache, from a list, by a look, from new memory), freed, handed over, claimed, and
+//! the pool's upkeep.
+//!
+//! Beside the victim a survivor holds three objects, filled, and one more is on offer; afterwards it takes, fills and frees
+//! objects of the same size, what it held is as it was, and each object is counted where it belongs.
+
+mod steps;
+
+use super::Scenario;
+
+/// Those of this folder.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    steps::ALL.iter().map(|step| Box::new(*step) as Box<dyn Scenario>).collect()
+}

@@ -1,0 +1,280 @@
+//! One operation of a pool each, cut short anywhere.
+
+use outlive::pool::{Object, Pool, PoolOptions};
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::pool::{Counted, LEN};
+use crate::scenario::{Death, Place, Scenario, member};
+use crate::world::World;
+
+/// What the victim does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Create,
+    Hit,
+    Pop,
+    Look,
+    Grow,
+    Run,
+    Free,
+    Evict,
+    Flush,
+    Offer,
+    Claim,
+    Collect,
+    Gc,
+}
+
+/// All of them.
+pub const ALL: [Step; 13] = [
+    Step::Create,
+    Step::Hit,
+    Step::Pop,
+    Step::Look,
+    Step::Grow,
+    Step::Run,
+    Step::Free,
+    Step::Evict,
+    Step::Flush,
+    Step::Offer,
+    Step::Claim,
+    Step::Collect,
+    Step::Gc,
+];
+
+impl Step {
+    fn options(self) -> PoolOptions {
+        // Full with sixteen: objects of LEN bytes have 1,024.
+        let cache_bytes = if self == Step::Evict { 16 << 10 } else { 1 << 20 };
+        PoolOptions { cache_bytes, ..member::pool::OPTIONS }
+    }
+
+    /// Brings the pool to where the step begins; what the victim has then.
+    fn set_up(self, pool: &Pool) -> Result<Vec<Object<'_>>, String> {
+        let take = |count: usize, len: usize| -> Result<Vec<Object<'_>>, String> {
+            (0..count).map(|_| pool.alloc(len).map_err(|error| error.to_string())).collect()
+        };
+        match self {
+            Step::Create | Step::Claim | Step::Collect => Ok(Vec::new()),
+            Step::Hit => take(1, LEN).map(|objects| {
+                drop(objects);
+                Vec::new()
+            }),
+            Step::Pop | Step::Look | Step::Flush => {
+                let mut objects = take(12, LEN)?;
+                let kept = objects.split_off(11);
+                drop(objects);
+                if self != Step::Flush {
+                    pool.flush();
+                }
+                if self == Step::Look {
+                    // Lists are empty from now on; the span stays, since one of its objects is in use.
+                    pool.gc().map_err(|error| error.to_string())?;
+                }
+                Ok(kept)
+            }
+            // So that its tokens are there.
+            Step::Grow | Step::Run => take(1, LEN),
+            Step::Free | Step::Offer => take(1, LEN),
+            Step::Evict => {
+                let mut objects = take(17, LEN)?;
+                // What came into the cache beside them.
+                pool.flush();
+                let kept = objects.split_off(16);
+                drop(objects);
+                Ok(kept)
+            }
+            Step::Gc => {
+                let mut objects = take(1, LEN)?;
+                objects.extend(take(30, 5000)?);
+                objects.extend(take(1, 3 << 20)?);
+                let freed = objects.split_off(1);
+                drop(freed);
+                Ok(objects)
+            }
+        }
+    }
+}
+
+impl Scenario for Step {
+    fn name(&self) -> &'static str {
+        match self {
+            Step::Create => "pool-create",
+            Step::Hit => "pool-alloc-hit",
+            Step::Pop => "pool-alloc-pop",
+            Step::Look => "pool-alloc-look",
+            Step::Grow => "pool-alloc-grow",
+            Step::Run => "pool-alloc-run",
+            Step::Free => "pool-free",
+            Step::Evict => "pool-free-evict",
+            Step::Flush => "pool-flush",
+            Step::Offer => "pool-offer",
+            Step::Claim => "pool-claim",
+            Step::Collect => "pool-collect",
+            Step::Gc => "pool-gc",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Step::Create => "make a pool: file, pages, configuration, name",
+            Step::Hit => "take an object from the thread's cache",
+            Step::Pop => "take an object when the cache is empty and a list is not",
+            Step::Look => "take an object when cache and lists are empty and free objects are there",
+            Step::Grow => "take an object of a size of which there is none",
+            Step::Run => "take an object of 3 MiB",
+            Step::Free => "free an object into the cache",
+            Step::Evict => "free an object when the cache is full, so that eight go to a list",
+            Step::Flush => "empty the cache",
+            Step::Offer => "hand an object over to whoever claims it",
+            Step::Claim => "claim an object",
+            Step::Collect => "sweep a pool whose user was killed with objects in use and in its cache",
+            Step::Gc => "give free memory back to the system",
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Step::Create {
+            return world.ask("other", "domain open").map(drop);
+        }
+        world.ask("other", &format!("pool hold {name} 3"))?;
+        world.ask("other", &format!("pool offer {name}"))?;
+        if *self == Step::Collect {
+            world.ask("dying", &format!("pool hold {name} 5"))?;
+            world.ask("dying", &format!("pool use {name} 9"))?;
+            world.dismiss("dying");
+        }
+        Ok(())
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Step::Create {
+            let there = world.domain().join(&name).exists();
+            if death.ended && !there {
+                return Err(Failure::wrong("made and acknowledged, yet it is not there"));
+            }
+            world.saw(if there { "made" } else { "nothing made" });
+            world.ask("other", &format!("pool hold {name} 3"))?;
+            world.ask("other", &format!("pool offer {name}"))?;
+        }
+        // Beside all that the dead left, before anybody sweeps.
+        for survivor in ["other", "next"] {
+            let whole = world.ask(survivor, &format!("pool use {name} 20"))?;
+            if whole != "whole" {
+                return Err(Failure::wrong(format!("{survivor}'s objects: {whole}")));
+            }
+        }
+        world.ask("sweeper", "domain sweep")?;
+        for survivor in ["other", "next"] {
+            world.ask(survivor, &format!("pool flush {name}"))?;
+        }
+        let counted = Counted::of(&world.ask("other", &format!("pool count {name}"))?).map_err(Failure::broken)?;
+        let offered = match (self, death.ended) {
+            (Step::Offer, true) => 2..=2,
+            (Step::Offer, false) => 1..=2,
+            (Step::Claim, true) => 0..=0,
+            (Step::Claim, false) => 0..=1,
+            _ => 1..=1,
+        };
+        let apart = counted.used + counted.cached + counted.free + counted.offered + counted.moving;
+        let right = counted.used == 3
+            && counted.cached == 0
+            && counted.moving == 0
+            && offered.contains(&counted.offered)
+            && apart == counted.total;
+        if !right {
+            return Err(Failure::wrong(format!("three in use and {offered:?} offered, yet {counted:?}")));
+        }
+        world.saw_many("offered", counted.offered);
+        // What is on offer is whole, and so is what it held all the time.
+        for order in ["claim-all", "check", "drop"] {
+            let whole = world.ask("other", &format!("pool {order} {name}"))?;
+            if whole != "whole" {
+                return Err(Failure::wrong(format!("{order}: {whole}")));
+            }
+        }
+        world.ask("other", &format!("pool gc {name}"))?;
+        let counted = Counted::of(&world.ask("next", &format!("pool count {name}"))?).map_err(Failure::broken)?;
+        if counted.free != counted.total || counted.total > 0 {
+            return Err(Failure::wrong(format!("all was freed and given back, yet {counted:?}")));
+        }
+        super::super::nothing_left(world, &[&name])
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        let text = |error: outlive::pool::PoolError| error.to_string();
+        if *self == Step::Create {
+            domain.token().map_err(|error| error.to_string())?;
+            stage.begin();
+            let made = Pool::open(&domain, place.name, self.options());
+            stage.end();
+            return made.map(drop).map_err(|error| error.to_string());
+        }
+        let pool = Pool::open(&domain, place.name, self.options()).map_err(|error| error.to_string())?;
+        let mut objects = self.set_up(&pool)?;
+        let mut taken = None;
+        match self {
+            Step::Hit | Step::Pop | Step::Look => {
+                stage.begin();
+                taken = Some(pool.alloc(LEN).map_err(text)?);
+                stage.end();
+            }
+            Step::Grow | Step::Run => {
+                let len = if *self == Step::Run { 3 << 20 } else { 5000 };
+                stage.begin();
+                taken = Some(pool.alloc(len).map_err(text)?);
+                stage.end();
+            }
+            Step::Free | Step::Evict => {
+                let last = objects.pop().ok_or("it has none")?;
+                stage.begin();
+                let freed = last.free();
+                stage.end();
+                freed.map_err(text)?;
+            }
+            Step::Flush => {
+                stage.begin();
+                pool.flush();
+                stage.end();
+            }
+            Step::Offer => {
+                let mut last = objects.pop().ok_or("it has none")?;
+                last.fill(member::pool::MARK);
+                stage.begin();
+                let offset = last.into_offset();
+                stage.end();
+                offset.map_err(text)?;
+            }
+            Step::Claim => {
+                domain.process_token().map_err(|error| error.to_string())?;
+                let offers = pool.offers().map_err(|error| error.to_string())?;
+                let offset = offers.first().ok_or("nothing is offered")?.offset;
+                stage.begin();
+                taken = Some(pool.claim(offset).map_err(text)?);
+                stage.end();
+            }
+            Step::Collect => {
+                domain.token().map_err(|error| error.to_string())?;
+                stage.begin();
+                let swept = domain.sweep(false);
+                stage.end();
+                swept.map_err(|error| error.to_string())?;
+            }
+            Step::Gc => {
+                stage.begin();
+                let trimmed = pool.gc();
+                stage.end();
+                trimmed.map_err(text)?;
+            }
+            Step::Create => {}
+        }
+        // It dies with what it has.
+        std::mem::forget(taken);
+        std::mem::forget(objects);
+        Ok(())
+    }
+}

@@ -1,0 +1,321 @@
+//! A thread's cache of a pool's objects: private memory, hot first, bounded in bytes.
+//!
+//! What is in a cache says so in its tag, cached(P), where P is the *process*: a thread that ends in an orderly way empties
+//! its caches, and after any other end of a process all that it had in caches is free. Nothing else is shared, so neither a
+//! hit nor a free into the cache has a locked instruction.
+//!
+//! A cache is its thread's as long as that has the token that made it. In a forked child the token is another, and what the
+//! cache lists is the parent's: the child forgets it.
+
+use core::ptr::NonNull;
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::classes::CLASSES;
+use super::file::{File, Record};
+use super::head::{self, CLUSTER};
+use super::pool::Inner;
+use super::spans::SPAN;
+use super::tag::{NUMBER_BITS, Tag};
+use crate::liveness::{Me, TokenId};
+use crate::shim::Ordering;
+use crate::sys::thread_end::ThreadEnd;
+
+/// Runs of so many spans are cached too.
+const RUNS: u32 = 8;
+/// A shelf for each class, then for each length of runs.
+pub(super) const SHELVES: u32 = CLASSES + RUNS;
+/// The most pools that a thread has caches of at once; those beyond do without.
+pub(super) const MOST_CACHES: usize = 64;
+
+/// The shelf of runs of that many spans.
+pub(super) fn shelf_of_run(spans: u64) -> Option<u32> {
+    (1..=u64::from(RUNS)).contains(&spans).then(|| CLASSES + spans as u32 - 1)
+}
+
+/// The shelf of a run that holds so many bytes.
+pub(super) fn shelf_of_long(len: u64) -> Option<u32> {
+    shelf_of_run(len.div_ceil(SPAN))
+}
+
+/// An object in this process.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) data: NonNull<u8>,
+    pub(super) record: NonNull<Record>,
+    pub(super) reference: u32,
+    /// The runs that are cached have up to 16 MiB.
+    pub(super) capacity: u32,
+}
+
+impl Entry {
+    /// From a tag that names this process, or this thread, which nobody else changes while they live.
+    #[inline]
+    pub(super) fn set(&self, tag: u64) {
+        // Release: whoever takes it over has our bytes behind it. Pairs with `Heap::take`, `claim` and `collect`.
+        self.record().tag.store(tag, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn record(&self) -> &Record {
+        // SAFETY: an object's record lies in the mapping as long as the pool is open, and entries are kept by what holds
+        // that open.
+        unsafe { self.record.as_ref() }
+    }
+}
+
+/// Free objects of one size, the hottest last; those before `cold` have left.
+#[derive(Default)]
+struct Shelf {
+    entries: Vec<(Entry, u64)>,
+    cold: usize,
+    bytes: u64,
+}
+
+impl Shelf {
+    fn len(&self) -> usize {
+        self.entries.len() - self.cold
+    }
+
+    fn coldest(&self) -> Option<u64> {
+        self.entries.get(self.cold).map(|(_, stamp)| *stamp)
+    }
+
+    /// The coldest ones.
+    fn take_cold(&mut self, out: &mut Vec<Entry>) {
+        let end = (self.cold + CLUSTER).min(self.entries.len());
+        out.extend(self.entries[self.cold..end].iter().map(|(entry, _)| *entry));
+        self.cold = end;
+        if self.cold * 2 >= self.entries.len() {
+            self.entries.drain(..self.cold);
+            self.cold = 0;
+        }
+        self.bytes -= out.iter().map(|entry| u64::from(entry.capacity)).sum::<u64>();
+    }
+}
+
+/// See the file's head.
+pub(super) struct Cache {
+    inner: Arc<Inner>,
+    /// Whose it is: the thread's token.
+    thread: u32,
+    /// What tags say of objects in use by this process.
+    pub(super) owned: u64,
+    /// And of those in its caches.
+    cached: u64,
+    shelves: Vec<Shelf>,
+    bytes: u64,
+    /// Counts what comes in, to tell what is old.
+    clock: u64,
+    flushes: u32,
+    /// Numbers of offers that are this thread's to give.
+    numbers: Range<u32>,
+    /// Kept for `evict`, so that it need not allocate.
+    leaving: Vec<Entry>,
+}
+
+thread_local! {
+    /// By the pool's number.
+    static CACHES: [Cell<*mut Cache>; MOST_CACHES] = const { [const { Cell::new(core::ptr::null_mut()) }; MOST_CACHES] };
+}
+
+static LEAVE: ThreadEnd = ThreadEnd::new(leave);
+
+/// The thread ends: what it has in caches is for others.
+extern "C" fn leave(_: *mut core::ffi::c_void) {
+    CACHES.with(|caches| caches.iter().for_each(drop_cache));
+}
+
+/// Empties a cache and forgets it.
+fn drop_cache(place: &Cell<*mut Cache>) {
+    let cache = place.replace(core::ptr::null_mut());
+    if !cache.is_null() {
+        // SAFETY: made by `Cache::own`, in this thread or in the one that forked this process, and out of reach by now.
+        let mut cache = unsafe { Box::from_raw(cache) };
+        if cache.is_own() {
+            cache.flush();
+        }
+    }
+}
+
+impl Cache {
+    /// The calling thread's cache of a pool, if it has one.
+    ///
+    /// # Safety
+    /// The reference is not kept while user code, or anything else that asks for the same cache, may run.
+    #[expect(clippy::mut_from_ref, reason = "the cache is the thread's, not the pool's")]
+    #[inline]
+    pub(super) unsafe fn find(inner: &Inner) -> Option<&mut Cache> {
+        let number = inner.number;
+        if number >= MOST_CACHES {
+            return None;
+        }
+        let cache = CACHES.with(|caches| caches[number].get());
+        if cache.is_null() {
+            return None;
+        }
+        // SAFETY: this thread's alone (or a copy of its parent's, made by fork), a box; the caller keeps no second one.
+        let cache = unsafe { &mut *cache };
+        cache.is_own().then_some(cache)
+    }
+
+    /// Whether it was made by this thread of this process.
+    #[inline]
+    fn is_own(&self) -> bool {
+        self.thread == self.inner.registry.current_bits()
+    }
+
+    /// As [`Cache::find`], made when there is none. `None` when the thread's end could not be waited for.
+    ///
+    /// # Safety
+    /// As [`Cache::find`].
+    #[expect(clippy::mut_from_ref, reason = "the cache is the thread's, not the pool's")]
+    #[cold]
+    pub(super) unsafe fn own(inner: &Arc<Inner>, me: Me, process: TokenId) -> Option<&mut Cache> {
+        // SAFETY: as the caller's promise has it.
+        if let Some(cache) = unsafe { Cache::find(inner) } {
+            return Some(cache);
+        }
+        if inner.number >= MOST_CACHES {
+            return None;
+        }
+        LEAVE.arm().ok()?;
+        CACHES.with(|caches| {
+            // Of pools that nobody has open any more.
+            let closed = |place: &&Cell<*mut Cache>| {
+                let cache = place.get();
+                // SAFETY: this thread's alone, and no reference is about: the caller's promise.
+                !cache.is_null() && unsafe { (*cache).inner.is_closed() }
+            };
+            caches.iter().filter(closed).for_each(drop_cache);
+            let place = &caches[inner.number];
+            // A parent's is forgotten, objects and all; not freed, since a copy of its memory costs less than care.
+            place.set(Box::into_raw(Box::new(Cache {
+                inner: Arc::clone(inner),
+                thread: me.id.as_u32(),
+                owned: Tag::Owned(process).encode(),
+                cached: Tag::Cached(process).encode(),
+                shelves: (0..SHELVES).map(|_| Shelf::default()).collect(),
+                bytes: 0,
+                clock: 0,
+                flushes: inner.file.head().flushes.load(Ordering::Relaxed),
+                numbers: 0..0,
+                leaving: Vec::with_capacity(CLUSTER),
+            })));
+            // SAFETY: just made; the caller's promise.
+            Some(unsafe { &mut *place.get() })
+        })
+    }
+
+    /// The hottest object of a shelf, if it has that many bytes (of a class all have; of a run perhaps not so many pages).
+    /// Its tag is the caller's to set.
+    #[inline]
+    pub(super) fn pop(&mut self, shelf: u32, len: usize) -> Option<Entry> {
+        let shelf = self.shelves.get_mut(shelf as usize)?;
+        if shelf.entries.len() == shelf.cold {
+            return None;
+        }
+        let (entry, _) = shelf.entries.pop_if(|(entry, _)| entry.capacity as usize >= len)?;
+        shelf.bytes -= u64::from(entry.capacity);
+        self.bytes -= u64::from(entry.capacity);
+        Some(entry)
+    }
+
+    /// An object of this process's, or that this thread holds, comes in.
+    #[inline]
+    pub(super) fn push(&mut self, shelf: u32, entry: Entry) {
+        // Died just after: cached(P), free once P has ended.
+        entry.set(self.cached);
+        self.clock += 1;
+        let stamp = self.clock;
+        if let Some(shelf) = self.shelves.get_mut(shelf as usize) {
+            shelf.entries.push((entry, stamp));
+            shelf.bytes += u64::from(entry.capacity);
+            self.bytes += u64::from(entry.capacity);
+        }
+    }
+
+    /// Whether it has more than it may.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes > self.inner.cache_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives back what is too much: from a size that has more than its share, else what has lain longest.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn evict(&mut self) {
+        while self.is_full() {
+            let share = self.inner.cache_bytes.load(Ordering::Relaxed) / 4;
+            let greedy = |shelf: &Shelf| shelf.bytes > share && shelf.len() > CLUSTER;
+            let shelves = self.shelves.iter();
+            let from = shelves.clone().position(greedy).or_else(|| {
+                let oldest = shelves.enumerate().filter_map(|(at, shelf)| Some((shelf.coldest()?, at))).min();
+                oldest.map(|(_, at)| at)
+            });
+            let Some(from) = from else { return };
+            self.release_cold(from);
+        }
+    }
+
+    /// All of it to the shared lists.
+    pub(super) fn flush(&mut self) {
+        for shelf in 0..self.shelves.len() {
+            while self.shelves[shelf].len() > 0 {
+                self.release_cold(shelf);
+            }
+        }
+    }
+
+    /// Empties itself if somebody has asked all to.
+    pub(super) fn heed_flushes(&mut self) {
+        let asked = self.inner.file.head().flushes.load(Ordering::Relaxed);
+        if asked != self.flushes {
+            self.flushes = asked;
+            self.flush();
+        }
+    }
+
+    /// The coldest of a shelf become free. Died in it: some are free, some are cached(P) still.
+    fn release_cold(&mut self, shelf: usize) {
+        self.leaving.clear();
+        let before = self.shelves[shelf].bytes;
+        self.shelves[shelf].take_cold(&mut self.leaving);
+        self.bytes -= before - self.shelves[shelf].bytes;
+        release(&self.inner.file, self.inner.registry.me().ok(), shelf as u32, &self.leaving);
+    }
+
+    /// A number that no other offer of this pool has, until all have been used.
+    pub(super) fn next_number(&mut self) -> u32 {
+        if self.numbers.is_empty() {
+            let first = self.inner.file.head().numbers.fetch_add(NUMBERS, Ordering::Relaxed) & MASK;
+            self.numbers = first..first + NUMBERS;
+        }
+        self.numbers.next().unwrap_or(0) & MASK
+    }
+}
+
+/// Numbers of offers are given out to threads by the hundred or so.
+const NUMBERS: u32 = 128;
+const MASK: u32 = (1 << NUMBER_BITS) - 1;
+
+/// Objects whose tags are this thread's to change become free; those of a class are put into a list.
+pub(super) fn release(file: &File, me: Option<Me>, shelf: u32, entries: &[Entry]) {
+    match me {
+        Some(me) if shelf < CLASSES => {
+            let mut references = [0; CLUSTER];
+            for entries in entries.chunks(CLUSTER) {
+                let references = &mut references[..entries.len()];
+                references.iter_mut().zip(entries).for_each(|(reference, entry)| *reference = entry.reference);
+                let home = me.id.slot() as usize;
+                head::push_all(file.lists(shelf), home, me, file, references, &mut |freed| {
+                    if let Some(entry) = entries.iter().find(|entry| entry.reference == freed) {
+                        entry.set(0);
+                    }
+                });
+            }
+        }
+        _ => entries.iter().for_each(|entry| entry.set(0)),
+    }
+}

@@ -1,0 +1,89 @@
+//! Whether a process writes no more: later than its token says.
+//!
+//! A process's token reads dead as soon as the thread that holds it has ended. Others of its threads may be inside the kernel
+//! then, copying into an object; they were seen doing so for 36 ms. So what such a process had is free only when
+//! - there is no process of that pid and start time any more, or only its corpse; or
+//! - none of its threads has the pool mapped (it has become another program by `exec`, or is all but gone); or
+//! - a living process token has the same pid and start time: `exec` again, and the new program uses the pool, too; or
+//! - where pids tell nothing (another pid namespace, no /proc, the token's slot has a new owner), a second has passed since
+//!   this process first saw it dead.
+
+use std::cell::RefCell;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::liveness::{Registry, TokenId, TokenKind};
+use crate::sys::process;
+
+/// How long to let pass where nothing can be asked.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What is known of a process by its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Lives,
+    /// It is dead, and some of its threads may not be.
+    Ending,
+    Ended,
+}
+
+/// Ends as they were when first asked for: /proc is slow, and tags are many.
+pub(super) struct Ends {
+    registry: &'static Registry,
+    file_id: (u64, u64),
+    known: RefCell<Vec<(TokenId, End)>>,
+}
+
+/// Since when this process has seen a token dead of which nothing can be asked; the registry by its index.
+static SEEN_DEAD: Mutex<Vec<(usize, TokenId, Instant)>> = Mutex::new(Vec::new());
+
+impl Ends {
+    pub(super) fn new(registry: &'static Registry, file_id: (u64, u64)) -> Ends {
+        Ends { registry, file_id, known: RefCell::default() }
+    }
+
+    pub(super) fn of(&self, id: TokenId) -> End {
+        if let Some((_, end)) = self.known.borrow().iter().find(|(known, _)| *known == id) {
+            return *end;
+        }
+        let end = if self.registry.is_alive(id) { End::Lives } else { self.of_dead(id) };
+        self.known.borrow_mut().push((id, end));
+        end
+    }
+
+    fn of_dead(&self, id: TokenId) -> End {
+        let info = self.registry.info(id.slot()).filter(|info| info.id == id);
+        let asked = info.filter(|info| info.same_namespace && info.start_time != 0 && process::has_own_proc());
+        let Some(info) = asked else { return self.after_grace(id) };
+        let (pid, started) = (info.pid, info.start_time);
+        let over = process::is_gone(pid, started)
+            || !process::has_mapped(pid, self.file_id.0, self.file_id.1)
+            || self.has_become_another(id, pid, started);
+        if over { End::Ended } else { End::Ending }
+    }
+
+    fn has_become_another(&self, id: TokenId, pid: u32, started: u64) -> bool {
+        (0..self.registry.slots()).filter_map(|slot| self.registry.info(slot)).any(|info| {
+            info.alive
+                && info.kind == TokenKind::Process
+                && info.id != id
+                && (info.pid, info.start_time) == (pid, started)
+                && info.same_namespace
+        })
+    }
+
+    fn after_grace(&self, id: TokenId) -> End {
+        let mut seen = SEEN_DEAD.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let index = self.registry.index;
+        let since = match seen.iter().find(|(registry, known, _)| (*registry, *known) == (index, id)) {
+            Some((.., since)) => *since,
+            None => {
+                // Long over: whoever asks again starts anew.
+                seen.retain(|(.., since)| since.elapsed() < GRACE * 60);
+                seen.push((index, id, Instant::now()));
+                return End::Ending;
+            }
+        };
+        if since.elapsed() >= GRACE { End::Ended } else { End::Ending }
+    }
+}

@@ -1,0 +1,88 @@
+//! What can go wrong with a pool's objects.
+
+use std::fmt;
+
+use crate::{Error, TokenId};
+
+/// Why a pool did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// Neither a free object nor room for a new one; what is there stays as it is.
+    NoSpace {
+        /// Bytes that were asked for.
+        wanted: u64,
+        /// Who has most of the pool, in use or in its caches.
+        most: Option<HasMost>,
+    },
+    /// No object is as large as that: the largest has 1 GiB.
+    TooLarge {
+        /// Bytes that were asked for.
+        wanted: u64,
+    },
+    /// No power of two from 1 to 4,096.
+    Alignment {
+        /// What was asked for.
+        align: usize,
+    },
+    /// The object is free already: it was freed twice, or somebody wrote over the pool's tags.
+    Freed,
+    /// The object belongs to another process; so it does in a forked child, where it is its parent's.
+    NotOurs,
+    /// Nothing is offered by that number (any more): it has been claimed, or freed, or it is of another pool.
+    Stale,
+    /// It is offered to somebody else.
+    NotForUs {
+        /// To whom.
+        to: TokenId,
+    },
+    /// The calling thread could not get a token, the pool is damaged, or what the system says.
+    System(Error),
+}
+
+/// Who has most of a full pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HasMost {
+    /// Its process, in that process's pid namespace; 0 when no longer known.
+    pub pid: u32,
+    /// Its program.
+    pub program: String,
+    /// Bytes of objects that it has.
+    pub bytes: u64,
+}
+
+impl fmt::Display for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PoolError::NoSpace { wanted, most } => {
+                write!(f, "the pool has no room for {wanted} more bytes; ")?;
+                if let Some(HasMost { pid, program, bytes }) = most {
+                    write!(f, "process {pid} ({program}) has most of it, {bytes} bytes; ")?;
+                }
+                f.write_str("free objects, run 'outlive gc', or make it with a higher max_bytes")
+            }
+            PoolError::TooLarge { wanted } => {
+                write!(f, "{wanted} bytes are more than an object has, 1 GiB; use several")
+            }
+            PoolError::Alignment { align } => write!(f, "{align} is no power of two from 1 to 4096"),
+            PoolError::Freed => f.write_str("the object is free already; look for a second free, or a stray write"),
+            PoolError::NotOurs => f.write_str(
+                "the object belongs to another process (to the parent, in a forked child), which has to free it",
+            ),
+            PoolError::Stale => {
+                f.write_str("nothing is offered by that number; it was claimed or freed before, or is of another pool")
+            }
+            PoolError::NotForUs { to } => write!(f, "it is offered to another ({to}), which has to claim it"),
+            PoolError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PoolError {}
+
+impl From<Error> for PoolError {
+    fn from(error: Error) -> PoolError {
+        PoolError::System(error)
+    }
+}

@@ -1,0 +1,205 @@
+//! How a public pool lies in its file.
+//!
+//! ```text
+//! page 0      header of every segment
+//! page 1      PoolHead: configuration; epoch and flushes; numbers; failures
+//! page 2..    the lists' heads: four to a class, a cache line each
+//! page 6..    the heap's control table
+//!             the heap's records: tag, link, note
+//!             the heap's spans
+//! ```
+
+use super::classes::CLASSES;
+use super::head::{BUCKETS, EPOCHS, Head, Links};
+use super::layout::{Block, Heap, INDEX_BITS};
+use super::room::Room;
+use super::spans::{SPAN, Shape};
+use crate::Error;
+use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
+
+const HEAD_AT: u64 = BODY;
+const LISTS_AT: u64 = HEAD_AT + 4096;
+const CONTROL_AT: u64 = LISTS_AT + (CLASSES as u64 * LIST).next_multiple_of(4096);
+/// Bytes of one class's heads.
+const LIST: u64 = size_of::<[Head; BUCKETS]>() as u64;
+/// The most that a pool may take: with the offsets that its objects need besides, it fits into one file's address space.
+pub(super) const MOST_BYTES: u64 = 8 << 30;
+
+/// The pool's own words.
+#[repr(C)]
+pub(super) struct PoolHead {
+    // Written by whoever makes the pool.
+    tags_at: AtomicU64,
+    spans_at: AtomicU64,
+    spans: AtomicU32,
+    reserved: [AtomicU32; 11],
+    // Written by `gc` and `flush`.
+    /// From 1 to `EPOCHS`; 0 is 1.
+    epoch: AtomicU32,
+    /// How often all caches were asked to empty themselves.
+    pub(super) flushes: AtomicU32,
+    reserved_2: [AtomicU32; 14],
+    // Written by those who hand objects over, now and then.
+    /// Numbers of offers that have been given out.
+    pub(super) numbers: AtomicU32,
+    reserved_3: [AtomicU32; 15],
+    // Written by those who find no room.
+    /// By class, and at last of runs.
+    pub(super) failed: [AtomicU64; CLASSES as usize + 1],
+}
+
+const _: () = {
+    assert!(core::mem::offset_of!(PoolHead, epoch) == 64);
+    assert!(core::mem::offset_of!(PoolHead, numbers) == 128);
+    assert!(core::mem::offset_of!(PoolHead, failed) == 192);
+    assert!(size_of::<PoolHead>() as u64 <= LISTS_AT - HEAD_AT);
+};
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for PoolHead {}
+
+/// What stands beside an object, in the table of tags.
+#[repr(C)]
+pub(super) struct Record {
+    /// Who has the object.
+    pub(super) tag: AtomicU64,
+    /// See `head.rs`.
+    link: AtomicU32,
+    /// Of an object that is offered: how many bytes of it were asked for.
+    pub(super) note: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Record>() as u64 == Shape::POOL.record);
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for Record {}
+
+/// Where everything lies.
+pub(super) struct Plan {
+    tags_at: u64,
+    spans_at: u64,
+    spans: u32,
+    /// Bytes of address space.
+    pub(super) end: u64,
+}
+
+impl Plan {
+    pub(super) fn new(max_bytes: u64) -> Plan {
+        // As much as the objects may take, half as much again for runs that do not fit into gaps, and a few spans, since
+        // each class begins one.
+        let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
+        let room = (MOST_RESERVED - (64 << 20)) / (SPAN + Shape::POOL.tags());
+        let spans = wanted.min(room) as u32;
+        let tags_at = CONTROL_AT + Heap::control_bytes(spans);
+        let spans_at = (tags_at + Shape::POOL.tag_bytes(spans)).next_multiple_of(SPAN);
+        Plan { tags_at, spans_at, spans, end: spans_at + u64::from(spans) * SPAN }
+    }
+
+    /// Bytes that exist from the beginning.
+    pub(super) const INITIAL: u64 = CONTROL_AT + Heap::FIRST_CONTROL;
+
+    pub(super) fn write(&self, segment: &Segment) -> Result<(), Error> {
+        let head: &PoolHead = segment.at(HEAD_AT)?;
+        head.tags_at.store(self.tags_at, Ordering::Relaxed);
+        head.spans_at.store(self.spans_at, Ordering::Relaxed);
+        head.spans.store(self.spans, Ordering::Relaxed);
+        head.epoch.store(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// A pool's memory, as this process has it mapped.
+pub(super) struct File {
+    pub(super) segment: Segment,
+    pub(super) heap: Heap,
+}
+
+impl File {
+    pub(super) fn new(segment: Segment) -> Result<File, Error> {
+        segment.exists(Plan::INITIAL)?;
+        let head: &PoolHead = segment.at(HEAD_AT)?;
+        let tags_at = head.tags_at.load(Ordering::Relaxed);
+        let spans_at = head.spans_at.load(Ordering::Relaxed);
+        let spans = head.spans.load(Ordering::Relaxed);
+        let sane = (1..1 << (29 - INDEX_BITS)).contains(&spans)
+            && tags_at.is_multiple_of(4096)
+            && spans_at.is_multiple_of(4096)
+            && tags_at < 1 << 40
+            && spans_at < 1 << 40
+            && CONTROL_AT + Heap::control_bytes(spans) <= tags_at
+            && tags_at + Shape::POOL.tag_bytes(spans) <= spans_at;
+        if !sane {
+            return Err(segment.damaged("the pool's configuration"));
+        }
+        // A process that could not map all of it uses the spans that it has.
+        let usable = u32::try_from(segment.mapped().saturating_sub(spans_at) / SPAN).unwrap_or(u32::MAX);
+        let heap = Heap::new(Shape::POOL, CONTROL_AT, tags_at, spans_at, spans.min(usable));
+        Ok(File { segment, heap })
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> &PoolHead {
+        // SAFETY: `new` has seen that it exists; page-aligned; atomics; mappings do not shrink.
+        unsafe { &*self.segment.address(HEAD_AT).cast() }
+    }
+
+    /// The lists of a class's free objects.
+    pub(super) fn lists(&self, class: u32) -> &[Head; BUCKETS] {
+        let class = u64::from(class.min(CLASSES - 1));
+        // SAFETY: as above; before CONTROL_AT.
+        unsafe { &*self.segment.address(LISTS_AT + class * LIST).cast() }
+    }
+
+    /// The record of an object that there is.
+    pub(super) fn record(&self, block: &Block) -> Result<&Record, Error> {
+        self.segment.at(block.tag_at)
+    }
+
+    /// Bytes of the file that are in use.
+    pub(super) fn bytes(&self) -> Result<u64, Error> {
+        Ok(Plan::INITIAL.saturating_add(self.heap.bytes(&self.segment)?))
+    }
+
+    /// All marks in links mean nothing from now on, and lists are empty: what the dead left marked can be in a list again.
+    pub(super) fn end_epoch(&self, me: crate::liveness::Me) {
+        let epoch = self.epoch();
+        // Died just after: lists end where an older link is met.
+        let _ = self.head().epoch.compare_exchange(epoch, epoch % EPOCHS + 1, Ordering::Relaxed, Ordering::Relaxed);
+        for class in 0..CLASSES {
+            self.lists(class).iter().for_each(|head| head.empty(me));
+        }
+    }
+
+    /// Takes dead lockers' names out of the lists; how many.
+    pub(super) fn sweep_lists(&self, me: crate::liveness::Me, dry_run: bool) -> u32 {
+        let heads = (0..CLASSES).flat_map(|class| self.lists(class));
+        heads.filter(|head| head.sweep(me, dry_run)).count() as u32
+    }
+}
+
+impl Links for File {
+    fn link(&self, reference: u32) -> Option<&AtomicU32> {
+        let block = self.heap.object(&self.segment, reference)?;
+        self.record(&block).ok().map(|record| &record.link)
+    }
+
+    fn epoch(&self) -> u32 {
+        // Damaged, or 0: 1, for everybody.
+        match self.head().epoch.load(Ordering::Relaxed) {
+            epoch @ 1..=EPOCHS => epoch,
+            _ => 1,
+        }
+    }
+}
+
+/// Nobody waits for a pool's memory, so what is met in others' hands, or let go of, is no news.
+impl Room for File {
+    fn allows(&self, more: u64) -> bool {
+        self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
+    }
+
+    fn met_in_hand(&self) {}
+
+    fn freed(&self) {}
+}

@@ -1,0 +1,369 @@
+//! A pool as a whole: how it is made and opened, and how objects are taken from it.
+//!
+//! 1. The thread's cache: no locked instruction.
+//! 2. The shared lists: eight at once, seven of them into the cache.
+//! 3. A look at tags; new memory.
+//! 4. What the dead had; the own cache; all tags; spans of other sizes that are free as a whole.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, Weak};
+
+use super::cache::{Cache, Entry, shelf_of_long};
+use super::classes::{CLASSES, class_of, size_of_class};
+use super::error::PoolError;
+use super::file::{File, MOST_BYTES, Plan};
+use super::head::{CLUSTER, pop_any};
+use super::layout::Block;
+use super::object::Object;
+use super::tag::Tag;
+use crate::liveness::{Me, Registry, TokenId};
+use crate::segment::Spec;
+use crate::shim::Ordering;
+use crate::{Domain, Error, Kind};
+
+/// The largest object: 1 GiB.
+pub const LARGEST_OBJECT: usize = 1 << 30;
+/// The largest alignment: a page.
+const LARGEST_ALIGN: usize = 4096;
+
+/// A pool, open in this process: memory in objects, for one process after another.
+///
+/// Objects have from 0 bytes to 1 GiB, of which at most a quarter is waste (below 64 bytes more). An object is one process's
+/// at a time, by name, and may be handed to another process in one atomic step ([`Object::into_offset`], [`Pool::claim`]).
+/// Every thread keeps what it frees in a cache of its own, so taking and freeing mostly touch nothing that is shared.
+///
+/// All handles of one pool in a process, clones and openings alike, are one.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-pool-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::pool::{Pool, PoolOptions};
+///
+/// let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
+/// let mut frame = pool.alloc(640 * 480)?;
+/// frame.fill(7);
+/// let offset = frame.into_offset()?;              // a number, to be sent to whoever works on it next
+///
+/// let frame = pool.claim(offset)?;                // there
+/// assert!(frame.len() == 640 * 480 && frame.iter().all(|&byte| byte == 7));
+/// drop(frame);                                    // free
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// What it had, in use or in caches, is free as soon as its last thread has ended, for whoever needs memory
+/// ([`Domain::sweep`] and [`Pool::gc`] free it at once). What it had offered to anybody stays until it is claimed; what was
+/// offered to it is free. Nobody ever waits for anybody here, so a stopped or dead process delays nobody.
+pub struct Pool {
+    pub(super) inner: Arc<Inner>,
+}
+
+/// How to open a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// The most bytes that the pool may take, of one that is made. Default: a quarter of the file system, at most 8 GiB.
+    pub max_bytes: u64,
+    /// The most bytes of free objects that a thread of this process keeps in its cache of the pool. Default: 16 MiB.
+    pub cache_bytes: u64,
+}
+
+impl Default for PoolOptions {
+    fn default() -> PoolOptions {
+        PoolOptions { max_bytes: u64::MAX, cache_bytes: 16 << 20 }
+    }
+}
+
+/// What all handles and caches of a pool in this process have in common.
+pub(super) struct Inner {
+    pub(super) file: File,
+    pub(super) registry: &'static Registry,
+    /// Among the pools that this process has open.
+    pub(super) number: usize,
+    pub(super) cache_bytes: AtomicU64,
+    /// Device and inode.
+    pub(super) file_id: (u64, u64),
+    handles: AtomicUsize,
+}
+
+/// All pools that this process has open, or has caches of, by number.
+static OPENED: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+
+impl Pool {
+    /// Opens the pool of that name, or makes it.
+    ///
+    /// # Errors
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`], and
+    /// what the system says.
+    ///
+    /// # If a process dies
+    /// While it makes the pool: nothing is left of it.
+    pub fn open(domain: &Domain, name: &str, options: PoolOptions) -> Result<Pool, Error> {
+        let max_bytes = match options.max_bytes {
+            u64::MAX => domain.folder().file_system_bytes()? / 4,
+            bytes => bytes,
+        };
+        let max_bytes = max_bytes.clamp(64 << 10, MOST_BYTES);
+        let plan = Plan::new(max_bytes);
+        let spec = Spec {
+            kind: Kind::Pool,
+            type_name: String::new(),
+            type_size: 0,
+            type_align: 1,
+            reserve: plan.end,
+            max_bytes,
+            initial: Plan::INITIAL,
+        };
+        let file = File::new(domain.create_or_open(name, &spec, |segment| plan.write(segment))?)?;
+        let facts = file.segment.facts()?;
+        let file_id = (facts.device, facts.inode);
+        // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
+        let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(inner) = opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id) {
+            inner.handles.fetch_add(1, Ordering::Relaxed);
+            inner.cache_bytes.store(options.cache_bytes, Ordering::Relaxed);
+            return Ok(Pool { inner });
+        }
+        let number = opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
+        let inner = Arc::new(Inner {
+            file,
+            registry: domain.registry(),
+            number,
+            cache_bytes: AtomicU64::new(options.cache_bytes),
+            file_id,
+            handles: AtomicUsize::new(1),
+        });
+        let weak = Arc::downgrade(&inner);
+        match opened.get_mut(number) {
+            Some(place) => *place = weak,
+            None => opened.push(weak),
+        }
+        Ok(Pool { inner })
+    }
+
+    /// Takes an object of that many bytes, at an address that is a multiple of 16. What is in it is not defined: zeroes, or
+    /// what somebody left there.
+    ///
+    /// Never waits.
+    ///
+    /// # Errors
+    /// [`PoolError::NoSpace`] when the pool or the file system is full (who has most of the pool is said),
+    /// [`PoolError::TooLarge`], [`PoolError::System`].
+    ///
+    /// # If a process dies
+    /// In here: nothing is lost. With the object: it is free once the process has ended.
+    #[inline]
+    pub fn alloc(&self, len: usize) -> Result<Object<'_>, PoolError> {
+        match self.hit(class_of(len as u64), len) {
+            Some(object) => Ok(object),
+            None => self.alloc_slow(len, 1),
+        }
+    }
+
+    /// An object of the class, or a run, from the thread's cache.
+    #[inline]
+    fn hit(&self, class: Option<u32>, len: usize) -> Option<Object<'_>> {
+        let shelf = class.or_else(|| shelf_of_long(len as u64))?;
+        // SAFETY: given up before this returns; nothing here runs user code.
+        let cache = unsafe { Cache::find(&self.inner) }?;
+        let entry = cache.pop(shelf, len)?;
+        // Died just before: cached(P), after: owned(P). Both are free once P has ended.
+        entry.set(cache.owned);
+        Some(Object::new(self, entry, Some(shelf), len, cache.owned))
+    }
+
+    /// As [`Pool::alloc`], at an address that is a multiple of `align`, a power of two up to 4,096. Objects of 64 and more
+    /// have cache lines of their own.
+    ///
+    /// # Errors
+    /// As [`Pool::alloc`], and [`PoolError::Alignment`].
+    ///
+    /// # If a process dies
+    /// As with [`Pool::alloc`].
+    pub fn alloc_aligned(&self, len: usize, align: usize) -> Result<Object<'_>, PoolError> {
+        if !align.is_power_of_two() || align > LARGEST_ALIGN {
+            return Err(PoolError::Alignment { align });
+        }
+        match self.hit(class_of_aligned(len, align), len) {
+            Some(object) => Ok(object),
+            None => self.alloc_slow(len, align),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_slow(&self, len: usize, align: usize) -> Result<Object<'_>, PoolError> {
+        let inner = &self.inner;
+        if len > LARGEST_OBJECT {
+            return Err(PoolError::TooLarge { wanted: len as u64 });
+        }
+        let me = inner.registry.me()?;
+        let process = inner.registry.process_token()?;
+        let class = class_of_aligned(len, align);
+        let take = || match class {
+            Some(class) => inner.take_small(me, process, class),
+            None => inner.take_long(me, process, len as u64),
+        };
+        let taken = match take() {
+            Err(Error::NoSpace { .. }) => {
+                inner.make_room(me)?;
+                take()
+            }
+            other => other,
+        };
+        let (entry, shelf) = taken.map_err(|error| match error {
+            Error::NoSpace { .. } => {
+                let failed = &inner.file.head().failed;
+                failed[class.unwrap_or(CLASSES) as usize].fetch_add(1, Ordering::Relaxed);
+                PoolError::NoSpace { wanted: len as u64, most: inner.who_has_most() }
+            }
+            other => PoolError::System(other),
+        })?;
+        let owned = Tag::Owned(process).encode();
+        // Died just before: held by a dead thread, free at once; or cached(P).
+        entry.set(owned);
+        Ok(Object::new(self, entry, shelf, len, owned))
+    }
+
+    /// Whether the pool's name has been removed: those who have it open go on, nobody else finds it any more.
+    pub fn is_removed(&self) -> bool {
+        self.inner.file.segment.header().is_removed()
+    }
+}
+
+/// Objects lie at multiples of their size from a page's start; runs begin at a page's.
+fn class_of_aligned(len: usize, align: usize) -> Option<u32> {
+    let fits = |class: &u32| size_of_class(*class).is_multiple_of(align as u64);
+    class_of(len as u64).and_then(|class| (class..CLASSES).find(fits))
+}
+
+impl Clone for Pool {
+    fn clone(&self) -> Pool {
+        self.inner.handles.fetch_add(1, Ordering::Relaxed);
+        Pool { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // The last one: this thread's cache is for others now; those of other threads are when they end, or next make one.
+        if self.inner.handles.fetch_sub(1, Ordering::AcqRel) == 1
+            // SAFETY: given up at once.
+            && let Some(cache) = unsafe { Cache::find(&self.inner) }
+        {
+            cache.flush();
+        }
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("path", &self.inner.file.segment.path()).finish()
+    }
+}
+
+/// An object whose tag is this thread's to set, and on which shelf it goes when it is freed.
+type Taken = (Entry, Option<u32>);
+
+impl Inner {
+    /// Nobody in this process has a handle any more; caches may keep it open.
+    pub(super) fn is_closed(&self) -> bool {
+        self.handles.load(Ordering::Acquire) == 0
+    }
+
+    /// An object as this process has it mapped.
+    pub(super) fn entry(&self, block: &Block) -> Result<Entry, Error> {
+        let record = self.file.record(block)?.into();
+        let damaged = || self.file.segment.damaged("an object's place");
+        let capacity = u32::try_from(block.capacity).map_err(|_| damaged())?;
+        // SAFETY: `Heap::object` has compared the object with the file and the mapping.
+        let data = unsafe { self.file.segment.address(block.offset) };
+        let data = core::ptr::NonNull::new(data).ok_or_else(damaged)?;
+        Ok(Entry { data, record, reference: block.reference, capacity })
+    }
+
+    fn take_small(self: &Arc<Self>, me: Me, process: TokenId, class: u32) -> Result<Taken, Error> {
+        let (file, size) = (&self.file, size_of_class(class));
+        // SAFETY: used in here only, where nothing else asks for it and no user code runs.
+        let mut cache = unsafe { Cache::own(self, me, process) };
+        let mut cluster = 1;
+        if let Some(cache) = &mut cache {
+            cache.heed_flushes();
+            let share = self.cache_bytes.load(Ordering::Relaxed) / 4;
+            cluster = (share / size).clamp(1, CLUSTER as u64) as usize;
+        }
+        let mut found: Vec<Entry> = Vec::with_capacity(CLUSTER);
+        let take = |reference: u32, found: &mut Vec<Entry>| -> Result<(), Error> {
+            // Not of this size any more: its span has been taken apart since.
+            if let Some(block) = file.heap.object(&file.segment, reference).filter(|block| block.capacity == size)
+                && file.record(&block)?.tag.load(Ordering::Relaxed) == 0
+                && file.heap.take(&file.segment, &block, me, file)?
+            {
+                found.push(self.entry(&block)?);
+            }
+            Ok(())
+        };
+        // What comes out may be somebody's: then the next ones.
+        for _ in 0..CLUSTER {
+            let mut out = [0; CLUSTER];
+            let home = me.id.slot() as usize;
+            let popped = pop_any(file.lists(class), home, me, file, &mut out[..cluster]);
+            for &reference in &out[..popped] {
+                take(reference, &mut found)?;
+            }
+            if popped == 0 || !found.is_empty() {
+                break;
+            }
+        }
+        if found.is_empty() {
+            let block = file.heap.allocate(&file.segment, me, size, file)?;
+            found.push(self.entry(&block)?);
+            // Of memory that is new its neighbours are free, too.
+            for next in 1..cluster as u32 {
+                take(block.reference + next, &mut found)?;
+            }
+        }
+        let first = found[0];
+        if let Some(cache) = cache {
+            // The hottest last.
+            found[1..].iter().rev().for_each(|entry| cache.push(class, *entry));
+        }
+        Ok((first, Some(class)))
+    }
+
+    fn take_long(self: &Arc<Self>, me: Me, process: TokenId, len: u64) -> Result<Taken, Error> {
+        let file = &self.file;
+        // SAFETY: used in here only, where nothing else asks for it and no user code runs.
+        let cache = unsafe { Cache::own(self, me, process) };
+        if let Some(cache) = cache {
+            cache.heed_flushes();
+            if let Some(shelf) = shelf_of_long(len)
+                && let Some(entry) = cache.pop(shelf, 0)
+            {
+                if u64::from(entry.capacity) >= len {
+                    return Ok((entry, Some(shelf)));
+                }
+                // Long enough in spans, not in pages. From here on it is as if just taken.
+                entry.set(Tag::Held(me.id).encode());
+                match file.heap.grow_run(&file.segment, me, entry.reference, len, file) {
+                    Ok(block) => return Ok((self.entry(&block)?, Some(shelf))),
+                    Err(Error::NoSpace { .. }) => {}
+                    Err(other) => return Err(other),
+                }
+            }
+        }
+        let block = file.heap.allocate(&file.segment, me, len, file)?;
+        Ok((self.entry(&block)?, shelf_of_long(block.capacity)))
+    }
+
+    /// There is no room: what the dead had becomes free, and what this thread has kept for itself.
+    #[cold]
+    fn make_room(self: &Arc<Self>, me: Me) -> Result<(), Error> {
+        self.collect(me, false)?;
+        // SAFETY: given up at once.
+        if let Some(cache) = unsafe { Cache::find(self) } {
+            cache.flush();
+        }
+        Ok(())
+    }
+}

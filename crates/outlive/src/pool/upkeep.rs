@@ -1,0 +1,124 @@
+//! A pool's upkeep: what the dead had, what lies in caches, and giving memory back.
+//!
+//! | found | is |
+//! | --- | --- |
+//! | held(dead thread) | free |
+//! | owned or cached(P), P has ended | free |
+//! | owned or cached(P), P's token is dead, P may still write | left for the next time |
+//! | offered to a dead one | free |
+//! | a list locked by a dead thread | unlocked |
+//!
+//! Each by compare-exchange from what was seen: any number may do it at once, and who dies in it has done part of it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use super::cache::Cache;
+use super::collect::Found;
+use super::ended::{End, Ends};
+use super::error::PoolError;
+use super::file::File;
+use super::pool::{Inner, Pool};
+use super::room::Message;
+use super::tag::Tag;
+use crate::Error;
+use crate::liveness::{Me, Registry};
+use crate::segment::Segment;
+use crate::shim::Ordering;
+
+/// What [`Pool::gc`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Trimmed {
+    /// Objects of the dead that are free now.
+    pub objects: u64,
+    /// Bytes of memory that the system has back; less what others took meanwhile.
+    pub bytes: u64,
+}
+
+impl Pool {
+    /// Empties the calling thread's cache, and asks all other threads of all processes to empty theirs when they next find
+    /// nothing in them.
+    ///
+    /// # If a process dies
+    /// In here: its cache is free once it has ended.
+    pub fn flush(&self) {
+        self.inner.file.head().flushes.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: given up at once.
+        if let Some(cache) = unsafe { Cache::find(&self.inner) } {
+            cache.heed_flushes();
+        }
+    }
+
+    /// Gives memory back to the system: [`Pool::flush`]es, frees what the dead had, and takes 2 MiB apart wherever all
+    /// objects in them are free. Addresses stay what they are.
+    ///
+    /// # Errors
+    /// [`PoolError::System`].
+    ///
+    /// # If a process dies
+    /// In here: some of it is done, and the next one does the rest.
+    pub fn gc(&self) -> Result<Trimmed, PoolError> {
+        let inner = &self.inner;
+        let me = inner.registry.me()?;
+        self.flush();
+        let before = inner.file.segment.facts()?.allocated;
+        let found = inner.collect(me, false)?;
+        inner.file.end_epoch(me);
+        inner.file.heap.reclaim(&inner.file.segment, me, &inner.file)?;
+        let after = inner.file.segment.facts()?.allocated;
+        Ok(Trimmed { objects: u64::from(found.held + found.orphaned), bytes: before.saturating_sub(after) })
+    }
+}
+
+impl Inner {
+    /// Frees what the dead had.
+    pub(super) fn collect(self: &Arc<Self>, me: Me, dry_run: bool) -> Result<Found, Error> {
+        collect(&self.file, self.registry, self.file_id, me, dry_run).map(|(found, _)| found)
+    }
+}
+
+/// Says besides whether the dead are named still, by what they may be writing to.
+fn collect(
+    file: &File,
+    registry: &'static Registry,
+    file_id: (u64, u64),
+    me: Me,
+    dry_run: bool,
+) -> Result<(Found, bool), Error> {
+    let ends = Ends::new(registry, file_id);
+    let ending = Cell::new(false);
+    let found = file.heap.collect(&file.segment, me, dry_run, &|tag| match tag {
+        Tag::Owned(process) | Tag::Cached(process) => match ends.of(process) {
+            End::Lives => Message::There,
+            End::Ended => Message::Gone,
+            End::Ending => {
+                ending.set(true);
+                Message::BeingTaken
+            }
+        },
+        // It has never had it, so it is not writing there.
+        Tag::Offered { to: Some(to), .. } if ends.of(to) != End::Lives => Message::Gone,
+        _ => Message::There,
+    })?;
+    Ok((found, ending.get()))
+}
+
+/// What a sweep of a pool found.
+pub(crate) struct Swept {
+    /// Lists that the dead had locked.
+    pub(crate) claims: u32,
+    /// Objects, and spans, of the dead.
+    pub(crate) objects: u32,
+    /// Whether the dead are named still.
+    pub(crate) names_left: bool,
+}
+
+/// Takes the names of the dead out of a pool.
+pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
+    let file = File::new(segment)?;
+    let facts = file.segment.facts()?;
+    let (found, names_left) = collect(&file, me.registry, (facts.device, facts.inode), me, dry_run)?;
+    let claims = file.sweep_lists(me, dry_run);
+    Ok(Swept { claims, objects: found.count(), names_left })
+}

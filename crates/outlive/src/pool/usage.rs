@@ -1,0 +1,216 @@
+//! What is in a pool and who has it.
+
+use super::classes::{CLASSES, size_of_class};
+use super::error::HasMost;
+use super::file::File;
+use super::layout::{Block, Heap, INDEX_BITS};
+use super::object::{Offer, Offset};
+use super::pool::{Inner, Pool};
+use super::spans::{SPAN, Use};
+use super::tag::Tag;
+use crate::Error;
+use crate::liveness::{Registry, TokenId};
+use crate::segment::Segment;
+use crate::shim::Ordering;
+use crate::sync::Holder;
+
+/// What is in a pool: each figure is true of some moment, and all of them of one when nobody uses it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// By size; sizes of which there are no objects, and never was one missing, are left out.
+    pub sizes: Vec<SizeUsage>,
+    /// The sum of all of them; its `size` is 0.
+    pub sum: SizeUsage,
+    /// Who has objects, in use, in caches or in the middle of something; who has most comes first.
+    pub holders: Vec<HolderUsage>,
+    /// Bytes that the pool has taken, its own words included.
+    pub bytes: u64,
+    /// The most that it may take.
+    pub max_bytes: u64,
+}
+
+/// Objects of one size. `used + cached + free + offered + moving = total`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SizeUsage {
+    /// Bytes of each; of those above 1 MiB, which are as long as need be, the address space: a multiple of 2 MiB.
+    pub size: u64,
+    /// How many there are.
+    pub total: u64,
+    /// In use by a process.
+    pub used: u64,
+    /// In the cache of one of its threads.
+    pub cached: u64,
+    /// Nobody's.
+    pub free: u64,
+    /// Handed over and not claimed yet.
+    pub offered: u64,
+    /// In the hands of a thread that takes or frees just now, or died doing so.
+    pub moving: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// How often there was no room for one.
+    pub failed: u64,
+}
+
+/// What one process (or a thread, of what it is moving) has of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HolderUsage {
+    /// Who it is; the dead, too, whose objects have not been collected yet.
+    pub who: Holder,
+    /// How many objects.
+    pub objects: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+impl SizeUsage {
+    fn count(&mut self, tag: Tag, bytes: u64) {
+        self.total += 1;
+        self.bytes += bytes;
+        match tag {
+            Tag::Free => self.free += 1,
+            Tag::Cached(_) => self.cached += 1,
+            Tag::Offered { .. } => self.offered += 1,
+            Tag::Held(_) => self.moving += 1,
+            // Nobody frees what is damaged.
+            Tag::Owned(_) | Tag::Queued { .. } | Tag::Damaged => self.used += 1,
+        }
+    }
+
+    fn add(&mut self, other: &SizeUsage) {
+        self.total += other.total;
+        self.used += other.used;
+        self.cached += other.cached;
+        self.free += other.free;
+        self.offered += other.offered;
+        self.moving += other.moving;
+        self.bytes += other.bytes;
+        // Damaged, it may be anything.
+        self.failed = self.failed.saturating_add(other.failed);
+    }
+}
+
+impl Pool {
+    /// Looks at all objects.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::NoSpace`].
+    ///
+    /// # If a process dies
+    /// What it had is counted as its, until somebody collects it.
+    pub fn usage(&self) -> Result<Usage, Error> {
+        usage(&self.inner.file, self.inner.registry)
+    }
+}
+
+impl Pool {
+    /// All objects that are handed over and not claimed yet: what nobody means to claim any more, since whoever had its
+    /// offset died, may be claimed here and freed.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::NoSpace`].
+    ///
+    /// # If a process dies
+    /// What was offered to it is not listed any more once somebody has collected it.
+    pub fn offers(&self) -> Result<Vec<Offer>, Error> {
+        let (file, mut offers) = (&self.inner.file, Vec::new());
+        file.heap.look_at_all(&file.segment, &mut |_, _, object, tag| {
+            if let Tag::Offered { to, number } = tag {
+                offers.push(Offer { offset: Offset::new(object.reference, number), to, bytes: object.capacity });
+            }
+        })?;
+        Ok(offers)
+    }
+}
+
+impl Inner {
+    /// Not more exact than it has to be for an error.
+    pub(super) fn who_has_most(&self) -> Option<HasMost> {
+        let most = usage(&self.file, self.registry).ok()?.holders.into_iter().next()?;
+        Some(HasMost { pid: most.who.pid, program: most.who.program, bytes: most.bytes })
+    }
+}
+
+pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, Error> {
+    let failed = |class: u32| file.head().failed[class as usize].load(Ordering::Relaxed);
+    let mut small: Vec<SizeUsage> = (0..CLASSES)
+        .map(|class| SizeUsage { size: size_of_class(class), failed: failed(class), ..SizeUsage::default() })
+        .collect();
+    let mut long: Vec<SizeUsage> = Vec::new();
+    let mut held: Vec<(TokenId, u64, u64)> = Vec::new();
+    file.heap.look_at_all(&file.segment, &mut |class, spans, object, tag| {
+        let size = match class {
+            Some(class) => small.get_mut(class as usize),
+            None => {
+                let size = u64::from(spans) * SPAN;
+                let at = long.iter().position(|one| one.size == size).unwrap_or_else(|| {
+                    long.push(SizeUsage { size, ..SizeUsage::default() });
+                    long.len() - 1
+                });
+                long.get_mut(at)
+            }
+        };
+        if let Some(size) = size {
+            size.count(tag, object.capacity);
+        }
+        if let Tag::Owned(id) | Tag::Cached(id) | Tag::Held(id) = tag {
+            match held.iter_mut().find(|(known, ..)| *known == id) {
+                Some((_, objects, bytes)) => (*objects, *bytes) = (*objects + 1, *bytes + object.capacity),
+                None => held.push((id, 1, object.capacity)),
+            }
+        }
+    })?;
+    long.sort_unstable_by_key(|one| one.size);
+    let failed_long = failed(CLASSES);
+    if failed_long > 0 {
+        // Of whatever length they were to be.
+        long.push(SizeUsage { failed: failed_long, ..SizeUsage::default() });
+    }
+    let mut usage = Usage {
+        bytes: file.bytes()?,
+        max_bytes: file.segment.header().max_bytes(),
+        sizes: small.into_iter().chain(long).filter(|one| one.total > 0 || one.failed > 0).collect(),
+        ..Usage::default()
+    };
+    usage.sizes.iter().for_each(|one| usage.sum.add(one));
+    held.sort_unstable_by_key(|(.., bytes)| core::cmp::Reverse(*bytes));
+    usage.holders = held
+        .into_iter()
+        .map(|(id, objects, bytes)| HolderUsage { who: Holder::of(registry, id), objects, bytes })
+        .collect();
+    Ok(usage)
+}
+
+/// What a pool's file says, to those who look at a domain from outside.
+pub(crate) fn look(segment: Segment, registry: &'static Registry) -> Result<Usage, Error> {
+    usage(&File::new(segment)?, registry)
+}
+
+type See<'a> = &'a mut dyn FnMut(Option<u32>, u32, &Block, Tag);
+
+impl Heap {
+    /// All objects that there are: class, or how many spans a run has; the object; its tag.
+    fn look_at_all(&self, segment: &Segment, see: See<'_>) -> Result<(), Error> {
+        for index in 0..self.used_spans(segment)? {
+            let span = self.span(segment, index)?;
+            let word = span.word();
+            let (class, objects) = match word.what() {
+                Use::Class(class) => {
+                    (Some(class), self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)))
+                }
+                Use::Run(first) if first == index => (None, 1),
+                _ => continue,
+            };
+            let spans = span.spans.load(Ordering::Relaxed);
+            for at in 0..objects {
+                if let Some(object) = self.object(segment, index << INDEX_BITS | at) {
+                    see(class, spans, &object, self.tag_of(segment, &object)?);
+                }
+            }
+        }
+        Ok(())
+    }
+}
