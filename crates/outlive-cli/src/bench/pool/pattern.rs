@@ -149,8 +149,9 @@ impl<'heap, H: Heap> Worker<'_, 'heap, H> {
         }
         self.meet(1)?;
         held.drain(..).try_for_each(|object| self.give_back(object))?;
-        self.operate(&mut held, work.share(share / TRIED * work.workers as u64))?;
         self.meet(2)?;
+        self.operate(&mut held, work.share(share / TRIED * work.workers as u64))?;
+        self.meet(3)?;
         let begun = clock::now();
         let done = self.operate(&mut held, share)?;
         board.leave(self.number, [done, begun, clock::now(), 0]);
