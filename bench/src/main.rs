@@ -20,7 +20,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let ran = bench::run_beside(&Arguments::parse().bench, |field| {
+    let ran = bench::run(&Arguments::parse().bench, |field| {
         field.add::<bench::pool::Called<mimalloc::Mimalloc>>();
         field.add::<bench::pool::Called<jemalloc::Jemalloc>>();
     });

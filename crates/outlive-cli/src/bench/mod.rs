@@ -287,19 +287,12 @@ impl Prepared {
     }
 }
 
-/// Runs a benchmark and tells what came out: results on stdout, talk on stderr.
+/// Runs a benchmark and tells what came out: results on stdout, talk on stderr. `peers` adds other libraries' rows to
+/// `bench pool`.
 ///
 /// # Errors
 /// Whatever kept it from giving right figures; see [`Error`]. Slowness is no error.
-pub fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
-    run_beside(args, |_| {})
-}
-
-/// The same with more rows: other libraries' allocators in `bench pool`.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_beside(args: &BenchArgs, peers: pool::Peers) -> Result<ExitCode, Error> {
+pub fn run(args: &BenchArgs, peers: pool::Peers) -> Result<ExitCode, Error> {
     match &args.which {
         Which::All(args) => return all::run(args, peers),
         Which::Inversion(args) => return inversion::run(args).map(|()| ExitCode::SUCCESS),

@@ -183,7 +183,7 @@ fn race(arguments: &Arguments, seed: u64) -> Result<(), String> {
     let scratch = Scratch::new("race").map_err(|error| error.to_string())?;
     let domain = Domain::open_at(scratch.path().join("domain")).map_err(|error| error.to_string())?;
     let wished = u64::from(arguments.threads) * HELD as u64 * arguments.size;
-    let max_bytes = arguments.max_mib.map_or(wished * 3 / 4 + (64 << 20), |mib| mib << 20);
+    let max_bytes = arguments.max_mib.map_or(wished / 4 + (64 << 20), |mib| mib << 20);
     let options = PoolOptions { max_bytes, ..PoolOptions::default() };
     let pool = Pool::open(&domain, "raced", options).map_err(|error| error.to_string())?;
     let count = || AtomicU64::new(0);
