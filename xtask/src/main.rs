@@ -7,6 +7,7 @@ mod crash;
 mod fuzz;
 mod install;
 mod models;
+mod race;
 mod soak;
 mod stage;
 mod targets;
@@ -22,6 +23,7 @@ usage: cargo xtask VERB [OPTIONS]
   models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
+  race --minutes N        16 threads take and give back objects of 2 MiB, flush and gc at any time
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
   targets [--quick] [NAME]  every benchmark that has a target, and whether it was met; fails nothing
 ";
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         "crash" => crash::run(rest),
         "fuzz" => fuzz::run(rest),
         "soak" => soak::run(rest),
+        "race" => race::run(rest),
         "targets" => targets::run(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -185,7 +185,7 @@ impl Verb {
             Verb::Rm(args) => rm::run(&args, common),
             Verb::Gc(args) => gc::run(&args, common),
             Verb::Doctor(args) => doctor::run(&args, common),
-            Verb::Bench(args) => Ok(bench::run(&args).map(drop)?),
+            Verb::Bench(args) => Ok(bench::run(&args, |_| {}).map(drop)?),
             Verb::Demo(args) => demo::run(&args, common),
             Verb::Completions(args) => completions::run(&args),
             Verb::Man(args) => man::run(&args),

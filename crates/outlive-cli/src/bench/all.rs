@@ -5,7 +5,7 @@
 use super::error::Error;
 use super::machine::Machine;
 use super::report::Report;
-use super::{Cores, Which, begin, interrupt, inversion, measure, page, parse_cores, prepare, pretty, print};
+use super::{Cores, Which, begin, interrupt, inversion, measure, page, parse_cores, pool, prepare, pretty, print};
 use clap::{Args, Parser, value_parser};
 use serde::{Serialize, Serializer};
 use std::fs;
@@ -19,7 +19,7 @@ pub struct AllArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Only these, separated by commas: liveness, locks, counter, inversion, queue, mq
+    /// Only these, separated by commas: liveness, locks, counter, inversion, queue, mq, pool
     #[arg(long, value_name = "BENCHES", value_delimiter = ',')]
     benches: Vec<String>,
 
@@ -53,7 +53,7 @@ pub struct AllArgs {
 }
 
 /// What is run, as one would type it; and in a quick run, if that differs.
-const ALL: [(&str, Option<&str>); 15] = [
+const ALL: [(&str, Option<&str>); 26] = [
     ("liveness", None),
     ("locks", None),
     ("locks --contended", None),
@@ -69,6 +69,17 @@ const ALL: [(&str, Option<&str>); 15] = [
     ("queue --grow", Some("queue --grow --grow-mib 64")),
     ("mq --size 64,512,4096", None),
     ("mq --size 64,512,4096 --wait block", Some("mq --size 64 --wait block")),
+    ("pool", Some("pool --size 64,49152,2097152")),
+    ("pool --threads 2", Some("pool --threads 2 --size 64")),
+    ("pool --threads 4", Some("pool --threads 4 --size 64")),
+    ("pool --threads 16", Some("pool --threads 16 --size 64,49152")),
+    ("pool --processes 2", Some("pool --processes 2 --size 64,49152")),
+    ("pool --size 49152 --threads 1,2,4,16", Some("pool --size 49152 --threads 1,2")),
+    ("pool --pattern batch", Some("pool --pattern batch --size 64,49152")),
+    ("pool --pattern batch --threads 16", Some("pool --pattern batch --threads 16 --size 64")),
+    ("pool --pattern hand-over", Some("pool --pattern hand-over --size 64,49152")),
+    ("pool --pattern hand-over --processes 2", Some("pool --pattern hand-over --processes 2 --size 64,49152")),
+    ("pool --pattern random --threads 16", Some("pool --pattern random --threads 4 --size 64,49152")),
 ];
 
 /// Of each benchmark in a quick run, unless asked for otherwise.
@@ -122,13 +133,13 @@ struct Typed {
 }
 
 /// Runs them.
-pub(super) fn run(args: &AllArgs) -> Result<ExitCode, Error> {
+pub(super) fn run(args: &AllArgs, peers: pool::Peers) -> Result<ExitCode, Error> {
     let chosen = chosen(args)?;
     let _signals = begin(args.limit, args.nice)?;
     let mut entries = Vec::with_capacity(chosen.len());
     for (place, typed) in chosen.iter().enumerate() {
         eprintln!("outlive bench all: {} of {}, {typed}", place + 1, chosen.len());
-        let outcome = one(typed, args);
+        let outcome = one(typed, args, peers);
         // Whoever asked for the end does not want a page of the half.
         if let Err(Error::Interrupted(_)) = outcome {
             return outcome.map(|_| ExitCode::SUCCESS);
@@ -167,7 +178,7 @@ fn chosen(args: &AllArgs) -> Result<Vec<&'static str>, Error> {
     Ok(ALL.iter().map(short).filter(|typed| wanted(typed)).collect())
 }
 
-fn one(typed: &str, args: &AllArgs) -> Result<Told, Error> {
+fn one(typed: &str, args: &AllArgs, peers: pool::Peers) -> Result<Told, Error> {
     if typed == "inversion" {
         let words = if args.quick { &["inversion", "--quick"][..] } else { &["inversion"] };
         return match Typed::try_parse_from(words) {
@@ -186,7 +197,7 @@ fn one(typed: &str, args: &AllArgs) -> Result<Told, Error> {
         words.push("--quick".into());
     }
     let typed = Typed::try_parse_from(words).map_err(|error| Error::Refused(error.to_string()))?;
-    let (prepared, common) = prepare(&typed.which)?;
+    let (prepared, common) = prepare(&typed.which, peers)?;
     measure(prepared, common).map(Told::Compared)
 }
 

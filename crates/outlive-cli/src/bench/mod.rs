@@ -8,7 +8,7 @@
 //! | `crew`, `shared`, `asleep`, `scratch`, `interrupt`, `clock`, `error` | processes, memory, files |
 //! | `inversion` | a control loop's intervals beside a load: a report of its own |
 //! | `realtime` | scheduling for locks that are made for it |
-//! | `liveness`, `locks`, `counter`, `queue`, `mq` | the benchmarks; in each, one file for every alternative |
+//! | `liveness`, `locks`, `counter`, `queue`, `mq`, `pool` | the benchmarks; in each, one file for every alternative |
 //! | `all`, `page` | all of them, one after another, on one page |
 //!
 //! All figures are costs in nanoseconds: less is better.
@@ -29,6 +29,7 @@ mod locks;
 mod machine;
 mod mq;
 mod page;
+pub mod pool;
 mod queue;
 mod realtime;
 mod report;
@@ -44,7 +45,7 @@ use crossing::Cores;
 use machine::Machine;
 use outlive::Wait;
 use report::{Absent, Report, Title};
-use round::{Contender, Group, Plan, Stage};
+use round::{Contender, Group, Plan, Setting, Stage};
 use scratch::Scratch;
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
@@ -77,6 +78,8 @@ enum Which {
     Queue(QueueArgs),
     /// A message queue made of a lock, as the system's own and Outlive's
     Mq(mq::MqArgs),
+    /// Taking and giving back memory: a pool's objects, beside a locked list, the system and malloc
+    Pool(pool::PoolArgs),
     /// All of them, one after another; with --html, on one page with plots
     All(all::AllArgs),
 }
@@ -246,7 +249,8 @@ struct Prepared {
     title: Title,
     groups: Vec<Group>,
     absent: Vec<Absent>,
-    message_bytes: Option<usize>,
+    /// What is the same in all groups and worth telling.
+    fixed: Vec<Setting>,
     needs_two_cores: bool,
     wait: Wait,
     /// A turn of this one takes so long that few rounds must do.
@@ -260,7 +264,7 @@ impl Prepared {
             title,
             groups: vec![Group { setting: None, rows, baseline, kinds_differ: true }],
             absent: Vec::new(),
-            message_bytes: None,
+            fixed: Vec::new(),
             needs_two_cores: true,
             wait: Wait::default(),
             long_turns: false,
@@ -283,17 +287,18 @@ impl Prepared {
     }
 }
 
-/// Runs a benchmark and tells what came out: results on stdout, talk on stderr.
+/// Runs a benchmark and tells what came out: results on stdout, talk on stderr. `peers` adds other libraries' rows to
+/// `bench pool`.
 ///
 /// # Errors
 /// Whatever kept it from giving right figures; see [`Error`]. Slowness is no error.
-pub fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
+pub fn run(args: &BenchArgs, peers: pool::Peers) -> Result<ExitCode, Error> {
     match &args.which {
-        Which::All(args) => return all::run(args),
+        Which::All(args) => return all::run(args, peers),
         Which::Inversion(args) => return inversion::run(args).map(|()| ExitCode::SUCCESS),
         _ => {}
     }
-    let (prepared, common) = prepare(&args.which)?;
+    let (prepared, common) = prepare(&args.which, peers)?;
     let _signals = begin(common.limit, common.nice)?;
     let report = measure(prepared, common)?;
     if let Some(path) = &common.svg {
@@ -327,7 +332,7 @@ fn print(text: &str) -> Result<ExitCode, Error> {
     }
 }
 
-fn prepare(which: &Which) -> Result<(Prepared, &Common), Error> {
+fn prepare(which: &Which, peers: pool::Peers) -> Result<(Prepared, &Common), Error> {
     Ok(match which {
         Which::Liveness(args) => {
             let mode = if args.inlined { liveness::Mode::Inlined } else { liveness::Mode::Called };
@@ -357,6 +362,7 @@ fn prepare(which: &Which) -> Result<(Prepared, &Common), Error> {
         Which::Queue(args) => (prepare_queue(args)?, &args.common),
         Which::Inversion(_) => return Err(Error::Refused("it has a report of its own".into())),
         Which::Mq(args) => (mq::prepare(args)?, &args.common),
+        Which::Pool(args) => (pool::prepare(args, peers)?, &args.common),
         Which::All(_) => return Err(Error::Refused("all of them cannot be one".into())),
     })
 }
@@ -382,7 +388,7 @@ fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
     };
     let field = queue::Field::new(mode, args.size);
     let prepared = Prepared::of(mode.title(), field.rows, field.baseline).without(field.absent);
-    let prepared = Prepared { message_bytes: Some(args.size), ..prepared.waiting(args.waiting.wait) };
+    let prepared = Prepared { fixed: vec![Setting::MessageBytes(args.size)], ..prepared.waiting(args.waiting.wait) };
     Ok(match mode {
         queue::Mode::Grow(_) => Prepared { long_turns: true, ..prepared.alone() },
         _ => prepared,
@@ -390,7 +396,7 @@ fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
 }
 
 fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
-    let Prepared { title, mut groups, absent, message_bytes, needs_two_cores, wait, long_turns } = prepared;
+    let Prepared { title, mut groups, absent, fixed, needs_two_cores, wait, long_turns } = prepared;
     let allowed = crew::allowed_cores()?;
     let cores = choose_cores(&allowed, common.cores)?;
     if needs_two_cores && cores.is_none() {
@@ -414,7 +420,7 @@ fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
         operations: common.loops,
     };
     let run = round::run(groups, &stage, plan)?;
-    Ok(Report { message_bytes, ..Report::new(title, Machine::look(allowed.len()), &run, absent) })
+    Ok(Report { fixed, ..Report::new(title, Machine::look(allowed.len()), &run, absent) })
 }
 
 /// Leaves the rows that were asked for, and the baselines.

@@ -4,7 +4,7 @@ use super::crossing::{self, Kind};
 use super::machine::Machine;
 use super::round::{Run, Setting, Track, Tracks};
 use super::statistics::{Summary, paired_ratio};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::fmt::Write;
 
 /// What a benchmark is called and what its figures mean.
@@ -27,8 +27,8 @@ pub struct Title {
 pub struct Report {
     /// What was measured.
     pub title: Title,
-    /// Bytes in a message, where all messages were of one size.
-    pub message_bytes: Option<usize>,
+    /// What was the same in all groups, as the bytes in a message.
+    pub fixed: Vec<Setting>,
     /// What it ran on.
     pub machine: Machine,
     /// One for each group of contenders that were compared; at least one.
@@ -56,8 +56,8 @@ struct Document<'a> {
     bench: &'a str,
     mode: &'a str,
     meaning: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message_bytes: Option<usize>,
+    #[serde(flatten, serialize_with = "by_key")]
+    fixed: &'a [Setting],
     machine: &'a Machine,
     /// Where there is one group only.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +71,11 @@ struct Document<'a> {
     groups: Vec<GroupRounds<'a>>,
     #[serde(skip_serializing_if = "<[Absent]>::is_empty")]
     absent: &'a [Absent],
+}
+
+/// Each as a field of the document itself.
+fn by_key<S: Serializer>(settings: &[Setting], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(settings.iter().map(|setting| (setting.key(), setting.number())))
 }
 
 #[derive(Serialize)]
@@ -200,7 +205,7 @@ impl Report {
         let threshold = crossing::threshold(&all.crossings);
         Self {
             title,
-            message_bytes: None,
+            fixed: Vec::new(),
             machine: machine.with_crossings(&all.crossings, threshold),
             parts: all.groups.iter().map(|group| Part::of(group, threshold)).collect(),
             absent,
@@ -214,7 +219,7 @@ impl Report {
             bench: self.title.bench,
             mode: self.title.mode,
             meaning: self.title.meaning,
-            message_bytes: self.message_bytes,
+            fixed: &self.fixed,
             machine: &self.machine,
             rounds: alone.map(|part| &part.rounds),
             rows: self.parts.iter().flat_map(Part::set_rows).collect(),
@@ -226,8 +231,8 @@ impl Report {
 
     /// What was measured.
     fn what(&self) -> String {
-        let bytes = self.message_bytes.map_or(String::new(), |bytes| format!(", {bytes} B a message"));
-        format!("{}{bytes}", self.title.meaning)
+        let fixed: String = self.fixed.iter().map(|setting| format!(", {}", setting.label())).collect();
+        format!("{}{fixed}", self.title.meaning)
     }
 
     /// What was measured, as a line of its own.

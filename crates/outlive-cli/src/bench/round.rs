@@ -42,6 +42,8 @@ pub enum Setting {
     Processes(usize),
     /// Messages of so many bytes.
     MessageBytes(usize),
+    /// Objects of so many bytes.
+    ObjectBytes(usize),
 }
 
 impl Setting {
@@ -53,13 +55,27 @@ impl Setting {
             Self::Processes(1) => "1 process".into(),
             Self::Processes(processes) => format!("{processes} processes"),
             Self::MessageBytes(bytes) => format!("{bytes} B a message"),
+            Self::ObjectBytes(bytes) => format!("{bytes} B an object"),
+        }
+    }
+
+    /// Its name in JSON.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Threads(_) => "threads",
+            Self::Processes(_) => "processes",
+            Self::MessageBytes(_) => "message_bytes",
+            Self::ObjectBytes(_) => "object_bytes",
         }
     }
 
     /// On an axis.
     pub fn number(self) -> usize {
         match self {
-            Self::Threads(number) | Self::Processes(number) | Self::MessageBytes(number) => number,
+            Self::Threads(number)
+            | Self::Processes(number)
+            | Self::MessageBytes(number)
+            | Self::ObjectBytes(number) => number,
         }
     }
 
@@ -69,6 +85,7 @@ impl Setting {
             Self::Threads(_) => "threads",
             Self::Processes(_) => "processes",
             Self::MessageBytes(_) => "bytes in a message",
+            Self::ObjectBytes(_) => "bytes in an object",
         }
     }
 }

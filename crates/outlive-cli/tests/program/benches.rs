@@ -128,6 +128,71 @@ fn message_queues_are_compared_at_each_size() {
     stage.run(&["bench", "mq", "--size=1000000000"]).expect(2).says("msgsize_max");
 }
 
+/// Outlive's own rows: none yet.
+const POOLS: &str = "";
+/// Rows of memory that one process alone has, and of memory that all have.
+const OWN_MEMORY: &str = "no_cache malloc";
+const SHARED_MEMORY: &str = "locked";
+
+#[test]
+fn every_way_to_get_memory_is_a_row_in_every_pattern() {
+    for pattern in ["alloc-free", "batch", "hand-over", "random"] {
+        for crowd in ["--threads=2", "--processes=2"] {
+            let pattern_is = format!("--pattern={pattern}");
+            let report = bench(&["pool", &pattern_is, crowd, "--size=64", "--loops=200"]);
+            assert_eq!(report["mode"], pattern);
+            assert_eq!(report["object_bytes"], 64);
+            let key = if crowd.starts_with("--threads") { "threads" } else { "processes" };
+            assert_eq!(report[key], 2);
+            let (present, absent) = (names(&report["rows"]), names(&report["absent"]));
+            let crosses = pattern == "hand-over" && key == "processes";
+            let mut wanted: Vec<&str> = POOLS.split_ascii_whitespace().chain([SHARED_MEMORY]).collect();
+            let own = OWN_MEMORY.split(' ');
+            if crosses {
+                assert_eq!(absent, own.collect::<Vec<_>>());
+            } else {
+                wanted.extend(own);
+                assert!(absent.is_empty(), "{absent:?}");
+            }
+            assert_eq!(present, wanted, "{pattern} {crowd}");
+        }
+    }
+}
+
+#[test]
+fn memory_of_every_size_comes_in_a_quick_run() {
+    let report = bench(&["pool", "--quick"]);
+    let rows = report["rows"].as_array().expect("rows");
+    let sizes: Vec<_> =
+        report["groups"].as_array().expect("groups").iter().map(|group| &group["object_bytes"]).collect();
+    assert_eq!(serde_json::json!(sizes), serde_json::json!([64, 4096, 49152, 262_144, 2_097_152]));
+    for row in rows {
+        // From a nanosecond for a small object to a second for 512 pages on a machine that is busy elsewhere.
+        assert!(row["median"].as_f64().is_some_and(|ns| (1.0..1e9).contains(&ns)), "{row}");
+        assert!(row["operations"].as_u64() > Some(0) && row["turns"].as_u64() > Some(0), "{row}");
+    }
+    let several = bench(&["pool", "--size=4096", "--threads=4,1", "--touch=first", "--loops=100"]);
+    let threads: Vec<_> = several["groups"].as_array().expect("groups").iter().map(|group| &group["threads"]).collect();
+    assert_eq!(serde_json::json!(threads), serde_json::json!([1, 4]));
+    assert_eq!(several["object_bytes"], 4096);
+}
+
+#[test]
+fn what_a_pool_cannot_be_asked_is_refused() {
+    let stage = Stage::new();
+    for (args, says) in [
+        (&["--threads=1,2"][..], "add --size"),
+        (&["--pattern=hand-over", "--threads=3", "--size=64"], "an even number of workers"),
+        (&["--size=1073741824", "--threads=16", "--pattern=batch"], "a smaller --size"),
+        (&["--threads=2", "--processes=2"], "--processes"),
+        (&["--threads=17"], "17"),
+        (&["--size=0"], "0"),
+        (&["--size=64", "--only=mimalloc"], "there are "),
+    ] {
+        stage.run(&[&["bench", "pool"], args].concat()).expect(2).says(says);
+    }
+}
+
 #[test]
 fn groups_are_drawn_as_lines_and_one_as_bars() {
     let stage = Stage::new();
@@ -150,14 +215,14 @@ fn one_page_holds_all_and_asks_nobody() {
     let path = stage.path("report.html");
     let html = format!("--html={}", path.display());
     let ended = stage
-        .run(&[&["bench", "all", "--quick", "--benches=liveness,queue,mq"], &SHORT[..], &[&html]].concat())
+        .run(&[&["bench", "all", "--quick", "--benches=liveness,queue,mq,pool"], &SHORT[..], &[&html]].concat())
         .expect(0)
         .says("wrote");
     let reports = ended.json();
     let mut benches: Vec<_> =
         reports.as_array().expect("reports").iter().map(|report| report["bench"].as_str().expect("a name")).collect();
     benches.dedup();
-    assert_eq!(benches, ["liveness", "queue", "mq"]);
+    assert_eq!(benches, ["liveness", "queue", "mq", "pool"]);
     let page = fs::read_to_string(path).expect("the page");
     assert_eq!(page.matches("<svg ").count(), reports.as_array().map_or(0, Vec::len));
     assert_eq!(page.matches("<section ").count(), page.matches("</section>").count());
@@ -182,13 +247,14 @@ fn help_says_what_is_measured() {
     let stage = Stage::new();
     let help = |args: &[&str]| stage.run(&[&["bench"], args, &["--help"]].concat()).expect(0).text();
     let benches = help(&[]);
-    for name in ["liveness", "locks", "mutex", "counter", "queue", "mq", "all"] {
+    for name in ["liveness", "locks", "mutex", "counter", "queue", "mq", "pool", "all"] {
         assert!(benches.lines().any(|line| line.trim_start().starts_with(name)), "{name} in {benches}");
     }
     for (bench, options) in [
         ("locks", &["--contended", "--wake", "--sleeper", "--only", "--quick"][..]),
         ("counter", &["--processes", "--workers"]),
         ("mq", &["--size", "--wait"]),
+        ("pool", &["--size", "--threads", "--processes", "--pattern", "--touch"]),
         ("all", &["--html", "--quick", "--benches"]),
     ] {
         let text = help(&[bench]);

@@ -50,8 +50,8 @@ pub(super) fn prepare(args: &MqArgs) -> Result<Prepared, Error> {
         groups.push(group(bytes, sizes.len() > 1, &mut absent)?);
     }
     let prepared = Prepared { groups, absent, ..Prepared::of(title, Vec::new(), "") };
-    let message_bytes = if let [bytes] = sizes[..] { Some(bytes) } else { None };
-    Ok(Prepared { message_bytes, ..prepared.waiting(args.waiting.wait) })
+    let fixed = if let [bytes] = sizes[..] { vec![Setting::MessageBytes(bytes)] } else { Vec::new() };
+    Ok(Prepared { fixed, ..prepared.waiting(args.waiting.wait) })
 }
 
 fn group(bytes: usize, one_of_many: bool, absent: &mut Vec<Absent>) -> Result<Group, Error> {
