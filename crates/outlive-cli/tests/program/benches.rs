@@ -128,8 +128,8 @@ fn message_queues_are_compared_at_each_size() {
     stage.run(&["bench", "mq", "--size=1000000000"]).expect(2).says("msgsize_max");
 }
 
-/// Outlive's own rows: none yet.
-const POOLS: &str = "";
+/// Outlive's own rows.
+const POOLS: &str = "outlive outlive_uncached";
 /// Rows of memory that one process alone has, and of memory that all have.
 const OWN_MEMORY: &str = "no_cache malloc";
 const SHARED_MEMORY: &str = "locked";
