@@ -13,7 +13,7 @@ use crate::{Error, Kind};
 const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// Changes with every change of any shared layout. 2: the registry has an X of its own, before its counters, and a slot's
 /// says whether sleepers use that one.
-const LAYOUT_VERSION: u32 = 2;
+const LAYOUT_VERSION: u32 = 3;
 /// Programs of another byte order or pointer width lay things out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;
