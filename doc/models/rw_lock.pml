@@ -3,20 +3,22 @@
  * Threads 0..2, each with one token: 0..NW-1 write, the others read; with SWEEP the last one sweeps instead.
  *   wo ww         the writers' word: owner + 1 or 0, and the WAITERS bit;  st  the state beside it
  *   ins           1: the holder of the writers' word may be in the middle of a change
- *   so[s] sw[s]   NS readers' words: reader + 1 or 0, and the WAITERS bit
+ *   so[s]         NS readers' words: reader + 1 or 0
+ *   sl sq         the bell: sleepers (odd: a writer may sleep until readers leave), sequence; see semaphore.pml
  *   tdead tw      the token word of a thread: OWNER_DIED and WAITERS
  *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X (a word that is always 0) the kernel wakes when
  *                 i dies, or 0
- * Kernel queues: qL (writers' word: 1), qS (readers' word + 1), qT (token + 1), qX (token + 1); see mutex.pml.
+ * Kernel queues: qL (writers' word: 1), qB (the bell's sequence: 1), qT (token + 1), qX (token + 1); see mutex.pml.
  *
  * read     1. a readers' word 0 or a dead one's -> me       none left: step 4
  *          2. the writers' word is 0 and the state consistent: inside
- *          3. give the readers' word back (had W: wake all). Writer alive: wait as for a mutex, from 1 again
+ *          3. give the readers' word back: 0, then ring. Writer alive: wait as for a mutex, from 1 again
  *          4. writer dead, or inconsistent: take the writers' word as a writer. Told: wait for the readers, be told.
  *             Not told: a readers' word -> me, give the writers' word back (none left: keep it), inside
  *             (ins is 0: the dead one had not begun, or was done: as if it were consistent, everywhere)
- * write    the mutex's lock, then each readers' word: 0 -> next; dead -> compare-exchange to 0; alive -> set W and wait on
- *          {X, the word, its owner's token}. A deadline that passes meanwhile: give the writers' word back, state as it is.
+ * write    the mutex's lock, then each readers' word: 0 -> next; dead -> compare-exchange to 0; alive -> listen (a new
+ *          odd sl, a heavy fence), look again, wait on {X, sq, its owner's token}. A deadline that passes meanwhile: give
+ *          the writers' word back, state as it is.
  *          Then ins = 1, the change, ins = 0, unlock; told, and not repaired: ins stays
  * down     ins = 0, a readers' word -> me, then give the writers' word back
  * up       keeping the readers' word, compare-exchange the writers' word 0 -> me, dead -> me;
@@ -29,12 +31,14 @@
  *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps
  * Mutations, each must be caught:
  *   CHECKFIRST  a reader looks at the writers' word before it claims its own (so: no fence between the two)
- *   NOLEAVEWAKE a reader who gives its word back in step 3 wakes nobody
+ *   NOLEAVEWAKE a reader who gives its word back in step 3 does not ring
+ *   NOLOOK      a writer does not look again after it has begun to listen
+ *   CLEARFIRST  the bell is cleared before it wakes
  *   NOSTATE     a reader does not look at the state
  *   INSLATE     a writer says that it is inside after it has begun
  *   NOINS       whoever takes the writers' word from a dead one is told
  *   NODRAIN     a writer that comes after a dead one does not wait for the readers
- *   NOSLOTTOK   a writer sleeps on the reader's word alone
+ *   NOSLOTTOK   a writer sleeps on the bell alone
  *   WAKEONE     unlock wakes one sleeper only
  *   NOWAKEALL   who finds the owner dead after a sleep does not wake the others
  *   NOPEND      no pending
@@ -54,6 +58,7 @@
 #define NS 2
 #endif
 #define N 3
+#define BELL 16                 /* its numbers begin anew from here: more than are ever in use at once */
 #ifdef HOME0
 #define HOME(i) 0
 #else
@@ -69,9 +74,9 @@
 #define READING 5
 
 byte wo; bool ww; byte st; bool ins;
-byte so[NS]; bool sw[NS];
+byte so[NS]; byte sl, sq;
 bool tdead[N], tw[N];
-byte qL[N], qS[N], qT[N], qX[N]; bool woken[N];
+byte qL[N], qB[N], qT[N], qX[N]; bool woken[N];
 byte pend[N];
 bool killed[N];
 byte nr, nw; bool inr[N], inw[N];       /* ghost: who is inside */
@@ -83,7 +88,7 @@ byte budget;
 #define wake1(q,k) atomic { if PICK(0,q,k) PICK(1,q,k) PICK(2,q,k) :: else fi }
 #define ALL1(i,q,k) if :: q[i]==(k) -> q[i]=0; woken[i]=1 :: else fi
 #define wakeall(q,k) d_step { ALL1(0,q,k); ALL1(1,q,k); ALL1(2,q,k) }
-inline unqueue() { qL[me]=0; qS[me]=0; qT[me]=0; qX[me]=0; woken[me]=0 }
+inline unqueue() { qL[me]=0; qB[me]=0; qT[me]=0; qX[me]=0; woken[me]=0 }
 
 /* stands in queue q for `key`, as long as the word satisfies `still`, and in that of the end of thread vo - 1. late = 1: its
  * deadline passed */
@@ -174,7 +179,7 @@ inline drain(own) {
 	k=0;
 	do
 	:: k<NS && got!=TIMED_OUT ->
-		atomic { vo=so[k]; vw=sw[k] };
+		vo=so[k];
 		if
 		:: vo==0 || k+1==own -> k++
 		:: else ->
@@ -182,23 +187,26 @@ inline drain(own) {
 			if
 			:: dd ->
 #ifdef CLEARSTORE
-				so[k]=0; sw[k]=0
+				so[k]=0
 #else
-				atomic { if :: so[k]==vo && sw[k]==vw -> so[k]=0; sw[k]=0 :: else fi }
+				atomic { if :: so[k]==vo -> so[k]=0 :: else fi }
 #endif
 			:: else ->
-				ok=1;
-				if :: !vw -> atomic { if :: so[k]==vo && !sw[k] -> sw[k]=1 :: else -> ok=0 fi } :: else fi;
+				atomic { ls=sq; sl=((sl+1)|1)%BELL };
+#ifndef NOLOOK
+				vo=so[k];
+#endif
 				if
-				:: ok ->
+				:: vo!=0 && !tdead[vo-1] ->
 #ifdef NOSLOTTOK
-					doze(qS[me], k+1, (so[k]==vo && sw[k]), false);
+					doze(qB[me], 1, (sq==ls), false);
 #else
-					doze(qS[me], k+1, (so[k]==vo && sw[k]), true);
+					doze(qB[me], 1, (sq==ls), true);
 #endif
 					if :: late -> late=0; got=TIMED_OUT :: else fi
 				:: else
-				fi
+				fi;
+				ls=0
 			fi
 		fi
 	:: else -> break
@@ -214,28 +222,47 @@ inline drain(own) {
 	fi
 }
 
-inline announce() {     /* sl = word + 1, or 0: none left */
-	atomic { sl=0; k=0 };
+inline announce() {     /* wd = word + 1, or 0: none left */
+	atomic { wd=0; k=0 };
 	do
-	:: sl==0 && k<NS ->
+	:: wd==0 && k<NS ->
 		atomic {
 			if
-			:: so[(HOME(me)+k)%NS]==0 -> sl=(HOME(me)+k)%NS+1
-			:: so[(HOME(me)+k)%NS]!=0 && tdead[so[(HOME(me)+k)%NS]-1] -> sl=(HOME(me)+k)%NS+1
+			:: so[(HOME(me)+k)%NS]==0 -> wd=(HOME(me)+k)%NS+1
+			:: so[(HOME(me)+k)%NS]!=0 && tdead[so[(HOME(me)+k)%NS]-1] -> wd=(HOME(me)+k)%NS+1
 			:: else -> k++
 			fi;
-			if :: sl!=0 -> so[sl-1]=me+1; sw[sl-1]=0 :: else fi }
+			if :: wd!=0 -> so[wd-1]=me+1 :: else fi }
 	:: else -> break
 	od
 }
+inline ring() {
+	ls=sl;
+	if
+	:: ls&1 ->
+#ifdef CLEARFIRST
+		atomic { if :: sl==ls -> sl=(ls+1)%BELL :: else fi };
+#endif
+		sq=(sq+1)%BELL;
+		wakeall(qB,1);
+#ifndef CLEARFIRST
+		atomic { if :: sl==ls -> sl=(ls+1)%BELL :: else fi }
+#endif
+	:: else
+	fi;
+	ls=0
+}
+inline vacate() {
+	assert(so[wd-1]==me+1);
+	so[wd-1]=0
+}
 inline leave() {
-	assert(so[sl-1]==me+1);
-	atomic { vw=sw[sl-1]; so[sl-1]=0; sw[sl-1]=0 };
-	if :: vw -> wakeall(qS,sl) :: else fi
+	vacate();
+	ring()
 }
 inline withdraw() {
 #ifdef NOLEAVEWAKE
-	atomic { so[sl-1]=0; sw[sl-1]=0 }
+	vacate()
 #else
 	leave()
 #endif
@@ -248,7 +275,7 @@ inline door() {
 	:: got==OWNER_DIED -> drain(0)
 	:: got==OK ->
 		announce(); got=READING;
-		if :: sl!=0 -> release() :: else fi
+		if :: wd!=0 -> release() :: else fi
 	:: else
 	fi
 }
@@ -260,11 +287,11 @@ inline read() {
 	:: got==0 ->
 #ifdef CHECKFIRST
 		vo=wo; announce();
-		if :: sl==0 -> door() :: else ->
+		if :: wd==0 -> door() :: else ->
 #else
 		/* the fast path claims at once; the slow one looks first */
-		if :: announce(); vo=(sl==0 -> 0 : wo) :: atomic { wo!=0 -> vo=wo; sl=0 } fi;
-		if :: sl==0 && vo==0 -> door() :: else ->
+		if :: announce(); vo=(wd==0 -> 0 : wo) :: atomic { wo!=0 -> vo=wo; wd=0 } fi;
+		if :: wd==0 && vo==0 -> door() :: else ->
 #endif
 #ifdef NOSTATE
 			if :: vo==0 -> got=READING :: else fi;
@@ -273,7 +300,7 @@ inline read() {
 #endif
 			if
 			:: got==0 ->
-				if :: sl!=0 -> withdraw() :: else fi;
+				if :: wd!=0 -> withdraw() :: else fi;
 				atomic { vo=wo; vw=ww };
 				if
 				:: vo==0 -> if :: st!=CONSISTENT -> door() :: else fi
@@ -289,7 +316,7 @@ inline read() {
 						if :: !vw -> atomic { if :: wo==vo && !ww -> ww=1 :: else -> ok=0 fi } :: else fi;
 						if
 						:: ok -> doze(qL[me], 1, (wo==vo && ww), true);
-							if :: late -> late=0; got=TIMED_OUT; sl=0 :: else fi
+							if :: late -> late=0; got=TIMED_OUT; wd=0 :: else fi
 						:: else
 						fi
 					fi
@@ -325,13 +352,13 @@ inline unlock() {
 	if :: st==INCONSISTENT -> st=GONE :: st==CONSISTENT -> ins=0 :: else fi;
 	release()
 }
-inline stop_reading() { if :: sl!=0 -> leave() :: else -> release() fi }
+inline stop_reading() { if :: wd!=0 -> leave() :: else -> release() fi }
 inline try_up() {
 	atomic { vo=wo; vw=ww };
 	if
-	:: sl==0 -> got=OK                              /* we hold the writers' word */
-	:: sl!=0 && vo==0 -> atomic { if :: wo==0 -> wo=me+1; ww=0; got=OK :: else fi }
-	:: sl!=0 && vo!=0 ->
+	:: wd==0 -> got=OK                              /* we hold the writers' word */
+	:: wd!=0 && vo==0 -> atomic { if :: wo==0 -> wo=me+1; ww=0; got=OK :: else fi }
+	:: wd!=0 && vo!=0 ->
 		dd=tdead[vo-1];
 		if
 		:: dd -> atomic { if :: wo==vo && ww==vw -> wo=me+1; ww=1; got=OK :: else fi }
@@ -341,12 +368,12 @@ inline try_up() {
 #endif
 		fi
 	fi;
-	if :: got==OK && sl!=0 && vo!=0 -> assert(!ins); st=CONSISTENT :: else fi
+	if :: got==OK && wd!=0 && vo!=0 -> assert(!ins); st=CONSISTENT :: else fi
 }
 inline up() {
-	byte own; own=sl;
+	byte own; own=wd;
 #ifdef UPLEAVE
-	if :: sl!=0 -> leave(); take(); if :: got==OWNER_DIED -> got=OK :: else fi :: else -> got=OK fi;
+	if :: wd!=0 -> leave(); take(); if :: got==OWNER_DIED -> got=OK :: else fi :: else -> got=OK fi;
 	own=0;
 #else
 	try_up();
@@ -362,7 +389,7 @@ inline up() {
 		:: else ->
 			atomic { nr--; inr[me]=0; nw++; inw[me]=1; assert(nw==1 && nr==0); assert(!torn) };
 #ifndef UPLEAVE
-			if :: sl!=0 -> leave() :: else fi;
+			if :: wd!=0 -> leave() :: else fi;
 #endif
 			change(); LEAVE_W; unlock()
 		fi
@@ -371,7 +398,7 @@ inline up() {
 }
 
 proctype T(byte me) {
-	byte vo, got, k, sl; bool vw, ok, dd, late;
+	byte vo, got, k, wd, ls; bool vw, ok, dd, late;
 	{
 		if
 		:: me<NW ->
@@ -397,7 +424,7 @@ proctype T(byte me) {
 #else
 					announce();
 					atomic { LEAVE_W; nr++; inr[me]=1 };
-					if :: sl!=0 -> release() :: else fi;
+					if :: wd!=0 -> release() :: else fi;
 #endif
 					assert(nw==0 && !torn);
 					LEAVE_R; stop_reading()
@@ -418,9 +445,9 @@ proctype T(byte me) {
 			k=0;
 			do
 			:: k<NS ->
-				atomic { vo=so[k]; vw=sw[k] };
+				vo=so[k];
 				if
-				:: vo!=0 && tdead[vo-1] -> atomic { if :: so[k]==vo && sw[k]==vw -> so[k]=0; sw[k]=0 :: else fi }
+				:: vo!=0 && tdead[vo-1] -> atomic { if :: so[k]==vo -> so[k]=0 :: else fi }
 				:: else
 				fi;
 				k++
@@ -441,7 +468,7 @@ proctype T(byte me) {
 			:: else
 			fi
 		fi;
-		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; sl=0; late=0 };
+		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; ls=0; late=0 };
 end_idle:	(false)
 	} unless { killed[me];
 		atomic {
@@ -455,7 +482,7 @@ end_idle:	(false)
 		:: pend[me]!=0 -> wake1(qX,pend[me]); pend[me]=0
 		:: else
 		fi;
-		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; sl=0; late=0 }
+		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; ls=0; late=0 }
 	}
 }
 

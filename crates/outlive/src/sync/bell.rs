@@ -8,12 +8,15 @@
 //! The sleeper: a new odd number, `sequence`, a heavy fence, **look again**, sleep on `sequence`. The ringer, after it has
 //! done what may be waited for: a light fence, look; odd: bump `sequence`, wake all, and only then that very number + 1.
 //! Cleared before the wake, a death in between leaves the sleepers asleep; with a bare bit, a slow ringer clears a newer
-//! sleeper's. Checked by doc/models/semaphore.pml.
+//! sleeper's. Checked by doc/models/semaphore.pml and rw_lock.pml.
 //!
 //! Not `raw_sleepers.rs`, though both have an epoch: there a wake may go to one alone, so it must pass on when that one
 //! dies, through a word of its own to which `list_op_pending` points. Here all are woken, and a sleeper's
-//! `list_op_pending` belongs to the owners of the permits that it waits for. Two words, and the fence is inside.
+//! `list_op_pending` belongs to the holders that it waits for. Two words, and the fence is inside.
 
+use std::time::Duration;
+
+use crate::Deadline;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::barrier;
 use crate::sys::futex::{self, Watch};
@@ -30,7 +33,17 @@ pub(super) struct Bell {
 pub(super) struct Listening {
     sequence: u32,
     /// Whether every ringer is sure to notice; else the sleep must be short.
-    pub(super) is_heard: bool,
+    is_heard: bool,
+}
+
+/// How long to sleep where a ringer may overlook us.
+const SHORT: Duration = Duration::from_millis(10);
+
+impl Listening {
+    /// Until when to sleep at most before looking again.
+    pub(super) fn until(self, deadline: Deadline) -> Deadline {
+        if self.is_heard { deadline } else { deadline.earlier(Deadline::after(SHORT)) }
+    }
 }
 
 impl Bell {

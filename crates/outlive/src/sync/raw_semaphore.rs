@@ -11,8 +11,6 @@
 //! bell and on the ends of all holders. Checked by doc/models/semaphore.pml, the loom tests below, and by killing at every
 //! instruction; doc/protocols/semaphore.md has the argument.
 
-use std::time::Duration;
-
 use super::bell::Bell;
 use crate::Deadline;
 use crate::liveness::{Asleep, MOST_OWNERS, Me, Patience, TokenId, sleep_on_several};
@@ -174,7 +172,7 @@ impl RawSemaphore<'_> {
             if own == self.records.len() {
                 return Err(NoPermit::Deadlock);
             }
-            let until = if listening.is_heard { deadline } else { deadline.earlier(Deadline::after(SHORT)) };
+            let until = listening.until(deadline);
             let watch = [self.bell.watch(listening)];
             match sleep_on_several(me.registry, &pass, &watch, &owners, turn, until) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
@@ -247,7 +245,7 @@ impl RawSemaphore<'_> {
             if deadline.has_passed() {
                 return Err(NoPermit::TimedOut);
             }
-            let until = if listening.is_heard { deadline } else { deadline.earlier(Deadline::after(SHORT)) };
+            let until = listening.until(deadline);
             // Nobody in particular ought to hand us one, so there is nobody's end to watch.
             sleep_on_several(me.registry, &pass, &[self.bell.watch(listening)], &[], 0, until)
                 .map_err(NoPermit::System)?;
@@ -276,9 +274,6 @@ impl RawSemaphore<'_> {
         found
     }
 }
-
-/// How long to sleep where a ringer may overlook us.
-const SHORT: Duration = Duration::from_millis(10);
 
 #[cfg(all(test, loom))]
 mod loom_tests {

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use super::guard::LockError;
 use super::order;
 use super::raw_mutex::Acquired;
-use super::raw_rw_lock::{RawRwLock, leave};
+use super::raw_rw_lock::RawRwLock;
 use super::rw_lock::RwLock;
 use crate::Deadline;
 use crate::liveness::Me;
@@ -51,7 +51,7 @@ impl<T> Held<'_, T> {
 fn drop_slow(raw: &RawRwLock, word: Option<&AtomicU32>, me: Me) {
     if me.registry.current_bits() == me.id.as_u32() {
         order::gives_back(raw);
-        word.map_or_else(|| raw.unlock(), leave);
+        word.map_or_else(|| raw.unlock(), |word| raw.leave(word));
     }
 }
 
@@ -231,7 +231,7 @@ impl<T> Drop for ReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.held.is_ours_unwatched() {
-            leave(self.word);
+            self.held.raw.leave(self.word);
         } else {
             // Not `self`: see `Guard`.
             drop_slow(self.held.raw, Some(self.word), self.held.me);

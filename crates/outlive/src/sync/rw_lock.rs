@@ -19,7 +19,7 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 /// holds it.
 ///
 /// A reader writes to a cache line of its own, so readers on different processors do not slow each other down: 64 at
-/// once; more share lines, and from 1,025 on they take turns. One compare-exchange to read, one swap to give back; no
+/// once; more share lines, and from 1,025 on they take turns. One compare-exchange to read, one store to give back; no
 /// system call unless somebody waits. A writer that waits keeps new readers out, so readers do not starve writers; a
 /// reader that keeps finding writers queues as one of them. Beyond that it is not fair. A thread may read several times
 /// at once, unless a writer waits: then [`LockError::Deadlock`] says so. A named lock takes 12 KiB of memory, up to

@@ -60,7 +60,7 @@ impl Actor {
             Entered::Reading(word) => {
                 // SAFETY: loom's cell panics if somebody writes.
                 let value = self.world.value.with(|value| unsafe { *value });
-                leave(word);
+                self.world.lock.leave(word);
                 Some(value)
             }
             Entered::Repairing => {
@@ -228,7 +228,7 @@ fn loom_rw_no_writer_comes_between_writing_and_reading_on() {
         let word = lock.downgrade(me);
         // SAFETY: as above.
         assert_eq!(world.value.with(|value| unsafe { *value }), written);
-        leave(word);
+        lock.leave(word);
         other.join().unwrap();
     });
 }
@@ -251,7 +251,7 @@ fn loom_rw_of_two_who_upgrade_one_does() {
                 }
                 Err(refused) => {
                     assert_eq!(refused, Refused::WouldBlock);
-                    leave(word);
+                    lock.leave(word);
                     false
                 }
             }

@@ -5,14 +5,17 @@
 //! | word | meaning | a death here |
 //! | --- | --- | --- |
 //! | 0 | nobody's | |
-//! | id | id reads, or looks whether it may | nobody is told: a reader leaves nothing half-done; a writer clears it, another reader may have it |
-//! | id + WAITERS | the same, and a writer may sleep on it | the same; the kernel's mark wakes the writer |
+//! | id | id reads, or looks whether it may | nobody is told: a reader leaves nothing half-done; a writer clears it, another reader may have it; the kernel's mark wakes a writer that sleeps |
 //!
 //! A reader writes its id into a word, **then** looks at `writer`: free and consistent, and it is inside. A writer takes
 //! `writer`, **then** looks at all readers' words and waits until each is 0 or a dead one's. So one of the two sees the
 //! other. Whoever finds `writer` in the hands of a dead one takes it as a writer. `inside` says whether that one had got
 //! in, or only waited for readers. Had it got in, the taker waits for the readers and is told, also if it came to read:
 //! it may have to repair. If not, nothing is half-done, and nobody is told.
+//!
+//! A reader gives its word back by a plain store, then looks at `bell`, the table of which is in `bell.rs`: a writer that
+//! sleeps has made it odd, had a fence put into every reader, and looked at the words once more. Only the holder of
+//! `writer` ever listens. Died between the store and the look: the writer sleeps on that reader's end as well.
 //!
 //! | `inside` | meaning | a death here |
 //! | --- | --- | --- |
@@ -32,10 +35,10 @@ mod writing;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
+use super::bell::Bell;
 use super::raw_mutex::{Acquired, RawMutex};
-use crate::liveness::{TokenId, WAITERS};
+use crate::liveness::TokenId;
 use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence, order_seq_cst_accesses};
-use crate::sys::futex;
 
 /// Cache lines with readers' words: so many readers have one to themselves. One bit each in `lines`.
 #[cfg(not(loom))]
@@ -50,7 +53,7 @@ pub(crate) const WORDS: usize = 1;
 
 #[repr(C, align(64))]
 struct Line {
-    // Written by the reader whose id it is, by sleeping writers.
+    // Written by the reader whose id it is.
     words: [AtomicU32; WORDS],
 }
 
@@ -65,8 +68,10 @@ pub(crate) struct RawRwLock {
     depth: AtomicU32,
     /// See the file's head. Written by the holder of `writer`.
     inside: AtomicU32,
+    /// Where a writer waits for readers to leave. Written by it and, when it sleeps, by whoever leaves.
+    bell: Bell,
     #[cfg(not(loom))]
-    reserved: [AtomicU32; 10],
+    reserved: [AtomicU32; 8],
     // Written by readers, a line each.
     slots: [Line; LINES],
 }
@@ -74,25 +79,16 @@ pub(crate) struct RawRwLock {
 #[cfg(not(loom))]
 const _: () = {
     assert!(size_of::<RawRwLock>() == 64 + 4096);
+    assert!(core::mem::offset_of!(RawRwLock, bell) == 24);
     assert!(core::mem::offset_of!(RawRwLock, slots) == 64);
 };
 
 /// How somebody who came to read got in.
 pub(crate) enum Entered<'a> {
-    /// Beside other readers. The word that says so; [`leave`] takes it.
+    /// Beside other readers. The word that says so; [`RawRwLock::leave`] takes it.
     Reading(&'a AtomicU32),
     /// Alone, as a writer: the last one died inside.
     Repairing,
-}
-
-/// Gives back what `read` or `downgrade` gave.
-#[inline]
-pub(crate) fn leave(word: &AtomicU32) {
-    // Release pairs with the Acquire of the writer that finds the word empty: what we read, we read before it writes.
-    // Died just after: a writer that sleeps on the word sleeps on our token as well.
-    if word.swap(0, Ordering::Release) & WAITERS != 0 {
-        futex::wake_all(word);
-    }
 }
 
 #[inline]
@@ -109,12 +105,13 @@ impl RawRwLock {
             lines: AtomicU64::new(0),
             depth: AtomicU32::new(0),
             inside: AtomicU32::new(0),
+            bell: Bell::new(),
             slots: std::array::from_fn(|_| line()),
         }
     }
 
-    /// Enters as a reader if nobody writes and the first word tried is free: the fast path. The word is what [`leave`]
-    /// takes.
+    /// Enters as a reader if nobody writes and the first word tried is free: the fast path. The word is what
+    /// [`RawRwLock::leave`] takes.
     #[inline]
     pub(crate) fn enter(&self, id: TokenId) -> Option<&AtomicU32> {
         let line = line_of(id);
@@ -131,8 +128,34 @@ impl RawRwLock {
         if self.writer.is_open() {
             return Some(word);
         }
-        leave(word);
+        self.vacate(word);
         None
+    }
+
+    /// Gives back what `enter`, `read_slow` or `downgrade` gave.
+    #[inline]
+    pub(crate) fn leave(&self, word: &AtomicU32) {
+        if self.is_writers(word) {
+            // We read by holding `writer`, for want of a word: those who wait for it sleep on it, as on a mutex.
+            self.writer.release();
+        } else {
+            self.vacate(word);
+        }
+    }
+
+    /// Gives a reader's word back. The caller's id stands in it, which nobody takes out as long as it lives: a store does.
+    #[inline]
+    fn vacate(&self, word: &AtomicU32) {
+        // Release pairs with the Acquire of the writer that finds the word empty: what we read, we read before it writes.
+        // Died just after: a writer that sleeps until we leave sleeps on our end as well.
+        word.store(0, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Whether a reader's guard stands on `writer`.
+    #[inline]
+    fn is_writers(&self, word: &AtomicU32) -> bool {
+        core::ptr::eq(word, self.writer.word())
     }
 
     /// Takes the lock from other writers, if it is free; readers may be inside.
@@ -161,7 +184,7 @@ impl RawRwLock {
         }
         while lines != 0 {
             let line = lines.trailing_zeros() as usize % LINES;
-            // Acquire, in it, pairs with the Release in `leave`.
+            // Acquire, in it, pairs with the Release in `vacate`.
             if self.slots[line].words[0].load(Ordering::SeqCst) != 0 {
                 return false;
             }

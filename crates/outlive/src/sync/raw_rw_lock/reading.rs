@@ -1,7 +1,7 @@
 //! Coming to read where the fast path did not do: behind a writer, after a dead one, without a word of one's own.
 
 use super::super::raw_mutex::{Acquired, Refused};
-use super::{Entered, RawRwLock, leave};
+use super::{Entered, RawRwLock};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, Patience, TokenId};
 use crate::shim::{AtomicU32, Ordering};
@@ -33,7 +33,7 @@ impl RawRwLock {
                     return Ok(Entered::Reading(word));
                 }
                 // Before we sleep: whoever writes, or wants to, waits for the word. Died just before: it is a dead one's.
-                leave(word);
+                self.vacate(word);
             }
             let Some(owner) = self.writer_in_the_way(me)? else {
                 if self.writer.is_consistent() {

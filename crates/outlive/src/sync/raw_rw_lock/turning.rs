@@ -1,7 +1,7 @@
 //! From writing to reading and from reading to writing, nobody writing in between.
 
 use super::super::raw_mutex::{Acquired, Refused};
-use super::{RawRwLock, leave};
+use super::RawRwLock;
 use crate::Deadline;
 use crate::liveness::{Me, Patience};
 use crate::shim::AtomicU32;
@@ -21,7 +21,7 @@ impl RawRwLock {
         patience: &Patience,
         wait: Option<Deadline>,
     ) -> Result<(), Refused> {
-        let by_word = !core::ptr::eq(word, self.writer.word());
+        let by_word = !self.is_writers(word);
         if by_word && self.judge(self.writer.try_lock(me)?) == Acquired::OwnerDied {
             // While we read, no writer was inside: somebody wrote over the words.
             self.writer.release();
@@ -31,7 +31,7 @@ impl RawRwLock {
         self.begin();
         if by_word {
             // Died just before: as a writer, and the next is told; just after: the same.
-            leave(word);
+            self.vacate(word);
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ impl RawRwLock {
                     continue;
                 }
                 self.mark(line, depth);
-                // A dead reader's WAITERS may go with it: the writer that set it sleeps on that reader's end, too.
+                // A writer that waits for the dead reader sleeps on its end: it looks again, and finds us.
                 if word.compare_exchange(seen, me.id.as_u32(), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                     order_seq_cst_accesses();
                     return Some(word);

@@ -4,9 +4,8 @@
 use super::super::raw_mutex::{Acquired, Refused};
 use super::RawRwLock;
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Patience, TokenId, WAITERS, sleep};
+use crate::liveness::{Asleep, Me, Patience, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering, fence};
-use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 
 impl RawRwLock {
@@ -56,7 +55,7 @@ impl RawRwLock {
         own: Option<&AtomicU32>,
     ) -> Result<(), Refused> {
         let drained = self.drain_words(me, patience, wait, own);
-        let kept = own.is_some_and(|own| core::ptr::eq(own, self.writer.word()));
+        let kept = own.is_some_and(|own| self.is_writers(own));
         if drained.is_err() && !kept {
             // An owner's death that we were to be told of is left for the next.
             self.writer.release();
@@ -78,7 +77,7 @@ impl RawRwLock {
         let mut pass = None;
         for word in self.words() {
             if own.is_none_or(|own| !core::ptr::eq(own, word)) {
-                Self::wait_empty(word, me, patience, wait, &mut pass)?;
+                self.wait_empty(word, me, patience, wait, &mut pass)?;
             }
         }
         Ok(())
@@ -86,6 +85,7 @@ impl RawRwLock {
 
     /// Waits until the reader of that word has left or died.
     fn wait_empty(
+        &self,
         word: &AtomicU32,
         me: Me,
         patience: &Patience,
@@ -94,8 +94,9 @@ impl RawRwLock {
     ) -> Result<(), Refused> {
         let mut last_try = false;
         let mut has_spun = false;
+        let mut listening = None;
         loop {
-            // SeqCst: see `enter`. Acquire, in it, pairs with the Release in `leave`.
+            // SeqCst: see `enter`. Acquire, in it, pairs with the Release in `vacate`.
             let seen = word.load(Ordering::SeqCst);
             if seen == 0 {
                 return Ok(());
@@ -122,17 +123,16 @@ impl RawRwLock {
                     continue;
                 }
             }
-            let waited_for = seen | WAITERS;
-            // Relaxed: the bit only asks the reader to wake us. Died just after: an empty wake, no harm.
-            if seen & WAITERS == 0
-                && word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
-            {
+            // Anew for each sleep, and the word looked at between the two: a reader that left before we listened rang for
+            // nobody. Died just after: an empty ring, no harm.
+            let Some(heard) = listening.take() else {
+                listening = Some(self.bell.listen());
                 continue;
-            }
+            };
             let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
-            let watch = Watch { word, expected: waited_for };
-            let end = sleep(me.registry, pass, &[watch], Some(reader), deadline).map_err(Refused::System)?;
-            last_try = end == Asleep::TimedOut;
+            let watch = [self.bell.watch(heard)];
+            let end = sleep(me.registry, pass, &watch, Some(reader), heard.until(deadline)).map_err(Refused::System)?;
+            last_try = end == Asleep::TimedOut && deadline.has_passed();
         }
     }
 
