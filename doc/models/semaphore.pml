@@ -7,7 +7,7 @@
  * dead, or when it is woken from the queue of `sequence`.
  *
  * acquire  1. a free record: compare-exchange 0 -> me; a dead holder's: compare-exchange id -> me
- *          2. none: sl := a new odd number (heavy fence); 3. look at all again; 4. sleep on {sequence, all holders' ends}
+ *          2. none: sl := a new odd number (heavy fence); 3. look at all again; 4. sleep on {sequence, all holders' ends}; 1. again
  * release  1. record := 0  2. sl odd: sequence += 1  3. wake all  4. compare-exchange sl -> + 1
  *
  * Checked: never two live holders of one permit; nobody sleeps for ever beside a permit that is free or a dead holder's
@@ -118,7 +118,8 @@ inline acquire() {
 				atomic { (woken[me] || (watch[me]&1 && dead[0]) || (watch[me]&2 && dead[1]) || (watch[me]&4 && dead[2])) ->
 					inq[me]=0; woken[me]=0 }
 			:: else
-			fi
+			fi;
+			look()
 		fi
 	:: else -> break
 	od;

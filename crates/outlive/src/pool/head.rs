@@ -317,7 +317,7 @@ mod loom_tests {
                     world.push(n, &got);
                 })
             });
-            threads.map(|thread| thread.join().unwrap());
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
             assert_eq!(world.settle(2, &[]), 2, "both are in lists again");
         });
     }

@@ -179,6 +179,10 @@ impl RawSemaphore<'_> {
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => return Err(NoPermit::System(errno)),
             }
+            // Woken: as above, first without asking anew to be rung for.
+            if let Look::Got(index) = self.look(me, start) {
+                return Ok(index);
+            }
             turn += MOST_OWNERS;
         }
     }
