@@ -353,7 +353,7 @@ impl Inspect for Seen<'_> {
         let state = if self.0.is_broken() {
             "broken by a participant's death".to_owned()
         } else {
-            format!("{arrived} of {seated} arrived, {seats} seats")
+            format!("{arrived} arrived, {seated} of {seats} seats taken")
         };
         LockDetail {
             state: Some(state),

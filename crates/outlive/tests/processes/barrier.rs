@@ -313,7 +313,7 @@ fn a_look_and_a_sweep(world: &World) {
         Detail::Lock(lock) => lock.state.expect("it says"),
         other => panic!("{other:?}"),
     };
-    assert_eq!(state(), "1 of 2 arrived, 3 seats");
+    assert_eq!(state(), "1 arrived, 2 of 3 seats taken");
     absent.kill();
     assert_eq!(domain.sweep(true).expect("looks").claims, 1);
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
