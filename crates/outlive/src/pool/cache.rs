@@ -314,6 +314,8 @@ pub(super) fn release(file: &File, me: Option<Me>, shelf: u32, entries: &[Entry]
         }
         _ => entries.iter().for_each(|entry| entry.set(0)),
     }
+    // Died just before: counted as taken until the next `gc`.
+    file.note_freed(shelf, me.map_or(0, |me| me.id.slot() as usize), entries.len() as u32);
 }
 
 /// Objects on their way into a list.

@@ -33,8 +33,25 @@ pub(crate) const BUCKETS: usize = 4;
 pub(crate) struct Head {
     /// Bits 0 to 31: the first object's reference plus one, or 0; 32 to 63: who has it locked, or 0.
     word: AtomicU64,
+    /// Counted by those whose home this list is, wherever they find and put objects.
     #[cfg(not(loom))]
-    reserved: [AtomicU64; 7],
+    pub(crate) traffic: Traffic,
+    #[cfg(not(loom))]
+    reserved: [AtomicU64; 6],
+}
+
+/// How many objects were taken and given back, going round: a hint, see `need.rs`.
+#[repr(C)]
+pub(crate) struct Traffic {
+    pub(crate) taken: AtomicU32,
+    pub(crate) freed: AtomicU32,
+}
+
+impl Traffic {
+    /// How many are out, by this list's counts alone: others may have put back what was taken here.
+    pub(crate) fn out(&self) -> u32 {
+        self.taken.load(Ordering::Relaxed).wrapping_sub(self.freed.load(Ordering::Relaxed))
+    }
 }
 
 #[cfg(not(loom))]
