@@ -23,14 +23,16 @@ pub struct SweepReport {
     pub tokens: u32,
     /// Token slots that had rested since their numbers went round.
     pub rested: u32,
+    /// Bytes of memory that the system has back: of pools, what was free and more than was needed lately.
+    pub bytes: u64,
     /// Things that could not be swept, and why.
     pub failed: Vec<(String, Error)>,
 }
 
 impl SweepReport {
-    /// Whether there was nothing to do.
+    /// Whether the dead had left nothing.
     pub fn is_clean(&self) -> bool {
-        *self == SweepReport::default()
+        *self == SweepReport { bytes: self.bytes, ..SweepReport::default() }
     }
 }
 
@@ -87,6 +89,7 @@ impl Domain {
                 let swept = crate::pool::sweep(segment, me, dry_run)?;
                 report.claims += swept.claims;
                 report.objects += swept.objects;
+                report.bytes += swept.bytes;
                 // Those of whom threads may still write: the next sweep's.
                 Ok(swept.names_left)
             }

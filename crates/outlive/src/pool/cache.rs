@@ -309,13 +309,40 @@ pub(super) fn release(file: &File, me: Option<Me>, shelf: u32, entries: &[Entry]
                 let references = &mut references[..entries.len()];
                 references.iter_mut().zip(entries).for_each(|(reference, entry)| *reference = entry.reference);
                 let home = me.id.slot() as usize;
-                head::push_all(file.lists(shelf), home, me, file, references, &mut |freed| {
-                    if let Some(entry) = entries.iter().find(|entry| entry.reference == freed) {
-                        entry.set(0);
-                    }
-                });
+                head::push_all(file.lists(shelf), home, me, file, references, &mut Leaving { file, me, entries });
             }
         }
         _ => entries.iter().for_each(|entry| entry.set(0)),
+    }
+    // Died just before: counted as taken until the next `gc`.
+    file.note_freed(shelf, me.map_or(0, |me| me.id.slot() as usize), entries.len() as u32);
+}
+
+/// Objects on their way into a list.
+struct Leaving<'a> {
+    file: &'a File,
+    me: Me,
+    entries: &'a [Entry],
+}
+
+impl Leaving<'_> {
+    fn entry(&self, reference: u32) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.reference == reference)
+    }
+}
+
+impl head::Tags for Leaving<'_> {
+    fn free(&mut self, reference: u32) {
+        if let Some(entry) = self.entry(reference) {
+            entry.set(0);
+        }
+    }
+
+    fn take_back(&mut self, reference: u32) -> bool {
+        let (file, segment) = (self.file, &self.file.segment);
+        // Its span may have been taken apart since: then it is nobody's business any more.
+        let capacity = self.entry(reference).map_or(0, |entry| u64::from(entry.capacity));
+        let block = file.heap.object(segment, reference).filter(|block| block.capacity == capacity);
+        block.is_some_and(|block| file.heap.take(segment, &block, self.me, file).unwrap_or(false))
     }
 }

@@ -41,15 +41,19 @@ pub enum PoolError {
 }
 
 /// Who has most of a full pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HasMost {
     /// Its process, in that process's pid namespace; 0 when no longer known.
     pub pid: u32,
     /// Its program.
     pub program: String,
+    /// Whether it lives. A dead one's objects are not free before all of its threads have ended.
+    pub alive: bool,
     /// Bytes of objects that it has.
     pub bytes: u64,
+    /// Bytes, besides, that are handed over and not claimed: nobody has them.
+    pub unclaimed: u64,
 }
 
 impl fmt::Display for PoolError {
@@ -57,8 +61,13 @@ impl fmt::Display for PoolError {
         match self {
             PoolError::NoSpace { wanted, most } => {
                 write!(f, "the pool has no room for {wanted} more bytes; ")?;
-                if let Some(HasMost { pid, program, bytes }) = most {
-                    write!(f, "process {pid} ({program}) has most of it, {bytes} bytes; ")?;
+                if let Some(most) = most.as_ref().filter(|most| most.bytes > 0) {
+                    let HasMost { pid, program, bytes, .. } = most;
+                    let dead = if most.alive { "" } else { ", dead, its process has not quite ended" };
+                    write!(f, "process {pid} ({}{dead}) has most of it, {bytes} bytes; ", program.escape_debug())?;
+                }
+                if let Some(HasMost { unclaimed: bytes @ 1.., .. }) = most {
+                    write!(f, "{bytes} bytes are handed over and not claimed; ")?;
                 }
                 f.write_str("free objects, run 'outlive gc', or make it with a higher max_bytes")
             }
@@ -80,6 +89,24 @@ impl fmt::Display for PoolError {
 }
 
 impl std::error::Error for PoolError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_pool_says_who_has_it() {
+        let told = |most| PoolError::NoSpace { wanted: 7, most }.to_string();
+        assert!(told(None).starts_with("the pool has no room for 7 more bytes; free objects"));
+        let most = HasMost { pid: 12, program: "a\n".into(), alive: false, bytes: 90, unclaimed: 0 };
+        assert!(
+            told(Some(most.clone()))
+                .contains("process 12 (a\\n, dead, its process has not quite ended) has most of it, 90")
+        );
+        let told = told(Some(HasMost { alive: true, unclaimed: 5, ..most }));
+        assert!(told.contains("process 12 (a\\n) has most of it, 90 bytes; 5 bytes are handed over"), "{told}");
+    }
+}
 
 impl From<Error> for PoolError {
     fn from(error: Error) -> PoolError {

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! page 0      header of every segment
-//! page 1      PoolHead: configuration; epoch and flushes; numbers; failures
+//! page 1      PoolHead: configuration; epoch and flushes; numbers; failures; needs
 //! page 2..    the lists' heads: four to a class, a cache line each
 //! page 6..    the heap's control table
 //!             the heap's records: tag, link, note
 //!             the heap's spans
 //! ```
 
+use super::cache::SHELVES;
 use super::classes::CLASSES;
-use super::head::{BUCKETS, EPOCHS, Head, Links};
+use super::head::{BUCKETS, EPOCHS, Head, Links, Traffic};
 use super::layout::{Block, Heap, INDEX_BITS};
+use super::need::Need;
 use super::room::Room;
 use super::spans::{SPAN, Shape};
 use crate::Error;
@@ -47,12 +49,24 @@ pub(super) struct PoolHead {
     // Written by those who find no room.
     /// By class, and at last of runs.
     pub(super) failed: [AtomicU64; CLASSES as usize + 1],
+    // Written by those who take and give back, every 50 ms at most.
+    pub(super) needed: [Need; SHELVES as usize],
+    reserved_4: [AtomicU64; 5],
+    // Written by those who take and give back runs, but to and from caches.
+    /// By shelf, see `need.rs`. Longer ones are not counted.
+    pub(super) runs: [Traffic; (SHELVES - CLASSES) as usize],
+    /// Counts what becomes free otherwise.
+    pub(super) frees: AtomicU32,
+    reserved_5: [AtomicU32; 15],
 }
 
 const _: () = {
     assert!(core::mem::offset_of!(PoolHead, epoch) == 64);
     assert!(core::mem::offset_of!(PoolHead, numbers) == 128);
     assert!(core::mem::offset_of!(PoolHead, failed) == 192);
+    assert!(core::mem::offset_of!(PoolHead, needed) == 656);
+    assert!(core::mem::offset_of!(PoolHead, runs) == 1216);
+    assert!(core::mem::offset_of!(PoolHead, frees) == 1280);
     assert!(size_of::<PoolHead>() as u64 <= LISTS_AT - HEAD_AT);
 };
 
@@ -193,7 +207,7 @@ impl Links for File {
     }
 }
 
-/// Nobody waits for a pool's memory, so what is met in others' hands, or let go of, is no news.
+/// Nobody waits for a pool's memory, so what is met in others' hands is no news; what is let go of, to those who just found none.
 impl Room for File {
     fn allows(&self, more: u64) -> bool {
         self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
@@ -201,5 +215,7 @@ impl Room for File {
 
     fn met_in_hand(&self) {}
 
-    fn freed(&self) {}
+    fn freed(&self) {
+        self.head().frees.fetch_add(1, Ordering::Relaxed);
+    }
 }

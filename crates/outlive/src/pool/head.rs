@@ -21,7 +21,7 @@
 //! doc/protocols/pool.md, doc/models/head.pml.
 
 use crate::liveness::{Me, TokenId};
-use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// The most objects that go into a list or out of it at once.
 pub(crate) const CLUSTER: usize = 8;
@@ -33,8 +33,25 @@ pub(crate) const BUCKETS: usize = 4;
 pub(crate) struct Head {
     /// Bits 0 to 31: the first object's reference plus one, or 0; 32 to 63: who has it locked, or 0.
     word: AtomicU64,
+    /// Counted by those whose home this list is, wherever they find and put objects.
     #[cfg(not(loom))]
-    reserved: [AtomicU64; 7],
+    pub(crate) traffic: Traffic,
+    #[cfg(not(loom))]
+    reserved: [AtomicU64; 6],
+}
+
+/// How many objects were taken and given back, going round: a hint, see `need.rs`.
+#[repr(C)]
+pub(crate) struct Traffic {
+    pub(crate) taken: AtomicU32,
+    pub(crate) freed: AtomicU32,
+}
+
+impl Traffic {
+    /// How many are out, by this list's counts alone: others may have put back what was taken here.
+    pub(crate) fn out(&self) -> u32 {
+        self.taken.load(Ordering::Relaxed).wrapping_sub(self.freed.load(Ordering::Relaxed))
+    }
 }
 
 #[cfg(not(loom))]
@@ -109,9 +126,14 @@ impl Head {
         // Died just after: free objects that are in no list and are marked as if. Found by who looks at tags.
         for reference in &out[..popped] {
             if let Some(link) = links.link(*reference) {
-                // Relaxed: who holds the tag and reads the old mark only leaves the object unlisted.
+                // Relaxed: the fence orders it before the tags.
                 link.store(0, Ordering::Relaxed);
             }
+        }
+        if popped > 0 {
+            // Pairs with the fence in `free_listed`: we unmark and then try the tag, its holder frees it and then looks at the
+            // mark (store buffering). One of us sees the other, and takes the object.
+            fence(Ordering::SeqCst);
         }
         popped
     }
@@ -157,33 +179,70 @@ pub(crate) fn pop_any(heads: &[Head; BUCKETS], home: usize, me: Me, links: &dyn 
     (0..BUCKETS).map(|turn| heads[(home + turn) % BUCKETS].pop(me, links, out)).find(|&popped| popped > 0).unwrap_or(0)
 }
 
-/// Puts free objects into the first list, from `home` on, that nobody has locked. The caller holds their tags, and `free`
-/// lets go of one's.
+/// Tags of those who push.
+pub(crate) trait Tags {
+    /// Lets go of one's.
+    fn free(&mut self, reference: u32);
+    /// From free to held by the calling thread again; says whether that succeeded.
+    fn take_back(&mut self, reference: u32) -> bool;
+}
+
+/// How often an object is taken back, and found in a list again: each time others have had it in between.
+const TRIES: usize = 3;
+
+/// Frees an object that is in a list already, since it was found by its tag, or is marked by somebody who died. False when it
+/// is not any more, and is the caller's again: somebody has popped it, and passed it over because its tag was ours.
+#[cold]
+fn free_listed(link: &AtomicU32, epoch: u32, reference: u32, tags: &mut dyn Tags) -> bool {
+    for _ in 0..TRIES {
+        tags.free(reference);
+        // Pairs with the fence in `pop`. Died just after: free, and perhaps in no list, where a look finds it.
+        fence(Ordering::SeqCst);
+        if is_listed(link.load(Ordering::Relaxed), epoch) || !tags.take_back(reference) {
+            return true;
+        }
+        // Ours. It may have been others' in between, who have put it into a list.
+        if !is_listed(link.load(Ordering::Relaxed), epoch) {
+            return false;
+        }
+    }
+    tags.free(reference);
+    true
+}
+
+/// Puts free objects, at most [`CLUSTER`], into the first list, from `home` on, that nobody has locked. The caller holds their
+/// tags.
 pub(crate) fn push_all(
     heads: &[Head; BUCKETS],
     home: usize,
     me: Me,
     links: &dyn Links,
     references: &[u32],
-    free: &mut dyn FnMut(u32),
+    tags: &mut dyn Tags,
 ) {
     let epoch = links.epoch();
     let (mut first, mut last) = (0, None);
+    let (mut pushed, mut count) = ([0; CLUSTER], 0);
     // Backwards, so that each one's next is known.
     for &reference in references.iter().rev() {
-        let Some(link) = links.link(reference) else { continue };
-        // In a list already, since it was found by its tag; or marked by somebody who died.
-        if is_listed(link.load(Ordering::Relaxed), epoch) {
+        let link = links.link(reference).filter(|_| count < CLUSTER);
+        let Some(link) = link else {
+            tags.free(reference);
+            continue;
+        };
+        if is_listed(link.load(Ordering::Relaxed), epoch) && free_listed(link, epoch, reference, tags) {
             continue;
         }
         // The last one's is written once it is known what it is put before.
         link.store(epoch << EPOCH | first, Ordering::Relaxed);
         first = reference + 1;
         last = last.or(Some(link));
+        pushed[count] = reference;
+        count += 1;
     }
     // Died from here on: free objects, marked and in no list.
-    for &reference in references {
-        free(reference);
+    for &reference in pushed[..count].iter().rev() {
+        tags.free(reference);
     }
     let Some(last) = last else { return };
     for turn in 0..BUCKETS {
@@ -194,7 +253,7 @@ pub(crate) fn push_all(
     // All of them are locked, by living threads: they stay in no list. The marks are still ours to take away.
     last.store(epoch << EPOCH, Ordering::Relaxed);
     let mut next = first;
-    for _ in references {
+    for _ in 0..count {
         let Some(link) = next.checked_sub(1).and_then(|reference| links.link(reference)) else { break };
         next = link.load(Ordering::Relaxed) & NEXT;
         link.store(0, Ordering::Relaxed);
@@ -229,17 +288,30 @@ mod loom_tests {
         }
     }
 
+    struct ByThread<'w> {
+        world: &'w World,
+        thread: u32,
+    }
+
+    impl Tags for ByThread<'_> {
+        fn free(&mut self, reference: u32) {
+            let tag = &self.world.tags[reference as usize];
+            assert_eq!(tag.load(Ordering::Relaxed), self.world.me(self.thread).id.as_u32(), "two have it");
+            tag.store(0, Ordering::Release);
+        }
+
+        fn take_back(&mut self, reference: u32) -> bool {
+            self.world.take(self.thread, reference)
+        }
+    }
+
     impl World {
         fn me(&self, thread: u32) -> Me<'_> {
             Me { registry: &self.registry, id: TokenId::new(thread, 0), list: core::ptr::null_mut() }
         }
 
         fn push(&self, thread: u32, references: &[u32]) {
-            push_all(&self.heads, 0, self.me(thread), self, references, &mut |reference| {
-                let tag = &self.tags[reference as usize];
-                assert_eq!(tag.load(Ordering::Relaxed), self.me(thread).id.as_u32(), "two have it");
-                tag.store(0, Ordering::Release);
-            });
+            push_all(&self.heads, 0, self.me(thread), self, references, &mut ByThread { world: self, thread });
         }
 
         fn take(&self, thread: u32, reference: u32) -> bool {
@@ -338,7 +410,7 @@ mod loom_tests {
                 world.push(1, &[0]);
             }
             popping.join().unwrap();
-            world.settle(2, &[]);
+            assert_eq!(world.settle(2, &[]), 2, "what the popper passed over, its holder has put back");
         });
     }
 

@@ -24,6 +24,7 @@ mod error;
 mod file;
 mod head;
 mod layout;
+mod need;
 mod object;
 mod objects;
 #[expect(clippy::module_inception, reason = "the floor's main thing")]
@@ -31,6 +32,7 @@ mod pool;
 mod reclaim;
 mod room;
 mod runs;
+mod shortage;
 mod spans;
 mod tag;
 mod upkeep;

@@ -46,7 +46,23 @@ impl Heap {
         }
     }
 
-    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
+    /// The same, or only what is found at first sight: without looking at all tags, nor for spans to take apart.
+    pub(super) fn allocate_or_glance(
+        &self,
+        segment: &Segment,
+        me: Me,
+        len: u64,
+        room: &dyn Room,
+        at_first_sight: bool,
+    ) -> Result<Block, Error> {
+        match self.shape.class_of(len) {
+            _ if !at_first_sight => self.allocate(segment, me, len, room),
+            Some(class) => self.glance(segment, me, class, room),
+            None => self.glance_for_run(segment, me, len, room),
+        }
+    }
+
+    fn glance(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
         let heads = self.heads(segment)?;
         let hint = heads.freed[class as usize].swap(0, Ordering::Relaxed);
         if hint != 0
@@ -59,7 +75,11 @@ impl Heap {
         if let Some(object) = self.look(segment, me, class, LOOKS, room)? {
             return Ok(object);
         }
-        match self.extend(segment, me, class, room) {
+        self.extend(segment, me, class, room)
+    }
+
+    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
+        match self.glance(segment, me, class, room) {
             Err(Error::NoSpace { path, wanted }) => {
                 if let Some(object) = self.look(segment, me, class, u32::MAX, room)? {
                     return Ok(object);

@@ -3,18 +3,19 @@
 //! 1. The thread's cache: no locked instruction.
 //! 2. The shared lists: eight at once, seven of them into the cache.
 //! 3. A look at tags; new memory.
-//! 4. What the dead had; the own cache; all tags; spans of other sizes that are free as a whole.
+//! 4. What the dead had; the own cache; all tags; spans of other sizes that are free as a whole: `shortage.rs`.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::cache::{Cache, Entry, shelf_of_long};
+use super::cache::{Cache, Entry, SHELVES, shelf_of_long};
 use super::classes::{CLASSES, class_of, size_of_class};
 use super::error::PoolError;
 use super::file::{File, MOST_BYTES, Plan};
 use super::head::{CLUSTER, pop_any};
 use super::layout::Block;
 use super::object::Object;
+use super::shortage::Shortages;
 use super::tag::Tag;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::Spec;
@@ -83,6 +84,7 @@ pub(super) struct Inner {
     pub(super) cache_bytes: AtomicU64,
     /// Device and inode.
     pub(super) file_id: (u64, u64),
+    pub(super) shortages: Shortages,
     handles: AtomicUsize,
 }
 
@@ -131,6 +133,7 @@ impl Pool {
             number,
             cache_bytes: AtomicU64::new(options.cache_bytes),
             file_id,
+            shortages: Shortages::default(),
             handles: AtomicUsize::new(1),
         });
         let weak = Arc::downgrade(&inner);
@@ -200,22 +203,19 @@ impl Pool {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let class = class_of_aligned(len, align);
-        let take = || match class {
-            Some(class) => inner.take_small(me, process, class),
-            None => inner.take_long(me, process, len as u64),
+        let take = |at_first_sight| match class {
+            Some(class) => inner.take_small(me, process, class, at_first_sight),
+            None => inner.take_long(me, process, len as u64, at_first_sight),
         };
-        let taken = match take() {
-            Err(Error::NoSpace { .. }) => {
-                inner.make_room(me)?;
-                take()
-            }
-            other => other,
+        let taken = match take(true) {
+            Err(Error::NoSpace { .. }) => inner.search(me, class, len as u64, &take),
+            other => other.map_err(|error| (error, None)),
         };
-        let (entry, shelf) = taken.map_err(|error| match error {
+        let (entry, shelf) = taken.map_err(|(error, most)| match error {
             Error::NoSpace { .. } => {
                 let failed = &inner.file.head().failed;
                 failed[class.unwrap_or(CLASSES) as usize].fetch_add(1, Ordering::Relaxed);
-                PoolError::NoSpace { wanted: len as u64, most: inner.who_has_most() }
+                PoolError::NoSpace { wanted: len as u64, most }
             }
             other => PoolError::System(other),
         })?;
@@ -263,7 +263,7 @@ impl std::fmt::Debug for Pool {
 }
 
 /// An object whose tag is this thread's to set, and on which shelf it goes when it is freed.
-type Taken = (Entry, Option<u32>);
+pub(super) type Taken = (Entry, Option<u32>);
 
 impl Inner {
     /// Nobody in this process has a handle any more; caches may keep it open.
@@ -282,7 +282,13 @@ impl Inner {
         Ok(Entry { data, record, reference: block.reference, capacity })
     }
 
-    fn take_small(self: &Arc<Self>, me: Me, process: TokenId, class: u32) -> Result<Taken, Error> {
+    fn take_small(
+        self: &Arc<Self>,
+        me: Me,
+        process: TokenId,
+        class: u32,
+        at_first_sight: bool,
+    ) -> Result<Taken, Error> {
         let (file, size) = (&self.file, size_of_class(class));
         // SAFETY: used in here only, where nothing else asks for it and no user code runs.
         let mut cache = unsafe { Cache::own(self, me, process) };
@@ -316,13 +322,14 @@ impl Inner {
             }
         }
         if found.is_empty() {
-            let block = file.heap.allocate(&file.segment, me, size, file)?;
+            let block = file.heap.allocate_or_glance(&file.segment, me, size, file, at_first_sight)?;
             found.push(self.entry(&block)?);
             // Of memory that is new its neighbours are free, too.
             for next in 1..cluster as u32 {
                 take(block.reference + next, &mut found)?;
             }
         }
+        file.note_taken(class, me.id.slot() as usize, found.len() as u32);
         let first = found[0];
         if let Some(cache) = cache {
             // The hottest last.
@@ -331,7 +338,7 @@ impl Inner {
         Ok((first, Some(class)))
     }
 
-    fn take_long(self: &Arc<Self>, me: Me, process: TokenId, len: u64) -> Result<Taken, Error> {
+    fn take_long(self: &Arc<Self>, me: Me, process: TokenId, len: u64, at_first_sight: bool) -> Result<Taken, Error> {
         let file = &self.file;
         // SAFETY: used in here only, where nothing else asks for it and no user code runs.
         let cache = unsafe { Cache::own(self, me, process) };
@@ -352,18 +359,9 @@ impl Inner {
                 }
             }
         }
-        let block = file.heap.allocate(&file.segment, me, len, file)?;
-        Ok((self.entry(&block)?, shelf_of_long(block.capacity)))
-    }
-
-    /// There is no room: what the dead had becomes free, and what this thread has kept for itself.
-    #[cold]
-    fn make_room(self: &Arc<Self>, me: Me) -> Result<(), Error> {
-        self.collect(me, false)?;
-        // SAFETY: given up at once.
-        if let Some(cache) = unsafe { Cache::find(self) } {
-            cache.flush();
-        }
-        Ok(())
+        let block = file.heap.allocate_or_glance(&file.segment, me, len, file, at_first_sight)?;
+        let shelf = shelf_of_long(block.capacity);
+        file.note_taken(shelf.unwrap_or(SHELVES), 0, 1);
+        Ok((self.entry(&block)?, shelf))
     }
 }

@@ -12,7 +12,9 @@
 //!
 //! doc/models/span.pml.
 
+use super::cache::shelf_of_run;
 use super::layout::{Heap, INDEX_BITS};
+use super::need::Spare;
 use super::room::Room;
 use super::spans::{SPAN, Use};
 use super::tag::{Tag, is_free};
@@ -31,6 +33,32 @@ impl Heap {
             any |= self.dissolve_span(segment, me, index, room)?;
         }
         Ok(any)
+    }
+
+    /// Frees whole spans, the last first, whose objects are all free and more than is needed, and gives their pages back.
+    #[cold]
+    pub(super) fn trim(&self, segment: &Segment, me: Me, room: &dyn Room, spare: &mut Spare) -> Result<(), Error> {
+        for index in (0..self.used_spans(segment)?).rev() {
+            let (span, word) = self.look_at(segment, index, room)?;
+            let (shelf, objects) = match word.what() {
+                Use::Class(class) => {
+                    (Some(class), self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)))
+                }
+                Use::Run(first) if first == index => (shelf_of_run(u64::from(span.spans.load(Ordering::Relaxed))), 1),
+                _ => continue,
+            };
+            if !spare.has(shelf, objects) {
+                continue;
+            }
+            let gone = match word.what() {
+                Use::Class(_) => self.dissolve_span(segment, me, index, room)?,
+                _ => self.dissolve_run(segment, me, index, room)?,
+            };
+            if gone {
+                spare.take(shelf, objects);
+            }
+        }
+        Ok(())
     }
 
     /// Takes all objects of a class's span; if that succeeds, nobody has any, and nobody can take one. Says whether the

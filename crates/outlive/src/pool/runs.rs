@@ -21,15 +21,20 @@ use crate::shim::Ordering;
 
 impl Heap {
     pub(super) fn allocate_run(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Block, Error> {
-        let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
-        let bytes = len.next_multiple_of(PAGE);
-        let wanted = u32::try_from(bytes.div_ceil(SPAN)).map_err(|_| no_space())?;
-        match self.try_run(segment, me, wanted, bytes, room) {
+        match self.glance_for_run(segment, me, len, room) {
             Err(Error::NoSpace { .. }) => {}
             other => return other,
         }
         // Offsets or bytes are bound to free runs of other lengths, or to classes: take those apart and try once more.
         self.reclaim(segment, me, room)?;
+        self.glance_for_run(segment, me, len, room)
+    }
+
+    /// A run, without taking others apart for it.
+    pub(super) fn glance_for_run(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Block, Error> {
+        let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
+        let bytes = len.next_multiple_of(PAGE);
+        let wanted = u32::try_from(bytes.div_ceil(SPAN)).map_err(|_| no_space())?;
         self.try_run(segment, me, wanted, bytes, room)
     }
 
@@ -200,41 +205,47 @@ impl Heap {
         Ok(Block { capacity: bytes.max(have), ..object })
     }
 
-    /// Gives a free run's pages back and frees its spans. Says whether there was one.
+    /// Gives all free runs' pages back and frees their spans. Says whether there was one.
     pub(super) fn dissolve_free_runs(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<bool, Error> {
         let mut any = false;
         for index in 0..self.used_spans(segment)? {
-            let (span, word) = self.look_at(segment, index, room)?;
-            if word.what() != Use::Run(index) {
-                continue;
-            }
-            let Some(object) = self.object(segment, index << INDEX_BITS) else {
-                room.met_in_hand();
-                continue;
-            };
-            if !is_free(self.tag(segment, &object)?, room) || !self.take(segment, &object, me, room)? {
-                continue;
-            }
-            let spans = span.spans.load(Ordering::Relaxed).min(self.spans - index);
-            let taken = span.run_bytes(word);
-            // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run
-            // that does not exist, and are freed by `collect`.
-            let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) else {
-                room.met_in_hand();
-                self.free_held(segment, &object, me, room)?;
-                continue;
-            };
-            any = true;
-            self.change_all(segment, Use::Run(index), Use::Free, index + 1, spans - 1)?;
-            let punched = segment.punch(self.span_offset(index), u64::from(spans) * SPAN);
-            self.free(segment, &object, Tag::Held(me.id).encode())?;
-            span.change(mine, Use::Free);
-            // Without pages: what a growth that failed leaves, see `Room::freed`.
-            if taken > 0 {
-                room.freed();
-            }
-            punched?;
+            any |= self.dissolve_run(segment, me, index, room)?;
         }
         Ok(any)
+    }
+
+    /// Takes the run that begins there apart, if it is free, and gives its pages back. Says whether it was.
+    pub(super) fn dissolve_run(&self, segment: &Segment, me: Me, index: u32, room: &dyn Room) -> Result<bool, Error> {
+        let (span, word) = self.look_at(segment, index, room)?;
+        if word.what() != Use::Run(index) {
+            return Ok(false);
+        }
+        let Some(object) = self.object(segment, index << INDEX_BITS) else {
+            room.met_in_hand();
+            return Ok(false);
+        };
+        if !is_free(self.tag(segment, &object)?, room) || !self.take(segment, &object, me, room)? {
+            return Ok(false);
+        }
+        let spans = span.spans.load(Ordering::Relaxed).min(self.spans - index);
+        let taken = span.run_bytes(word);
+        // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run
+        // that does not exist, and are freed by `collect`; not before, since the head names us.
+        let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) else {
+            room.met_in_hand();
+            self.free_held(segment, &object, me, room)?;
+            return Ok(false);
+        };
+        // Pages before spans: what somebody takes of them next must not lose its bytes to us.
+        let punched = segment.punch(self.span_offset(index), u64::from(spans) * SPAN);
+        self.change_all(segment, Use::Run(index), Use::Free, index + 1, spans.saturating_sub(1))?;
+        self.free(segment, &object, Tag::Held(me.id).encode())?;
+        span.change(mine, Use::Free);
+        // Without pages: what a growth that failed leaves, see `Room::freed`.
+        if taken > 0 {
+            room.freed();
+        }
+        punched?;
+        Ok(true)
     }
 }

@@ -19,7 +19,7 @@ use super::ended::{End, Ends};
 use super::error::PoolError;
 use super::file::File;
 use super::pool::{Inner, Pool};
-use super::room::Message;
+use super::room::{Message, Room};
 use super::tag::Tag;
 use crate::Error;
 use crate::liveness::{Me, Registry};
@@ -50,8 +50,10 @@ impl Pool {
         }
     }
 
-    /// Gives memory back to the system: [`Pool::flush`]es, frees what the dead had, and takes 2 MiB apart wherever all
-    /// objects in them are free. Addresses stay what they are.
+    /// Gives memory back to the system, except what is likely to be needed again: [`Pool::flush`]es, frees what the dead had,
+    /// and takes 2 MiB apart wherever all objects in them are free, down to as many objects of each size as were out on
+    /// average of the last seconds (in use, in caches, handed over; [`SizeUsage::needed`](super::SizeUsage)). Objects of more
+    /// than 16 MiB go back always. Addresses stay what they are.
     ///
     /// # Errors
     /// [`PoolError::System`].
@@ -65,7 +67,7 @@ impl Pool {
         let before = inner.file.segment.facts()?.allocated;
         let found = inner.collect(me, false)?;
         inner.file.end_epoch(me);
-        inner.file.heap.reclaim(&inner.file.segment, me, &inner.file)?;
+        inner.file.trim(me)?;
         let after = inner.file.segment.facts()?.allocated;
         Ok(Trimmed { objects: u64::from(found.held + found.orphaned), bytes: before.saturating_sub(after) })
     }
@@ -101,7 +103,20 @@ fn collect(
         Tag::Offered { to: Some(to), .. } if ends.of(to) != End::Lives => Message::Gone,
         _ => Message::There,
     })?;
+    if !dry_run && found.count() > 0 {
+        file.freed();
+        // The dead took, and have not given back.
+        file.take_stock()?;
+    }
     Ok((found, ending.get()))
+}
+
+impl File {
+    /// Gives back what is free, in whole spans, and more than the sliding need.
+    fn trim(&self, me: Me) -> Result<(), Error> {
+        let mut spare = self.spare()?;
+        self.heap.trim(&self.segment, me, self, &mut spare)
+    }
 }
 
 /// What a sweep of a pool found.
@@ -112,13 +127,20 @@ pub(crate) struct Swept {
     pub(crate) objects: u32,
     /// Whether the dead are named still.
     pub(crate) names_left: bool,
+    /// Bytes that the system has back.
+    pub(crate) bytes: u64,
 }
 
-/// Takes the names of the dead out of a pool.
+/// Takes the names of the dead out of a pool, and gives back what nobody needs.
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
     let file = File::new(segment)?;
     let facts = file.segment.facts()?;
     let (found, names_left) = collect(&file, me.registry, (facts.device, facts.inode), me, dry_run)?;
     let claims = file.sweep_lists(me, dry_run);
-    Ok(Swept { claims, objects: found.count(), names_left })
+    let mut bytes = 0;
+    if !dry_run {
+        file.trim(me)?;
+        bytes = facts.allocated.saturating_sub(file.segment.facts()?.allocated);
+    }
+    Ok(Swept { claims, objects: found.count(), names_left, bytes })
 }

@@ -1,18 +1,19 @@
 //! What is in a pool and who has it.
 
+use super::cache::shelf_of_long;
 use super::classes::{CLASSES, size_of_class};
-use super::error::HasMost;
 use super::file::File;
 use super::layout::{Block, Heap, INDEX_BITS};
 use super::object::{Offer, Offset};
-use super::pool::{Inner, Pool};
+use super::pool::Pool;
 use super::spans::{SPAN, Use};
 use super::tag::Tag;
 use crate::Error;
-use crate::liveness::{Registry, TokenId};
+use crate::liveness::Registry;
 use crate::segment::Segment;
 use crate::shim::Ordering;
 use crate::sync::Holder;
+use crate::sys::clock::coarse_millis;
 
 /// What is in a pool: each figure is true of some moment, and all of them of one when nobody uses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Usage {
     pub sum: SizeUsage,
     /// Who has objects, in use, in caches or in the middle of something; who has most comes first.
     pub holders: Vec<HolderUsage>,
+    /// Bytes of objects that are handed over and not claimed yet.
+    pub unclaimed: u64,
     /// Bytes that the pool has taken, its own words included.
     pub bytes: u64,
     /// The most that it may take.
@@ -50,6 +53,8 @@ pub struct SizeUsage {
     pub moving: u64,
     /// Bytes of all of them.
     pub bytes: u64,
+    /// How many were not free on average of the last seconds, rounded up: what `gc` keeps. Of those above 16 MiB, none.
+    pub needed: u64,
     /// How often there was no room for one.
     pub failed: u64,
 }
@@ -60,8 +65,10 @@ pub struct SizeUsage {
 pub struct HolderUsage {
     /// Who it is; the dead, too, whose objects have not been collected yet.
     pub who: Holder,
-    /// How many objects.
+    /// How many objects, of which `cached` lie in its threads' caches.
     pub objects: u64,
+    /// See `objects`.
+    pub cached: u64,
     /// Bytes of them.
     pub bytes: u64,
 }
@@ -88,6 +95,7 @@ impl SizeUsage {
         self.offered += other.offered;
         self.moving += other.moving;
         self.bytes += other.bytes;
+        self.needed += other.needed;
         // Damaged, it may be anything.
         self.failed = self.failed.saturating_add(other.failed);
     }
@@ -126,21 +134,14 @@ impl Pool {
     }
 }
 
-impl Inner {
-    /// Not more exact than it has to be for an error.
-    pub(super) fn who_has_most(&self) -> Option<HasMost> {
-        let most = usage(&self.file, self.registry).ok()?.holders.into_iter().next()?;
-        Some(HasMost { pid: most.who.pid, program: most.who.program, bytes: most.bytes })
-    }
-}
-
 pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, Error> {
     let failed = |class: u32| file.head().failed[class as usize].load(Ordering::Relaxed);
     let mut small: Vec<SizeUsage> = (0..CLASSES)
         .map(|class| SizeUsage { size: size_of_class(class), failed: failed(class), ..SizeUsage::default() })
         .collect();
     let mut long: Vec<SizeUsage> = Vec::new();
-    let mut held: Vec<(TokenId, u64, u64)> = Vec::new();
+    let mut held: Vec<HolderUsage> = Vec::new();
+    let mut unclaimed = 0;
     file.heap.look_at_all(&file.segment, &mut |class, spans, object, tag| {
         let size = match class {
             Some(class) => small.get_mut(class as usize),
@@ -157,30 +158,43 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
             size.count(tag, object.capacity);
         }
         if let Tag::Owned(id) | Tag::Cached(id) | Tag::Held(id) = tag {
-            match held.iter_mut().find(|(known, ..)| *known == id) {
-                Some((_, objects, bytes)) => (*objects, *bytes) = (*objects + 1, *bytes + object.capacity),
-                None => held.push((id, 1, object.capacity)),
-            }
+            let at = held.iter().position(|one| one.who.token == id).unwrap_or_else(|| {
+                held.push(HolderUsage { who: Holder::of(registry, id), objects: 0, cached: 0, bytes: 0 });
+                held.len() - 1
+            });
+            held[at].objects += 1;
+            held[at].cached += u64::from(matches!(tag, Tag::Cached(_)));
+            held[at].bytes += object.capacity;
+        }
+        if let Tag::Offered { .. } = tag {
+            unclaimed += object.capacity;
         }
     })?;
     long.sort_unstable_by_key(|one| one.size);
+    let now = coarse_millis();
+    let needed = |shelf: u32, one: &SizeUsage| {
+        let out = u32::try_from(one.total - one.free).unwrap_or(u32::MAX);
+        file.head().needed.get(shelf as usize).map_or(0, |need| u64::from(need.objects(now, out)))
+    };
+    (0..).zip(&mut small).for_each(|(class, one)| one.needed = needed(class, one));
+    for one in &mut long {
+        one.needed = shelf_of_long(one.size).map_or(0, |shelf| needed(shelf, one));
+    }
     let failed_long = failed(CLASSES);
     if failed_long > 0 {
         // Of whatever length they were to be.
         long.push(SizeUsage { failed: failed_long, ..SizeUsage::default() });
     }
     let mut usage = Usage {
+        unclaimed,
         bytes: file.bytes()?,
         max_bytes: file.segment.header().max_bytes(),
         sizes: small.into_iter().chain(long).filter(|one| one.total > 0 || one.failed > 0).collect(),
         ..Usage::default()
     };
     usage.sizes.iter().for_each(|one| usage.sum.add(one));
-    held.sort_unstable_by_key(|(.., bytes)| core::cmp::Reverse(*bytes));
-    usage.holders = held
-        .into_iter()
-        .map(|(id, objects, bytes)| HolderUsage { who: Holder::of(registry, id), objects, bytes })
-        .collect();
+    held.sort_by_key(|one| core::cmp::Reverse(one.bytes));
+    usage.holders = held;
     Ok(usage)
 }
 
@@ -193,7 +207,7 @@ type See<'a> = &'a mut dyn FnMut(Option<u32>, u32, &Block, Tag);
 
 impl Heap {
     /// All objects that there are: class, or how many spans a run has; the object; its tag.
-    fn look_at_all(&self, segment: &Segment, see: See<'_>) -> Result<(), Error> {
+    pub(super) fn look_at_all(&self, segment: &Segment, see: See<'_>) -> Result<(), Error> {
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
             let word = span.word();

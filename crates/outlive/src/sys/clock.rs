@@ -108,6 +108,12 @@ pub(crate) fn monotonic_nanos() -> u64 {
     nanos(ClockId::Monotonic)
 }
 
+/// Milliseconds of the monotonic clock as of its last tick, which costs a few loads; they go round.
+#[cfg(not(loom))]
+pub(crate) fn coarse_millis() -> u32 {
+    (nanos(ClockId::MonotonicCoarse) / 1_000_000) as u32
+}
+
 /// A time of day that lies so far ahead, as the clock stands now: for calls that know no other clock.
 #[cfg(not(loom))]
 pub(crate) fn realtime_after(span: Duration) -> Deadline {

@@ -20,7 +20,7 @@ crate::checks!(
     too_many_domains: 60,
 );
 
-fn set_limit(what: libc::__rlimit_resource_t, limit: u64) {
+pub fn set_limit(what: libc::__rlimit_resource_t, limit: u64) {
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
     // SAFETY: a place of ours.
     let set = unsafe { libc::setrlimit(what, &raw const limit) };

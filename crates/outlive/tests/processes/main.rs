@@ -18,6 +18,7 @@ mod condvars;
 mod ends;
 mod events;
 mod forge;
+mod full_pools;
 mod generations;
 mod growth;
 mod inversion;
@@ -98,6 +99,7 @@ const ALL: &[&[runner::Check]] = &[
     access::CHECKS,
     bad_files::CHECKS,
     pools::CHECKS,
+    full_pools::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past

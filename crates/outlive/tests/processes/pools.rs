@@ -18,6 +18,8 @@ crate::checks!(
     a_full_pool_says_who_has_most,
     memory_of_one_size_serves_another,
     gc_gives_pages_back,
+    gc_keeps_what_is_needed: 60,
+    gc_and_flush_beside_use: 60,
     a_killed_owners_objects_come_back,
     who_needs_memory_collects_the_dead,
     an_execed_owners_objects_come_back,
@@ -201,6 +203,85 @@ fn memory_of_one_size_serves_another(world: &World) {
         let bytes: usize = objects.iter().map(Object::capacity).sum();
         assert!(bytes >= 8 << 20, "{len}: {bytes} bytes of 16 MiB");
     }
+}
+
+/// What was in use until now is likely to be needed again; a while later it is not.
+fn gc_keeps_what_is_needed(world: &World) {
+    const LEN: usize = 48 << 10;
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let bytes = || domain.entry("pool").expect("there").bytes;
+    let needed = || pool.usage().expect("looks").sum.needed;
+    let objects: Vec<_> = (0..(24 << 20) / LEN).map(|_| pool.alloc(LEN).expect("room")).collect();
+    wait_until("they have been in use for a while", || {
+        pool.gc().expect("trims");
+        needed() >= objects.len() as u64 * 3 / 4
+    });
+    let full = bytes();
+    drop(objects);
+    pool.gc().expect("trims");
+    let (kept, free) = (bytes(), sum(&pool).free);
+    assert!(kept >= full / 2, "{kept} of {full} kept");
+    assert!(free * LEN as u64 >= kept / 2 && needed() > 0, "{free} free, {} needed", needed());
+    // Nobody uses them for a while.
+    wait_until("all is given back", || {
+        std::thread::sleep(Duration::from_millis(2200));
+        pool.gc().expect("trims");
+        sum(&pool).total == 0
+    });
+    assert!(bytes() <= full - (20 << 20), "{} of {full}", bytes());
+    assert_eq!(needed(), 0);
+    // Addresses stay what they are: what is taken now lies in the same mapping, in pages that are there again.
+    let mut object = pool.alloc(LEN).expect("room");
+    fill(&mut object, 7);
+    check(&object, 7);
+}
+
+/// Several threads take, write and free, while flush and gc come again and again.
+fn gc_and_flush_beside_use(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let board = Board::new();
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let (pool, board) = (&pool, &board);
+            scope.spawn(move || {
+                let mut random = Random::from_seed(number + 1);
+                let mut held = Vec::new();
+                while board.get(0) == 0 {
+                    let mark = random.below(1 << 40);
+                    let len = 1 << (6 + random.below(17));
+                    if let Ok(mut object) = pool.alloc(len) {
+                        fill(&mut object, mark);
+                        held.push((object, mark));
+                    }
+                    while held.len() > random.below(12) as usize {
+                        let (object, mark) = held.swap_remove(random.below(held.len() as u64) as usize);
+                        check(&object, mark);
+                        object.free().expect("ours");
+                    }
+                    board.add(1 + number as usize, 1);
+                }
+                held.iter().for_each(|(object, mark)| check(object, *mark));
+            });
+        }
+        let (mut trimmed, mut round) = (0, 0);
+        wait_until("pages are given back meanwhile", || {
+            if round % 3 == 0 {
+                pool.flush();
+            }
+            round += 1;
+            trimmed += pool.gc().expect("trims").bytes;
+            trimmed > 0 && round >= 200
+        });
+        (1..4).for_each(|at| {
+            board.reach(at, 50);
+        });
+        board.set(0, 1);
+    });
+    pool.flush();
+    wait_until("the threads' caches are empty", || sum(&pool).cached == 0);
+    all_is_free(&pool);
 }
 
 fn gc_gives_pages_back(world: &World) {
@@ -563,10 +644,13 @@ fn random_kills_lose_nothing(world: &World) {
                 check(&object, u64::from_le_bytes(object[..8].try_into().expect("eight")));
             }
         }
-        pool.gc().expect("trims");
+        // A while later no more is needed, and all spans that were free are given back.
+        wait_until("all is given back", || {
+            std::thread::sleep(Duration::from_millis(2200));
+            pool.gc().expect("trims");
+            sum(&pool).total < 100
+        });
         all_is_free(&pool);
-        let total = sum(&pool).total;
-        assert!(total < 100, "all spans that were free are given back: {total}");
     }
 }
 

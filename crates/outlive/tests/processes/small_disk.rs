@@ -27,7 +27,7 @@ crate::checks!(
 const BYTES: u64 = 16 << 20;
 
 /// Mounts it in a mount namespace of this process's own, and opens a domain there.
-fn small_disk(world: &World) -> Domain {
+pub fn small_disk(world: &World) -> Domain {
     let target = CString::new(world.folder().to_str().expect("a plain path")).expect("no NUL");
     let options = CString::new(format!("size={BYTES},mode=0700")).expect("no NUL");
     // SAFETY: strings that live until the calls return.
@@ -49,7 +49,7 @@ fn small_disk(world: &World) -> Domain {
 }
 
 /// Fills what is left of the file system with a file of somebody else's.
-fn fill_up(world: &World) -> std::path::PathBuf {
+pub fn fill_up(world: &World) -> std::path::PathBuf {
     let path = world.folder().join("ballast");
     let file = fs::File::create(&path).expect("made");
     let mut len = 0;

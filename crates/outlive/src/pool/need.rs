@@ -1,0 +1,228 @@
+//! What a pool needs, size by size: how many objects were out of the shared lists, as an average that slides over time.
+//!
+//! HAProxy keeps such an average of what was in use at each refill and eviction, so that its collector does not give back
+//! what the next second takes again. Here it slides over time and not over events: of a pool that nobody uses any more nothing
+//! is needed a while later.
+//!
+//! How many objects are out (in use, in caches, handed over) the tags say, and nothing else. Counting them is a look at all
+//! tags, so between two looks there are two plain counts beside each list's head, of what was taken and what was given back, on
+//! a cache line that whoever takes or gives back eight has just written. Killed between a tag and its count, a process leaves
+//! them wrong by at most eight; the next look that frees something of the dead, or `gc`, puts them right. Nothing but `gc`'s
+//! choice of what to keep depends on them.
+
+use std::time::Duration;
+
+use super::cache::SHELVES;
+use super::classes::CLASSES;
+use super::file::File;
+use super::head::Traffic;
+use super::layout::Block;
+use super::tag::Tag;
+use crate::Error;
+use crate::shim::{AtomicU64, Ordering};
+use crate::sys::clock::coarse_millis;
+
+/// If nobody looks for so long, only what was out since counts; if somebody looks all the time, what was out before counts
+/// for a third after so long, and an eighth after twice as long.
+pub(super) const WINDOW: Duration = Duration::from_secs(2);
+/// The average is looked at no more often than so many milliseconds.
+const STEP: u32 = 50;
+/// Averages are kept in sixteenths of an object.
+const FRACTION: u64 = 16;
+
+/// The average, and when it was last looked at, in one word: bits 32 to 63 milliseconds, 0 to 31 sixteenths of an object.
+/// Only a hint: who loses a race for it leaves it, and who dies beside it has changed it or not.
+#[repr(transparent)]
+pub(super) struct Need(AtomicU64);
+
+/// The word a moment later, when so many have been out since; `None` when that is too soon to tell.
+fn slid(word: u64, now: u32, out: u32) -> Option<u64> {
+    let window = WINDOW.as_millis() as u64;
+    let since = now.wrapping_sub((word >> 32) as u32);
+    // A little before the last look: somebody was quicker. Much: another clock (a time namespace), or damaged; it begins anew.
+    if since < STEP || since > u32::MAX - STEP * 20 {
+        return None;
+    }
+    let out = (u64::from(out) * FRACTION).min(u64::from(u32::MAX));
+    let (before, weight) = (word & u64::from(u32::MAX), u64::from(since).min(window));
+    // Rounded to where it goes, or it would never come there.
+    let step = (before.abs_diff(out) * weight).div_ceil(window);
+    let average = if out > before { before + step } else { before - step };
+    Some(u64::from(now) << 32 | average)
+}
+
+impl Need {
+    /// So many have been out since the last look.
+    pub(super) fn slide(&self, now: u32, out: u32) {
+        let word = self.0.load(Ordering::Relaxed);
+        if let Some(word_now) = slid(word, now, out) {
+            let _ = self.0.compare_exchange(word, word_now, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it is time for a look.
+    fn is_due(&self, now: u32) -> bool {
+        now.wrapping_sub((self.0.load(Ordering::Relaxed) >> 32) as u32) >= STEP
+    }
+
+    /// How many are needed on average, if so many are out now.
+    pub(super) fn objects(&self, now: u32, out: u32) -> u32 {
+        let word = self.0.load(Ordering::Relaxed);
+        let word = slid(word, now, out).unwrap_or(word);
+        (word & u64::from(u32::MAX)).div_ceil(FRACTION) as u32
+    }
+}
+
+/// Objects of one shelf's size.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Stock {
+    pub(super) total: u32,
+    /// Not free.
+    pub(super) out: u32,
+}
+
+/// What of each size `gc` may give back.
+pub(super) struct Spare {
+    /// Below zero: more are needed than there are.
+    objects: Vec<i64>,
+}
+
+impl Spare {
+    /// Whether so many of a shelf are more than is needed; of what has none, always.
+    pub(super) fn has(&self, shelf: Option<u32>, objects: u32) -> bool {
+        let spare = shelf.and_then(|shelf| self.objects.get(shelf as usize));
+        spare.is_none_or(|&spare| spare >= i64::from(objects))
+    }
+
+    /// They have been given back.
+    pub(super) fn take(&mut self, shelf: Option<u32>, objects: u32) {
+        if let Some(spare) = shelf.and_then(|shelf| self.objects.get_mut(shelf as usize)) {
+            *spare -= i64::from(objects);
+        }
+    }
+}
+
+impl File {
+    /// The counts of a shelf, to be added to by whoever has that home.
+    fn traffic(&self, shelf: u32, home: usize) -> Option<&Traffic> {
+        if shelf < CLASSES {
+            return self.lists(shelf).get(home % super::head::BUCKETS).map(|head| &head.traffic);
+        }
+        self.head().runs.get((shelf - CLASSES) as usize)
+    }
+
+    /// How many are out, by the counts; where a death has left them below zero, none.
+    fn counted(&self, shelf: u32) -> u32 {
+        let out = if shelf < CLASSES {
+            self.lists(shelf).iter().fold(0u32, |sum, head| sum.wrapping_add(head.traffic.out()))
+        } else {
+            self.traffic(shelf, 0).map_or(0, Traffic::out)
+        };
+        (out as i32).max(0) as u32
+    }
+
+    /// Before the counts change, so that what was out until now is what counts.
+    fn slide_need(&self, shelf: u32) {
+        let Some(need) = self.head().needed.get(shelf as usize) else { return };
+        let now = coarse_millis();
+        if need.is_due(now) {
+            need.slide(now, self.counted(shelf));
+        }
+    }
+
+    /// So many objects were free and are somebody's.
+    pub(super) fn note_taken(&self, shelf: u32, home: usize, objects: u32) {
+        self.slide_need(shelf);
+        if let Some(traffic) = self.traffic(shelf, home) {
+            traffic.taken.fetch_add(objects, Ordering::Relaxed);
+        }
+    }
+
+    /// So many objects are free again.
+    pub(super) fn note_freed(&self, shelf: u32, home: usize, objects: u32) {
+        self.slide_need(shelf);
+        match self.traffic(shelf, home) {
+            Some(traffic) => traffic.freed.fetch_add(objects, Ordering::Relaxed),
+            None => self.head().frees.fetch_add(1, Ordering::Relaxed),
+        };
+    }
+
+    /// Counts all objects, by their tags, and puts the counts right. Each figure is true of some moment.
+    pub(super) fn take_stock(&self) -> Result<Vec<Stock>, Error> {
+        let mut stock = vec![Stock::default(); SHELVES as usize];
+        self.heap.look_at_all(&self.segment, &mut |class, spans, _: &Block, tag| {
+            let shelf = class.or_else(|| super::cache::shelf_of_run(u64::from(spans)));
+            if let Some(one) = shelf.and_then(|shelf| stock.get_mut(shelf as usize)) {
+                one.total += 1;
+                one.out += u32::from(tag != Tag::Free);
+            }
+        })?;
+        for (shelf, one) in (0..SHELVES).zip(&stock) {
+            let wrong = one.out.wrapping_sub(self.counted(shelf));
+            if wrong != 0
+                && let Some(traffic) = self.traffic(shelf, 0)
+            {
+                traffic.taken.fetch_add(wrong, Ordering::Relaxed);
+            }
+        }
+        Ok(stock)
+    }
+
+    /// What is more than the sliding need.
+    pub(super) fn spare(&self) -> Result<Spare, Error> {
+        let stock = self.take_stock()?;
+        let now = coarse_millis();
+        let objects = stock.iter().zip(&self.head().needed).map(|(one, need)| {
+            need.slide(now, one.out);
+            i64::from(one.total) - i64::from(one.out.max(need.objects(now, one.out)))
+        });
+        Ok(Spare { objects: objects.collect() })
+    }
+
+    /// Changes whenever something has become free that others can take, save by a death.
+    pub(super) fn changes(&self) -> u32 {
+        let lists = (0..CLASSES).flat_map(|class| self.lists(class)).map(|head| &head.traffic);
+        let freed = lists.chain(&self.head().runs).map(|traffic| traffic.freed.load(Ordering::Relaxed));
+        freed.fold(self.head().frees.load(Ordering::Relaxed), u32::wrapping_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A need that is told each millisecond what is out.
+    fn run(need: &Need, from: u32, millis: u32, out: u32) -> u32 {
+        (0..millis).for_each(|at| need.slide(from.wrapping_add(at), out));
+        need.objects(from.wrapping_add(millis), out)
+    }
+
+    #[test]
+    fn it_slides_to_what_is_out() {
+        let need = Need(AtomicU64::new(0));
+        // The clock goes round meanwhile.
+        let begun = u32::MAX - 2_000;
+        assert_eq!(Need(AtomicU64::new(0)).objects(begun, 5), 5, "a fresh one, whatever the clock says");
+        need.slide(begun, 0);
+        let half = run(&need, begun, 2_500, 1000);
+        assert!((600..800).contains(&half), "{half} of 1000 after a little more than the window");
+        let whole = run(&need, begun.wrapping_add(2_500), 30_000, 1000);
+        assert_eq!(whole, 1000);
+        let later = begun.wrapping_add(32_500);
+        // Nobody looks for a while: then it is what has been out since.
+        assert_eq!(need.objects(later.wrapping_add(60_000), 3), 3);
+        assert!((400..600).contains(&need.objects(later.wrapping_add(1_000), 0)));
+        let one = run(&need, later, 60_000, 1);
+        assert_eq!(one, 1);
+        assert_eq!(run(&need, later.wrapping_add(60_000), 60_000, 0), 0);
+    }
+
+    #[test]
+    fn a_damaged_word_is_a_number() {
+        for word in [u64::MAX, 1 << 63, u64::from(u32::MAX)] {
+            let need = Need(AtomicU64::new(word));
+            need.slide(7, u32::MAX);
+            assert!(need.objects(12_345, u32::MAX) <= u32::MAX / 16 + 1 + u32::MAX / FRACTION as u32);
+        }
+    }
+}
