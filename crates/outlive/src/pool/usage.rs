@@ -22,7 +22,8 @@ pub struct Usage {
     pub sizes: Vec<SizeUsage>,
     /// The sum of all of them; its `size` is 0.
     pub sum: SizeUsage,
-    /// Who has objects, in use, in caches or in the middle of something; who has most comes first.
+    /// Who has objects, in use, in caches or in the middle of something; who has most comes first. What is shared counts
+    /// with each of its holders.
     pub holders: Vec<HolderUsage>,
     /// Bytes that the pool has taken, its own words included.
     pub bytes: u64,
@@ -30,7 +31,7 @@ pub struct Usage {
     pub max_bytes: u64,
 }
 
-/// Objects of one size. `used + cached + free + offered + moving = total`.
+/// Objects of one size. `used + cached + free + offered + shared + moving = total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SizeUsage {
@@ -46,6 +47,8 @@ pub struct SizeUsage {
     pub free: u64,
     /// Handed over and not claimed yet.
     pub offered: u64,
+    /// Held by several processes, or one that lets others join.
+    pub shared: u64,
     /// In the hands of a thread that takes or frees just now, or died doing so.
     pub moving: u64,
     /// Bytes of all of them.
@@ -74,6 +77,7 @@ impl SizeUsage {
             Tag::Free => self.free += 1,
             Tag::Cached(_) => self.cached += 1,
             Tag::Offered { .. } => self.offered += 1,
+            Tag::Shared(_) => self.shared += 1,
             Tag::Held(_) => self.moving += 1,
             // Nobody frees what is damaged.
             Tag::Owned(_) | Tag::Queued { .. } | Tag::Damaged => self.used += 1,
@@ -86,6 +90,7 @@ impl SizeUsage {
         self.cached += other.cached;
         self.free += other.free;
         self.offered += other.offered;
+        self.shared += other.shared;
         self.moving += other.moving;
         self.bytes += other.bytes;
         // Damaged, it may be anything.
@@ -156,7 +161,11 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         if let Some(size) = size {
             size.count(tag, object.capacity);
         }
-        if let Tag::Owned(id) | Tag::Cached(id) | Tag::Held(id) = tag {
+        let one = match tag {
+            Tag::Owned(id) | Tag::Cached(id) | Tag::Held(id) => Some(id),
+            _ => None,
+        };
+        for id in one.into_iter().chain(file.holders_of(object, tag)) {
             match held.iter_mut().find(|(known, ..)| *known == id) {
                 Some((_, objects, bytes)) => (*objects, *bytes) = (*objects + 1, *bytes + object.capacity),
                 None => held.push((id, 1, object.capacity)),
