@@ -48,6 +48,7 @@ mod rw_lock_deaths;
 mod segments;
 mod semaphore;
 mod several;
+mod shares;
 mod sleepers;
 mod slots;
 mod small_disk;
@@ -98,6 +99,7 @@ const ALL: &[&[runner::Check]] = &[
     access::CHECKS,
     bad_files::CHECKS,
     pools::CHECKS,
+    shares::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past
