@@ -2,6 +2,8 @@
 
 #[path = "pool/head.rs"]
 mod head;
+#[path = "pool/holders.rs"]
+mod holders;
 #[path = "pool/room.rs"]
 mod room;
 

@@ -253,13 +253,14 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
 }
 
 /// What there is of a pool's objects, of all sizes together.
-fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 7] {
+fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 8] {
     [
         ("objects", sum.total),
         ("used", sum.used),
         ("cached", sum.cached),
         ("free", sum.free),
         ("offered", sum.offered),
+        ("shared", sum.shared),
         ("moving", sum.moving),
         ("failed", sum.failed),
     ]

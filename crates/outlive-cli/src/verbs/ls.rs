@@ -94,7 +94,15 @@ pub fn state(entry: &Entry) -> String {
                 0 => String::new(),
                 offered => format!(", {} offered", output::count(offered)),
             };
-            format!("{} in use, {} cached{offered}", output::counted(sum.used, "object"), output::count(sum.cached))
+            let shared = match sum.shared {
+                0 => String::new(),
+                shared => format!(", {} shared", output::count(shared)),
+            };
+            format!(
+                "{} in use, {} cached{offered}{shared}",
+                output::counted(sum.used, "object"),
+                output::count(sum.cached)
+            )
         }
         _ => String::new(),
     }

@@ -98,7 +98,8 @@ impl Heap {
                         false
                     }
                     Tag::Held(_) => true,
-                    Tag::Free | Tag::Damaged => false,
+                    // What is shared is looked at by its holders.
+                    Tag::Free | Tag::Damaged | Tag::Shared(_) => false,
                     other => match message_of(other) {
                         Message::There => false,
                         Message::BeingTaken => {

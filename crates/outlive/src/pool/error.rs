@@ -29,13 +29,21 @@ pub enum PoolError {
     Freed,
     /// The object belongs to another process; so it does in a forked child, where it is its parent's.
     NotOurs,
-    /// Nothing is offered by that number (any more): it has been claimed, or freed, or it is of another pool.
+    /// Nothing is offered, or shared, by that number (any more): it has been claimed, or freed, or it is of another pool; or
+    /// what is shared was to be claimed, or what is offered to be joined ([`Offset::is_shared`](super::Offset::is_shared)).
     Stale,
     /// It is offered to somebody else.
     NotForUs {
         /// To whom.
         to: TokenId,
     },
+    /// It is shared by as many as can be.
+    TooManyHolders {
+        /// How many can.
+        most: u32,
+    },
+    /// What is offered by that number is of another type than was asked for: a value, or plain bytes.
+    OtherType,
     /// The calling thread could not get a token, the pool is damaged, or what the system says.
     System(Error),
 }
@@ -79,10 +87,16 @@ impl fmt::Display for PoolError {
             PoolError::NotOurs => f.write_str(
                 "the object belongs to another process (to the parent, in a forked child), which has to free it",
             ),
-            PoolError::Stale => {
-                f.write_str("nothing is offered by that number; it was claimed or freed before, or is of another pool")
-            }
+            PoolError::Stale => f.write_str(
+                "nothing is offered or shared by that number; it was claimed or freed before, or is of another pool",
+            ),
             PoolError::NotForUs { to } => write!(f, "it is offered to another ({to}), which has to claim it"),
+            PoolError::TooManyHolders { most } => {
+                write!(f, "it is shared by {most} holders already; wait until one of them has dropped it")
+            }
+            PoolError::OtherType => f.write_str(
+                "what is offered is of another type; use claim for bytes, claim_value for the value that was offered",
+            ),
             PoolError::System(error) => error.fmt(f),
         }
     }

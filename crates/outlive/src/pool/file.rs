@@ -5,6 +5,7 @@
 //! page 1      PoolHead: configuration; epoch and flushes; numbers; failures; needs
 //! page 2..    the lists' heads: four to a class, a cache line each
 //! page 6..    the heap's control table
+//!             blocks of holders, 512 bytes each
 //!             the heap's records: tag, link, note
 //!             the heap's spans
 //! ```
@@ -12,6 +13,7 @@
 use super::cache::SHELVES;
 use super::classes::CLASSES;
 use super::head::{BUCKETS, EPOCHS, Head, Links, Traffic};
+use super::holders::Holders;
 use super::layout::{Block, Heap, INDEX_BITS};
 use super::need::Need;
 use super::room::Room;
@@ -28,6 +30,11 @@ const LIST: u64 = size_of::<[Head; BUCKETS]>() as u64;
 /// The most that a pool may take: with the offsets that its objects need besides, it fits into one file's address space.
 pub(super) const MOST_BYTES: u64 = 8 << 30;
 
+/// Bytes of a block of holders, and how many there can be, for pools of all sizes.
+pub(super) const BLOCK: u64 = size_of::<Holders>() as u64;
+const FEWEST_BLOCKS: u64 = 64;
+const MOST_BLOCKS: u64 = 1 << 18;
+
 /// The pool's own words.
 #[repr(C)]
 pub(super) struct PoolHead {
@@ -35,7 +42,9 @@ pub(super) struct PoolHead {
     tags_at: AtomicU64,
     spans_at: AtomicU64,
     spans: AtomicU32,
-    reserved: [AtomicU32; 11],
+    blocks: AtomicU32,
+    blocks_at: AtomicU64,
+    reserved: [AtomicU32; 8],
     // Written by `gc` and `flush`.
     /// From 1 to `EPOCHS`; 0 is 1.
     epoch: AtomicU32,
@@ -46,27 +55,36 @@ pub(super) struct PoolHead {
     /// Numbers of offers that have been given out.
     pub(super) numbers: AtomicU32,
     reserved_3: [AtomicU32; 15],
+    // Written by those who share objects.
+    /// How many blocks of holders there are.
+    pub(super) used_blocks: AtomicU32,
+    /// The one that was given back last, plus one: a hint.
+    pub(super) freed_block: AtomicU32,
+    /// Where to look for the next: a hint.
+    pub(super) block_cursor: AtomicU32,
+    reserved_4: [AtomicU32; 13],
     // Written by those who find no room.
     /// By class, and at last of runs.
     pub(super) failed: [AtomicU64; CLASSES as usize + 1],
     // Written by those who take and give back, every 50 ms at most.
     pub(super) needed: [Need; SHELVES as usize],
-    reserved_4: [AtomicU64; 5],
+    reserved_5: [AtomicU64; 5],
     // Written by those who take and give back runs, but to and from caches.
     /// By shelf, see `need.rs`. Longer ones are not counted.
     pub(super) runs: [Traffic; (SHELVES - CLASSES) as usize],
     /// Counts what becomes free otherwise.
     pub(super) frees: AtomicU32,
-    reserved_5: [AtomicU32; 15],
+    reserved_6: [AtomicU32; 15],
 }
 
 const _: () = {
     assert!(core::mem::offset_of!(PoolHead, epoch) == 64);
     assert!(core::mem::offset_of!(PoolHead, numbers) == 128);
-    assert!(core::mem::offset_of!(PoolHead, failed) == 192);
-    assert!(core::mem::offset_of!(PoolHead, needed) == 656);
-    assert!(core::mem::offset_of!(PoolHead, runs) == 1216);
-    assert!(core::mem::offset_of!(PoolHead, frees) == 1280);
+    assert!(core::mem::offset_of!(PoolHead, used_blocks) == 192);
+    assert!(core::mem::offset_of!(PoolHead, failed) == 256);
+    assert!(core::mem::offset_of!(PoolHead, needed) == 720);
+    assert!(core::mem::offset_of!(PoolHead, runs) == 1280);
+    assert!(core::mem::offset_of!(PoolHead, frees) == 1344);
     assert!(size_of::<PoolHead>() as u64 <= LISTS_AT - HEAD_AT);
 };
 
@@ -80,7 +98,8 @@ pub(super) struct Record {
     pub(super) tag: AtomicU64,
     /// See `head.rs`.
     link: AtomicU32,
-    /// Of an object that is offered: how many bytes of it were asked for.
+    /// Of an object that is offered: how many bytes of it were asked for, or its type (value.rs). Of one that is shared: the
+    /// block of its holders.
     pub(super) note: AtomicU32,
 }
 
@@ -94,6 +113,8 @@ pub(super) struct Plan {
     tags_at: u64,
     spans_at: u64,
     spans: u32,
+    blocks_at: u64,
+    blocks: u32,
     /// Bytes of address space.
     pub(super) end: u64,
 }
@@ -103,11 +124,14 @@ impl Plan {
         // As much as the objects may take, half as much again for runs that do not fit into gaps, and a few spans, since
         // each class begins one.
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
-        let room = (MOST_RESERVED - (64 << 20)) / (SPAN + Shape::POOL.tags());
+        let blocks = (max_bytes / 4 / BLOCK).clamp(FEWEST_BLOCKS, MOST_BLOCKS);
+        let room = (MOST_RESERVED - (64 << 20) - MOST_BLOCKS * BLOCK) / (SPAN + Shape::POOL.tags());
         let spans = wanted.min(room) as u32;
-        let tags_at = CONTROL_AT + Heap::control_bytes(spans);
+        let blocks_at = CONTROL_AT + Heap::control_bytes(spans);
+        let tags_at = (blocks_at + blocks * BLOCK).next_multiple_of(4096);
         let spans_at = (tags_at + Shape::POOL.tag_bytes(spans)).next_multiple_of(SPAN);
-        Plan { tags_at, spans_at, spans, end: spans_at + u64::from(spans) * SPAN }
+        let end = spans_at + u64::from(spans) * SPAN;
+        Plan { tags_at, spans_at, spans, blocks_at, blocks: blocks as u32, end }
     }
 
     /// Bytes that exist from the beginning.
@@ -118,6 +142,8 @@ impl Plan {
         head.tags_at.store(self.tags_at, Ordering::Relaxed);
         head.spans_at.store(self.spans_at, Ordering::Relaxed);
         head.spans.store(self.spans, Ordering::Relaxed);
+        head.blocks_at.store(self.blocks_at, Ordering::Relaxed);
+        head.blocks.store(self.blocks, Ordering::Relaxed);
         head.epoch.store(1, Ordering::Relaxed);
         Ok(())
     }
@@ -127,6 +153,11 @@ impl Plan {
 pub(super) struct File {
     pub(super) segment: Segment,
     pub(super) heap: Heap,
+    /// Where blocks of holders begin, and how many there can be.
+    pub(super) blocks_at: u64,
+    pub(super) blocks: u32,
+    /// Spans that the file has; this process may have mapped fewer.
+    pub(super) all_spans: u32,
 }
 
 impl File {
@@ -136,12 +167,18 @@ impl File {
         let tags_at = head.tags_at.load(Ordering::Relaxed);
         let spans_at = head.spans_at.load(Ordering::Relaxed);
         let spans = head.spans.load(Ordering::Relaxed);
+        let blocks_at = head.blocks_at.load(Ordering::Relaxed);
+        let blocks = head.blocks.load(Ordering::Relaxed);
         let sane = (1..1 << (29 - INDEX_BITS)).contains(&spans)
             && tags_at.is_multiple_of(4096)
             && spans_at.is_multiple_of(4096)
             && tags_at < 1 << 40
             && spans_at < 1 << 40
-            && CONTROL_AT + Heap::control_bytes(spans) <= tags_at
+            && u64::from(blocks) <= MOST_BLOCKS
+            && blocks_at.is_multiple_of(4096)
+            && blocks_at < 1 << 40
+            && CONTROL_AT + Heap::control_bytes(spans) <= blocks_at
+            && blocks_at + u64::from(blocks) * BLOCK <= tags_at
             && tags_at + Shape::POOL.tag_bytes(spans) <= spans_at;
         if !sane {
             return Err(segment.damaged("the pool's configuration"));
@@ -149,7 +186,7 @@ impl File {
         // A process that could not map all of it uses the spans that it has.
         let usable = u32::try_from(segment.mapped().saturating_sub(spans_at) / SPAN).unwrap_or(u32::MAX);
         let heap = Heap::new(Shape::POOL, CONTROL_AT, tags_at, spans_at, spans.min(usable));
-        Ok(File { segment, heap })
+        Ok(File { segment, heap, blocks_at, blocks, all_spans: spans })
     }
 
     #[inline]
@@ -172,7 +209,8 @@ impl File {
 
     /// Bytes of the file that are in use.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
-        Ok(Plan::INITIAL.saturating_add(self.heap.bytes(&self.segment)?))
+        let blocks = u64::from(self.used_blocks()) * BLOCK;
+        Ok((Plan::INITIAL + blocks).saturating_add(self.heap.bytes(&self.segment)?))
     }
 
     /// All marks in links mean nothing from now on, and lists are empty: what the dead left marked can be in a list again.

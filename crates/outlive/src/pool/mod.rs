@@ -16,6 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod blocks;
 mod cache;
 mod classes;
 mod collect;
@@ -23,6 +24,7 @@ mod ended;
 mod error;
 mod file;
 mod head;
+mod holders;
 mod layout;
 mod need;
 mod object;
@@ -32,11 +34,13 @@ mod pool;
 mod reclaim;
 mod room;
 mod runs;
+mod shared;
 mod shortage;
 mod spans;
 mod tag;
 mod upkeep;
 mod usage;
+mod value;
 #[cfg(test)]
 mod waiting_tests;
 
@@ -46,9 +50,11 @@ pub(crate) use layout::{Block, Heap};
 pub use object::{Object, Offer, Offset};
 pub use pool::{LARGEST_OBJECT, Pool, PoolOptions};
 pub(crate) use room::{Message, Room};
+pub use shared::Shared;
 pub(crate) use spans::{SPAN, Shape};
 pub(crate) use tag::Tag;
 pub use upkeep::Trimmed;
 pub(crate) use upkeep::sweep;
 pub(crate) use usage::look;
 pub use usage::{HolderUsage, SizeUsage, Usage};
+pub use value::Pooled;

@@ -7,7 +7,7 @@
 //! | offered(Q, n) | as above, for Q | free once Q has ended |
 //!
 //! owned(P) → offered is one exchange, offered → owned(Q) another: at no moment is it nobody's, or two's. The number n, which
-//! the offset carries, keeps an old offset from claiming what the object is later.
+//! the offset carries, keeps an old offset from claiming what the object is later. What several hold: shared.rs.
 
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -17,6 +17,7 @@ use super::classes::{class_of, size_of_class};
 use super::error::PoolError;
 use super::pool::Pool;
 use super::tag::{NUMBER_BITS, Tag};
+use super::value::Stamp;
 use crate::shim::Ordering;
 use crate::{Peer, TokenId};
 
@@ -41,11 +42,11 @@ use crate::{Peer, TokenId};
 /// Its objects are free once its last thread has ended: until then one may still be writing there.
 #[must_use = "an object that is dropped is freed"]
 pub struct Object<'p> {
-    pool: &'p Pool,
-    entry: Entry,
+    pub(super) pool: &'p Pool,
+    pub(super) entry: Entry,
     len: usize,
     /// What its tag says as long as it is this process's.
-    owned: u64,
+    pub(super) owned: u64,
     /// Where it goes in a cache; `SHELVES` if nowhere.
     shelf: u32,
 }
@@ -55,7 +56,7 @@ unsafe impl Send for Object<'_> {}
 // SAFETY: shared, it gives its bytes to read.
 unsafe impl Sync for Object<'_> {}
 
-/// Where an object is that is handed over, as a number that any process may be given, by whatever way.
+/// Where an object is that is handed over, or shared, as a number that any process may be given, by whatever way.
 ///
 /// ```
 /// # use outlive::pool::Offset;
@@ -66,6 +67,8 @@ unsafe impl Sync for Object<'_> {}
 pub struct Offset(u64);
 
 const REFERENCE_BITS: u32 = 29;
+/// Of an offset: the object is shared.
+const SHARED: u64 = 1 << (REFERENCE_BITS + NUMBER_BITS);
 
 /// Something that is handed over and not claimed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +91,21 @@ impl Offset {
     fn parts(self) -> Option<(u32, u32)> {
         let number = self.0 >> REFERENCE_BITS;
         (number < 1 << NUMBER_BITS).then_some((self.0 as u32 & ((1 << REFERENCE_BITS) - 1), number as u32))
+    }
+
+    pub(super) fn of_shared(reference: u32, number: u32) -> Offset {
+        Offset(Offset::new(reference, number).0 | SHARED)
+    }
+
+    /// The same of a shared object.
+    pub(super) fn shared_parts(self) -> Option<(u32, u32)> {
+        self.is_shared().then(|| Offset(self.0 & !SHARED).parts()).flatten()
+    }
+
+    /// Whether it is of an object that is shared, for [`Pool::join`], or handed over, for [`Pool::claim`].
+    #[must_use]
+    pub fn is_shared(self) -> bool {
+        self.0 & SHARED != 0
     }
 
     /// The number.
@@ -190,7 +208,7 @@ impl<'p> Object<'p> {
     }
 
     /// That it is this process's, and its tag says so.
-    fn check_owned(&self) -> Result<(), PoolError> {
+    pub(super) fn check_owned(&self) -> Result<(), PoolError> {
         let process = self.pool.inner.registry.process_token_if_any();
         if process.is_none_or(|process| Tag::Owned(process).encode() != self.owned) {
             return Err(PoolError::NotOurs);
@@ -215,7 +233,8 @@ impl<'p> Object<'p> {
     /// # If a process dies
     /// In here: the object is offered, or it is free once the process has ended. Later: it stays offered.
     pub fn into_offset(self) -> Result<Offset, PoolError> {
-        self.offer(None)
+        let note = self.len as u32;
+        self.offer(None, note)
     }
 
     /// Hands it to that process (its process token's peer), or thread: nobody else can claim it.
@@ -226,20 +245,28 @@ impl<'p> Object<'p> {
     /// # If a process dies
     /// That one, before it has claimed it: the object is free. In here: as with [`Object::into_offset`].
     pub fn into_offset_for(self, to: &Peer) -> Result<Offset, PoolError> {
-        self.offer(Some(to.id()))
+        let note = self.len as u32;
+        self.offer(Some(to.id()), note)
     }
 
-    fn offer(self, to: Option<TokenId>) -> Result<Offset, PoolError> {
+    /// A number that nothing else has that is offered or shared.
+    pub(super) fn next_number(&self) -> u32 {
+        let inner = &self.pool.inner;
+        // SAFETY: given up at once.
+        match unsafe { Cache::find(inner) } {
+            Some(cache) => cache.next_number(),
+            None => inner.file.head().numbers.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1),
+        }
+    }
+
+    /// With what is to be known of it besides: its length, or its type.
+    pub(super) fn offer(self, to: Option<TokenId>, note: u32) -> Result<Offset, PoolError> {
         self.check_owned()?;
         let object = core::mem::ManuallyDrop::new(self);
         let inner = &object.pool.inner;
-        // SAFETY: given up at once.
-        let number = match unsafe { Cache::find(inner) } {
-            Some(cache) => cache.next_number(),
-            None => inner.file.head().numbers.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1),
-        };
+        let number = object.next_number();
         // Relaxed: seen with the tag.
-        object.entry.record().note.store(object.len as u32, Ordering::Relaxed);
+        object.entry.record().note.store(note, Ordering::Relaxed);
         let offered = Tag::Offered { to, number }.encode();
         // Release pairs with `claim`. Died just before: owned(P). Just after: offered, and nobody may know the number.
         let tag = &object.entry.record().tag;
@@ -254,18 +281,24 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Stale`] when somebody else was quicker, or nothing is offered by that number any more;
-    /// [`PoolError::NotForUs`], [`PoolError::System`].
+    /// [`PoolError::NotForUs`], [`PoolError::OtherType`], [`PoolError::System`].
     ///
     /// # If a process dies
     /// In here: it is still offered (if it was offered to the dead one: free), or free once the process has ended.
     pub fn claim(&self, offset: Offset) -> Result<Object<'_>, PoolError> {
+        self.claim_as(offset, None)
+    }
+
+    /// Bytes, or a value of that type.
+    pub(super) fn claim_as(&self, offset: Offset, stamp: Option<Stamp>) -> Result<Object<'_>, PoolError> {
         let inner = &self.inner;
         let (file, heap) = (&inner.file, &inner.file.heap);
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let (reference, number) = offset.parts().ok_or(PoolError::Stale)?;
         let block = heap.object(&file.segment, reference).ok_or(PoolError::Stale)?;
-        let tag = &file.record(&block)?.tag;
+        let record = file.record(&block)?;
+        let tag = &record.tag;
         let seen = tag.load(Ordering::Acquire);
         match Tag::decode(seen) {
             Tag::Offered { to, number: offered } if offered == number => {
@@ -275,22 +308,32 @@ impl Pool {
             }
             _ => return Err(PoolError::Stale),
         }
+        // Relaxed: seen with the tag, if that is still the same.
+        let note = record.note.load(Ordering::Relaxed);
+        if Stamp::of_note(note) != stamp {
+            let same = tag.load(Ordering::Acquire) == seen;
+            return Err(if same { PoolError::OtherType } else { PoolError::Stale });
+        }
         let owned = Tag::Owned(process).encode();
         // Acquire pairs with `offer`. Died just after: owned(P).
         tag.compare_exchange(seen, owned, Ordering::Acquire, Ordering::Relaxed).map_err(|_| PoolError::Stale)?;
         // Its place is looked at again, now that nobody takes its span apart.
         let block = heap.object(&file.segment, reference).ok_or_else(|| file.segment.damaged("an object's place"))?;
         let entry = inner.entry(&block)?;
-        let len = entry.record().note.load(Ordering::Relaxed);
+        let len = stamp.map_or(note, Stamp::size);
         if len > entry.capacity {
             // Died here: owned(P) still.
             entry.set(0);
             return Err(file.segment.damaged("an object's length").into());
         }
-        let exactly = |class: &u32| size_of_class(*class) == block.capacity;
-        let shelf = class_of(block.capacity).filter(exactly).or_else(|| shelf_of_long(block.capacity));
-        Ok(Object::new(self, entry, shelf, len as usize, owned))
+        Ok(Object::new(self, entry, shelf_of(block.capacity), len as usize, owned))
     }
+}
+
+/// Where an object of that capacity goes in a cache.
+pub(super) fn shelf_of(capacity: u64) -> Option<u32> {
+    let exactly = |class: &u32| size_of_class(*class) == capacity;
+    class_of(capacity).filter(exactly).or_else(|| shelf_of_long(capacity))
 }
 
 impl Drop for Object<'_> {

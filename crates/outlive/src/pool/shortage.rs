@@ -142,7 +142,7 @@ impl Inner {
     }
 
     /// Who has most of the pool, and all of the living who have anything. Not more exact than it has to be for an error.
-    fn who_has_most(&self) -> (Option<HasMost>, Vec<TokenId>) {
+    pub(super) fn who_has_most(&self) -> (Option<HasMost>, Vec<TokenId>) {
         let Ok(usage) = super::usage::usage(&self.file, self.registry) else { return (None, Vec::new()) };
         let most = usage.holders.first().map(|most| {
             let Holder { pid, program, alive, .. } = most.who.clone();

@@ -4,11 +4,13 @@
 //! bits 62, 63   free, held, queued, the public pool's own
 //! held          0 to 31 the thread's id
 //! queued        56 to 61 the region, 0 to 55 the position
-//! the pool's    59 to 61: 0 owned, 1 cached, 2 offered (3 is kept for objects with several holders)
+//! the pool's    59 to 61: 0 owned, 1 cached, 2 offered, 3 shared
 //!   owned, cached   0 to 31 the process's id
 //!   offered         30 to 58 the offer's number, 0 to 29 the receiver's id, 0: anybody
+//!   shared          30 to 58 the sharing's number, 27 to 29 lines of cells, 0 to 26 joinings: see holders.rs
 //! ```
 
+use super::holders::Sharing;
 use super::room::Room;
 use crate::liveness::TokenId;
 use crate::shim::{AtomicU64, Ordering};
@@ -31,6 +33,8 @@ pub(crate) enum Tag {
         to: Option<TokenId>,
         number: u32,
     },
+    /// Held by several processes, whose names stand in a block of their own.
+    Shared(Sharing),
     Damaged,
 }
 
@@ -57,6 +61,7 @@ impl Tag {
                 let to = to.map_or(0, |id| u64::from(id.as_u32()) & RECEIVER);
                 OFFERED | u64::from(number & ((1 << NUMBER_BITS) - 1)) << NUMBER | to
             }
+            Tag::Shared(sharing) => sharing.word(),
         }
     }
 
@@ -73,7 +78,7 @@ impl Tag {
                     to: TokenId::from_word((bits & RECEIVER) as u32),
                     number: (bits >> NUMBER) as u32 & ((1 << NUMBER_BITS) - 1),
                 },
-                _ => Tag::Damaged,
+                _ => Sharing::of(bits).map_or(Tag::Damaged, Tag::Shared),
             },
             _ => Tag::Damaged,
         };
@@ -116,6 +121,8 @@ mod tests {
             Tag::Offered { to: None, number },
             Tag::Offered { to: Some(id), number: 0 },
             Tag::Offered { to: Some(first), number },
+            Tag::Shared(Sharing::begin(number, 0)),
+            Tag::Shared(Sharing::begin(0, 61)),
         ] {
             assert_eq!(Tag::decode(tag.encode()), tag);
         }

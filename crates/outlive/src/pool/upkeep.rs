@@ -6,6 +6,8 @@
 //! | owned or cached(P), P has ended | free |
 //! | owned or cached(P), P's token is dead, P may still write | left for the next time |
 //! | offered to a dead one | free |
+//! | shared, and no holder has not ended | free |
+//! | a block of holders that serves nobody, a cell of one that has ended | to be used again |
 //! | a list locked by a dead thread | unlocked |
 //!
 //! Each by compare-exchange from what was seen: any number may do it at once, and who dies in it has done part of it.
@@ -76,21 +78,22 @@ impl Pool {
 impl Inner {
     /// Frees what the dead had.
     pub(super) fn collect(self: &Arc<Self>, me: Me, dry_run: bool) -> Result<Found, Error> {
-        collect(&self.file, self.registry, self.file_id, me, dry_run).map(|(found, _)| found)
+        collect(&self.file, self.registry, self.file_id, me, dry_run).map(|(found, ..)| found)
     }
 }
 
-/// Says besides whether the dead are named still, by what they may be writing to.
+/// Says besides how many cells of holders had dead names, and whether the dead are named still, by what they may be writing
+/// to or reading.
 fn collect(
     file: &File,
     registry: &'static Registry,
     file_id: (u64, u64),
     me: Me,
     dry_run: bool,
-) -> Result<(Found, bool), Error> {
+) -> Result<(Found, u32, bool), Error> {
     let ends = Ends::new(registry, file_id);
     let ending = Cell::new(false);
-    let found = file.heap.collect(&file.segment, me, dry_run, &|tag| match tag {
+    let mut found = file.heap.collect(&file.segment, me, dry_run, &|tag| match tag {
         Tag::Owned(process) | Tag::Cached(process) => match ends.of(process) {
             End::Lives => Message::There,
             End::Ended => Message::Gone,
@@ -103,12 +106,14 @@ fn collect(
         Tag::Offered { to: Some(to), .. } if ends.of(to) != End::Lives => Message::Gone,
         _ => Message::There,
     })?;
+    let shared = file.collect_shared(&ends, dry_run)?;
+    found.orphaned += shared.objects;
     if !dry_run && found.count() > 0 {
         file.freed();
         // The dead took, and have not given back.
         file.take_stock()?;
     }
-    Ok((found, ending.get()))
+    Ok((found, shared.names, ending.get() || shared.names_left))
 }
 
 impl File {
@@ -121,7 +126,7 @@ impl File {
 
 /// What a sweep of a pool found.
 pub(crate) struct Swept {
-    /// Lists that the dead had locked.
+    /// Lists that the dead had locked, and cells where they stood as holders of what others hold.
     pub(crate) claims: u32,
     /// Objects, and spans, of the dead.
     pub(crate) objects: u32,
@@ -135,8 +140,8 @@ pub(crate) struct Swept {
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
     let file = File::new(segment)?;
     let facts = file.segment.facts()?;
-    let (found, names_left) = collect(&file, me.registry, (facts.device, facts.inode), me, dry_run)?;
-    let claims = file.sweep_lists(me, dry_run);
+    let (found, names, names_left) = collect(&file, me.registry, (facts.device, facts.inode), me, dry_run)?;
+    let claims = names + file.sweep_lists(me, dry_run);
     let mut bytes = 0;
     if !dry_run {
         file.trim(me)?;

@@ -23,7 +23,8 @@ pub struct Usage {
     pub sizes: Vec<SizeUsage>,
     /// The sum of all of them; its `size` is 0.
     pub sum: SizeUsage,
-    /// Who has objects, in use, in caches or in the middle of something; who has most comes first.
+    /// Who has objects, in use, in caches or in the middle of something; who has most comes first. What is shared counts
+    /// with each of its holders.
     pub holders: Vec<HolderUsage>,
     /// Bytes of objects that are handed over and not claimed yet.
     pub unclaimed: u64,
@@ -33,7 +34,7 @@ pub struct Usage {
     pub max_bytes: u64,
 }
 
-/// Objects of one size. `used + cached + free + offered + moving = total`.
+/// Objects of one size. `used + cached + free + offered + shared + moving = total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SizeUsage {
@@ -49,6 +50,8 @@ pub struct SizeUsage {
     pub free: u64,
     /// Handed over and not claimed yet.
     pub offered: u64,
+    /// Held by several processes, or one that lets others join.
+    pub shared: u64,
     /// In the hands of a thread that takes or frees just now, or died doing so.
     pub moving: u64,
     /// Bytes of all of them.
@@ -81,6 +84,7 @@ impl SizeUsage {
             Tag::Free => self.free += 1,
             Tag::Cached(_) => self.cached += 1,
             Tag::Offered { .. } => self.offered += 1,
+            Tag::Shared(_) => self.shared += 1,
             Tag::Held(_) => self.moving += 1,
             // Nobody frees what is damaged.
             Tag::Owned(_) | Tag::Queued { .. } | Tag::Damaged => self.used += 1,
@@ -93,6 +97,7 @@ impl SizeUsage {
         self.cached += other.cached;
         self.free += other.free;
         self.offered += other.offered;
+        self.shared += other.shared;
         self.moving += other.moving;
         self.bytes += other.bytes;
         self.needed += other.needed;
@@ -157,7 +162,11 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         if let Some(size) = size {
             size.count(tag, object.capacity);
         }
-        if let Tag::Owned(id) | Tag::Cached(id) | Tag::Held(id) = tag {
+        let one = match tag {
+            Tag::Owned(id) | Tag::Cached(id) | Tag::Held(id) => Some(id),
+            _ => None,
+        };
+        for id in one.into_iter().chain(file.holders_of(object, tag)) {
             let at = held.iter().position(|one| one.who.token == id).unwrap_or_else(|| {
                 held.push(HolderUsage { who: Holder::of(registry, id), objects: 0, cached: 0, bytes: 0 });
                 held.len() - 1

@@ -49,6 +49,7 @@ mod rw_lock_deaths;
 mod segments;
 mod semaphore;
 mod several;
+mod shares;
 mod sleepers;
 mod slots;
 mod small_disk;
@@ -100,6 +101,7 @@ const ALL: &[&[runner::Check]] = &[
     bad_files::CHECKS,
     pools::CHECKS,
     full_pools::CHECKS,
+    shares::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past

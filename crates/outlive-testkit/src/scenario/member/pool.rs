@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use outlive::Domain;
-use outlive::pool::{Object, Pool, PoolError, PoolOptions};
+use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Shared};
 
 /// How survivors open pools.
 pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20 };
@@ -22,6 +22,7 @@ pub struct Counted {
     pub free: u64,
     pub offered: u64,
     pub moving: u64,
+    pub shared: u64,
     pub total: u64,
 }
 
@@ -32,10 +33,15 @@ impl Counted {
     /// When it is none.
     pub fn of(answer: &str) -> Result<Counted, String> {
         let figures: Vec<u64> = answer.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let [used, cached, free, offered, moving, total] = figures[..] else {
+        let [used, cached, free, offered, moving, shared, total] = figures[..] else {
             return Err(format!("`{answer}` counts nothing"));
         };
-        Ok(Counted { used, cached, free, offered, moving, total })
+        Ok(Counted { used, cached, free, offered, moving, shared, total })
+    }
+
+    /// Whether each object is in one place.
+    pub fn adds_up(&self) -> bool {
+        self.used + self.cached + self.free + self.offered + self.moving + self.shared == self.total
     }
 }
 
@@ -44,10 +50,11 @@ impl Counted {
 pub struct Pools {
     open: BTreeMap<String, &'static Pool>,
     held: BTreeMap<String, Vec<Object<'static>>>,
+    shared: BTreeMap<String, Vec<Shared<'static>>>,
 }
 
-fn whole(object: &Object<'_>) -> bool {
-    object.iter().all(|&byte| byte == MARK)
+fn whole(bytes: &[u8]) -> bool {
+    bytes.len() == LEN && bytes.iter().all(|&byte| byte == MARK)
 }
 
 fn said(is_whole: bool) -> String {
@@ -70,6 +77,7 @@ impl Pools {
         let [order, name, rest @ ..] = order else { return Err("unknown order".to_owned()) };
         let pool = self.named(domain, name)?;
         let held = self.held.entry((*name).to_owned()).or_default();
+        let shared = self.shared.entry((*name).to_owned()).or_default();
         let text = |error: PoolError| error.to_string();
         let filled = |_| {
             let mut object = pool.alloc(LEN).map_err(text)?;
@@ -102,7 +110,31 @@ impl Pools {
                 }
                 Ok(said(all))
             }
-            ("check", []) => Ok(said(held.iter().all(whole))),
+            // Shares one and keeps it; says its offset.
+            ("share", []) => {
+                shared.push(filled(0)?.share().map_err(text)?);
+                Ok(shared.last().map_or(0, |one| one.offset().as_u64()).to_string())
+            }
+            // Joins and keeps it, if it is shared still.
+            ("join", [offset]) => match pool.join(Offset::from(super::number::<u64>(offset)?)) {
+                Ok(one) => {
+                    let is_whole = whole(&one);
+                    shared.push(one);
+                    Ok(said(is_whole))
+                }
+                Err(PoolError::Stale) => Ok("stale".to_owned()),
+                Err(error) => Err(text(error)),
+            },
+            // How many hold what it shares or has joined first.
+            ("holders", []) => Ok(shared.first().map_or(0, |one| one.holders().len()).to_string()),
+            ("leave", []) => {
+                let all = shared.iter().all(|one| whole(one));
+                shared.clear();
+                Ok(said(all))
+            }
+            ("check", []) => {
+                Ok(said(held.iter().all(|object| whole(object)) && shared.iter().all(|object| whole(object))))
+            }
             ("drop", []) => {
                 for object in held.drain(..) {
                     object.free().map_err(text)?;
@@ -116,7 +148,7 @@ impl Pools {
             ("gc", []) => pool.gc().map(|_| String::new()).map_err(text),
             ("count", []) => {
                 let sum = pool.usage().map_err(|error| error.to_string())?.sum;
-                let figures = [sum.used, sum.cached, sum.free, sum.offered, sum.moving, sum.total];
+                let figures = [sum.used, sum.cached, sum.free, sum.offered, sum.moving, sum.shared, sum.total];
                 Ok(figures.map(|figure| figure.to_string()).join(" "))
             }
             _ => Err("unknown order".to_owned()),

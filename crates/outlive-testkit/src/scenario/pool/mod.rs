@@ -1,9 +1,10 @@
 //! The public pool: objects taken (from the cache, from a list, by a look, from new memory), freed, handed over, claimed, and
-//! the pool's upkeep.
+//! the pool's upkeep; objects that several hold (shares.rs).
 //!
 //! Beside the victim a survivor holds three objects, filled, and one more is on offer; afterwards it takes, fills and frees
 //! objects of the same size, what it held is as it was, and each object is counted where it belongs.
 
+mod shares;
 mod steps;
 
 use super::Scenario;
@@ -11,5 +12,6 @@ use super::Scenario;
 /// Those of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
-    steps::ALL.iter().map(|step| Box::new(*step) as Box<dyn Scenario>).collect()
+    let steps = steps::ALL.iter().map(|step| Box::new(*step) as Box<dyn Scenario>);
+    steps.chain(shares::ALL.iter().map(|share| Box::new(*share) as Box<dyn Scenario>)).collect()
 }

@@ -179,12 +179,12 @@ impl Scenario for Step {
             (Step::Claim, false) => 0..=1,
             _ => 1..=1,
         };
-        let apart = counted.used + counted.cached + counted.free + counted.offered + counted.moving;
         let right = counted.used == 3
             && counted.cached == 0
             && counted.moving == 0
             && offered.contains(&counted.offered)
-            && apart == counted.total;
+            && counted.shared == 0
+            && counted.adds_up();
         if !right {
             return Err(Failure::wrong(format!("three in use and {offered:?} offered, yet {counted:?}")));
         }

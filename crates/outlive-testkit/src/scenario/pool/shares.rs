@@ -1,0 +1,220 @@
+//! Objects that several processes hold: shared, joined, left and collected, cut short anywhere.
+//!
+//! A survivor holds one that the victim joins or leaves, or has left it before; another joins it afterwards, by its offset. What
+//! anybody alive holds is whole, and at last nobody holds anything and all memory is free.
+
+use outlive::pool::{Offset, Pool};
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::pool::{Counted, LEN, MARK, OPTIONS};
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// What the victim does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Makes an object one that others may join.
+    Begin,
+    /// Joins.
+    Join,
+    /// Leaves one that another holds.
+    Leave,
+    /// Leaves as the last one.
+    Last,
+    /// Leaves as the last one who lives, beside a name of the dead.
+    BesideDead,
+    /// Makes it its own again.
+    Alone,
+    /// Sweeps what holders left who were killed.
+    Collect,
+}
+
+/// All of them.
+pub const ALL: [Share; 7] =
+    [Share::Begin, Share::Join, Share::Leave, Share::Last, Share::BesideDead, Share::Alone, Share::Collect];
+
+/// Where the victim finds the offset, beside the domain's folder.
+const OFFSET: &str = "shared-offset";
+
+impl Share {
+    /// Whether "other" holds the object when the victim dies.
+    fn is_held(self) -> bool {
+        matches!(self, Share::Join | Share::Leave | Share::Collect)
+    }
+}
+
+impl Scenario for Share {
+    fn name(&self) -> &'static str {
+        match self {
+            Share::Begin => "pool-share",
+            Share::Join => "pool-join",
+            Share::Leave => "pool-leave",
+            Share::Last => "pool-leave-last",
+            Share::BesideDead => "pool-leave-beside-dead",
+            Share::Alone => "pool-alone",
+            Share::Collect => "pool-collect-shared",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Share::Begin => "share an object",
+            Share::Join => "join an object that another process shares",
+            Share::Leave => "leave a shared object that another process holds",
+            Share::Last => "leave a shared object as its last holder",
+            Share::BesideDead => "leave a shared object whose other holder was killed",
+            Share::Alone => "make a shared object one's own again",
+            Share::Collect => "sweep a pool some of whose holders were killed",
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("other", &format!("pool hold {name} 3"))?;
+        let offset = match self {
+            Share::Begin => "0".to_owned(),
+            Share::BesideDead => world.ask("dying", &format!("pool share {name}"))?,
+            _ => world.ask("other", &format!("pool share {name}"))?,
+        };
+        if *self == Share::Collect {
+            // Of the dead: two that nobody else holds, and the name in the one that another does.
+            let joined = world.ask("dying", &format!("pool join {name} {offset}"))?;
+            if joined != "whole" {
+                return Err(Failure::broken(format!("joined: {joined}")));
+            }
+            for _ in 0..2 {
+                world.ask("dying", &format!("pool share {name}"))?;
+            }
+            world.dismiss("dying");
+        }
+        let number = offset.parse().map_err(|_| Failure::broken(format!("`{offset}` is no offset")))?;
+        world.remember(number);
+        std::fs::write(world.folder().join(OFFSET), offset)?;
+        Ok(())
+    }
+
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        match self {
+            // The victim has joined: it is the last one now.
+            Share::Last | Share::Alone => world.ask("other", &format!("pool leave {name}")).map(drop),
+            Share::BesideDead => {
+                world.dismiss("dying");
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let offset = world.remembered();
+        // Beside all that the dead left, before anybody sweeps.
+        for survivor in ["other", "next"] {
+            let whole = world.ask(survivor, &format!("pool use {name} 20"))?;
+            if whole != "whole" {
+                return Err(Failure::wrong(format!("{survivor}'s objects: {whole}")));
+            }
+        }
+        let joined = world.ask("next", &format!("pool join {name} {offset}"))?;
+        let gone = joined == "stale";
+        let right = match (self.is_held(), death.ended) {
+            (true, _) => joined == "whole",
+            // Who has it for himself again has died with it.
+            (false, true) => gone,
+            (false, false) => gone || joined == "whole",
+        };
+        if !right {
+            return Err(Failure::wrong(format!("who joined then found it {joined}")));
+        }
+        world.saw(if gone { "gone" } else { "joined" });
+        // Now it is as it was before, but with one holder more.
+        let holders = if self.is_held() { 2 } else { 1 };
+        let counted = |world: &mut World, shared: u64| -> Result<(), Failure> {
+            for survivor in ["other", "next"] {
+                world.ask(survivor, &format!("pool flush {name}"))?;
+            }
+            let counted = Counted::of(&world.ask("other", &format!("pool count {name}"))?).map_err(Failure::broken)?;
+            let right = counted.used == 3 && counted.shared == shared && counted.cached + counted.moving == 0;
+            if right && counted.adds_up() {
+                return Ok(());
+            }
+            Err(Failure::wrong(format!("three in use and {shared} shared, yet {counted:?}")))
+        };
+        world.ask("sweeper", "domain sweep")?;
+        counted(world, u64::from(!gone))?;
+        if !gone {
+            let named = world.ask("next", &format!("pool holders {name}"))?;
+            if named != holders.to_string() {
+                return Err(Failure::wrong(format!("{holders} hold it, {named} are named")));
+            }
+        }
+        for survivor in ["other", "next"] {
+            let whole = world.ask(survivor, &format!("pool leave {name}"))?;
+            if whole != "whole" {
+                return Err(Failure::wrong(format!("{survivor} left: {whole}")));
+            }
+        }
+        // Without another sweep.
+        counted(world, 0)?;
+        for order in ["check", "drop", "gc"] {
+            let whole = world.ask("other", &format!("pool {order} {name}"))?;
+            if order != "gc" && whole != "whole" {
+                return Err(Failure::wrong(format!("{order}: {whole}")));
+            }
+        }
+        let counted = Counted::of(&world.ask("next", &format!("pool count {name}"))?).map_err(Failure::broken)?;
+        if counted.total > 0 {
+            return Err(Failure::wrong(format!("all was freed and given back, yet {counted:?}")));
+        }
+        super::super::nothing_left(world, &[&name])
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        let text = |error: outlive::pool::PoolError| error.to_string();
+        let pool = Pool::open(&domain, place.name, OPTIONS).map_err(|error| error.to_string())?;
+        // So that its tokens are there.
+        domain.process_token().map_err(|error| error.to_string())?;
+        let folder = place.domain.parent().ok_or("the domain lies nowhere")?;
+        let offset = std::fs::read_to_string(folder.join(OFFSET)).map_err(|error| error.to_string())?;
+        let offset = Offset::from(offset.parse::<u64>().map_err(|error| error.to_string())?);
+        match self {
+            Share::Begin => {
+                let mut object = pool.alloc(LEN).map_err(text)?;
+                object.fill(MARK);
+                stage.begin();
+                let shared = object.share();
+                stage.end();
+                std::mem::forget(shared.map_err(text)?);
+            }
+            Share::Join => {
+                stage.begin();
+                let joined = pool.join(offset);
+                stage.end();
+                std::mem::forget(joined.map_err(text)?);
+            }
+            Share::Leave | Share::Last | Share::BesideDead => {
+                let joined = pool.join(offset).map_err(text)?;
+                stage.begin();
+                drop(joined);
+                stage.end();
+            }
+            Share::Alone => {
+                let joined = pool.join(offset).map_err(text)?;
+                stage.begin();
+                let alone = joined.try_into_object();
+                stage.end();
+                std::mem::forget(alone.map_err(|_| "others hold it")?);
+            }
+            Share::Collect => {
+                stage.begin();
+                let swept = domain.sweep(false);
+                stage.end();
+                swept.map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,641 @@
+//! Objects that several processes hold: who they are, who frees them, and what is left of them when somebody is killed.
+
+use std::time::Duration;
+
+use outlive::Domain;
+use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Shared, SizeUsage};
+
+use crate::board::Board;
+use crate::child::{Child, wait_until};
+use crate::random::Random;
+use crate::runner::World;
+
+crate::checks!(
+    the_last_holder_frees_it,
+    one_alone_may_write_again,
+    sixty_processes_hold_one: 60,
+    no_more_than_have_room,
+    a_killed_holder_is_not_counted,
+    the_last_holder_is_killed,
+    who_needs_memory_collects_what_the_dead_shared,
+    an_execed_holder_is_not_counted,
+    a_forked_child_holds_nothing_of_its_parents,
+    wrong_offsets_join_nothing,
+    blocks_of_holders_are_used_again,
+    a_stopped_joiner_delays_nobody: 60,
+    random_kills_of_holders_lose_nothing: 120,
+    damaged_blocks_are_errors_or_nothing,
+    values_keep_their_type,
+);
+
+const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20 };
+
+fn open(domain: &Domain, options: PoolOptions) -> Pool {
+    Pool::open(domain, "pool", options).expect("opens")
+}
+
+fn sum(pool: &Pool) -> SizeUsage {
+    let usage = pool.usage().expect("can be looked at");
+    for one in usage.sizes.iter().chain([&usage.sum]) {
+        assert_eq!(one.used + one.cached + one.free + one.offered + one.shared + one.moving, one.total, "{one:?}");
+    }
+    usage.sum
+}
+
+fn all_is_free(pool: &Pool) {
+    let sum = sum(pool);
+    assert_eq!(sum.free, sum.total, "{sum:?}");
+}
+
+fn fill(object: &mut Object<'_>, mark: u64) {
+    object.chunks_mut(8).for_each(|chunk| {
+        let len = chunk.len();
+        chunk.copy_from_slice(&mark.to_le_bytes()[..len]);
+    });
+}
+
+fn shared<'p>(pool: &'p Pool, len: usize, mark: u64) -> Shared<'p> {
+    let mut object = pool.alloc(len).expect("room");
+    fill(&mut object, mark);
+    object.share().expect("ours")
+}
+
+fn check(bytes: &[u8], mark: u64) {
+    assert!(bytes.chunks(8).all(|chunk| *chunk == mark.to_le_bytes()[..chunk.len()]), "somebody wrote into it");
+}
+
+/// A child that joins, checks, says so on the board, and holds it until it is killed.
+fn holder(pool: &Pool, board: Board, offset: Offset, mark: u64) -> Child {
+    Child::start(|| {
+        let held = pool.join(offset).expect("shared");
+        check(&held, mark);
+        board.add(0, 1);
+        std::thread::sleep(Duration::from_secs(60));
+        drop(held);
+    })
+}
+
+fn the_last_holder_frees_it(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    for len in [0, 10, 64, 5000, 1 << 20, 3 << 20, 20 << 20] {
+        let first = shared(&pool, len, 3);
+        let offset = first.offset();
+        assert!(offset.is_shared() && first.len() == len);
+        assert_eq!((sum(&pool).shared, sum(&pool).used), (1, 0));
+        let clone = first.clone();
+        assert_eq!(first.holders().len(), 1, "clones are this process's own affair");
+        Child::start(|| {
+            let joined = pool.join(Offset::from(offset.as_u64())).expect("its sender holds it");
+            assert_eq!(joined.len(), len);
+            check(&joined, 3);
+            let pids: Vec<u32> = joined.holders().iter().map(|holder| holder.pid).collect();
+            assert_eq!(pids.len(), 2);
+            assert!(pids.contains(&std::process::id()) && joined.holders().iter().all(|holder| holder.alive));
+        })
+        .finish();
+        drop(first);
+        assert_eq!(sum(&pool).shared, 1);
+        check(&clone, 3);
+        drop(clone);
+        assert_eq!((sum(&pool).shared, sum(&pool).used), (0, 0), "{len}: free at once");
+        assert_eq!(pool.join(offset).map(drop), Err(PoolError::Stale));
+    }
+    pool.flush();
+    all_is_free(&pool);
+    let swept = domain.sweep(false).expect("sweeps");
+    assert_eq!((swept.objects, swept.claims), (0, 0), "nothing was left to a sweep");
+}
+
+fn one_alone_may_write_again(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let board = Board::new();
+    let first = shared(&pool, 500, 1);
+    let offset = first.offset();
+    let clone = first.clone();
+    let first = first.try_into_object().expect_err("there is a clone");
+    drop(clone);
+    let mut other = holder(&pool, board, offset, 1);
+    board.reach(0, 1);
+    let first = first.try_into_object().expect_err("another process holds it");
+    other.kill();
+    let mut object = first.try_into_object().expect("the other one has ended");
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::Stale));
+    assert_eq!((sum(&pool).shared, sum(&pool).used), (0, 1));
+    fill(&mut object, 2);
+    let again = object.share().expect("ours");
+    assert_ne!(again.offset(), offset);
+    check(&pool.join(again.offset()).expect("shared"), 2);
+    drop(again);
+    pool.flush();
+    all_is_free(&pool);
+}
+
+fn sixty_processes_hold_one(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let board = Board::new();
+    let first = shared(&pool, 5000, 9);
+    let offset = first.offset();
+    let mut holders: Vec<Child> = (0..60)
+        .map(|number| {
+            let (pool, board) = (&pool, &board);
+            Child::start(move || {
+                let held = pool.join(offset).expect("shared");
+                board.add(0, 1);
+                board.reach(1, number / 3 + 1);
+                check(&held, 9);
+                drop(held);
+                board.add(2, 1);
+                std::thread::sleep(Duration::from_secs(60));
+            })
+        })
+        .collect();
+    board.reach(0, 60);
+    let named = first.holders();
+    assert_eq!(named.len(), 61);
+    assert!(holders.iter().all(|child| named.iter().any(|holder| holder.pid == child.pid() as u32)));
+    let usage = pool.usage().expect("looks");
+    assert_eq!((usage.sum.shared, usage.sum.used), (1, 0));
+    let who = usage.holders.iter().filter(|holder| holder.objects == 1 && holder.bytes >= 5000);
+    assert_eq!(who.count(), 60, "with each of its holders; we have more, in our cache");
+    drop(first);
+    // Of each three one is killed, and two leave by themselves, and die later. The last leaves.
+    for third in 0..19 {
+        holders[third * 3].kill();
+        board.set(1, third as u64 + 1);
+        board.reach(2, third as u64 * 2 + 2);
+        assert_eq!(sum(&pool).shared, 1);
+    }
+    board.set(1, 20);
+    board.reach(2, 19 * 2 + 3);
+    assert_eq!(sum(&pool).shared, 0, "the last one frees it, without a collection");
+    drop(holders);
+    domain.sweep(false).expect("sweeps");
+    pool.flush();
+    all_is_free(&pool);
+}
+
+fn no_more_than_have_room(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let first = shared(&pool, 100, 4);
+    let offset = first.offset();
+    let mut all: Vec<_> = (1..62).map(|_| pool.join(offset).expect("has room")).collect();
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { most: 62 }));
+    all.swap_remove(30);
+    all.push(pool.join(offset).expect("one has left"));
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { most: 62 }));
+    drop(first);
+    // By one who has died there is room, too.
+    let mut other = {
+        all.pop();
+        let board = Board::new();
+        let other = holder(&pool, board, offset, 4);
+        board.reach(0, 1);
+        let freed = all.pop();
+        all.push(pool.join(offset).expect("has room"));
+        drop(freed);
+        all.push(pool.join(offset).expect("has room"));
+        other
+    };
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { most: 62 }));
+    other.kill();
+    all.push(pool.join(offset).expect("one has died"));
+    assert_eq!(all[0].holders().len(), 62);
+    assert_eq!(sum(&pool).shared, 1);
+    drop(all);
+    pool.flush();
+    all_is_free(&pool);
+}
+
+fn a_killed_holder_is_not_counted(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let board = Board::new();
+    let mine = shared(&pool, 300, 6);
+    let mut other = holder(&pool, board, mine.offset(), 6);
+    board.reach(0, 1);
+    other.kill();
+    assert_eq!(mine.holders().iter().filter(|holder| !holder.alive).count(), 1);
+    assert_eq!(domain.entry("pool").expect("there").dead_claims, 1);
+    let offset = mine.offset();
+    drop(mine);
+    assert_eq!(sum(&pool).shared, 0, "who leaves sees that the other one is dead");
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::Stale));
+    // The other way round: the dead one's name goes with a sweep, the living one holds on.
+    let mine = shared(&pool, 300, 7);
+    let mut other = holder(&pool, board, mine.offset(), 7);
+    board.reach(0, 2);
+    other.kill();
+    let swept = domain.sweep(false).expect("sweeps");
+    assert_eq!((swept.objects, mine.holders().len()), (0, 1), "{swept:?}");
+    assert!(domain.sweep(false).expect("sweeps").is_clean(), "once is enough");
+    check(&mine, 7);
+    drop(mine);
+    pool.flush();
+    all_is_free(&pool);
+}
+
+fn the_last_holder_is_killed(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let board = Board::new();
+    for by_gc in [false, true] {
+        let mut first = Child::start(|| {
+            let first = shared(&pool, 700, 8);
+            board.set(1, first.offset().as_u64());
+            board.reach(2, 1);
+            drop(first);
+            board.set(2, 2);
+            std::thread::sleep(Duration::from_secs(60));
+        });
+        let offset = Offset::from(board.reach(1, 1));
+        board.set(0, 0);
+        let mut last = holder(&pool, board, offset, 8);
+        board.reach(0, 1);
+        assert_eq!(domain.sweep(false).expect("sweeps").objects, 0, "two live");
+        board.set(2, 1);
+        board.reach(2, 2);
+        assert_eq!(sum(&pool).shared, 1, "one lives");
+        last.kill();
+        assert_eq!(sum(&pool).shared, 1, "nobody has come by");
+        if by_gc {
+            assert!(pool.gc().expect("trims").objects >= 1);
+        } else {
+            assert_eq!(domain.sweep(true).expect("looks").objects, 1);
+            assert_eq!(domain.sweep(false).expect("sweeps").objects, 1);
+        }
+        assert_eq!(sum(&pool).shared, 0);
+        assert_eq!(pool.join(offset).map(drop), Err(PoolError::Stale));
+        first.kill();
+        domain.sweep(false).expect("sweeps");
+        (0..3).for_each(|word| board.set(word, 0));
+    }
+    pool.gc().expect("trims");
+    all_is_free(&pool);
+}
+
+fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 0 });
+    let board = Board::new();
+    let mut hoarder = Child::start(|| {
+        let mut kept = Vec::new();
+        while let Ok(object) = pool.alloc(100_000) {
+            match object.share() {
+                Ok(shared) => kept.push(shared),
+                Err(error) => assert!(matches!(error, PoolError::NoSpace { .. }), "{error:?}"),
+            }
+        }
+        board.set(0, kept.len() as u64);
+        std::thread::sleep(Duration::from_secs(60));
+    });
+    let count = board.reach(0, 50);
+    assert_eq!(sum(&pool).shared, count);
+    let error = pool.alloc(100_000).expect_err("full");
+    match error {
+        PoolError::NoSpace { most: Some(most), .. } => assert_eq!(most.pid, hoarder.pid() as u32),
+        other => panic!("{other:?}"),
+    }
+    hoarder.kill();
+    drop(pool.alloc(100_000).expect("the dead hold nothing"));
+    assert_eq!(sum(&pool).shared, 0);
+}
+
+fn an_execed_holder_is_not_counted(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let mine = shared(&pool, 5000, 1);
+    let offset = mine.offset();
+    let mut other = Child::start(|| {
+        std::mem::forget(pool.join(offset).expect("shared"));
+        let arguments = [c"sleep".as_ptr(), c"60".as_ptr(), core::ptr::null()];
+        // SAFETY: a list of strings that ends with null.
+        unsafe { libc::execvp(c"sleep".as_ptr(), arguments.as_ptr()) };
+    });
+    let comm = || std::fs::read_to_string(format!("/proc/{}/comm", other.pid())).unwrap_or_default();
+    wait_until("it is another program", || comm().trim() == "sleep");
+    drop(mine);
+    wait_until("it is free", || {
+        domain.sweep(false).expect("sweeps");
+        sum(&pool).shared == 0
+    });
+    other.kill();
+}
+
+fn a_forked_child_holds_nothing_of_its_parents(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let mine = shared(&pool, 300, 5);
+    let offset = mine.offset();
+    let mut copy = Some(mine.clone());
+    Child::start(|| {
+        drop(copy.take());
+        let mine = unsafe_copy(&mine).try_into_object().expect_err("it is the parent's");
+        check(&mine, 5);
+        drop(mine);
+        let own = pool.join(offset).expect("shared");
+        assert_eq!(own.holders().len(), 2);
+        // Left by name, as the child ends without destructors.
+        std::mem::forget(own);
+    })
+    .finish();
+    drop(copy);
+    check(&mine, 5);
+    assert_eq!(sum(&pool).shared, 1);
+    drop(mine);
+    assert_eq!(sum(&pool).shared, 0);
+    domain.sweep(false).expect("sweeps");
+    pool.flush();
+    all_is_free(&pool);
+}
+
+/// The same handle once more, as a child has it whose parent goes on with its own.
+fn unsafe_copy<'p>(of: &Shared<'p>) -> Shared<'p> {
+    // SAFETY: of a child that ends without destructors; its count is off by one, towards too few, and nobody else's.
+    unsafe { core::ptr::read(of) }
+}
+
+fn wrong_offsets_join_nothing(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let first = shared(&pool, 64, 1);
+    let (offset, place) = (first.offset(), first.as_ptr());
+    assert_eq!(pool.claim(offset).map(drop), Err(PoolError::Stale), "shared, and not handed over");
+    assert_eq!(pool.claim_value::<[u8; 64]>(offset).map(drop), Err(PoolError::Stale));
+    drop(first);
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::Stale), "free");
+    let again = pool.alloc(64).expect("room");
+    assert_eq!(again.as_ptr(), place, "the hottest");
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::Stale), "somebody's");
+    let again = again.into_offset().expect("ours");
+    assert!(!again.is_shared());
+    assert_eq!(pool.join(again).map(drop), Err(PoolError::Stale), "handed over, and not shared");
+    assert_eq!(pool.join(Offset::from(again.as_u64() | 1 << 58)).map(drop), Err(PoolError::Stale));
+    let again = pool.claim(again).expect("offered").share().expect("ours");
+    assert_eq!(again.as_ptr(), place);
+    assert_eq!(pool.join(offset).map(drop), Err(PoolError::Stale), "an earlier sharing");
+    let right = again.offset().as_u64();
+    for wrong in [0, u64::MAX, 1 << 58, right ^ 1, right ^ 1 << 29, right | 1 << 59, right & !(1 << 58)] {
+        assert_eq!(pool.join(Offset::from(wrong)).map(drop), Err(PoolError::Stale), "{wrong:#x}");
+    }
+    let joined = pool.join(Offset::from(right)).expect("shared");
+    assert_eq!(joined.holders().len(), 2);
+    drop((again, joined));
+    pool.flush();
+    all_is_free(&pool);
+}
+
+fn blocks_of_holders_are_used_again(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let mut bytes = 0;
+    for round in 0..4 {
+        let all: Vec<_> = (0..3000).map(|mark| shared(&pool, 64, mark)).collect();
+        for (mark, one) in all.iter().enumerate() {
+            check(&pool.join(one.offset()).expect("shared"), mark as u64);
+        }
+        assert_eq!(sum(&pool).shared, 3000);
+        drop(all);
+        assert_eq!(sum(&pool).shared, 0);
+        let now = pool.usage().expect("looks").bytes;
+        assert!(round == 0 || now == bytes, "{now} after {bytes}");
+        bytes = now;
+    }
+    // One after another: always the same one.
+    for mark in 0..1000 {
+        drop(shared(&pool, 64, mark));
+    }
+    assert_eq!(pool.usage().expect("looks").bytes, bytes);
+    pool.flush();
+    all_is_free(&pool);
+}
+
+/// Stopped anywhere in sharing, joining and leaving: others share, join, leave, and get their objects back.
+fn a_stopped_joiner_delays_nobody(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let board = Board::new();
+    let busy = Child::start(|| {
+        loop {
+            let offset = Offset::from(board.get(1));
+            if let Ok(joined) = pool.join(offset) {
+                check(&joined, board.get(2));
+            }
+            drop(shared(&pool, 200, 77));
+            board.add(0, 1);
+        }
+    });
+    let mut random = Random::new();
+    for mark in 1..150 {
+        let kept = shared(&pool, 100, 5);
+        board.set(2, 5);
+        board.set(1, kept.offset().as_u64());
+        board.reach(0, board.get(0) + 1);
+        random.pause(100);
+        busy.stop();
+        for _ in 0..20 {
+            let one = shared(&pool, 100, mark);
+            let joined: Vec<_> = (0..5).map(|_| pool.join(one.offset()).expect("shared")).collect();
+            let place = one.as_ptr();
+            joined.iter().for_each(|one| check(one, mark));
+            drop((one, joined));
+            assert_eq!(pool.alloc(100).expect("room").as_ptr(), place, "free at once, and the hottest");
+        }
+        check(&kept, 5);
+        busy.go_on();
+        drop(kept);
+    }
+}
+
+/// Processes share, join what others share, check, leave, make objects their own again; one after another is killed. What
+/// anybody holds stays as it was; at the end nobody holds anything, and everything is free.
+fn random_kills_of_holders_lose_nothing(world: &World) {
+    const PLACES: u64 = 8;
+    let domain = world.domain();
+    let mut random = Random::new();
+    let mark_of = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().expect("eight"));
+    for options in [SMALL, PoolOptions { cache_bytes: 0, ..SMALL }] {
+        let pool = open(&domain, options);
+        let board = Board::new();
+        let start = |life: u64| {
+            let (pool, board) = (&pool, &board);
+            Child::start(move || {
+                let mut random = Random::from_seed(life);
+                let mut kept: Vec<(Shared<'_>, u64)> = Vec::new();
+                for number in 1_u64.. {
+                    let mark = life << 32 | number;
+                    let place = random.below(PLACES) as usize;
+                    match random.below(if kept.len() > 20 { 3 } else { 8 }) {
+                        0 | 1 if !kept.is_empty() => {
+                            let (one, mark) = kept.swap_remove(random.below(kept.len() as u64) as usize);
+                            check(&one, mark);
+                        }
+                        2 if !kept.is_empty() => {
+                            let (one, old) = kept.swap_remove(0);
+                            check(&one, old);
+                            match one.try_into_object() {
+                                Ok(mut object) => {
+                                    fill(&mut object, mark);
+                                    let one = object.share().expect("ours");
+                                    board.set(place, one.offset().as_u64());
+                                    kept.push((one, mark));
+                                }
+                                Err(one) => kept.push((one, old)),
+                            }
+                        }
+                        3..=5 => match pool.join(Offset::from(board.get(place))) {
+                            Ok(one) => {
+                                let mark = mark_of(&one);
+                                check(&one, mark);
+                                kept.push((one, mark));
+                            }
+                            Err(PoolError::Stale) => {}
+                            Err(error) => panic!("{error:?}"),
+                        },
+                        _ => {
+                            let power = random.below(16);
+                            let len = 8 + random.below(1 << power);
+                            let one = shared(pool, len as usize, mark);
+                            board.set(place, one.offset().as_u64());
+                            kept.push((one, mark));
+                        }
+                    }
+                    board.add(PLACES as usize + (life % 64) as usize, 1);
+                }
+            })
+        };
+        let mut lives = 4;
+        let mut children: Vec<Child> = (0..lives).map(start).collect();
+        for round in 0..150 {
+            random.pause(4_000);
+            let at = random.below(4) as usize;
+            children[at].kill();
+            match round % 10 {
+                3 => drop(domain.sweep(false).expect("sweeps")),
+                6 => drop(pool.gc().expect("trims")),
+                _ => {}
+            }
+            if let Ok(one) = pool.join(Offset::from(board.get(random.below(PLACES) as usize))) {
+                check(&one, mark_of(&one));
+            }
+            sum(&pool);
+            children[at] = start(lives);
+            lives += 1;
+        }
+        let at = |life: u64| PLACES as usize + (life % 64) as usize;
+        for life in lives - 1..lives {
+            board.reach(at(life), board.get(at(life)) + 20);
+        }
+        children.iter_mut().for_each(Child::kill);
+        pool.flush();
+        // Of one whose token's slot has a new owner already, nothing can be asked: its things are free a second later.
+        wait_until("nobody has anything", || {
+            domain.sweep(false).expect("sweeps");
+            let now = sum(&pool);
+            now.free == now.total
+        });
+        wait_until("nobody is named", || domain.sweep(false).expect("sweeps").is_clean());
+        for place in 0..PLACES as usize {
+            assert_eq!(pool.join(Offset::from(board.get(place))).map(drop), Err(PoolError::Stale));
+        }
+        pool.gc().expect("trims");
+        all_is_free(&pool);
+        assert_eq!(sum(&pool).total, 0, "all spans are given back");
+    }
+}
+
+/// Whatever stands in blocks, records and counts: errors, or fewer objects; no fault, no endless loop.
+fn damaged_blocks_are_errors_or_nothing(world: &World) {
+    use std::os::unix::fs::FileExt;
+    let domain = world.domain();
+    let mut random = Random::new();
+    for round in 0..150 {
+        let name = format!("pool{round}");
+        let pool = Pool::open(&domain, &name, SMALL).expect("opens");
+        let mut kept: Vec<_> = (0..20).map(|at| shared(&pool, 64 << (at % 10), 1)).collect();
+        let joined: Vec<_> = kept[..5].iter().filter_map(|one| pool.join(one.offset()).ok()).collect();
+        kept.extend(joined);
+        drop((0..5).map(|_| shared(&pool, 64, 1)).collect::<Vec<_>>());
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(domain.path().join(&name)).expect("opens");
+        let word = |at: u64| {
+            let mut word = [0; 8];
+            file.read_exact_at(&mut word, at).expect("reads");
+            u64::from_le_bytes(word)
+        };
+        let (tags_at, blocks_at) = (word(4096), word(4096 + 24));
+        for _ in 0..30 {
+            let at = match random.below(4) {
+                // How many blocks there are, and hints.
+                0 => 4096 + 192 + random.below(16),
+                1 => tags_at + random.below(1024),
+                _ => blocks_at + random.below(30 * 512),
+            };
+            let value = match random.below(4) {
+                0 => random.next(),
+                1 => random.below(1 << 16),
+                2 => word(at / 8 * 8).wrapping_add(1 << random.below(64)),
+                _ => word(blocks_at + random.below(30 * 64) * 8),
+            };
+            file.write_all_at(&value.to_le_bytes(), at / 8 * 8).expect("writes");
+        }
+        let offsets: Vec<Offset> = kept.iter().map(Shared::offset).collect();
+        let _ = domain.sweep(true);
+        let _ = pool.usage();
+        for offset in offsets {
+            let _ = pool.join(offset).map(drop);
+            let _ = pool.join(Offset::from(random.next() & ((1 << 58) - 1) | 1 << 58)).map(drop);
+        }
+        kept.iter().for_each(|one| drop(one.holders()));
+        while let Some(one) = kept.pop() {
+            let _ = one.try_into_object().map(drop);
+        }
+        for at in 0..40 {
+            if let Ok(mut object) = pool.alloc(64 << (at % 13)) {
+                object.fill(1);
+                let _ = object.share().map(|one| pool.join(one.offset()).map(drop));
+            }
+        }
+        let _ = domain.sweep(false);
+        let _ = pool.gc();
+        let _ = domain.entry(&name);
+        domain.remove(&name).expect("goes");
+    }
+}
+
+fn values_keep_their_type(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let offset = pool.alloc_value([7_u64; 100]).expect("room").into_offset().expect("ours");
+    Child::start(|| {
+        assert_eq!(pool.claim(offset).map(drop), Err(PoolError::OtherType), "not as bytes");
+        assert_eq!(pool.claim_value::<[i64; 100]>(offset).map(drop), Err(PoolError::OtherType));
+        assert_eq!(pool.claim_value::<[u64; 99]>(offset).map(drop), Err(PoolError::OtherType));
+        let mut value = pool.claim_value::<[u64; 100]>(offset).expect("offered");
+        assert_eq!(*value, [7; 100]);
+        value[99] = 8;
+        value.free().expect("ours");
+    })
+    .finish();
+    assert_eq!(pool.claim_value::<[u64; 100]>(offset).map(drop), Err(PoolError::Stale));
+    let bytes = pool.alloc(8).expect("room").into_offset().expect("ours");
+    assert_eq!(pool.claim_value::<u64>(bytes).map(drop), Err(PoolError::OtherType), "plain bytes are no value");
+    drop(pool.claim(bytes).expect("offered still"));
+    let nothing = pool.alloc_value(()).expect("room").into_offset().expect("ours");
+    pool.claim_value::<()>(nothing).expect("offered").free().expect("ours");
+    // A value may be shared as bytes.
+    let value = pool.alloc_value(0x0102_0304_u32.to_le()).expect("room").into_object().share().expect("ours");
+    assert_eq!(pool.join(value.offset()).expect("shared")[..], [4, 3, 2, 1]);
+    drop(value);
+    let mut owner = Child::start(|| {
+        let _value = pool.alloc_value(1_u64).expect("room");
+        std::thread::sleep(Duration::from_secs(60));
+    });
+    wait_until("it has it", || sum(&pool).used == 1);
+    owner.kill();
+    domain.sweep(false).expect("sweeps");
+    pool.flush();
+    all_is_free(&pool);
+}
