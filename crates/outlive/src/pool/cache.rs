@@ -222,6 +222,20 @@ impl Cache {
         Some(entry)
     }
 
+    /// As [`Cache::pop`], the coldest.
+    pub(super) fn pop_cold(&mut self, shelf: u32, len: usize) -> Option<Entry> {
+        let shelf = self.shelves.get_mut(shelf as usize)?;
+        let (entry, _) = *shelf.entries.get(shelf.cold).filter(|(entry, _)| entry.capacity as usize >= len)?;
+        shelf.cold += 1;
+        if shelf.cold * 2 >= shelf.entries.len() {
+            shelf.entries.drain(..shelf.cold);
+            shelf.cold = 0;
+        }
+        shelf.bytes -= u64::from(entry.capacity);
+        self.bytes -= u64::from(entry.capacity);
+        Some(entry)
+    }
+
     /// An object of this process's, or that this thread holds, comes in.
     #[inline]
     pub(super) fn push(&mut self, shelf: u32, entry: Entry) {

@@ -1,7 +1,9 @@
 //! What can go wrong with a pool's objects.
 
 use std::fmt;
+use std::path::PathBuf;
 
+use super::fault::Fault;
 use crate::{Error, TokenId};
 
 /// Why a pool did not do what was asked.
@@ -14,6 +16,8 @@ pub enum PoolError {
         wanted: u64,
         /// Who has most of the pool, in use or in its caches.
         most: Option<HasMost>,
+        /// Whether there may be room, and the pool's mode [`Modes::fail`](super::Modes::fail) had it.
+        injected: bool,
     },
     /// No object is as large as that: the largest has 1 GiB.
     TooLarge {
@@ -36,6 +40,18 @@ pub enum PoolError {
         /// To whom.
         to: TokenId,
     },
+    /// No object of the pool begins at that address.
+    NotAnObject {
+        /// The address.
+        address: usize,
+    },
+    /// What is at that address is another pool's.
+    OtherPool {
+        /// That pool's file.
+        pool: PathBuf,
+    },
+    /// A debug mode has found something. What was to be freed is free.
+    Fault(Box<Fault>),
     /// The calling thread could not get a token, the pool is damaged, or what the system says.
     System(Error),
 }
@@ -55,7 +71,10 @@ pub struct HasMost {
 impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PoolError::NoSpace { wanted, most } => {
+            PoolError::NoSpace { wanted, injected: true, .. } => {
+                write!(f, "{wanted} bytes more are refused: the pool's mode 'fail' is on, see 'OUTLIVE_POOL'")
+            }
+            PoolError::NoSpace { wanted, most, injected: false } => {
                 write!(f, "the pool has no room for {wanted} more bytes; ")?;
                 if let Some(HasMost { pid, program, bytes }) = most {
                     write!(f, "process {pid} ({program}) has most of it, {bytes} bytes; ")?;
@@ -74,6 +93,11 @@ impl fmt::Display for PoolError {
                 f.write_str("nothing is offered by that number; it was claimed or freed before, or is of another pool")
             }
             PoolError::NotForUs { to } => write!(f, "it is offered to another ({to}), which has to claim it"),
+            PoolError::NotAnObject { address } => {
+                write!(f, "no object begins at {address:#x}; free what the pool gave, and where it begins")
+            }
+            PoolError::OtherPool { pool } => write!(f, "the object is of the pool {}; free it there", pool.display()),
+            PoolError::Fault(fault) => fault.fmt(f),
             PoolError::System(error) => error.fmt(f),
         }
     }

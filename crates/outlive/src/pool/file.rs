@@ -12,6 +12,7 @@
 use super::classes::CLASSES;
 use super::head::{BUCKETS, EPOCHS, Head, Links};
 use super::layout::{Block, Heap, INDEX_BITS};
+use super::modes::Modes;
 use super::room::Room;
 use super::spans::{SPAN, Shape};
 use crate::Error;
@@ -33,7 +34,11 @@ pub(super) struct PoolHead {
     tags_at: AtomicU64,
     spans_at: AtomicU64,
     spans: AtomicU32,
-    reserved: [AtomicU32; 11],
+    reserved_0: AtomicU32,
+    // Written now and then by whoever looks for a fault; read at every allocation.
+    /// See `modes.rs`.
+    pub(super) modes: AtomicU64,
+    reserved: [AtomicU32; 8],
     // Written by `gc` and `flush`.
     /// From 1 to `EPOCHS`; 0 is 1.
     epoch: AtomicU32,
@@ -50,6 +55,7 @@ pub(super) struct PoolHead {
 }
 
 const _: () = {
+    assert!(core::mem::offset_of!(PoolHead, modes) == 24);
     assert!(core::mem::offset_of!(PoolHead, epoch) == 64);
     assert!(core::mem::offset_of!(PoolHead, numbers) == 128);
     assert!(core::mem::offset_of!(PoolHead, failed) == 192);
@@ -66,11 +72,14 @@ pub(super) struct Record {
     pub(super) tag: AtomicU64,
     /// See `head.rs`.
     link: AtomicU32,
-    /// Of an object that is offered: how many bytes of it were asked for.
+    /// See `fill.rs`. Of an object that is offered: how many bytes of it were asked for.
     pub(super) note: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Record>() as u64 == Shape::POOL.record);
+const _: () = {
+    assert!(size_of::<Record>() as u64 == Shape::POOL.record);
+    assert!(core::mem::offset_of!(Record, note) as u64 == Shape::NOTE);
+};
 
 // SAFETY: all its fields are atomics.
 unsafe impl Shared for Record {}
@@ -99,12 +108,13 @@ impl Plan {
     /// Bytes that exist from the beginning.
     pub(super) const INITIAL: u64 = CONTROL_AT + Heap::FIRST_CONTROL;
 
-    pub(super) fn write(&self, segment: &Segment) -> Result<(), Error> {
+    pub(super) fn write(&self, segment: &Segment, modes: Modes) -> Result<(), Error> {
         let head: &PoolHead = segment.at(HEAD_AT)?;
         head.tags_at.store(self.tags_at, Ordering::Relaxed);
         head.spans_at.store(self.spans_at, Ordering::Relaxed);
         head.spans.store(self.spans, Ordering::Relaxed);
         head.epoch.store(1, Ordering::Relaxed);
+        head.modes.store(u64::from(modes.bits()), Ordering::Relaxed);
         Ok(())
     }
 }

@@ -14,7 +14,10 @@ use core::ptr::NonNull;
 
 use super::cache::{Cache, Entry, SHELVES, release, shelf_of_long};
 use super::classes::{class_of, size_of_class};
+use super::dress::DRESS;
 use super::error::PoolError;
+use super::fill::Note;
+use super::modes::Modes;
 use super::pool::Pool;
 use super::tag::{NUMBER_BITS, Tag};
 use crate::shim::Ordering;
@@ -41,14 +44,19 @@ use crate::{Peer, TokenId};
 /// Its objects are free once its last thread has ended: until then one may still be writing there.
 #[must_use = "an object that is dropped is freed"]
 pub struct Object<'p> {
-    pool: &'p Pool,
-    entry: Entry,
+    pub(super) pool: &'p Pool,
+    pub(super) entry: Entry,
     len: usize,
     /// What its tag says as long as it is this process's.
     owned: u64,
-    /// Where it goes in a cache; `SHELVES` if nowhere.
+    /// Where it goes in a cache; `SHELVES` if nowhere. With the flags below.
     shelf: u32,
 }
+
+/// Of a shelf: the object was taken in a debug mode, and is freed by `in_modes.rs`.
+pub(super) const IN_MODES: u32 = 1 << 31;
+/// Besides: it is dressed.
+pub(super) const WITH_DRESS: u32 = 1 << 30;
 
 // SAFETY: memory of its own, which no other thread reaches but through it; a pool's words are made for all threads.
 unsafe impl Send for Object<'_> {}
@@ -115,6 +123,20 @@ impl<'p> Object<'p> {
         Object { pool, entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }
     }
 
+    pub(super) fn flagged(mut self, flags: u32) -> Self {
+        self.shelf |= flags;
+        self
+    }
+
+    pub(super) fn is_dressed(&self) -> bool {
+        self.shelf & WITH_DRESS != 0
+    }
+
+    /// Without flags.
+    pub(super) fn shelf(&self) -> u32 {
+        self.shelf & !(IN_MODES | WITH_DRESS)
+    }
+
     /// Where its bytes begin.
     #[must_use]
     #[inline]
@@ -129,18 +151,20 @@ impl<'p> Object<'p> {
         self.entry.data.as_ptr()
     }
 
-    /// How many bytes it has, at least as many as were asked for.
+    /// How many bytes it has, at least as many as were asked for. With [`Modes::TAG`](super::Modes::TAG) or
+    /// [`Modes::CALLER`](super::Modes::CALLER) just those.
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.entry.capacity as usize
+        if self.is_dressed() { self.len } else { self.entry.capacity as usize }
     }
 
     /// Frees it, as dropping it does, and says whether that was in order.
     ///
     /// # Errors
     /// [`PoolError::NotOurs`] in a forked child, whose parent's it is; [`PoolError::Freed`] and [`PoolError::System`] when
-    /// somebody has written over the pool's tags.
+    /// somebody has written over the pool's tags. With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when it was
+    /// overrun; then it is freed all the same.
     ///
     /// # If a process dies
     /// In here: the object is free, or it is once the process has ended.
@@ -171,6 +195,9 @@ impl<'p> Object<'p> {
     #[cold]
     #[inline(never)]
     fn give_back_slow(&mut self) -> Result<(), PoolError> {
+        if self.shelf & IN_MODES != 0 {
+            return self.give_back_in_modes();
+        }
         self.check_owned()?;
         let inner = &self.pool.inner;
         let me = inner.registry.me().ok();
@@ -190,7 +217,7 @@ impl<'p> Object<'p> {
     }
 
     /// That it is this process's, and its tag says so.
-    fn check_owned(&self) -> Result<(), PoolError> {
+    pub(super) fn check_owned(&self) -> Result<(), PoolError> {
         let process = self.pool.inner.registry.process_token_if_any();
         if process.is_none_or(|process| Tag::Owned(process).encode() != self.owned) {
             return Err(PoolError::NotOurs);
@@ -231,7 +258,11 @@ impl<'p> Object<'p> {
 
     fn offer(self, to: Option<TokenId>) -> Result<Offset, PoolError> {
         self.check_owned()?;
-        let object = core::mem::ManuallyDrop::new(self);
+        let mut object = core::mem::ManuallyDrop::new(self);
+        if let Some(fault) = object.overrun() {
+            object.free_in_modes();
+            return Err(PoolError::Fault(fault));
+        }
         let inner = &object.pool.inner;
         // SAFETY: given up at once.
         let number = match unsafe { Cache::find(inner) } {
@@ -239,7 +270,14 @@ impl<'p> Object<'p> {
             None => inner.file.head().numbers.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1),
         };
         // Relaxed: seen with the tag.
-        object.entry.record().note.store(object.len as u32, Ordering::Relaxed);
+        // A dressed one's length stands there already.
+        if !object.is_dressed() {
+            object.entry.record().note.store(object.len as u32, Ordering::Relaxed);
+        }
+        if object.shelf & IN_MODES != 0 && inner.now().modes.contains(Modes::UAF) {
+            // Died just after: owned(P), whose mappings end with it.
+            object.hide();
+        }
         let offered = Tag::Offered { to, number }.encode();
         // Release pairs with `claim`. Died just before: owned(P). Just after: offered, and nobody may know the number.
         let tag = &object.entry.record().tag;
@@ -254,7 +292,8 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Stale`] when somebody else was quicker, or nothing is offered by that number any more;
-    /// [`PoolError::NotForUs`], [`PoolError::System`].
+    /// [`PoolError::NotForUs`], [`PoolError::System`]; with [`Modes::TAG`], [`PoolError::Fault`] when it was overrun: then it is
+    /// freed.
     ///
     /// # If a process dies
     /// In here: it is still offered (if it was offered to the dead one: free), or free once the process has ended.
@@ -281,15 +320,28 @@ impl Pool {
         // Its place is looked at again, now that nobody takes its span apart.
         let block = heap.object(&file.segment, reference).ok_or_else(|| file.segment.damaged("an object's place"))?;
         let entry = inner.entry(&block)?;
-        let len = entry.record().note.load(Ordering::Relaxed);
-        if len > entry.capacity {
+        let (len, dress) = match Note::decode(entry.record().note.load(Ordering::Relaxed)) {
+            Note::Dressed(len) => (len, DRESS as u32),
+            Note::Length(len) => (len, 0),
+            Note::Filled { .. } => (u32::MAX, 0),
+        };
+        if u64::from(len) + u64::from(dress) > u64::from(entry.capacity) {
             // Died here: owned(P) still.
             entry.set(0);
             return Err(file.segment.damaged("an object's length").into());
         }
         let exactly = |class: &u32| size_of_class(*class) == block.capacity;
         let shelf = class_of(block.capacity).filter(exactly).or_else(|| shelf_of_long(block.capacity));
-        Ok(Object::new(self, entry, shelf, len as usize, owned))
+        let object = Object::new(self, entry, shelf, len as usize, owned);
+        if dress == 0 && inner.now().modes.is_none() {
+            return Ok(object);
+        }
+        let object = object.flagged(if dress > 0 { IN_MODES | WITH_DRESS } else { IN_MODES });
+        if let Some(fault) = object.overrun() {
+            core::mem::ManuallyDrop::new(object).free_in_modes();
+            return Err(PoolError::Fault(fault));
+        }
+        Ok(object)
     }
 }
 
@@ -297,7 +349,9 @@ impl Drop for Object<'_> {
     #[inline]
     fn drop(&mut self) {
         // Not ours: a forked child's copy. Damaged: nothing to be done here.
-        let _ = self.give_back();
+        if let Err(error) = self.give_back() {
+            self.dropped_badly(error);
+        }
     }
 }
 

@@ -193,7 +193,7 @@ type See<'a> = &'a mut dyn FnMut(Option<u32>, u32, &Block, Tag);
 
 impl Heap {
     /// All objects that there are: class, or how many spans a run has; the object; its tag.
-    fn look_at_all(&self, segment: &Segment, see: See<'_>) -> Result<(), Error> {
+    pub(super) fn look_at_all(&self, segment: &Segment, see: See<'_>) -> Result<(), Error> {
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
             let word = span.word();

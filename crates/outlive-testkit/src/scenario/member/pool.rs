@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use outlive::Domain;
-use outlive::pool::{Object, Pool, PoolError, PoolOptions};
+use outlive::pool::{Modes, Object, Pool, PoolError, PoolOptions};
 
 /// How survivors open pools.
-pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20 };
+pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, modes: Modes::NONE };
 /// Bytes of each object that survivors take.
 pub const LEN: usize = 1000;
 /// What is written into objects that are handed over, and kept.
