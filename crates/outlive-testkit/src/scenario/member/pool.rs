@@ -114,6 +114,11 @@ impl Pools {
                 Ok(String::new())
             }
             ("gc", []) => pool.gc().map(|_| String::new()).map_err(text),
+            ("modes", [modes]) => {
+                pool.set_modes(modes.parse().map_err(|_| "no modes".to_owned())?);
+                Ok(String::new())
+            }
+            ("held", []) => pool.held().map(|held| held.len().to_string()).map_err(|error| error.to_string()),
             ("count", []) => {
                 let sum = pool.usage().map_err(|error| error.to_string())?.sum;
                 let figures = [sum.used, sum.cached, sum.free, sum.offered, sum.moving, sum.total];

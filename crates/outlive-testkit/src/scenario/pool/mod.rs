@@ -4,6 +4,7 @@
 //! Beside the victim a survivor holds three objects, filled, and one more is on offer; afterwards it takes, fills and frees
 //! objects of the same size, what it held is as it was, and each object is counted where it belongs.
 
+mod modes;
 mod steps;
 
 use super::Scenario;
@@ -11,5 +12,6 @@ use super::Scenario;
 /// Those of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
-    steps::ALL.iter().map(|step| Box::new(*step) as Box<dyn Scenario>).collect()
+    let steps = steps::ALL.iter().map(|step| Box::new(*step) as Box<dyn Scenario>);
+    steps.chain(modes::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>)).collect()
 }
