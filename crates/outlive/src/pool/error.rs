@@ -72,7 +72,10 @@ impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PoolError::NoSpace { wanted, injected: true, .. } => {
-                write!(f, "{wanted} bytes more are refused: the pool's mode 'fail' is on, see 'OUTLIVE_POOL'")
+                write!(
+                    f,
+                    "{wanted} bytes more are refused: the pool's debug mode 'fail' is on; Pool::set_modes turns it off"
+                )
             }
             PoolError::NoSpace { wanted, most, injected: false } => {
                 write!(f, "the pool has no room for {wanted} more bytes; ")?;

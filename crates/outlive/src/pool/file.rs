@@ -114,7 +114,7 @@ impl Plan {
         head.spans_at.store(self.spans_at, Ordering::Relaxed);
         head.spans.store(self.spans, Ordering::Relaxed);
         head.epoch.store(1, Ordering::Relaxed);
-        head.modes.store(u64::from(modes.bits()), Ordering::Relaxed);
+        head.modes.store(1 << 32 | u64::from(modes.bits()), Ordering::Relaxed);
         Ok(())
     }
 }

@@ -9,6 +9,8 @@
 
 use core::ptr::NonNull;
 
+use super::modes::{Modes, Now};
+
 /// What a record's note says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Note {
@@ -44,9 +46,11 @@ impl Note {
         }
     }
 
-    /// Whether it is a mark of that change.
-    pub(super) fn is_filled_at(self, now: u32) -> bool {
-        matches!(self, Note::Filled { changes, .. } if changes == now & CHANGES)
+    /// Whether it is a mark to be believed: of the present change. A word's number 0 is none: so no single stray write makes
+    /// both fit.
+    pub(super) fn is_filled(self, now: Now) -> bool {
+        let is_of_now = |changes| changes != 0 && changes == now.changes & CHANGES;
+        matches!(self, Note::Filled { changes, .. } if is_of_now(changes)) && now.modes.contains(Modes::INTEGRITY)
     }
 }
 
@@ -121,7 +125,7 @@ pub(super) unsafe fn compare(data: NonNull<u8>, reference: u32, from: usize, to:
     difference
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -161,7 +165,110 @@ mod tests {
         ] {
             assert_eq!(Note::decode(note.encode()), note);
         }
-        assert!(Note::decode(FILLED | 5).is_filled_at(5) && Note::decode(FILLED | TAIL | 5).is_filled_at(5 | TAIL));
-        assert!(!Note::decode(DRESSED | 5).is_filled_at(5) && !Note::decode(5).is_filled_at(5));
+        let at = |changes| Now { modes: Modes::INTEGRITY | Modes::TAG, changes };
+        let filled = |bits: u32, now| Note::decode(bits).is_filled(now);
+        assert!(filled(FILLED | 5, at(5)) && filled(FILLED | TAIL | 5, at(5 | TAIL)));
+        assert!(
+            !filled(FILLED, at(0)) && !filled(FILLED | 5, at(6)) && !filled(DRESSED | 5, at(5)) && !filled(5, at(5))
+        );
+        assert!(!filled(FILLED | 5, Now { modes: Modes::TAG, changes: 5 }));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+    use crate::shim::{AtomicU32, AtomicU64, Ordering};
+
+    /// One object, as `in_modes.rs` and `take_small` treat it.
+    struct World {
+        word: AtomicU64,
+        tag: AtomicU32,
+        note: AtomicU32,
+        full: AtomicU32,
+    }
+
+    impl World {
+        fn now(&self) -> Now {
+            Now::from_word(self.word.load(Ordering::Relaxed))
+        }
+
+        fn note(&self) -> Note {
+            Note::decode(self.note.load(Ordering::Relaxed))
+        }
+
+        /// As `make_ready`.
+        fn compare(&self, now: Now) {
+            if self.note().is_filled(now) {
+                assert_eq!(self.full.load(Ordering::Relaxed), 1, "what is believed to be filled is");
+            }
+        }
+
+        /// As `taken`: out of a list, into the cache.
+        fn take(&self) -> bool {
+            let taken = self.tag.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            if taken && !self.note().is_filled(self.now()) {
+                self.note.store(0, Ordering::Relaxed);
+            }
+            taken
+        }
+
+        fn change(&self, modes: Modes) {
+            let word = self.word.load(Ordering::Relaxed);
+            self.word.store((word >> 32).wrapping_add(1) << 32 | u64::from(modes.bits()), Ordering::Relaxed);
+        }
+    }
+
+    /// Freed by one who has seen the modes on, taken by one who may see them late, used and freed without a look at the note,
+    /// and taken once more.
+    #[test]
+    fn loom_what_is_believed_to_be_filled_is() {
+        loom::model(|| {
+            let world = Arc::new(World {
+                word: AtomicU64::new(1 << 32),
+                tag: AtomicU32::new(2),
+                note: AtomicU32::new(0),
+                full: AtomicU32::new(0),
+            });
+            let filler = thread::spawn({
+                let world = Arc::clone(&world);
+                move || {
+                    let now = world.now();
+                    if now.modes.contains(Modes::INTEGRITY) {
+                        world.full.store(1, Ordering::Relaxed);
+                        let note = Note::Filled { changes: now.changes, tail: false };
+                        world.note.store(note.encode(), Ordering::Relaxed);
+                    }
+                    world.tag.store(0, Ordering::Release);
+                }
+            });
+            let user = thread::spawn({
+                let world = Arc::clone(&world);
+                move || {
+                    if !world.take() {
+                        return;
+                    }
+                    // Twice from the cache: in whatever modes are seen then.
+                    for _ in 0..2 {
+                        let now = world.now();
+                        if now.modes.is_none() {
+                            world.full.store(0, Ordering::Relaxed);
+                        } else {
+                            world.compare(now);
+                            world.note.store(0, Ordering::Relaxed);
+                            world.full.store(0, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+            world.change(Modes::INTEGRITY);
+            world.change(Modes::NONE);
+            world.change(Modes::INTEGRITY);
+            filler.join().expect("no panic");
+            user.join().expect("no panic");
+        });
     }
 }

@@ -58,11 +58,13 @@ impl Hidden {
         while ranges.lengths.len() >= MOST
             && let Some(oldest) = ranges.order.pop_front()
         {
-            if let Some(len) = ranges.lengths.remove(&oldest) {
-                let _ = segment.set_reach(oldest, len, true);
+            let Some(&len) = ranges.lengths.get(&oldest) else { continue };
+            if segment.set_reach(oldest, len, true).is_err() {
+                break;
             }
+            ranges.lengths.remove(&oldest);
         }
-        if segment.set_reach(offset, len, false).is_ok() {
+        if ranges.lengths.len() < MOST && segment.set_reach(offset, len, false).is_ok() {
             ranges.lengths.insert(offset, len);
             ranges.order.push_back(offset);
             if ranges.order.len() > 2 * MOST {
@@ -88,9 +90,11 @@ impl Hidden {
         let mut ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
         // Whole ranges: part of one has become something else, so the rest of it is nobody's old object any more.
         while let Some((at, len)) = ranges.take_any(offset, offset + len) {
-            let shown = segment.set_reach(at, len, true);
+            if let Err(error) = segment.set_reach(at, len, true) {
+                ranges.lengths.insert(at, len);
+                return Err(error);
+            }
             self.count.store(ranges.lengths.len(), Ordering::Relaxed);
-            shown?;
         }
         Ok(())
     }

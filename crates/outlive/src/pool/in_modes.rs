@@ -25,21 +25,13 @@ use super::fault::{Fault, FaultKind, report};
 use super::fill::{self, DRESSED_LENGTHS, Difference, Note};
 use super::hidden::Hidden;
 use super::layout::Block;
-use super::modes::Modes;
+use super::modes::{Modes, Now};
 use super::object::{IN_MODES, Object, WITH_DRESS};
 use super::pool::{Inner, LARGEST_OBJECT, Pool, class_of_aligned};
 use crate::Error;
 use crate::liveness::Me;
 use crate::shim::{Ordering, compiler_fence};
 use crate::sys::{map::PAGE, process};
-
-/// The pool's modes, as they were when somebody looked.
-#[derive(Clone, Copy)]
-pub(super) struct Now {
-    pub(super) modes: Modes,
-    /// How often they had been changed.
-    changes: u32,
-}
 
 impl Pool {
     /// The debug modes that are on.
@@ -156,24 +148,18 @@ impl Now {
 impl Inner {
     #[inline]
     pub(super) fn now(&self) -> Now {
-        let word = self.file.head().modes.load(Ordering::Relaxed);
-        Now { modes: Modes::from_word(word), changes: (word >> 32) as u32 }
+        Now::from_word(self.file.head().modes.load(Ordering::Relaxed))
     }
 
     /// An object whose tag this thread has just taken from 0. What its record says of a pattern stays if it is of the present
     /// change; the present one as it is now that the tag has been acquired.
     pub(super) fn taken(&self, block: &Block) -> Result<Entry, Error> {
         let entry = self.entry(block)?;
-        let note = &entry.record().note;
-        let bits = note.load(Ordering::Relaxed);
-        if bits != 0 && !self.is_filled(Note::decode(bits), self.now()) {
-            note.store(0, Ordering::Relaxed);
+        let note = Note::decode(entry.record().note.load(Ordering::Relaxed));
+        if !note.is_filled(self.now()) {
+            entry.forget_bytes();
         }
         Ok(entry)
-    }
-
-    fn is_filled(&self, note: Note, now: Now) -> bool {
-        now.modes.contains(Modes::INTEGRITY) && note.is_filled_at(now.changes)
     }
 
     fn fault(&self, kind: FaultKind, entry: &Entry, len: usize, difference: Option<Difference>) -> Fault {
@@ -201,7 +187,7 @@ impl Inner {
         let capacity = entry.capacity as usize;
         let record = entry.record();
         let note = Note::decode(record.note.load(Ordering::Relaxed));
-        if self.is_filled(note, now)
+        if note.is_filled(now)
             && let Note::Filled { tail, .. } = note
         {
             let end = if tail { capacity.saturating_sub(TAIL) } else { capacity };

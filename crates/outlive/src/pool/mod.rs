@@ -15,6 +15,8 @@
 //! # std::fs::remove_dir_all(&folder).ok();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Faults in the use of objects are found by a pool's debug modes, at run time: [`MODES`] says which there are.
 
 mod cache;
 mod classes;

@@ -5,7 +5,7 @@
 //! 8 to 14        fail: so many of a hundred
 //! 16 to 23       poison: the byte
 //! 24 to 31       fail: the seed, 0: another one each time
-//! 32 to 63       how often the modes were changed
+//! 32 to 63       how often the modes were changed, and one
 //! ```
 //!
 //! The lower half is 0 when no mode is on, which is all that taking an object from the cache looks at. Who sees a change at
@@ -29,6 +29,20 @@ use core::str::FromStr;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Modes(u32);
+
+/// A pool's modes, as they were when somebody looked.
+#[derive(Clone, Copy)]
+pub(super) struct Now {
+    pub(super) modes: Modes,
+    /// How often they had been changed.
+    pub(super) changes: u32,
+}
+
+impl Now {
+    pub(super) fn from_word(word: u64) -> Now {
+        Now { modes: Modes::from_word(word), changes: (word >> 32) as u32 }
+    }
+}
 
 /// What one of the modes is, for those who choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,7 +327,7 @@ fn number(text: &str) -> Option<u8> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -180,21 +180,21 @@ impl Pool {
     #[inline]
     #[track_caller]
     pub fn alloc(&self, len: usize) -> Result<Object<'_>, PoolError> {
-        if self.inner.has_modes() {
-            return self.alloc_in_modes(len, 1, Location::caller());
-        }
         match self.hit(class_of(len as u64), len) {
             Some(object) => Ok(object),
-            None => self.alloc_slow(len, 1),
+            None => self.alloc_slow(len, 1, Location::caller()),
         }
     }
 
-    /// An object of the class, or a run, from the thread's cache.
+    /// An object of the class, or a run, from the thread's cache; not while a debug mode is on.
     #[inline]
     fn hit(&self, class: Option<u32>, len: usize) -> Option<Object<'_>> {
         let shelf = class.or_else(|| shelf_of_long(len as u64))?;
         // SAFETY: given up before this returns; nothing here runs user code.
         let cache = unsafe { Cache::find(&self.inner) }?;
+        if cache.has_modes() {
+            return None;
+        }
         let entry = cache.pop(shelf, len)?;
         // Died just before: cached(P), after: owned(P). Both are free once P has ended.
         entry.set(cache.owned);
@@ -214,19 +214,21 @@ impl Pool {
         if !align.is_power_of_two() || align > LARGEST_ALIGN {
             return Err(PoolError::Alignment { align });
         }
-        if self.inner.has_modes() {
-            return self.alloc_in_modes(len, align, Location::caller());
-        }
         match self.hit(class_of_aligned(len, align), len) {
             Some(object) => Ok(object),
-            None => self.alloc_slow(len, align),
+            None => self.alloc_slow(len, align, Location::caller()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, len: usize, align: usize) -> Result<Object<'_>, PoolError> {
+    fn alloc_slow(&self, len: usize, align: usize, at: &'static Location<'static>) -> Result<Object<'_>, PoolError> {
+        if !self.inner.now().modes.is_none() {
+            return self.alloc_in_modes(len, align, at);
+        }
         let (entry, shelf, owned) = self.take_slow(len, align)?;
+        // A mark of a change of modes that was seen on the way only: from now on it would not be so.
+        entry.forget_bytes();
         // Died just before: held by a dead thread, free at once; or cached(P).
         entry.set(owned);
         Ok(Object::new(self, entry, shelf, len, owned))
@@ -307,13 +309,6 @@ impl Inner {
     /// Nobody in this process has a handle any more; caches may keep it open.
     pub(super) fn is_closed(&self) -> bool {
         self.handles.load(Ordering::Acquire) == 0
-    }
-
-    /// Whether any debug mode is on.
-    #[inline]
-    fn has_modes(&self) -> bool {
-        // Relaxed: see `modes.rs`.
-        self.file.head().modes.load(Ordering::Relaxed) as u32 != 0
     }
 
     /// An object as this process has it mapped; from now on it may touch it.
