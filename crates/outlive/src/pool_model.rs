@@ -1,9 +1,13 @@
 //! The pool where loom runs the queue: messages are small there, so there is none.
 
+#[path = "pool/fill.rs"]
+mod fill;
 #[path = "pool/head.rs"]
 mod head;
 #[path = "pool/holders.rs"]
 mod holders;
+#[path = "pool/modes.rs"]
+mod modes;
 #[path = "pool/room.rs"]
 mod room;
 

@@ -19,7 +19,7 @@ use super::pool::Inner;
 use super::spans::SPAN;
 use super::tag::{NUMBER_BITS, Tag};
 use crate::liveness::{Me, TokenId};
-use crate::shim::Ordering;
+use crate::shim::{AtomicU64, Ordering, compiler_fence};
 use crate::sys::thread_end::ThreadEnd;
 
 /// Runs of so many spans are cached too.
@@ -55,6 +55,15 @@ impl Entry {
     pub(super) fn set(&self, tag: u64) {
         // Release: whoever takes it over has our bytes behind it. Pairs with `Heap::take`, `claim` and `collect`.
         self.record().tag.store(tag, Ordering::Release);
+    }
+
+    /// What its record says of its bytes is not so any more. Its tag is the caller's to change.
+    pub(super) fn forget_bytes(&self) {
+        let note = &self.record().note;
+        if note.load(Ordering::Relaxed) != 0 {
+            note.store(0, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+        }
     }
 
     #[inline]
@@ -104,6 +113,8 @@ pub(super) struct Cache {
     pub(super) owned: u64,
     /// And of those in its caches.
     cached: u64,
+    /// The pool's debug modes, in its head.
+    modes: NonNull<AtomicU64>,
     shelves: Vec<Shelf>,
     bytes: u64,
     /// Counts what comes in, to tell what is old.
@@ -196,6 +207,7 @@ impl Cache {
                 thread: me.id.as_u32(),
                 owned: Tag::Owned(process).encode(),
                 cached: Tag::Cached(process).encode(),
+                modes: NonNull::from(&inner.file.head().modes),
                 shelves: (0..SHELVES).map(|_| Shelf::default()).collect(),
                 bytes: 0,
                 clock: 0,
@@ -208,6 +220,13 @@ impl Cache {
         })
     }
 
+    /// Whether any debug mode is on.
+    #[inline]
+    pub(super) fn has_modes(&self) -> bool {
+        // SAFETY: in the mapping, which `inner` keeps. Relaxed: see `modes.rs`.
+        unsafe { self.modes.as_ref() }.load(Ordering::Relaxed) as u32 != 0
+    }
+
     /// The hottest object of a shelf, if it has that many bytes (of a class all have; of a run perhaps not so many pages).
     /// Its tag is the caller's to set.
     #[inline]
@@ -217,6 +236,20 @@ impl Cache {
             return None;
         }
         let (entry, _) = shelf.entries.pop_if(|(entry, _)| entry.capacity as usize >= len)?;
+        shelf.bytes -= u64::from(entry.capacity);
+        self.bytes -= u64::from(entry.capacity);
+        Some(entry)
+    }
+
+    /// As [`Cache::pop`], the coldest.
+    pub(super) fn pop_cold(&mut self, shelf: u32, len: usize) -> Option<Entry> {
+        let shelf = self.shelves.get_mut(shelf as usize)?;
+        let (entry, _) = *shelf.entries.get(shelf.cold).filter(|(entry, _)| entry.capacity as usize >= len)?;
+        shelf.cold += 1;
+        if shelf.cold * 2 >= shelf.entries.len() {
+            shelf.entries.drain(..shelf.cold);
+            shelf.cold = 0;
+        }
         shelf.bytes -= u64::from(entry.capacity);
         self.bytes -= u64::from(entry.capacity);
         Some(entry)

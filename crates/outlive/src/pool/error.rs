@@ -1,7 +1,9 @@
 //! What can go wrong with a pool's objects.
 
 use std::fmt;
+use std::path::PathBuf;
 
+use super::fault::Fault;
 use crate::{Error, TokenId};
 
 /// Why a pool did not do what was asked.
@@ -14,6 +16,8 @@ pub enum PoolError {
         wanted: u64,
         /// Who has most of the pool, in use or in its caches.
         most: Option<HasMost>,
+        /// Whether there may be room, and the pool's mode [`Modes::fail`](super::Modes::fail) had it.
+        injected: bool,
     },
     /// No object is as large as that: the largest has 1 GiB.
     TooLarge {
@@ -44,6 +48,18 @@ pub enum PoolError {
     },
     /// What is offered by that number is of another type than was asked for: a value, or plain bytes.
     OtherType,
+    /// No object of the pool begins at that address.
+    NotAnObject {
+        /// The address.
+        address: usize,
+    },
+    /// What is at that address is another pool's.
+    OtherPool {
+        /// That pool's file.
+        pool: PathBuf,
+    },
+    /// A debug mode has found something. What was to be freed is free.
+    Fault(Box<Fault>),
     /// The calling thread could not get a token, the pool is damaged, or what the system says.
     System(Error),
 }
@@ -67,7 +83,13 @@ pub struct HasMost {
 impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PoolError::NoSpace { wanted, most } => {
+            PoolError::NoSpace { wanted, injected: true, .. } => {
+                write!(
+                    f,
+                    "{wanted} bytes more are refused: the pool's debug mode 'fail' is on; Pool::set_modes turns it off"
+                )
+            }
+            PoolError::NoSpace { wanted, most, injected: false } => {
                 write!(f, "the pool has no room for {wanted} more bytes; ")?;
                 if let Some(most) = most.as_ref().filter(|most| most.bytes > 0) {
                     let HasMost { pid, program, bytes, .. } = most;
@@ -97,6 +119,11 @@ impl fmt::Display for PoolError {
             PoolError::OtherType => f.write_str(
                 "what is offered is of another type; use claim for bytes, claim_value for the value that was offered",
             ),
+            PoolError::NotAnObject { address } => {
+                write!(f, "no object begins at {address:#x}; free what the pool gave, and where it begins")
+            }
+            PoolError::OtherPool { pool } => write!(f, "the object is of the pool {}; free it there", pool.display()),
+            PoolError::Fault(fault) => fault.fmt(f),
             PoolError::System(error) => error.fmt(f),
         }
     }
@@ -104,13 +131,19 @@ impl fmt::Display for PoolError {
 
 impl std::error::Error for PoolError {}
 
+impl From<Error> for PoolError {
+    fn from(error: Error) -> PoolError {
+        PoolError::System(error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_full_pool_says_who_has_it() {
-        let told = |most| PoolError::NoSpace { wanted: 7, most }.to_string();
+        let told = |most| PoolError::NoSpace { wanted: 7, most, injected: false }.to_string();
         assert!(told(None).starts_with("the pool has no room for 7 more bytes; free objects"));
         let most = HasMost { pid: 12, program: "a\n".into(), alive: false, bytes: 90, unclaimed: 0 };
         assert!(
@@ -119,11 +152,5 @@ mod tests {
         );
         let told = told(Some(HasMost { alive: true, unclaimed: 5, ..most }));
         assert!(told.contains("process 12 (a\\n) has most of it, 90 bytes; 5 bytes are handed over"), "{told}");
-    }
-}
-
-impl From<Error> for PoolError {
-    fn from(error: Error) -> PoolError {
-        PoolError::System(error)
     }
 }

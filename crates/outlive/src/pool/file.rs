@@ -15,6 +15,7 @@ use super::classes::CLASSES;
 use super::head::{BUCKETS, EPOCHS, Head, Links, Traffic};
 use super::holders::Holders;
 use super::layout::{Block, Heap, INDEX_BITS};
+use super::modes::Modes;
 use super::need::Need;
 use super::room::Room;
 use super::spans::{SPAN, Shape};
@@ -44,7 +45,10 @@ pub(super) struct PoolHead {
     spans: AtomicU32,
     blocks: AtomicU32,
     blocks_at: AtomicU64,
-    reserved: [AtomicU32; 8],
+    // Written now and then by whoever looks for a fault; read at every allocation.
+    /// See `modes.rs`.
+    pub(super) modes: AtomicU64,
+    reserved: [AtomicU32; 6],
     // Written by `gc` and `flush`.
     /// From 1 to `EPOCHS`; 0 is 1.
     epoch: AtomicU32,
@@ -78,6 +82,7 @@ pub(super) struct PoolHead {
 }
 
 const _: () = {
+    assert!(core::mem::offset_of!(PoolHead, modes) == 32);
     assert!(core::mem::offset_of!(PoolHead, epoch) == 64);
     assert!(core::mem::offset_of!(PoolHead, numbers) == 128);
     assert!(core::mem::offset_of!(PoolHead, used_blocks) == 192);
@@ -98,12 +103,15 @@ pub(super) struct Record {
     pub(super) tag: AtomicU64,
     /// See `head.rs`.
     link: AtomicU32,
-    /// Of an object that is offered: how many bytes of it were asked for, or its type (value.rs). Of one that is shared: the
-    /// block of its holders.
+    /// See `fill.rs`. Of an object that is offered: how many bytes of it were asked for. Of one that is shared: the block of
+    /// its holders.
     pub(super) note: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Record>() as u64 == Shape::POOL.record);
+const _: () = {
+    assert!(size_of::<Record>() as u64 == Shape::POOL.record);
+    assert!(core::mem::offset_of!(Record, note) as u64 == Shape::NOTE);
+};
 
 // SAFETY: all its fields are atomics.
 unsafe impl Shared for Record {}
@@ -137,7 +145,7 @@ impl Plan {
     /// Bytes that exist from the beginning.
     pub(super) const INITIAL: u64 = CONTROL_AT + Heap::FIRST_CONTROL;
 
-    pub(super) fn write(&self, segment: &Segment) -> Result<(), Error> {
+    pub(super) fn write(&self, segment: &Segment, modes: Modes) -> Result<(), Error> {
         let head: &PoolHead = segment.at(HEAD_AT)?;
         head.tags_at.store(self.tags_at, Ordering::Relaxed);
         head.spans_at.store(self.spans_at, Ordering::Relaxed);
@@ -145,6 +153,7 @@ impl Plan {
         head.blocks_at.store(self.blocks_at, Ordering::Relaxed);
         head.blocks.store(self.blocks, Ordering::Relaxed);
         head.epoch.store(1, Ordering::Relaxed);
+        head.modes.store(1 << 32 | u64::from(modes.bits()), Ordering::Relaxed);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use super::spans::{self, SPAN, Shape, Span, Use, Word};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::segment::{Segment, Shared};
-use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 pub(super) const PAGE: u64 = crate::sys::map::PAGE;
 /// The most spans that a pool has.
@@ -127,6 +127,19 @@ impl Heap {
 
     pub(super) fn tag<'s>(&self, segment: &'s Segment, object: &Block) -> Result<&'s AtomicU64, Error> {
         segment.at(object.tag_at)
+    }
+
+    /// What was known of an object's bytes is not so any more: they are about to change. Its tag is the caller's.
+    pub(super) fn forget_bytes(&self, segment: &Segment, tag_at: u64) -> Result<(), Error> {
+        if self.shape == Shape::POOL {
+            let note: &AtomicU32 = segment.at(tag_at + Shape::NOTE)?;
+            if note.load(Ordering::Relaxed) != 0 {
+                // Relaxed: seen with the tag. Died just after: an object of which less is known.
+                note.store(0, Ordering::Relaxed);
+                compiler_fence(Ordering::SeqCst);
+            }
+        }
+        Ok(())
     }
 
     /// Bytes of the file that the pool has taken so far.

@@ -15,22 +15,32 @@
 //! # std::fs::remove_dir_all(&folder).ok();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Faults in the use of objects are found by a pool's debug modes, at run time: [`MODES`] says which there are.
 
 mod blocks;
 mod cache;
 mod classes;
 mod collect;
+mod dress;
 mod ended;
 mod error;
+mod fault;
 mod file;
+mod fill;
 mod head;
+mod held;
+mod hidden;
 mod holders;
+mod in_modes;
 mod layout;
+mod modes;
 mod need;
 mod object;
 mod objects;
 #[expect(clippy::module_inception, reason = "the floor's main thing")]
 mod pool;
+mod raw;
 mod reclaim;
 mod room;
 mod runs;
@@ -46,7 +56,10 @@ mod waiting_tests;
 
 pub(crate) use collect::Found;
 pub use error::{HasMost, PoolError};
+pub use fault::{Caller, Fault, FaultKind, on_fault};
+pub use held::Held;
 pub(crate) use layout::{Block, Heap};
+pub use modes::{MODES, Mode, Modes, ModesError};
 pub use object::{Object, Offer, Offset};
 pub use pool::{LARGEST_OBJECT, Pool, PoolOptions};
 pub(crate) use room::{Message, Room};

@@ -14,10 +14,12 @@ use core::ptr::NonNull;
 
 use super::cache::{Cache, Entry, SHELVES, release, shelf_of_long};
 use super::classes::{class_of, size_of_class};
+use super::dress::DRESS;
 use super::error::PoolError;
+use super::fill::Note;
+use super::modes::Modes;
 use super::pool::Pool;
 use super::tag::{NUMBER_BITS, Tag};
-use super::value::Stamp;
 use crate::shim::Ordering;
 use crate::{Peer, TokenId};
 
@@ -47,9 +49,14 @@ pub struct Object<'p> {
     len: usize,
     /// What its tag says as long as it is this process's.
     pub(super) owned: u64,
-    /// Where it goes in a cache; `SHELVES` if nowhere.
+    /// Where it goes in a cache; `SHELVES` if nowhere. With the flags below.
     shelf: u32,
 }
+
+/// Of a shelf: the object was taken in a debug mode, and is freed by `in_modes.rs`.
+pub(super) const IN_MODES: u32 = 1 << 31;
+/// Besides: it is dressed.
+pub(super) const WITH_DRESS: u32 = 1 << 30;
 
 // SAFETY: memory of its own, which no other thread reaches but through it; a pool's words are made for all threads.
 unsafe impl Send for Object<'_> {}
@@ -69,6 +76,8 @@ pub struct Offset(u64);
 const REFERENCE_BITS: u32 = 29;
 /// Of an offset: the object is shared.
 const SHARED: u64 = 1 << (REFERENCE_BITS + NUMBER_BITS);
+/// Of an offset: it is of a value, see value.rs.
+const VALUE: u64 = SHARED << 1;
 
 /// Something that is handed over and not claimed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +111,19 @@ impl Offset {
         self.is_shared().then(|| Offset(self.0 & !SHARED).parts()).flatten()
     }
 
+    pub(super) fn of_value(self) -> Offset {
+        Offset(self.0 | VALUE)
+    }
+
+    fn is_value(self) -> bool {
+        self.0 & VALUE != 0
+    }
+
+    /// Of bytes and of values alike.
+    fn bare(self) -> Offset {
+        Offset(self.0 & !VALUE)
+    }
+
     /// Whether it is of an object that is shared, for [`Pool::join`], or handed over, for [`Pool::claim`].
     #[must_use]
     pub fn is_shared(self) -> bool {
@@ -133,6 +155,20 @@ impl<'p> Object<'p> {
         Object { pool, entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }
     }
 
+    pub(super) fn flagged(mut self, flags: u32) -> Self {
+        self.shelf |= flags;
+        self
+    }
+
+    pub(super) fn is_dressed(&self) -> bool {
+        self.shelf & WITH_DRESS != 0
+    }
+
+    /// Without flags.
+    pub(super) fn shelf(&self) -> u32 {
+        self.shelf & !(IN_MODES | WITH_DRESS)
+    }
+
     /// Where its bytes begin.
     #[must_use]
     #[inline]
@@ -147,18 +183,20 @@ impl<'p> Object<'p> {
         self.entry.data.as_ptr()
     }
 
-    /// How many bytes it has, at least as many as were asked for.
+    /// How many bytes it has, at least as many as were asked for. With [`Modes::TAG`](super::Modes::TAG) or
+    /// [`Modes::CALLER`](super::Modes::CALLER) just those.
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.entry.capacity as usize
+        if self.is_dressed() { self.len } else { self.entry.capacity as usize }
     }
 
     /// Frees it, as dropping it does, and says whether that was in order.
     ///
     /// # Errors
     /// [`PoolError::NotOurs`] in a forked child, whose parent's it is; [`PoolError::Freed`] and [`PoolError::System`] when
-    /// somebody has written over the pool's tags.
+    /// somebody has written over the pool's tags. With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when it was
+    /// overrun; then it is freed all the same.
     ///
     /// # If a process dies
     /// In here: the object is free, or it is once the process has ended.
@@ -189,6 +227,9 @@ impl<'p> Object<'p> {
     #[cold]
     #[inline(never)]
     fn give_back_slow(&mut self) -> Result<(), PoolError> {
+        if self.shelf & IN_MODES != 0 {
+            return self.give_back_in_modes();
+        }
         self.check_owned()?;
         let inner = &self.pool.inner;
         let me = inner.registry.me().ok();
@@ -233,8 +274,7 @@ impl<'p> Object<'p> {
     /// # If a process dies
     /// In here: the object is offered, or it is free once the process has ended. Later: it stays offered.
     pub fn into_offset(self) -> Result<Offset, PoolError> {
-        let note = self.len as u32;
-        self.offer(None, note)
+        self.offer(None)
     }
 
     /// Hands it to that process (its process token's peer), or thread: nobody else can claim it.
@@ -245,8 +285,7 @@ impl<'p> Object<'p> {
     /// # If a process dies
     /// That one, before it has claimed it: the object is free. In here: as with [`Object::into_offset`].
     pub fn into_offset_for(self, to: &Peer) -> Result<Offset, PoolError> {
-        let note = self.len as u32;
-        self.offer(Some(to.id()), note)
+        self.offer(Some(to.id()))
     }
 
     /// A number that nothing else has that is offered or shared.
@@ -259,14 +298,24 @@ impl<'p> Object<'p> {
         }
     }
 
-    /// With what is to be known of it besides: its length, or its type.
-    pub(super) fn offer(self, to: Option<TokenId>, note: u32) -> Result<Offset, PoolError> {
+    pub(super) fn offer(self, to: Option<TokenId>) -> Result<Offset, PoolError> {
         self.check_owned()?;
-        let object = core::mem::ManuallyDrop::new(self);
+        let mut object = core::mem::ManuallyDrop::new(self);
+        if let Some(fault) = object.overrun() {
+            object.free_in_modes();
+            return Err(PoolError::Fault(fault));
+        }
         let inner = &object.pool.inner;
         let number = object.next_number();
         // Relaxed: seen with the tag.
-        object.entry.record().note.store(note, Ordering::Relaxed);
+        // A dressed one's length stands there already.
+        if !object.is_dressed() {
+            object.entry.record().note.store(object.len as u32, Ordering::Relaxed);
+        }
+        if object.shelf & IN_MODES != 0 && inner.now().modes.contains(Modes::UAF) {
+            // Died just after: owned(P), whose mappings end with it.
+            object.hide();
+        }
         let offered = Tag::Offered { to, number }.encode();
         // Release pairs with `claim`. Died just before: owned(P). Just after: offered, and nobody may know the number.
         let tag = &object.entry.record().tag;
@@ -281,24 +330,27 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Stale`] when somebody else was quicker, or nothing is offered by that number any more;
-    /// [`PoolError::NotForUs`], [`PoolError::OtherType`], [`PoolError::System`].
+    /// [`PoolError::NotForUs`], [`PoolError::OtherType`] for the offset of a value, [`PoolError::System`]; with [`Modes::TAG`],
+    /// [`PoolError::Fault`] when it was overrun: then it is freed.
     ///
     /// # If a process dies
     /// In here: it is still offered (if it was offered to the dead one: free), or free once the process has ended.
     pub fn claim(&self, offset: Offset) -> Result<Object<'_>, PoolError> {
-        self.claim_as(offset, None)
+        if offset.is_value() {
+            return Err(PoolError::OtherType);
+        }
+        Ok(self.claim_any(offset)?.0)
     }
 
-    /// Bytes, or a value of that type.
-    pub(super) fn claim_as(&self, offset: Offset, stamp: Option<Stamp>) -> Result<Object<'_>, PoolError> {
+    /// Bytes or a value; and the tag by which it was offered.
+    pub(super) fn claim_any(&self, offset: Offset) -> Result<(Object<'_>, u64), PoolError> {
         let inner = &self.inner;
         let (file, heap) = (&inner.file, &inner.file.heap);
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
-        let (reference, number) = offset.parts().ok_or(PoolError::Stale)?;
+        let (reference, number) = offset.bare().parts().ok_or(PoolError::Stale)?;
         let block = heap.object(&file.segment, reference).ok_or(PoolError::Stale)?;
-        let record = file.record(&block)?;
-        let tag = &record.tag;
+        let tag = &file.record(&block)?.tag;
         let seen = tag.load(Ordering::Acquire);
         match Tag::decode(seen) {
             Tag::Offered { to, number: offered } if offered == number => {
@@ -308,25 +360,44 @@ impl Pool {
             }
             _ => return Err(PoolError::Stale),
         }
-        // Relaxed: seen with the tag, if that is still the same.
-        let note = record.note.load(Ordering::Relaxed);
-        if Stamp::of_note(note) != stamp {
-            let same = tag.load(Ordering::Acquire) == seen;
-            return Err(if same { PoolError::OtherType } else { PoolError::Stale });
-        }
         let owned = Tag::Owned(process).encode();
         // Acquire pairs with `offer`. Died just after: owned(P).
         tag.compare_exchange(seen, owned, Ordering::Acquire, Ordering::Relaxed).map_err(|_| PoolError::Stale)?;
         // Its place is looked at again, now that nobody takes its span apart.
         let block = heap.object(&file.segment, reference).ok_or_else(|| file.segment.damaged("an object's place"))?;
         let entry = inner.entry(&block)?;
-        let len = stamp.map_or(note, Stamp::size);
-        if len > entry.capacity {
+        let (len, dress) = match Note::decode(entry.record().note.load(Ordering::Relaxed)) {
+            Note::Dressed(len) => (len, DRESS as u32),
+            Note::Length(len) => (len, 0),
+            Note::Filled { .. } => (u32::MAX, 0),
+        };
+        if u64::from(len) + u64::from(dress) > u64::from(entry.capacity) {
             // Died here: owned(P) still.
             entry.set(0);
             return Err(file.segment.damaged("an object's length").into());
         }
-        Ok(Object::new(self, entry, shelf_of(block.capacity), len as usize, owned))
+        let object = Object::new(self, entry, shelf_of(block.capacity), len as usize, owned);
+        if dress == 0 && inner.now().modes.is_none() {
+            return Ok((object, seen));
+        }
+        let object = object.flagged(if dress > 0 { IN_MODES | WITH_DRESS } else { IN_MODES });
+        if let Some(fault) = object.overrun() {
+            core::mem::ManuallyDrop::new(object).free_in_modes();
+            return Err(PoolError::Fault(fault));
+        }
+        Ok((object, seen))
+    }
+}
+
+impl Object<'_> {
+    /// Offers it as it was before it was claimed, with that tag.
+    pub(super) fn offer_again(self, tag: u64) {
+        let object = core::mem::ManuallyDrop::new(self);
+        if object.shelf & IN_MODES != 0 && object.pool.inner.now().modes.contains(Modes::UAF) {
+            object.hide();
+        }
+        // Died just before: owned(P).
+        object.entry.set(tag);
     }
 }
 
@@ -340,7 +411,9 @@ impl Drop for Object<'_> {
     #[inline]
     fn drop(&mut self) {
         // Not ours: a forked child's copy. Damaged: nothing to be done here.
-        let _ = self.give_back();
+        if let Err(error) = self.give_back() {
+            self.dropped_badly(error);
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! 3. A look at tags; new memory.
 //! 4. What the dead had; the own cache; all tags; spans of other sizes that are free as a whole: `shortage.rs`.
 
+use core::panic::Location;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -13,7 +15,9 @@ use super::classes::{CLASSES, class_of, size_of_class};
 use super::error::PoolError;
 use super::file::{File, MOST_BYTES, Plan};
 use super::head::{CLUSTER, pop_any};
+use super::hidden::Hidden;
 use super::layout::Block;
+use super::modes::Modes;
 use super::object::Object;
 use super::shortage::Shortages;
 use super::tag::Tag;
@@ -67,17 +71,29 @@ pub struct PoolOptions {
     pub max_bytes: u64,
     /// The most bytes of free objects that a thread of this process keeps in its cache of the pool. Default: 16 MiB.
     pub cache_bytes: u64,
+    /// Debug modes, of one that is made; see [`MODES`](super::MODES) and [`Pool::set_modes`]. Default: none.
+    pub modes: Modes,
 }
 
 impl Default for PoolOptions {
     fn default() -> PoolOptions {
-        PoolOptions { max_bytes: u64::MAX, cache_bytes: 16 << 20 }
+        PoolOptions { max_bytes: u64::MAX, cache_bytes: 16 << 20, modes: Modes::NONE }
     }
+}
+
+/// The file of the pool that this process has open and mapped at that address.
+pub(super) fn open_pool_at(address: usize) -> Option<PathBuf> {
+    let opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut pools = opened.iter().filter_map(Weak::upgrade);
+    let pool = pools.find(|inner| inner.file.segment.offset_of(address).is_some())?;
+    Some(pool.file.segment.path().to_path_buf())
 }
 
 /// What all handles and caches of a pool in this process have in common.
 pub(super) struct Inner {
     pub(super) file: File,
+    /// What this process may not touch.
+    pub(super) hidden: Hidden,
     pub(super) registry: &'static Registry,
     /// Among the pools that this process has open.
     pub(super) number: usize,
@@ -92,7 +108,8 @@ pub(super) struct Inner {
 static OPENED: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
 
 impl Pool {
-    /// Opens the pool of that name, or makes it.
+    /// Opens the pool of that name, or makes it. The environment's `OUTLIVE_POOL`, as `tag,poison` or `NAME:tag;NAME:uaf`, sets its
+    /// debug modes ([`Pool::set_modes`]).
     ///
     /// # Errors
     /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::InvalidName`], and
@@ -116,7 +133,7 @@ impl Pool {
             max_bytes,
             initial: Plan::INITIAL,
         };
-        let file = File::new(domain.create_or_open(name, &spec, |segment| plan.write(segment))?)?;
+        let file = File::new(domain.create_or_open(name, &spec, |segment| plan.write(segment, options.modes))?)?;
         let facts = file.segment.facts()?;
         let file_id = (facts.device, facts.inode);
         // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
@@ -124,11 +141,12 @@ impl Pool {
         if let Some(inner) = opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id) {
             inner.handles.fetch_add(1, Ordering::Relaxed);
             inner.cache_bytes.store(options.cache_bytes, Ordering::Relaxed);
-            return Ok(Pool { inner });
+            return Ok(Pool { inner }.heeding_environment(name));
         }
         let number = opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
         let inner = Arc::new(Inner {
             file,
+            hidden: Hidden::default(),
             registry: domain.registry(),
             number,
             cache_bytes: AtomicU64::new(options.cache_bytes),
@@ -141,7 +159,14 @@ impl Pool {
             Some(place) => *place = weak,
             None => opened.push(weak),
         }
-        Ok(Pool { inner })
+        Ok(Pool { inner }.heeding_environment(name))
+    }
+
+    fn heeding_environment(self, name: &str) -> Pool {
+        if let Some(modes) = Modes::from_environment(name) {
+            self.set_modes(modes);
+        }
+        self
     }
 
     /// Takes an object of that many bytes, at an address that is a multiple of 16. What is in it is not defined: zeroes, or
@@ -156,19 +181,23 @@ impl Pool {
     /// # If a process dies
     /// In here: nothing is lost. With the object: it is free once the process has ended.
     #[inline]
+    #[track_caller]
     pub fn alloc(&self, len: usize) -> Result<Object<'_>, PoolError> {
         match self.hit(class_of(len as u64), len) {
             Some(object) => Ok(object),
-            None => self.alloc_slow(len, 1),
+            None => self.alloc_slow(len, 1, Location::caller()),
         }
     }
 
-    /// An object of the class, or a run, from the thread's cache.
+    /// An object of the class, or a run, from the thread's cache; not while a debug mode is on.
     #[inline]
     fn hit(&self, class: Option<u32>, len: usize) -> Option<Object<'_>> {
         let shelf = class.or_else(|| shelf_of_long(len as u64))?;
         // SAFETY: given up before this returns; nothing here runs user code.
         let cache = unsafe { Cache::find(&self.inner) }?;
+        if cache.has_modes() {
+            return None;
+        }
         let entry = cache.pop(shelf, len)?;
         // Died just before: cached(P), after: owned(P). Both are free once P has ended.
         entry.set(cache.owned);
@@ -183,19 +212,33 @@ impl Pool {
     ///
     /// # If a process dies
     /// As with [`Pool::alloc`].
+    #[track_caller]
     pub fn alloc_aligned(&self, len: usize, align: usize) -> Result<Object<'_>, PoolError> {
         if !align.is_power_of_two() || align > LARGEST_ALIGN {
             return Err(PoolError::Alignment { align });
         }
         match self.hit(class_of_aligned(len, align), len) {
             Some(object) => Ok(object),
-            None => self.alloc_slow(len, align),
+            None => self.alloc_slow(len, align, Location::caller()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, len: usize, align: usize) -> Result<Object<'_>, PoolError> {
+    fn alloc_slow(&self, len: usize, align: usize, at: &'static Location<'static>) -> Result<Object<'_>, PoolError> {
+        if !self.inner.now().modes.is_none() {
+            return self.alloc_in_modes(len, align, at);
+        }
+        let (entry, shelf, owned) = self.take_slow(len, align)?;
+        // A mark of a change of modes that was seen on the way only: from now on it would not be so.
+        entry.forget_bytes();
+        // Died just before: held by a dead thread, free at once; or cached(P).
+        entry.set(owned);
+        Ok(Object::new(self, entry, shelf, len, owned))
+    }
+
+    /// An object whose tag is the caller's to set, to what it is to be then.
+    pub(super) fn take_slow(&self, len: usize, align: usize) -> Result<(Entry, Option<u32>, u64), PoolError> {
         let inner = &self.inner;
         if len > LARGEST_OBJECT {
             return Err(PoolError::TooLarge { wanted: len as u64 });
@@ -215,14 +258,11 @@ impl Pool {
             Error::NoSpace { .. } => {
                 let failed = &inner.file.head().failed;
                 failed[class.unwrap_or(CLASSES) as usize].fetch_add(1, Ordering::Relaxed);
-                PoolError::NoSpace { wanted: len as u64, most }
+                PoolError::NoSpace { wanted: len as u64, most, injected: false }
             }
             other => PoolError::System(other),
         })?;
-        let owned = Tag::Owned(process).encode();
-        // Died just before: held by a dead thread, free at once; or cached(P).
-        entry.set(owned);
-        Ok(Object::new(self, entry, shelf, len, owned))
+        Ok((entry, shelf, Tag::Owned(process).encode()))
     }
 
     /// Whether the pool's name has been removed: those who have it open go on, nobody else finds it any more.
@@ -232,7 +272,7 @@ impl Pool {
 }
 
 /// Objects lie at multiples of their size from a page's start; runs begin at a page's.
-fn class_of_aligned(len: usize, align: usize) -> Option<u32> {
+pub(super) fn class_of_aligned(len: usize, align: usize) -> Option<u32> {
     let fits = |class: &u32| size_of_class(*class).is_multiple_of(align as u64);
     class_of(len as u64).and_then(|class| (class..CLASSES).find(fits))
 }
@@ -271,7 +311,7 @@ impl Inner {
         self.handles.load(Ordering::Acquire) == 0
     }
 
-    /// An object as this process has it mapped.
+    /// An object as this process has it mapped; from now on it may touch it.
     pub(super) fn entry(&self, block: &Block) -> Result<Entry, Error> {
         let record = self.file.record(block)?.into();
         let damaged = || self.file.segment.damaged("an object's place");
@@ -279,6 +319,7 @@ impl Inner {
         // SAFETY: `Heap::object` has compared the object with the file and the mapping.
         let data = unsafe { self.file.segment.address(block.offset) };
         let data = core::ptr::NonNull::new(data).ok_or_else(damaged)?;
+        self.hidden.show(&self.file.segment, block.offset, block.capacity)?;
         Ok(Entry { data, record, reference: block.reference, capacity })
     }
 
@@ -297,6 +338,10 @@ impl Inner {
             cache.heed_flushes();
             let share = self.cache_bytes.load(Ordering::Relaxed) / 4;
             cluster = (share / size).clamp(1, CLUSTER as u64) as usize;
+            if self.now().modes.contains(Modes::UAF) {
+                // What nobody uses yet stays out of reach.
+                cluster = 1;
+            }
         }
         let mut found: Vec<Entry> = Vec::with_capacity(CLUSTER);
         let take = |reference: u32, found: &mut Vec<Entry>| -> Result<(), Error> {
@@ -305,7 +350,7 @@ impl Inner {
                 && file.record(&block)?.tag.load(Ordering::Relaxed) == 0
                 && file.heap.take(&file.segment, &block, me, file)?
             {
-                found.push(self.entry(&block)?);
+                found.push(self.taken(&block)?);
             }
             Ok(())
         };
@@ -323,7 +368,7 @@ impl Inner {
         }
         if found.is_empty() {
             let block = file.heap.allocate_or_glance(&file.segment, me, size, file, at_first_sight)?;
-            found.push(self.entry(&block)?);
+            found.push(self.taken(&block)?);
             // Of memory that is new its neighbours are free, too.
             for next in 1..cluster as u32 {
                 take(block.reference + next, &mut found)?;
@@ -353,7 +398,7 @@ impl Inner {
                 // Long enough in spans, not in pages. From here on it is as if just taken.
                 entry.set(Tag::Held(me.id).encode());
                 match file.heap.grow_run(&file.segment, me, entry.reference, len, file) {
-                    Ok(block) => return Ok((self.entry(&block)?, Some(shelf))),
+                    Ok(block) => return Ok((self.taken(&block)?, Some(shelf))),
                     Err(Error::NoSpace { .. }) => {}
                     Err(other) => return Err(other),
                 }
@@ -362,6 +407,6 @@ impl Inner {
         let block = file.heap.allocate_or_glance(&file.segment, me, len, file, at_first_sight)?;
         let shelf = shelf_of_long(block.capacity);
         file.note_taken(shelf.unwrap_or(SHELVES), 0, 1);
-        Ok((self.entry(&block)?, shelf))
+        Ok((self.taken(&block)?, shelf))
     }
 }

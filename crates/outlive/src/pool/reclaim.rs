@@ -87,6 +87,7 @@ impl Heap {
             && let Some(object) = self.object(segment, index << INDEX_BITS | taken)
             && self.take(segment, &object, me, room)?
         {
+            self.forget_bytes(segment, object.tag_at)?;
             taken += 1;
         }
         // Shut before the word changes: who extends the span just now either loses to this, or makes this fail.

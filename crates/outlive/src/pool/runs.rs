@@ -190,6 +190,7 @@ impl Heap {
         let have = head.run_bytes(word);
         if have < bytes {
             let missing = bytes - have;
+            self.forget_bytes(segment, object.tag_at)?;
             let grown = if room.allows(missing) {
                 grow(segment, object.offset + have, missing, room)
             } else {
@@ -227,6 +228,7 @@ impl Heap {
         if !is_free(self.tag(segment, &object)?, room) || !self.take(segment, &object, me, room)? {
             return Ok(false);
         }
+        self.forget_bytes(segment, object.tag_at)?;
         let spans = span.spans.load(Ordering::Relaxed).min(self.spans - index);
         let taken = span.run_bytes(word);
         // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run

@@ -14,7 +14,7 @@ use super::cache::Entry;
 use super::ended::{End, Ends};
 use super::error::PoolError;
 use super::holders::{self, CELLS, Holders, Refused, Serves, Sharing};
-use super::object::{Object, Offset, shelf_of};
+use super::object::{IN_MODES, Object, Offset, shelf_of};
 use super::pool::{Inner, Pool};
 use super::tag::Tag;
 use crate::shim::Ordering;
@@ -81,11 +81,16 @@ impl<'p> Object<'p> {
     ///
     /// # Errors
     /// As [`Object::free`], and [`PoolError::NoSpace`] when there is no room for the holders' names; the object is free then.
+    /// With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when it was overrun: later nobody looks for that any more.
     ///
     /// # If a process dies
     /// In here: the object is free once the process has ended.
     pub fn share(self) -> Result<Shared<'p>, PoolError> {
         self.check_owned()?;
+        if let Some(fault) = self.overrun() {
+            core::mem::ManuallyDrop::new(self).free_in_modes();
+            return Err(PoolError::Fault(fault));
+        }
         let (pool, len) = (self.pool, self.len());
         let inner = &pool.inner;
         let process = inner.registry.process_token()?;
@@ -98,7 +103,9 @@ impl<'p> Object<'p> {
         let entered = || -> Result<(u32, &'p Holders, usize), PoolError> {
             loop {
                 let block = inner.file.take_block(serves).map_err(|error| match error {
-                    Error::NoSpace { wanted, .. } => PoolError::NoSpace { wanted, most: inner.who_has_most().0 },
+                    Error::NoSpace { wanted, .. } => {
+                        PoolError::NoSpace { wanted, most: inner.who_has_most().0, injected: false }
+                    }
                     other => other.into(),
                 })?;
                 let holders = inner.file.holders(block)?;
@@ -251,7 +258,8 @@ impl<'p> Holding<'p> {
         holders::free(tag, owned, self.holders, serves, besides, &has_ended).then(|| {
             // Relaxed: a hint.
             inner.file.head().freed_block.store(self.block + 1, Ordering::Relaxed);
-            Object::new(self.pool, self.entry, shelf_of(u64::from(self.entry.capacity)), self.len, owned)
+            let object = Object::new(self.pool, self.entry, shelf_of(u64::from(self.entry.capacity)), self.len, owned);
+            if inner.now().modes.is_none() { object } else { object.flagged(IN_MODES) }
         })
     }
 }

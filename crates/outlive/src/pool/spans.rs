@@ -195,6 +195,9 @@ impl Shape {
     /// The public pool's: its record has a link and a note besides.
     pub(crate) const POOL: Shape = Shape { smallest: 64, record: 16 };
 
+    /// Where in a record of the public pool's the note is.
+    pub(super) const NOTE: u64 = 12;
+
     /// `None` for a class that does not exist here.
     pub(super) fn layout(self, class: u32) -> Option<Layout> {
         if class >= CLASSES {

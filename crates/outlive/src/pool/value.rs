@@ -1,58 +1,40 @@
 //! A value of a plain type in a pool, instead of bytes.
 //!
-//! What is handed over says of which type it is: in its note, where that of plain bytes has their length.
+//! Behind the value, at the next multiple of 8, stands its type's stamp, 8 bytes. An offset of a value says so, so that it is not
+//! claimed as bytes by mistake; the stamp decides.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use super::error::PoolError;
 use super::object::{Object, Offset};
-use super::pool::Pool;
+use super::pool::{LARGEST_OBJECT, Pool};
 use crate::Peer;
 use crate::sync::Plain;
 
-/// A type, as a note has it: bit 31, and as much of the type's name, size and alignment as fits besides.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stamp {
-    note: u32,
-    size: u32,
+const STAMP: usize = size_of::<u64>();
+
+/// Bytes of a value and its stamp.
+const fn len_of<T>() -> usize {
+    let len = size_of::<T>().next_multiple_of(STAMP) + STAMP;
+    assert!(len <= LARGEST_OBJECT);
+    len
 }
 
-const TYPED: u32 = 1 << 31;
-
-impl PartialEq for Stamp {
-    fn eq(&self, other: &Stamp) -> bool {
-        self.note == other.note
-    }
-}
-
-impl Stamp {
-    fn of<T>() -> Stamp {
-        const { assert!(size_of::<T>() <= super::pool::LARGEST_OBJECT) };
-        let facts = [size_of::<T>() as u64, align_of::<T>() as u64].map(u64::to_le_bytes);
-        let bytes = core::any::type_name::<T>().bytes().chain(facts.into_iter().flatten());
-        // FNV-1a.
-        let hash =
-            bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        Stamp { note: TYPED | (hash >> 32 ^ hash) as u32, size: size_of::<T>() as u32 }
-    }
-
-    /// `None` of plain bytes. Its size is only known to who has the type.
-    pub(super) fn of_note(note: u32) -> Option<Stamp> {
-        (note & TYPED != 0).then_some(Stamp { note, size: 0 })
-    }
-
-    pub(super) fn size(self) -> u32 {
-        self.size
-    }
+/// FNV-1a of the type's name, size and alignment.
+fn stamp_of<T>() -> [u8; STAMP] {
+    let facts = [size_of::<T>() as u64, align_of::<T>() as u64].map(u64::to_le_bytes);
+    let bytes = core::any::type_name::<T>().bytes().chain(facts.into_iter().flatten());
+    let begin = 0xcbf2_9ce4_8422_2325_u64;
+    bytes.fold(begin, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)).to_le_bytes()
 }
 
 /// A value in a [`Pool`]: this process's alone until it is dropped, which frees its memory, or handed over.
 ///
 /// Its type is one of which every bit pattern is a value ([`Plain`]), so nothing that another process writes makes it
 /// unsound. The type goes with the offset: what was offered as one type, or as plain bytes, is not claimed as another. It is
-/// known by its full name (as [`core::any::type_name`] has it), size and alignment, so programs of the same crates agree; of
-/// the name 31 bits are kept.
+/// known by its full name (as [`core::any::type_name`] has it), size and alignment, of which 64 bits are kept, so programs of
+/// the same crates agree.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-pooled-{}", std::process::id()));
@@ -88,10 +70,12 @@ impl Pool {
     /// # If a process dies
     /// As with [`Pool::alloc`].
     pub fn alloc_value<T: Plain>(&self, value: T) -> Result<Pooled<'_, T>, PoolError> {
+        let len = const { len_of::<T>() };
         let mut object = match align_of::<T>() {
-            0..=16 => self.alloc(size_of::<T>())?,
-            align => self.alloc_aligned(size_of::<T>(), align)?,
+            0..=16 => self.alloc(len)?,
+            align => self.alloc_aligned(len, align)?,
         };
+        object[len - STAMP..].copy_from_slice(&stamp_of::<T>());
         // SAFETY: of that size, at an address of that alignment; this process's alone.
         unsafe { object.as_mut_ptr().cast::<T>().write(value) };
         Ok(Pooled { object, _type: PhantomData })
@@ -104,11 +88,15 @@ impl Pool {
     /// still.
     ///
     /// # If a process dies
-    /// As with [`Pool::claim`].
+    /// As with [`Pool::claim`]. While it looks at a value of another type: that is free once the process has ended.
     pub fn claim_value<T: Plain>(&self, offset: Offset) -> Result<Pooled<'_, T>, PoolError> {
-        let object = self.claim_as(offset, Some(Stamp::of::<T>()))?;
-        // Somebody has written over the note, or two types have one stamp: their alignments may differ.
-        if !(object.as_ptr() as usize).is_multiple_of(align_of::<T>()) {
+        let (object, offered) = self.claim_any(offset)?;
+        let is_one = object.len() == len_of::<T>()
+            && object[object.len() - STAMP..] == stamp_of::<T>()
+            // Somebody has written over the stamp, or two types have the same.
+            && (object.as_ptr() as usize).is_multiple_of(align_of::<T>());
+        if !is_one {
+            object.offer_again(offered);
             return Err(PoolError::OtherType);
         }
         Ok(Pooled { object, _type: PhantomData })
@@ -135,7 +123,7 @@ impl<'p, T: Plain> Pooled<'p, T> {
     /// # If a process dies
     /// As with [`Object::into_offset`].
     pub fn into_offset(self) -> Result<Offset, PoolError> {
-        self.object.offer(None, Stamp::of::<T>().note)
+        Ok(self.object.into_offset()?.of_value())
     }
 
     /// Hands it to that process, or thread.
@@ -146,10 +134,10 @@ impl<'p, T: Plain> Pooled<'p, T> {
     /// # If a process dies
     /// As with [`Object::into_offset_for`].
     pub fn into_offset_for(self, to: &Peer) -> Result<Offset, PoolError> {
-        self.object.offer(Some(to.id()), Stamp::of::<T>().note)
+        Ok(self.object.into_offset_for(to)?.of_value())
     }
 
-    /// Its bytes, as an object like any other.
+    /// Its bytes, as an object like any other; behind them those of its type's stamp.
     pub fn into_object(self) -> Object<'p> {
         self.object
     }
@@ -186,11 +174,10 @@ mod tests {
     #[test]
     fn types_have_stamps_of_their_own() {
         let stamps =
-            [Stamp::of::<u64>(), Stamp::of::<i64>(), Stamp::of::<f64>(), Stamp::of::<[u32; 2]>(), Stamp::of::<()>()];
+            [stamp_of::<u64>(), stamp_of::<i64>(), stamp_of::<f64>(), stamp_of::<[u32; 2]>(), stamp_of::<()>()];
         for (at, one) in stamps.iter().enumerate() {
             assert_eq!(stamps.iter().position(|other| other == one), Some(at));
-            assert_eq!(Stamp::of_note(one.note), Some(*one));
         }
-        assert_eq!(Stamp::of_note(1 << 30), None, "the length of the largest object");
+        assert_eq!((len_of::<()>(), len_of::<u8>(), len_of::<[u64; 3]>()), (8, 16, 32));
     }
 }

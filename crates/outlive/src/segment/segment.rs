@@ -208,6 +208,17 @@ impl Segment {
         file::allocate(self.file.as_fd(), from, len).map_err(|errno| allocation_error(&self.path, len, errno))
     }
 
+    /// Whether instructions of this process may touch a piece of the mapping; what a piece is that others use is theirs.
+    pub(crate) fn set_reach(&self, from: u64, len: u64, is_reachable: bool) -> Result<(), Error> {
+        let changed = self.map.set_reach(from, len, is_reachable);
+        changed.map_err(|errno| Error::from_errno("change the protection of", &self.path, errno))
+    }
+
+    /// Reads by the file what may be out of reach in the mapping.
+    pub(crate) fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        file::read(self.file.as_fd(), from, bytes).map_err(|errno| Error::from_errno("read", &self.path, errno))
+    }
+
     /// Gives pages back to the system; they read as zero afterwards.
     pub(crate) fn punch(&self, from: u64, len: u64) -> Result<(), Error> {
         file::punch(self.file.as_fd(), from, len)

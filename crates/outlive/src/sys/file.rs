@@ -143,3 +143,19 @@ pub(crate) fn file_system_bytes(folder: BorrowedFd<'_>) -> Result<u64, Errno> {
 pub(crate) fn is_no_space(error: Errno) -> bool {
     matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::NOMEM)
 }
+
+/// Reads exactly so many bytes; behind the file's end there are none.
+pub(crate) fn read(file: BorrowedFd<'_>, mut from: u64, mut bytes: &mut [u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::pread(file, &mut *bytes, from) {
+            Ok(0) => return Err(Errno::NODATA),
+            Ok(count) => {
+                bytes = &mut bytes[count..];
+                from += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-use rustix::mm::{self, Advice, MapFlags, ProtFlags};
+use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use super::Errno;
 
@@ -59,6 +59,15 @@ impl Mapping {
 
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
+    }
+
+    /// Whether this process may touch that piece of it, by instructions: mprotect(2). System calls get `EFAULT` instead of a
+    /// signal.
+    pub(crate) fn set_reach(&self, offset: u64, len: u64, is_reachable: bool) -> Result<(), Errno> {
+        let end = offset.checked_add(len).filter(|&end| end <= self.len()).ok_or(Errno::INVAL)?;
+        let flags = if is_reachable { MprotectFlags::READ | MprotectFlags::WRITE } else { MprotectFlags::empty() };
+        // SAFETY: inside the mapping. Whoever takes it out of reach has given up what lies there.
+        unsafe { mm::mprotect(self.base.as_ptr().add(offset as usize).cast(), (end - offset) as usize, flags) }
     }
 
     /// Bytes of address space, not of memory.

@@ -38,6 +38,7 @@ mod onces;
 mod order;
 mod pi_mutex;
 mod pi_mutex_deaths;
+mod pool_modes;
 mod pools;
 mod random;
 mod readers;
@@ -99,6 +100,7 @@ const ALL: &[&[runner::Check]] = &[
     limits::CHECKS,
     access::CHECKS,
     bad_files::CHECKS,
+    pool_modes::CHECKS,
     pools::CHECKS,
     full_pools::CHECKS,
     shares::CHECKS,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, SizeUsage};
+use outlive::pool::{Modes, Object, Offset, Pool, PoolError, PoolOptions, SizeUsage};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -34,9 +34,9 @@ crate::checks!(
     one_pool_for_all_openings,
 );
 
-const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20 };
+const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, modes: Modes::NONE };
 /// Without caches: every object comes from the shared lists and goes there.
-const BARE: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 0 };
+const BARE: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 0, modes: Modes::NONE };
 
 fn open(domain: &Domain, options: PoolOptions) -> Pool {
     Pool::open(domain, "pool", options).expect("opens")
@@ -163,7 +163,7 @@ fn a_cache_is_bounded_and_emptied(world: &World) {
 
 fn a_full_pool_says_who_has_most(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20 });
+    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20, ..SMALL });
     let mut objects = Vec::new();
     let error = loop {
         match pool.alloc(100_000) {
@@ -176,7 +176,7 @@ fn a_full_pool_says_who_has_most(world: &World) {
     };
     assert!(objects.len() >= 60, "{} of 100 kB in 8 MiB", objects.len());
     match error {
-        PoolError::NoSpace { wanted: 100_000, most: Some(most) } => {
+        PoolError::NoSpace { wanted: 100_000, most: Some(most), .. } => {
             assert_eq!(most.pid, std::process::id());
             assert!(most.bytes >= 60 * 100_000, "{most:?}");
         }
@@ -194,7 +194,7 @@ fn a_full_pool_says_who_has_most(world: &World) {
 
 fn memory_of_one_size_serves_another(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 16 << 20, cache_bytes: 2 << 20 });
+    let pool = open(&domain, PoolOptions { max_bytes: 16 << 20, cache_bytes: 2 << 20, ..SMALL });
     for len in [64, 4096, 300_000, 5 << 20, 1000, 2 << 20] {
         let mut objects = Vec::new();
         while let Ok(object) = pool.alloc(len) {
@@ -339,9 +339,12 @@ fn a_killed_owners_objects_come_back(world: &World) {
 fn who_needs_memory_collects_the_dead(world: &World) {
     let domain = world.domain();
     for len in [64, 5000, 900_000, 3 << 20] {
-        let pool =
-            Pool::open(&domain, &format!("pool{len}"), PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20 })
-                .expect("opens");
+        let pool = Pool::open(
+            &domain,
+            &format!("pool{len}"),
+            PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, ..SMALL },
+        )
+        .expect("opens");
         let board = Board::new();
         let mut owner = Child::start(|| {
             let mut kept = Vec::new();

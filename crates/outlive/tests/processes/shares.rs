@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Shared, SizeUsage};
+use outlive::pool::{Modes, Object, Offset, Pool, PoolError, PoolOptions, Shared, SizeUsage};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -28,7 +28,7 @@ crate::checks!(
     values_keep_their_type,
 );
 
-const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20 };
+const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, modes: Modes::NONE };
 
 fn open(domain: &Domain, options: PoolOptions) -> Pool {
     Pool::open(domain, "pool", options).expect("opens")
@@ -279,7 +279,7 @@ fn the_last_holder_is_killed(world: &World) {
 
 fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 0 });
+    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 0, modes: Modes::NONE });
     let board = Board::new();
     let mut hoarder = Child::start(|| {
         let mut kept = Vec::new();

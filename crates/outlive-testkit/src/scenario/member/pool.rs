@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Shared};
+use outlive::pool::{Modes, Object, Offset, Pool, PoolError, PoolOptions, Shared};
 
 /// How survivors open pools.
-pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20 };
+pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, modes: Modes::NONE };
 /// Bytes of each object that survivors take.
 pub const LEN: usize = 1000;
 /// What is written into objects that are handed over, and kept.
@@ -146,6 +146,11 @@ impl Pools {
                 Ok(String::new())
             }
             ("gc", []) => pool.gc().map(|_| String::new()).map_err(text),
+            ("modes", [modes]) => {
+                pool.set_modes(modes.parse().map_err(|_| "no modes".to_owned())?);
+                Ok(String::new())
+            }
+            ("held", []) => pool.held().map(|held| held.len().to_string()).map_err(|error| error.to_string()),
             ("count", []) => {
                 let sum = pool.usage().map_err(|error| error.to_string())?.sum;
                 let figures = [sum.used, sum.cached, sum.free, sum.offered, sum.moving, sum.shared, sum.total];

@@ -4,6 +4,7 @@
 //! Beside the victim a survivor holds three objects, filled, and one more is on offer; afterwards it takes, fills and frees
 //! objects of the same size, what it held is as it was, and each object is counted where it belongs.
 
+mod modes;
 mod shares;
 mod steps;
 
@@ -13,5 +14,7 @@ use super::Scenario;
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     let steps = steps::ALL.iter().map(|step| Box::new(*step) as Box<dyn Scenario>);
-    steps.chain(shares::ALL.iter().map(|share| Box::new(*share) as Box<dyn Scenario>)).collect()
+    let shares = shares::ALL.iter().map(|share| Box::new(*share) as Box<dyn Scenario>);
+    let modes = modes::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    steps.chain(shares).chain(modes).collect()
 }
