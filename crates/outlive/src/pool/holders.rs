@@ -77,7 +77,7 @@ impl Sharing {
 
     /// What a tag says; `None` when it says something else.
     pub(crate) fn of(tag: u64) -> Option<Sharing> {
-        (tag & SORTS == SORT).then(|| Sharing {
+        (tag & SORTS == SORT).then_some(Sharing {
             number: (tag >> NUMBER) as u32 & NUMBERS,
             lines: (tag >> LINES) as u32 & 7,
             joins: tag as u32 & JOINS,
