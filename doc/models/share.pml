@@ -19,7 +19,7 @@
  * A process that is killed reads on for a while (dead), then it has ended (over). Its tag owned is free then.
  * Checked: an object with a holder who has not ended is not freed, nor anybody's alone; when all is quiet and nobody died,
  * everything is free, without a collection; after deaths, one collection later.
- * Switches: -DP=processes -DR=rounds -DD=deaths -DO=objects -DTRY
+ * Switches: -DP=processes -DR=rounds -DD=deaths -DO=objects -DC=cells -DTRY
  * Mutations, each must be caught:
  *   NOJ         joinings are not counted: one who looked before somebody joined frees the object
  *   TAGFIRST    join: the tag before the cell
@@ -44,8 +44,10 @@
 #ifndef O
 #define O 1
 #endif
-#define B 2
+#ifndef C
 #define C 2
+#endif
+#define B 2
 #define FREE 0
 #define OWNED 1
 #define SHARED 2

@@ -34,7 +34,8 @@ const LARGEST_ALIGN: usize = 4096;
 /// A pool, open in this process: memory in objects, for one process after another.
 ///
 /// Objects have from 0 bytes to 1 GiB, of which at most a quarter is waste (below 64 bytes more). An object is one process's
-/// at a time, by name, and may be handed to another process in one atomic step ([`Object::into_offset`], [`Pool::claim`]).
+/// at a time, by name, and may be handed to another process in one atomic step ([`Object::into_offset`], [`Pool::claim`]), or
+/// held by several, each by name ([`Object::share`], [`Pool::join`]).
 /// Every thread keeps what it frees in a cache of its own, so taking and freeing mostly touch nothing that is shared.
 ///
 /// All handles of one pool in a process, clones and openings alike, are one.

@@ -19,6 +19,7 @@ crate::checks!(
     the_last_holder_is_killed,
     who_needs_memory_collects_what_the_dead_shared,
     an_execed_holder_is_not_counted,
+    a_dead_token_is_no_ended_process,
     a_forked_child_holds_nothing_of_its_parents,
     wrong_offsets_join_nothing,
     blocks_of_holders_are_used_again,
@@ -184,7 +185,7 @@ fn no_more_than_have_room(world: &World) {
     let offset = first.offset();
     let mut all: Vec<_> = (1..62).map(|_| pool.join(offset).expect("has room")).collect();
     assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { most: 62 }));
-    all.swap_remove(30);
+    drop(all.swap_remove(30));
     all.push(pool.join(offset).expect("one has left"));
     assert_eq!(pool.join(offset).map(drop), Err(PoolError::TooManyHolders { most: 62 }));
     drop(first);
@@ -323,6 +324,41 @@ fn an_execed_holder_is_not_counted(world: &World) {
         sum(&pool).shared == 0
     });
     other.kill();
+}
+
+/// The thread that has the process's token is gone, and another reads on.
+fn a_dead_token_is_no_ended_process(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    let board = Board::new();
+    let mine = shared(&pool, 5000, 1);
+    let offset = mine.offset();
+    let mut other = Child::start(|| {
+        let held = pool.join(offset).expect("shared");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                loop {
+                    check(&held, 1);
+                    board.add(0, 1);
+                }
+            });
+            // SAFETY: ends this thread and nothing else, without destructors.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        });
+    });
+    wait_until("its token reads dead", || mine.holders().iter().any(|holder| !holder.alive));
+    drop(mine);
+    assert_eq!(sum(&pool).shared, 1, "it is still read");
+    for _ in 0..3 {
+        board.reach(0, board.get(0) + 2);
+        pool.gc().expect("trims");
+        let mut others: Vec<_> = (0..20).map(|_| pool.alloc(5000).expect("room")).collect();
+        others.iter_mut().for_each(|object| fill(object, 2));
+    }
+    assert_eq!(sum(&pool).shared, 1);
+    other.kill();
+    pool.gc().expect("trims");
+    assert_eq!(sum(&pool).shared, 0);
 }
 
 fn a_forked_child_holds_nothing_of_its_parents(world: &World) {
