@@ -227,7 +227,12 @@ impl Object<'_> {
             return None;
         }
         // The note is kept where no overrun comes; whoever has written over it has had the pool's words.
-        let len = if note == Note::Dressed(self.len() as u32) { self.len() } else { return None };
+        // An object that was a value has forgotten its stamp, which is before the canary still.
+        let known = self.len()..=self.capacity_undressed();
+        let len = match note {
+            Note::Dressed(len) if known.contains(&(len as usize)) => len as usize,
+            _ => return None,
+        };
         // SAFETY: it is ours, and was dressed with that length.
         let difference = unsafe { dress::compare(&self.entry, len) }?;
         // SAFETY: as above.

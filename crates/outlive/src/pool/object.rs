@@ -160,6 +160,17 @@ impl<'p> Object<'p> {
         self
     }
 
+    /// Of as many bytes at most.
+    pub(super) fn cut(mut self, len: usize) -> Self {
+        self.len = self.len.min(len);
+        self
+    }
+
+    /// How many bytes there are before a dress.
+    pub(super) fn capacity_undressed(&self) -> usize {
+        self.entry.capacity as usize - if self.is_dressed() { DRESS } else { 0 }
+    }
+
     pub(super) fn is_dressed(&self) -> bool {
         self.shelf & WITH_DRESS != 0
     }
@@ -336,7 +347,7 @@ impl Pool {
     /// # If a process dies
     /// In here: it is still offered (if it was offered to the dead one: free), or free once the process has ended.
     pub fn claim(&self, offset: Offset) -> Result<Object<'_>, PoolError> {
-        if offset.is_value() {
+        if offset.is_value() && offset.bare().parts().is_some() {
             return Err(PoolError::OtherType);
         }
         Ok(self.claim_any(offset)?.0)

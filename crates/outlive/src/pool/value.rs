@@ -137,9 +137,9 @@ impl<'p, T: Plain> Pooled<'p, T> {
         Ok(self.object.into_offset_for(to)?.of_value())
     }
 
-    /// Its bytes, as an object like any other; behind them those of its type's stamp.
+    /// Its bytes, as an object like any other.
     pub fn into_object(self) -> Object<'p> {
-        self.object
+        self.object.cut(size_of::<T>())
     }
 }
 

@@ -685,7 +685,11 @@ fn settle(pool: &Pool) {
     drop((0..2000).map_while(|_| pool.alloc(1000).ok()).collect::<Vec<_>>());
     pool.gc().expect("trims");
     let sum = pool.usage().expect("looks").sum;
-    assert_eq!((sum.total, sum.used, sum.offered, sum.moving), (0, 0, 0, 0), "{sum:?}");
+    assert_eq!((sum.used, sum.offered, sum.moving), (0, 0, 0), "{sum:?}");
+    assert!(
+        sum.free == sum.total && sum.total <= sum.needed + 2 * (2 << 20) / 1000,
+        "no more is kept than was needed: {sum:?}"
+    );
 }
 
 fn random_kills_in_modes_lose_nothing(world: &World) {

