@@ -74,33 +74,70 @@ impl Entry {
     }
 }
 
+/// What this process keeps of an object that it has, in use or in a cache: an [`Object`](super::Object) is a pointer to it, so that
+/// it fits into two registers, and goes into a cache and out again as it is.
+#[derive(Clone, Copy)]
+pub(super) struct Handle {
+    pub(super) entry: Entry,
+    /// In use: how many bytes were asked for.
+    pub(super) len: usize,
+    /// What its tag says as long as it is this process's.
+    pub(super) owned: u64,
+    /// Where it goes in a cache; `SHELVES` if nowhere. With the flags of `object.rs`.
+    pub(super) shelf: u32,
+}
+
+impl Handle {
+    pub(super) fn make(self) -> NonNull<Handle> {
+        NonNull::from(Box::leak(Box::new(self)))
+    }
+
+    /// # Safety
+    /// Made by [`Handle::make`], and nobody uses it any more.
+    pub(super) unsafe fn unmake(handle: NonNull<Handle>) {
+        // SAFETY: a box's; the caller's promise.
+        drop(unsafe { Box::from_raw(handle.as_ptr()) });
+    }
+}
+
 /// Free objects of one size, the hottest last; those before `cold` have left.
 #[derive(Default)]
 struct Shelf {
-    entries: Vec<(Entry, u64)>,
+    /// With the time when each came in.
+    handles: Vec<(NonNull<Handle>, u64)>,
     cold: usize,
-    bytes: u64,
 }
 
 impl Shelf {
     fn len(&self) -> usize {
-        self.entries.len() - self.cold
+        self.handles.len() - self.cold
+    }
+
+    /// What those have that are here.
+    fn bytes(&self) -> u64 {
+        // SAFETY: made for this cache, which has it still.
+        self.handles[self.cold..].iter().map(|(handle, _)| u64::from(unsafe { handle.as_ref() }.entry.capacity)).sum()
     }
 
     fn coldest(&self) -> Option<u64> {
-        self.entries.get(self.cold).map(|(_, stamp)| *stamp)
+        self.handles.get(self.cold).map(|(_, stamp)| *stamp)
     }
 
-    /// The coldest ones.
-    fn take_cold(&mut self, out: &mut Vec<Entry>) {
-        let end = (self.cold + CLUSTER).min(self.entries.len());
-        out.extend(self.entries[self.cold..end].iter().map(|(entry, _)| *entry));
+    /// So many of the coldest.
+    fn take_cold(&mut self, most: usize, out: &mut Vec<Entry>) {
+        let end = (self.cold + most).min(self.handles.len());
+        for (handle, _) in &self.handles[self.cold..end] {
+            // SAFETY: made for this cache, which forgets it here.
+            unsafe {
+                out.push(handle.as_ref().entry);
+                Handle::unmake(*handle);
+            }
+        }
         self.cold = end;
-        if self.cold * 2 >= self.entries.len() {
-            self.entries.drain(..self.cold);
+        if self.cold * 2 >= self.handles.len() {
+            self.handles.drain(..self.cold);
             self.cold = 0;
         }
-        self.bytes -= out.iter().map(|entry| u64::from(entry.capacity)).sum::<u64>();
     }
 }
 
@@ -230,43 +267,66 @@ impl Cache {
     /// The hottest object of a shelf, if it has that many bytes (of a class all have; of a run perhaps not so many pages).
     /// Its tag is the caller's to set.
     #[inline]
-    pub(super) fn pop(&mut self, shelf: u32, len: usize) -> Option<Entry> {
+    pub(super) fn pop(&mut self, shelf: u32, len: usize) -> Option<NonNull<Handle>> {
         let shelf = self.shelves.get_mut(shelf as usize)?;
-        if shelf.entries.len() == shelf.cold {
+        if shelf.handles.len() == shelf.cold {
             return None;
         }
-        let (entry, _) = shelf.entries.pop_if(|(entry, _)| entry.capacity as usize >= len)?;
-        shelf.bytes -= u64::from(entry.capacity);
-        self.bytes -= u64::from(entry.capacity);
-        Some(entry)
+        let (handle, _) = *shelf.handles.last()?;
+        // SAFETY: made for this cache, which has it still.
+        let capacity = unsafe { handle.as_ref() }.entry.capacity;
+        if (capacity as usize) < len {
+            return None;
+        }
+        shelf.handles.pop();
+        self.bytes -= u64::from(capacity);
+        Some(handle)
+    }
+
+    /// As [`Cache::pop`], but for the handle.
+    pub(super) fn pop_entry(&mut self, shelf: u32, len: usize) -> Option<Entry> {
+        let handle = self.pop(shelf, len)?;
+        // SAFETY: made for this cache, which has forgotten it.
+        unsafe {
+            let entry = handle.as_ref().entry;
+            Handle::unmake(handle);
+            Some(entry)
+        }
     }
 
     /// As [`Cache::pop`], the coldest.
     pub(super) fn pop_cold(&mut self, shelf: u32, len: usize) -> Option<Entry> {
         let shelf = self.shelves.get_mut(shelf as usize)?;
-        let (entry, _) = *shelf.entries.get(shelf.cold).filter(|(entry, _)| entry.capacity as usize >= len)?;
-        shelf.cold += 1;
-        if shelf.cold * 2 >= shelf.entries.len() {
-            shelf.entries.drain(..shelf.cold);
-            shelf.cold = 0;
+        let (handle, _) = shelf.handles.get(shelf.cold)?;
+        // SAFETY: made for this cache, which has it still.
+        let capacity = unsafe { handle.as_ref() }.entry.capacity;
+        if (capacity as usize) < len {
+            return None;
         }
-        shelf.bytes -= u64::from(entry.capacity);
-        self.bytes -= u64::from(entry.capacity);
-        Some(entry)
+        self.leaving.clear();
+        shelf.take_cold(1, &mut self.leaving);
+        self.bytes -= u64::from(capacity);
+        self.leaving.pop()
     }
 
     /// An object of this process's, or that this thread holds, comes in.
     #[inline]
-    pub(super) fn push(&mut self, shelf: u32, entry: Entry) {
+    pub(super) fn push(&mut self, handle: NonNull<Handle>) {
+        // SAFETY: the caller's alone, which it gives up.
+        let Handle { entry, shelf, .. } = unsafe { handle.as_ref() };
         // Died just after: cached(P), free once P has ended.
         entry.set(self.cached);
         self.clock += 1;
         let stamp = self.clock;
-        if let Some(shelf) = self.shelves.get_mut(shelf as usize) {
-            shelf.entries.push((entry, stamp));
-            shelf.bytes += u64::from(entry.capacity);
+        if let Some(shelf) = self.shelves.get_mut(*shelf as usize) {
+            shelf.handles.push((handle, stamp));
             self.bytes += u64::from(entry.capacity);
         }
+    }
+
+    /// The same of an object that has no handle.
+    pub(super) fn push_entry(&mut self, shelf: u32, entry: Entry) {
+        self.push(Handle { entry, len: 0, owned: self.owned, shelf }.make());
     }
 
     /// Whether it has more than it may.
@@ -281,7 +341,7 @@ impl Cache {
     pub(super) fn evict(&mut self) {
         while self.is_full() {
             let share = self.inner.cache_bytes.load(Ordering::Relaxed) / 4;
-            let greedy = |shelf: &Shelf| shelf.bytes > share && shelf.len() > CLUSTER;
+            let greedy = |shelf: &Shelf| shelf.len() > CLUSTER && shelf.bytes() > share;
             let shelves = self.shelves.iter();
             let from = shelves.clone().position(greedy).or_else(|| {
                 let oldest = shelves.enumerate().filter_map(|(at, shelf)| Some((shelf.coldest()?, at))).min();
@@ -313,9 +373,8 @@ impl Cache {
     /// The coldest of a shelf become free. Died in it: some are free, some are cached(P) still.
     fn release_cold(&mut self, shelf: usize) {
         self.leaving.clear();
-        let before = self.shelves[shelf].bytes;
-        self.shelves[shelf].take_cold(&mut self.leaving);
-        self.bytes -= before - self.shelves[shelf].bytes;
+        self.shelves[shelf].take_cold(CLUSTER, &mut self.leaving);
+        self.bytes -= self.leaving.iter().map(|entry| u64::from(entry.capacity)).sum::<u64>();
         release(&self.inner.file, self.inner.registry.me().ok(), shelf as u32, &self.leaving);
     }
 

@@ -16,8 +16,9 @@
 use core::cell::Cell;
 use core::hash::{BuildHasher, Hasher};
 use core::panic::Location;
+use core::ptr::NonNull;
 
-use super::cache::{Cache, Entry, SHELVES, release, shelf_of_long};
+use super::cache::{Cache, Entry, Handle, SHELVES, release, shelf_of_long};
 use super::classes::CLASSES;
 use super::dress::{self, DRESS, TAIL};
 use super::error::PoolError;
@@ -77,7 +78,7 @@ impl Pool {
         len: usize,
         align: usize,
         at: &'static Location<'static>,
-    ) -> Result<Object<'_>, PoolError> {
+    ) -> Result<NonNull<Handle>, PoolError> {
         let inner = &self.inner;
         let me = inner.registry.me()?;
         let now = inner.now();
@@ -101,7 +102,7 @@ impl Pool {
         // Died just before: cached(P), or held by a dead thread.
         entry.set(owned);
         let flags = IN_MODES | if is_dressed { WITH_DRESS } else { 0 };
-        Ok(Object::new(self, entry, shelf, len, owned).flagged(flags))
+        Ok(Handle { entry, len, owned, shelf: shelf.unwrap_or(SHELVES) | flags }.make())
     }
 
     fn take_cached(&self, now: Now, wanted: usize, align: usize) -> Option<(Entry, Option<u32>, u64)> {
@@ -111,7 +112,7 @@ impl Pool {
         let entry = if now.modes.contains(Modes::COLD_FIRST) {
             cache.pop_cold(shelf, wanted)
         } else {
-            cache.pop(shelf, wanted)
+            cache.pop_entry(shelf, wanted)
         }?;
         Some((entry, Some(shelf), cache.owned))
     }
@@ -222,7 +223,7 @@ impl Object<'_> {
     /// What is wrong with its dress, if `tag` is on.
     pub(super) fn overrun(&self) -> Option<Box<Fault>> {
         let inner = &self.pool.inner;
-        let note = Note::decode(self.entry.record().note.load(Ordering::Relaxed));
+        let note = Note::decode(self.entry().record().note.load(Ordering::Relaxed));
         if !self.is_dressed() || !inner.now().modes.contains(Modes::TAG) {
             return None;
         }
@@ -234,14 +235,14 @@ impl Object<'_> {
             _ => return None,
         };
         // SAFETY: it is ours, and was dressed with that length.
-        let difference = unsafe { dress::compare(&self.entry, len) }?;
+        let difference = unsafe { dress::compare(self.entry(), len) }?;
         // SAFETY: as above.
-        let caller = unsafe { dress::caller(&self.entry) };
-        Some(Box::new(Fault { caller, ..inner.fault(FaultKind::Overrun, &self.entry, len, Some(difference)) }))
+        let caller = unsafe { dress::caller(self.entry()) };
+        Some(Box::new(Fault { caller, ..inner.fault(FaultKind::Overrun, self.entry(), len, Some(difference)) }))
     }
 
     /// Frees an object that was taken in modes, in those that are on now. Overrun, it is freed all the same.
-    pub(super) fn give_back_in_modes(&mut self) -> Result<(), PoolError> {
+    pub(super) fn give_back_in_modes(&self) -> Result<(), PoolError> {
         self.check_owned()?;
         let overrun = self.overrun();
         self.free_in_modes();
@@ -249,10 +250,10 @@ impl Object<'_> {
     }
 
     /// The same of one that was compared already.
-    pub(super) fn free_in_modes(&mut self) {
+    pub(super) fn free_in_modes(&self) {
         let inner = &self.pool.inner;
         let now = inner.now();
-        let entry = self.entry;
+        let entry = *self.entry();
         let (record, capacity) = (entry.record(), entry.capacity as usize);
         let mut note = 0;
         if now.modes.contains(Modes::INTEGRITY) {
@@ -278,8 +279,8 @@ impl Object<'_> {
     /// Puts it out of this process's reach, if it has pages of its own.
     pub(super) fn hide(&self) -> bool {
         let segment = &self.pool.inner.file.segment;
-        let len = u64::from(self.entry.capacity);
-        match segment.offset_of(self.entry.data.as_ptr() as usize) {
+        let len = u64::from(self.entry().capacity);
+        match segment.offset_of(self.entry().data.as_ptr() as usize) {
             Some(offset) if Hidden::is_able_to(offset, len) => {
                 self.pool.inner.hidden.hide(segment, offset, len);
                 true
@@ -289,7 +290,7 @@ impl Object<'_> {
     }
 
     /// Into the cache, or a list.
-    fn give_back_plainly(&mut self) {
+    pub(super) fn give_back_plainly(&self) {
         let inner = &self.pool.inner;
         let shelf = self.shelf();
         let me = inner.registry.me().ok();
@@ -300,10 +301,10 @@ impl Object<'_> {
             && let Some(cache) = unsafe { Cache::own(inner, me, process) }
         {
             cache.heed_flushes();
-            cache.push(shelf, self.entry);
+            cache.push_entry(shelf, *self.entry());
             cache.evict();
         } else {
-            release(&inner.file, me, shelf, &[self.entry]);
+            release(&inner.file, me, shelf, &[*self.entry()]);
         }
     }
 
@@ -314,7 +315,7 @@ impl Object<'_> {
         match error {
             PoolError::Fault(fault) => report(&fault),
             PoolError::Freed if self.pool.inner.now().modes.contains(Modes::TAG) => {
-                report(&self.pool.inner.fault(FaultKind::FreedTwice, &self.entry, self.len(), None));
+                report(&self.pool.inner.fault(FaultKind::FreedTwice, self.entry(), self.len(), None));
             }
             _ => {}
         }

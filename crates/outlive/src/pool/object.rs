@@ -12,7 +12,7 @@
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::cache::{Cache, Entry, SHELVES, release, shelf_of_long};
+use super::cache::{Cache, Entry, Handle, SHELVES, shelf_of_long};
 use super::classes::{class_of, size_of_class};
 use super::dress::DRESS;
 use super::error::PoolError;
@@ -45,15 +45,11 @@ use crate::{Peer, TokenId};
 #[must_use = "an object that is dropped is freed"]
 pub struct Object<'p> {
     pub(super) pool: &'p Pool,
-    pub(super) entry: Entry,
-    len: usize,
-    /// What its tag says as long as it is this process's.
-    pub(super) owned: u64,
-    /// Where it goes in a cache; `SHELVES` if nowhere. With the flags below.
-    shelf: u32,
+    /// This object's alone.
+    handle: NonNull<Handle>,
 }
 
-/// Of a shelf: the object was taken in a debug mode, and is freed by `in_modes.rs`.
+/// Of a handle's shelf: the object was taken in a debug mode, and is freed by `in_modes.rs`.
 pub(super) const IN_MODES: u32 = 1 << 31;
 /// Besides: it is dressed.
 pub(super) const WITH_DRESS: u32 = 1 << 30;
@@ -152,46 +148,79 @@ impl From<Offset> for u64 {
 impl<'p> Object<'p> {
     #[inline]
     pub(super) fn new(pool: &'p Pool, entry: Entry, shelf: Option<u32>, len: usize, owned: u64) -> Object<'p> {
-        Object { pool, entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }
+        Object::of(pool, Handle { entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }.make())
+    }
+
+    #[inline]
+    pub(super) fn of(pool: &'p Pool, handle: NonNull<Handle>) -> Object<'p> {
+        Object { pool, handle }
+    }
+
+    #[inline]
+    fn handle(&self) -> &Handle {
+        // SAFETY: this object's alone.
+        unsafe { self.handle.as_ref() }
+    }
+
+    fn handle_mut(&mut self) -> &mut Handle {
+        // SAFETY: this object's alone.
+        unsafe { self.handle.as_mut() }
+    }
+
+    #[inline]
+    pub(super) fn entry(&self) -> &Entry {
+        &self.handle().entry
+    }
+
+    pub(super) fn owned(&self) -> u64 {
+        self.handle().owned
+    }
+
+    /// It is not this handle's any more, and stays what its tag says.
+    pub(super) fn forget(self) -> Entry {
+        let entry = *self.entry();
+        // SAFETY: not dropped: nobody has it any more.
+        unsafe { Handle::unmake(core::mem::ManuallyDrop::new(self).handle) };
+        entry
     }
 
     pub(super) fn flagged(mut self, flags: u32) -> Self {
-        self.shelf |= flags;
+        self.handle_mut().shelf |= flags;
         self
     }
 
     /// Of as many bytes at most.
     pub(super) fn cut(mut self, len: usize) -> Self {
-        self.len = self.len.min(len);
+        self.handle_mut().len = self.len().min(len);
         self
     }
 
     /// How many bytes there are before a dress.
     pub(super) fn capacity_undressed(&self) -> usize {
-        self.entry.capacity as usize - if self.is_dressed() { DRESS } else { 0 }
+        self.entry().capacity as usize - if self.is_dressed() { DRESS } else { 0 }
     }
 
     pub(super) fn is_dressed(&self) -> bool {
-        self.shelf & WITH_DRESS != 0
+        self.handle().shelf & WITH_DRESS != 0
     }
 
     /// Without flags.
     pub(super) fn shelf(&self) -> u32 {
-        self.shelf & !(IN_MODES | WITH_DRESS)
+        self.handle().shelf & !(IN_MODES | WITH_DRESS)
     }
 
     /// Where its bytes begin.
     #[must_use]
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
-        self.entry.data.as_ptr()
+        self.entry().data.as_ptr()
     }
 
     /// Where its bytes begin, to write.
     #[must_use]
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.entry.data.as_ptr()
+        self.entry().data.as_ptr()
     }
 
     /// How many bytes it has, at least as many as were asked for. With [`Modes::TAG`](super::Modes::TAG) or
@@ -199,7 +228,7 @@ impl<'p> Object<'p> {
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
-        if self.is_dressed() { self.len } else { self.entry.capacity as usize }
+        if self.is_dressed() { self.len() } else { self.entry().capacity as usize }
     }
 
     /// Frees it, as dropping it does, and says whether that was in order.
@@ -213,60 +242,65 @@ impl<'p> Object<'p> {
     /// In here: the object is free, or it is once the process has ended.
     #[inline]
     pub fn free(self) -> Result<(), PoolError> {
-        let mut object = core::mem::ManuallyDrop::new(self);
-        object.give_back()
+        let object = core::mem::ManuallyDrop::new(self);
+        if object.give_back() { Ok(()) } else { core::mem::ManuallyDrop::into_inner(object).give_back_slow() }
     }
 
+    /// Into the cache, handle and all, if that is all there is to do. It is not the caller's any more then.
     #[inline]
-    fn give_back(&mut self) -> Result<(), PoolError> {
-        if self.shelf < SHELVES
+    fn give_back(&self) -> bool {
+        let Handle { entry, owned, shelf, .. } = self.handle();
+        if *shelf < SHELVES
             // SAFETY: given up before this returns; nothing here runs user code.
             && let Some(cache) = unsafe { Cache::find(&self.pool.inner) }
-            && cache.owned == self.owned
+            && cache.owned == *owned
             // Relaxed: only this process changes a tag that names it.
-            && self.entry.record().tag.load(Ordering::Relaxed) == self.owned
+            && entry.record().tag.load(Ordering::Relaxed) == *owned
         {
-            cache.push(self.shelf, self.entry);
+            cache.push(self.handle);
             if cache.is_full() {
                 cache.evict();
             }
-            return Ok(());
+            return true;
         }
-        self.give_back_slow()
+        false
     }
 
     #[cold]
     #[inline(never)]
-    fn give_back_slow(&mut self) -> Result<(), PoolError> {
-        if self.shelf & IN_MODES != 0 {
+    fn give_back_slow(self) -> Result<(), PoolError> {
+        let result = self.give_back_anyhow();
+        self.forget();
+        result
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_slow(self) {
+        // Not ours: a forked child's copy. Damaged: nothing to be done here.
+        if let Err(error) = self.give_back_anyhow() {
+            self.dropped_badly(error);
+        }
+        self.forget();
+    }
+
+    fn give_back_anyhow(&self) -> Result<(), PoolError> {
+        if self.handle().shelf & IN_MODES != 0 {
             return self.give_back_in_modes();
         }
         self.check_owned()?;
-        let inner = &self.pool.inner;
-        let me = inner.registry.me().ok();
-        if self.shelf < SHELVES
-            && let Some(me) = me
-            && let Some(process) = inner.registry.process_token_if_any()
-            // SAFETY: given up before this returns; nothing here runs user code.
-            && let Some(cache) = unsafe { Cache::own(inner, me, process) }
-        {
-            cache.heed_flushes();
-            cache.push(self.shelf, self.entry);
-            cache.evict();
-        } else {
-            release(&inner.file, me, self.shelf, &[self.entry]);
-        }
+        self.give_back_plainly();
         Ok(())
     }
 
     /// That it is this process's, and its tag says so.
     pub(super) fn check_owned(&self) -> Result<(), PoolError> {
         let process = self.pool.inner.registry.process_token_if_any();
-        if process.is_none_or(|process| Tag::Owned(process).encode() != self.owned) {
+        if process.is_none_or(|process| Tag::Owned(process).encode() != self.owned()) {
             return Err(PoolError::NotOurs);
         }
-        let bits = self.entry.record().tag.load(Ordering::Relaxed);
-        if bits == self.owned {
+        let bits = self.entry().record().tag.load(Ordering::Relaxed);
+        if bits == self.owned() {
             return Ok(());
         }
         Err(match Tag::decode(bits) {
@@ -311,28 +345,29 @@ impl<'p> Object<'p> {
 
     pub(super) fn offer(self, to: Option<TokenId>) -> Result<Offset, PoolError> {
         self.check_owned()?;
-        let mut object = core::mem::ManuallyDrop::new(self);
-        if let Some(fault) = object.overrun() {
-            object.free_in_modes();
+        if let Some(fault) = self.overrun() {
+            self.free_in_modes();
+            self.forget();
             return Err(PoolError::Fault(fault));
         }
-        let inner = &object.pool.inner;
-        let number = object.next_number();
-        // Relaxed: seen with the tag.
-        // A dressed one's length stands there already.
-        if !object.is_dressed() {
-            object.entry.record().note.store(object.len as u32, Ordering::Relaxed);
+        let inner = &self.pool.inner;
+        let number = self.next_number();
+        let record = self.entry().record();
+        // Relaxed: seen with the tag. A dressed one's length stands there already.
+        if !self.is_dressed() {
+            record.note.store(self.len() as u32, Ordering::Relaxed);
         }
-        if object.shelf & IN_MODES != 0 && inner.now().modes.contains(Modes::UAF) {
+        if self.handle().shelf & IN_MODES != 0 && inner.now().modes.contains(Modes::UAF) {
             // Died just after: owned(P), whose mappings end with it.
-            object.hide();
+            self.hide();
         }
         let offered = Tag::Offered { to, number }.encode();
         // Release pairs with `claim`. Died just before: owned(P). Just after: offered, and nobody may know the number.
-        let tag = &object.entry.record().tag;
-        tag.compare_exchange(object.owned, offered, Ordering::Release, Ordering::Relaxed)
-            .map_err(|_| inner.file.segment.damaged("an object's tag"))?;
-        Ok(Offset::new(object.entry.reference, number))
+        let offered = record.tag.compare_exchange(self.owned(), offered, Ordering::Release, Ordering::Relaxed);
+        let damaged = || inner.file.segment.damaged("an object's tag");
+        let reference = self.forget().reference;
+        offered.map_err(|_| damaged())?;
+        Ok(Offset::new(reference, number))
     }
 }
 
@@ -393,7 +428,8 @@ impl Pool {
         }
         let object = object.flagged(if dress > 0 { IN_MODES | WITH_DRESS } else { IN_MODES });
         if let Some(fault) = object.overrun() {
-            core::mem::ManuallyDrop::new(object).free_in_modes();
+            object.free_in_modes();
+            object.forget();
             return Err(PoolError::Fault(fault));
         }
         Ok((object, seen))
@@ -403,12 +439,12 @@ impl Pool {
 impl Object<'_> {
     /// Offers it as it was before it was claimed, with that tag.
     pub(super) fn offer_again(self, tag: u64) {
-        let object = core::mem::ManuallyDrop::new(self);
-        if object.shelf & IN_MODES != 0 && object.pool.inner.now().modes.contains(Modes::UAF) {
-            object.hide();
+        if self.handle().shelf & IN_MODES != 0 && self.pool.inner.now().modes.contains(Modes::UAF) {
+            self.hide();
         }
         // Died just before: owned(P).
-        object.entry.set(tag);
+        self.entry().set(tag);
+        self.forget();
     }
 }
 
@@ -421,9 +457,8 @@ pub(super) fn shelf_of(capacity: u64) -> Option<u32> {
 impl Drop for Object<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Not ours: a forked child's copy. Damaged: nothing to be done here.
-        if let Err(error) = self.give_back() {
-            self.dropped_badly(error);
+        if !self.give_back() {
+            Object::of(self.pool, self.handle).drop_slow();
         }
     }
 }
@@ -435,21 +470,21 @@ impl Deref for Object<'_> {
     fn deref(&self) -> &[u8] {
         // SAFETY: the tag says that it is this process's, and this is the process's one handle; `len` is at most the
         // capacity, all of which has pages.
-        unsafe { core::slice::from_raw_parts(self.entry.data.as_ptr(), self.len) }
+        unsafe { core::slice::from_raw_parts(self.entry().data.as_ptr(), self.handle().len) }
     }
 }
 
 impl DerefMut for Object<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        let data: NonNull<u8> = self.entry.data;
+        let Handle { entry, len, .. } = self.handle();
         // SAFETY: as above, and borrowed for us alone.
-        unsafe { core::slice::from_raw_parts_mut(data.as_ptr(), self.len) }
+        unsafe { core::slice::from_raw_parts_mut(entry.data.as_ptr(), *len) }
     }
 }
 
 impl core::fmt::Debug for Object<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Object").field("len", &self.len).field("capacity", &self.entry.capacity).finish()
+        f.debug_struct("Object").field("len", &self.len()).field("capacity", &self.capacity()).finish()
     }
 }

@@ -6,11 +6,12 @@
 //! 4. What the dead had; the own cache; all tags; spans of other sizes that are free as a whole: `shortage.rs`.
 
 use core::panic::Location;
+use core::ptr::NonNull;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::cache::{Cache, Entry, SHELVES, shelf_of_long};
+use super::cache::{Cache, Entry, Handle, SHELVES, shelf_of_long};
 use super::classes::{CLASSES, class_of, size_of_class};
 use super::error::PoolError;
 use super::file::{File, MOST_BYTES, Plan};
@@ -184,25 +185,41 @@ impl Pool {
     #[inline]
     #[track_caller]
     pub fn alloc(&self, len: usize) -> Result<Object<'_>, PoolError> {
-        match self.hit(class_of(len as u64), len) {
-            Some(object) => Ok(object),
-            None => self.alloc_slow(len, 1, Location::caller()),
-        }
+        self.hit_or(class_of(len as u64), len, 1, Location::caller())
+    }
+
+    #[inline]
+    fn hit_or(
+        &self,
+        class: Option<u32>,
+        len: usize,
+        align: usize,
+        at: &'static Location<'static>,
+    ) -> Result<Object<'_>, PoolError> {
+        // In registers on both ways: a result that came through memory would be read before it has arrived there.
+        let handle = match self.hit(class, len) {
+            Some(handle) => handle,
+            None => self.alloc_slow(len, align, at).map_err(|error| *error)?,
+        };
+        Ok(Object::of(self, handle))
     }
 
     /// An object of the class, or a run, from the thread's cache; not while a debug mode is on.
     #[inline]
-    fn hit(&self, class: Option<u32>, len: usize) -> Option<Object<'_>> {
+    fn hit(&self, class: Option<u32>, len: usize) -> Option<NonNull<Handle>> {
         let shelf = class.or_else(|| shelf_of_long(len as u64))?;
         // SAFETY: given up before this returns; nothing here runs user code.
         let cache = unsafe { Cache::find(&self.inner) }?;
         if cache.has_modes() {
             return None;
         }
-        let entry = cache.pop(shelf, len)?;
+        let mut handle = cache.pop(shelf, len)?;
+        // SAFETY: the cache has forgotten it.
+        let live = unsafe { handle.as_mut() };
+        live.len = len;
         // Died just before: cached(P), after: owned(P). Both are free once P has ended.
-        entry.set(cache.owned);
-        Some(Object::new(self, entry, Some(shelf), len, cache.owned))
+        live.entry.set(live.owned);
+        Some(handle)
     }
 
     /// As [`Pool::alloc`], at an address that is a multiple of `align`, a power of two up to 4,096. Objects of 64 and more
@@ -218,24 +235,26 @@ impl Pool {
         if !align.is_power_of_two() || align > LARGEST_ALIGN {
             return Err(PoolError::Alignment { align });
         }
-        match self.hit(class_of_aligned(len, align), len) {
-            Some(object) => Ok(object),
-            None => self.alloc_slow(len, align, Location::caller()),
-        }
+        self.hit_or(class_of_aligned(len, align), len, align, Location::caller())
     }
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, len: usize, align: usize, at: &'static Location<'static>) -> Result<Object<'_>, PoolError> {
+    fn alloc_slow(
+        &self,
+        len: usize,
+        align: usize,
+        at: &'static Location<'static>,
+    ) -> Result<NonNull<Handle>, Box<PoolError>> {
         if !self.inner.now().modes.is_none() {
-            return self.alloc_in_modes(len, align, at);
+            return self.alloc_in_modes(len, align, at).map_err(Box::new);
         }
-        let (entry, shelf, owned) = self.take_slow(len, align)?;
+        let (entry, shelf, owned) = self.take_slow(len, align).map_err(Box::new)?;
         // A mark of a change of modes that was seen on the way only: from now on it would not be so.
         entry.forget_bytes();
         // Died just before: held by a dead thread, free at once; or cached(P).
         entry.set(owned);
-        Ok(Object::new(self, entry, shelf, len, owned))
+        Ok(Handle { entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }.make())
     }
 
     /// An object whose tag is the caller's to set, to what it is to be then.
@@ -319,7 +338,7 @@ impl Inner {
         let capacity = u32::try_from(block.capacity).map_err(|_| damaged())?;
         // SAFETY: `Heap::object` has compared the object with the file and the mapping.
         let data = unsafe { self.file.segment.address(block.offset) };
-        let data = core::ptr::NonNull::new(data).ok_or_else(damaged)?;
+        let data = NonNull::new(data).ok_or_else(damaged)?;
         self.hidden.show(&self.file.segment, block.offset, block.capacity)?;
         Ok(Entry { data, record, reference: block.reference, capacity })
     }
@@ -379,7 +398,7 @@ impl Inner {
         let first = found[0];
         if let Some(cache) = cache {
             // The hottest last.
-            found[1..].iter().rev().for_each(|entry| cache.push(class, *entry));
+            found[1..].iter().rev().for_each(|entry| cache.push_entry(class, *entry));
         }
         Ok((first, Some(class)))
     }
@@ -391,7 +410,7 @@ impl Inner {
         if let Some(cache) = cache {
             cache.heed_flushes();
             if let Some(shelf) = shelf_of_long(len)
-                && let Some(entry) = cache.pop(shelf, 0)
+                && let Some(entry) = cache.pop_entry(shelf, 0)
             {
                 if u64::from(entry.capacity) >= len {
                     return Ok((entry, Some(shelf)));

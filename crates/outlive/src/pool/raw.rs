@@ -37,13 +37,12 @@ impl Object<'_> {
     /// The object is free once it has ended, as any.
     #[must_use = "an object whose address is lost is freed only at the process's end"]
     pub fn into_raw(self) -> NonNull<u8> {
-        let object = core::mem::ManuallyDrop::new(self);
         // A dressed one's length stands there already. Not a forked child's: that would be its parent's note.
-        if !object.is_dressed() && object.check_owned().is_ok() {
+        if !self.is_dressed() && self.check_owned().is_ok() {
             // Relaxed: this process's own. Died just after: owned(P), with a length that nobody asks for.
-            object.entry.record().note.store(Note::Length(object.len() as u32).encode(), Ordering::Relaxed);
+            self.entry().record().note.store(Note::Length(self.len() as u32).encode(), Ordering::Relaxed);
         }
-        object.entry.data
+        self.forget().data
     }
 }
 

@@ -88,13 +88,14 @@ impl<'p> Object<'p> {
     pub fn share(self) -> Result<Shared<'p>, PoolError> {
         self.check_owned()?;
         if let Some(fault) = self.overrun() {
-            core::mem::ManuallyDrop::new(self).free_in_modes();
+            self.free_in_modes();
+            self.forget();
             return Err(PoolError::Fault(fault));
         }
         let (pool, len) = (self.pool, self.len());
         let inner = &pool.inner;
         let process = inner.registry.process_token()?;
-        let (reference, record) = (self.entry.reference, self.entry.record());
+        let (reference, record) = (self.entry().reference, self.entry().record());
         let number = self.next_number();
         let serves = Serves { number, reference };
         let ends = Ends::new(inner.registry, inner.file_id);
@@ -122,13 +123,12 @@ impl<'p> Object<'p> {
         holders.note.store(len as u32, Ordering::Relaxed);
         let shared = Sharing::begin(number, cell).word();
         // Release pairs with `join`: the bytes, and where the holders are. Died just after: a dead holder.
-        if record.tag.compare_exchange(self.owned, shared, Ordering::Release, Ordering::Relaxed).is_err() {
+        if record.tag.compare_exchange(self.owned(), shared, Ordering::Release, Ordering::Relaxed).is_err() {
             holders.leave_unjoined(cell, process, number);
             holders.release(serves);
             return Err(inner.file.segment.damaged("an object's tag").into());
         }
-        let object = core::mem::ManuallyDrop::new(self);
-        let entry = object.entry;
+        let entry = self.forget();
         Ok(Shared::new(Holding { pool, entry, len, number, block, holders, cell, process, over: false }))
     }
 }
