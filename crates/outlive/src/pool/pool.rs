@@ -359,7 +359,7 @@ impl Inner {
 
     /// There is no room: what the dead had becomes free, and what this thread has kept for itself.
     #[cold]
-    fn make_room(self: &Arc<Self>, me: Me) -> Result<(), Error> {
+    pub(super) fn make_room(self: &Arc<Self>, me: Me) -> Result<(), Error> {
         self.collect(me, false)?;
         // SAFETY: given up at once.
         if let Some(cache) = unsafe { Cache::find(self) } {

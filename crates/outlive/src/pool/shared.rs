@@ -80,7 +80,8 @@ impl<'p> Object<'p> {
     /// Makes it one that several processes may hold, to read; this process is the first.
     ///
     /// # Errors
-    /// As [`Object::free`], and [`PoolError::NoSpace`] when there is no room for the holders' names; the object is free then.
+    /// As [`Object::free`], and [`PoolError::NoSpace`] when there is no room for the holders' names (half a KiB, for at most one
+    /// object in each 2 KiB of `max_bytes`); the object is free then.
     ///
     /// # If a process dies
     /// In here: the object is free once the process has ended.
@@ -97,10 +98,7 @@ impl<'p> Object<'p> {
         // Died from here to the tag: owned(P), and a block that serves nothing.
         let entered = || -> Result<(u32, &'p Holders, usize), PoolError> {
             loop {
-                let block = inner.file.take_block(serves).map_err(|error| match error {
-                    Error::NoSpace { wanted, .. } => PoolError::NoSpace { wanted, most: inner.who_has_most() },
-                    other => other.into(),
-                })?;
+                let block = inner.block_for(serves)?;
                 let holders = inner.file.holders(block)?;
                 if let Some(cell) = holders.enter(process, number, &has_ended) {
                     return Ok((block, holders, cell));
@@ -181,6 +179,24 @@ impl Pool {
 }
 
 impl Inner {
+    /// A block of holders; where there is no room for one, what the dead had and what is free is given up for it.
+    fn block_for(self: &Arc<Self>, serves: Serves) -> Result<u32, PoolError> {
+        let file = &self.file;
+        let taken = match file.take_block(serves) {
+            Err(Error::NoSpace { .. }) => {
+                let me = self.registry.me()?;
+                self.make_room(me)?;
+                file.heap.reclaim(&file.segment, me, file)?;
+                file.take_block(serves)
+            }
+            other => other,
+        };
+        taken.map_err(|error| match error {
+            Error::NoSpace { wanted, .. } => PoolError::NoSpace { wanted, most: self.who_has_most() },
+            other => other.into(),
+        })
+    }
+
     /// Whether a holder does not count any more.
     fn has_ended(&self, ends: &Ends, process: TokenId) -> bool {
         !self.registry.is_alive(process) && ends.of(process) == End::Ended
