@@ -95,6 +95,9 @@ impl Registry {
             return Ok(Attempt::Taken);
         }
         if generation & 1 == 1 {
+            if self.may_still_write(slot) {
+                return Ok(Attempt::Taken);
+            }
             let even = generation.wrapping_add(1);
             if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 return Ok(Attempt::Taken);
@@ -173,6 +176,15 @@ impl Registry {
         }
     }
 
+    /// Whether that dead token is a process's that has not ended yet (or has become another program): one of its threads may be
+    /// writing to a pool still, and who asks about that asks here for its pid. Such a slot is given to nobody.
+    fn may_still_write(&self, slot: &Slot) -> bool {
+        slot.kind.load(Ordering::Relaxed) == For::ProcessByMain.kind()
+            && self.is_of_my_namespace(slot)
+            && process::has_own_proc()
+            && !process::is_gone(slot.pid.load(Ordering::Relaxed), slot.start_time.load(Ordering::Relaxed))
+    }
+
     /// Whether pid and tid of that slot mean anything to this process.
     pub(super) fn is_of_my_namespace(&self, slot: &Slot) -> bool {
         self.home().is_ok_and(|home| home >> 32 == slot.home.load(Ordering::Relaxed) >> 32)
@@ -212,7 +224,7 @@ impl Registry {
             let generation = slot.generation().load(Ordering::Acquire);
             let dead = !is_alive_word(slot.word().load(Ordering::Acquire))
                 && !is_alive_word(slot.keeper.load(Ordering::Acquire));
-            if generation & 1 == 0 || !dead {
+            if generation & 1 == 0 || !dead || self.may_still_write(slot) {
                 continue;
             }
             let even = generation.wrapping_add(1);

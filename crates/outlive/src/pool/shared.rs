@@ -80,8 +80,9 @@ impl<'p> Object<'p> {
     /// Makes it one that several processes may hold, to read; this process is the first.
     ///
     /// # Errors
-    /// As [`Object::free`], and [`PoolError::NoSpace`] when there is no room for the holders' names; the object is free then.
-    /// With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when it was overrun: later nobody looks for that any more.
+    /// As [`Object::free`], and [`PoolError::NoSpace`] when there is no room for the holders' names (half a KiB, for at most one
+    /// object in each 2 KiB of `max_bytes`); the object is free then. With [`Modes::TAG`](super::Modes::TAG), [`PoolError::Fault`] when it
+    /// was overrun: later nobody looks for that any more.
     ///
     /// # If a process dies
     /// In here: the object is free once the process has ended.
@@ -103,12 +104,7 @@ impl<'p> Object<'p> {
         // Died from here to the tag: owned(P), and a block that serves nothing.
         let entered = || -> Result<(u32, &'p Holders, usize), PoolError> {
             loop {
-                let block = inner.file.take_block(serves).map_err(|error| match error {
-                    Error::NoSpace { wanted, .. } => {
-                        PoolError::NoSpace { wanted, most: inner.who_has_most().0, injected: false }
-                    }
-                    other => other.into(),
-                })?;
+                let block = inner.block_for(serves)?;
                 let holders = inner.file.holders(block)?;
                 if let Some(cell) = holders.enter(process, number, &has_ended) {
                     return Ok((block, holders, cell));
@@ -188,6 +184,27 @@ impl Pool {
 }
 
 impl Inner {
+    /// A block of holders; where there is no room for one, what the dead had and what is free is given up for it.
+    fn block_for(self: &Arc<Self>, serves: Serves) -> Result<u32, PoolError> {
+        let file = &self.file;
+        let taken = match file.take_block(serves) {
+            Err(Error::NoSpace { .. }) => {
+                let me = self.registry.me()?;
+                self.collect(me, false)?;
+                self.flush_own();
+                file.heap.reclaim(&file.segment, me, file)?;
+                file.take_block(serves)
+            }
+            other => other,
+        };
+        taken.map_err(|error| match error {
+            Error::NoSpace { wanted, .. } => {
+                PoolError::NoSpace { wanted, most: self.who_has_most().0, injected: false }
+            }
+            other => other.into(),
+        })
+    }
+
     /// Whether a holder does not count any more.
     fn has_ended(&self, ends: &Ends, process: TokenId) -> bool {
         !self.registry.is_alive(process) && ends.of(process) == End::Ended

@@ -83,7 +83,7 @@ impl Inner {
     }
 
     /// What this thread has kept for itself.
-    fn flush_own(&self) {
+    pub(super) fn flush_own(&self) {
         // SAFETY: given up at once.
         if let Some(cache) = unsafe { Cache::find(self) } {
             cache.flush();

@@ -18,6 +18,7 @@ crate::checks!(
     a_killed_holder_is_not_counted,
     the_last_holder_is_killed,
     who_needs_memory_collects_what_the_dead_shared,
+    who_shares_needs_memory_too,
     an_execed_holder_is_not_counted,
     a_dead_token_is_no_ended_process,
     a_forked_child_holds_nothing_of_its_parents,
@@ -302,6 +303,41 @@ fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
     }
     hoarder.kill();
     drop(pool.alloc(100_000).expect("the dead hold nothing"));
+    assert_eq!(sum(&pool).shared, 0);
+}
+
+/// For the holders' names: where there is no room for them, the object is lost, and everything else stays; and room is what the
+/// dead had.
+fn who_shares_needs_memory_too(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20, modes: Modes::NONE });
+    let board = Board::new();
+    let (first, second) = (pool.alloc(64).expect("room"), pool.alloc(64).expect("room"));
+    pool.flush();
+    let mut hoarder = Child::start(|| {
+        let mut kept = Vec::new();
+        while let Ok(object) = pool.alloc(64) {
+            match object.share() {
+                Ok(shared) => kept.push(shared),
+                Err(error) => {
+                    assert!(matches!(error, PoolError::NoSpace { .. }), "{error:?}");
+                    break;
+                }
+            }
+        }
+        board.set(0, kept.len() as u64);
+        std::thread::sleep(Duration::from_secs(60));
+    });
+    let count = board.reach(0, 4000);
+    match first.share().expect_err("no room for names") {
+        PoolError::NoSpace { most: Some(most), .. } => assert_eq!(most.pid, hoarder.pid() as u32),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!((sum(&pool).shared, sum(&pool).used), (count, 1), "freed, and nothing else harmed");
+    hoarder.kill();
+    let second = second.share().expect("the dead hold nothing");
+    assert_eq!((sum(&pool).shared, second.holders().len()), (1, 1));
+    drop(second);
     assert_eq!(sum(&pool).shared, 0);
 }
 
