@@ -333,7 +333,7 @@ impl Pool {
         let exactly = |class: &u32| size_of_class(*class) == block.capacity;
         let shelf = class_of(block.capacity).filter(exactly).or_else(|| shelf_of_long(block.capacity));
         let object = Object::new(self, entry, shelf, len as usize, owned);
-        if dress == 0 && inner.now().modes.is_none() {
+        if dress == 0 && !inner.has_modes() {
             return Ok(object);
         }
         let object = object.flagged(if dress > 0 { IN_MODES | WITH_DRESS } else { IN_MODES });
