@@ -162,8 +162,8 @@ impl Inner {
     /// change; the present one as it is now that the tag has been acquired.
     pub(super) fn taken(&self, block: &Block) -> Result<Entry, Error> {
         let entry = self.entry(block)?;
-        let note = Note::decode(entry.record().note.load(Ordering::Relaxed));
-        if !note.is_filled(self.now()) {
+        let bits = entry.record().note.load(Ordering::Relaxed);
+        if bits != 0 && !Note::decode(bits).is_filled(self.now()) {
             entry.forget_bytes();
         }
         Ok(entry)
@@ -225,7 +225,21 @@ impl Inner {
     }
 }
 
-impl Object<'_> {
+impl<'p> Object<'p> {
+    /// Claimed while a mode is on, or with a dress.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn claimed_in_modes(self, is_dressed: bool) -> Result<Object<'p>, PoolError> {
+        let object = self.flagged(if is_dressed { IN_MODES | WITH_DRESS } else { IN_MODES });
+        match object.overrun() {
+            None => Ok(object),
+            Some(fault) => {
+                core::mem::ManuallyDrop::new(object).free_in_modes();
+                Err(PoolError::Fault(fault))
+            }
+        }
+    }
+
     /// What is wrong with its dress, if `tag` is on.
     #[inline]
     pub(super) fn overrun(&self) -> Option<Box<Fault>> {

@@ -332,16 +332,10 @@ impl Pool {
         }
         let exactly = |class: &u32| size_of_class(*class) == block.capacity;
         let shelf = class_of(block.capacity).filter(exactly).or_else(|| shelf_of_long(block.capacity));
-        let object = Object::new(self, entry, shelf, len as usize, owned);
-        if dress == 0 && !inner.has_modes() {
-            return Ok(object);
+        if dress > 0 || inner.has_modes() {
+            return Object::new(self, entry, shelf, len as usize, owned).claimed_in_modes(dress > 0);
         }
-        let object = object.flagged(if dress > 0 { IN_MODES | WITH_DRESS } else { IN_MODES });
-        if let Some(fault) = object.overrun() {
-            core::mem::ManuallyDrop::new(object).free_in_modes();
-            return Err(PoolError::Fault(fault));
-        }
-        Ok(object)
+        Ok(Object::new(self, entry, shelf, len as usize, owned))
     }
 }
 
