@@ -1,11 +1,11 @@
-/* fill.pml - marks of the pool's mode `integrity`: a free object that is marked as filled is full of its pattern, whenever who sees a
+/* fill.pml - marks of the pool's mode `integrity`: a free object that is marked as filled is whole of its pattern, whenever who sees a
  * change of the modes; death between any two steps.
  *
  *   word      how often the modes were changed; odd: integrity is on, even: no mode is
  *   tag       0 free, else who has the object: in its cache, or in use. A release of it carries what the releaser has seen of
  *             `word` (came), and who takes it has seen that then: a read of `word` gives that or something later
  *   note      0, or the change at which the object was filled
- *   full      its bytes are the pattern
+ *   whole      its bytes are the pattern
  *
  * alloc  1. read word; even: an object in the cache is a hit, its note is not looked at. Odd: in the cache, note = the change: compare
  *        2. not in the cache: tag 0 -> me; read word again: a note that is not of that change := 0
@@ -15,7 +15,7 @@
  *        then into the cache, or tag := 0
  * collect  tag of a dead one := 0
  *
- * Checked: what is compared is full.
+ * Checked: what is compared is whole.
  * Switches: -DP=processes -DN=changes -DD=deaths -DR=rounds
  * Mutations, each must be caught:
  *   NONUMBER     a mark does not say of which change it is
@@ -29,17 +29,17 @@
 #define P 2
 #endif
 #ifndef N
-#define N 4
+#define N 3
 #endif
 #ifndef D
 #define D 1
 #endif
 #ifndef R
-#define R 3
+#define R 2
 #endif
 byte word;
 byte tag, note, came;
-bool full;
+bool whole;
 byte budget = D;
 
 #define ODD(x) ((x) & 1)
@@ -61,7 +61,7 @@ inline look(x) {
 
 inline compare(x) {
 	if
-	:: ODD(x) && OF(x) -> assert(full)
+	:: ODD(x) && OF(x) -> assert(whole)
 	:: else
 	fi
 }
@@ -81,8 +81,8 @@ proctype user(byte me) {
 	do
 	:: rounds < R ->
 		rounds++;
-		d_step { v = 0; w = 0 }
-		atomic { look(v) }
+		d_step { v = 0; w = 0 };
+		atomic { look(v) };
 		if
 		:: cached -> listed = false
 		:: !cached ->
@@ -95,7 +95,7 @@ proctype user(byte me) {
 #ifdef EARLY
 			w = v;
 #else
-			atomic { look(w) }
+			atomic { look(w) };
 #endif
 			if
 #ifndef NOCLEAR
@@ -124,14 +124,14 @@ proctype user(byte me) {
 			:: else
 			fi;
 #endif
-			full = false
+			whole = false
 		:: else ->
 			compare(v);
 			may_die();
 #ifdef CLEARLATE
-			full = false; may_die(); note = 0
+			whole = false; may_die(); note = 0
 #else
-			note = 0; may_die(); full = false
+			note = 0; may_die(); whole = false
 #endif
 		fi;
 		may_die();
@@ -139,13 +139,13 @@ proctype user(byte me) {
 		if
 		:: plain -> skip
 		:: else ->
-			atomic { look(v) }
+			atomic { look(v) };
 			if
 			:: ODD(v) ->
 #ifdef MARKFIRST
-				note = v; may_die(); full = true
+				note = v; may_die(); whole = true
 #else
-				full = true; may_die(); note = v
+				whole = true; may_die(); note = v
 #endif
 			:: else -> note = 0
 			fi
@@ -155,7 +155,7 @@ proctype user(byte me) {
 		:: cached = true
 		:: atomic { tag = 0; came = (seen > came -> seen : came) }
 		fi;
-next:		skip
+next:		true
 	:: cached ->
 		/* evicted */
 		atomic { cached = false; tag = 0; came = (seen > came -> seen : came) }

@@ -207,6 +207,17 @@ mod loom_tests {
             }
         }
 
+        /// As an allocation in those modes, of an object that was just taken (`alloc_slow`), or is in the cache.
+        fn use_in(&self, now: Now, is_just_taken: bool) {
+            if !now.modes.is_none() {
+                self.compare(now);
+            }
+            if !now.modes.is_none() || is_just_taken {
+                self.note.store(0, Ordering::Relaxed);
+            }
+            self.full.store(0, Ordering::Relaxed);
+        }
+
         /// As `taken`: out of a list, into the cache.
         fn take(&self) -> bool {
             let taken = self.tag.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -222,13 +233,22 @@ mod loom_tests {
         }
     }
 
+    #[test]
+    fn loom_what_comes_into_a_cache_is_believed_when_it_may_be() {
+        freed_taken_used_and_taken(false);
+    }
+
+    #[test]
+    fn loom_what_is_used_at_once_is_believed_when_it_may_be() {
+        freed_taken_used_and_taken(true);
+    }
+
     /// Freed by one who has seen the modes on, taken by one who may see them late, used and freed without a look at the note,
     /// and taken once more.
-    #[test]
-    fn loom_what_is_believed_to_be_filled_is() {
-        loom::model(|| {
+    fn freed_taken_used_and_taken(at_once: bool) {
+        loom::model(move || {
             let world = Arc::new(World {
-                word: AtomicU64::new(1 << 32),
+                word: AtomicU64::new(1 << 32 | u64::from(if at_once { 0 } else { Modes::INTEGRITY.bits() })),
                 tag: AtomicU32::new(2),
                 note: AtomicU32::new(0),
                 full: AtomicU32::new(0),
@@ -248,24 +268,22 @@ mod loom_tests {
             let user = thread::spawn({
                 let world = Arc::clone(&world);
                 move || {
+                    let now = world.now();
                     if !world.take() {
                         return;
                     }
-                    // Twice from the cache: in whatever modes are seen then.
-                    for _ in 0..2 {
-                        let now = world.now();
-                        if now.modes.is_none() {
-                            world.full.store(0, Ordering::Relaxed);
-                        } else {
-                            world.compare(now);
-                            world.note.store(0, Ordering::Relaxed);
-                            world.full.store(0, Ordering::Relaxed);
-                        }
+                    if at_once {
+                        world.use_in(now, true);
+                    }
+                    // From the cache: in whatever modes are seen then.
+                    for _ in 0..if at_once { 1 } else { 2 } {
+                        world.use_in(world.now(), false);
                     }
                 }
             });
-            world.change(Modes::INTEGRITY);
-            world.change(Modes::NONE);
+            if !at_once {
+                world.change(Modes::NONE);
+            }
             world.change(Modes::INTEGRITY);
             filler.join().expect("no panic");
             user.join().expect("no panic");

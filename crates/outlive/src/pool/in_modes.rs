@@ -152,12 +152,19 @@ impl Inner {
         Now::from_word(self.file.head().modes.load(Ordering::Relaxed))
     }
 
+    /// Whether any debug mode is on.
+    #[inline]
+    pub(super) fn has_modes(&self) -> bool {
+        // Relaxed: see `modes.rs`.
+        self.file.head().modes.load(Ordering::Relaxed) as u32 != 0
+    }
+
     /// An object whose tag this thread has just taken from 0. What its record says of a pattern stays if it is of the present
     /// change; the present one as it is now that the tag has been acquired.
     pub(super) fn taken(&self, block: &Block) -> Result<Entry, Error> {
         let entry = self.entry(block)?;
-        let note = Note::decode(entry.record().note.load(Ordering::Relaxed));
-        if !note.is_filled(self.now()) {
+        let bits = entry.record().note.load(Ordering::Relaxed);
+        if bits != 0 && !Note::decode(bits).is_filled(self.now()) {
             entry.forget_bytes();
         }
         Ok(entry)
@@ -219,12 +226,33 @@ impl Inner {
     }
 }
 
-impl Object<'_> {
+impl<'p> Object<'p> {
+    /// Claimed while a mode is on, or with a dress.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn claimed_in_modes(self, is_dressed: bool) -> Result<Object<'p>, PoolError> {
+        let object = self.flagged(if is_dressed { IN_MODES | WITH_DRESS } else { IN_MODES });
+        match object.overrun() {
+            None => Ok(object),
+            Some(fault) => {
+                object.free_in_modes();
+                object.forget();
+                Err(PoolError::Fault(fault))
+            }
+        }
+    }
+
     /// What is wrong with its dress, if `tag` is on.
+    #[inline]
     pub(super) fn overrun(&self) -> Option<Box<Fault>> {
+        if self.is_dressed() { self.overrun_slow() } else { None }
+    }
+
+    #[cold]
+    fn overrun_slow(&self) -> Option<Box<Fault>> {
         let inner = &self.pool.inner;
         let note = Note::decode(self.entry().record().note.load(Ordering::Relaxed));
-        if !self.is_dressed() || !inner.now().modes.contains(Modes::TAG) {
+        if !inner.now().modes.contains(Modes::TAG) {
             return None;
         }
         // The note is kept where no overrun comes; whoever has written over it has had the pool's words.

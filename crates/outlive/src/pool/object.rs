@@ -423,14 +423,8 @@ impl Pool {
             return Err(file.segment.damaged("an object's length").into());
         }
         let object = Object::new(self, entry, shelf_of(block.capacity), len as usize, owned);
-        if dress == 0 && inner.now().modes.is_none() {
-            return Ok((object, seen));
-        }
-        let object = object.flagged(if dress > 0 { IN_MODES | WITH_DRESS } else { IN_MODES });
-        if let Some(fault) = object.overrun() {
-            object.free_in_modes();
-            object.forget();
-            return Err(PoolError::Fault(fault));
+        if dress > 0 || inner.has_modes() {
+            return Ok((object.claimed_in_modes(dress > 0)?, seen));
         }
         Ok((object, seen))
     }

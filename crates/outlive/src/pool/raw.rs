@@ -74,7 +74,7 @@ impl Pool {
         let block = inner.object_at(data)?;
         let entry = inner.entry(&block)?;
         let capacity = entry.capacity as usize;
-        let mut flags = if inner.now().modes.is_none() { 0 } else { IN_MODES };
+        let mut flags = if inner.has_modes() { IN_MODES } else { 0 };
         let len = match Note::decode(entry.record().note.load(Ordering::Relaxed)) {
             Note::Dressed(len) if len as usize + DRESS <= capacity => {
                 flags = IN_MODES | WITH_DRESS;

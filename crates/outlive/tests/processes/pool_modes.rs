@@ -19,6 +19,7 @@ crate::checks!(
     addresses_are_freed_once_and_where_they_belong,
     integrity_reports_a_byte_changed_by_another_process,
     integrity_reports_by_default_and_aborts,
+    integrity_forgets_what_is_taken_apart_or_grows,
     poison_shows_what_was_never_written,
     uaf_stops_the_instruction_that_touches,
     uaf_leaves_other_processes_their_mappings,
@@ -273,6 +274,29 @@ fn integrity_reports_by_default_and_aborts(world: &World) {
     }
     // What it left is no fault of anybody's once more: what nobody has written to is taken in order.
     Child::start(|| drop((0..100).map(|_| pool.alloc(500).expect("room")).collect::<Vec<_>>())).finish();
+}
+
+/// Pages that were given back read as zero, and a run gets more of them: no fault of anybody's.
+fn integrity_forgets_what_is_taken_apart_or_grows(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, Modes::INTEGRITY);
+    listen();
+    for round in 0..3 {
+        for len in LENS {
+            drop((0..20).map_while(|_| pool.alloc(len).ok()).collect::<Vec<_>>());
+            if round == 0 {
+                pool.gc().expect("trims");
+            }
+        }
+        let mut run = pool.alloc((5 << 20) + 1).expect("room");
+        run.fill(1);
+        drop(run);
+        pool.flush();
+        // Of as many spans, and more pages.
+        drop(pool.alloc((6 << 20) - 1).expect("room"));
+        pool.flush();
+        assert_eq!(told(), [], "round {round}");
+    }
 }
 
 fn poison_shows_what_was_never_written(world: &World) {
