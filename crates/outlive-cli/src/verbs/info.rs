@@ -253,7 +253,7 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
 }
 
 /// What there is of a pool's objects, of all sizes together.
-fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 7] {
+fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 8] {
     [
         ("objects", sum.total),
         ("used", sum.used),
@@ -261,6 +261,7 @@ fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 7] {
         ("free", sum.free),
         ("offered", sum.offered),
         ("moving", sum.moving),
+        ("needed", sum.needed),
         ("failed", sum.failed),
     ]
 }

@@ -90,6 +90,12 @@ impl fmt::Display for PoolError {
 
 impl std::error::Error for PoolError {}
 
+impl From<Error> for PoolError {
+    fn from(error: Error) -> PoolError {
+        PoolError::System(error)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,11 +111,5 @@ mod tests {
         );
         let told = told(Some(HasMost { alive: true, unclaimed: 5, ..most }));
         assert!(told.contains("process 12 (a\\n) has most of it, 90 bytes; 5 bytes are handed over"), "{told}");
-    }
-}
-
-impl From<Error> for PoolError {
-    fn from(error: Error) -> PoolError {
-        PoolError::System(error)
     }
 }

@@ -40,7 +40,7 @@ fn slid(word: u64, now: u32, out: u32) -> Option<u64> {
     let window = WINDOW.as_millis() as u64;
     let since = now.wrapping_sub((word >> 32) as u32);
     // A little before the last look: somebody was quicker. Much: another clock (a time namespace), or damaged; it begins anew.
-    if since < STEP || since > u32::MAX - STEP * 20 {
+    if !(STEP..=u32::MAX - STEP * 20).contains(&since) {
         return None;
     }
     let out = (u64::from(out) * FRACTION).min(u64::from(u32::MAX));
