@@ -23,6 +23,7 @@ mod ended;
 mod error;
 mod file;
 mod head;
+mod huge;
 mod layout;
 mod need;
 mod object;

@@ -5,7 +5,7 @@
 //! 3. A look at tags; new memory.
 //! 4. What the dead had; the own cache; all tags; spans of other sizes that are free as a whole: `shortage.rs`.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::cache::{Cache, Entry, SHELVES, shelf_of_long};
@@ -67,11 +67,13 @@ pub struct PoolOptions {
     pub max_bytes: u64,
     /// The most bytes of free objects that a thread of this process keeps in its cache of the pool. Default: 16 MiB.
     pub cache_bytes: u64,
+    /// Whether this process asks for huge pages: see [`Pool::huge_bytes`] for whether it got any. Default: no.
+    pub huge_pages: bool,
 }
 
 impl Default for PoolOptions {
     fn default() -> PoolOptions {
-        PoolOptions { max_bytes: u64::MAX, cache_bytes: 16 << 20 }
+        PoolOptions { max_bytes: u64::MAX, cache_bytes: 16 << 20, huge_pages: false }
     }
 }
 
@@ -85,6 +87,10 @@ pub(super) struct Inner {
     /// Device and inode.
     pub(super) file_id: (u64, u64),
     pub(super) shortages: Shortages,
+    /// Whether some handle asked for huge pages.
+    huge_pages: AtomicBool,
+    /// A bit for each span.
+    pub(super) made_huge: Vec<AtomicU64>,
     handles: AtomicUsize,
 }
 
@@ -124,6 +130,7 @@ impl Pool {
         if let Some(inner) = opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id) {
             inner.handles.fetch_add(1, Ordering::Relaxed);
             inner.cache_bytes.store(options.cache_bytes, Ordering::Relaxed);
+            inner.ask_for_huge_pages(options);
             return Ok(Pool { inner });
         }
         let number = opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
@@ -134,8 +141,11 @@ impl Pool {
             cache_bytes: AtomicU64::new(options.cache_bytes),
             file_id,
             shortages: Shortages::default(),
+            huge_pages: AtomicBool::new(false),
+            made_huge: Vec::from_iter((0..1 << 8).map(|_| AtomicU64::new(0))),
             handles: AtomicUsize::new(1),
         });
+        inner.ask_for_huge_pages(options);
         let weak = Arc::downgrade(&inner);
         match opened.get_mut(number) {
             Some(place) => *place = weak,
@@ -271,6 +281,12 @@ impl Inner {
         self.handles.load(Ordering::Acquire) == 0
     }
 
+    fn ask_for_huge_pages(&self, options: PoolOptions) {
+        if options.huge_pages && !self.huge_pages.swap(true, Ordering::Relaxed) {
+            self.prefer_huge();
+        }
+    }
+
     /// An object as this process has it mapped.
     pub(super) fn entry(&self, block: &Block) -> Result<Entry, Error> {
         let record = self.file.record(block)?.into();
@@ -324,6 +340,9 @@ impl Inner {
         if found.is_empty() {
             let block = file.heap.allocate_or_glance(&file.segment, me, size, file, at_first_sight)?;
             found.push(self.entry(&block)?);
+            if self.huge_pages.load(Ordering::Relaxed) {
+                self.make_huge(&block)?;
+            }
             // Of memory that is new its neighbours are free, too.
             for next in 1..cluster as u32 {
                 take(block.reference + next, &mut found)?;
@@ -360,6 +379,9 @@ impl Inner {
             }
         }
         let block = file.heap.allocate_or_glance(&file.segment, me, len, file, at_first_sight)?;
+        if self.huge_pages.load(Ordering::Relaxed) {
+            self.make_huge(&block)?;
+        }
         let shelf = shelf_of_long(block.capacity);
         file.note_taken(shelf.unwrap_or(SHELVES), 0, 1);
         Ok((self.entry(&block)?, shelf))

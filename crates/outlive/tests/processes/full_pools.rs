@@ -141,7 +141,7 @@ fn several_processes_at_the_limit(world: &World) {
         assert_eq!(now.used + now.cached + now.free + now.offered + now.moving, now.total);
         now.free == now.total
     });
-    pool.alloc(8 << 20).expect("all of it is free");
+    drop(pool.alloc(8 << 20).expect("all of it is free"));
 }
 
 /// What was remembered of a full pool is never believed against what was freed since, by this thread, by another one, by another
@@ -188,7 +188,8 @@ fn who_asks_again_gets_what_was_freed(world: &World) {
         board.reach(0, 2);
         assert!(pool.alloc(len).is_ok(), "{len} was freed by another process");
         child.wait();
-        (board.set(0, 0), board.set(1, 0));
+        board.set(0, 0);
+        board.set(1, 0);
     }
 }
 
@@ -288,6 +289,6 @@ fn killed_while_the_file_system_is_full(world: &World) {
         let now = pool.usage().expect("looks").sum;
         now.used == 1 && now.cached + now.moving == 0
     });
-    pool.alloc(8 << 20).expect("all of it can be used again");
+    drop(pool.alloc(8 << 20).expect("all of it can be used again"));
     check(&mine, 1);
 }

@@ -47,7 +47,7 @@ impl<const CACHED: bool> Allocator for Ours<CACHED> {
         let needed = work.objects() as u64 * work.bytes as u64;
         let max_bytes = 2 * needed + work.workers as u64 * 4 * usual.cache_bytes + (256 << 20);
         let cache_bytes = if CACHED { usual.cache_bytes } else { 0 };
-        let options = PoolOptions { max_bytes, cache_bytes };
+        let options = PoolOptions { max_bytes, cache_bytes, ..PoolOptions::default() };
         Ok(Place { scratch: stage.scratch.inner(Self::NAME)?, options })
     }
 

@@ -8,7 +8,7 @@ use outlive::Domain;
 use outlive::pool::{Object, Pool, PoolError, PoolOptions};
 
 /// How survivors open pools.
-pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20 };
+pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, huge_pages: false };
 /// Bytes of each object that survivors take.
 pub const LEN: usize = 1000;
 /// What is written into objects that are handed over, and kept.
