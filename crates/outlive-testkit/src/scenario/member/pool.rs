@@ -113,6 +113,12 @@ impl Pools {
                 pool.flush();
                 Ok(String::new())
             }
+            // Most of what the pool may have at all, at once: what is free as several must come to be one.
+            ("use-all", []) => {
+                drop(pool.alloc(10 << 20).map_err(text)?);
+                pool.flush();
+                Ok(said(true))
+            }
             ("gc", []) => pool.gc().map(|_| String::new()).map_err(text),
             ("count", []) => {
                 let sum = pool.usage().map_err(|error| error.to_string())?.sum;
