@@ -1,6 +1,6 @@
 //! Floor 5: objects in shared memory, by size class, each named by who has it.
 //!
-//! The core ([`Heap`](layout::Heap)), as the queue needs it for large messages; on it stands the public pool, with lists and
+//! The core (`Heap`), as the queue needs it for large messages; on it stands the public pool, with lists and
 //! caches. doc/protocols/pool.md has the argument.
 //!
 //! ```
