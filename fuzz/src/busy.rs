@@ -18,6 +18,8 @@ const PARTS: &[&[&str]] = &[
     &["lock", "try lock", "reset", "record"],
     &["read", "write", "events"],
     &["make once", "permits", "meet"],
+    &["take objects", "claim offers"],
+    &["take objects", "pool's upkeep"],
     &["send small", "send large", "send batch"],
     &["receive", "peek", "receive values"],
     &["sweep", "sweep dry", "entries", "look"],

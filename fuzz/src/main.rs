@@ -15,6 +15,7 @@ mod busy;
 mod corpus;
 mod locks;
 mod operations;
+mod pools;
 mod quiet;
 mod random;
 mod script;

@@ -11,6 +11,7 @@ use outlive::{Deadline, Domain};
 
 use crate::board::Board;
 use crate::locks;
+use crate::pools;
 use crate::random::Random;
 use crate::world::{MUTEXES, QUEUES, RECORD, Shared, World};
 
@@ -32,6 +33,9 @@ pub const ALL: &[(&str, Operation)] = &[
     ("make once", locks::make_once),
     ("permits", locks::permits),
     ("meet", locks::meet),
+    ("take objects", pools::take),
+    ("claim offers", pools::claim_offers),
+    ("pool's upkeep", pools::upkeep),
     ("send small", send_small),
     ("send large", send_large),
     ("send batch", send_batch),
@@ -234,7 +238,8 @@ fn entries(world: &World, random: &mut Random) {
     match random.below(6) {
         0 => drop(black_box(world.domain.entries().map(|entries| format!("{entries:?}")))),
         1 => {
-            let names: Vec<&str> = MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD]).collect();
+            let names: Vec<&str> =
+                MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD, pools::NAME]).collect();
             drop(black_box(world.domain.entry(random.pick::<&str>(&names))));
         }
         _ => {}
@@ -258,6 +263,7 @@ fn open_and_use(domain: &Domain) {
         let _ = black_box(Mutex::<[u32; 2]>::open(domain, name, [0; 2]).err().map(|error| error.to_string()));
     }
     locks::open_and_use(domain);
+    pools::open_and_use(domain);
     if let Ok(record) = outlive::sync::Record::<Shared>::open(domain, RECORD, |_| {}) {
         use_guard(record.lock_until(|record| &record.locks[0], soon()), true);
     }
@@ -305,7 +311,7 @@ fn open_elsewhere(world: &World, _: &mut Random) {
 
 fn remove_elsewhere(world: &World, _: &mut Random) {
     if let Some(domain) = copy(world) {
-        for name in MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD]) {
+        for name in MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD, pools::NAME]) {
             let _ = black_box(domain.remove(name));
         }
         // What would not go is in the way of what is made now.

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use outlive::pool::Pool;
 use outlive::queue::{Queue, QueueOptions};
 use outlive::sync::{Embedded, Mutex, Record};
 use outlive::{Deadline, Domain};
 
 use crate::board::Board;
 use crate::locks::{self, Locks};
+use crate::pools;
 use crate::snapshot::Snapshot;
 use crate::watch::Child;
 
@@ -39,6 +41,7 @@ pub struct World {
     pub record: Record<Shared>,
     pub queues: Vec<Queue>,
     pub locks: Locks,
+    pub pool: Pool,
     pub files: Vec<Snapshot>,
     /// Ids that occur in it, of the living and of the dead.
     pub ids: Vec<u32>,
@@ -77,7 +80,7 @@ impl World {
         // Children make everything, so that no token of this process is in the registry.
         Child::start(|| {
             let domain = open();
-            drop((make(&domain), locks::make(&domain)));
+            drop((make(&domain), locks::make(&domain), pools::make(&domain)));
         })
         .wait_well();
         let board = Board::new();
@@ -102,6 +105,7 @@ impl World {
             receiver.peek(Deadline::NEVER).expect("sent");
             std::mem::forget((receiver, sender));
             locks::claim_as_the_dying(&domain);
+            pools::claim_as_the_dying(&domain);
             board.set_stop(true);
             loop {
                 std::thread::park();
@@ -123,6 +127,7 @@ impl World {
                 while senders[1].try_send(&vec![5; len]).is_ok() {}
             }
             locks::claim_as_the_living(&domain);
+            pools::claim_as_the_living(&domain);
             board.set_stop(true);
             loop {
                 std::thread::park();
@@ -134,10 +139,12 @@ impl World {
         let domain = open();
         let (mutexes, record, queues) = make(&domain);
         let locks = locks::make(&domain);
-        let names = [".tokens", RECORD].into_iter().chain(MUTEXES).chain(QUEUES).chain(locks::NAMES);
+        let pool = pools::make(&domain);
+        let names =
+            [".tokens", RECORD].into_iter().chain(MUTEXES).chain(QUEUES).chain(locks::NAMES).chain([pools::NAME]);
         let files = names.map(|name| Snapshot::take(domain.path(), name).expect("readable")).collect();
         let ids = domain.tokens().iter().map(|token| token.id.as_u32()).collect();
-        World { folder, domain, mutexes, record, queues, locks, files, ids, _resident: resident }
+        World { folder, domain, mutexes, record, queues, locks, pool, files, ids, _resident: resident }
     }
 
     /// Everything as it was at first.

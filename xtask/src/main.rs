@@ -19,7 +19,7 @@ const HELP: &str = "\
 usage: cargo xtask VERB [OPTIONS]
 
   test [--no-install]     everything that must pass: format, clippy, Rust tests, doc tests, loom, models, crash tests,
-                          C tests, random kills, the fuzzer, the demo; ends with 'N passed, N failed'
+                          C tests, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
   models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not

@@ -38,6 +38,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     total.add(stage::run("killed at every noted instruction", this(&["crash"]), Counts::ByLines));
     total.add(stage::run("killed at random, 30 s", this(&["soak", "--minutes", "0.5"]), Counts::ByExit));
+    total.add(stage::run("16 threads race for a pool, 30 s", this(&["race", "--minutes", "0.5"]), Counts::ByExit));
     total.add(stage::run("hostile memory, 60 s", this(&["fuzz", "--seconds", "60"]), Counts::ByLines));
     let demo = ["run", "--release", "--quiet", "-p", "outlive-cli", "--", "demo", "--seconds", "3"];
     total.add(stage::run("the demo, 3 s", cargo(&demo), Counts::ByExit));

@@ -5,7 +5,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::bench;
 use crate::domain::DomainArgs;
 use crate::exit::{self, Failure};
-use crate::verbs::{completions, demo, doctor, exit_codes, gc, info, lock, ls, man, recv, rm, sem, send, under, wait};
+use crate::verbs::{
+    completions, demo, doctor, exit_codes, gc, info, lock, ls, man, pools, recv, rm, sem, send, under, wait,
+};
 
 /// Queues and locks in shared memory that outlive whoever used them
 ///
@@ -96,6 +98,18 @@ pub enum Verb {
     /// Show all that is known about one thing
     Info(info::InfoArgs),
 
+    /// Show what is in pools, size by size, and who has it
+    ///
+    /// ALLOC objects are there, of which USED are in use by processes, CACHED are in caches of their threads, OFFER are handed
+    /// over and not claimed yet, and FREE are nobody's. NEED is how many were not free on average of the last seconds: what gc
+    /// keeps. FAIL counts how often there was no room for one. HOLDERS are processes, the dead included until somebody
+    /// collects what they had.
+    #[command(after_long_help = "Examples:\n  \
+        outlive pools\n  \
+        outlive pools frames --by holder\n  \
+        outlive pools --json | jq '.pools[] | select(.sum.failed > 0) | .name'")]
+    Pools(pools::PoolsArgs),
+
     /// Remove names
     ///
     /// The life of a name: whoever first opens it makes it, and it stays until somebody removes it, whoever dies; nothing
@@ -108,7 +122,8 @@ pub enum Verb {
     /// Sweep up what the dead left
     ///
     /// Nobody needs this to go on: whoever meets a dead owner's claim deals with it. It gives back memory and tokens that
-    /// nobody happens to meet. What the dead had locked is still told to the next who locks it.
+    /// nobody happens to meet. What the dead had locked is still told to the next who locks it. Of pools, what is free and
+    /// more than was needed lately (see 'outlive pools') goes back to the system, whoever freed it.
     Gc(gc::GcArgs),
 
     /// Look for what is missing or amiss on this machine
@@ -161,6 +176,7 @@ impl Verb {
             Verb::Wait(_) => "wait",
             Verb::Ls(_) => "ls",
             Verb::Info(_) => "info",
+            Verb::Pools(_) => "pools",
             Verb::Rm(_) => "rm",
             Verb::Gc(_) => "gc",
             Verb::Doctor(_) => "doctor",
@@ -182,6 +198,7 @@ impl Verb {
             Verb::Wait(args) => wait::run(&args, common),
             Verb::Ls(args) => ls::run(&args, common),
             Verb::Info(args) => info::run(&args, common),
+            Verb::Pools(args) => pools::run(&args, common),
             Verb::Rm(args) => rm::run(&args, common),
             Verb::Gc(args) => gc::run(&args, common),
             Verb::Doctor(args) => doctor::run(&args, common),

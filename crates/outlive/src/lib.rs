@@ -111,6 +111,13 @@ pub mod abilities {
         crate::sys::barrier::register() && crate::sys::barrier::heavy()
     }
 
+    /// Whether the kernel makes huge pages of what is there when it is asked (`MADV_COLLAPSE`, Linux 6.1): what
+    /// `PoolOptions::huge_pages` needs on a file system that is not mounted with `huge=`.
+    pub fn can_make_huge_pages() -> bool {
+        // SAFETY: an empty range.
+        unsafe { crate::sys::map::make_huge(core::ptr::null_mut(), 0) }
+    }
+
     /// Makes this process wait from now on as if the kernel had no `futex_waitv`: for tests of that fallback.
     pub fn pretend_no_futex_waitv() {
         crate::sys::futex::pretend_no_waitv();

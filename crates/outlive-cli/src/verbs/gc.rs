@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::cli::Common;
 use crate::exit::{Failure, code_of};
-use crate::output::{self, counted, talk};
+use crate::output::{self, bytes, counted, talk};
 
 /// Arguments of `gc`.
 #[derive(Args, Debug)]
@@ -23,6 +23,8 @@ struct Swept {
     objects: u32,
     tokens: u32,
     rested: u32,
+    /// Of pools: what the system has back.
+    bytes: u64,
     failed: Vec<FailedEntry>,
 }
 
@@ -47,6 +49,7 @@ pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
             objects: report.objects,
             tokens: report.tokens,
             rested: report.rested,
+            bytes: report.bytes,
             failed,
         })?;
     } else {
@@ -75,5 +78,8 @@ pub fn told(report: &SweepReport, dry_run: bool) -> String {
         .map(|&(number, word)| counted(u64::from(number), word))
         .collect();
     let verb = if dry_run { "would sweep" } else { "swept" };
-    if parts.is_empty() { "nothing left of the dead".to_owned() } else { format!("{verb} {}", parts.join(", ")) }
+    let swept =
+        if parts.is_empty() { "nothing left of the dead".to_owned() } else { format!("{verb} {}", parts.join(", ")) };
+    let back = if report.bytes == 0 { String::new() } else { format!("; {} back to the system", bytes(report.bytes)) };
+    format!("{swept}{back}")
 }

@@ -253,7 +253,7 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
 }
 
 /// What there is of a pool's objects, of all sizes together.
-fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 8] {
+fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 9] {
     [
         ("objects", sum.total),
         ("used", sum.used),
@@ -262,6 +262,7 @@ fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 8] {
         ("offered", sum.offered),
         ("shared", sum.shared),
         ("moving", sum.moving),
+        ("needed", sum.needed),
         ("failed", sum.failed),
     ]
 }

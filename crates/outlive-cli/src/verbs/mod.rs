@@ -9,6 +9,7 @@ pub mod info;
 pub mod lock;
 pub mod ls;
 pub mod man;
+pub mod pools;
 pub mod recv;
 pub mod rm;
 mod running;

@@ -107,9 +107,17 @@ fn the_doctor_looks_and_mends_only_when_asked() {
     assert_eq!(report["ok"], true);
     let names: Vec<&str> =
         report["findings"].as_array().expect("a list").iter().filter_map(|finding| finding["name"].as_str()).collect();
-    for name in
-        ["futex_waitv", "membarrier", "robust lists", "O_TMPFILE", "room", "RLIMIT_AS", "RLIMIT_FSIZE", "domain"]
-    {
+    for name in [
+        "futex_waitv",
+        "membarrier",
+        "robust lists",
+        "huge pages",
+        "O_TMPFILE",
+        "room",
+        "RLIMIT_AS",
+        "RLIMIT_FSIZE",
+        "domain",
+    ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     let mode = || fs::metadata(stage.domain()).expect("there").permissions().mode() & 0o777;

@@ -11,6 +11,7 @@ mod lock;
 mod looking;
 mod manual;
 mod pipes;
+mod pools;
 mod receivers;
 mod sem;
 mod stage;

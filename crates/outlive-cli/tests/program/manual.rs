@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::stage::Stage;
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 17] = [
     "send",
     "recv",
     "lock",
@@ -12,6 +12,7 @@ const VERBS: [&str; 16] = [
     "wait",
     "ls",
     "info",
+    "pools",
     "rm",
     "gc",
     "doctor",

@@ -117,6 +117,11 @@ impl Heap {
         self.first_span + u64::from(index) * SPAN
     }
 
+    /// Where spans begin, and where those end that are mapped.
+    pub(super) fn spans_range(&self, mapped: u64) -> (u64, u64) {
+        (self.first_span, self.span_offset(self.spans).min(mapped))
+    }
+
     pub(super) fn tags_offset(&self, index: u32) -> u64 {
         self.tags + u64::from(index) * self.shape.tags()
     }

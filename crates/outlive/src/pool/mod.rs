@@ -32,6 +32,7 @@ mod head;
 mod held;
 mod hidden;
 mod holders;
+mod huge;
 mod in_modes;
 mod layout;
 mod modes;

@@ -8,7 +8,7 @@
 use core::panic::Location;
 use core::ptr::NonNull;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::cache::{Cache, Entry, Handle, SHELVES, shelf_of_long};
@@ -75,11 +75,19 @@ pub struct PoolOptions {
     pub cache_bytes: u64,
     /// Debug modes, of one that is made; see [`MODES`](super::MODES) and [`Pool::set_modes`]. Default: none.
     pub modes: Modes,
+    /// Whether this process asks for huge pages: see [`Pool::huge_bytes`] for whether it got any. Default: no.
+    pub huge_pages: bool,
+}
+
+impl PoolOptions {
+    /// As [`PoolOptions::default`], for constants.
+    pub const DEFAULT: PoolOptions =
+        PoolOptions { max_bytes: u64::MAX, cache_bytes: 16 << 20, huge_pages: false, modes: Modes::NONE };
 }
 
 impl Default for PoolOptions {
     fn default() -> PoolOptions {
-        PoolOptions { max_bytes: u64::MAX, cache_bytes: 16 << 20, modes: Modes::NONE }
+        PoolOptions::DEFAULT
     }
 }
 
@@ -103,6 +111,10 @@ pub(super) struct Inner {
     /// Device and inode.
     pub(super) file_id: (u64, u64),
     pub(super) shortages: Shortages,
+    /// Whether some handle asked for huge pages.
+    huge_pages: AtomicBool,
+    /// A bit for each span.
+    pub(super) made_huge: Vec<AtomicU64>,
     handles: AtomicUsize,
 }
 
@@ -143,6 +155,7 @@ impl Pool {
         if let Some(inner) = opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id) {
             inner.handles.fetch_add(1, Ordering::Relaxed);
             inner.cache_bytes.store(options.cache_bytes, Ordering::Relaxed);
+            inner.ask_for_huge_pages(options);
             return Ok(Pool { inner }.heeding_environment(name));
         }
         let number = opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
@@ -154,8 +167,11 @@ impl Pool {
             cache_bytes: AtomicU64::new(options.cache_bytes),
             file_id,
             shortages: Shortages::default(),
+            huge_pages: AtomicBool::new(false),
+            made_huge: Vec::from_iter((0..1 << 8).map(|_| AtomicU64::new(0))),
             handles: AtomicUsize::new(1),
         });
+        inner.ask_for_huge_pages(options);
         let weak = Arc::downgrade(&inner);
         match opened.get_mut(number) {
             Some(place) => *place = weak,
@@ -331,6 +347,12 @@ impl Inner {
         self.handles.load(Ordering::Acquire) == 0
     }
 
+    fn ask_for_huge_pages(&self, options: PoolOptions) {
+        if options.huge_pages && !self.huge_pages.swap(true, Ordering::Relaxed) {
+            self.prefer_huge();
+        }
+    }
+
     /// An object as this process has it mapped; from now on it may touch it.
     pub(super) fn entry(&self, block: &Block) -> Result<Entry, Error> {
         let record = self.file.record(block)?.into();
@@ -389,6 +411,9 @@ impl Inner {
         if found.is_empty() {
             let block = file.heap.allocate_or_glance(&file.segment, me, size, file, at_first_sight)?;
             found.push(self.taken(&block)?);
+            if self.huge_pages.load(Ordering::Relaxed) {
+                self.make_huge(&block)?;
+            }
             // Of memory that is new its neighbours are free, too.
             for next in 1..cluster as u32 {
                 take(block.reference + next, &mut found)?;
@@ -425,6 +450,9 @@ impl Inner {
             }
         }
         let block = file.heap.allocate_or_glance(&file.segment, me, len, file, at_first_sight)?;
+        if self.huge_pages.load(Ordering::Relaxed) {
+            self.make_huge(&block)?;
+        }
         let shelf = shelf_of_long(block.capacity);
         file.note_taken(shelf.unwrap_or(SHELVES), 0, 1);
         Ok((self.taken(&block)?, shelf))

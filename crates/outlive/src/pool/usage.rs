@@ -56,6 +56,8 @@ pub struct SizeUsage {
     pub moving: u64,
     /// Bytes of all of them.
     pub bytes: u64,
+    /// How many processes have some, in use or in caches; the dead, too.
+    pub holders: u64,
     /// How many were not free on average of the last seconds, rounded up: what `gc` keeps. Of those above 16 MiB, none.
     pub needed: u64,
     /// How often there was no room for one.
@@ -146,22 +148,23 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         .collect();
     let mut long: Vec<SizeUsage> = Vec::new();
     let mut held: Vec<HolderUsage> = Vec::new();
+    // By size, classes first: which of `held` have been counted there.
+    let mut counted: Vec<Vec<bool>> = Vec::new();
     let mut unclaimed = 0;
     file.heap.look_at_all(&file.segment, &mut |class, spans, object, tag| {
-        let size = match class {
-            Some(class) => small.get_mut(class as usize),
+        let (row, size) = match class {
+            Some(class) => (class as usize, small.get_mut(class as usize)),
             None => {
                 let size = u64::from(spans) * SPAN;
                 let at = long.iter().position(|one| one.size == size).unwrap_or_else(|| {
                     long.push(SizeUsage { size, ..SizeUsage::default() });
                     long.len() - 1
                 });
-                long.get_mut(at)
+                (CLASSES as usize + at, long.get_mut(at))
             }
         };
-        if let Some(size) = size {
-            size.count(tag, object.capacity);
-        }
+        let Some(size) = size else { return };
+        size.count(tag, object.capacity);
         let one = match tag {
             Tag::Owned(id) | Tag::Cached(id) | Tag::Held(id) => Some(id),
             _ => None,
@@ -171,6 +174,13 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
                 held.push(HolderUsage { who: Holder::of(registry, id), objects: 0, cached: 0, bytes: 0 });
                 held.len() - 1
             });
+            // What a thread moves is as a rule its process's, and counted there.
+            if !matches!(tag, Tag::Held(_)) {
+                counted.resize_with(counted.len().max(row + 1), Vec::new);
+                let of_size = &mut counted[row];
+                of_size.resize(of_size.len().max(at + 1), false);
+                size.holders += u64::from(!core::mem::replace(&mut of_size[at], true));
+            }
             held[at].objects += 1;
             held[at].cached += u64::from(matches!(tag, Tag::Cached(_)));
             held[at].bytes += object.capacity;
@@ -202,6 +212,8 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         ..Usage::default()
     };
     usage.sizes.iter().for_each(|one| usage.sum.add(one));
+    let has_some = |at: usize| counted.iter().any(|of_size| of_size.get(at).is_some_and(|&has| has));
+    usage.sum.holders = (0..held.len()).filter(|&at| has_some(at)).count() as u64;
     held.sort_by_key(|one| core::cmp::Reverse(one.bytes));
     usage.holders = held;
     Ok(usage)

@@ -10,6 +10,9 @@ use super::Errno;
 /// Bytes in a page, as far as layouts are concerned; larger hardware pages are multiples of it.
 pub(crate) const PAGE: u64 = 4096;
 
+/// Bytes in a huge page, where the processor has them of this size; elsewhere nothing comes of asking for them.
+pub(crate) const HUGE: usize = 2 << 20;
+
 /// A shared mapping of a file from its beginning, usually much longer than the file is yet.
 ///
 /// Pages beyond the file's end become usable as the file grows: nobody remaps. Touching them before is `SIGBUS`, so
@@ -50,10 +53,24 @@ impl Mapping {
         }
     }
 
+    /// A long one begins at a multiple of a huge page if it can, or no part of it could ever be one.
     fn new(file: BorrowedFd<'_>, len: usize) -> Result<Mapping, Errno> {
+        let mapping = Mapping::near(core::ptr::null_mut(), file, len)?;
+        let beyond = mapping.base.addr().get() % HUGE;
+        if len < 4 * HUGE || beyond == 0 {
+            return Ok(mapping);
+        }
+        // Below it is as a rule nothing. If somebody else is there, or comes there now, it lies elsewhere, and that is all.
+        let wish = mapping.base.as_ptr().wrapping_sub(beyond);
+        drop(mapping);
+        Mapping::near(wish, file, len)
+    }
+
+    /// At that address, unless something else is there.
+    fn near(wish: *mut u8, file: BorrowedFd<'_>, len: usize) -> Result<Mapping, Errno> {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
-        let base = unsafe { mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)? };
+        // SAFETY: a fresh mapping, not a fixed one, touches no memory of ours.
+        let base = unsafe { mm::mmap(wish.cast(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0)? };
         Ok(Mapping { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, len })
     }
 
@@ -74,6 +91,46 @@ impl Mapping {
     pub(crate) fn len(&self) -> u64 {
         self.len as u64
     }
+}
+
+/// `madvise(MADV_HUGEPAGE)`: what is mapped there from now on may be huge pages, where the file system and the kernel think
+/// so. False when the kernel has none.
+///
+/// # Safety
+/// The range is part of a living mapping.
+pub(crate) unsafe fn prefer_huge(at: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller's promise; the advice changes no bytes.
+    unsafe { mm::madvise(at.cast(), len, Advice::LinuxHugepage).is_ok() }
+}
+
+/// `madvise(MADV_COLLAPSE)` (Linux 6.1): makes what is there huge pages now, also where the file system would not by itself.
+/// False when it did not: no such call, no huge page free, forbidden.
+///
+/// # Safety
+/// The range is part of a living mapping; empty, it only asks whether there is such a call.
+pub(crate) unsafe fn make_huge(at: *mut u8, len: usize) -> bool {
+    // SAFETY: the caller's promise; the advice changes no bytes.
+    unsafe { libc::madvise(at.cast(), len, libc::MADV_COLLAPSE) == 0 }
+}
+
+/// Bytes of a mapping that this process has as huge pages, as `/proc/self/smaps` says.
+pub(crate) fn huge_bytes(base: *const u8, len: u64) -> std::io::Result<u64> {
+    let range = base.addr() as u64..base.addr() as u64 + len;
+    let (mut inside, mut kib) = (false, 0);
+    for line in std::fs::read_to_string("/proc/self/smaps")?.lines() {
+        let first = line.split_ascii_whitespace().next().unwrap_or_default();
+        match first.strip_suffix(':') {
+            None => {
+                let start = first.split_once('-').and_then(|(start, _)| u64::from_str_radix(start, 16).ok());
+                inside = start.is_some_and(|start| range.contains(&start));
+            }
+            Some("ShmemPmdMapped" | "FilePmdMapped") if inside => {
+                kib += line.split_ascii_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0);
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(kib << 10)
 }
 
 impl Drop for Mapping {

@@ -32,7 +32,7 @@ crate::checks!(
     random_kills_in_modes_lose_nothing: 90,
 );
 
-const OPTIONS: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, modes: Modes::NONE };
+const OPTIONS: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
 const LENS: [usize; 12] = [0, 1, 63, 64, 100, 1000, 4096, 5000, 65_536, 1 << 20, 3 << 20, 5_000_000];
 
 fn open(domain: &Domain, modes: Modes) -> Pool {

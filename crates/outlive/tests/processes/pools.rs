@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
-use outlive::pool::{Modes, Object, Offset, Pool, PoolError, PoolOptions, SizeUsage};
+use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, SizeUsage};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -18,6 +18,7 @@ crate::checks!(
     a_full_pool_says_who_has_most,
     memory_of_one_size_serves_another,
     gc_gives_pages_back,
+    huge_pages_when_asked,
     gc_keeps_what_is_needed: 60,
     gc_and_flush_beside_use: 60,
     a_killed_owners_objects_come_back,
@@ -34,9 +35,9 @@ crate::checks!(
     one_pool_for_all_openings,
 );
 
-const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, modes: Modes::NONE };
+const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
 /// Without caches: every object comes from the shared lists and goes there.
-const BARE: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 0, modes: Modes::NONE };
+const BARE: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT };
 
 fn open(domain: &Domain, options: PoolOptions) -> Pool {
     Pool::open(domain, "pool", options).expect("opens")
@@ -163,7 +164,7 @@ fn a_cache_is_bounded_and_emptied(world: &World) {
 
 fn a_full_pool_says_who_has_most(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20, ..SMALL });
+    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, ..SMALL });
     let mut objects = Vec::new();
     let error = loop {
         match pool.alloc(100_000) {
@@ -203,6 +204,31 @@ fn memory_of_one_size_serves_another(world: &World) {
         let bytes: usize = objects.iter().map(Object::capacity).sum();
         assert!(bytes >= 8 << 20, "{len}: {bytes} bytes of 16 MiB");
     }
+}
+
+fn huge_pages_when_asked(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, SMALL);
+    drop(pool.alloc(8 << 20).expect("room"));
+    assert_eq!(pool.huge_bytes().expect("known"), 0, "nobody has asked");
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
+    let pool = open(&domain, PoolOptions { huge_pages: true, ..SMALL });
+    let mut large = pool.alloc(12 << 20).expect("room");
+    fill(&mut large, 1);
+    let small: Vec<_> = (0..2 * (2 << 20) / 65_536).map(|_| pool.alloc(65_536).expect("room")).collect();
+    // Whatever came of it: bytes are what they are, and pages are given back as ever.
+    check(&large, 1);
+    let huge = pool.huge_bytes().expect("known");
+    if !outlive::abilities::can_make_huge_pages() || enabled.is_empty() || enabled.contains("[deny]") {
+        world.skip("no huge pages here: Linux before 6.1, or shmem_enabled says deny");
+    }
+    let free_huge = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    assert!(huge >= 12 << 20, "{huge} bytes huge; {enabled}; {free_huge}");
+    drop((large, small));
+    pool.flush();
+    std::thread::sleep(Duration::from_millis(2200));
+    assert!(pool.gc().expect("trims").bytes >= 16 << 20);
+    assert_eq!(pool.huge_bytes().expect("known"), 0);
 }
 
 /// What was in use until now is likely to be needed again; a while later it is not.
@@ -339,12 +365,8 @@ fn a_killed_owners_objects_come_back(world: &World) {
 fn who_needs_memory_collects_the_dead(world: &World) {
     let domain = world.domain();
     for len in [64, 5000, 900_000, 3 << 20] {
-        let pool = Pool::open(
-            &domain,
-            &format!("pool{len}"),
-            PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, ..SMALL },
-        )
-        .expect("opens");
+        let pool =
+            Pool::open(&domain, &format!("pool{len}"), PoolOptions { max_bytes: 12 << 20, ..SMALL }).expect("opens");
         let board = Board::new();
         let mut owner = Child::start(|| {
             let mut kept = Vec::new();

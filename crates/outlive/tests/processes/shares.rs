@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive::pool::{Modes, Object, Offset, Pool, PoolError, PoolOptions, Shared, SizeUsage};
+use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Shared, SizeUsage};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -30,7 +30,7 @@ crate::checks!(
     values_keep_their_type,
 );
 
-const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, modes: Modes::NONE };
+const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
 
 fn open(domain: &Domain, options: PoolOptions) -> Pool {
     Pool::open(domain, "pool", options).expect("opens")
@@ -281,7 +281,7 @@ fn the_last_holder_is_killed(world: &World) {
 
 fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 0, modes: Modes::NONE });
+    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT });
     let board = Board::new();
     let mut hoarder = Child::start(|| {
         let mut kept = Vec::new();
@@ -310,7 +310,7 @@ fn who_needs_memory_collects_what_the_dead_shared(world: &World) {
 /// dead had.
 fn who_shares_needs_memory_too(world: &World) {
     let domain = world.domain();
-    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20, modes: Modes::NONE });
+    let pool = open(&domain, PoolOptions { max_bytes: 8 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT });
     let board = Board::new();
     let (first, second) = (pool.alloc(64).expect("room"), pool.alloc(64).expect("room"));
     pool.flush();

@@ -11,7 +11,16 @@ use crate::process::{self, Process};
 
 /// Asks the kernel. `domain` is where files would be made.
 pub fn look(domain: &Path) -> Vec<Finding> {
-    vec![release(), futex_waitv(), membarrier(), robust_lists(), pidfd(), unnamed_files(domain), pid_namespace()]
+    vec![
+        release(),
+        futex_waitv(),
+        membarrier(),
+        robust_lists(),
+        pidfd(),
+        unnamed_files(domain),
+        pid_namespace(),
+        huge_pages(),
+    ]
 }
 
 fn release() -> Finding {
@@ -39,6 +48,31 @@ fn membarrier() -> Finding {
         "not there, or denied by a container's filter",
         "a sleeping receiver or sender looks around every 10 ms; allow membarrier in the seccomp profile",
     )
+}
+
+/// For pools that ask for them.
+fn huge_pages() -> Finding {
+    let folder = Path::new("/sys/kernel/mm/transparent_hugepage");
+    let enabled = fs::read_to_string(folder.join("shmem_enabled")).unwrap_or_default();
+    let advice = "pools that ask for huge pages do without";
+    if enabled.is_empty() {
+        return Finding::note("huge pages", "not in this kernel", advice);
+    }
+    if enabled.contains("[deny]") {
+        return Finding::note(
+            "huge pages",
+            format!("{} says deny", folder.join("shmem_enabled").display()),
+            format!("{advice}; to allow them: echo never > {}", folder.join("shmem_enabled").display()),
+        );
+    }
+    if !abilities::can_make_huge_pages() {
+        return Finding::note(
+            "huge pages",
+            "only where the file system is mounted with huge=advise (Linux before 6.1)",
+            format!("{advice} elsewhere"),
+        );
+    }
+    Finding::good("huge pages", "work, for pools that ask for them")
 }
 
 fn robust_lists() -> Finding {

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use outlive::Domain;
-use outlive::pool::{Modes, Object, Offset, Pool, PoolError, PoolOptions, Shared};
+use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Shared};
 
 /// How survivors open pools.
-pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, modes: Modes::NONE };
+pub const OPTIONS: PoolOptions = PoolOptions { max_bytes: 12 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
 /// Bytes of each object that survivors take.
 pub const LEN: usize = 1000;
 /// What is written into objects that are handed over, and kept.
@@ -144,6 +144,12 @@ impl Pools {
             ("flush", []) => {
                 pool.flush();
                 Ok(String::new())
+            }
+            // Most of what the pool may have at all, at once: what is free as several must come to be one.
+            ("use-all", []) => {
+                drop(pool.alloc(10 << 20).map_err(text)?);
+                pool.flush();
+                Ok(said(true))
             }
             ("gc", []) => pool.gc().map(|_| String::new()).map_err(text),
             ("modes", [modes]) => {

@@ -1,0 +1,319 @@
+//! `outlive pools`: what is in pools, size by size, and who has it.
+
+use clap::{Args, ValueEnum};
+use outlive::pool::{HolderUsage, SizeUsage, Usage};
+use outlive::{Detail, Entry, Error};
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure, code_of};
+use crate::output::{self, bytes, count, counted, talk};
+
+/// Arguments of `pools`.
+#[derive(Args, Debug)]
+pub struct PoolsArgs {
+    /// Which pools; all of the domain's when none is named
+    names: Vec<String>,
+    /// What a line is about
+    #[arg(long, value_enum, default_value_t = By::Size)]
+    by: By,
+}
+
+/// What a line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// Objects of one size
+    Size,
+    /// A process, living or dead
+    Holder,
+}
+
+#[derive(Serialize)]
+struct Report {
+    domain: String,
+    pools: Vec<Pool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<Failed>,
+}
+
+/// A pool that could not be looked at.
+#[derive(Serialize)]
+struct Failed {
+    name: String,
+    why: String,
+}
+
+#[derive(Serialize)]
+struct Pool {
+    name: String,
+    bytes: u64,
+    max_bytes: u64,
+    /// Of objects that are handed over and not claimed.
+    unclaimed_bytes: u64,
+    sizes: Vec<Size>,
+    sum: Size,
+    holders: Vec<Holder>,
+}
+
+#[derive(Serialize)]
+struct Size {
+    /// Of the sum there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    allocated: u64,
+    used: u64,
+    cached: u64,
+    free: u64,
+    offered: u64,
+    shared: u64,
+    moving: u64,
+    needed: u64,
+    failed: u64,
+    holders: u64,
+    bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Holder {
+    pid: u32,
+    program: String,
+    alive: bool,
+    objects: u64,
+    cached: u64,
+    bytes: u64,
+}
+
+impl Size {
+    fn new(of: &SizeUsage, size: Option<u64>) -> Size {
+        Size {
+            size,
+            allocated: of.total,
+            used: of.used,
+            cached: of.cached,
+            free: of.free,
+            offered: of.offered,
+            shared: of.shared,
+            moving: of.moving,
+            needed: of.needed,
+            failed: of.failed,
+            holders: of.holders,
+            bytes: of.bytes,
+        }
+    }
+
+    fn row(&self) -> Vec<String> {
+        let size = match self.size {
+            None => "sum".to_owned(),
+            // Not to be had, and so of whatever length.
+            Some(0) => "> 1 MiB".to_owned(),
+            Some(size) => bytes(size),
+        };
+        let figures = [
+            self.allocated,
+            self.used,
+            self.cached,
+            self.offered,
+            self.shared,
+            self.free,
+            self.needed,
+            self.failed,
+            self.holders,
+        ];
+        [size].into_iter().chain(figures.map(count)).chain([bytes(self.bytes)]).collect()
+    }
+}
+
+/// A process's tokens and its threads' are one.
+fn holders(all: &[HolderUsage]) -> Vec<Holder> {
+    let mut holders: Vec<Holder> = Vec::new();
+    for HolderUsage { who, objects, cached, bytes, .. } in all {
+        let is_it = |one: &&mut Holder| {
+            (one.pid, one.alive, one.program.as_str()) == (who.pid, who.alive, who.program.as_str())
+        };
+        match holders.iter_mut().find(is_it) {
+            Some(one) => {
+                one.objects += objects;
+                one.cached += cached;
+                one.bytes += bytes;
+            }
+            None => holders.push(Holder {
+                pid: who.pid,
+                program: who.program.clone(),
+                alive: who.alive,
+                objects: *objects,
+                cached: *cached,
+                bytes: *bytes,
+            }),
+        }
+    }
+    holders.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+    holders
+}
+
+impl Pool {
+    fn new(name: &str, usage: &Usage) -> Pool {
+        Pool {
+            name: name.to_owned(),
+            bytes: usage.bytes,
+            max_bytes: usage.max_bytes,
+            unclaimed_bytes: usage.unclaimed,
+            sizes: usage.sizes.iter().map(|size| Size::new(size, Some(size.size))).collect(),
+            sum: Size::new(&usage.sum, None),
+            holders: holders(&usage.holders),
+        }
+    }
+
+    fn told(&self, by: By) -> String {
+        let mut text = format!(
+            "{}: {} of at most {}, {}",
+            self.name.escape_debug(),
+            bytes(self.bytes),
+            bytes(self.max_bytes),
+            counted(self.sum.allocated, "object"),
+        );
+        if self.sum.moving > 0 {
+            text.push_str(&format!(", {} in a thread's hands", count(self.sum.moving)));
+        }
+        text.push('\n');
+        match by {
+            By::Size if self.sizes.is_empty() => {}
+            By::Size => {
+                let headings =
+                    ["SIZE", "ALLOC", "USED", "CACHED", "OFFER", "SHARE", "FREE", "NEED", "FAIL", "HOLDERS", "BYTES"];
+                let right: Vec<usize> = (0..headings.len()).collect();
+                let rows: Vec<Vec<String>> = self.sizes.iter().chain([&self.sum]).map(Size::row).collect();
+                text.push_str(&output::table(&headings, &right, &rows));
+            }
+            By::Holder => {
+                let mut rows: Vec<Vec<String>> = self.holders.iter().map(Holder::row).collect();
+                if self.unclaimed_bytes > 0 {
+                    let (objects, all) = (count(self.sum.offered), bytes(self.unclaimed_bytes));
+                    rows.push(vec!["-".to_owned(), objects, String::new(), all, "handed over, not claimed".to_owned()]);
+                }
+                if !rows.is_empty() {
+                    let headings = ["PID", "OBJECTS", "CACHED", "BYTES", "PROGRAM"];
+                    text.push_str(&output::table(&headings, &[0, 1, 2, 3], &rows));
+                }
+            }
+        }
+        text
+    }
+}
+
+impl Holder {
+    fn row(&self) -> Vec<String> {
+        let pid = if self.pid == 0 { "?".to_owned() } else { self.pid.to_string() };
+        let program = if self.program.is_empty() { "?" } else { &self.program };
+        let dead = if self.alive { "" } else { ", dead" };
+        vec![
+            pid,
+            count(self.objects),
+            count(self.cached),
+            bytes(self.bytes),
+            format!("{}{dead}", program.escape_debug()),
+        ]
+    }
+}
+
+/// Pools, and what could not be looked at.
+type Chosen = (Vec<Pool>, Vec<(String, Error)>);
+
+/// The pools that were asked for.
+fn chosen(args: &PoolsArgs, domain: &outlive::Domain) -> Result<Chosen, Failure> {
+    let (mut pools, mut failed) = (Vec::new(), Vec::new());
+    let named = !args.names.is_empty();
+    let entries: Vec<Entry> = if named {
+        args.names.iter().map(|name| domain.entry(name)).collect::<Result<_, Error>>()?
+    } else {
+        domain.entries()?
+    };
+    for entry in entries {
+        match (&entry.detail, &entry.kind) {
+            (Detail::Pool(usage), _) => pools.push(Pool::new(&entry.name, usage)),
+            (_, Ok(kind)) if named => {
+                let message = format!("'{}' is no pool but a {kind}; 'outlive ls' lists what there is", entry.name);
+                return Err(Failure::new(Code::Mismatch, message));
+            }
+            // What is not Outlive's at all is no pool that one would miss.
+            (_, Err(Error::NotASegment { .. } | Error::OtherVersion { .. })) if !named => {}
+            (_, Err(error)) => failed.push((entry.name, error.clone())),
+            _ => {}
+        }
+    }
+    Ok((pools, failed))
+}
+
+/// Runs the verb.
+pub fn run(args: &PoolsArgs, common: &Common) -> Result<(), Failure> {
+    let path = common.domain.path().display().to_string();
+    let domain = if args.names.is_empty() { common.domain.look()? } else { Some(common.domain.existing()?) };
+    let (pools, failed) = match &domain {
+        Some(domain) => chosen(args, domain)?,
+        None => (Vec::new(), Vec::new()),
+    };
+    let code = failed.first().map(|(_, why)| code_of(why));
+    if common.json {
+        let failed = failed.iter().map(|(name, why)| Failed { name: name.clone(), why: why.to_string() }).collect();
+        output::print_json(&Report { domain: path, pools, failed })?;
+    } else {
+        for (name, why) in &failed {
+            talk("pools", format_args!("'{}' was left out: {why}", name.escape_debug()));
+        }
+        if pools.is_empty() && failed.is_empty() {
+            talk("pools", format_args!("no pools in {path}"));
+        }
+        let tables: Vec<String> = pools.iter().map(|pool| pool.told(args.by)).collect();
+        output::print(tables.join("\n"))?;
+    }
+    code.map_or(Ok(()), |code| Err(Failure::Silent(code as u8)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_into_eighty_columns() {
+        let size = |size, figure| Size {
+            size,
+            allocated: figure,
+            used: figure,
+            cached: 12,
+            free: figure / 2,
+            offered: 0,
+            shared: 0,
+            moving: 1,
+            needed: 99,
+            failed: 3,
+            holders: 4,
+            bytes: figure * 1000,
+        };
+        let holder = Holder {
+            pid: 4_194_303,
+            program: "a\u{1b}[31m program".to_owned(),
+            alive: false,
+            objects: 12_345,
+            cached: 99,
+            bytes: 1_u64 << 33,
+        };
+        let pool = Pool {
+            name: "frames\n".to_owned(),
+            bytes: 700 << 20,
+            max_bytes: 8 << 30,
+            unclaimed_bytes: 5,
+            sizes: vec![size(Some(64), 32_768), size(Some(917_504), 7), size(Some(0), 0)],
+            sum: size(None, 32_775),
+            holders: vec![holder],
+        };
+        for by in [By::Size, By::Holder] {
+            let text = pool.told(by);
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            assert!(
+                text.starts_with("frames\\n: 700.0 MiB of at most 8.0 GiB, 32,775 objects, 1 in a thread's hands\n")
+            );
+            assert!(!text.contains('\u{1b}'), "{text}");
+        }
+        assert!(pool.told(By::Holder).contains("12,345      99  8.0 GiB  a\\u{1b}[31m program, dead\n"));
+        assert!(pool.told(By::Size).lines().nth(4).is_some_and(|line| line.starts_with("  > 1 MiB")));
+    }
+}
