@@ -100,10 +100,10 @@ pub enum Verb {
 
     /// Show what is in pools, size by size, and who has it
     ///
-    /// ALLOC objects are there, of which USED are in use by processes, CACHED are in caches of their threads, OFFER are handed
-    /// over and not claimed yet, and FREE are nobody's. NEED is how many were not free on average of the last seconds: what gc
-    /// keeps. FAIL counts how often there was no room for one. HOLDERS are processes, the dead included until somebody
-    /// collects what they had.
+    /// ALLOC objects are there, of which USED are in use by processes, CACHE are in caches of their threads, OFFER are handed
+    /// over and not claimed yet, SHARE are held by several, and FREE are nobody's. NEED is how many were not free on average of
+    /// the last seconds: what gc keeps. FAIL counts how often there was no room for one. BY are the processes that have any, the
+    /// dead included until somebody collects what they had.
     #[command(after_long_help = "Examples:\n  \
         outlive pools\n  \
         outlive pools frames --by holder\n  \

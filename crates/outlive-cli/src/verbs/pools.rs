@@ -179,7 +179,7 @@ impl Pool {
             By::Size if self.sizes.is_empty() => {}
             By::Size => {
                 let headings =
-                    ["SIZE", "ALLOC", "USED", "CACHED", "OFFER", "SHARE", "FREE", "NEED", "FAIL", "HOLDERS", "BYTES"];
+                    ["SIZE", "ALLOC", "USED", "CACHE", "OFFER", "SHARE", "FREE", "NEED", "FAIL", "BY", "BYTES"];
                 let right: Vec<usize> = (0..headings.len()).collect();
                 let rows: Vec<Vec<String>> = self.sizes.iter().chain([&self.sum]).map(Size::row).collect();
                 text.push_str(&output::table(&headings, &right, &rows));
