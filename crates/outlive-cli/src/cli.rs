@@ -107,6 +107,7 @@ pub enum Verb {
     #[command(after_long_help = "Examples:\n  \
         outlive pools\n  \
         outlive pools frames --by holder\n  \
+        outlive pools frames --modes tag,caller; outlive pools frames --by caller\n  \
         outlive pools --json | jq '.pools[] | select(.sum.failed > 0) | .name'")]
     Pools(pools::PoolsArgs),
 

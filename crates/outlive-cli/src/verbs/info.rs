@@ -228,6 +228,9 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
                     output::counted(holder.objects, "object")
                 )
             };
+            if !usage.modes.is_none() {
+                lines.push(("modes", usage.modes.to_string()));
+            }
             lines.extend(usage.holders.iter().map(|holder| ("holder", has(holder))));
             lines.extend(pool_figures(&usage.sum).map(|(name, figure)| (name, count(figure))));
         }

@@ -1,7 +1,7 @@
 //! `outlive pools`: what is in pools, size by size, and who has it.
 
 use clap::{Args, ValueEnum};
-use outlive::pool::{HolderUsage, SizeUsage, Usage};
+use outlive::pool::{Held, HolderUsage, MODES, Modes, PoolOptions, SizeUsage, Usage};
 use outlive::{Detail, Entry, Error};
 use serde::Serialize;
 
@@ -17,6 +17,22 @@ pub struct PoolsArgs {
     /// What a line is about
     #[arg(long, value_enum, default_value_t = By::Size)]
     by: By,
+    /// Turn these debug modes on in the pools named, and all others off
+    ///
+    /// A list, as 'tag,poison', or 'none'. For all processes that use the pool: each allocation from now on is made in these modes.
+    #[arg(long, value_name = "MODES", requires = "names", long_help = modes_help())]
+    modes: Option<Modes>,
+}
+
+/// The library's table of modes.
+fn modes_help() -> String {
+    let mut text = "Turn these debug modes on in the pools named, and all others off\n\n\
+        A list, as 'tag,poison', or 'none'. It holds for all processes that use the pool, and for what they take from now on:\n"
+        .to_owned();
+    for mode in &MODES {
+        text.push_str(&format!("\n- {}: {}", mode.name, mode.finds));
+    }
+    text
 }
 
 /// What a line is about.
@@ -26,6 +42,8 @@ enum By {
     Size,
     /// A process, living or dead
     Holder,
+    /// A place in a program that took objects which are in use or handed over still; needs the mode 'caller' or 'tag'
+    Caller,
 }
 
 #[derive(Serialize)]
@@ -53,6 +71,21 @@ struct Pool {
     sizes: Vec<Size>,
     sum: Size,
     holders: Vec<Holder>,
+    modes: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callers: Option<Vec<Place>>,
+}
+
+/// Where objects were taken that are not free again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Place {
+    objects: u64,
+    bytes: u64,
+    /// Unknown of what was taken without the mode for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    program: String,
+    place: String,
 }
 
 #[derive(Serialize)]
@@ -160,6 +193,8 @@ impl Pool {
             sizes: usage.sizes.iter().map(|size| Size::new(size, Some(size.size))).collect(),
             sum: Size::new(&usage.sum, None),
             holders: holders(&usage.holders),
+            modes: usage.modes.to_string(),
+            callers: None,
         }
     }
 
@@ -173,6 +208,9 @@ impl Pool {
         );
         if self.sum.moving > 0 {
             text.push_str(&format!(", {} in a thread's hands", count(self.sum.moving)));
+        }
+        if self.modes != "none" {
+            text.push_str(&format!(", debug modes {}", self.modes));
         }
         text.push('\n');
         match by {
@@ -195,6 +233,16 @@ impl Pool {
                     text.push_str(&output::table(&headings, &[0, 1, 2, 3], &rows));
                 }
             }
+            By::Caller => {
+                let rows: Vec<Vec<String>> = self.callers.iter().flatten().map(Place::row).collect();
+                if !rows.is_empty() {
+                    text.push_str(&output::table(
+                        &["OBJECTS", "BYTES", "PID", "PROGRAM", "TAKEN AT"],
+                        &[0, 1, 2],
+                        &rows,
+                    ));
+                }
+            }
         }
         text
     }
@@ -215,6 +263,32 @@ impl Holder {
     }
 }
 
+impl Place {
+    fn row(&self) -> Vec<String> {
+        let pid = self.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
+        let program = self.program.escape_debug().to_string();
+        vec![count(self.objects), bytes(self.bytes), pid, program, self.place.escape_debug().to_string()]
+    }
+}
+
+/// What is held, by the place where it was taken; most bytes first.
+fn places(held: &[Held]) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
+    for Held { bytes, caller, .. } in held {
+        let (pid, program, place) = match caller {
+            Some(caller) => (Some(caller.pid), caller.program.clone(), format!("{}:{}", caller.file, caller.line)),
+            None => (None, "?".to_owned(), "not noted: the modes 'caller' and 'tag' were off".to_owned()),
+        };
+        let is_it = |one: &&mut Place| (one.pid, &one.program, &one.place) == (pid, &program, &place);
+        match places.iter_mut().find(is_it) {
+            Some(one) => (one.objects, one.bytes) = (one.objects + 1, one.bytes + bytes),
+            None => places.push(Place { objects: 1, bytes: *bytes, pid, program, place }),
+        }
+    }
+    places.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+    places
+}
+
 /// Pools, and what could not be looked at.
 type Chosen = (Vec<Pool>, Vec<(String, Error)>);
 
@@ -229,7 +303,18 @@ fn chosen(args: &PoolsArgs, domain: &outlive::Domain) -> Result<Chosen, Failure>
     };
     for entry in entries {
         match (&entry.detail, &entry.kind) {
-            (Detail::Pool(usage), _) => pools.push(Pool::new(&entry.name, usage)),
+            (Detail::Pool(usage), _) => {
+                let mut pool = Pool::new(&entry.name, usage);
+                if args.modes.is_some() || args.by == By::Caller {
+                    let opened = outlive::pool::Pool::open(domain, &entry.name, PoolOptions::default())?;
+                    if let Some(modes) = args.modes {
+                        opened.set_modes(modes);
+                        pool.modes = opened.modes().to_string();
+                    }
+                    pool.callers = (args.by == By::Caller).then(|| opened.held()).transpose()?.as_deref().map(places);
+                }
+                pools.push(pool);
+            }
             (_, Ok(kind)) if named => {
                 let message = format!("'{}' is no pool but a {kind}; 'outlive ls' lists what there is", entry.name);
                 return Err(Failure::new(Code::Mismatch, message));
@@ -304,6 +389,8 @@ mod tests {
             sizes: vec![size(Some(64), 32_768), size(Some(917_504), 7), size(Some(0), 0)],
             sum: size(None, 32_775),
             holders: vec![holder],
+            modes: "none".to_owned(),
+            callers: None,
         };
         for by in [By::Size, By::Holder] {
             let text = pool.told(by);

@@ -155,3 +155,38 @@ fn a_damaged_pool_is_left_out_and_told() {
     let json = stage.run(&["pools", "--json"]).expect(11).json();
     assert_eq!((&json["pools"][0]["name"], &json["failed"][0]["name"]), (&"whole".into(), &"frames".into()));
 }
+
+#[test]
+fn modes_are_set_and_places_told() {
+    let stage = Stage::new();
+    let pool = open(&stage.domain().display().to_string());
+    let before = pool.alloc(1000).expect("room");
+    let told = stage.run(&["pools", "frames", "--modes", "tag,caller"]).expect(0).text();
+    assert!(told.lines().next().is_some_and(|line| line.ends_with(", debug modes tag,caller")), "{told}");
+    let after = [(); 3].map(|()| pool.alloc(5000).expect("room"));
+    let by_caller = stage.run(&["pools", "frames", "--by", "caller"]).expect(0).text();
+    let line = |part: &str| by_caller.lines().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{by_caller}"));
+    let of_after = line("program/pools.rs:");
+    assert!(
+        of_after.trim_start().starts_with("3 ") && of_after.contains(&std::process::id().to_string()),
+        "{by_caller}"
+    );
+    assert!(line("not noted").trim_start().starts_with("1 "), "{by_caller}");
+    let json = stage.run(&["pools", "frames", "--by", "caller", "--json"]).expect(0).json();
+    assert_eq!(
+        (&json["pools"][0]["callers"][0]["objects"], &json["pools"][0]["modes"]),
+        (&3.into(), &"tag,caller".into())
+    );
+    assert!(stage.run(&["info", "frames"]).expect(0).text().contains("modes        tag,caller"));
+    drop((before, after));
+
+    assert!(!stage.run(&["pools", "frames", "--modes", "none"]).expect(0).text().contains("debug modes"));
+    assert!(pool.modes().is_none());
+    // No such mode; none of a pool; nothing that is no pool.
+    stage.run(&["pools", "frames", "--modes", "tga"]).expect(2);
+    stage.run(&["pools", "--modes", "tag"]).expect(2);
+    let help = stage.run(&["pools", "--help"]).expect(0).text();
+    for mode in &outlive::pool::MODES {
+        assert!(help.contains(&format!("- {}: ", mode.name)), "{help}");
+    }
+}

@@ -4,6 +4,7 @@ use super::cache::shelf_of_long;
 use super::classes::{CLASSES, size_of_class};
 use super::file::File;
 use super::layout::{Block, Heap, INDEX_BITS};
+use super::modes::Modes;
 use super::object::{Offer, Offset};
 use super::pool::Pool;
 use super::spans::{SPAN, Use};
@@ -32,6 +33,8 @@ pub struct Usage {
     pub bytes: u64,
     /// The most that it may take.
     pub max_bytes: u64,
+    /// The debug modes that are on.
+    pub modes: Modes,
 }
 
 /// Objects of one size. `used + cached + free + offered + shared + moving = total`.
@@ -208,6 +211,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         unclaimed,
         bytes: file.bytes()?,
         max_bytes: file.segment.header().max_bytes(),
+        modes: Modes::from_word(file.head().modes.load(Ordering::Relaxed)),
         sizes: small.into_iter().chain(long).filter(|one| one.total > 0 || one.failed > 0).collect(),
         ..Usage::default()
     };
