@@ -136,11 +136,8 @@ impl Scenario for InModes {
                 return Err(Failure::wrong(format!("{order}: {whole}")));
             }
         }
-        world.ask("other", &format!("pool gc {name}"))?;
-        let counted = Counted::of(&world.ask("next", &format!("pool count {name}"))?).map_err(Failure::broken)?;
-        if counted.free != counted.total || counted.total > 0 {
-            return Err(Failure::wrong(format!("all was freed and given back, yet {counted:?}")));
-        }
+        world.ask("next", &format!("pool modes {name} none"))?;
+        super::all_is_free(world, &name)?;
         super::super::nothing_left(world, &[&name])
     }
 

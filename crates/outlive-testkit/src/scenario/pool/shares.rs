@@ -158,16 +158,13 @@ impl Scenario for Share {
         }
         // Without another sweep.
         counted(world, 0)?;
-        for order in ["check", "drop", "gc"] {
+        for order in ["check", "drop"] {
             let whole = world.ask("other", &format!("pool {order} {name}"))?;
-            if order != "gc" && whole != "whole" {
+            if whole != "whole" {
                 return Err(Failure::wrong(format!("{order}: {whole}")));
             }
         }
-        let counted = Counted::of(&world.ask("next", &format!("pool count {name}"))?).map_err(Failure::broken)?;
-        if counted.total > 0 {
-            return Err(Failure::wrong(format!("all was freed and given back, yet {counted:?}")));
-        }
+        super::all_is_free(world, &name)?;
         super::super::nothing_left(world, &[&name])
     }
 

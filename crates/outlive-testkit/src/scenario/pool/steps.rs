@@ -196,14 +196,7 @@ impl Scenario for Step {
                 return Err(Failure::wrong(format!("{order}: {whole}")));
             }
         }
-        // What was needed until now `gc` may keep; whoever needs memory gets it all the same.
-        for order in ["gc", "use-all"] {
-            world.ask("other", &format!("pool {order} {name}"))?;
-            let counted = Counted::of(&world.ask("next", &format!("pool count {name}"))?).map_err(Failure::broken)?;
-            if counted.free != counted.total {
-                return Err(Failure::wrong(format!("all was freed, yet {counted:?} after {order}")));
-            }
-        }
+        super::all_is_free(world, &name)?;
         super::super::nothing_left(world, &[&name])
     }
 
