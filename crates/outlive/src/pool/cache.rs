@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::classes::CLASSES;
 use super::file::{File, Record};
 use super::head::{self, CLUSTER};
-use super::pool::Inner;
+use super::pool::{Inner, Pool};
 use super::spans::SPAN;
 use super::tag::{NUMBER_BITS, Tag};
 use crate::liveness::{Me, TokenId};
@@ -74,10 +74,13 @@ impl Entry {
     }
 }
 
-/// What this process keeps of an object that it has, in use or in a cache: an [`Object`](super::Object) is a pointer to it, so that
-/// it fits into two registers, and goes into a cache and out again as it is.
+/// What this process keeps of an object that it has, in use or in a cache: an [`Object`](super::Object) is a pointer to it. Of
+/// several words, each result that an object comes in would be written as words and read as larger pieces at once, and the
+/// processor waits for that longer than all the rest takes.
 #[derive(Clone, Copy)]
 pub(super) struct Handle {
+    /// In use: of which pool.
+    pub(super) pool: *const Pool,
     pub(super) entry: Entry,
     /// In use: how many bytes were asked for.
     pub(super) len: usize,
@@ -326,7 +329,7 @@ impl Cache {
 
     /// The same of an object that has no handle.
     pub(super) fn push_entry(&mut self, shelf: u32, entry: Entry) {
-        self.push(Handle { entry, len: 0, owned: self.owned, shelf }.make());
+        self.push(Handle { pool: core::ptr::null(), entry, len: 0, owned: self.owned, shelf }.make());
     }
 
     /// Whether it has more than it may.

@@ -102,7 +102,7 @@ impl Pool {
         // Died just before: cached(P), or held by a dead thread.
         entry.set(owned);
         let flags = IN_MODES | if is_dressed { WITH_DRESS } else { 0 };
-        Ok(Handle { entry, len, owned, shelf: shelf.unwrap_or(SHELVES) | flags }.make())
+        Ok(Handle { pool: self, entry, len, owned, shelf: shelf.unwrap_or(SHELVES) | flags }.make())
     }
 
     fn take_cached(&self, now: Now, wanted: usize, align: usize) -> Option<(Entry, Option<u32>, u64)> {
@@ -250,7 +250,7 @@ impl<'p> Object<'p> {
 
     #[cold]
     fn overrun_slow(&self) -> Option<Box<Fault>> {
-        let inner = &self.pool.inner;
+        let inner = &self.pool().inner;
         let note = Note::decode(self.entry().record().note.load(Ordering::Relaxed));
         if !inner.now().modes.contains(Modes::TAG) {
             return None;
@@ -279,7 +279,7 @@ impl<'p> Object<'p> {
 
     /// The same of one that was compared already.
     pub(super) fn free_in_modes(&self) {
-        let inner = &self.pool.inner;
+        let inner = &self.pool().inner;
         let now = inner.now();
         let entry = *self.entry();
         let (record, capacity) = (entry.record(), entry.capacity as usize);
@@ -306,11 +306,11 @@ impl<'p> Object<'p> {
 
     /// Puts it out of this process's reach, if it has pages of its own.
     pub(super) fn hide(&self) -> bool {
-        let segment = &self.pool.inner.file.segment;
+        let segment = &self.pool().inner.file.segment;
         let len = u64::from(self.entry().capacity);
         match segment.offset_of(self.entry().data.as_ptr() as usize) {
             Some(offset) if Hidden::is_able_to(offset, len) => {
-                self.pool.inner.hidden.hide(segment, offset, len);
+                self.pool().inner.hidden.hide(segment, offset, len);
                 true
             }
             _ => false,
@@ -319,7 +319,7 @@ impl<'p> Object<'p> {
 
     /// Into the cache, or a list.
     pub(super) fn give_back_plainly(&self) {
-        let inner = &self.pool.inner;
+        let inner = &self.pool().inner;
         let shelf = self.shelf();
         let me = inner.registry.me().ok();
         if shelf < SHELVES
@@ -342,8 +342,8 @@ impl<'p> Object<'p> {
     pub(super) fn dropped_badly(&self, error: PoolError) {
         match error {
             PoolError::Fault(fault) => report(&fault),
-            PoolError::Freed if self.pool.inner.now().modes.contains(Modes::TAG) => {
-                report(&self.pool.inner.fault(FaultKind::FreedTwice, self.entry(), self.len(), None));
+            PoolError::Freed if self.pool().inner.now().modes.contains(Modes::TAG) => {
+                report(&self.pool().inner.fault(FaultKind::FreedTwice, self.entry(), self.len(), None));
             }
             _ => {}
         }

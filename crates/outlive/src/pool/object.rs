@@ -9,6 +9,7 @@
 //! owned(P) → offered is one exchange, offered → owned(Q) another: at no moment is it nobody's, or two's. The number n, which
 //! the offset carries, keeps an old offset from claiming what the object is later. What several hold: shared.rs.
 
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
@@ -44,9 +45,10 @@ use crate::{Peer, TokenId};
 /// Its objects are free once its last thread has ended: until then one may still be writing there.
 #[must_use = "an object that is dropped is freed"]
 pub struct Object<'p> {
-    pub(super) pool: &'p Pool,
     /// This object's alone.
     handle: NonNull<Handle>,
+    /// Its pool stands in the handle.
+    _pool: PhantomData<&'p Pool>,
 }
 
 /// Of a handle's shelf: the object was taken in a debug mode, and is freed by `in_modes.rs`.
@@ -148,12 +150,21 @@ impl From<Offset> for u64 {
 impl<'p> Object<'p> {
     #[inline]
     pub(super) fn new(pool: &'p Pool, entry: Entry, shelf: Option<u32>, len: usize, owned: u64) -> Object<'p> {
-        Object::of(pool, Handle { entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }.make())
+        let handle = Handle { pool, entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }.make();
+        Object { handle, _pool: PhantomData }
+    }
+
+    /// # Safety
+    /// The handle names a pool that lives as long as `'p`, and is nobody else's.
+    #[inline]
+    pub(super) unsafe fn of(handle: NonNull<Handle>) -> Object<'p> {
+        Object { handle, _pool: PhantomData }
     }
 
     #[inline]
-    pub(super) fn of(pool: &'p Pool, handle: NonNull<Handle>) -> Object<'p> {
-        Object { pool, handle }
+    pub(super) fn pool(&self) -> &'p Pool {
+        // SAFETY: in use, a handle names the pool that was borrowed for `'p`.
+        unsafe { &*self.handle().pool }
     }
 
     #[inline]
@@ -252,7 +263,7 @@ impl<'p> Object<'p> {
         let Handle { entry, owned, shelf, .. } = self.handle();
         if *shelf < SHELVES
             // SAFETY: given up before this returns; nothing here runs user code.
-            && let Some(cache) = unsafe { Cache::find(&self.pool.inner) }
+            && let Some(cache) = unsafe { Cache::find(&self.pool().inner) }
             && cache.owned == *owned
             // Relaxed: only this process changes a tag that names it.
             && entry.record().tag.load(Ordering::Relaxed) == *owned
@@ -295,7 +306,7 @@ impl<'p> Object<'p> {
 
     /// That it is this process's, and its tag says so.
     pub(super) fn check_owned(&self) -> Result<(), PoolError> {
-        let process = self.pool.inner.registry.process_token_if_any();
+        let process = self.pool().inner.registry.process_token_if_any();
         if process.is_none_or(|process| Tag::Owned(process).encode() != self.owned()) {
             return Err(PoolError::NotOurs);
         }
@@ -305,7 +316,7 @@ impl<'p> Object<'p> {
         }
         Err(match Tag::decode(bits) {
             Tag::Free | Tag::Cached(_) | Tag::Held(_) => PoolError::Freed,
-            Tag::Damaged | Tag::Queued { .. } => self.pool.inner.file.segment.damaged("an object's tag").into(),
+            Tag::Damaged | Tag::Queued { .. } => self.pool().inner.file.segment.damaged("an object's tag").into(),
             _ => PoolError::NotOurs,
         })
     }
@@ -335,7 +346,7 @@ impl<'p> Object<'p> {
 
     /// A number that nothing else has that is offered or shared.
     pub(super) fn next_number(&self) -> u32 {
-        let inner = &self.pool.inner;
+        let inner = &self.pool().inner;
         // SAFETY: given up at once.
         match unsafe { Cache::find(inner) } {
             Some(cache) => cache.next_number(),
@@ -350,7 +361,7 @@ impl<'p> Object<'p> {
             self.forget();
             return Err(PoolError::Fault(fault));
         }
-        let inner = &self.pool.inner;
+        let inner = &self.pool().inner;
         let number = self.next_number();
         let record = self.entry().record();
         // Relaxed: seen with the tag. A dressed one's length stands there already.
@@ -433,7 +444,7 @@ impl Pool {
 impl Object<'_> {
     /// Offers it as it was before it was claimed, with that tag.
     pub(super) fn offer_again(self, tag: u64) {
-        if self.handle().shelf & IN_MODES != 0 && self.pool.inner.now().modes.contains(Modes::UAF) {
+        if self.handle().shelf & IN_MODES != 0 && self.pool().inner.now().modes.contains(Modes::UAF) {
             self.hide();
         }
         // Died just before: owned(P).
@@ -452,7 +463,8 @@ impl Drop for Object<'_> {
     #[inline]
     fn drop(&mut self) {
         if !self.give_back() {
-            Object::of(self.pool, self.handle).drop_slow();
+            // SAFETY: this very object, which is dropped just now.
+            unsafe { Object::of(self.handle) }.drop_slow();
         }
     }
 }

@@ -212,12 +212,12 @@ impl Pool {
         align: usize,
         at: &'static Location<'static>,
     ) -> Result<Object<'_>, PoolError> {
-        // In registers on both ways: a result that came through memory would be read before it has arrived there.
         let handle = match self.hit(class, len) {
             Some(handle) => handle,
             None => self.alloc_slow(len, align, at).map_err(|error| *error)?,
         };
-        Ok(Object::of(self, handle))
+        // SAFETY: of this pool, whose borrow the object bears, and nobody else has it.
+        Ok(unsafe { Object::of(handle) })
     }
 
     /// An object of the class, or a run, from the thread's cache; not while a debug mode is on.
@@ -232,6 +232,7 @@ impl Pool {
         let mut handle = cache.pop(shelf, len)?;
         // SAFETY: the cache has forgotten it.
         let live = unsafe { handle.as_mut() };
+        live.pool = self;
         live.len = len;
         // Died just before: cached(P), after: owned(P). Both are free once P has ended.
         live.entry.set(live.owned);
@@ -270,7 +271,7 @@ impl Pool {
         entry.forget_bytes();
         // Died just before: held by a dead thread, free at once; or cached(P).
         entry.set(owned);
-        Ok(Handle { entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }.make())
+        Ok(Handle { pool: self, entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }.make())
     }
 
     /// An object whose tag is the caller's to set, to what it is to be then.

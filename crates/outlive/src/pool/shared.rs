@@ -93,7 +93,7 @@ impl<'p> Object<'p> {
             self.forget();
             return Err(PoolError::Fault(fault));
         }
-        let (pool, len) = (self.pool, self.len());
+        let (pool, len) = (self.pool(), self.len());
         let inner = &pool.inner;
         let process = inner.registry.process_token()?;
         let (reference, record) = (self.entry().reference, self.entry().record());
