@@ -5,13 +5,11 @@
 
 use core::ptr::NonNull;
 
-use super::cache::shelf_of_long;
-use super::classes::{class_of, size_of_class};
 use super::dress::DRESS;
 use super::error::PoolError;
 use super::fill::Note;
 use super::layout::{Block, Heap, INDEX_BITS};
-use super::object::{IN_MODES, Object, WITH_DRESS};
+use super::object::{IN_MODES, Object, WITH_DRESS, shelf_of};
 use super::pool::{Inner, Pool, open_pool_at};
 use super::spans::{SPAN, Use};
 use super::tag::Tag;
@@ -83,9 +81,7 @@ impl Pool {
             Note::Length(len) => (len as usize).min(capacity),
             _ => capacity,
         };
-        let exactly = |class: &u32| size_of_class(*class) == block.capacity;
-        let shelf = class_of(block.capacity).filter(exactly).or_else(|| shelf_of_long(block.capacity));
-        Ok(Object::new(self, entry, shelf, len, seen).flagged(flags))
+        Ok(Object::new(self, entry, shelf_of(block.capacity), len, seen).flagged(flags))
     }
 
     /// Frees the object that [`Object::into_raw`] gave out as that address.
