@@ -10,9 +10,9 @@
 //! Numbers are used once, so a head that was judged by its object's tag cannot come to mean something else before the
 //! compare-exchange that takes it.
 
-use super::ended::{End, Ends};
+use super::ended::Ends;
 use super::file::{BLOCK, File};
-use super::holders::{self, Holders, Name, Serves};
+use super::holders::{self, Holders, Serves};
 use super::layout::{Block, INDEX_BITS, grow};
 use super::room::Room;
 use super::tag::Tag;
@@ -157,12 +157,7 @@ impl File {
     /// Frees shared objects that only the ended hold, and takes their names out of all cells.
     pub(super) fn collect_shared(&self, ends: &Ends, dry_run: bool) -> Result<Orphans, Error> {
         let mut found = Orphans::default();
-        let has_ended = |process| ends.of(process) == End::Ended;
-        let end_of = |process| match ends.of(process) {
-            End::Lives => Name::Lives,
-            End::Ending => Name::Ending,
-            End::Ended => Name::Ended,
-        };
+        let has_ended = |process| ends.has_ended(process);
         for at in 0..self.used_blocks() {
             let block = self.holders(at)?;
             if let Some(serves) = block.serves() {
@@ -188,7 +183,7 @@ impl File {
                     _ => {}
                 }
             }
-            let (names, left) = block.sweep(&end_of, dry_run);
+            let (names, left) = block.sweep(ends, dry_run);
             found.names += names;
             found.names_left |= left;
         }

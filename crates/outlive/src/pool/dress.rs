@@ -12,6 +12,7 @@ use core::panic::Location;
 use super::cache::Entry;
 use super::fault::Caller;
 use super::fill::{self, Difference};
+use super::hash::fnv_1a;
 use crate::liveness::{Me, Registry};
 
 /// Bytes of who took it.
@@ -53,7 +54,7 @@ impl Tail {
     fn sum(&self, reference: u32) -> u64 {
         let words = [self.pid, self.tid, self.line, self.len, reference];
         let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).chain(self.program).chain(self.file);
-        bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        fnv_1a(bytes)
     }
 
     fn from_bytes(bytes: &[u8; TAIL]) -> Tail {

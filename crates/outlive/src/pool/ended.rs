@@ -51,6 +51,11 @@ impl Ends {
         end
     }
 
+    /// Of one who lives that is a load.
+    pub(super) fn has_ended(&self, id: TokenId) -> bool {
+        !self.registry.is_alive(id) && self.of(id) == End::Ended
+    }
+
     fn of_dead(&self, id: TokenId) -> End {
         let info = self.registry.info(id.slot()).filter(|info| info.id == id);
         let asked = info.filter(|info| info.same_namespace && info.start_time != 0 && process::has_own_proc());

@@ -24,6 +24,8 @@
 //!
 //! doc/protocols/pool.md, doc/models/share.pml.
 
+#[cfg(not(loom))]
+use super::ended::{End, Ends};
 use crate::liveness::TokenId;
 use crate::shim::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -232,16 +234,17 @@ impl Holders {
     }
 
     /// Clears the cells of those who have ended, of whatever sharing; how many there were, and whether the dead are named
-    /// still. `of` says of whom it is known.
-    pub(crate) fn sweep(&self, end_of: &dyn Fn(TokenId) -> Name, dry_run: bool) -> (u32, bool) {
+    /// still.
+    #[cfg(not(loom))]
+    pub(super) fn sweep(&self, ends: &Ends, dry_run: bool) -> (u32, bool) {
         let (mut ended, mut left) = (0, false);
         for word in &self.cells {
             let seen = word.load(Ordering::Relaxed);
             let Some(process) = name_in(seen) else { continue };
-            match end_of(process) {
-                Name::Lives => {}
-                Name::Ending => left = true,
-                Name::Ended => {
+            match ends.of(process) {
+                End::Lives => {}
+                End::Ending => left = true,
+                End::Ended => {
                     let cleared =
                         dry_run || word.compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
                     ended += u32::from(cleared);
@@ -250,14 +253,6 @@ impl Holders {
         }
         (ended, left)
     }
-}
-
-/// What a sweep finds in a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
-    Lives,
-    Ending,
-    Ended,
 }
 
 /// Enters a process among the holders of an object whose tag was seen to say so; its cell.

@@ -53,7 +53,8 @@ impl Pool {
     /// pool.set_modes(Modes::TAG | Modes::POISON);
     /// let mut object = pool.alloc(100)?;
     /// assert!(object.iter().all(|&byte| byte == 0x50));
-    /// unsafe { object.as_mut_ptr().add(100).write(1) };   // one too far
+    /// // SAFETY: none: it is the fault that is to be found, a byte too far, in the object's canary.
+    /// unsafe { object.as_mut_ptr().add(100).write(1) };
     /// let Err(PoolError::Fault(fault)) = object.free() else { panic!("found") };
     /// assert_eq!((fault.offset, fault.len), (100, 100));
     /// # std::fs::remove_dir_all(&folder).ok();

@@ -28,6 +28,7 @@ mod error;
 mod fault;
 mod file;
 mod fill;
+mod hash;
 mod head;
 mod held;
 mod hidden;

@@ -288,11 +288,13 @@ impl<'p> Object<'p> {
     #[cold]
     #[inline(never)]
     fn drop_slow(self) {
+        // Dropped once, also if somebody's hook panics at the report.
+        let object = core::mem::ManuallyDrop::new(self);
         // Not ours: a forked child's copy. Damaged: nothing to be done here.
-        if let Err(error) = self.give_back_anyhow() {
-            self.dropped_badly(error);
+        if let Err(error) = object.give_back_anyhow() {
+            object.dropped_badly(error);
         }
-        self.forget();
+        core::mem::ManuallyDrop::into_inner(object).forget();
     }
 
     fn give_back_anyhow(&self) -> Result<(), PoolError> {

@@ -324,11 +324,8 @@ impl Clone for Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         // The last one: this thread's cache is for others now; those of other threads are when they end, or next make one.
-        if self.inner.handles.fetch_sub(1, Ordering::AcqRel) == 1
-            // SAFETY: given up at once.
-            && let Some(cache) = unsafe { Cache::find(&self.inner) }
-        {
-            cache.flush();
+        if self.inner.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.inner.flush_own();
         }
     }
 }

@@ -25,7 +25,9 @@ impl Object<'_> {
     /// # use outlive::pool::{Pool, PoolError, PoolOptions};
     /// let pool = Pool::open(&domain, "frames", PoolOptions::default())?;
     /// let address = pool.alloc(100)?.into_raw();
+    /// // SAFETY: given out just now, and used by nobody.
     /// unsafe { pool.free_raw(address)? };
+    /// // SAFETY: the same once more, which is found.
     /// assert_eq!(unsafe { pool.free_raw(address) }, Err(PoolError::Freed));
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -11,7 +11,7 @@ use core::ops::Deref;
 use std::sync::Arc;
 
 use super::cache::Entry;
-use super::ended::{End, Ends};
+use super::ended::Ends;
 use super::error::PoolError;
 use super::holders::{self, CELLS, Holders, Refused, Serves, Sharing};
 use super::object::{IN_MODES, Object, Offset, shelf_of};
@@ -100,7 +100,7 @@ impl<'p> Object<'p> {
         let number = self.next_number();
         let serves = Serves { number, reference };
         let ends = Ends::new(inner.registry, inner.file_id);
-        let has_ended = |process| inner.has_ended(&ends, process);
+        let has_ended = |process| ends.has_ended(process);
         // Died from here to the tag: owned(P), and a block that serves nothing.
         let entered = || -> Result<(u32, &'p Holders, usize), PoolError> {
             loop {
@@ -161,7 +161,7 @@ impl Pool {
         }
         let len = holders.note.load(Ordering::Relaxed) as usize;
         let ends = Ends::new(inner.registry, inner.file_id);
-        let has_ended = |process| inner.has_ended(&ends, process);
+        let has_ended = |process| ends.has_ended(process);
         let cell = match holders::join(&record.tag, seen, holders, number, process, &has_ended) {
             Ok(cell) => cell,
             Err(Refused::Stale) => return Err(PoolError::Stale),
@@ -203,11 +203,6 @@ impl Inner {
             }
             other => other.into(),
         })
-    }
-
-    /// Whether a holder does not count any more.
-    fn has_ended(&self, ends: &Ends, process: TokenId) -> bool {
-        !self.registry.is_alive(process) && ends.of(process) == End::Ended
     }
 }
 
@@ -267,7 +262,7 @@ impl<'p> Holding<'p> {
         }
         let inner = &self.pool.inner;
         let ends = Ends::new(inner.registry, inner.file_id);
-        let has_ended = |process| inner.has_ended(&ends, process);
+        let has_ended = |process| ends.has_ended(process);
         let owned = Tag::Owned(self.process).encode();
         let serves = Serves { number: self.number, reference: self.entry.reference };
         let tag = &self.entry.record().tag;

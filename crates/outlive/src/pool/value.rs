@@ -7,6 +7,7 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use super::error::PoolError;
+use super::hash::fnv_1a;
 use super::object::{Object, Offset};
 use super::pool::{LARGEST_OBJECT, Pool};
 use crate::Peer;
@@ -21,12 +22,10 @@ const fn len_of<T>() -> usize {
     len
 }
 
-/// FNV-1a of the type's name, size and alignment.
+/// Of the type's name, size and alignment.
 fn stamp_of<T>() -> [u8; STAMP] {
     let facts = [size_of::<T>() as u64, align_of::<T>() as u64].map(u64::to_le_bytes);
-    let bytes = core::any::type_name::<T>().bytes().chain(facts.into_iter().flatten());
-    let begin = 0xcbf2_9ce4_8422_2325_u64;
-    bytes.fold(begin, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)).to_le_bytes()
+    fnv_1a(core::any::type_name::<T>().bytes().chain(facts.into_iter().flatten())).to_le_bytes()
 }
 
 /// A value in a [`Pool`]: this process's alone until it is dropped, which frees its memory, or handed over.
