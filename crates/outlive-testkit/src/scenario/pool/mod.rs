@@ -8,6 +8,8 @@ mod modes;
 mod shares;
 mod steps;
 
+use std::ops::RangeInclusive;
+
 use super::Scenario;
 use super::member::pool::Counted;
 use crate::failure::Failure;
@@ -20,6 +22,48 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     let shares = shares::ALL.iter().map(|share| Box::new(*share) as Box<dyn Scenario>);
     let modes = modes::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     steps.chain(shares).chain(modes).collect()
+}
+
+/// Survivors take, fill, compare and free objects, beside all that the dead left, before anybody sweeps.
+fn use_beside_the_dead(world: &mut World, name: &str) -> Result<(), Failure> {
+    for survivor in ["other", "next"] {
+        let whole = world.ask(survivor, &format!("pool use {name} 20"))?;
+        if whole != "whole" {
+            return Err(Failure::wrong(format!("{survivor}'s objects: {whole}")));
+        }
+    }
+    Ok(())
+}
+
+/// After a sweep, and with empty caches, there are what a survivor holds, so many on offer, and free ones.
+fn three_are_held(world: &mut World, name: &str, offered: RangeInclusive<u64>) -> Result<Counted, Failure> {
+    world.ask("sweeper", "domain sweep")?;
+    for survivor in ["other", "next"] {
+        world.ask(survivor, &format!("pool flush {name}"))?;
+    }
+    let counted = Counted::of(&world.ask("other", &format!("pool count {name}"))?).map_err(Failure::broken)?;
+    let right = counted.used == 3
+        && counted.cached == 0
+        && counted.moving == 0
+        && offered.contains(&counted.offered)
+        && counted.shared == 0
+        && counted.adds_up();
+    if !right {
+        return Err(Failure::wrong(format!("three in use and {offered:?} offered, yet {counted:?}")));
+    }
+    world.saw_many("offered", counted.offered);
+    Ok(counted)
+}
+
+/// What is on offer is whole, and so is what that survivor held all the time.
+fn all_are_whole(world: &mut World, name: &str, orders: &[&str]) -> Result<(), Failure> {
+    for order in orders {
+        let whole = world.ask("other", &format!("pool {order} {name}"))?;
+        if whole != "whole" {
+            return Err(Failure::wrong(format!("{order}: {whole}")));
+        }
+    }
+    Ok(())
 }
 
 /// Nobody has anything, and each object is counted. What was needed until now `gc` may keep; whoever needs memory gets it all the

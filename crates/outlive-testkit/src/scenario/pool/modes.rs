@@ -6,7 +6,7 @@ use outlive::pool::{Modes, Pool};
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::member::pool::{Counted, LEN, MARK, OPTIONS};
+use crate::scenario::member::pool::{LEN, MARK, OPTIONS};
 use crate::scenario::{Death, Place, Scenario};
 use crate::world::World;
 
@@ -92,18 +92,7 @@ impl Scenario for InModes {
         if self.refuses() {
             world.ask("next", &format!("pool modes {name} none"))?;
         }
-        // Beside all that the dead left, before anybody sweeps.
-        for survivor in ["other", "next"] {
-            let whole = world.ask(survivor, &format!("pool use {name} 20"))?;
-            if whole != "whole" {
-                return Err(Failure::wrong(format!("{survivor}'s objects: {whole}")));
-            }
-        }
-        world.ask("sweeper", "domain sweep")?;
-        for survivor in ["other", "next"] {
-            world.ask(survivor, &format!("pool flush {name}"))?;
-        }
-        let counted = Counted::of(&world.ask("other", &format!("pool count {name}"))?).map_err(Failure::broken)?;
+        super::use_beside_the_dead(world, &name)?;
         let offered = match (self.act, death.ended) {
             (Act::Offer, true) => 2..=2,
             (Act::Offer, false) => 1..=2,
@@ -111,16 +100,7 @@ impl Scenario for InModes {
             (Act::Claim, false) => 0..=1,
             _ => 1..=1,
         };
-        let apart = counted.used + counted.cached + counted.free + counted.offered + counted.moving;
-        let right = counted.used == 3
-            && counted.cached == 0
-            && counted.moving == 0
-            && offered.contains(&counted.offered)
-            && apart == counted.total;
-        if !right {
-            return Err(Failure::wrong(format!("three in use and {offered:?} offered, yet {counted:?}")));
-        }
-        world.saw_many("offered", counted.offered);
+        let counted = super::three_are_held(world, &name, offered)?;
         let held = world.ask("next", &format!("pool held {name}"))?;
         if held != (3 + counted.offered).to_string() {
             return Err(Failure::wrong(format!("{counted:?}, yet {held} are listed as held")));
@@ -130,12 +110,7 @@ impl Scenario for InModes {
             world.ask("next", &format!("pool modes {name} {modes}"))?;
             world.ask("other", &format!("pool use {name} 20"))?;
         }
-        for order in ["claim-all", "check", "drop"] {
-            let whole = world.ask("other", &format!("pool {order} {name}"))?;
-            if whole != "whole" {
-                return Err(Failure::wrong(format!("{order}: {whole}")));
-            }
-        }
+        super::all_are_whole(world, &name, &["claim-all", "check", "drop"])?;
         world.ask("next", &format!("pool modes {name} none"))?;
         super::all_is_free(world, &name)?;
         super::super::nothing_left(world, &[&name])

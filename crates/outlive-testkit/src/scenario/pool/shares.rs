@@ -110,13 +110,7 @@ impl Scenario for Share {
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         let offset = world.remembered();
-        // Beside all that the dead left, before anybody sweeps.
-        for survivor in ["other", "next"] {
-            let whole = world.ask(survivor, &format!("pool use {name} 20"))?;
-            if whole != "whole" {
-                return Err(Failure::wrong(format!("{survivor}'s objects: {whole}")));
-            }
-        }
+        super::use_beside_the_dead(world, &name)?;
         let joined = world.ask("next", &format!("pool join {name} {offset}"))?;
         let gone = joined == "stale";
         let right = match (self.is_held(), death.ended) {
@@ -158,12 +152,7 @@ impl Scenario for Share {
         }
         // Without another sweep.
         counted(world, 0)?;
-        for order in ["check", "drop"] {
-            let whole = world.ask("other", &format!("pool {order} {name}"))?;
-            if whole != "whole" {
-                return Err(Failure::wrong(format!("{order}: {whole}")));
-            }
-        }
+        super::all_are_whole(world, &name, &["check", "drop"])?;
         super::all_is_free(world, &name)?;
         super::super::nothing_left(world, &[&name])
     }

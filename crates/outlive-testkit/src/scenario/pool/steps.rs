@@ -4,7 +4,7 @@ use outlive::pool::{Object, Pool, PoolOptions};
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::member::pool::{Counted, LEN};
+use crate::scenario::member::pool::LEN;
 use crate::scenario::{Death, Place, Scenario, member};
 use crate::world::World;
 
@@ -160,18 +160,7 @@ impl Scenario for Step {
             world.ask("other", &format!("pool hold {name} 3"))?;
             world.ask("other", &format!("pool offer {name}"))?;
         }
-        // Beside all that the dead left, before anybody sweeps.
-        for survivor in ["other", "next"] {
-            let whole = world.ask(survivor, &format!("pool use {name} 20"))?;
-            if whole != "whole" {
-                return Err(Failure::wrong(format!("{survivor}'s objects: {whole}")));
-            }
-        }
-        world.ask("sweeper", "domain sweep")?;
-        for survivor in ["other", "next"] {
-            world.ask(survivor, &format!("pool flush {name}"))?;
-        }
-        let counted = Counted::of(&world.ask("other", &format!("pool count {name}"))?).map_err(Failure::broken)?;
+        super::use_beside_the_dead(world, &name)?;
         let offered = match (self, death.ended) {
             (Step::Offer, true) => 2..=2,
             (Step::Offer, false) => 1..=2,
@@ -179,23 +168,8 @@ impl Scenario for Step {
             (Step::Claim, false) => 0..=1,
             _ => 1..=1,
         };
-        let right = counted.used == 3
-            && counted.cached == 0
-            && counted.moving == 0
-            && offered.contains(&counted.offered)
-            && counted.shared == 0
-            && counted.adds_up();
-        if !right {
-            return Err(Failure::wrong(format!("three in use and {offered:?} offered, yet {counted:?}")));
-        }
-        world.saw_many("offered", counted.offered);
-        // What is on offer is whole, and so is what it held all the time.
-        for order in ["claim-all", "check", "drop"] {
-            let whole = world.ask("other", &format!("pool {order} {name}"))?;
-            if whole != "whole" {
-                return Err(Failure::wrong(format!("{order}: {whole}")));
-            }
-        }
+        super::three_are_held(world, &name, offered)?;
+        super::all_are_whole(world, &name, &["claim-all", "check", "drop"])?;
         super::all_is_free(world, &name)?;
         super::super::nothing_left(world, &[&name])
     }
