@@ -392,6 +392,15 @@ fn a_dead_token_is_no_ended_process(world: &World) {
         others.iter_mut().for_each(|object| fill(object, 2));
     }
     assert_eq!(sum(&pool).shared, 1);
+    // Its slot is kept, so that it can be asked after: by sweeps, and by those who come. Longer than is waited where it cannot.
+    for _ in 0..2 {
+        domain.sweep(false).expect("sweeps");
+        Child::start(|| drop(pool.alloc(5000).expect("room"))).finish();
+        pool.gc().expect("trims");
+        std::thread::sleep(std::time::Duration::from_millis(600));
+    }
+    pool.gc().expect("trims");
+    assert_eq!(sum(&pool).shared, 1, "its slot was given to somebody");
     other.kill();
     pool.gc().expect("trims");
     assert_eq!(sum(&pool).shared, 0);
