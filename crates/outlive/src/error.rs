@@ -123,6 +123,20 @@ pub enum Error {
         /// The process whose thread that is.
         pid: u32,
     },
+    /// A topic has as many living publishers as it can have.
+    TooManyPublishers {
+        /// The topic.
+        path: PathBuf,
+        /// How many.
+        most: u32,
+    },
+    /// A topic has as many living subscribers as it can have; one whose samples are held still counts.
+    TooManySubscribers {
+        /// The topic.
+        path: PathBuf,
+        /// How many.
+        most: u32,
+    },
     /// All 65,536 tokens of the domain are in use by living threads, or rest until the next sweep.
     NoToken {
         /// The domain.
@@ -260,6 +274,17 @@ impl fmt::Display for Error {
                 f,
                 "the receiver of {} died, but a thread of its process {pid} is still ending (it may be writing a core \
                  dump, or wait for a device); try again, and if nothing changes: remove the queue",
+                path.display()
+            ),
+            Error::TooManyPublishers { path, most } => write!(
+                f,
+                "{} has {most} publishers already; end one, or use several topics ('outlive topic info' says who they are)",
+                path.display()
+            ),
+            Error::TooManySubscribers { path, most } => write!(
+                f,
+                "{} has {most} subscribers already; end one, or let one of them pass messages on ('outlive topic info' says \
+                 who they are)",
                 path.display()
             ),
             Error::NoToken { path } => write!(

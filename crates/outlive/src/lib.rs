@@ -40,6 +40,7 @@
 //! | [`sync`] | locks |
 //! | [`pool`] | objects by size class, handed from process to process |
 //! | [`queue`] | the growing queue |
+//! | [`topic`] | messages to many processes |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
 //! # What holds when a process dies
@@ -77,6 +78,11 @@ mod segment;
 mod shim;
 pub mod sync;
 mod sys;
+#[cfg(not(loom))]
+pub mod topic;
+#[cfg(loom)]
+#[path = "topic_model.rs"]
+mod topic;
 
 #[cfg(not(loom))]
 pub use domain::{Domain, DomainOptions, DomainStats};

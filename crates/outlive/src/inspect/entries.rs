@@ -5,6 +5,7 @@ use crate::queue::{Counters, Queue};
 use crate::segment::{Segment, check_name};
 use crate::sync::{Holder, LockDetail, primitives};
 use crate::sys::file;
+use crate::topic::TopicUsage;
 use crate::{Domain, Error, Kind};
 
 use super::users::Users;
@@ -61,6 +62,8 @@ pub enum Detail {
     },
     /// Of a pool.
     Pool(Usage),
+    /// Of a topic.
+    Topic(TopicUsage),
 }
 
 impl Domain {
@@ -153,6 +156,14 @@ impl Domain {
                 let usage = crate::pool::look(segment, self.registry())?;
                 entry.dead_claims = usage.holders.iter().filter(|holder| !holder.who.alive).count() as u32;
                 entry.detail = Detail::Pool(usage);
+            }
+            Kind::Topic => {
+                entry.waiters = waiters(&segment, &[]);
+                let usage = crate::topic::look(segment, self.registry())?;
+                let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
+                let subscribers = usage.subscribers.iter().map(|subscriber| &subscriber.who);
+                entry.dead_claims = publishers.chain(subscribers).filter(|who| !who.alive).count() as u32;
+                entry.detail = Detail::Topic(usage);
             }
             Kind::Registry | Kind::LockOrder => {}
             _ => {

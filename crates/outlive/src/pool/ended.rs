@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// What is known of a process by its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Lives,
     /// It is dead, and some of its threads may not be.
     Ending,
@@ -28,7 +28,7 @@ pub(super) enum End {
 }
 
 /// Ends as they were when first asked for: /proc is slow, and tags are many.
-pub(super) struct Ends {
+pub(crate) struct Ends {
     registry: &'static Registry,
     file_id: (u64, u64),
     known: RefCell<Vec<(TokenId, End)>>,
@@ -38,11 +38,11 @@ pub(super) struct Ends {
 static SEEN_DEAD: Mutex<Vec<(usize, TokenId, Instant)>> = Mutex::new(Vec::new());
 
 impl Ends {
-    pub(super) fn new(registry: &'static Registry, file_id: (u64, u64)) -> Ends {
+    pub(crate) fn new(registry: &'static Registry, file_id: (u64, u64)) -> Ends {
         Ends { registry, file_id, known: RefCell::default() }
     }
 
-    pub(super) fn of(&self, id: TokenId) -> End {
+    pub(crate) fn of(&self, id: TokenId) -> End {
         if let Some((_, end)) = self.known.borrow().iter().find(|(known, _)| *known == id) {
             return *end;
         }
@@ -52,7 +52,7 @@ impl Ends {
     }
 
     /// Of one who lives that is a load.
-    pub(super) fn has_ended(&self, id: TokenId) -> bool {
+    pub(crate) fn has_ended(&self, id: TokenId) -> bool {
         !self.registry.is_alive(id) && self.of(id) == End::Ended
     }
 

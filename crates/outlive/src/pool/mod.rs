@@ -42,6 +42,7 @@ mod object;
 mod objects;
 #[expect(clippy::module_inception, reason = "the floor's main thing")]
 mod pool;
+mod queued;
 mod raw;
 mod reclaim;
 mod room;
@@ -57,6 +58,7 @@ mod value;
 mod waiting_tests;
 
 pub(crate) use collect::Found;
+pub(crate) use ended::Ends;
 pub use error::{HasMost, PoolError};
 pub use fault::{Caller, Fault, FaultKind, on_fault};
 pub use held::Held;

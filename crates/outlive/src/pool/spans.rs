@@ -213,7 +213,7 @@ impl Shape {
     }
 
     /// Bytes of records that each span has room for.
-    pub(super) const fn tags(self) -> u64 {
+    pub(crate) const fn tags(self) -> u64 {
         SPAN / self.smallest * self.record
     }
 

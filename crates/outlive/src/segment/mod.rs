@@ -9,4 +9,4 @@ mod segment;
 pub(crate) use folder::Folder;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
-pub(crate) use segment::{MOST_RESERVED, Segment, Shared};
+pub(crate) use segment::{MOST_RESERVED, Segment, Shared, View};

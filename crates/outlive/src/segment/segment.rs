@@ -214,6 +214,20 @@ impl Segment {
         changed.map_err(|errno| Error::from_errno("change the protection of", &self.path, errno))
     }
 
+    /// From now on instructions of this process cannot write there, by this mapping.
+    pub(crate) fn set_read_only(&self, from: u64, to: u64) -> Result<(), Error> {
+        let changed = self.map.set_read_only(from, to);
+        changed.map_err(|errno| Error::from_errno("change the protection of", &self.path, errno))
+    }
+
+    /// The whole file once more, where it may be written everywhere.
+    pub(crate) fn view(&self) -> Result<View, Error> {
+        let len = self.map.len();
+        let map =
+            Mapping::reserve(self.file.as_fd(), len, len).map_err(|errno| mapping_error(&self.path, len, errno))?;
+        Ok(View { map })
+    }
+
     /// Reads by the file what may be out of reach in the mapping.
     pub(crate) fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
         file::read(self.file.as_fd(), from, bytes).map_err(|errno| Error::from_errno("read", &self.path, errno))
@@ -223,6 +237,22 @@ impl Segment {
     pub(crate) fn punch(&self, from: u64, len: u64) -> Result<(), Error> {
         file::punch(self.file.as_fd(), from, len)
             .map_err(|errno| Error::from_errno("give back pages of", &self.path, errno))
+    }
+}
+
+/// A second mapping of a segment's file, as long as the first.
+pub(crate) struct View {
+    map: Mapping,
+}
+
+impl View {
+    /// As [`Segment::address`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn address(&self, offset: u64) -> *mut u8 {
+        // SAFETY: the caller's promise; as long as the segment's own.
+        unsafe { self.map.base().as_ptr().add(offset as usize) }
     }
 }
 

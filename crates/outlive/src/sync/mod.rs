@@ -71,6 +71,8 @@ pub use await_error::AwaitError;
 #[cfg(not(loom))]
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 #[cfg(not(loom))]
+pub(crate) use bell::Bell;
+#[cfg(not(loom))]
 pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
 #[cfg(not(loom))]
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
@@ -97,6 +99,8 @@ pub use pi_mutex::{EmbeddedPi, PiGuard, PiMutex};
 pub use primitive::LockDetail;
 #[cfg(not(loom))]
 pub(crate) use primitive::primitives;
+#[cfg(not(loom))]
+pub(crate) use raw_sleepers::{Sleepers, Ticket};
 #[cfg(not(loom))]
 pub use record::{Embed, Place, Record, RecordType, SharedField};
 #[cfg(not(loom))]

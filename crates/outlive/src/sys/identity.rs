@@ -18,7 +18,21 @@ static PAGE: AtomicPtr<Identity> = AtomicPtr::new(core::ptr::null_mut());
 /// Inherited over a fork, so that a child's number is larger than its parent's.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
+#[inline]
 fn identity() -> Result<&'static Identity, Errno> {
+    let page = PAGE.load(Ordering::Acquire);
+    if !page.is_null() {
+        // SAFETY: a page of our own, never unmapped; Identity is atomics.
+        let identity = unsafe { &*page };
+        if identity.number.load(Ordering::Relaxed) != 0 {
+            return Ok(identity);
+        }
+    }
+    identity_slow()
+}
+
+#[cold]
+fn identity_slow() -> Result<&'static Identity, Errno> {
     let mut page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
         let fresh: *mut Identity = map::page_wiped_on_fork()?.as_ptr().cast();
@@ -38,6 +52,7 @@ fn identity() -> Result<&'static Identity, Errno> {
 }
 
 /// The number of this process.
+#[inline]
 pub(crate) fn this_process() -> Result<u64, Errno> {
     Ok(identity()?.number.load(Ordering::Relaxed))
 }

@@ -87,6 +87,15 @@ impl Mapping {
         unsafe { mm::mprotect(self.base.as_ptr().add(offset as usize).cast(), (end - offset) as usize, flags) }
     }
 
+    /// From now on this process may only read there, by instructions.
+    pub(crate) fn set_read_only(&self, from: u64, to: u64) -> Result<(), Errno> {
+        if to > self.len() || from > to {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: inside the mapping. Whoever makes it read-only writes nothing there.
+        unsafe { mm::mprotect(self.base.as_ptr().add(from as usize).cast(), (to - from) as usize, MprotectFlags::READ) }
+    }
+
     /// Bytes of address space, not of memory.
     pub(crate) fn len(&self) -> u64 {
         self.len as u64

@@ -1,0 +1,86 @@
+//! Sleeping until a message comes: as with an event (sync/raw_event.rs), whose word is here the slots at the cursors.
+//!
+//! | a publisher dies | what becomes of it |
+//! | --- | --- |
+//! | before `ready` | one sleeper wakes for nothing |
+//! | between that and its ring | the kernel wakes one sleeper, who finds the message and nobody rung: it rings |
+//! | in its ring | the kernel wakes one sleeper, who finds `sequence` odd: it finishes the ring |
+//!
+//! A sleeper watches the slots themselves, too: one who published after the look and died would have found nobody asleep.
+
+use core::time::Duration;
+
+use super::error::SubscribeError;
+use super::file::Shared;
+use super::layout::MOST_RINGS;
+use super::message::Message;
+use super::subscriber::Subscriber;
+use crate::liveness::{Me, sleep_among};
+use crate::sync::Ticket;
+use crate::sys::barrier;
+use crate::sys::futex::Watch;
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Error};
+
+/// How long one sleep lasts at most where the kernel denies the fence: a publisher may overlook us.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// Waits until there is something at a cursor; false: the deadline passed.
+pub(super) fn wait<M: Message + ?Sized>(
+    subscriber: &Subscriber<M>,
+    me: Me,
+    deadline: Deadline,
+) -> Result<bool, SubscribeError> {
+    let shared = &*subscriber.shared;
+    if subscriber.is_ready() || shared.patience.spin(|| subscriber.is_ready()) {
+        return Ok(true);
+    }
+    let arrivals = &shared.head().arrivals;
+    let pass = PassOn::begin(me.list());
+    pass.to(arrivals.x());
+    loop {
+        let ticket = arrivals.enlist_for_ring();
+        // Enlisted before the look: pairs with `light` in `Publisher::put`.
+        let fenced = barrier::heavy();
+        let seen = Seen::now(subscriber);
+        if subscriber.is_ready() {
+            return Ok(true);
+        }
+        if deadline.has_passed() {
+            return Ok(false);
+        }
+        let until = if fenced { deadline } else { deadline.earlier(Deadline::after(SLICE)) };
+        seen.sleep(shared, ticket, until)
+            .map_err(|errno| SubscribeError::System(Error::from_errno("wait for", shared.segment.path(), errno)))?;
+        arrivals.finish_ring();
+        if !arrivals.has_rung(ticket) && subscriber.is_ready() {
+            // It came, and nobody rang: whoever published it is about to, or dead.
+            arrivals.ring();
+        }
+    }
+}
+
+/// The words that change when something comes, as they were.
+struct Seen<'s> {
+    watches: [Watch<'s>; MOST_RINGS + 3],
+    len: usize,
+}
+
+impl<'s> Seen<'s> {
+    fn now<M: Message + ?Sized>(subscriber: &'s Subscriber<M>) -> Seen<'s> {
+        let rings = Watch { word: &subscriber.shared.head().rings, expected: subscriber.ring_count() as u32 };
+        // The first two are the place to sleep at.
+        let mut seen = Seen { watches: [rings; MOST_RINGS + 3], len: 3 };
+        for ring in 0..subscriber.ring_count() {
+            seen.watches[seen.len] = subscriber.slot(ring, subscriber.cursor(ring)).watch();
+            seen.len += 1;
+        }
+        seen
+    }
+
+    fn sleep(mut self, shared: &'s Shared, ticket: Ticket, until: Deadline) -> Result<(), crate::sys::Errno> {
+        let [x, sequence] = shared.head().arrivals.watches(ticket);
+        (self.watches[0], self.watches[1]) = (x, sequence);
+        sleep_among(shared.registry, &self.watches[..self.len], until).map(|_| ())
+    }
+}

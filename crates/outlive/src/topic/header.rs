@@ -1,0 +1,70 @@
+//! What a message may say besides its payload.
+
+use std::time::{Duration, SystemTime};
+
+use super::slot::HEADER_WORDS;
+
+/// What goes with a message, as its publisher fills it in. All zero by default.
+///
+/// ```
+/// use outlive::topic::Header;
+/// let header = Header { frame: 7, key: 42, ..Header::now() };
+/// assert!(header.time().unwrap() <= std::time::SystemTime::now());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// When: nanoseconds since 1970, as [`Header::now`] has it, or whatever the users of a topic agree on. 0: not said. A topic's
+    /// publishers fill it in by themselves unless [`TopicOptions::stamps`](super::TopicOptions::stamps) is off.
+    pub stamp: u64,
+    /// Which frame of reference, sensor or stream: the users' business.
+    pub frame: u64,
+    /// By which subscribers may choose: see [`SubscriberOptions::keys`](super::SubscriberOptions::keys).
+    pub key: u64,
+    /// The users' own.
+    pub own: [u8; 32],
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_WORDS * 8);
+
+impl Header {
+    /// With the time of day as its stamp.
+    #[must_use]
+    pub fn now() -> Header {
+        let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |span| span.as_nanos() as u64);
+        Header { stamp, ..Header::default() }
+    }
+
+    /// Its stamp as a time of day; `None` when it says nothing.
+    #[must_use]
+    pub fn time(&self) -> Option<SystemTime> {
+        (self.stamp != 0).then(|| SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.stamp))).flatten()
+    }
+
+    pub(super) fn to_words(self) -> [u64; HEADER_WORDS] {
+        let mut words = [self.stamp, self.frame, self.key, 0, 0, 0, 0];
+        for (word, bytes) in words[3..].iter_mut().zip(self.own.as_chunks::<8>().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        words
+    }
+
+    pub(super) fn of_words(words: [u64; HEADER_WORDS]) -> Header {
+        let mut own = [0; 32];
+        for (bytes, word) in own.as_chunks_mut::<8>().0.iter_mut().zip(&words[3..]) {
+            *bytes = word.to_ne_bytes();
+        }
+        Header { stamp: words[0], frame: words[1], key: words[2], own }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_keep_what_they_are_given() {
+        let header = Header { stamp: 1, frame: 2, key: u64::MAX, own: core::array::from_fn(|at| at as u8) };
+        assert_eq!(Header::of_words(header.to_words()), header);
+        assert_eq!(Header::default().time(), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Who holds which objects: cells of subscribers' lines, written by their owners alone, looked at by publishers.
+//!
+//! | the subscriber | the publisher |
+//! | --- | --- |
+//! | cell = reference | the slot is overwritten |
+//! | full fence | full fence |
+//! | the slot, again: changed, then cell = 0 | all cells, once for many objects: what none names is free to be used again |
+//!
+//! | died | |
+//! | --- | --- |
+//! | the subscriber, with cells set | they count until its process has ended; then whoever looks clears the line (`line.rs`) |
+//! | the publisher, with objects in limbo | the ring's next owner looks at the cells (`ring.rs`) |
+
+use crate::shim::{AtomicU32, Ordering, fence};
+
+/// How many samples a subscriber can hold at a time.
+pub(super) const CELLS: usize = if cfg!(loom) { 1 } else { 256 };
+
+/// The cells of one line.
+#[derive(Clone, Copy)]
+pub(super) struct Cells<'l> {
+    pub(super) cells: &'l [AtomicU32; CELLS],
+    /// How many have ever been in use together, so that nobody looks at the others.
+    pub(super) high: &'l AtomicU32,
+}
+
+impl Cells<'_> {
+    /// One that is free, looking from there on.
+    #[inline]
+    pub(super) fn find(&self, from: usize) -> Option<usize> {
+        // Acquire pairs with `release`, which another thread of this process may have called.
+        let is_free = |at: &usize| self.cells[*at].load(Ordering::Acquire) == 0;
+        if is_free(&from) {
+            return Some(from);
+        }
+        (0..CELLS).find(is_free)
+    }
+
+    #[inline]
+    pub(super) fn set(&self, at: usize, reference: u32) {
+        if self.high.load(Ordering::Relaxed) as usize <= at {
+            // Relaxed: before the fence in `Slot::hold`, as the cell.
+            self.high.store(at as u32 + 1, Ordering::Relaxed);
+        }
+        // Release, for what the cell named before: who finds this name instead knows that that one has been read.
+        self.cells[at].store(reference.wrapping_add(1), Ordering::Release);
+    }
+
+    /// It was of no use.
+    pub(super) fn clear(&self, at: usize) {
+        self.cells[at].store(0, Ordering::Release);
+    }
+
+    /// Whether something is held.
+    pub(super) fn any(&self) -> bool {
+        self.cells.iter().any(|cell| cell.load(Ordering::Acquire) != 0)
+    }
+
+    /// How many objects are held.
+    #[cfg(not(loom))]
+    pub(super) fn count(&self) -> u32 {
+        self.used().filter(|cell| cell.load(Ordering::Relaxed) != 0).count() as u32
+    }
+
+    /// The line changes hands, and nobody of the old ones reads any more.
+    pub(super) fn reset(&self) {
+        self.cells.iter().for_each(|cell| cell.store(0, Ordering::Relaxed));
+        self.high.store(0, Ordering::Release);
+    }
+
+    fn used(&self) -> impl Iterator<Item = &AtomicU32> {
+        let high = (self.high.load(Ordering::Relaxed) as usize).min(CELLS);
+        self.cells[..high].iter()
+    }
+}
+
+/// The holder of that cell has done with the object.
+#[inline]
+pub(super) fn release(cell: &AtomicU32) {
+    // Release pairs with `names`: it has been read. Died just before: held until the process has ended.
+    cell.store(0, Ordering::Release);
+}
+
+/// What is held by any of these lines, in order. To be asked after the slots were overwritten whose objects it is asked for.
+pub(super) fn names<'l>(lines: impl Iterator<Item = Cells<'l>>, into: &mut Vec<u32>) {
+    // Pairs with the fence in `Slot::hold`.
+    fence(Ordering::SeqCst);
+    into.clear();
+    for line in lines {
+        // Acquire pairs with `release`.
+        let held = line.used().filter_map(|cell| cell.load(Ordering::Acquire).checked_sub(1));
+        into.extend(held);
+    }
+    into.sort_unstable();
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use core::mem::MaybeUninit;
+
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::super::slot::{Facts, INLINE_WORDS, Look, Slot};
+    use super::*;
+
+    /// One slot, one line, two objects.
+    struct World {
+        slot: Slot,
+        cells: [AtomicU32; CELLS],
+        high: AtomicU32,
+        objects: [UnsafeCell<u64>; 2],
+    }
+
+    // SAFETY: loom checks the accesses to the objects; that they never meet is what is shown.
+    unsafe impl Sync for World {}
+    // SAFETY: as above.
+    unsafe impl Send for World {}
+
+    fn facts(order: u64, object: Option<u32>) -> Facts {
+        Facts { order, publisher: 1, len: 16, object, has_header: false }
+    }
+
+    impl World {
+        fn new() -> World {
+            World {
+                slot: Slot::new(),
+                cells: [AtomicU32::new(0)],
+                high: AtomicU32::new(0),
+                objects: [UnsafeCell::new(0), UnsafeCell::new(0)],
+            }
+        }
+
+        fn cells(&self) -> Cells<'_> {
+            Cells { cells: &self.cells, high: &self.high }
+        }
+
+        fn publish_object(&self, position: u64, object: u32) {
+            // SAFETY: loom checks it.
+            self.objects[object as usize].with_mut(|bytes| unsafe { *bytes = position + 100 });
+            self.slot.begin();
+            self.slot.describe(facts(position, Some(object)));
+            self.slot.publish(position);
+        }
+
+        /// Takes message `position` if it is there, as a subscriber does.
+        fn take(&self, position: u64) {
+            if self.slot.look(position) != Look::There {
+                return;
+            }
+            let facts = self.slot.facts();
+            let Some(object) = facts.object else { return };
+            if self.slot.hold(position, object, &self.cells(), 0) {
+                assert_eq!(facts.order, position, "no mix of two messages");
+                // SAFETY: loom checks it.
+                let bytes = self.objects[object as usize].with(|bytes| unsafe { *bytes });
+                assert_eq!(bytes, position + 100, "the bytes of that message");
+                release(&self.cells[0]);
+            }
+        }
+
+        fn is_held(&self, object: u32) -> bool {
+            let mut held = Vec::new();
+            names([self.cells()].into_iter(), &mut held);
+            held.contains(&object)
+        }
+    }
+
+    #[test]
+    fn loom_topic_hold_against_reuse() {
+        loom::model(|| {
+            let world = Arc::new(World::new());
+            world.publish_object(0, 0);
+            let reader = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.take(0))
+            };
+            world.publish_object(1, 1);
+            if !world.is_held(0) {
+                world.publish_object(2, 0);
+            }
+            reader.join().unwrap();
+            assert!(!world.cells().any(), "nothing is held any more");
+        });
+    }
+
+    #[test]
+    fn loom_topic_hold_of_the_later_message() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let world = Arc::new(World::new());
+            let reader = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    world.take(0);
+                    world.take(1);
+                })
+            };
+            world.publish_object(0, 0);
+            world.publish_object(1, 1);
+            if !world.is_held(0) {
+                world.publish_object(2, 0);
+            }
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_topic_inline_copies_are_whole() {
+        loom::model(|| {
+            let world = Arc::new(World::new());
+            let write = |world: &World, position: u64| {
+                world.slot.begin();
+                world.slot.describe(facts(position, None));
+                world.slot.write(&[position as u8 + 1; 16]);
+                world.slot.publish(position);
+            };
+            write(&world, 0);
+            let reader = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    for position in 0..2 {
+                        if world.slot.look(position) != Look::There {
+                            continue;
+                        }
+                        let facts = world.slot.facts();
+                        let mut words = [MaybeUninit::new(0); INLINE_WORDS];
+                        world.slot.read(16, &mut words);
+                        if world.slot.is_still(position) {
+                            let byte = position as u8 + 1;
+                            // SAFETY: initialized.
+                            let read = words.map(|word| unsafe { word.assume_init() });
+                            assert_eq!(read, [u64::from_ne_bytes([byte; 8]); 2], "not of two messages");
+                            assert_eq!(facts.order, position);
+                        }
+                    }
+                })
+            };
+            write(&world, 1);
+            reader.join().unwrap();
+        });
+    }
+}

@@ -1,0 +1,307 @@
+//! How a topic lies in its file.
+//!
+//! ```text
+//! page 0      header of every segment
+//! page 1      TopicHead: configuration; how many rings and lines; where subscribers sleep
+//! page 2, 3   the rings' words, 128 bytes each
+//! page 4..    the heap's control table
+//!             lines of subscribers, 2 KiB each
+//!             rings of slots
+//!             the heap's tags
+//!             the heap's spans: payloads, which subscribers map to read only
+//! ```
+//! Lines, rings and all that follow come to have pages when they are first used.
+
+use super::hold::{CELLS, Cells};
+use super::slot::SLOT;
+use crate::pool::{Heap, SPAN, Shape};
+use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Bell, Sleepers};
+use crate::{Error, TokenId};
+
+/// The most publishers that a topic has at a time.
+pub(super) const MOST_RINGS: usize = 62;
+/// The most subscribers.
+pub(super) const MOST_LINES: usize = 64;
+/// The most messages of a publisher that a topic keeps.
+pub(super) const MOST_DEPTH: u32 = 1 << 16;
+/// The most that a topic may take.
+pub(super) const MOST_BYTES: u64 = 6 << 30;
+
+const PAGE: u64 = 4096;
+const HEAD_AT: u64 = BODY;
+const RINGS_AT: u64 = HEAD_AT + PAGE;
+const CONTROL_AT: u64 = RINGS_AT + 2 * PAGE;
+const LINE: u64 = 2048;
+
+/// The topic's own words.
+#[repr(C)]
+pub(super) struct TopicHead {
+    // Written by whoever makes the topic.
+    depth: AtomicU32,
+    pub(super) options: AtomicU32,
+    tags_at: AtomicU64,
+    spans_at: AtomicU64,
+    spans: AtomicU32,
+    reserved: [AtomicU32; 9],
+    // Written by those who come, go, and sleep; read by everybody.
+    /// How many rings have ever been in use.
+    pub(super) rings: AtomicU32,
+    /// How many lines.
+    pub(super) lines: AtomicU32,
+    /// Whether any line has ever asked to be waited for.
+    pub(super) reliable: AtomicU32,
+    reserved_2: AtomicU32,
+    pub(super) arrivals: Sleepers,
+    reserved_3: [AtomicU32; 8],
+    // Written by those who come and go.
+    /// How often somebody has; a futex word.
+    pub(super) changes: AtomicU32,
+    reserved_4: [AtomicU32; 15],
+}
+
+/// What there is of a publisher besides its slots.
+#[repr(C)]
+pub(super) struct RingWords {
+    // Written by whoever takes the ring, and by its publisher when it sleeps.
+    /// 0, or the publishing process's token.
+    pub(super) owner: AtomicU32,
+    reserved: AtomicU32,
+    /// Where it sleeps when it waits for subscribers.
+    pub(super) space: Bell,
+    reserved_2: [AtomicU32; 12],
+    // Written by its publisher.
+    /// How many messages there have been.
+    pub(super) published: AtomicU64,
+    /// The order of the last one.
+    pub(super) order: AtomicU64,
+    reserved_3: [AtomicU64; 6],
+}
+
+/// What there is of a subscriber.
+#[repr(C)]
+pub(super) struct LineWords {
+    /// See [`Claim`].
+    pub(super) claim: AtomicU64,
+    high: AtomicU32,
+    reserved: AtomicU32,
+    // Written by its owner.
+    pub(super) taken: AtomicU64,
+    pub(super) lost: AtomicU64,
+    reserved_2: [AtomicU64; 4],
+    cells: [AtomicU32; CELLS],
+    /// By ring: the next message.
+    pub(super) cursors: [AtomicU64; MOST_RINGS],
+}
+
+const _: () = {
+    assert!(core::mem::offset_of!(TopicHead, rings) == 64);
+    assert!(core::mem::offset_of!(TopicHead, changes) == 128);
+    assert!(size_of::<RingWords>() == 128);
+    assert!(core::mem::offset_of!(RingWords, published) == 64);
+    assert!(MOST_RINGS as u64 * 128 <= 2 * PAGE);
+    assert!(core::mem::offset_of!(LineWords, cells) == 64);
+    assert!(size_of::<LineWords>() as u64 <= LINE);
+};
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for TopicHead {}
+// SAFETY: the same.
+unsafe impl Shared for RingWords {}
+// SAFETY: the same.
+unsafe impl Shared for LineWords {}
+
+impl LineWords {
+    #[inline]
+    pub(super) fn cells(&self) -> Cells<'_> {
+        Cells { cells: &self.cells, high: &self.high }
+    }
+
+    #[inline]
+    pub(super) fn cell(&self, at: usize) -> &AtomicU32 {
+        &self.cells[at]
+    }
+}
+
+/// Who has a line, and what for.
+///
+/// ```text
+///  63     35 34     32 31       0
+/// +---------+---------+----------+
+/// | asked   |  state  | token id |
+/// +---------+---------+----------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) process: TokenId,
+    pub(super) state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Its cursors are not written yet.
+    Joining,
+    /// It takes what it can get.
+    Subscribed,
+    /// It must be waited for.
+    Reliable,
+    /// It takes nothing any more; samples are held.
+    Leaving,
+    /// Its owner was dead, and somebody clears it.
+    Sweeping,
+}
+
+impl Claim {
+    pub(super) fn word(self) -> u64 {
+        let state = match self.state {
+            State::Joining => 1,
+            State::Subscribed => 2,
+            State::Reliable => 3,
+            State::Leaving => 4,
+            State::Sweeping => 5,
+        };
+        state << 32 | u64::from(self.process.as_u32())
+    }
+
+    /// `None`: nobody's, or no word of ours.
+    #[inline]
+    pub(super) fn of(word: u64) -> Option<Claim> {
+        let process = TokenId::from_word(word as u32)?;
+        let state = match word >> 32 {
+            1 => State::Joining,
+            2 => State::Subscribed,
+            3 => State::Reliable,
+            4 => State::Leaving,
+            _ => State::Sweeping,
+        };
+        Some(Claim { process, state })
+    }
+
+    /// Whether it gets messages.
+    pub(super) fn is_subscribed(self) -> bool {
+        matches!(self.state, State::Subscribed | State::Reliable)
+    }
+}
+
+/// Where everything lies.
+pub(super) struct Plan {
+    pub(super) depth: u32,
+    lines_at: u64,
+    slots_at: u64,
+    tags_at: u64,
+    spans_at: u64,
+    spans: u32,
+    /// Bytes of address space.
+    pub(super) end: u64,
+}
+
+impl Plan {
+    /// Bytes that exist from the beginning.
+    pub(super) const INITIAL: u64 = CONTROL_AT + Heap::FIRST_CONTROL;
+
+    pub(super) fn new(depth: u32, max_bytes: u64) -> Plan {
+        // As much as payloads may take, half as much again for runs that do not fit into gaps, and a few spans, since each
+        // class begins one.
+        let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
+        let rings = MOST_RINGS as u64 * ring_bytes(depth);
+        let room = (MOST_RESERVED - (64 << 20) - rings) / (SPAN + Shape::QUEUE.tags());
+        let spans = wanted.min(room).min(1 << 12) as u32;
+        Plan::of(depth, spans)
+    }
+
+    fn of(depth: u32, spans: u32) -> Plan {
+        let lines_at = CONTROL_AT + Heap::control_bytes(spans);
+        let slots_at = lines_at + MOST_LINES as u64 * LINE;
+        let tags_at = slots_at + MOST_RINGS as u64 * ring_bytes(depth);
+        let spans_at = (tags_at + Shape::QUEUE.tag_bytes(spans)).next_multiple_of(SPAN);
+        let end = spans_at + u64::from(spans) * SPAN;
+        Plan { depth, lines_at, slots_at, tags_at, spans_at, spans, end }
+    }
+
+    pub(super) fn write(&self, segment: &Segment, options: u32) -> Result<(), Error> {
+        let head: &TopicHead = segment.at(HEAD_AT)?;
+        head.depth.store(self.depth, Ordering::Relaxed);
+        head.options.store(options, Ordering::Relaxed);
+        head.tags_at.store(self.tags_at, Ordering::Relaxed);
+        head.spans_at.store(self.spans_at, Ordering::Relaxed);
+        head.spans.store(self.spans, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// As the file says, if that makes sense.
+    pub(super) fn read(segment: &Segment) -> Result<Plan, Error> {
+        segment.exists(Plan::INITIAL)?;
+        let head: &TopicHead = segment.at(HEAD_AT)?;
+        let depth = head.depth.load(Ordering::Relaxed);
+        let spans = head.spans.load(Ordering::Relaxed);
+        if !depth.is_power_of_two() || depth > MOST_DEPTH || !(1..=1 << 12).contains(&spans) {
+            return Err(segment.damaged("the topic's configuration"));
+        }
+        let plan = Plan::of(depth, spans);
+        let says = (head.tags_at.load(Ordering::Relaxed), head.spans_at.load(Ordering::Relaxed));
+        if says == (plan.tags_at, plan.spans_at) { Ok(plan) } else { Err(segment.damaged("the topic's configuration")) }
+    }
+
+    pub(super) fn heap(&self, segment: &Segment) -> Heap {
+        // A process that could not map all of it uses the spans that it has.
+        let usable = u32::try_from(segment.mapped().saturating_sub(self.spans_at) / SPAN).unwrap_or(u32::MAX);
+        Heap::new(Shape::QUEUE, CONTROL_AT, self.tags_at, self.spans_at, self.spans.min(usable))
+    }
+
+    pub(super) fn head_at(&self) -> u64 {
+        HEAD_AT
+    }
+
+    pub(super) fn ring_at(&self, ring: u32) -> u64 {
+        RINGS_AT + u64::from(ring) * size_of::<RingWords>() as u64
+    }
+
+    pub(super) fn slots_at(&self, ring: u32) -> u64 {
+        self.slots_at + u64::from(ring) * ring_bytes(self.depth)
+    }
+
+    pub(super) fn line_at(&self, line: u32) -> u64 {
+        self.lines_at + u64::from(line) * LINE
+    }
+
+    /// Where payloads lie.
+    pub(super) fn payloads(&self) -> core::ops::Range<u64> {
+        self.spans_at..self.end
+    }
+}
+
+/// Bytes of one ring's slots.
+pub(super) fn ring_bytes(depth: u32) -> u64 {
+    (u64::from(depth) * SLOT).next_multiple_of(PAGE)
+}
+
+/// Bytes of a line.
+pub(super) const LINE_BYTES: u64 = LINE;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_keep_what_they_are_given() {
+        for process in [TokenId::new(0, 0), TokenId::new(65_535, 8_191)] {
+            for state in [State::Joining, State::Subscribed, State::Reliable, State::Leaving, State::Sweeping] {
+                let claim = Claim { process, state };
+                assert_eq!(Claim::of(claim.word()), Some(claim));
+            }
+        }
+        assert_eq!(Claim::of(0), None);
+    }
+
+    #[test]
+    fn plans_fit() {
+        for depth in [1, 16, MOST_DEPTH] {
+            for max_bytes in [64 << 10, 1 << 30, MOST_BYTES] {
+                let plan = Plan::new(depth, max_bytes);
+                assert!(plan.end <= MOST_RESERVED, "{depth} {max_bytes}");
+                assert!(u64::from(plan.spans) * SPAN >= max_bytes.min(1 << 30));
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Floor 7: topics: messages of any size to many processes, and nobody waits for the dead.
+//!
+//! ```
+//! # let folder = std::env::temp_dir().join(format!("outlive-doc-topics-{}", std::process::id()));
+//! # let domain = outlive::Domain::open_at(&folder)?;
+//! use outlive::topic::Topic;
+//!
+//! let topic = Topic::<[u8]>::open(&domain, "camera")?;
+//! let publisher = topic.publisher()?;
+//! let mut subscriber = topic.subscriber()?;
+//!
+//! let mut frame = publisher.loan(1 << 20)?;       // written in place, never copied
+//! frame.fill(7);
+//! publisher.publish(frame)?;
+//!
+//! let frame = subscriber.recv()?;                 // read in place; stays as it is until it is dropped
+//! assert!(frame.len() == 1 << 20 && frame[77] == 7);
+//! # drop(frame);
+//! # std::fs::remove_dir_all(&folder).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! One ring for each publisher, which all subscribers read by cursors of their own: doc/protocols/topic.md has the argument.
+
+mod arrive;
+mod error;
+mod file;
+mod header;
+mod hold;
+mod layout;
+mod line;
+mod loan;
+mod look;
+mod message;
+mod publisher;
+mod reliable;
+mod ring;
+mod sample;
+mod slot;
+mod stock;
+mod subscriber;
+#[expect(clippy::module_inception, reason = "the floor's main thing")]
+mod topic;
+
+pub use error::{PublishError, SubscribeError};
+pub use header::Header;
+pub use loan::Loan;
+pub use look::{RingUsage, SubscriberUsage, TopicUsage};
+pub(crate) use look::{look, sweep};
+pub use message::Message;
+pub use publisher::{Published, Publisher};
+pub use sample::Sample;
+pub use subscriber::{Subscriber, SubscriberOptions};
+pub use topic::{LARGEST_PAYLOAD, Present, Topic, TopicOptions};

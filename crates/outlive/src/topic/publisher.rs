@@ -1,0 +1,516 @@
+//! Publishing: stores into a ring of the publisher's own, and no locked instruction.
+//!
+//! | step | died just after |
+//! | --- | --- |
+//! | `list_op_pending` → `arrivals.x` | |
+//! | `ready` = 0, the slot's other words | the slot's older message is gone, the new one is not there |
+//! | `ready` = p + 1 | published: the ring's next owner counts it; the kernel wakes a subscriber, who wakes the rest |
+//! | `order`, `published` | the same |
+//! | wake | published; who sleeps is woken by the kernel and by one another |
+//! | what the slot had before is in limbo | the ring's next owner finds it |
+
+use core::cell::{Cell, UnsafeCell};
+use core::marker::PhantomData;
+use std::sync::Arc;
+
+use super::error::PublishError;
+use super::file::Shared;
+use super::header::Header;
+use super::line;
+use super::loan::{Loan, Place};
+use super::message::Message;
+use super::reliable;
+use super::ring::{self, Ring};
+use super::slot::{Facts, INLINE, Slot};
+use super::topic::LARGEST_PAYLOAD;
+use crate::liveness::Me;
+use crate::pool::{Block, Message as Still};
+use crate::shim::Ordering;
+use crate::sys::barrier;
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Error};
+
+/// The end of a topic that messages go into. A topic has up to 62 at a time; each may move between threads.
+///
+/// Publishing never waits, unless a reliable subscriber has to be waited for; how many subscribers there are makes no
+/// difference to it.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-publisher-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::topic::Topic;
+/// let topic = Topic::<[u8]>::open(&domain, "camera")?;
+/// let mut subscriber = topic.subscriber()?;
+///
+/// let publisher = topic.publisher()?;
+/// let mut frame = publisher.loan(640 * 480)?;     // in shared memory, to be written in place
+/// frame.fill(128);
+/// let published = publisher.publish(frame)?;
+/// assert_eq!((published.sequence(), published.subscribers()), (0, 1));
+///
+/// assert_eq!(subscriber.recv()?.len(), 640 * 480);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// The publisher's, anywhere: what was published stays published, whole; nothing of what was not is seen. The next publisher
+/// uses its memory, once its last thread has ended. A subscriber's: it is waited for no longer, at once.
+pub struct Publisher<M: Message + ?Sized = [u8]> {
+    pub(super) shared: Arc<Shared>,
+    ring: UnsafeCell<Ring>,
+    /// The ring's slots.
+    slots: *const [Slot],
+    /// The thread that was last seen to be of the publisher's process.
+    inside: Cell<u32>,
+    /// Up to which message no reliable subscriber is in the way, as far as is known.
+    way_until: Cell<u64>,
+    stamps: bool,
+    _message: PhantomData<*const M>,
+}
+
+// SAFETY: the ring is this value's alone, whichever thread has it.
+unsafe impl<M: Message + ?Sized> Send for Publisher<M> {}
+
+/// How a message was published.
+#[derive(Clone, Copy)]
+pub struct Published<'p> {
+    shared: &'p Shared,
+    sequence: u64,
+}
+
+impl Published<'_> {
+    /// Its number among the publisher's: [`Sample::sequence`](super::Sample::sequence).
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// How many subscribers there are just now that live: who joined later than the message does not get it, but as history. Counted when this
+    /// is called, a few loads for each.
+    #[must_use]
+    pub fn subscribers(&self) -> u32 {
+        line::count(self.shared)
+    }
+}
+
+impl core::fmt::Debug for Published<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Published").field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}
+
+impl<M: Message + ?Sized> Publisher<M> {
+    pub(super) fn new(shared: Arc<Shared>, stamps: bool) -> Result<Publisher<M>, Error> {
+        let me = shared.registry.me()?;
+        let process = shared.registry.process_token()?;
+        let ring = ring::take(&shared, process)?;
+        let slots = core::ptr::from_ref(shared.slots(ring.index)?);
+        Ok(Publisher {
+            shared,
+            ring: UnsafeCell::new(ring),
+            slots,
+            inside: Cell::new(me.id.as_u32()),
+            way_until: Cell::new(0),
+            stamps,
+            _message: PhantomData,
+        })
+    }
+
+    /// The calling thread, if it is of the publisher's process.
+    #[inline]
+    fn enter(&self) -> Result<Me, PublishError> {
+        let me = self.shared.registry.me()?;
+        if me.id.as_u32() != self.inside.get() {
+            self.enter_slow(me)?;
+        }
+        Ok(me)
+    }
+
+    #[cold]
+    fn enter_slow(&self, me: Me) -> Result<(), PublishError> {
+        // A forked child has its parent's handle, and is not its parent.
+        if self.shared.registry.process_token_if_any() != Some(self.ring(|ring| ring.process)) {
+            return Err(PublishError::NotPublisher);
+        }
+        self.inside.set(me.id.as_u32());
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn ring<R>(&self, with: impl FnOnce(&mut Ring) -> R) -> R {
+        // SAFETY: not Sync, and nothing that is called in `with` comes here again.
+        with(unsafe { &mut *self.ring.get() })
+    }
+
+    #[inline]
+    fn slots(&self) -> &[Slot] {
+        // SAFETY: of the segment that `shared` keeps mapped.
+        unsafe { &*self.slots }
+    }
+
+    /// Publishes what was lent. Waits as long as a reliable subscriber has not taken what lies in the way.
+    ///
+    /// # Errors
+    /// [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`]. The loan is given back then.
+    ///
+    /// # If a process dies
+    /// In here: the message is published, or nothing of it is seen. The subscriber that is waited for: it is so no longer, at once.
+    pub fn publish(&self, loan: Loan<'_, M>) -> Result<Published<'_>, PublishError> {
+        self.publish_until(loan, Deadline::NEVER)
+    }
+
+    /// As [`Publisher::publish`], until the deadline; one that has passed does not wait.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish`], and [`PublishError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// As with [`Publisher::publish`].
+    pub fn publish_until(
+        &self,
+        mut loan: Loan<'_, M>,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Published<'_>, PublishError> {
+        let me = self.enter()?;
+        self.make_way(me, || deadline.into())?;
+        let header = self.header(loan.header);
+        // Of another publisher of this type: its memory is that one's. Copied.
+        if !core::ptr::eq(loan.publisher, self) {
+            return self.write(me, loan.bytes(), header);
+        }
+        match core::mem::replace(&mut loan.place, Place::Gone) {
+            Place::Object(block, _) => {
+                self.put(me, loan.len, Some(block.reference), header.as_ref(), |_| {});
+                Ok(self.published())
+            }
+            Place::Slot(words) => {
+                loan.place = Place::Slot(words);
+                self.write(me, loan.bytes(), header)
+            }
+            Place::Gone => Err(PublishError::NotPublisher),
+        }
+    }
+
+    /// Publishes a copy. Waits as [`Publisher::publish`] does.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish`], and those of [`Publisher::loan`].
+    ///
+    /// # If a process dies
+    /// As with [`Publisher::publish`].
+    #[inline]
+    pub fn publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
+        let me = self.enter()?;
+        self.make_way(me, || Deadline::NEVER)?;
+        self.write(me, message.bytes(), self.header(None))
+    }
+
+    /// Publishes a copy, with a header.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish_copy`].
+    ///
+    /// # If a process dies
+    /// As with [`Publisher::publish`].
+    pub fn publish_with(&self, header: Header, message: &M) -> Result<Published<'_>, PublishError> {
+        let me = self.enter()?;
+        self.make_way(me, || Deadline::NEVER)?;
+        self.write(me, message.bytes(), self.header(Some(header)))
+    }
+
+    /// Publishes a copy, until the deadline.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// As with [`Publisher::publish`].
+    pub fn publish_copy_until(
+        &self,
+        message: &M,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Published<'_>, PublishError> {
+        let me = self.enter()?;
+        self.make_way(me, || deadline.into())?;
+        self.write(me, message.bytes(), self.header(None))
+    }
+
+    /// Publishes a copy if no reliable subscriber is in the way.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish_copy`], and [`PublishError::Full`].
+    ///
+    /// # If a process dies
+    /// As with [`Publisher::publish`].
+    pub fn try_publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
+        let me = self.enter()?;
+        if let Err(slowest) = self.is_clear() {
+            return Err(PublishError::Full { slowest: crate::sync::Holder::of(self.shared.registry, slowest) });
+        }
+        self.write(me, message.bytes(), self.header(None))
+    }
+
+    /// Whether anybody is there to get what is published: a load or two, and a few for each subscriber that has died.
+    #[must_use]
+    #[inline]
+    pub fn has_subscribers(&self) -> bool {
+        line::living(&self.shared).next().is_some()
+    }
+
+    /// How many subscribers there are that live: right at once after any of them was killed.
+    #[must_use]
+    pub fn subscriber_count(&self) -> u32 {
+        line::count(&self.shared)
+    }
+
+    #[inline]
+    fn header(&self, given: Option<Header>) -> Option<Header> {
+        match given {
+            Some(header) if header.stamp == 0 && self.stamps => Some(Header { stamp: Header::now().stamp, ..header }),
+            None if self.stamps => Some(Header::now()),
+            given => given,
+        }
+    }
+
+    /// Writes a message into the slot, or by way of an object.
+    #[inline]
+    fn write(&self, me: Me, bytes: &[u8], header: Option<Header>) -> Result<Published<'_>, PublishError> {
+        if bytes.len() <= INLINE && (M::FACTS.align <= 8 || bytes.is_empty()) {
+            self.put(me, bytes.len(), None, header.as_ref(), |slot| slot.write(bytes));
+            return Ok(self.published());
+        }
+        self.write_long(me, bytes, header)
+    }
+
+    #[inline(never)]
+    fn write_long(&self, me: Me, bytes: &[u8], header: Option<Header>) -> Result<Published<'_>, PublishError> {
+        let (block, at) = self.take_object(me, bytes.len())?;
+        // SAFETY: as many bytes at least, this publisher's alone.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+        self.put(me, bytes.len(), Some(block.reference), header.as_ref(), |_| {});
+        Ok(self.published())
+    }
+
+    /// The next message, into its slot.
+    #[inline]
+    fn put(&self, me: Me, len: usize, object: Option<u32>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
+        let shared = &*self.shared;
+        let head = shared.head();
+        // SAFETY: as in `ring`; nothing that is called here comes back.
+        let ring = unsafe { &mut *self.ring.get() };
+        let position = ring.published;
+        let slots = self.slots();
+        let at = (position & (slots.len() as u64 - 1)) as usize;
+        let slot = &slots[at];
+        // Relaxed: a ring that begins just now has published nothing before us.
+        let order = match head.rings.load(Ordering::Relaxed) {
+            1 => ring.order + 1,
+            _ => next_order(shared, ring),
+        };
+        let pass = PassOn::begin(me.list());
+        pass.to(head.arrivals.x());
+        slot.begin();
+        let publisher = ring.process.as_u32();
+        slot.describe(Facts { order, publisher, len: len as u32, object, has_header: header.is_some() });
+        fill(slot);
+        if let Some(header) = header {
+            slot.write_header(&header.to_words());
+        }
+        slot.publish(position);
+        ring.order = order;
+        ring.published = position + 1;
+        let words = shared.ring(ring.index);
+        words.order.store(order, Ordering::Relaxed);
+        // Release pairs with `next_order` and with joining subscribers: the slot, and the order.
+        words.published.store(position + 1, Ordering::Release);
+        // The slot before the look at who sleeps: pairs with `heavy` in `arrive.rs`.
+        barrier::light();
+        head.arrivals.ring();
+        drop(pass);
+        // The slot has been overwritten: what it had is in limbo.
+        ring.retire(shared, at);
+        if let Some(reference) = object {
+            ring.places[at] = reference + 1;
+        }
+    }
+
+    #[inline]
+    fn published(&self) -> Published<'_> {
+        Published { shared: &self.shared, sequence: self.ring(|ring| ring.published) - 1 }
+    }
+
+    /// No reliable subscriber is in the way of the next message.
+    #[inline]
+    fn make_way(&self, me: Me, deadline: impl FnOnce() -> Deadline) -> Result<(), PublishError> {
+        if self.ring(|ring| ring.published) < self.way_until.get() {
+            Ok(())
+        } else {
+            self.make_way_slow(me, deadline())
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_way_slow(&self, me: Me, deadline: Deadline) -> Result<(), PublishError> {
+        let (index, position) = self.ring(|ring| (ring.index, ring.published));
+        self.way_until.set(reliable::wait(&self.shared, me, index, position, deadline)?);
+        Ok(())
+    }
+
+    fn is_clear(&self) -> Result<(), crate::TokenId> {
+        let (index, position) = self.ring(|ring| (ring.index, ring.published));
+        if position < self.way_until.get() {
+            return Ok(());
+        }
+        self.way_until.set(reliable::look(&self.shared, index, position)?);
+        Ok(())
+    }
+
+    /// An object for so many bytes, and where to write them.
+    pub(super) fn take_object(&self, me: Me, len: usize) -> Result<(Block, *mut u8), PublishError> {
+        if len > LARGEST_PAYLOAD {
+            return Err(PublishError::TooLarge { len: len as u64, most: LARGEST_PAYLOAD as u64 });
+        }
+        let shared = &*self.shared;
+        let view = shared.writable()?;
+        let block = self.ring(|ring| {
+            if let Some(block) = ring.stock.take(len as u64) {
+                return Ok(block);
+            }
+            if ring.stock.is_due() && ring.stock.look(shared, Some(me)) {
+                ring.stock.trim(shared, ring.index, false);
+                if let Some(block) = ring.stock.take(len as u64) {
+                    return Ok(block);
+                }
+            }
+            match shared.heap.allocate_for(&shared.segment, me, len as u64, ring.index, shared) {
+                Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
+                other => other.map_err(PublishError::from),
+            }
+        })?;
+        // SAFETY: the heap gives only what lies in the mapping; the view is as long.
+        let at = unsafe { view.address(block.offset) };
+        Ok((block, at))
+    }
+
+    /// There is no room: what nobody needs any more has to go.
+    #[cold]
+    fn find_memory(&self, me: Me, ring: &mut Ring, len: u64) -> Result<Block, PublishError> {
+        let shared = &*self.shared;
+        let try_again = |ring: &Ring| match shared.heap.allocate_for(&shared.segment, me, len, ring.index, shared) {
+            Err(Error::NoSpace { .. }) => Ok(None),
+            other => other.map(Some),
+        };
+        ring.stock.look(shared, Some(me));
+        if let Some(block) = ring.stock.take(len) {
+            return Ok(block);
+        }
+        ring.stock.trim(shared, ring.index, true);
+        let ends = shared.ends();
+        line::sweep(shared, me, &ends, false);
+        ring::sweep(shared, ring.process, &ends, false)?;
+        shared.heap.collect(&shared.segment, me, false, &|_| Still::There)?;
+        if let Some(block) = try_again(ring)? {
+            return Ok(block);
+        }
+        // The own oldest messages, but the last one.
+        let slots = self.slots().len() as u64;
+        let needed = reliable::needed_from(shared, ring.index);
+        for position in ring.published.saturating_sub(slots)..ring.published.saturating_sub(1).min(needed) {
+            let at = (position & (slots - 1)) as usize;
+            if ring.places[at] == 0 {
+                continue;
+            }
+            ring.give_up(shared, at)?;
+            ring.stock.give_back(shared, ring.index);
+            if let Some(block) = try_again(ring)? {
+                return Ok(block);
+            }
+        }
+        Err(PublishError::NoSpace { wanted: len, held: shared.lines().map(|words| words.cells().count()).sum() })
+    }
+}
+
+/// One more than what all rings have published.
+#[cold]
+#[inline(never)]
+fn next_order(shared: &Shared, ring: &Ring) -> u64 {
+    // Acquire, of `published`: what was published before we began has its order in sight.
+    let order = |other: u32| {
+        let words = shared.ring(other);
+        words.published.load(Ordering::Acquire);
+        words.order.load(Ordering::Relaxed)
+    };
+    let highest = (0..shared.rings()).filter(|other| *other != ring.index).map(order).max();
+    // Damaged, it may be anything: but no overflow.
+    highest.unwrap_or(0).max(ring.order).saturating_add(1)
+}
+
+impl<T: crate::sync::Plain> Publisher<[T]> {
+    /// Memory for a message of so many values, to be written in place. What is in it is not defined: zeroes, or what somebody left there.
+    ///
+    /// # Errors
+    /// [`PublishError::NoSpace`] when the topic's memory is at its largest, [`PublishError::TooLarge`],
+    /// [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`].
+    ///
+    /// # If a process dies
+    /// With it: its memory is the next publisher's.
+    pub fn loan(&self, count: usize) -> Result<Loan<'_, [T]>, PublishError> {
+        let too_large = PublishError::TooLarge { len: u64::MAX, most: LARGEST_PAYLOAD as u64 };
+        self.lend(count.checked_mul(size_of::<T>()).ok_or(too_large)?)
+    }
+}
+
+impl<T: crate::sync::Plain> Publisher<T> {
+    /// Memory for a value, to be written in place. What is in it is not defined: zeroes, or what somebody left there.
+    ///
+    /// # Errors
+    /// As with slices.
+    ///
+    /// # If a process dies
+    /// With it: its memory is the next publisher's.
+    pub fn loan_value(&self) -> Result<Loan<'_, T>, PublishError> {
+        self.lend(size_of::<T>())
+    }
+}
+
+impl<M: Message + ?Sized> Publisher<M> {
+    fn lend(&self, len: usize) -> Result<Loan<'_, M>, PublishError> {
+        let me = self.enter()?;
+        let place = if len <= INLINE && M::FACTS.align <= 8 {
+            Place::Slot([0; INLINE / 8])
+        } else {
+            let (block, at) = self.take_object(me, len)?;
+            Place::Object(block, at)
+        };
+        Ok(Loan { publisher: self, place, len, header: None })
+    }
+}
+
+#[cfg(feature = "msgpack")]
+impl Publisher<[u8]> {
+    /// Publishes a value as msgpack, by names of fields.
+    ///
+    /// # Errors
+    /// [`PublishError::Encoding`], and as [`Publisher::publish_copy`].
+    ///
+    /// # If a process dies
+    /// As with [`Publisher::publish`].
+    pub fn publish_msgpack<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<Published<'_>, PublishError> {
+        let bytes = rmp_serde::to_vec_named(value).map_err(|error| PublishError::Encoding(error.to_string()))?;
+        self.publish_copy(&bytes)
+    }
+}
+
+impl<M: Message + ?Sized> Drop for Publisher<M> {
+    fn drop(&mut self) {
+        let shared = &*self.shared;
+        let ring = self.ring.get_mut();
+        // In a forked child it is its parent's.
+        if shared.registry.process_token_if_any() == Some(ring.process) {
+            ring.leave(shared);
+            line::note_change(shared);
+        }
+    }
+}

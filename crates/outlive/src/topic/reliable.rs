@@ -1,0 +1,79 @@
+//! Waiting for reliable subscribers.
+//!
+//! The publisher needs every reliable line's cursor beyond the message that it is about to overwrite. It sleeps on its ring's bell and on the end
+//! of the slowest one: whose death it is told as it would be of a message taken.
+
+use super::error::PublishError;
+use super::file::Shared;
+use super::layout::{Claim, State};
+use crate::liveness::{Asleep, Me, sleep};
+use crate::shim::{Ordering, fence};
+use crate::sync::Holder;
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Error, TokenId};
+
+/// Up to which message the way is clear for ring `index`, whose next one is `position`. `Err`: the slowest of those in the way.
+pub(super) fn look(shared: &Shared, index: u32, position: u64) -> Result<u64, TokenId> {
+    let depth = u64::from(shared.plan.depth);
+    if shared.head().reliable.load(Ordering::Acquire) == 0 {
+        // One that joins from now on begins at this position or later.
+        return Ok(position + depth);
+    }
+    let until = |(_, cursor): (TokenId, u64)| cursor.saturating_add(depth);
+    match slowest(shared, index) {
+        Some(line) if until(line) <= position => Err(line.0),
+        Some(line) => Ok(until(line).min(position + depth)),
+        None => Ok(position + depth),
+    }
+}
+
+/// Who of the reliable ones that live is most behind in that ring, and where.
+fn slowest(shared: &Shared, index: u32) -> Option<(TokenId, u64)> {
+    // What was published before, and then who has joined: pairs with the fence in `Subscriber::new`.
+    fence(Ordering::SeqCst);
+    let reliable = shared.lines().filter_map(|words| {
+        // Acquire pairs with `line::join`: its cursors are written.
+        let claim = Claim::of(words.claim.load(Ordering::Acquire))?;
+        let counts = claim.state == State::Reliable && shared.registry.is_alive(claim.process);
+        // Acquire: it has done with the slot.
+        counts.then(|| (claim.process, words.cursors[index as usize].load(Ordering::Acquire)))
+    });
+    reliable.min_by_key(|(_, cursor)| *cursor)
+}
+
+/// The first message that a reliable line has still to take.
+pub(super) fn needed_from(shared: &Shared, index: u32) -> u64 {
+    slowest(shared, index).map_or(u64::MAX, |(_, cursor)| cursor)
+}
+
+/// Waits until the way is clear; up to which message.
+pub(super) fn wait(
+    shared: &Shared,
+    me: Me,
+    index: u32,
+    position: u64,
+    deadline: Deadline,
+) -> Result<u64, PublishError> {
+    let mut until = 0;
+    let mut is_clear = || look(shared, index, position).map(|clear| until = clear).is_ok();
+    if is_clear() || !deadline.has_passed() && shared.patience.spin(&mut is_clear) {
+        return Ok(until);
+    }
+    let bell = &shared.ring(index).space;
+    let pass = PassOn::begin(me.list());
+    loop {
+        let listening = bell.listen();
+        // Listened before the look: pairs with the ringer's fence.
+        let slowest = match look(shared, index, position) {
+            Ok(until) => return Ok(until),
+            Err(slowest) => slowest,
+        };
+        if deadline.has_passed() {
+            return Err(PublishError::TimedOut { slowest: Holder::of(shared.registry, slowest) });
+        }
+        let slept = sleep(shared.registry, &pass, &[bell.watch(listening)], Some(slowest), listening.until(deadline));
+        // Timed out: looked at once more.
+        let (Asleep::LookAgain | Asleep::TimedOut) =
+            slept.map_err(|errno| PublishError::System(Error::from_errno("wait in", shared.segment.path(), errno)))?;
+    }
+}

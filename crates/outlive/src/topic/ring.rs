@@ -1,0 +1,169 @@
+//! A publisher's ring: who has it, and what a new owner does before anything else.
+//!
+//! | `owner` | meaning | a death here |
+//! | --- | --- | --- |
+//! | 0 | nobody's; what was published in it stays | |
+//! | P | P publishes, or looks after what the dead left in it | what was published stays. Once P has *ended*, the ring is anybody's: until then a thread of it may be writing a payload |
+//!
+//! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave but the cells' (`hold.rs`).
+
+use super::file::Shared;
+use super::layout::MOST_RINGS;
+use super::line::note_change;
+use super::stock::Stock;
+use crate::pool::{Ends, Tag};
+use crate::shim::Ordering;
+use crate::{Error, TokenId};
+
+/// A ring that is this process's.
+pub(super) struct Ring {
+    pub(super) index: u32,
+    pub(super) process: TokenId,
+    /// How many messages there have been.
+    pub(super) published: u64,
+    pub(super) order: u64,
+    /// By slot: the reference plus one of the object that it has.
+    pub(super) places: Vec<u32>,
+    pub(super) stock: Stock,
+}
+
+/// Whose that ring may be: nobody's, or one's who has ended.
+fn is_free(owner: u32, ends: &Ends) -> bool {
+    TokenId::from_word(owner).is_none_or(|id| ends.has_ended(id))
+}
+
+/// Takes a ring that is nobody's.
+pub(super) fn take(shared: &Shared, process: TokenId) -> Result<Ring, Error> {
+    let ends = shared.ends();
+    for index in 0..MOST_RINGS as u32 {
+        if let Some(ring) = take_one(shared, process, index, &ends)? {
+            note_change(shared);
+            return Ok(ring);
+        }
+    }
+    Err(Error::TooManyPublishers { path: shared.segment.path().to_path_buf(), most: MOST_RINGS as u32 })
+}
+
+/// Takes that ring, if it is nobody's.
+pub(super) fn take_one(shared: &Shared, process: TokenId, index: u32, ends: &Ends) -> Result<Option<Ring>, Error> {
+    let words = shared.ring(index);
+    let seen = words.owner.load(Ordering::Acquire);
+    if !is_free(seen, ends) {
+        return Ok(None);
+    }
+    // Acquire pairs with `leave`: what its owner before did in it. Died just after: a dead one's, as before.
+    if words.owner.compare_exchange(seen, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return Ok(None);
+    }
+    if index >= shared.rings() {
+        if let Err(error) = shared.make_ring(index) {
+            words.owner.store(0, Ordering::Release);
+            return Err(error);
+        }
+        // Release pairs with `Shared::rings`: its slots exist. Died just before: they exist, and nobody looks at them.
+        shared.head().rings.fetch_max(index + 1, Ordering::Release);
+    }
+    match recover(shared, process, index) {
+        Ok(ring) => Ok(Some(ring)),
+        Err(error) => {
+            words.owner.store(0, Ordering::Release);
+            Err(error)
+        }
+    }
+}
+
+/// What the ring's owners before have left.
+fn recover(shared: &Shared, process: TokenId, index: u32) -> Result<Ring, Error> {
+    let words = shared.ring(index);
+    let slots = shared.slots(index)?;
+    let mut published = words.published.load(Ordering::Acquire);
+    let slot_of = |position: u64| &slots[(position & (slots.len() as u64 - 1)) as usize];
+    let next = slot_of(published);
+    if next.position() == Some(published) {
+        // It had been published, and its publisher died before it could count it.
+        words.order.store(next.facts().order, Ordering::Relaxed);
+        published += 1;
+        words.published.store(published, Ordering::Release);
+    }
+    let mut ring = Ring {
+        index,
+        process,
+        published,
+        order: words.order.load(Ordering::Relaxed),
+        places: vec![0; slots.len()],
+        stock: Stock::default(),
+    };
+    for (slot, place) in slots.iter().zip(&mut ring.places) {
+        if slot.position().is_some_and(|position| position < published)
+            && let Some(reference) = slot.facts().object
+            && let Some(block) = shared.heap.object(&shared.segment, reference)
+            && matches!(shared.heap.tag_of(&shared.segment, &block)?, Tag::Queued { region, .. } if region == index)
+        {
+            *place = reference + 1;
+        }
+    }
+    let mut in_place: Vec<u32> = ring.places.iter().filter_map(|place| place.checked_sub(1)).collect();
+    in_place.sort_unstable();
+    let stock = &mut ring.stock;
+    shared.heap.queued_in(&shared.segment, index, |block| {
+        if in_place.binary_search(&block.reference).is_err() {
+            stock.retire(block);
+        }
+    })?;
+    Ok(ring)
+}
+
+impl Ring {
+    /// The message in that slot is gone; what it had is in limbo.
+    pub(super) fn give_up(&mut self, shared: &Shared, at: usize) -> Result<(), Error> {
+        shared.slots(self.index)?[at].begin();
+        self.retire(shared, at);
+        Ok(())
+    }
+
+    /// The object that the slot had is in limbo: the slot has been overwritten.
+    #[inline]
+    pub(super) fn retire(&mut self, shared: &Shared, at: usize) {
+        if let Some(reference) = self.places[at].checked_sub(1) {
+            self.places[at] = 0;
+            // Damaged, it is lost until somebody else takes the ring.
+            if let Some(block) = shared.heap.object(&shared.segment, reference) {
+                self.stock.retire(block);
+            }
+        }
+    }
+
+    /// Nobody's from here on: what nobody holds is freed, what is in its slots stays.
+    pub(super) fn leave(&mut self, shared: &Shared) {
+        self.stock.give_back(shared, self.index);
+        let words = shared.ring(self.index);
+        // Release pairs with `take_one`. From ours: a forked child's copy, or one taken for dead, changes nothing.
+        let _ = words.owner.compare_exchange(self.process.as_u32(), 0, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+/// Looks after rings that nobody has: what nobody holds of them is freed. How many objects.
+pub(super) fn sweep(shared: &Shared, process: TokenId, ends: &Ends, dry_run: bool) -> Result<(u32, u32), Error> {
+    let (mut claims, mut objects) = (0, 0);
+    for index in 0..shared.rings() {
+        let owner = shared.ring(index).owner.load(Ordering::Acquire);
+        let is_dead = TokenId::from_word(owner).is_some_and(|id| ends.has_ended(id));
+        claims += u32::from(is_dead);
+        if dry_run {
+            continue;
+        }
+        if let Some(mut ring) = take_one(shared, process, index, ends)? {
+            objects += ring.stock.give_back(shared, index);
+            ring.leave(shared);
+        }
+    }
+    Ok((claims, objects))
+}
+
+/// Who publishes and lives.
+pub(super) fn living(shared: &Shared) -> impl Iterator<Item = TokenId> {
+    (0..shared.rings()).filter_map(|ring| {
+        let owner = TokenId::from_word(shared.ring(ring).owner.load(Ordering::Acquire))?;
+        shared.registry.is_alive(owner).then_some(owner)
+    })
+}

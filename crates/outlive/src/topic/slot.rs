@@ -1,0 +1,248 @@
+//! One slot of a publisher's ring, and how a message is put into it and taken out.
+//!
+//! | `ready` | meaning | a death here |
+//! | --- | --- | --- |
+//! | p + 1 | message p is there | it stays |
+//! | 0 | being written, or given up, or never used | the message before is gone, as if overwritten; the ring's next owner writes it again |
+//!
+//! One thread at a time writes, any number read. A reader copies, or holds the object (`hold.rs`), and then looks at `ready` again.
+
+use core::mem::MaybeUninit;
+
+use super::hold::Cells;
+use crate::shim::{AtomicU64, Ordering, fence};
+
+/// Words of payload that a slot has room for.
+pub(super) const INLINE_WORDS: usize = if cfg!(loom) { 2 } else { 21 };
+/// Payloads up to so many bytes lie in the slot itself.
+pub(super) const INLINE: usize = INLINE_WORDS * 8;
+/// Words of a user's header.
+pub(super) const HEADER_WORDS: usize = if cfg!(loom) { 1 } else { 7 };
+
+/// See the file's head.
+#[repr(C)]
+pub(super) struct Slot {
+    ready: AtomicU64,
+    order: AtomicU64,
+    /// {who published it, length}
+    what: AtomicU64,
+    /// {form, the object's reference}
+    form: AtomicU64,
+    inline: [AtomicU64; INLINE_WORDS],
+    header: [AtomicU64; HEADER_WORDS],
+}
+
+#[cfg(not(loom))]
+pub(super) const SLOT: u64 = size_of::<Slot>() as u64;
+#[cfg(not(loom))]
+const _: () = assert!(SLOT == 256 && core::mem::offset_of!(Slot, inline) == 32);
+
+#[cfg(not(loom))]
+// SAFETY: all its fields are atomics.
+unsafe impl crate::segment::Shared for Slot {}
+
+/// The payload is an object.
+const OBJECT: u32 = 1;
+/// There is a user's header.
+const HEADER: u32 = 2;
+
+/// What is written beside the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) order: u64,
+    /// The publishing process's token.
+    pub(super) publisher: u32,
+    pub(super) len: u32,
+    /// Of a payload that does not lie in the slot.
+    pub(super) object: Option<u32>,
+    pub(super) has_header: bool,
+}
+
+/// What a reader found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    There,
+    /// Not published yet, or given up: the ring's `published` tells.
+    NotThere,
+    /// A later one has taken its place.
+    Overwritten,
+}
+
+/// A copy of the words of a message.
+pub(super) type Words<const N: usize> = [MaybeUninit<u64>; N];
+
+impl Slot {
+    /// The slot's message of before is gone from here on.
+    #[inline]
+    pub(super) fn begin(&self) {
+        self.ready.store(0, Ordering::Relaxed);
+        // Before all that is written next: pairs with the fence in `is_still`. A reader that has seen any of it sees the 0, or
+        // what comes after it.
+        fence(Ordering::Release);
+    }
+
+    /// Between `begin` and `publish`.
+    #[inline]
+    pub(super) fn describe(&self, facts: Facts) {
+        self.order.store(facts.order, Ordering::Relaxed);
+        self.what.store(u64::from(facts.publisher) << 32 | u64::from(facts.len), Ordering::Relaxed);
+        let form = u32::from(facts.object.is_some()) * OBJECT | u32::from(facts.has_header) * HEADER;
+        self.form.store(u64::from(form) << 32 | u64::from(facts.object.unwrap_or(0)), Ordering::Relaxed);
+    }
+
+    /// Between `begin` and `publish`; of more bytes than there is room for, as many as fit.
+    #[inline]
+    pub(super) fn write(&self, bytes: &[u8]) {
+        let mut words = self.inline.iter();
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (word, bytes) in words.by_ref().zip(whole) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !rest.is_empty() && whole.len() < INLINE_WORDS {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.inline[whole.len()].store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        }
+    }
+
+    /// Between `begin` and `publish`.
+    #[inline]
+    pub(super) fn write_header(&self, header: &[u64; HEADER_WORDS]) {
+        self.header.iter().zip(header).for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
+    }
+
+    /// Message `position` is there.
+    #[inline]
+    pub(super) fn publish(&self, position: u64) {
+        // Release pairs with `look`. Died just before: not published. Just after: it is.
+        self.ready.store(position.wrapping_add(1), Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn look(&self, position: u64) -> Look {
+        let ready = self.ready.load(Ordering::Acquire);
+        if ready == position.wrapping_add(1) {
+            Look::There
+        } else if ready > position {
+            Look::Overwritten
+        } else {
+            Look::NotThere
+        }
+    }
+
+    /// The word that changes when a message comes.
+    #[cfg(not(loom))]
+    pub(super) fn watch(&self) -> crate::sys::futex::Watch<'_> {
+        let half = usize::from(cfg!(target_endian = "big"));
+        // SAFETY: the lower half of `ready`, 4-aligned, which nobody but the kernel looks at as such a word.
+        let word = unsafe { &*(&raw const self.ready).cast::<crate::shim::AtomicU32>().add(half) };
+        crate::sys::futex::Watch { word, expected: word.load(Ordering::Acquire) }
+    }
+
+    /// Which message is there.
+    pub(super) fn position(&self) -> Option<u64> {
+        self.ready.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// What stands there; true only if `is_still` says so afterwards.
+    #[inline]
+    pub(super) fn facts(&self) -> Facts {
+        let (what, form) = (self.what.load(Ordering::Relaxed), self.form.load(Ordering::Relaxed));
+        let flags = (form >> 32) as u32;
+        Facts {
+            order: self.order.load(Ordering::Relaxed),
+            publisher: (what >> 32) as u32,
+            len: what as u32,
+            object: (flags & OBJECT != 0).then_some(form as u32),
+            has_header: flags & HEADER != 0,
+        }
+    }
+
+    /// The same for the bytes, as many words of them as these.
+    #[inline]
+    pub(super) fn read(&self, len: usize, into: &mut Words<INLINE_WORDS>) {
+        for (word, into) in self.inline.iter().zip(into).take(len.div_ceil(8)) {
+            into.write(word.load(Ordering::Relaxed));
+        }
+    }
+
+    /// The same for the header.
+    #[inline]
+    pub(super) fn read_header(&self, into: &mut Words<HEADER_WORDS>) {
+        for (word, into) in self.header.iter().zip(into) {
+            into.write(word.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Whether what was read since `look` was this message's.
+    #[inline]
+    pub(super) fn is_still(&self, position: u64) -> bool {
+        // Pairs with the fence in `begin`.
+        fence(Ordering::Acquire);
+        self.ready.load(Ordering::Relaxed) == position.wrapping_add(1)
+    }
+
+    /// Holds the object that is this message's; the cell. `Err`: it is not there any more.
+    #[inline]
+    pub(super) fn hold(&self, position: u64, reference: u32, cells: &Cells<'_>, at: usize) -> bool {
+        cells.set(at, reference);
+        // Of this reader and a publisher that overwrites the slot, one at least sees the other: pairs with the fence in
+        // `hold::names`.
+        fence(Ordering::SeqCst);
+        let there = self.ready.load(Ordering::Relaxed) == position.wrapping_add(1);
+        if !there {
+            cells.clear(at);
+        }
+        there
+    }
+}
+
+#[cfg(loom)]
+impl Slot {
+    pub(super) fn new() -> Slot {
+        let zero = || AtomicU64::new(0);
+        Slot {
+            ready: zero(),
+            order: zero(),
+            what: zero(),
+            form: zero(),
+            inline: core::array::from_fn(|_| zero()),
+            header: core::array::from_fn(|_| zero()),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        // SAFETY: all zero is a slot that was never used.
+        let slot: Slot = unsafe { core::mem::zeroed() };
+        let bytes: Vec<u8> = (0..INLINE as u8).collect();
+        for (position, len) in (0..=INLINE).enumerate() {
+            let position = position as u64;
+            let facts = Facts { order: 7, publisher: 8, len: len as u32, object: None, has_header: len % 2 == 0 };
+            assert_eq!(slot.look(position), Look::NotThere);
+            slot.begin();
+            slot.describe(facts);
+            slot.write(&bytes[..len]);
+            slot.write_header(&[position; HEADER_WORDS]);
+            slot.publish(position);
+            assert_eq!((slot.look(position), slot.facts()), (Look::There, facts));
+            let mut words = [MaybeUninit::new(0); INLINE_WORDS];
+            slot.read(len, &mut words);
+            assert!(slot.is_still(position));
+            // SAFETY: initialized above; as many bytes as words have.
+            let read = unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), INLINE) };
+            assert_eq!(&read[..len], &bytes[..len]);
+            assert_eq!(slot.look(position + 1), Look::NotThere);
+            assert!(position == 0 || slot.look(position - 1) == Look::Overwritten);
+        }
+        slot.begin();
+        let facts = Facts { order: 1, publisher: 2, len: 1 << 30, object: Some((1 << 29) - 1), has_header: false };
+        slot.describe(facts);
+        assert_eq!(slot.facts(), facts);
+    }
+}

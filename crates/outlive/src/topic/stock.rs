@@ -1,0 +1,110 @@
+//! What a publisher has of its ring's objects besides those in slots: in limbo until nobody holds them, then to be lent out again,
+//! the last one first, since it may still be in the processor's cache.
+//!
+//! Private memory: died with it, all of these say queued(ring) and are in no slot, and the ring's next owner finds them.
+
+use super::file::Shared;
+use super::hold;
+use super::line;
+use crate::liveness::Me;
+use crate::pool::Block;
+
+/// Cells are looked at when so many are in limbo, or so many bytes.
+const SOME: usize = 32;
+const SOME_BYTES: u64 = 64 << 10;
+/// The most bytes that lie ready.
+const MOST_READY: u64 = 64 << 20;
+
+#[derive(Default)]
+pub(super) struct Stock {
+    /// Nobody's; the last one was used last.
+    ready: Vec<Block>,
+    ready_bytes: u64,
+    /// Overwritten; somebody may hold them.
+    limbo: Vec<Block>,
+    limbo_bytes: u64,
+    /// When to look at cells next.
+    look_at: (usize, u64),
+    held: Vec<u32>,
+}
+
+impl Stock {
+    pub(super) fn retire(&mut self, block: Block) {
+        self.limbo_bytes += block.capacity;
+        self.limbo.push(block);
+    }
+
+    /// One that was lent out and not published.
+    pub(super) fn put_back(&mut self, block: Block) {
+        self.ready_bytes += block.capacity;
+        self.ready.push(block);
+    }
+
+    /// One for so many bytes, of at most twice as many.
+    pub(super) fn take(&mut self, len: u64) -> Option<Block> {
+        let fits = |block: &Block| block.capacity >= len && block.capacity / 2 <= len.max(256);
+        let at = self.ready.iter().rposition(fits)?;
+        let block = self.ready.remove(at);
+        self.ready_bytes -= block.capacity;
+        Some(block)
+    }
+
+    /// Whether it is time to look what of the limbo nobody holds.
+    pub(super) fn is_due(&self) -> bool {
+        self.limbo.len() >= self.look_at.0.max(SOME) || self.limbo_bytes >= self.look_at.1.max(SOME_BYTES)
+    }
+
+    /// Looks at all cells: what nobody holds is ready. Says whether there was something.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look(&mut self, shared: &Shared, me: Option<Me>) -> bool {
+        if self.limbo.is_empty() {
+            return false;
+        }
+        if let Some(me) = me {
+            // A dead one's cells would count for ever.
+            let is_dead = |claim| super::layout::Claim::of(claim).is_some_and(|claim| !me.is_alive(claim.process));
+            if shared.lines().any(|words| is_dead(words.claim.load(crate::shim::Ordering::Relaxed))) {
+                line::sweep(shared, me, &shared.ends(), false);
+            }
+        }
+        let mut held = core::mem::take(&mut self.held);
+        hold::names(shared.lines().map(|words| words.cells()), &mut held);
+        let before = self.limbo.len();
+        let (ready, ready_bytes) = (&mut self.ready, &mut self.ready_bytes);
+        self.limbo.retain(|block| {
+            let is_held = held.binary_search(&block.reference).is_ok();
+            if !is_held {
+                *ready_bytes += block.capacity;
+                ready.push(*block);
+            }
+            is_held
+        });
+        self.held = held;
+        self.limbo_bytes = self.limbo.iter().map(|block| block.capacity).sum();
+        // What is held now will be a while: not again at each loan.
+        self.look_at = (self.limbo.len() * 2, self.limbo_bytes * 2);
+        self.limbo.len() < before
+    }
+
+    /// Frees what lies ready and is more than may, the oldest first; all of it if asked.
+    pub(super) fn trim(&mut self, shared: &Shared, ring: u32, all: bool) -> u32 {
+        let most = if all { 0 } else { MOST_READY };
+        let mut count = 0;
+        while self.ready_bytes > most && self.ready.len() > count {
+            let block = self.ready[count];
+            self.ready_bytes -= block.capacity;
+            // By the exact tag. Another one: damaged, and nobody's business.
+            let _ = shared.heap.free_queued(&shared.segment, &block, ring, 0);
+            count += 1;
+        }
+        self.ready.drain(..count);
+        count as u32
+    }
+
+    /// Frees all that nobody holds; how many.
+    pub(super) fn give_back(&mut self, shared: &Shared, ring: u32) -> u32 {
+        self.look(shared, None);
+        self.trim(shared, ring, true)
+    }
+}

@@ -1,0 +1,275 @@
+//! A topic as a whole: how it is made and opened.
+
+use core::marker::PhantomData;
+use std::sync::Arc;
+
+use super::error::SubscribeError;
+use super::file::Shared;
+use super::layout::{MOST_BYTES, MOST_DEPTH, Plan};
+use super::line;
+use super::message::Message;
+use super::publisher::Publisher;
+use super::ring;
+use super::subscriber::{Subscriber, SubscriberOptions};
+use crate::liveness::{Asleep, Registry, TokenId, sleep_on_several};
+use crate::segment::{Segment, Spec};
+use crate::shim::Ordering;
+use crate::sync::Holder;
+use crate::sys::futex::Watch;
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Domain, Error, Kind, Wait};
+
+/// The largest payload: 1 GiB.
+pub const LARGEST_PAYLOAD: usize = 1 << 30;
+
+/// Option bit: publishers leave headers without a stamp as they are.
+const NO_STAMPS: u32 = 1;
+
+/// A topic, open in this process: where publishers and subscribers are made.
+///
+/// Messages are bytes (`Topic<[u8]>`), values of a [`Plain`](crate::sync::Plain) type, or slices of one, from none to 1 GiB, as many as one likes in each. Those
+/// of one publisher arrive in the order in which they were published; those of several, so that what was published before another's publishing began comes
+/// first. A subscriber that lags behind by more than the topic's depth loses the oldest; unless it is [reliable](SubscriberOptions::reliable):
+/// then publishers wait for it, as long as it lives.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::topic::Topic;
+///
+/// let topic = Topic::<[f64; 3]>::open(&domain, "position")?;
+/// let mut subscriber = topic.subscriber()?;       // there
+/// let publisher = topic.publisher()?;             // here
+///
+/// publisher.publish_copy(&[1.0, 2.0, 0.5])?;
+/// let sample = subscriber.recv()?;
+/// assert_eq!(*sample, [1.0, 2.0, 0.5]);
+/// assert!(sample.header().time().is_some());
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// What was published stays; see [`Publisher`] and [`Subscriber`].
+pub struct Topic<M: Message + ?Sized = [u8]> {
+    pub(super) shared: Arc<Shared>,
+    _message: PhantomData<fn(&M)>,
+}
+
+/// How to make a topic. An existing one keeps what it was made with.
+#[derive(Clone, Debug)]
+pub struct TopicOptions<M: Message + ?Sized = [u8]> {
+    depth: u32,
+    max_bytes: Option<u64>,
+    stamps: bool,
+    wait: Wait,
+    _message: PhantomData<fn(&M)>,
+}
+
+impl<M: Message + ?Sized> TopicOptions<M> {
+    /// How many messages of each publisher are kept, rounded up to a power of two from 1 to 65,536: as many may a subscriber be behind, and get as history.
+    /// Default: 16.
+    pub fn depth(mut self, messages: u32) -> Self {
+        self.depth = messages;
+        self
+    }
+
+    /// The most bytes that the topic may take, messages and all. Default: a quarter of the file system, and at most 4 GiB.
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether publishers stamp each message with the time of day (some 20 ns each). Default: yes.
+    pub fn stamps(mut self, stamps: bool) -> Self {
+        self.stamps = stamps;
+        self
+    }
+
+    /// How this process's handles wait.
+    pub fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Opens the topic of that name, or makes it.
+    ///
+    /// # Errors
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::OtherType`] when the topic's messages are
+    /// others, [`Error::NoSpace`], [`Error::InvalidName`], and what the system says.
+    ///
+    /// # If a process dies
+    /// While it makes the topic: nothing is left of it.
+    pub fn open(self, domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
+        const { assert!(M::FACTS.align <= 64, "payloads are aligned to 64 bytes") };
+        let depth = self.depth.clamp(1, MOST_DEPTH).next_power_of_two();
+        let quarter = domain.folder().file_system_bytes()? / 4;
+        let max_bytes = self.max_bytes.unwrap_or(quarter.min(4 << 30)).clamp(64 << 10, MOST_BYTES);
+        let plan = Plan::new(depth, max_bytes);
+        let facts = M::FACTS;
+        let spec = Spec {
+            kind: Kind::Topic,
+            type_name: facts.type_name(),
+            type_size: facts.size,
+            type_align: facts.align as u64,
+            reserve: plan.end,
+            max_bytes,
+            initial: Plan::INITIAL,
+        };
+        let options = u32::from(!self.stamps) * NO_STAMPS;
+        let segment = domain.create_or_open(name, &spec, |segment| plan.write(segment, options))?;
+        Topic::finish(segment, domain.registry(), self.wait)
+    }
+}
+
+impl<M: Message + ?Sized> Topic<M> {
+    /// How to make a topic otherwise than by default.
+    #[must_use]
+    pub fn options() -> TopicOptions<M> {
+        TopicOptions { depth: 16, max_bytes: None, stamps: true, wait: Wait::Adaptive, _message: PhantomData }
+    }
+
+    /// Opens the topic of that name, or makes it as by default.
+    ///
+    /// # Errors
+    /// As [`TopicOptions::open`].
+    pub fn open(domain: &Domain, name: &str) -> Result<Topic<M>, Error> {
+        Topic::options().open(domain, name)
+    }
+
+    pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: Wait) -> Result<Topic<M>, Error> {
+        segment.expect(Kind::Topic)?;
+        let shared = Shared::new(segment, registry)?;
+        shared.patience.set(wait);
+        Ok(Topic { shared: Arc::new(shared), _message: PhantomData })
+    }
+
+    /// A new publisher. It takes over the memory, and the messages that are still there, of one that has ended, if there is any.
+    ///
+    /// # Errors
+    /// [`Error::TooManyPublishers`], [`Error::NoToken`], [`Error::NoSpace`].
+    ///
+    /// # If a process dies
+    /// In here: the next publisher does the same.
+    pub fn publisher(&self) -> Result<Publisher<M>, Error> {
+        let stamps = self.shared.head().options.load(Ordering::Relaxed) & NO_STAMPS == 0;
+        Publisher::new(Arc::clone(&self.shared), stamps)
+    }
+
+    /// A new subscriber: to what is published from now on.
+    ///
+    /// # Errors
+    /// [`Error::TooManySubscribers`], [`Error::NoToken`], [`Error::NoSpace`].
+    ///
+    /// # If a process dies
+    /// In here: as if it had never come.
+    pub fn subscriber(&self) -> Result<Subscriber<M>, Error> {
+        self.subscriber_with(SubscriberOptions::default())
+    }
+
+    /// A new subscriber, otherwise than by default.
+    ///
+    /// # Errors
+    /// As [`Topic::subscriber`].
+    ///
+    /// # If a process dies
+    /// As with [`Topic::subscriber`].
+    pub fn subscriber_with(&self, options: SubscriberOptions) -> Result<Subscriber<M>, Error> {
+        Subscriber::new(Arc::clone(&self.shared), options)
+    }
+
+    /// Who publishes and lives; a process with several publishers more than once.
+    #[must_use]
+    pub fn publishers(&self) -> Vec<Holder> {
+        ring::living(&self.shared).map(|id| Holder::of(self.shared.registry, id)).collect()
+    }
+
+    /// Who subscribes and lives.
+    #[must_use]
+    pub fn subscribers(&self) -> Vec<Holder> {
+        line::living(&self.shared).map(|id| Holder::of(self.shared.registry, id)).collect()
+    }
+
+    /// Waits until somebody comes, goes or dies. The first call returns at once, with those who are there.
+    ///
+    /// # Errors
+    /// [`SubscribeError::TimedOut`], [`SubscribeError::System`].
+    ///
+    /// # If a process dies
+    /// That is what this waits for.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-watch-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # use std::time::Duration;
+    /// use outlive::topic::{Present, Topic};
+    /// let topic = Topic::<[u8]>::open(&domain, "camera")?;
+    /// let mut seen = Present::default();
+    /// let publisher = topic.publisher()?;
+    /// topic.wait_change_until(&mut seen, Duration::from_secs(1))?;
+    /// assert_eq!((seen.publishers.len(), seen.subscribers.len()), (1, 0));
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_change_until(&self, seen: &mut Present, deadline: impl Into<Deadline>) -> Result<(), SubscribeError> {
+        let shared = &*self.shared;
+        let me = shared.registry.me()?;
+        let deadline = deadline.into();
+        let changes = &shared.head().changes;
+        let pass = PassOn::begin(me.list());
+        let mut start = 0;
+        loop {
+            // Acquire: who has come is seen.
+            let count = changes.load(Ordering::Acquire);
+            let now = Present {
+                publishers: ring::living(shared).collect(),
+                subscribers: line::living(shared).collect(),
+                known: true,
+            };
+            if now != *seen {
+                *seen = now;
+                return Ok(());
+            }
+            if deadline.has_passed() {
+                return Err(SubscribeError::TimedOut);
+            }
+            let mut owners: Vec<TokenId> = now.publishers.into_iter().chain(now.subscribers).collect();
+            owners.sort_unstable_by_key(|id| id.as_u32());
+            owners.dedup();
+            let words = [Watch { word: changes, expected: count }];
+            let slept = sleep_on_several(shared.registry, &pass, &words, &owners, start, deadline);
+            start = start.wrapping_add(1);
+            let (Asleep::LookAgain | Asleep::TimedOut) =
+                slept.map_err(|errno| Error::from_errno("watch", shared.segment.path(), errno))?;
+        }
+    }
+
+    /// How this process's handles wait from now on.
+    pub fn set_wait(&self, wait: Wait) {
+        self.shared.patience.set(wait);
+    }
+
+    /// Whether the topic's name has been removed: those who have it open go on, nobody else finds it any more.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.shared.segment.header().is_removed()
+    }
+}
+
+/// Who was there: for [`Topic::wait_change_until`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Present {
+    /// The processes that publish, one for each publisher.
+    pub publishers: Vec<TokenId>,
+    /// The processes that subscribe, one for each subscriber.
+    pub subscribers: Vec<TokenId>,
+    /// Whether anybody has looked yet.
+    known: bool,
+}
+
+impl<M: Message + ?Sized> Clone for Topic<M> {
+    fn clone(&self) -> Topic<M> {
+        Topic { shared: Arc::clone(&self.shared), _message: PhantomData }
+    }
+}
