@@ -181,7 +181,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         }
         match core::mem::replace(&mut loan.place, Place::Gone) {
             Place::Object(block, _) => {
-                self.put(me, loan.len, Some(block.reference), header.as_ref(), |_| {});
+                self.put(me, loan.len, Some(block), header.as_ref(), |_| {});
                 Ok(self.published())
             }
             Place::Slot(words) => {
@@ -288,13 +288,13 @@ impl<M: Message + ?Sized> Publisher<M> {
         let (block, at) = self.take_object(me, bytes.len())?;
         // SAFETY: as many bytes at least, this publisher's alone.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
-        self.put(me, bytes.len(), Some(block.reference), header.as_ref(), |_| {});
+        self.put(me, bytes.len(), Some(block), header.as_ref(), |_| {});
         Ok(self.published())
     }
 
     /// The next message, into its slot.
     #[inline]
-    fn put(&self, me: Me, len: usize, object: Option<u32>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
+    fn put(&self, me: Me, len: usize, object: Option<Block>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
         let shared = &*self.shared;
         let head = shared.head();
         // SAFETY: as in `ring`; nothing that is called here comes back.
@@ -312,7 +312,13 @@ impl<M: Message + ?Sized> Publisher<M> {
         pass.to(head.arrivals.x());
         slot.begin();
         let publisher = ring.process.as_u32();
-        slot.describe(Facts { order, publisher, len: len as u32, object, has_header: header.is_some() });
+        slot.describe(Facts {
+            order,
+            publisher,
+            len: len as u32,
+            object: object.map(|block| block.reference),
+            has_header: header.is_some(),
+        });
         fill(slot);
         if let Some(header) = header {
             slot.write_header(&header.to_words());
@@ -329,10 +335,8 @@ impl<M: Message + ?Sized> Publisher<M> {
         head.arrivals.ring();
         drop(pass);
         // The slot has been overwritten: what it had is in limbo.
-        ring.retire(shared, at);
-        if let Some(reference) = object {
-            ring.places[at] = reference + 1;
-        }
+        ring.retire(at);
+        ring.places[at] = object;
     }
 
     #[inline]
@@ -419,7 +423,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         let needed = reliable::needed_from(shared, ring.index);
         for position in ring.published.saturating_sub(slots)..ring.published.saturating_sub(1).min(needed) {
             let at = (position & (slots - 1)) as usize;
-            if ring.places[at] == 0 {
+            if ring.places[at].is_none() {
                 continue;
             }
             ring.give_up(shared, at)?;
