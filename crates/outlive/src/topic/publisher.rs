@@ -5,7 +5,7 @@
 //! | `list_op_pending` → `arrivals.x` | |
 //! | `ready` = 0, the slot's other words | the slot's older message is gone, the new one is not there |
 //! | `ready` = p + 1 | published: the ring's next owner counts it; the kernel wakes a subscriber, who wakes the rest |
-//! | `order`, `published` | the same |
+//! | `published` | the same |
 //! | wake | published; who sleeps is woken by the kernel and by one another |
 //! | what the slot had before is in limbo | the ring's next owner finds it |
 
@@ -323,12 +323,13 @@ impl<M: Message + ?Sized> Publisher<M> {
         if let Some(header) = header {
             slot.write_header(&header.to_words());
         }
+        let words = shared.ring(ring.index);
+        // Before the message: who has it in sight, and publishes next, has its order in sight. Died just after: one order less.
+        words.order.store(order, Ordering::Relaxed);
         slot.publish(position);
         ring.order = order;
         ring.published = position + 1;
-        let words = shared.ring(ring.index);
-        words.order.store(order, Ordering::Relaxed);
-        // Release pairs with `next_order` and with joining subscribers: the slot, and the order.
+        // Release pairs with joining subscribers: the slot.
         words.published.store(position + 1, Ordering::Release);
         // The slot before the look at who sleeps: pairs with `heavy` in `arrive.rs`.
         barrier::light();
@@ -440,12 +441,8 @@ impl<M: Message + ?Sized> Publisher<M> {
 #[cold]
 #[inline(never)]
 fn next_order(shared: &Shared, ring: &Ring) -> u64 {
-    // Acquire, of `published`: what was published before we began has its order in sight.
-    let order = |other: u32| {
-        let words = shared.ring(other);
-        words.published.load(Ordering::Acquire);
-        words.order.load(Ordering::Relaxed)
-    };
+    // Acquire: an order is there before its message is.
+    let order = |other: u32| shared.ring(other).order.load(Ordering::Acquire);
     let highest = (0..shared.rings()).filter(|other| *other != ring.index).map(order).max();
     // Damaged, it may be anything: but no overflow.
     highest.unwrap_or(0).max(ring.order).saturating_add(1)

@@ -81,7 +81,6 @@ fn recover(shared: &Shared, process: TokenId, index: u32) -> Result<Ring, Error>
     let next = slot_of(published);
     if next.position() == Some(published) {
         // It had been published, and its publisher died before it could count it.
-        words.order.store(next.facts().order, Ordering::Relaxed);
         published += 1;
         words.published.store(published, Ordering::Release);
     }
