@@ -32,6 +32,8 @@ mod line;
 mod loan;
 mod look;
 mod message;
+#[cfg(feature = "msgpack")]
+mod msgpack;
 mod publisher;
 mod reliable;
 mod ring;
