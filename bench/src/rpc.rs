@@ -158,7 +158,8 @@ pub(crate) fn run(args: &RpcArgs) -> Result<ExitCode, Error> {
         }
     }
     let absent = vec![Absent { name: "outlive", why: "its services are not there yet".into() }];
-    let title = Title { bench: "rpc", mode: "round trip", meaning: "a request and its reply", ours: &[], rate_of: None };
+    let title =
+        Title { bench: "rpc", mode: "round trip", meaning: "a request and its reply", ours: &[], rate_of: None };
     let prepared = Prepared { groups: field.groups, ..Prepared::of(title, Vec::new(), "").without(absent) };
     let _signals = bench::begin(args.common.limit, args.common.nice)?;
     bench::tell(&bench::measure(prepared, &args.common)?, &args.common)

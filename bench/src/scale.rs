@@ -93,10 +93,15 @@ impl Over {
 
 /// A library that can have several topics in one place.
 pub(crate) trait Domain: Topic {
+    /// What a process has once.
+    type Session<'a>;
+
+    /// Joins.
+    fn session(place: &Self::Place) -> Result<Self::Session<'_>, Error>;
     /// Makes a publisher of topic number so many.
-    fn publisher_of(place: &Self::Place, topic: usize) -> Result<Self::Publisher, Error>;
+    fn publisher_of(session: &Self::Session<'_>, topic: usize) -> Result<Self::Publisher, Error>;
     /// Makes a subscriber of it.
-    fn subscriber_of(place: &Self::Place, topic: usize) -> Result<Self::Subscriber, Error>;
+    fn subscriber_of(session: &Self::Session<'_>, topic: usize) -> Result<Self::Subscriber, Error>;
     /// Why there cannot be so many, if there cannot.
     fn limit(_: Over, _: usize) -> Option<String> {
         None
@@ -148,14 +153,15 @@ impl<D: Domain> Row<D> {
     fn publish(&self, place: &D::Place, board: &Board, operations: u64) -> Result<(), Error> {
         let topics = if self.over == Over::Topics { self.step } else { 1 };
         let ports = |count: usize, wanted: Over| if self.over == wanted { self.step } else { count };
+        let session = D::session(place)?;
         let mut subscribers = Vec::new();
         let mut publishers = Vec::new();
         for topic in 0..topics {
             for _ in 0..ports(1, Over::Subscribers) {
-                subscribers.push(D::subscriber_of(place, topic)?);
+                subscribers.push(D::subscriber_of(&session, topic)?);
             }
             for _ in 0..ports(1, Over::Publishers) {
-                publishers.push(D::publisher_of(place, topic)?);
+                publishers.push(D::publisher_of(&session, topic)?);
             }
         }
         // One publishes, whose topic has others; or all in turn, one in each topic.
@@ -182,9 +188,10 @@ impl<D: Domain> Row<D> {
         operations: u64,
     ) -> Result<(), Error> {
         crew.start("publisher", stage.second_core(), || {
-            let others: Result<Vec<_>, Error> = (1..self.step).map(|topic| D::publisher_of(place, topic)).collect();
+            let session = D::session(place)?;
+            let others: Result<Vec<_>, Error> = (1..self.step).map(|topic| D::publisher_of(&session, topic)).collect();
             let _others = others?;
-            let mut publisher = D::publisher_of(place, 0)?;
+            let mut publisher = D::publisher_of(&session, 0)?;
             board.meet(2);
             // Acquire pairs with the opener's Release.
             while board.done.0.load(std::sync::atomic::Ordering::Acquire) == 0 {
@@ -198,7 +205,8 @@ impl<D: Domain> Row<D> {
             let all = clock::now();
             for _ in 0..operations {
                 let begun = clock::now();
-                let mut subscriber = D::subscriber_of(place, 0)?;
+                let session = D::session(place)?;
+                let mut subscriber = D::subscriber_of(&session, 0)?;
                 subscriber.receive(|_| ())?;
                 took.push((clock::now() - begun) as f64);
             }

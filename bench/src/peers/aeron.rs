@@ -32,7 +32,9 @@ const TIMEOUTS: [&str; 4] = [
     "-Daeron.timer.interval=1000000000",
 ];
 /// What its documents recommend for latency.
-const OPTIONS: [&str; 6] = [
+const OPTIONS: [&str; 8] = [
+    "-Xms64m",
+    "-Xmx256m",
     "-Dagrona.disable.bounds.checks=true",
     "-XX:+UseParallelGC",
     "-XX:+UnlockDiagnosticVMOptions",

@@ -12,18 +12,23 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{hint, mem, process, ptr};
 
-type OnMutex = unsafe extern "C" fn(*mut c_void);
+type OnObject = unsafe extern "C" fn(*mut c_void);
+type Make = unsafe extern "C" fn(*const c_char, usize, usize) -> c_int;
+type Remove = unsafe extern "C" fn(*const c_char);
+type Open = unsafe extern "C" fn(*const c_char) -> *mut c_void;
+type Send = unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int) -> c_int;
+type Receive = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, *mut usize, c_int) -> c_int;
 
 /// The object's functions.
 struct Functions {
-    make: unsafe extern "C" fn(*const c_char, usize, usize) -> c_int,
-    remove: unsafe extern "C" fn(*const c_char),
-    open: unsafe extern "C" fn(*const c_char) -> *mut c_void,
-    close: unsafe extern "C" fn(*mut c_void),
-    send: unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int) -> c_int,
-    receive: unsafe extern "C" fn(*mut c_void, *mut c_void, usize, *mut usize, c_int) -> c_int,
-    make_mutex: OnMutex,
-    lock: OnMutex,
+    make: Make,
+    remove: Remove,
+    open: Open,
+    close: OnObject,
+    send: Send,
+    receive: Receive,
+    make_mutex: OnObject,
+    lock: OnObject,
 }
 
 /// Compiled and loaded once.
@@ -42,14 +47,14 @@ fn load() -> Result<Functions, Error> {
             return Err(Error::Refused(format!("Boost's mutex takes {} bytes; {ROOM} are kept for it", size())));
         }
         Ok(Functions {
-            make: mem::transmute::<*mut c_void, _>(object.function(c"outlive_mq_make")?),
-            remove: mem::transmute::<*mut c_void, _>(object.function(c"outlive_mq_remove")?),
-            open: mem::transmute::<*mut c_void, _>(object.function(c"outlive_mq_open")?),
-            close: mem::transmute::<*mut c_void, _>(object.function(c"outlive_mq_close")?),
-            send: mem::transmute::<*mut c_void, _>(object.function(c"outlive_mq_send")?),
-            receive: mem::transmute::<*mut c_void, _>(object.function(c"outlive_mq_receive")?),
-            make_mutex: mem::transmute::<*mut c_void, _>(object.function(c"outlive_mutex_make")?),
-            lock: mem::transmute::<*mut c_void, _>(object.function(c"outlive_mutex_lock")?),
+            make: mem::transmute::<*mut c_void, Make>(object.function(c"outlive_mq_make")?),
+            remove: mem::transmute::<*mut c_void, Remove>(object.function(c"outlive_mq_remove")?),
+            open: mem::transmute::<*mut c_void, Open>(object.function(c"outlive_mq_open")?),
+            close: mem::transmute::<*mut c_void, OnObject>(object.function(c"outlive_mq_close")?),
+            send: mem::transmute::<*mut c_void, Send>(object.function(c"outlive_mq_send")?),
+            receive: mem::transmute::<*mut c_void, Receive>(object.function(c"outlive_mq_receive")?),
+            make_mutex: mem::transmute::<*mut c_void, OnObject>(object.function(c"outlive_mutex_make")?),
+            lock: mem::transmute::<*mut c_void, OnObject>(object.function(c"outlive_mutex_lock")?),
         })
     }
 }

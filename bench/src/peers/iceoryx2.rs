@@ -18,6 +18,7 @@ use ::iceoryx2::port::server::Server;
 use ::iceoryx2::port::subscriber::Subscriber as ReadingPort;
 use ::iceoryx2::prelude::*;
 use ::iceoryx2::service::port_factory::publish_subscribe::PortFactory as Factory;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fmt, fs, hint, mem::MaybeUninit, os::unix::ffi::OsStrExt, process};
 
@@ -60,7 +61,11 @@ impl Place {
     }
 
     /// The topic, opened by this node, under a name of its own where there are several.
-    pub fn topic(&self, node: &Node<ipc::Service>, name: &ServiceName) -> Result<Factory<ipc::Service, [u8], ()>, Error> {
+    pub fn topic(
+        &self,
+        node: &Node<ipc::Service>,
+        name: &ServiceName,
+    ) -> Result<Factory<ipc::Service, [u8], ()>, Error> {
         let Shape { subscribers, publishers, buffer, lossless, .. } = self.shape;
         let builder = node.service_builder(name).publish_subscribe::<[u8]>();
         let builder = builder.max_subscribers(subscribers).max_publishers(publishers).max_nodes(NODES);
@@ -111,7 +116,7 @@ pub(crate) struct Publisher {
     port: Port<ipc::Service, [u8], ()>,
     bell: Option<Notifier<ipc::Service>>,
     /// Kept: the port lives in it.
-    _node: Node<ipc::Service>,
+    _node: Rc<Node<ipc::Service>>,
 }
 
 /// The subscribing end.
@@ -119,7 +124,7 @@ pub(crate) struct Subscriber {
     port: ReadingPort<ipc::Service, [u8], ()>,
     bell: Option<Listener<ipc::Service>>,
     /// Kept: the port lives in it.
-    _node: Node<ipc::Service>,
+    _node: Rc<Node<ipc::Service>>,
 }
 
 /// Waits for the event, or asks again at once where there is none.
@@ -155,37 +160,53 @@ impl Topic for Iceoryx2 {
     }
 
     fn publisher(place: &Place) -> Result<Publisher, Error> {
-        Self::publishing(place, &place.service)
+        Self::session(place)?.publisher(&place.service)
     }
 
     fn subscriber(place: &Place) -> Result<Subscriber, Error> {
-        Self::subscribing(place, &place.service)
+        Self::session(place)?.subscriber(&place.service)
     }
 }
 
-impl Iceoryx2 {
-    fn publishing(place: &Place, topic: &ServiceName) -> Result<Publisher, Error> {
-        let node = place.node()?;
-        let port = place.port(&place.topic(&node, topic)?)?;
-        let bell = place.notifier(&node, "message")?;
-        Ok(Publisher { port, bell, _node: node })
+impl Session<'_> {
+    fn publisher(&self, topic: &ServiceName) -> Result<Publisher, Error> {
+        let Self { place, node } = self;
+        let port = place.port(&place.topic(node, topic)?)?;
+        let bell = place.notifier(node, "message")?;
+        Ok(Publisher { port, bell, _node: node.clone() })
     }
 
-    fn subscribing(place: &Place, topic: &ServiceName) -> Result<Subscriber, Error> {
-        let node = place.node()?;
-        let port = told(place.topic(&node, topic)?.subscriber_builder().create(), "a subscriber")?;
-        let bell = place.listener(&node, "message")?;
-        Ok(Subscriber { port, bell, _node: node })
+    fn subscriber(&self, topic: &ServiceName) -> Result<Subscriber, Error> {
+        let Self { place, node } = self;
+        let port = told(place.topic(node, topic)?.subscriber_builder().create(), "a subscriber")?;
+        let bell = place.listener(node, "message")?;
+        Ok(Subscriber { port, bell, _node: node.clone() })
     }
+}
+
+/// One process in a place.
+pub(crate) struct Session<'a> {
+    place: &'a Place,
+    node: Rc<Node<ipc::Service>>,
+}
+
+fn topic_name(topic: usize) -> Result<ServiceName, Error> {
+    told(format!("topic{topic}").as_str().try_into(), "a topic's name")
 }
 
 impl Domain for Iceoryx2 {
-    fn publisher_of(place: &Place, topic: usize) -> Result<Publisher, Error> {
-        Self::publishing(place, &told(format!("topic{topic}").as_str().try_into(), "a topic's name")?)
+    type Session<'a> = Session<'a>;
+
+    fn session(place: &Place) -> Result<Session<'_>, Error> {
+        Ok(Session { place, node: Rc::new(place.node()?) })
     }
 
-    fn subscriber_of(place: &Place, topic: usize) -> Result<Subscriber, Error> {
-        Self::subscribing(place, &told(format!("topic{topic}").as_str().try_into(), "a topic's name")?)
+    fn publisher_of(session: &Session<'_>, topic: usize) -> Result<Publisher, Error> {
+        session.publisher(&topic_name(topic)?)
+    }
+
+    fn subscriber_of(session: &Session<'_>, topic: usize) -> Result<Subscriber, Error> {
+        session.subscriber(&topic_name(topic)?)
     }
 }
 

@@ -77,7 +77,12 @@ fn wrong<T: Topic>(found: u64, number: u64) -> Error {
 }
 
 /// To and fro: half of what each round trip took, as percentiles.
-pub(crate) fn latency<T: Topic>(stage: &Stage, shape: Shape, every_byte: bool, operations: u64) -> Result<Figure, Error> {
+pub(crate) fn latency<T: Topic>(
+    stage: &Stage,
+    shape: Shape,
+    every_byte: bool,
+    operations: u64,
+) -> Result<Figure, Error> {
     let there = T::place(stage, "there", shape)?;
     let back = T::place(stage, "back", shape)?;
     let board = Shared::<Board>::new()?;

@@ -126,9 +126,8 @@ fn used(pid: libc::pid_t) -> Result<(u64, u64), Error> {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: valid places, and a child of ours that is not waited for.
-    let asked = unsafe {
-        libc::clock_getcpuclockid(pid, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
-    };
+    let asked =
+        unsafe { libc::clock_getcpuclockid(pid, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0 };
     if !asked {
         return Err(Error::last("asking how long a process has computed"));
     }

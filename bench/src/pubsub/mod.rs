@@ -278,7 +278,13 @@ fn prepare(args: &PubsubArgs) -> Result<Prepared, Error> {
         let why = "left out of this build: cargo run --release --features zenoh".into();
         field.absent.push(Absent { name: "zenoh", why });
     }
-    let title = Title { bench: "pubsub", mode, meaning, ours: &[], rate_of };
+    if args.common.svg.is_some() && field.groups.len() > 1 {
+        return Err(Error::Refused("a drawing has room for one --size, one --wait and one --touch".into()));
+    }
+    let rows = field.groups.iter().flat_map(|group| &group.rows).map(|row| row.name());
+    // As many as there are rows, once in the program's life.
+    let ours: &[&str] = rows.filter(|name| name.starts_with(Outlive::NAME)).collect::<Vec<_>>().leak();
+    let title = Title { bench: "pubsub", mode, meaning, ours, rate_of };
     let prepared = Prepared::of(title, Vec::new(), "").without(field.absent);
     Ok(Prepared { groups: field.groups, ..prepared })
 }

@@ -39,11 +39,15 @@ impl Object {
         match compiled {
             Ok(status) if status.success() => {}
             Ok(_) => {
-                return Err(Error::Refused("Boost.Interprocess's headers were not found (Debian: libboost-dev)".into()));
+                return Err(Error::Refused(
+                    "Boost.Interprocess's headers were not found (Debian: libboost-dev)".into(),
+                ));
             }
             Err(_) => {
                 let name = compiler.to_string_lossy();
-                return Err(Error::Refused(format!("no C++ compiler '{name}' was found (Debian: g++ and libboost-dev)")));
+                return Err(Error::Refused(format!(
+                    "no C++ compiler '{name}' was found (Debian: g++ and libboost-dev)"
+                )));
             }
         }
         let path = CString::new(object.as_os_str().as_bytes()).unwrap_or_default();

@@ -320,8 +320,7 @@ fn rows(all: &Tracks, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
         let summary = Summary::of(&seen)?;
         let counted = track.turns.iter().zip(&figures).filter(|(_, figure)| figure.is_some());
         let tail = |place: usize| {
-            let tails: Vec<f64> =
-                counted.clone().filter_map(|(turn, _)| turn.figure.tail[place]).collect();
+            let tails: Vec<f64> = counted.clone().filter_map(|(turn, _)| turn.figure.tail[place]).collect();
             median(&tails)
         };
         Some(Row {

@@ -10,8 +10,8 @@ use super::number::Number;
 use super::{Handle, Held, Lock};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
-use std::sync::OnceLock;
 use std::mem;
+use std::sync::OnceLock;
 
 const SOURCE: &str = include_str!("boost.cpp");
 
