@@ -51,6 +51,11 @@ impl Crowd {
         self.members.len() < before
     }
 
+    /// Lets go of those whose key is not wanted any more, into `gone`.
+    pub(super) fn retain(&mut self, wanted: impl Fn(u64) -> bool, gone: &mut Vec<Member>) {
+        gone.extend(self.members.extract_if(.., |member| !wanted(member.key)));
+    }
+
     pub(super) fn members(&self) -> &[Member] {
         &self.members
     }

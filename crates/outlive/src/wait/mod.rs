@@ -8,7 +8,10 @@
 //!
 //! doc/protocols/wait_set.md tells how it sleeps.
 
+mod bridge;
 mod crowd;
+mod descriptor;
+mod futures;
 mod set;
 mod source;
 mod sources;

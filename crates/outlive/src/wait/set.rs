@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 
 use super::crowd::Crowd;
-use super::source::{Source, What};
+use super::descriptor::Descriptor;
+use super::source::{Source, Waited, What};
 use crate::liveness::{Patience, Registry};
 use crate::sync::AwaitError;
 use crate::sys::robust::PassOn;
@@ -59,11 +61,12 @@ const FEW: usize = 8;
 /// notices. An event's setter killed between setting and waking, *and* the waiter that the kernel woke for that, killed before it
 /// could pass it on: others who wait for that event are woken by the next who sets it, or after a second (doc/guarantees.md).
 pub struct WaitSet {
-    registry: &'static Registry,
+    pub(super) registry: &'static Registry,
     crowd: Crowd,
     patience: Patience,
     next: u64,
     found: VecDeque<(Key, What)>,
+    pub(super) descriptor: Option<Descriptor>,
 }
 
 /// What is ready: see [`WaitSet::wait`].
@@ -106,6 +109,7 @@ impl WaitSet {
             patience: Patience::new(),
             next: 0,
             found: VecDeque::new(),
+            descriptor: None,
         }
     }
 
@@ -122,13 +126,16 @@ impl WaitSet {
         let key = Key(self.next);
         self.next += 1;
         self.crowd.add(key.0, watched.waited);
+        self.watch_others();
         Ok(key)
     }
 
     /// Takes a source out. False: it was not in.
     pub fn remove(&mut self, key: Key) -> bool {
         self.found.retain(|(found, _)| *found != key);
-        self.crowd.remove(key.0)
+        let was_in = self.crowd.remove(key.0);
+        self.watch_others();
+        was_in
     }
 
     /// How many sources there are.
@@ -151,8 +158,10 @@ impl WaitSet {
     /// # Errors
     /// [`AwaitError::System`].
     pub fn try_wait(&mut self) -> Result<Ready<'_>, AwaitError> {
-        self.look();
-        Ok(Ready { found: &mut self.found })
+        if !self.look() {
+            self.watch_again().map_err(AwaitError::System)?;
+        }
+        Ok(self.ready())
     }
 
     /// Waits until something is ready or the deadline passes: all that is ready then, each source once. Which of them comes
@@ -168,14 +177,24 @@ impl WaitSet {
         if !self.look() {
             self.wait_slow(deadline)?;
         }
-        Ok(Ready { found: &mut self.found })
+        Ok(self.ready())
     }
 
-    fn look(&mut self) -> bool {
+    /// All that is waited for, for a bridge.
+    pub(super) fn sources(&self) -> Vec<Arc<dyn Waited>> {
+        self.crowd.members().iter().map(|member| Arc::clone(&member.waited)).collect()
+    }
+
+    /// What is ready now, kept for [`WaitSet::ready`].
+    pub(super) fn look(&mut self) -> bool {
         let found = &mut self.found;
         found.clear();
         self.crowd.look(|key, what| found.push_back((Key(key), what)));
         !found.is_empty()
+    }
+
+    pub(super) fn ready(&mut self) -> Ready<'_> {
+        Ready { found: &mut self.found }
     }
 
     #[cold]

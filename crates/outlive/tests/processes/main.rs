@@ -55,6 +55,7 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod tokens;
+mod wait_bridges;
 mod wait_sets;
 mod waiting;
 
@@ -106,6 +107,7 @@ const ALL: &[&[runner::Check]] = &[
     full_pools::CHECKS,
     shares::CHECKS,
     wait_sets::CHECKS,
+    wait_bridges::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past
