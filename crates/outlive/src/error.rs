@@ -167,6 +167,13 @@ pub enum Error {
         /// The priority.
         priority: u32,
     },
+    /// A set waits for things of one domain, and this one is of another.
+    OtherDomain {
+        /// The thing's domain.
+        path: PathBuf,
+        /// The set's.
+        wanted: PathBuf,
+    },
     /// One process opened too many different domains.
     TooManyDomains,
     /// The system refused for a reason of its own.
@@ -316,6 +323,12 @@ impl fmt::Display for Error {
                 f,
                 "no right to run at real-time priority {priority}; give the program CAP_SYS_NICE, or raise RLIMIT_RTPRIO \
                  to it ('ulimit -r', LimitRTPRIO=), and see that its control group has a real-time budget"
+            ),
+            Error::OtherDomain { path, wanted } => write!(
+                f,
+                "it is of domain {}, the set waits in {}; make a set for each domain",
+                path.display(),
+                wanted.display()
             ),
             Error::TooManyDomains => write!(f, "this process opened too many domains; share fewer of them"),
             Error::System { doing, path, errno } => {

@@ -9,6 +9,8 @@
 mod claim;
 mod id;
 #[cfg(not(loom))]
+mod many;
+#[cfg(not(loom))]
 mod note;
 mod patience;
 #[cfg(not(loom))]
@@ -30,6 +32,8 @@ mod wait;
 
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
+#[cfg(not(loom))]
+pub(crate) use many::{Many, Words};
 #[cfg(not(loom))]
 pub(crate) use note::{Note, Noted};
 pub(crate) use patience::Patience;

@@ -22,7 +22,7 @@
 mod await_error;
 #[cfg(not(loom))]
 mod barrier;
-mod bell;
+pub(crate) mod bell;
 #[cfg(not(loom))]
 mod ceiling;
 #[cfg(not(loom))]
@@ -31,6 +31,8 @@ mod ceiling_mutex;
 mod condvar;
 #[cfg(not(loom))]
 mod event;
+#[cfg(not(loom))]
+mod gate;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
@@ -78,6 +80,8 @@ pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
 #[cfg(not(loom))]
 pub use event::{EmbeddedEvent, Event, Reset};
+#[cfg(not(loom))]
+pub(crate) use gate::{Enlisted, Gate};
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]

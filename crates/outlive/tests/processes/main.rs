@@ -55,6 +55,8 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod tokens;
+mod wait_bridges;
+mod wait_sets;
 mod waiting;
 
 use std::ffi::{CStr, c_char, c_int};
@@ -104,6 +106,8 @@ const ALL: &[&[runner::Check]] = &[
     pools::CHECKS,
     full_pools::CHECKS,
     shares::CHECKS,
+    wait_sets::CHECKS,
+    wait_bridges::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past
