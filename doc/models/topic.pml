@@ -48,6 +48,7 @@
  *   SWEEPLEAK   sweep: claim := 0 before the cells
  *   PUBFIRST    publish: published before ready
  *   PUBLATE     take: published is read after ready
+ *   SKIPONE     take: lost, cursor to published - K + 1
  *   STUCK       take: lost, cursor to published - K, even if that is where it is
  */
 #ifndef K
@@ -380,12 +381,16 @@ proctype Sub(byte me) {
 						:: else
 						fi
 					:: v>cur+1 || (v==0 && pub>cur) ->
-						atomic { assert(content[cur]!=0 && ready[cur%K]!=cur+1); x=cur;
+						atomic { x=cur; g=cur;
 							cur=(pub>K -> pub-K : 0);
+#ifdef SKIPONE
+							cur++;
+#endif
 #ifndef STUCK
 							if :: cur<=x -> cur=x+1 :: else fi;
 #endif
-							assert(cur>x) }
+							assert(cur>x);
+							do :: g<cur -> assert(content[g]!=0 && ready[g%K]!=g+1); g++ :: else -> break od; g=0 }
 					:: else
 					fi;
 					atomic { v=0; x=0; a=0; b=0; pub=0; got=0 }
