@@ -123,6 +123,20 @@ pub enum Error {
         /// The process whose thread that is.
         pid: u32,
     },
+    /// A state has one writer, and it lives.
+    WriterTaken {
+        /// The state.
+        path: PathBuf,
+        /// The process that has the writer.
+        pid: u32,
+    },
+    /// A state's writer died, and one of its threads has not come to its end within two seconds.
+    WriterEnding {
+        /// The state.
+        path: PathBuf,
+        /// The process whose thread that is.
+        pid: u32,
+    },
     /// All 65,536 tokens of the domain are in use by living threads, or rest until the next sweep.
     NoToken {
         /// The domain.
@@ -260,6 +274,17 @@ impl fmt::Display for Error {
                 f,
                 "the receiver of {} died, but a thread of its process {pid} is still ending (it may be writing a core \
                  dump, or wait for a device); try again, and if nothing changes: remove the queue",
+                path.display()
+            ),
+            Error::WriterTaken { path, pid } => write!(
+                f,
+                "{} has a living writer already (process {pid}); a state has one: wait for it to end, or ask that one",
+                path.display()
+            ),
+            Error::WriterEnding { path, pid } => write!(
+                f,
+                "the writer of {} died, but a thread of its process {pid} is still ending (it may be writing a core dump, \
+                 or wait for a device); try again, and if nothing changes: remove the state",
                 path.display()
             ),
             Error::NoToken { path } => write!(

@@ -40,6 +40,7 @@
 //! | [`sync`] | locks |
 //! | [`pool`] | objects by size class, handed from process to process |
 //! | [`queue`] | the growing queue |
+//! | [`state`] | the latest value under a name |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
 //! # What holds when a process dies
@@ -75,6 +76,7 @@ mod segment;
 #[path = "segment_model.rs"]
 mod segment;
 mod shim;
+pub mod state;
 pub mod sync;
 mod sys;
 

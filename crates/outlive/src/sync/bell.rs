@@ -23,14 +23,14 @@ use crate::sys::futex::{self, Watch};
 
 /// See the file's head. All zeroes are a bell that nobody listens to.
 #[repr(C)]
-pub(super) struct Bell {
+pub(crate) struct Bell {
     sleepers: AtomicU32,
     sequence: AtomicU32,
 }
 
 /// What a sleeper has seen before it looked again.
 #[derive(Clone, Copy)]
-pub(super) struct Listening {
+pub(crate) struct Listening {
     sequence: u32,
     /// Whether every ringer is sure to notice; else the sleep must be short.
     is_heard: bool,
@@ -41,20 +41,20 @@ const SHORT: Duration = Duration::from_millis(10);
 
 impl Listening {
     /// Until when to sleep at most before looking again.
-    pub(super) fn until(self, deadline: Deadline) -> Deadline {
+    pub(crate) fn until(self, deadline: Deadline) -> Deadline {
         if self.is_heard { deadline } else { deadline.earlier(Deadline::after(SHORT)) }
     }
 }
 
 impl Bell {
     #[cfg(loom)]
-    pub(super) fn new() -> Bell {
+    pub(crate) fn new() -> Bell {
         Bell { sleepers: AtomicU32::new(0), sequence: AtomicU32::new(0) }
     }
 
     /// Wakes whoever sleeps, after something has changed.
     #[inline]
-    pub(super) fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // The change before the look: pairs with `heavy` in `listen`.
         barrier::light();
         let sleepers = self.sleepers.load(Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl Bell {
 
     /// From now on whoever rings wakes the caller, who looks once more and then sleeps on [`Listening::watch`].
     #[cold]
-    pub(super) fn listen(&self) -> Listening {
+    pub(crate) fn listen(&self) -> Listening {
         // Acquire: what was done before a ring that we have missed is seen by the look that follows.
         let sequence = self.sequence.load(Ordering::Acquire);
         let mut seen = self.sleepers.load(Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Bell {
         Listening { sequence, is_heard: barrier::heavy() }
     }
 
-    pub(super) fn watch(&self, listening: Listening) -> Watch<'_> {
+    pub(crate) fn watch(&self, listening: Listening) -> Watch<'_> {
         Watch { word: &self.sequence, expected: listening.sequence }
     }
 }

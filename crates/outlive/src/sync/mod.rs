@@ -70,6 +70,7 @@ mod semaphore;
 pub use await_error::AwaitError;
 #[cfg(not(loom))]
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
+pub(crate) use bell::Bell;
 #[cfg(not(loom))]
 pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
 #[cfg(not(loom))]
