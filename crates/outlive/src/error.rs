@@ -137,6 +137,20 @@ pub enum Error {
         /// How many.
         most: u32,
     },
+    /// A state has one writer, and it lives.
+    WriterTaken {
+        /// The state.
+        path: PathBuf,
+        /// The process that has the writer.
+        pid: u32,
+    },
+    /// A state's writer died, and one of its threads has not come to its end within two seconds.
+    WriterEnding {
+        /// The state.
+        path: PathBuf,
+        /// The process whose thread that is.
+        pid: u32,
+    },
     /// All 65,536 tokens of the domain are in use by living threads, or rest until the next sweep.
     NoToken {
         /// The domain.
@@ -292,6 +306,17 @@ impl fmt::Display for Error {
                 f,
                 "{} has {most} subscribers already; end one, or let one of them pass messages on ('outlive topic info' says \
                  who they are)",
+                path.display()
+            ),
+            Error::WriterTaken { path, pid } => write!(
+                f,
+                "{} has a living writer already (process {pid}); a state has one: wait for it to end, or ask that one",
+                path.display()
+            ),
+            Error::WriterEnding { path, pid } => write!(
+                f,
+                "the writer of {} died, but a thread of its process {pid} is still ending (it may be writing a core dump, \
+                 or wait for a device); try again, and if nothing changes: remove the state",
                 path.display()
             ),
             Error::NoToken { path } => write!(

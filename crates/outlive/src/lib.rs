@@ -42,6 +42,7 @@
 //! | [`queue`] | the growing queue |
 //! | [`topic`] | messages to many processes |
 //! | [`wait`] | waiting for many things at once; descriptors, `async` |
+//! | [`state`] | the latest value under a name |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
 //! # What holds when a process dies
@@ -77,6 +78,7 @@ mod segment;
 #[path = "segment_model.rs"]
 mod segment;
 mod shim;
+pub mod state;
 pub mod sync;
 mod sys;
 #[cfg(not(loom))]

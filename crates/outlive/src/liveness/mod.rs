@@ -25,6 +25,7 @@ mod registry;
 #[cfg(loom)]
 #[path = "registry_model.rs"]
 mod registry;
+mod role;
 mod slot;
 #[cfg(not(loom))]
 mod thread;
@@ -45,6 +46,7 @@ pub(crate) use peer::{Peer, WaitError};
 pub(crate) use registry::Registry;
 #[cfg(loom)]
 pub(crate) use registry::become_thread;
+pub(crate) use role::{NoRole, Role, RoleWords, Standing};
 #[cfg(loom)]
 pub(crate) use slot::Slot;
 #[cfg(not(loom))]

@@ -72,7 +72,6 @@ mod semaphore;
 pub use await_error::AwaitError;
 #[cfg(not(loom))]
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
-#[cfg(not(loom))]
 pub(crate) use bell::Bell;
 #[cfg(not(loom))]
 pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};

@@ -54,6 +54,7 @@ mod shares;
 mod sleepers;
 mod slots;
 mod small_disk;
+mod states;
 mod tokens;
 mod wait_bridges;
 mod wait_sets;
@@ -99,6 +100,7 @@ const ALL: &[&[runner::Check]] = &[
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
+    states::CHECKS,
     limits::CHECKS,
     access::CHECKS,
     bad_files::CHECKS,

@@ -183,7 +183,9 @@ fn messages_and_deaths_are_awaited_under_tokio(world: &World) {
     for number in 0..MESSAGES {
         senders.iter().for_each(|sender| sender.send(&number.to_le_bytes()).expect("sent"));
         if random.below(4) == 0 {
-            (0..senders.len()).for_each(|at| { let _ = board.reach(at, number + 1); });
+            (0..senders.len()).for_each(|at| {
+                let _ = board.reach(at, number + 1);
+            });
         }
         if number % 20 == 0 && !children.is_empty() {
             children.swap_remove(random.below(children.len() as u64) as usize).kill();
