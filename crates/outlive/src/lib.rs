@@ -41,8 +41,8 @@
 //! | [`pool`] | objects by size class, handed from process to process |
 //! | [`queue`] | the growing queue |
 //! | [`topic`] | messages to many processes |
-//! | [`wait`] | waiting for many things at once; descriptors, `async` |
 //! | [`state`] | the latest value under a name |
+//! | [`wait`] | waiting for many things at once; descriptors, `async` |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
 //! # What holds when a process dies
