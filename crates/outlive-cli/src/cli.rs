@@ -6,7 +6,7 @@ use crate::bench;
 use crate::domain::DomainArgs;
 use crate::exit::{self, Failure};
 use crate::verbs::{
-    completions, demo, doctor, exit_codes, gc, info, lock, ls, man, pools, recv, rm, sem, send, under, wait,
+    completions, demo, doctor, exit_codes, gc, info, lock, ls, man, pools, recv, rm, sem, send, state, under, wait,
 };
 
 /// Queues and locks in shared memory that outlive whoever used them
@@ -83,7 +83,10 @@ pub enum Verb {
         outlive sem gpus --permits 2 --timeout 60 -- ./train.sh || echo 'no room'")]
     Sem(sem::SemArgs),
 
-    /// Wait until a process ends, or whoever holds a lock or receives from a queue
+    /// Get, set or watch a state: the latest value under a name
+    State(state::StateArgs),
+
+    /// Wait until a process ends, or whoever holds a lock, receives from a queue or writes a state
     ///
     /// Returns at once when there is nobody: an unknown process has ended, and so has a zombie. When a holder gives the
     /// name back and lives on, that ends the wait too.
@@ -174,6 +177,7 @@ impl Verb {
             Verb::Recv(_) => "recv",
             Verb::Lock(_) | Verb::Become(_) => "lock",
             Verb::Sem(_) => "sem",
+            Verb::State(_) => "state",
             Verb::Wait(_) => "wait",
             Verb::Ls(_) => "ls",
             Verb::Info(_) => "info",
@@ -196,6 +200,7 @@ impl Verb {
             Verb::Recv(args) => recv::run(&args, common),
             Verb::Lock(args) => lock::run(&args, common),
             Verb::Sem(args) => sem::run(&args, common),
+            Verb::State(args) => state::run(&args, common),
             Verb::Wait(args) => wait::run(&args, common),
             Verb::Ls(args) => ls::run(&args, common),
             Verb::Info(args) => info::run(&args, common),

@@ -161,6 +161,10 @@ impl Described {
                 described.holders = Some(owners(&holders));
                 described.figures = Some(pool_figures(&usage.sum).into_iter().collect());
             }
+            Detail::State { version, capacity, writer, buffers, pins, .. } => {
+                described.holders = Some(writer.iter().map(Owner::new).collect());
+                described.figures = Some(state_figures(*version, *capacity, *buffers, *pins).into_iter().collect());
+            }
             Detail::Queue { counters, reader, senders, .. } => {
                 described.receiver = Some(reader.as_ref().map(Owner::new));
                 described.senders = Some(owners(senders));
@@ -234,6 +238,13 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
             lines.extend(usage.holders.iter().map(|holder| ("holder", has(holder))));
             lines.extend(pool_figures(&usage.sum).map(|(name, figure)| (name, count(figure))));
         }
+        Detail::State { version, capacity, writer, buffers, pins, is_fixed_size, .. } => {
+            lines.extend(writer.iter().map(|writer| ("writer", who(writer))));
+            let size = output::counted(*capacity, "byte");
+            lines.push(("value", if *is_fixed_size { size } else { format!("{size} at most") }));
+            let figures = state_figures(*version, *capacity, *buffers, *pins);
+            lines.extend(figures.into_iter().filter(|(name, _)| *name != "capacity").map(|(n, f)| (n, count(f))));
+        }
         Detail::Queue { counters, senders, .. } => {
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
             let figures = [
@@ -253,6 +264,11 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
     lines.extend(rings.into_iter().map(|ring| ("DEADLOCK", ring)));
     lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
     output::print(lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>())
+}
+
+/// What a state says in numbers.
+fn state_figures(version: u64, capacity: u64, buffers: u32, pins: u32) -> [(&'static str, u64); 4] {
+    [("version", version), ("capacity", capacity), ("buffers", buffers.into()), ("pins", pins.into())]
 }
 
 /// What there is of a pool's objects, of all sizes together.

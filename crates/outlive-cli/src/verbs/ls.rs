@@ -88,6 +88,13 @@ pub fn state(entry: &Entry) -> String {
             };
             format!("{} waiting, {reader}{senders}", output::counted(counters.pending, "message"))
         }
+        Detail::State { version, writer, .. } => {
+            let writer = match writer {
+                Some(writer) => format!("writer {}", who(writer)),
+                None => "no writer".to_owned(),
+            };
+            format!("version {}, {writer}{waiting}", output::count(*version))
+        }
         Detail::Pool(usage) => {
             let sum = &usage.sum;
             let offered = match sum.offered {

@@ -15,5 +15,6 @@ pub mod rm;
 mod running;
 pub mod sem;
 pub mod send;
+pub mod state;
 pub mod under;
 pub mod wait;

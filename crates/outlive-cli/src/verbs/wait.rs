@@ -126,6 +126,7 @@ fn holders(domain: &Domain, name: &str) -> Result<Vec<Holder>, Error> {
         Detail::Lock(lock) => lock.holders,
         Detail::Record { holders, .. } => holders,
         Detail::Queue { reader, .. } => reader.into_iter().collect(),
+        Detail::State { writer, .. } => writer.into_iter().collect(),
         _ => Vec::new(),
     })
 }

@@ -15,4 +15,5 @@ mod pools;
 mod receivers;
 mod sem;
 mod stage;
+mod states;
 mod waiting;

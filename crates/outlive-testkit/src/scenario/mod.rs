@@ -20,6 +20,7 @@ mod queue;
 mod realtime;
 mod rw_lock;
 mod semaphore;
+mod state;
 mod token;
 mod toy;
 
@@ -196,6 +197,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(barrier::all());
     all.extend(pool::all());
     all.extend(queue::all());
+    all.extend(state::all());
     all
 }
 
