@@ -26,8 +26,11 @@ impl Shared {
     #[inline]
     pub(super) fn peek(&self, ring: u32, slot: &Slot, position: u64) -> Option<u64> {
         match slot.look(position) {
-            // Read before it is known to be this message's: a wrong one only chooses another ring first.
-            Look::There => Some(slot.facts().order),
+            Look::There => {
+                let order = slot.facts().order;
+                // Overwritten meanwhile, that was another message's.
+                Some(if slot.is_still(position) { order } else { 0 })
+            }
             Look::Overwritten => Some(0),
             // Given up, or being written. Who takes it looks once more.
             Look::NotThere if slot.position().is_none() => {
