@@ -21,6 +21,9 @@ pub(crate) struct Inbox {
     claim: u64,
 }
 
+/// What stands for the order of a message that was overwritten or given up: less than any.
+pub(super) const GONE: u64 = 0;
+
 impl Shared {
     /// Whether there is something at a cursor, to be taken or to be passed over: its order. Of a ring whose slots exist.
     #[inline]
@@ -29,12 +32,12 @@ impl Shared {
             Look::There => {
                 let order = slot.facts().order;
                 // Overwritten meanwhile, that was another message's.
-                Some(if slot.is_still(position) { order } else { 0 })
+                Some(if slot.is_still(position) { order } else { GONE })
             }
-            Look::Overwritten => Some(0),
+            Look::Overwritten => Some(GONE),
             // Given up, or being written. Who takes it looks once more.
             Look::NotThere if slot.position().is_none() => {
-                (self.ring(ring).published.load(Ordering::Acquire) > position).then_some(0)
+                (self.ring(ring).published.load(Ordering::Acquire) > position).then_some(GONE)
             }
             Look::NotThere => None,
         }
