@@ -31,8 +31,8 @@ impl Shared {
         match slot.look(position) {
             Look::There => {
                 let order = slot.facts().order;
-                // Overwritten meanwhile, that was another message's.
-                Some(if slot.is_still(position) { order } else { GONE })
+                // Overwritten meanwhile, that was another message's. Damaged, it may be 0, and is not gone.
+                Some(if slot.is_still(position) { order.max(GONE + 1) } else { GONE })
             }
             Look::Overwritten => Some(GONE),
             // Given up, or being written. Who takes it looks once more.
