@@ -169,7 +169,7 @@ pub fn code_of(error: &Error) -> Code {
             Code::NoSpace
         }
         Error::Damaged { .. } => Code::Damaged,
-        Error::ReceiverTaken { .. } | Error::ReceiverEnding { .. } => Code::Busy,
+        Error::ReceiverTaken { .. } | Error::ReceiverEnding { .. } | Error::ServerTaken { .. } => Code::Busy,
         // The enum may grow; the test below finds what is missing here.
         _ => Code::System,
     }

@@ -36,6 +36,8 @@ pub enum Kind {
     CeilingMutex,
     /// A [`pool::Pool`](crate::pool::Pool).
     Pool,
+    /// A service of [`rpc`](crate::rpc): requests and replies.
+    Service,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
@@ -54,6 +56,7 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::PiMutex, 12, "pi mutex"),
     (Kind::CeilingMutex, 13, "ceiling mutex"),
     (Kind::Pool, 14, "pool"),
+    (Kind::Service, 18, "service"),
     (Kind::LockOrder, 31, "lock order"),
 ];
 

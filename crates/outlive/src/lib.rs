@@ -40,6 +40,7 @@
 //! | [`sync`] | locks |
 //! | [`pool`] | objects by size class, handed from process to process |
 //! | [`queue`] | the growing queue |
+//! | [`rpc`] | requests and replies: [`rpc::Client`], [`rpc::Server`] |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
 //! # What holds when a process dies
@@ -69,6 +70,7 @@ pub mod pool;
 #[path = "pool_model.rs"]
 mod pool;
 pub mod queue;
+pub mod rpc;
 #[cfg(not(loom))]
 mod segment;
 #[cfg(loom)]

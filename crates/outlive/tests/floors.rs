@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const FLOORS: [&str; 10] =
-    ["shim", "sys", "futex", "segment", "liveness", "domain", "sync", "pool", "queue", "inspect"];
+const FLOORS: [&str; 11] =
+    ["shim", "sys", "futex", "segment", "liveness", "domain", "sync", "pool", "queue", "rpc", "inspect"];
 
 /// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that floor.
 const AT_THE_ROOT: [(&str, &str); 16] = [

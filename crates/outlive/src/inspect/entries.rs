@@ -2,6 +2,7 @@
 
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue};
+use crate::rpc::Overview;
 use crate::segment::{Segment, check_name};
 use crate::sync::{Holder, LockDetail, primitives};
 use crate::sys::file;
@@ -61,6 +62,8 @@ pub enum Detail {
     },
     /// Of a pool.
     Pool(Usage),
+    /// Of a service.
+    Service(Overview),
 }
 
 impl Domain {
@@ -153,6 +156,12 @@ impl Domain {
                 let usage = crate::pool::look(segment, self.registry())?;
                 entry.dead_claims = usage.holders.iter().filter(|holder| !holder.who.alive).count() as u32;
                 entry.detail = Detail::Pool(usage);
+            }
+            Kind::Service => {
+                entry.waiters = waiters(&segment, &[]);
+                let (overview, left) = crate::rpc::look(segment, self.me()?)?;
+                entry.dead_claims = left.claims + left.objects;
+                entry.detail = Detail::Service(overview);
             }
             Kind::Registry | Kind::LockOrder => {}
             _ => {

@@ -93,6 +93,12 @@ impl Domain {
                 // Those of whom threads may still write: the next sweep's.
                 Ok(swept.names_left)
             }
+            Kind::Service => {
+                let swept = crate::rpc::sweep(segment, me, dry_run)?;
+                report.claims += swept.claims;
+                report.objects += swept.objects;
+                Ok(swept.names_left)
+            }
             _ => Ok(false),
         }
     }
