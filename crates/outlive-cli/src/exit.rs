@@ -61,10 +61,16 @@ pub enum Code {
 /// All codes, with what they mean to a reader of the manual.
 pub const TABLE: &[(Code, &str)] = &[
     (Code::Done, "done; also when the reader of a pipe had enough"),
-    (Code::CheckFailed, "a check failed: the demo lost something, doctor found a fault"),
+    (
+        Code::CheckFailed,
+        "a check failed: the demo lost something, doctor found a fault; call: the server had no answer",
+    ),
     (Code::Usage, "the command line makes no sense"),
-    (Code::ReaderDied, "the queue's receiver died and none has taken over; what was sent before is kept for one"),
-    (Code::NoReader, "the queue has no receiver and was made to refuse messages then"),
+    (
+        Code::ReaderDied,
+        "the queue's receiver, or the service's server, died and none has taken over; what was sent before is kept for one",
+    ),
+    (Code::NoReader, "the service has no server, or the queue no receiver and was made to refuse messages then"),
     (Code::TimedOut, "the time given by --timeout was over"),
     (Code::NotFound, "no such domain, name or file"),
     (Code::Mismatch, "the name is in use for a thing of another kind or type"),
@@ -72,7 +78,10 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::Permission, "no permission, or the folder belongs to somebody else or is open to others"),
     (Code::NoSpace, "no room: file system, quota, limit, tokens, or a message larger than its queue"),
     (Code::Damaged, "shared bytes make no sense: somebody wrote over them"),
-    (Code::Busy, "a living process has it: the queue's other receiver, the users of what is to be removed"),
+    (
+        Code::Busy,
+        "a living process has it: the queue's other receiver, the service's other server, the users of what is to be removed",
+    ),
     (Code::BadName, "not a name: see 'outlive help ls'"),
     (Code::NotRecoverable, "the lock was given up after its owner died"),
     (Code::System, "the system refused"),

@@ -18,6 +18,7 @@ mod pool;
 mod pthread;
 mod queue;
 mod realtime;
+mod rpc;
 mod rw_lock;
 mod semaphore;
 mod token;
@@ -196,6 +197,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(barrier::all());
     all.extend(pool::all());
     all.extend(queue::all());
+    all.extend(rpc::all());
     all
 }
 

@@ -12,6 +12,7 @@ pub(super) mod once;
 pub(super) mod pool;
 pub(super) mod queue;
 pub(super) mod realtime;
+pub(super) mod rpc;
 pub(super) mod rw_lock;
 pub(super) mod semaphore;
 mod token;
@@ -38,6 +39,7 @@ pub struct Member {
     threads: token::Threads,
     pools: pool::Pools,
     queues: queue::Queues,
+    services: rpc::Services,
 }
 
 impl Member {
@@ -57,6 +59,7 @@ impl Member {
             threads: token::Threads::default(),
             pools: pool::Pools::default(),
             queues: queue::Queues::default(),
+            services: rpc::Services::default(),
         }
     }
 
@@ -85,6 +88,7 @@ impl Obeys for Member {
             ["barrier", order @ ..] => self.barriers.obey(&domain, order),
             ["pool", order @ ..] => self.pools.obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
+            ["rpc", order @ ..] => self.services.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
             _ => Err("unknown order".to_owned()),
