@@ -163,11 +163,11 @@ look:
 		if
 		:: T_DEAD(who) ->
 			if :: rn==n -> goto got :: else fi;
-			atomic { if :: cn==n && cs==WRITING && co==who -> cs=CANC; told=1 :: else told=0 fi };
+			atomic { if :: cn==n && cs==WRITING && co==who -> assert(!wr[who-1]); cs=CANC; told=1 :: else told=0 fi };
 			if :: told -> goto again :: else -> goto look fi
 		:: else
 		fi
-	:: else -> assert(pdc[me])
+	:: else -> assert(pdc[me]); goto again      /* a sweep, or another who has the place */
 	fi;
 #ifdef TIMEOUT
 	/* it gives up: not begun, or taken; what is being written is settled later */
