@@ -6,7 +6,8 @@ use crate::bench;
 use crate::domain::DomainArgs;
 use crate::exit::{self, Failure};
 use crate::verbs::{
-    completions, demo, doctor, exit_codes, gc, info, lock, ls, man, pools, recv, rm, sem, send, state, under, wait,
+    call, completions, demo, doctor, exit_codes, gc, info, lock, ls, man, pools, recv, rm, sem, send, serve, state,
+    under, wait,
 };
 
 /// Queues and locks in shared memory that outlive whoever used them
@@ -55,6 +56,26 @@ pub enum Verb {
         outlive recv --until-idle 0 jobs > left-over.txt\n  \
         outlive recv --json jobs | jq .text")]
     Recv(recv::RecvArgs),
+
+    /// Ask a service, and print the answer
+    ///
+    /// When the server dies, call ends at once with exit code 3, and says whether the call had been begun: if not, nobody
+    /// will carry it out any more. Without a server it ends with code 4, or waits for one, as asked.
+    #[command(after_long_help = "Examples:\n  \
+        outlive call upper hello\n  \
+        outlive call --timeout 2 resize < picture.png > small.png\n  \
+        outlive call --wait-for-server jobs next")]
+    Call(call::CallArgs),
+
+    /// Answer the requests of a service, each by running a command
+    ///
+    /// One after the other. A command that fails answers nothing, and its client is told so. The command finds its client's
+    /// process in OUTLIVE_CLIENT_PID. Killed, serve is a dead server: all who wait for it are told, and another may take over
+    /// at once; a command that it had started is not killed with it.
+    #[command(after_long_help = "Examples:\n  \
+        outlive serve upper -- tr a-z A-Z\n  \
+        outlive serve resize -- convert - -resize 50% -")]
+    Serve(serve::ServeArgs),
 
     /// Run a command while holding a lock
     ///
@@ -175,6 +196,8 @@ impl Verb {
         match self {
             Verb::Send(_) => "send",
             Verb::Recv(_) => "recv",
+            Verb::Call(_) => "call",
+            Verb::Serve(_) => "serve",
             Verb::Lock(_) | Verb::Become(_) => "lock",
             Verb::Sem(_) => "sem",
             Verb::State(_) => "state",
@@ -198,6 +221,8 @@ impl Verb {
         match self {
             Verb::Send(args) => send::run(&args, common),
             Verb::Recv(args) => recv::run(&args, common),
+            Verb::Call(args) => call::run(&args, common),
+            Verb::Serve(args) => serve::run(&args, common),
             Verb::Lock(args) => lock::run(&args, common),
             Verb::Sem(args) => sem::run(&args, common),
             Verb::State(args) => state::run(&args, common),

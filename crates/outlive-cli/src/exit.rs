@@ -62,10 +62,16 @@ pub enum Code {
 /// All codes, with what they mean to a reader of the manual.
 pub const TABLE: &[(Code, &str)] = &[
     (Code::Done, "done; also when the reader of a pipe had enough"),
-    (Code::CheckFailed, "a check failed: the demo lost something, doctor found a fault"),
+    (
+        Code::CheckFailed,
+        "a check failed: the demo lost something, doctor found a fault; call: the server had no answer",
+    ),
     (Code::Usage, "the command line makes no sense"),
-    (Code::ReaderDied, "the queue's receiver died and none has taken over; what was sent before is kept for one"),
-    (Code::NoReader, "the queue has no receiver and was made to refuse messages then"),
+    (
+        Code::ReaderDied,
+        "the queue's receiver, or the service's server, died and none has taken over; what was sent before is kept for one",
+    ),
+    (Code::NoReader, "the service has no server, or the queue no receiver and was made to refuse messages then"),
     (Code::TimedOut, "the time given by --timeout was over"),
     (Code::NotFound, "no such domain, name or file"),
     (Code::Mismatch, "the name is in use for a thing of another kind or type"),
@@ -75,7 +81,8 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::Damaged, "shared bytes make no sense: somebody wrote over them"),
     (
         Code::Busy,
-        "a living process has it: the queue's other receiver, the state's other writer, the users of what is to be removed",
+        "a living process has it: the queue's other receiver, the state's other writer, the service's other server, the users \
+         of what is to be removed",
     ),
     (Code::BadName, "not a name: see 'outlive help ls'"),
     (Code::NotRecoverable, "the lock was given up after its owner died"),
@@ -177,7 +184,8 @@ pub fn code_of(error: &Error) -> Code {
         Error::ReceiverTaken { .. }
         | Error::ReceiverEnding { .. }
         | Error::WriterTaken { .. }
-        | Error::WriterEnding { .. } => Code::Busy,
+        | Error::WriterEnding { .. }
+        | Error::ServerTaken { .. } => Code::Busy,
         // The enum may grow; the test below finds what is missing here.
         _ => Code::System,
     }

@@ -42,6 +42,7 @@
 //! | [`queue`] | the growing queue |
 //! | [`topic`] | messages to many processes |
 //! | [`state`] | the latest value under a name |
+//! | [`rpc`] | requests and replies: [`rpc::Client`], [`rpc::Server`] |
 //! | [`wait`] | waiting for many things at once; descriptors, `async` |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
@@ -72,6 +73,7 @@ pub mod pool;
 #[path = "pool_model.rs"]
 mod pool;
 pub mod queue;
+pub mod rpc;
 #[cfg(not(loom))]
 mod segment;
 #[cfg(loom)]

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod benches;
+mod calls;
 mod demo;
 mod full;
 mod held;

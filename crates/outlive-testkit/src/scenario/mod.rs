@@ -18,6 +18,7 @@ mod pool;
 mod pthread;
 mod queue;
 mod realtime;
+mod rpc;
 mod rw_lock;
 mod semaphore;
 mod state;
@@ -198,6 +199,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(pool::all());
     all.extend(queue::all());
     all.extend(state::all());
+    all.extend(rpc::all());
     all
 }
 

@@ -12,6 +12,7 @@ pub(super) mod once;
 pub(super) mod pool;
 pub(super) mod queue;
 pub(super) mod realtime;
+pub(super) mod rpc;
 pub(super) mod rw_lock;
 pub(super) mod semaphore;
 pub(super) mod state;
@@ -40,6 +41,7 @@ pub struct Member {
     pools: pool::Pools,
     queues: queue::Queues,
     states: state::States,
+    services: rpc::Services,
 }
 
 impl Member {
@@ -60,6 +62,7 @@ impl Member {
             pools: pool::Pools::default(),
             queues: queue::Queues::default(),
             states: state::States::default(),
+            services: rpc::Services::default(),
         }
     }
 
@@ -89,6 +92,7 @@ impl Obeys for Member {
             ["pool", order @ ..] => self.pools.obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
             ["state", order @ ..] => self.states.obey(&domain, order),
+            ["rpc", order @ ..] => self.services.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
             _ => Err("unknown order".to_owned()),
