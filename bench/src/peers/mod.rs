@@ -9,6 +9,7 @@ mod boost;
 mod iceoryx2;
 mod outlive;
 mod outlive_queue;
+mod outlive_rpc;
 mod queues;
 mod unix;
 #[cfg(feature = "zenoh")]
