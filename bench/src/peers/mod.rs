@@ -54,12 +54,14 @@ pub(crate) struct Shape {
     pub buffer: usize,
     /// Whether a publisher waits for subscribers, or overwrites.
     pub lossless: bool,
+    /// Small messages as fast as they go: a publisher without room asks again at once, where it can.
+    pub full_rate: bool,
 }
 
 impl Shape {
     /// One publisher, one subscriber, nothing lost, few messages under way.
     pub fn pair(bytes: usize, wait: Wait) -> Self {
-        Self { bytes, wait, subscribers: 1, publishers: 1, buffer: 2, lossless: true }
+        Self { bytes, wait, subscribers: 1, publishers: 1, buffer: 2, lossless: true, full_rate: false }
     }
 }
 

@@ -223,5 +223,5 @@ pub(crate) fn assemble(board: &Board, processes: u32) {
 
 /// A shape whose messages may queue up.
 pub(super) fn streaming(bytes: usize, wait: Wait, subscribers: usize, buffer: usize) -> Shape {
-    Shape { subscribers, buffer, ..Shape::pair(bytes, wait) }
+    Shape { subscribers, buffer, full_rate: wait == Wait::Busy, ..Shape::pair(bytes, wait) }
 }
