@@ -33,7 +33,8 @@ fn a_change_is_printed_and_a_death_is_told() {
     let stage = Stage::new();
     stage.run(&["state", "set", "mode", "idle"]).expect(0);
     let mut watch = stage.start(&["state", "watch", "--count", "2", "mode"]);
-    let is_watching = || stage.entry("mode").is_some_and(|entry| !entry["waiters"].as_array().is_none_or(Vec::is_empty));
+    let is_watching =
+        || stage.entry("mode").is_some_and(|entry| !entry["waiters"].as_array().is_none_or(Vec::is_empty));
     until("it waits", is_watching);
     assert!(watch.is_running());
     stage.run(&["state", "set", "mode", "driving"]).expect(0);
