@@ -107,10 +107,10 @@ pub enum Verb {
     /// Get, set or watch a state: the latest value under a name
     State(state::StateArgs),
 
-    /// Wait until a process ends, or whoever holds a lock, receives from a queue or writes a state
+    /// Wait until a process ends, or whoever holds a lock or receives from a queue
     ///
-    /// Returns at once when there is nobody: an unknown process has ended, and so has a zombie. When a holder gives the
-    /// name back and lives on, that ends the wait too.
+    /// Of a state, whoever writes it. Returns at once when there is nobody: an unknown process has ended, and so has a
+    /// zombie. When a holder gives the name back and lives on, that ends the wait too.
     Wait(wait::WaitArgs),
 
     /// List what is in the domain

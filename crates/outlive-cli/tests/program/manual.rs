@@ -4,11 +4,12 @@ use std::fs;
 
 use crate::stage::Stage;
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 18] = [
     "send",
     "recv",
     "lock",
     "sem",
+    "state",
     "wait",
     "ls",
     "info",

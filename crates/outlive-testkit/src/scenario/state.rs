@@ -220,7 +220,7 @@ impl Scenario for State {
             State::Set => {
                 let mut writer = writer()?;
                 stage.begin();
-                let set = writer.set(&[2; 40]);
+                let set = writer.set(&[2; 8]);
                 stage.end();
                 std::mem::forget(writer);
                 set.map(drop).map_err(|error| error.to_string())
@@ -240,7 +240,7 @@ impl Scenario for State {
             State::TakeOver => {
                 stage.begin();
                 let mut writer = writer()?;
-                let set = writer.set(&[2; 40]);
+                let set = writer.set(&[2; 8]);
                 stage.end();
                 std::mem::forget(writer);
                 set.map(drop).map_err(|error| error.to_string())

@@ -502,7 +502,11 @@ fn scribbled_words_are_errors(world: &World) {
                 let _ = writer.set(&value(2));
             }
         }
-        let _ = domain.entry(&name).map(|entry| format!("{entry:?}"));
+        // Not each time: it looks at all processes of the machine.
+        if round % 20 == 0 {
+            let _ = domain.entry(&name).map(|entry| format!("{entry:?}"));
+        }
+        let _ = domain.sweep(true);
         for (n, word) in kept.iter().enumerate() {
             words.set_word(BODY + 4 * n as u64, *word);
         }

@@ -1,21 +1,21 @@
-//! Orders about states: forty equal numbers.
+//! Orders about states: eight equal numbers.
 
 use outlive::state::{Change, State, StateBytes, StateWriter};
 use outlive::{Deadline, Domain, Error, Wait};
 
 /// What is set.
-pub type Forty = [u64; 40];
+pub type Eight = [u64; 8];
 
 /// The writers that a survivor keeps.
 #[derive(Default)]
-pub struct States(Vec<StateWriter<Forty>>);
+pub struct States(Vec<StateWriter<Eight>>);
 
 /// The state of that name, at first of ones.
 ///
 /// # Errors
 /// What opening reports, as text.
-pub fn open(domain: &Domain, name: &str) -> Result<State<Forty>, String> {
-    let state = State::open(domain, name, [1; 40]).map_err(|error| error.to_string())?;
+pub fn open(domain: &Domain, name: &str) -> Result<State<Eight>, String> {
+    let state = State::open(domain, name, [1; 8]).map_err(|error| error.to_string())?;
     state.set_wait(Wait::Block);
     Ok(state)
 }
@@ -25,7 +25,7 @@ pub fn open(domain: &Domain, name: &str) -> Result<State<Forty>, String> {
 /// # Errors
 /// When it is not whole.
 pub fn whole(value: &[u64]) -> Result<u64, String> {
-    if value.len() == 40 && value.iter().all(|number| *number == value[0]) {
+    if value.len() == 8 && value.iter().all(|number| *number == value[0]) {
         Ok(value[0])
     } else {
         Err(format!("parts of several values: {value:?}"))
@@ -48,7 +48,7 @@ pub fn get_pinned(domain: &Domain, name: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// What waiting reports, and values that are not whole.
-pub fn follow(state: &State<Forty>) -> Result<String, String> {
+pub fn follow(state: &State<Eight>) -> Result<String, String> {
     let (mut seen, mut last) = (1, 1);
     loop {
         match state.wait_changed(seen).map_err(|error| error.to_string())? {
@@ -70,8 +70,8 @@ impl States {
         let text = |error: Error| error.to_string();
         let [verb, name, more @ ..] = order else { return Err("unknown order".to_owned()) };
         let state = open(domain, name)?;
-        let set = |writer: Result<StateWriter<Forty>, Error>, number: u64| match writer {
-            Ok(mut writer) => writer.set(&[number; 40]).map(|version| version.to_string()).map_err(|e| e.to_string()),
+        let set = |writer: Result<StateWriter<Eight>, Error>, number: u64| match writer {
+            Ok(mut writer) => writer.set(&[number; 8]).map(|version| version.to_string()).map_err(|e| e.to_string()),
             Err(Error::WriterTaken { .. }) => Ok("taken".to_owned()),
             Err(error) => Err(error.to_string()),
         };
