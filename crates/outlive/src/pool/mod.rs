@@ -28,6 +28,7 @@ mod error;
 mod fault;
 mod file;
 mod fill;
+mod handle;
 mod hash;
 mod head;
 mod held;
