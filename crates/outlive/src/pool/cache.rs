@@ -9,6 +9,9 @@
 //!
 //! The bound is kept without counting each object: shelves are granted room by the slow path, as many objects as fit into the
 //! bound, and what comes in within the grant needs no more than a comparison. Time goes by slow steps, too.
+//!
+//! Within the bound a shelf keeps as many as have been of use: it begins with [`LEAST`], keeps twice as many when objects are
+//! missing of which it gave some back, and half as many when it goes on giving back and none are ever missing.
 
 use core::ptr::NonNull;
 use std::cell::Cell;
@@ -18,12 +21,12 @@ use std::sync::Arc;
 use super::classes::{CLASSES, size_of_class};
 use super::file::{File, Record};
 use super::handle::{DOZEN, Handle, Place};
-use super::head::{self, CLUSTER};
+use super::head::{self, CLUSTER, Links};
 use super::pool::Inner;
 use super::spans::SPAN;
 use super::tag::{NUMBER_BITS, Tag};
 use crate::liveness::{Me, TokenId};
-use crate::shim::{AtomicU64, Ordering, compiler_fence};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use crate::sys::map;
 use crate::sys::thread_end::ThreadEnd;
 
@@ -123,16 +126,16 @@ impl Shelf {
         self.top.set(unsafe { self.top.get().sub(1) });
     }
 
-    /// Whether something may come in by the short way.
+    /// Where what comes in by the short way goes, if it may.
     #[inline]
-    fn has_room(&self) -> bool {
-        self.top.get() < self.limit.get()
+    fn room(&self) -> Option<*mut Place> {
+        let top = self.top.get();
+        (top < self.limit.get()).then_some(top)
     }
 
-    /// There is room.
+    /// There is room, at `top`.
     #[inline]
-    fn put(&self, place: Place) {
-        let top = self.top.get();
+    fn put(&self, top: *mut Place, place: Place) {
         // SAFETY: inside the room: the caller's knowledge.
         unsafe {
             top.write(place);
@@ -199,9 +202,9 @@ impl Hot {
     /// The hottest object of a shelf, if it has that many bytes (of a class all have; of a run perhaps not so many pages), and
     /// no debug mode is on.
     #[inline]
-    pub(super) fn take(&self, shelf: u32, len: usize) -> Option<Place> {
+    pub(super) fn take(&self, shelf: usize, len: usize) -> Option<Place> {
         // SAFETY: whoever asks has it from `shelf_for`.
-        let shelf = unsafe { self.shelves.get_unchecked(shelf as usize) };
+        let shelf = unsafe { self.shelves.get_unchecked(shelf) };
         let mut place = shelf.hottest()?;
         // SAFETY: a cache that has anything has its pool, and so the mapping. Relaxed: see `modes.rs`.
         if unsafe { &*self.modes }.load(Ordering::Relaxed) as u32 != 0 {
@@ -229,14 +232,14 @@ impl Hot {
         if self.owned != handle.owned
             // Relaxed: only this process changes a tag that names it.
             || handle.entry.record().tag.load(Ordering::Relaxed) != handle.owned
-            || !shelf.has_room()
         {
             return false;
         }
+        let Some(top) = shelf.room() else { return false };
         // Died just after: cached(P), free once P has ended.
         handle.entry.set(self.cached);
         handle.came = self.time.get();
-        shelf.put(place);
+        shelf.put(top, place);
         true
     }
 }
@@ -260,11 +263,24 @@ pub(super) struct Cache {
     places: Vec<Place>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Room {
     places: usize,
     granted: usize,
+    /// The most objects that the shelf keeps: as many as have been of use, see [`Cache::missed`].
+    most: usize,
+    /// How many were given back for that since something was missing.
+    unused: usize,
 }
+
+impl Room {
+    const NONE: Room = Room { places: 0, granted: 0, most: LEAST, unused: 0 };
+}
+
+/// Shelves may keep so many, if that is not too much in bytes.
+const LEAST: usize = 8 * CLUSTER;
+/// A shelf of which so many times as many were given back as it keeps, and nothing was missing, keeps half as many.
+const UNUSED: usize = 4;
 
 static LEAVE: ThreadEnd = ThreadEnd::new(leave);
 
@@ -343,7 +359,7 @@ impl Cache {
             let cache = Box::into_raw(Box::new(Cache {
                 inner: shared,
                 hot,
-                rooms: [Room::default(); SHELVES as usize],
+                rooms: [Room::NONE; SHELVES as usize],
                 bytes: 0,
                 is_over: false,
                 flushes: inner.file.head().flushes.load(Ordering::Relaxed),
@@ -457,14 +473,38 @@ impl Cache {
         }
     }
 
+    /// There is nothing on that shelf. If it gave something back before, it should have kept more.
+    ///
+    /// So a thread that frees what others have taken keeps little of it: what lies at the bottom of a large heap is in no
+    /// processor's cache any more when it is taken again, and those who take would always need new memory meanwhile.
+    pub(super) fn missed(&mut self, shelf: u32) {
+        if let Some(room) = self.rooms.get_mut(shelf as usize)
+            && room.unused > 0
+        {
+            room.most = room.most.saturating_mul(2);
+            room.unused = 0;
+        }
+    }
+
     /// Room for one more at least, and a grant of as many as may come.
     fn make_room(&mut self, at: usize) {
         let hot = self.hot();
         hot.time.set(hot.time.get().wrapping_add(1));
         let shelf = &hot.shelves[at];
-        let len = shelf.len();
-        let more = len.clamp(CLUSTER, MOST_GRANTED);
+        if shelf.len() >= self.rooms[at].most {
+            self.release_cold(at);
+            let room = &mut self.rooms[at];
+            room.unused += CLUSTER;
+            if room.unused > UNUSED * room.most {
+                (room.most, room.unused) = ((room.most / 2).max(LEAST), CLUSTER);
+            } else if shelf.len() >= room.most {
+                // It keeps less than it did: a little at a time.
+                self.release_cold(at);
+            }
+        }
         let room = &mut self.rooms[at];
+        let len = shelf.len();
+        let more = len.clamp(CLUSTER, MOST_GRANTED).min(room.most.saturating_sub(len).max(CLUSTER));
         debug_assert!(room.granted <= len, "whoever has no room has used what was granted");
         let before = (shelf.bottom.get() as usize - shelf.base.get() as usize) / size_of::<Place>();
         if before + len + more > room.places {
@@ -509,13 +549,13 @@ impl Cache {
         let hot = self.hot();
         // Died just after: cached(P), free once P has ended.
         handle.entry.set(hot.cached);
-        if !hot.shelves[at].has_room() {
+        if hot.shelves[at].room().is_none() {
             self.make_room(at);
         }
         handle.came = hot.time.get();
         // `make_room` has made some, granted or not.
-        self.is_over |= !hot.shelves[at].has_room();
-        hot.shelves[at].put(place);
+        self.is_over |= hot.shelves[at].room().is_none();
+        hot.shelves[at].put(hot.shelves[at].top.get(), place);
     }
 
     /// The same of an object that has no handle.
@@ -604,7 +644,8 @@ pub(super) fn release(file: &File, me: Option<Me>, shelf: u32, entries: &[Entry]
                 let references = &mut references[..entries.len()];
                 references.iter_mut().zip(entries).for_each(|(reference, entry)| *reference = entry.reference);
                 let home = me.id.slot() as usize;
-                head::push_all(file.lists(shelf), home, me, file, references, &mut Leaving { file, me, entries });
+                let leaving = Leaving { file, me, entries };
+                head::push_all(file.lists(shelf), home, me, &leaving, references, &mut { leaving });
             }
         }
         _ => entries.iter().for_each(|entry| entry.set(0)),
@@ -614,6 +655,7 @@ pub(super) fn release(file: &File, me: Option<Me>, shelf: u32, entries: &[Entry]
 }
 
 /// Objects on their way into a list.
+#[derive(Clone, Copy)]
 struct Leaving<'a> {
     file: &'a File,
     me: Me,
@@ -623,6 +665,17 @@ struct Leaving<'a> {
 impl Leaving<'_> {
     fn entry(&self, reference: u32) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.reference == reference)
+    }
+}
+
+/// They are this thread's, so each is where it was found: no look at its span is needed.
+impl Links for Leaving<'_> {
+    fn link(&self, reference: u32) -> Option<&AtomicU32> {
+        self.entry(reference).map(|entry| &entry.record().link)
+    }
+
+    fn epoch(&self) -> u32 {
+        self.file.epoch()
     }
 }
 

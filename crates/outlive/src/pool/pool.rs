@@ -226,11 +226,11 @@ impl Pool {
         align: usize,
         at: &'static Location<'static>,
     ) -> Result<Object<'_>, PoolError> {
-        let shelf = class.or_else(|| shelf_of_long(len as u64)).unwrap_or(SHELVES);
+        let shelf = class.or_else(|| shelf_of_long(len as u64)).map_or(SHELVES as usize, |shelf| shelf as usize);
         // SAFETY: given up at once. Numbers are `MOST_CACHES` at most.
         let handle = match unsafe { Hot::of(self.number) }.take(shelf, len) {
             Some(handle) => handle,
-            None => self.alloc_slow(len, align, at).map_err(|error| *error)?,
+            None => self.alloc_slow(len, align, at)?,
         };
         // SAFETY: of this pool, whose borrow the object bears, and nobody else has it.
         Ok(unsafe { Object::of(handle) })
@@ -254,11 +254,11 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, len: usize, align: usize, at: &'static Location<'static>) -> Result<Place, Box<PoolError>> {
+    fn alloc_slow(&self, len: usize, align: usize, at: &'static Location<'static>) -> Result<Place, PoolError> {
         if !self.inner.now().modes.is_none() {
-            return self.alloc_in_modes(len, align, at).map_err(Box::new);
+            return self.alloc_in_modes(len, align, at);
         }
-        let (entry, shelf, owned) = self.take_slow(len, align).map_err(Box::new)?;
+        let (entry, shelf, owned) = self.take_slow(len, align)?;
         // A mark of a change of modes that was seen on the way only: from now on it would not be so.
         entry.forget_bytes();
         // Died just before: held by a dead thread, free at once; or cached(P).
@@ -385,6 +385,7 @@ impl Inner {
         let mut cluster = 1;
         if let Some(cache) = &mut cache {
             cache.heed_flushes();
+            cache.missed(class);
             let share = self.cache_bytes.load(Ordering::Relaxed) / 4;
             cluster = (share / size).clamp(1, CLUSTER as u64) as usize;
             if self.now().modes.contains(Modes::UAF) {
@@ -454,6 +455,8 @@ impl Inner {
                     Err(Error::NoSpace { .. }) => {}
                     Err(other) => return Err(other),
                 }
+            } else if let Some(shelf) = shelf_of_long(len) {
+                cache.missed(shelf);
             }
         }
         let block = file.heap.allocate_or_glance(&file.segment, me, len, file, at_first_sight)?;
