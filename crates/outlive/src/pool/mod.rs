@@ -34,6 +34,7 @@ mod head;
 mod held;
 mod hidden;
 mod holders;
+mod hot;
 mod huge;
 mod in_modes;
 mod layout;

@@ -11,13 +11,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::cache::{Cache, Entry, Hot, MOST_CACHES, SHELVES, shelf_of_long};
+use super::cache::{Cache, Entry, MOST_CACHES, SHELVES, shelf_of_long};
 use super::classes::{CLASSES, class_of, class_of_short_or_long, size_of_class};
 use super::error::PoolError;
 use super::file::{File, MOST_BYTES, Plan};
 use super::handle::{Handle, Place, Places};
 use super::head::{CLUSTER, pop_any};
 use super::hidden::Hidden;
+use super::hot::Hot;
 use super::layout::Block;
 use super::modes::Modes;
 use super::object::Object;
