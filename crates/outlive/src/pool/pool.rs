@@ -75,7 +75,8 @@ pub struct Pool {
 pub struct PoolOptions {
     /// The most bytes that the pool may take, of one that is made. Default: a quarter of the file system, at most 8 GiB.
     pub max_bytes: u64,
-    /// The most bytes of free objects that a thread of this process keeps in its cache of the pool. Default: 16 MiB.
+    /// The most bytes of free objects that a thread of this process keeps in its cache of the pool; within that, as many of each
+    /// size as have been of use to it (64 at first). Default: 16 MiB.
     pub cache_bytes: u64,
     /// Debug modes, of one that is made; see [`MODES`](super::MODES) and [`Pool::set_modes`]. Default: none.
     pub modes: Modes,
