@@ -396,6 +396,16 @@ impl Cache {
         hot.shelves[at].put(hot.shelves[at].top.get(), place);
     }
 
+    /// Whether one of that shelf's can stay here at all. Where that is another question than it was, what is too much leaves.
+    pub(super) fn fits(&mut self, shelf: u32) -> bool {
+        let most = self.inner.cache_bytes.load(Ordering::Relaxed);
+        if self.bytes > most {
+            self.is_over = true;
+            self.evict();
+        }
+        unit(shelf as usize) <= most
+    }
+
     /// The same of an object that has no handle.
     pub(super) fn push_entry(&mut self, shelf: u32, entry: Entry) {
         let inner = Arc::clone(&self.inner);

@@ -328,6 +328,7 @@ impl<'p> Object<'p> {
             && let Some(process) = inner.registry.process_token_if_any()
             // SAFETY: given up before this returns; nothing here runs user code.
             && let Some(cache) = unsafe { Cache::own(inner, process) }
+            && cache.fits(shelf)
         {
             cache.heed_flushes();
             cache.push_entry(shelf, *self.entry());

@@ -311,9 +311,11 @@ impl<'p> Object<'p> {
             && let Some(cache) = unsafe { Cache::own(inner, process) }
         {
             cache.heed_flushes();
-            cache.push(self.handle);
-            cache.evict();
-            return Ok(Given::WithHandle);
+            if cache.fits(self.shelf()) {
+                cache.push(self.handle);
+                cache.evict();
+                return Ok(Given::WithHandle);
+            }
         }
         self.give_back_plainly();
         Ok(Given::Alone)
