@@ -215,7 +215,7 @@ fn loom_queue_a_set_is_told_beside_the_receiver() {
 
 #[test]
 fn loom_queue_a_set_is_told_of_each_of_two_messages() {
-    explore(3, || {
+    explore(2, || {
         let shared = world(2, 1);
         be(0);
         let mut receiver = Receiver::new(StdArc::clone(&shared)).unwrap();

@@ -28,7 +28,7 @@ crate::checks!(
     a_plain_executor_will_do,
     a_future_that_is_dropped_has_taken_nothing,
     bits_that_are_taken_are_had_by_one,
-    four_hundred_futures_at_once: 60,
+    two_hundred_futures_at_once: 60,
     a_forked_child_has_a_bridge_of_its_own,
     idle_bridges_use_no_processor,
     bridges_that_die_with_an_owner_strand_nobody: 60,
@@ -310,8 +310,8 @@ fn bits_that_are_taken_are_had_by_one(world: &World) {
     waiter.finish();
 }
 
-fn four_hundred_futures_at_once(world: &World) {
-    const MANY: usize = 200;
+fn two_hundred_futures_at_once(world: &World) {
+    const MANY: usize = 100;
     let domain = world.domain();
     for prepare in [AS_IT_IS, NO_URING] {
         let board = Board::new();
