@@ -27,6 +27,8 @@
  *   WRITEPROC  a writer is taken for dead when its process is          PLACEPROC  a place is taken from a dead process whose thread runs
  *   NOLEAVE    a leaving server wakes nobody                           NOLOOK     no second look after `sleeping`
  *   READYFIRST 8 before 7                                              NOX        the kernel wakes nobody on x    (TALONE)
+ *   (NOBUMP with two clients, a quarter of a minute; PLACEPROC with two clients and two calls: its trail lies deep, and is found at once
+ *   when pan is compiled with -DT_REVERSE, so it stands in no run)
  *   NOWORD     the claim is not in the sleeper's set (TALONE)          WRITESTORE step 6 is a store
  */
 #ifndef NC

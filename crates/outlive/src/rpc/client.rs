@@ -13,6 +13,7 @@ use super::service::{MOST_PLACES, SLOTS, Service, ServiceOptions};
 use super::words::{Settled, next};
 use crate::liveness::{Asleep, Me, TokenId};
 use crate::queue::{self, Frame, SendError, Sender};
+use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Domain, Error, Wait};
@@ -200,15 +201,13 @@ impl Client {
     fn wait_for_a_server(&self, me: Me, deadline: Deadline) -> Result<(), CallError> {
         let pass = PassOn::begin(me.list());
         let queue = &self.service.queue;
-        // What is watched besides changes with nobody's doing.
-        let also = Watch {
-            word: &self.service.head().places,
-            expected: self.service.head().places.load(crate::shim::Ordering::Relaxed),
-        };
+        // What is watched besides changes seldom, and means nothing.
+        let places = &self.service.head().places;
         loop {
             if let queue::Server::Alive(_) = queue.server()? {
                 return Ok(());
             }
+            let also = Watch { word: places, expected: places.load(Ordering::Relaxed) };
             match queue.sleep_until_server_comes(&pass, also, deadline) {
                 Ok(Asleep::LookAgain) if !deadline.has_passed() => {}
                 Ok(_) if matches!(queue.server()?, queue::Server::Alive(_)) => return Ok(()),
