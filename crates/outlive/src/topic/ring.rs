@@ -76,7 +76,7 @@ pub(super) fn take_one(shared: &Shared, process: TokenId, index: u32, ends: &End
 fn recover(shared: &Shared, process: TokenId, index: u32) -> Result<Ring, Error> {
     let words = shared.ring(index);
     let slots = shared.slots(index)?;
-    let mut published = words.published.load(Ordering::Acquire);
+    let mut published = shared.published(index);
     let slot_of = |position: u64| &slots[(position & (slots.len() as u64 - 1)) as usize];
     let next = slot_of(published);
     if next.position() == Some(published) {
