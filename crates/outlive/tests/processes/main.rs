@@ -55,6 +55,11 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod tokens;
+mod topic_churn;
+mod topic_damage;
+mod topic_deaths;
+mod topic_samples;
+mod topics;
 mod waiting;
 
 use std::ffi::{CStr, c_char, c_int};
@@ -104,6 +109,11 @@ const ALL: &[&[runner::Check]] = &[
     pools::CHECKS,
     full_pools::CHECKS,
     shares::CHECKS,
+    topics::CHECKS,
+    topic_samples::CHECKS,
+    topic_deaths::CHECKS,
+    topic_churn::CHECKS,
+    topic_damage::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past
