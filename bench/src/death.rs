@@ -18,8 +18,8 @@ use crate::bench::shared::{Board, Shared};
 use crate::bench::statistics::Summary;
 use crate::bench::{self, Error, clock, interrupt};
 use crate::peers::{
-    BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, PosixMq, Publish, Serve, Service, Shape, Topic, UnixStream, Wait,
-    ZeroMq, write_number,
+    BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, OutliveQueue, PosixMq, Publish, Serve, Service, Shape, Topic,
+    UnixStream, Wait, ZeroMq, write_number,
 };
 use ::outlive::Domain;
 use ::outlive::sync::{LockError, RwLock};
@@ -217,8 +217,7 @@ impl Field<'_> {
 
     fn publishers(&mut self) -> Result<(), Error> {
         const CASE: &str = "publisher";
-        // Outlive's own row, `topic::<Outlive>(CASE, Wait::Block)`, comes here with its topics.
-        self.absent("outlive's publisher", "its topics are not there yet");
+        self.topic::<Outlive>(CASE, Wait::Block)?;
         self.topic::<Iceoryx2>(CASE, Wait::Busy)?;
         self.row(CASE, "iceoryx2, somebody sweeps", |stage, deadline| {
             let place = <Iceoryx2 as Topic>::place(stage, "there", Shape::pair(BYTES, Wait::Busy))?;
@@ -289,8 +288,7 @@ impl Field<'_> {
 
     fn queues(&mut self) -> Result<(), Error> {
         const CASE: &str = "queue";
-        // STAND-IN: until topics are there this is Outlive's queue; then name the queue here.
-        self.topic::<Outlive>(CASE, Wait::Block)?;
+        self.topic::<OutliveQueue>(CASE, Wait::Block)?;
         self.topic::<BoostQueue>(CASE, Wait::Block)?;
         self.topic::<PosixMq>(CASE, Wait::Block)
     }

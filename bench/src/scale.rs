@@ -15,7 +15,7 @@ use crate::bench::round::{Contender, Figure, Group, Setting, Stage};
 use crate::bench::shared::{Board, Shared};
 use crate::bench::statistics::median;
 use crate::bench::{self, Common, Error, Prepared, clock, crew::Crew};
-use crate::peers::{Iceoryx2, Publish, Shape, Subscribe, Topic, Wait, write_number};
+use crate::peers::{Iceoryx2, Outlive, Publish, Shape, Subscribe, Topic, Wait, write_number};
 use clap::{Args, ValueEnum};
 use std::marker::PhantomData;
 use std::process::ExitCode;
@@ -268,8 +268,7 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
         })
         .collect();
     let mut field = Field { over, steps, groups, absent: Vec::new() };
-    // Outlive's own line, `add::<Outlive>`, comes here with its topics.
-    field.absent.push(Absent { name: "outlive", why: "its topics are not there yet".into() });
+    field.add::<Outlive>();
     field.add::<Iceoryx2>();
     let title = Title { bench: "scale", mode: over.mode(), meaning: over.meaning(), ours: &["outlive"], rate_of: None };
     let prepared = Prepared { groups: field.groups, ..Prepared::of(title, Vec::new(), "").without(field.absent) };

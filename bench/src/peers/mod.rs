@@ -8,6 +8,7 @@ mod aeron;
 mod boost;
 mod iceoryx2;
 mod outlive;
+mod outlive_queue;
 mod queues;
 mod unix;
 #[cfg(feature = "zenoh")]
@@ -18,6 +19,7 @@ pub(crate) use self::aeron::{Aeron, AeronTask};
 pub(crate) use self::boost::{BoostQueue, Mutex as BoostMutex};
 pub(crate) use self::iceoryx2::Iceoryx2;
 pub(crate) use self::outlive::Outlive;
+pub(crate) use self::outlive_queue::OutliveQueue;
 pub(crate) use self::queues::{CacheLine, Futex, PosixMq};
 pub(crate) use self::unix::UnixStream;
 #[cfg(feature = "zenoh")]

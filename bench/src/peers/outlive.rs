@@ -1,17 +1,11 @@
-//! Outlive.
-//!
-//! STAND-IN: these rows go over Outlive's queue, which copies and has one receiver, until its topics are there. Then
-//! `place` makes a topic, `publish` writes into a loan, `receive` reads a sample, and `refuses` goes.
+//! Outlive's topics: loans written in place, samples read in place. Without stamps of the time of day, which no other row has either.
 
 use super::{Publish, Shape, Subscribe, Topic, Wait};
 use crate::bench::Error;
 use crate::bench::round::Stage;
 use crate::bench::scratch::Scratch;
-use ::outlive::Domain;
-use ::outlive::queue::{Queue, Receiver, Sender};
-
-/// Room for two of the largest messages, and for a megabyte of small ones.
-const LEAST_ROOM: u64 = 1 << 20;
+use crate::scale::{self, Over};
+use ::outlive::topic::{self, SubscriberOptions};
 
 /// The row.
 pub(crate) struct Outlive;
@@ -22,30 +16,35 @@ pub(crate) struct Place {
     shape: Shape,
 }
 
+fn told<T, E: std::fmt::Display>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
+    result.map_err(|error| Error::told(doing, error))
+}
+
 impl Place {
-    fn queue(&self) -> Result<Queue, Error> {
-        let domain = Domain::open_at(self.scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
-        let room = LEAST_ROOM.max(self.shape.bytes as u64 * 4);
+    fn domain(&self) -> Result<::outlive::Domain, Error> {
+        told(::outlive::Domain::open_at(self.scratch.path()), "opening a domain")
+    }
+
+    fn topic(&self, domain: &::outlive::Domain, name: &str) -> Result<topic::Topic, Error> {
         let wait = match self.shape.wait {
             Wait::Busy => ::outlive::Wait::Spin,
             Wait::Block => ::outlive::Wait::Block,
         };
-        let made = Queue::options().max_bytes(room).wait(wait).create(&domain, "topic");
-        made.map_err(|error| Error::told("opening a queue", error))
+        let options = topic::Topic::options().depth(self.shape.buffer as u32).stamps(false).wait(wait);
+        told(options.open(domain, name), "opening a topic")
+    }
+
+    fn subscriber_of(&self, topic: &topic::Topic) -> Result<Subscriber, Error> {
+        let options = SubscriberOptions { reliable: self.shape.lossless, ..SubscriberOptions::default() };
+        told(topic.subscriber_with(options), "opening a subscriber").map(Subscriber)
     }
 }
 
-/// The publishing end, with the message it copies from.
-pub(crate) struct Publisher {
-    sender: Sender,
-    message: Vec<u8>,
-}
+/// The publishing end.
+pub(crate) struct Publisher(topic::Publisher);
 
-/// The subscribing end, with the message it copies into.
-pub(crate) struct Subscriber {
-    receiver: Receiver,
-    message: Vec<u8>,
-}
+/// The subscribing end.
+pub(crate) struct Subscriber(topic::Subscriber);
 
 impl Topic for Outlive {
     const NAME: &'static str = "outlive";
@@ -53,39 +52,64 @@ impl Topic for Outlive {
     type Publisher = Publisher;
     type Subscriber = Subscriber;
 
-    fn refuses(shape: &Shape) -> Option<String> {
-        (shape.subscribers > 1 || shape.publishers > 1 || !shape.lossless)
-            .then(|| "its topics are not there yet".to_owned())
-    }
-
     fn place(stage: &Stage, name: &str, shape: Shape) -> Result<Place, Error> {
         Ok(Place { scratch: stage.scratch.inner(name)?, shape })
     }
 
     fn publisher(place: &Place) -> Result<Publisher, Error> {
-        let sender = place.queue()?.sender().map_err(|error| Error::told("opening a sender", error))?;
-        Ok(Publisher { sender, message: vec![0; place.shape.bytes] })
+        told(place.topic(&place.domain()?, "topic")?.publisher(), "opening a publisher").map(Publisher)
     }
 
     fn subscriber(place: &Place) -> Result<Subscriber, Error> {
-        let receiver = place.queue()?.receiver().map_err(|error| Error::told("opening a receiver", error))?;
-        Ok(Subscriber { receiver, message: vec![0; place.shape.bytes] })
+        place.subscriber_of(&place.topic(&place.domain()?, "topic")?)
+    }
+}
+
+/// One process in a place.
+pub(crate) struct Session<'a> {
+    place: &'a Place,
+    domain: ::outlive::Domain,
+}
+
+impl scale::Domain for Outlive {
+    type Session<'a> = Session<'a>;
+
+    fn session(place: &Place) -> Result<Session<'_>, Error> {
+        Ok(Session { place, domain: place.domain()? })
+    }
+
+    fn publisher_of(session: &Session<'_>, topic: usize) -> Result<Publisher, Error> {
+        let topic = session.place.topic(&session.domain, &format!("topic{topic}"))?;
+        told(topic.publisher(), "opening a publisher").map(Publisher)
+    }
+
+    fn subscriber_of(session: &Session<'_>, topic: usize) -> Result<Subscriber, Error> {
+        session.place.subscriber_of(&session.place.topic(&session.domain, &format!("topic{topic}"))?)
+    }
+
+    fn limit(over: Over, step: usize) -> Option<String> {
+        let most = match over {
+            Over::Subscribers => 64,
+            Over::Publishers => 62,
+            Over::Topics | Over::Discovery => return None,
+        };
+        (step > most).then(|| format!("a topic has at most {most}"))
     }
 }
 
 impl Publish for Publisher {
     #[inline]
     fn publish(&mut self, bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<(), Error> {
-        write(&mut self.message[..bytes]);
-        self.sender.send(&self.message[..bytes]).map_err(|error| Error::told("sending to outlive's queue", error))
+        let mut loan = told(self.0.loan(bytes), "a loan")?;
+        write(&mut loan);
+        told(self.0.publish(loan), "publishing").map(drop)
     }
 }
 
 impl Subscribe for Subscriber {
     #[inline]
     fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
-        let received = self.receiver.recv_into(&mut self.message);
-        received.map_err(|error| Error::told("receiving from outlive's queue", error))?;
-        Ok(read(&self.message))
+        let sample = told(self.0.recv(), "receiving")?;
+        Ok(read(&sample))
     }
 }

@@ -54,12 +54,15 @@ mod shares;
 mod sleepers;
 mod slots;
 mod small_disk;
+mod states;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
 mod topic_deaths;
 mod topic_samples;
 mod topics;
+mod wait_bridges;
+mod wait_sets;
 mod waiting;
 
 use std::ffi::{CStr, c_char, c_int};
@@ -102,6 +105,7 @@ const ALL: &[&[runner::Check]] = &[
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
+    states::CHECKS,
     limits::CHECKS,
     access::CHECKS,
     bad_files::CHECKS,
@@ -114,6 +118,8 @@ const ALL: &[&[runner::Check]] = &[
     topic_deaths::CHECKS,
     topic_churn::CHECKS,
     topic_damage::CHECKS,
+    wait_sets::CHECKS,
+    wait_bridges::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past
