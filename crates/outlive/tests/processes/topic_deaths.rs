@@ -19,6 +19,8 @@ crate::checks!(
     a_stopped_subscriber_is_waited_for,
     a_killed_subscriber_counts_no_more,
     a_killed_publisher_counts_no_more,
+    who_sweeps_is_no_publisher,
+    nothing_is_lost_from_the_joining_on: 60,
     as_many_as_there_are_places,
     comings_goings_and_deaths_are_told,
     a_dead_holders_samples_stay_until_it_has_ended,
@@ -196,6 +198,56 @@ fn a_killed_publisher_counts_no_more(world: &World) {
         }
         assert!(usage(&domain).rings.len() <= 2, "rings of the dead are taken again");
     }
+}
+
+fn who_sweeps_is_no_publisher(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 4);
+    let board = Board::new();
+    {
+        let publishers = [(); 3].map(|()| topic.publisher().expect("a ring"));
+        publishers.iter().for_each(|publisher| drop(publisher.publish_copy(&[7; 5000]).expect("room")));
+    }
+    let mut sweeper = Child::start(|| {
+        loop {
+            domain.sweep(false).expect("sweeps");
+            board.add(0, 1);
+        }
+    });
+    let subscriber = topic.subscriber().expect("a line");
+    while board.get(0) < 300 {
+        assert_eq!((subscriber.publisher_count(), topic.publishers()), (0, Vec::new()));
+    }
+    sweeper.kill();
+    assert!(usage(&domain).rings.iter().all(|ring| ring.publisher.is_none()));
+}
+
+fn nothing_is_lost_from_the_joining_on(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 1);
+    let board = Board::new();
+    let mut busy = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for number in 0_u64.. {
+            publisher.publish_copy_until(&number.to_le_bytes(), PATIENCE * 3).expect("they take it");
+            board.set(0, number + 1);
+        }
+    });
+    board.reach(0, 1);
+    for _ in 0..2_000 {
+        let before = board.get(0);
+        let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
+        let joined = board.get(0);
+        let first = subscriber.recv_until(PATIENCE).expect("published").sequence();
+        assert!((before..=joined + 1).contains(&first), "{first} came first, {before}..{joined} were there");
+        // Of what was published just before.
+        let lost = subscriber.lost();
+        for next in 1..4 {
+            assert_eq!(subscriber.recv_until(PATIENCE).expect("published").sequence(), first + next);
+        }
+        assert_eq!(subscriber.lost(), lost);
+    }
+    busy.kill();
 }
 
 fn as_many_as_there_are_places(world: &World) {
