@@ -18,7 +18,7 @@ use crate::bench::shared::{Board, Shared};
 use crate::bench::statistics::Summary;
 use crate::bench::{self, Error, clock, interrupt};
 use crate::peers::{
-    BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, OutliveQueue, PosixMq, Publish, Serve, Service, Shape, Topic,
+    BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, OutliveQueue, PosixMq, Publish, Serve, Service, Shape, Subscribe, Topic,
     UnixStream, Wait, ZeroMq, write_number,
 };
 use ::outlive::Domain;
@@ -343,9 +343,13 @@ fn full<T: Topic>(
     kill(
         deadline,
         |ready| {
-            let _subscriber = T::subscriber(place)?;
+            let mut subscriber = T::subscriber(place)?;
             ready();
-            stay()
+            // The publisher comes later.
+            loop {
+                subscriber.settle()?;
+                thread::sleep(Duration::from_millis(1));
+            }
         },
         |waiter| {
             let mut publisher = T::publisher(place)?;

@@ -222,6 +222,11 @@ impl Publish for Publisher {
 }
 
 impl Subscribe for Subscriber {
+    /// Until it has connected, a publisher that should lose nothing throws away what finds no room.
+    fn settle(&mut self) -> Result<(), Error> {
+        told(self.port.has_samples(), "connecting").map(drop)
+    }
+
     #[inline]
     fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
         loop {

@@ -96,6 +96,10 @@ pub(crate) trait Publish {
 
 /// A subscribing end.
 pub(crate) trait Subscribe {
+    /// Connects to the publishers there are, where receiving would only then do so; takes nothing.
+    fn settle(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
     /// Waits for a message and reads it: in place where the library can.
     fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<R, Error>;
 }

@@ -1,5 +1,6 @@
 //! The verbs, one file each; `under` and `running` are what `lock` and `sem` share.
 
+pub mod call;
 pub mod completions;
 pub mod demo;
 pub mod doctor;
@@ -15,5 +16,7 @@ pub mod rm;
 mod running;
 pub mod sem;
 pub mod send;
+pub mod serve;
+pub mod state;
 pub mod under;
 pub mod wait;

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod benches;
+mod calls;
 mod demo;
 mod full;
 mod held;
@@ -15,4 +16,5 @@ mod pools;
 mod receivers;
 mod sem;
 mod stage;
+mod states;
 mod waiting;

@@ -18,8 +18,10 @@ mod pool;
 mod pthread;
 mod queue;
 mod realtime;
+mod rpc;
 mod rw_lock;
 mod semaphore;
+mod state;
 mod token;
 mod toy;
 
@@ -196,6 +198,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(barrier::all());
     all.extend(pool::all());
     all.extend(queue::all());
+    all.extend(state::all());
+    all.extend(rpc::all());
     all
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::arrive;
 use super::error::SubscribeError;
 use super::file::Shared;
+use super::inbox::GONE;
 use super::layout::{LineWords, MOST_RINGS};
 use super::line;
 use super::message::Message;
@@ -316,8 +317,15 @@ impl<M: Message + ?Sized> Subscriber<M> {
         let mut sample = MaybeUninit::uninit();
         // Each round passes something over; what is damaged may make us do so for ever.
         for _ in 0..1 << 17 {
-            let Some(ring) = self.next_ring() else { return Ok(None) };
+            let Some((order, ring)) = self.next_ring() else { return Ok(None) };
             let position = self.cursors[ring];
+            if order == GONE {
+                // There after all, it takes its turn by its order.
+                if self.slot(ring, position).look(position) != Look::There {
+                    self.skip(ring);
+                }
+                continue;
+            }
             match self.take(ring, position, &mut sample) {
                 Took::Yes => {
                     self.advance(ring, position + 1);
@@ -353,21 +361,21 @@ impl<M: Message + ?Sized> Subscriber<M> {
         self.shared.peek(ring as u32, self.slot(ring, position), position)
     }
 
-    /// The ring whose next message has the lowest order.
+    /// The ring whose next message has the lowest order, or is gone.
     #[inline]
-    fn next_ring(&mut self) -> Option<usize> {
+    fn next_ring(&mut self) -> Option<(u64, usize)> {
         if self.options.keep_last != u32::MAX {
             self.keep_last();
         }
-        if self.cursors.len() == 1 { self.peek(0).map(|_| 0) } else { self.next_of_several() }
+        if self.cursors.len() == 1 { self.peek(0).map(|order| (order, 0)) } else { self.next_of_several() }
     }
 
     #[cold]
     #[inline(never)]
-    fn next_of_several(&self) -> Option<usize> {
+    fn next_of_several(&self) -> Option<(u64, usize)> {
         let look = || (0..self.cursors.len()).filter_map(|ring| Some((self.peek(ring)?, ring))).min();
         // Once more when there is one: what was published before it is in sight now.
-        look().and_then(|_| look()).map(|(_, ring)| ring)
+        look().and_then(|_| look())
     }
 
     #[cold]
@@ -386,8 +394,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     #[cold]
     fn skip(&mut self, ring: usize) {
         let published = self.shared.published(ring as u32);
-        // The slot that comes next is left to the publisher, unless there is no other.
-        let oldest = published.saturating_sub(u64::from(self.shared.plan.depth - 1).max(1));
+        let oldest = published.saturating_sub(u64::from(self.shared.plan.depth));
         let next = oldest.max(self.cursors[ring] + 1);
         self.lose(next - self.cursors[ring]);
         self.advance(ring, next);

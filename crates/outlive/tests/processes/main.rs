@@ -44,6 +44,8 @@ mod random;
 mod readers;
 mod realtime;
 mod records;
+mod rpc;
+mod rpc_deaths;
 mod runner;
 mod rw_lock;
 mod rw_lock_deaths;
@@ -102,6 +104,8 @@ const ALL: &[&[runner::Check]] = &[
     growth::CHECKS,
     killed_senders::CHECKS,
     killed_receivers::CHECKS,
+    rpc::CHECKS,
+    rpc_deaths::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
