@@ -215,7 +215,7 @@ fn held_samples_never_change(world: &World) {
             };
             let what = read_message(&sample);
             if samples.len() == 60 {
-                samples.swap_remove(random.below(60) as usize);
+                drop(samples.swap_remove(random.below(60) as usize));
             }
             samples.push((sample, what));
         }

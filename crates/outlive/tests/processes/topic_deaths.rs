@@ -206,7 +206,9 @@ fn who_sweeps_is_no_publisher(world: &World) {
     let board = Board::new();
     {
         let publishers = [(); 3].map(|()| topic.publisher().expect("a ring"));
-        publishers.iter().for_each(|publisher| drop(publisher.publish_copy(&[7; 5000]).expect("room")));
+        for publisher in &publishers {
+            publisher.publish_copy(&[7; 5000]).expect("room");
+        }
     }
     let mut sweeper = Child::start(|| {
         loop {
@@ -489,7 +491,7 @@ fn memory_that_others_hold(world: &World) {
     assert_eq!(read_message(&subscriber.latest().expect("ours").expect("it stays")), (1, count as u64 - 1));
     publisher.publish_copy(b"small ones go").expect("in the slot");
     assert_eq!(*subscriber.recv().expect("published"), *b"small ones go");
-    samples.remove(0);
+    drop(samples.remove(0));
     publisher.publish_copy(&message(1, 77, 250_000)).expect("one was dropped");
     drop(samples);
     drop(subscriber);
