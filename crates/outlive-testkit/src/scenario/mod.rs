@@ -23,6 +23,7 @@ mod rw_lock;
 mod semaphore;
 mod state;
 mod token;
+mod topic;
 mod toy;
 
 /// Where a victim or survivor works.
@@ -200,6 +201,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(queue::all());
     all.extend(state::all());
     all.extend(rpc::all());
+    all.extend(topic::all());
     all
 }
 

@@ -36,9 +36,7 @@ impl Shared {
             }
             Look::Overwritten => Some(GONE),
             // Given up, or being written. Who takes it looks once more.
-            Look::NotThere if slot.position().is_none() => {
-                (self.ring(ring).published.load(Ordering::Acquire) > position).then_some(GONE)
-            }
+            Look::NotThere if slot.position().is_none() => (self.published(ring) > position).then_some(GONE),
             Look::NotThere => None,
         }
     }

@@ -58,6 +58,11 @@ mod slots;
 mod small_disk;
 mod states;
 mod tokens;
+mod topic_churn;
+mod topic_damage;
+mod topic_deaths;
+mod topic_samples;
+mod topics;
 mod wait_bridges;
 mod wait_sets;
 mod waiting;
@@ -112,6 +117,11 @@ const ALL: &[&[runner::Check]] = &[
     pools::CHECKS,
     full_pools::CHECKS,
     shares::CHECKS,
+    topics::CHECKS,
+    topic_samples::CHECKS,
+    topic_deaths::CHECKS,
+    topic_churn::CHECKS,
+    topic_damage::CHECKS,
     wait_sets::CHECKS,
     wait_bridges::CHECKS,
 ];

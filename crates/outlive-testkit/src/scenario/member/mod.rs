@@ -17,6 +17,7 @@ pub(super) mod rw_lock;
 pub(super) mod semaphore;
 pub(super) mod state;
 mod token;
+pub(super) mod topic;
 
 use std::path::PathBuf;
 
@@ -42,6 +43,7 @@ pub struct Member {
     queues: queue::Queues,
     states: state::States,
     services: rpc::Services,
+    topics: topic::Topics,
 }
 
 impl Member {
@@ -63,6 +65,7 @@ impl Member {
             queues: queue::Queues::default(),
             states: state::States::default(),
             services: rpc::Services::default(),
+            topics: topic::Topics::default(),
         }
     }
 
@@ -93,6 +96,7 @@ impl Obeys for Member {
             ["queue", order @ ..] => self.queues.obey(&domain, order),
             ["state", order @ ..] => self.states.obey(&domain, order),
             ["rpc", order @ ..] => self.services.obey(&domain, order),
+            ["topic", order @ ..] => self.topics.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
             _ => Err("unknown order".to_owned()),
