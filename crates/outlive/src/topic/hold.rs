@@ -81,12 +81,13 @@ pub(super) fn release(cell: &AtomicU32) {
     cell.store(0, Ordering::Release);
 }
 
-/// What is held by any of these lines, in order. To be asked after the slots were overwritten whose objects it is asked for.
-pub(super) fn names<'l>(lines: impl Iterator<Item = Cells<'l>>, into: &mut Vec<u32>) {
+/// What is held by any line, in order. To be asked after the slots were overwritten whose objects it is asked for; which lines there
+/// are is asked in here, after the fence: one that has come before it may hold something.
+pub(super) fn names<'l, L: Iterator<Item = Cells<'l>>>(lines: impl FnOnce() -> L, into: &mut Vec<u32>) {
     // Pairs with the fence in `Slot::hold`.
     fence(Ordering::SeqCst);
     into.clear();
-    for line in lines {
+    for line in lines() {
         // Acquire pairs with `release`.
         let held = line.used().filter_map(|cell| cell.load(Ordering::Acquire).checked_sub(1));
         into.extend(held);
@@ -162,7 +163,7 @@ mod loom_tests {
 
         fn is_held(&self, object: u32) -> bool {
             let mut held = Vec::new();
-            names([self.cells()].into_iter(), &mut held);
+            names(|| [self.cells()].into_iter(), &mut held);
             held.contains(&object)
         }
     }

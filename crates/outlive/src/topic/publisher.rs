@@ -5,7 +5,7 @@
 //! | `list_op_pending` → `arrivals.x` | |
 //! | `ready` = 0, the slot's other words | the slot's older message is gone, the new one is not there |
 //! | `ready` = p + 1 | published: the ring's next owner counts it; the kernel wakes a subscriber, who wakes the rest |
-//! | `order`, `published` | the same |
+//! | `published` | the same |
 //! | wake | published; who sleeps is woken by the kernel and by one another |
 //! | what the slot had before is in limbo | the ring's next owner finds it |
 
@@ -181,7 +181,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         }
         match core::mem::replace(&mut loan.place, Place::Gone) {
             Place::Object(block, _) => {
-                self.put(me, loan.len, Some(block.reference), header.as_ref(), |_| {});
+                self.put(me, loan.len, Some(block), header.as_ref(), |_| {});
                 Ok(self.published())
             }
             Place::Slot(words) => {
@@ -288,13 +288,13 @@ impl<M: Message + ?Sized> Publisher<M> {
         let (block, at) = self.take_object(me, bytes.len())?;
         // SAFETY: as many bytes at least, this publisher's alone.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
-        self.put(me, bytes.len(), Some(block.reference), header.as_ref(), |_| {});
+        self.put(me, bytes.len(), Some(block), header.as_ref(), |_| {});
         Ok(self.published())
     }
 
     /// The next message, into its slot.
     #[inline]
-    fn put(&self, me: Me, len: usize, object: Option<u32>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
+    fn put(&self, me: Me, len: usize, object: Option<Block>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
         let shared = &*self.shared;
         let head = shared.head();
         // SAFETY: as in `ring`; nothing that is called here comes back.
@@ -312,27 +312,32 @@ impl<M: Message + ?Sized> Publisher<M> {
         pass.to(head.arrivals.x());
         slot.begin();
         let publisher = ring.process.as_u32();
-        slot.describe(Facts { order, publisher, len: len as u32, object, has_header: header.is_some() });
+        slot.describe(Facts {
+            order,
+            publisher,
+            len: len as u32,
+            object: object.map(|block| block.reference),
+            has_header: header.is_some(),
+        });
         fill(slot);
         if let Some(header) = header {
             slot.write_header(&header.to_words());
         }
+        let words = shared.ring(ring.index);
+        // Before the message: who has it in sight, and publishes next, has its order in sight. Died just after: one order less.
+        words.order.store(order, Ordering::Relaxed);
         slot.publish(position);
         ring.order = order;
         ring.published = position + 1;
-        let words = shared.ring(ring.index);
-        words.order.store(order, Ordering::Relaxed);
-        // Release pairs with `next_order` and with joining subscribers: the slot, and the order.
+        // Release pairs with joining subscribers: the slot.
         words.published.store(position + 1, Ordering::Release);
         // The slot before the look at who sleeps: pairs with `heavy` in `arrive.rs`.
         barrier::light();
         head.arrivals.ring();
         drop(pass);
         // The slot has been overwritten: what it had is in limbo.
-        ring.retire(shared, at);
-        if let Some(reference) = object {
-            ring.places[at] = reference + 1;
-        }
+        ring.retire(at);
+        ring.places[at] = object;
     }
 
     #[inline]
@@ -419,7 +424,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         let needed = reliable::needed_from(shared, ring.index);
         for position in ring.published.saturating_sub(slots)..ring.published.saturating_sub(1).min(needed) {
             let at = (position & (slots - 1)) as usize;
-            if ring.places[at] == 0 {
+            if ring.places[at].is_none() {
                 continue;
             }
             ring.give_up(shared, at)?;
@@ -436,12 +441,8 @@ impl<M: Message + ?Sized> Publisher<M> {
 #[cold]
 #[inline(never)]
 fn next_order(shared: &Shared, ring: &Ring) -> u64 {
-    // Acquire, of `published`: what was published before we began has its order in sight.
-    let order = |other: u32| {
-        let words = shared.ring(other);
-        words.published.load(Ordering::Acquire);
-        words.order.load(Ordering::Relaxed)
-    };
+    // Acquire: an order is there before its message is.
+    let order = |other: u32| shared.ring(other).order.load(Ordering::Acquire);
     let highest = (0..shared.rings()).filter(|other| *other != ring.index).map(order).max();
     // Damaged, it may be anything: but no overflow.
     highest.unwrap_or(0).max(ring.order).saturating_add(1)

@@ -11,7 +11,7 @@ use super::file::Shared;
 use super::layout::MOST_RINGS;
 use super::line::note_change;
 use super::stock::Stock;
-use crate::pool::{Ends, Tag};
+use crate::pool::{Block, Ends, Tag};
 use crate::shim::Ordering;
 use crate::{Error, TokenId};
 
@@ -22,8 +22,8 @@ pub(super) struct Ring {
     /// How many messages there have been.
     pub(super) published: u64,
     pub(super) order: u64,
-    /// By slot: the reference plus one of the object that it has.
-    pub(super) places: Vec<u32>,
+    /// By slot: the object that it has.
+    pub(super) places: Vec<Option<Block>>,
     pub(super) stock: Stock,
 }
 
@@ -81,7 +81,6 @@ fn recover(shared: &Shared, process: TokenId, index: u32) -> Result<Ring, Error>
     let next = slot_of(published);
     if next.position() == Some(published) {
         // It had been published, and its publisher died before it could count it.
-        words.order.store(next.facts().order, Ordering::Relaxed);
         published += 1;
         words.published.store(published, Ordering::Release);
     }
@@ -90,7 +89,7 @@ fn recover(shared: &Shared, process: TokenId, index: u32) -> Result<Ring, Error>
         process,
         published,
         order: words.order.load(Ordering::Relaxed),
-        places: vec![0; slots.len()],
+        places: vec![None; slots.len()],
         stock: Stock::default(),
     };
     for (slot, place) in slots.iter().zip(&mut ring.places) {
@@ -99,10 +98,10 @@ fn recover(shared: &Shared, process: TokenId, index: u32) -> Result<Ring, Error>
             && let Some(block) = shared.heap.object(&shared.segment, reference)
             && matches!(shared.heap.tag_of(&shared.segment, &block)?, Tag::Queued { region, .. } if region == index)
         {
-            *place = reference + 1;
+            *place = Some(block);
         }
     }
-    let mut in_place: Vec<u32> = ring.places.iter().filter_map(|place| place.checked_sub(1)).collect();
+    let mut in_place: Vec<u32> = ring.places.iter().flatten().map(|block| block.reference).collect();
     in_place.sort_unstable();
     let stock = &mut ring.stock;
     shared.heap.queued_in(&shared.segment, index, |block| {
@@ -117,19 +116,15 @@ impl Ring {
     /// The message in that slot is gone; what it had is in limbo.
     pub(super) fn give_up(&mut self, shared: &Shared, at: usize) -> Result<(), Error> {
         shared.slots(self.index)?[at].begin();
-        self.retire(shared, at);
+        self.retire(at);
         Ok(())
     }
 
     /// The object that the slot had is in limbo: the slot has been overwritten.
     #[inline]
-    pub(super) fn retire(&mut self, shared: &Shared, at: usize) {
-        if let Some(reference) = self.places[at].checked_sub(1) {
-            self.places[at] = 0;
-            // Damaged, it is lost until somebody else takes the ring.
-            if let Some(block) = shared.heap.object(&shared.segment, reference) {
-                self.stock.retire(block);
-            }
+    pub(super) fn retire(&mut self, at: usize) {
+        if let Some(block) = self.places[at].take() {
+            self.stock.retire(block);
         }
     }
 

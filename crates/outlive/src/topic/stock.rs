@@ -69,7 +69,7 @@ impl Stock {
             }
         }
         let mut held = core::mem::take(&mut self.held);
-        hold::names(shared.lines().map(|words| words.cells()), &mut held);
+        hold::names(|| shared.lines().map(|words| words.cells()), &mut held);
         let before = self.limbo.len();
         let (ready, ready_bytes) = (&mut self.ready, &mut self.ready_bytes);
         self.limbo.retain(|block| {

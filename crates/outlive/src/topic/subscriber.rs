@@ -108,8 +108,8 @@ fn look_after_orphans() {
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
     let me = identity::this_process();
     orphans.retain(|(shared, at, owner)| {
-        // A forked child's copies are its parent's lines.
-        me == Ok(*owner) && !shared.line(*at).is_ok_and(line::let_go_if_unused)
+        // In a forked child they are its parent's, and copies of those samples may still be read.
+        me != Ok(*owner) || !shared.line(*at).is_ok_and(line::let_go_if_unused)
     });
 }
 
