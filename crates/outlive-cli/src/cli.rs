@@ -6,7 +6,8 @@ use crate::bench;
 use crate::domain::DomainArgs;
 use crate::exit::{self, Failure};
 use crate::verbs::{
-    completions, demo, doctor, exit_codes, gc, info, lock, ls, man, pools, recv, rm, sem, send, under, wait,
+    bw, completions, delay, demo, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, measuring, pools, publish,
+    recv, rm, sem, send, top, topic, under, wait,
 };
 
 /// Queues and locks in shared memory that outlive whoever used them
@@ -55,6 +56,60 @@ pub enum Verb {
         outlive recv --until-idle 0 jobs > left-over.txt\n  \
         outlive recv --json jobs | jq .text")]
     Recv(recv::RecvArgs),
+
+    /// Publish on a topic: to all who subscribe, whoever they are
+    ///
+    /// Standard input, a message a line, or files, each whole. Nobody is waited for, unless a subscriber has asked to be (see
+    /// 'outlive echo --reliable'): what a slow one has not taken is overwritten in the end, and one that is killed is waited for no
+    /// longer. What was published stays when pub has ended, as much of it as the topic keeps: see 'outlive echo --history'.
+    #[command(
+        name = "pub",
+        after_long_help = "Examples:\n  \
+        ffmpeg … -f rawvideo - | outlive pub camera --frame 6220800\n  \
+        outlive pub camera --rate 30 --repeat *.jpg\n  \
+        echo '{\"speed\": 1.5}' | outlive pub drive --msgpack\n  \
+        date | outlive pub now --wait-for 1"
+    )]
+    Pub(publish::PublishArgs),
+
+    /// Print what is published on a topic
+    ///
+    /// Goes on until it is interrupted (exit code 0), or as the options say, whoever publishes, dies and comes back. A line a
+    /// message: text as it is, anything else in hexadecimal, its first 64 bytes. What was overwritten before it was taken is counted
+    /// on standard error.
+    #[command(after_long_help = "Examples:\n  \
+        outlive echo drive --msgpack\n  \
+        outlive echo camera --raw --count 1 > picture.jpg\n  \
+        outlive echo camera --raw | ffplay -f rawvideo …\n  \
+        outlive echo poses --reliable --json | jq .stamp")]
+    Echo(echo::EchoArgs),
+
+    /// Tell how many messages a second a topic has, and how evenly they come
+    Hz(measuring::MeasureArgs),
+
+    /// Tell how many bytes a second pass through a topic
+    Bw(measuring::MeasureArgs),
+
+    /// Tell how old messages are when they are received
+    ///
+    /// By their publishers' stamps, and so by the clock of the time of day.
+    Delay(measuring::MeasureArgs),
+
+    /// List topics, or show who is at both ends of one
+    #[command(
+        after_long_help = "PUBS and SUBS live. LAG is how many messages a subscriber has still to take, LOST how many were overwritten before it \
+        had,\nHELD how many it is reading just now. What of the dead is listed needs no attention: see 'outlive gc'."
+    )]
+    Topic(topic::TopicArgs),
+
+    /// Watch the whole domain: topics, queues, locks, pools, and what the dead left
+    ///
+    /// A full screen, renewed once a second. Keys: up and down (or k and j) select, Enter shows all about what is selected, Tab goes
+    /// to the next kind of thing, s sorts by name, activity or size, p or the space bar pauses, q ends.
+    #[command(after_long_help = "Examples:\n  \
+        outlive top\n  \
+        outlive top --once | head -20")]
+    Top(top::TopArgs),
 
     /// Run a command while holding a lock
     ///
@@ -172,6 +227,13 @@ impl Verb {
         match self {
             Verb::Send(_) => "send",
             Verb::Recv(_) => "recv",
+            Verb::Pub(_) => "pub",
+            Verb::Echo(_) => "echo",
+            Verb::Hz(_) => "hz",
+            Verb::Bw(_) => "bw",
+            Verb::Delay(_) => "delay",
+            Verb::Topic(_) => "topic",
+            Verb::Top(_) => "top",
             Verb::Lock(_) | Verb::Become(_) => "lock",
             Verb::Sem(_) => "sem",
             Verb::Wait(_) => "wait",
@@ -194,6 +256,13 @@ impl Verb {
         match self {
             Verb::Send(args) => send::run(&args, common),
             Verb::Recv(args) => recv::run(&args, common),
+            Verb::Pub(args) => publish::run(&args, common),
+            Verb::Echo(args) => echo::run(&args, common),
+            Verb::Hz(args) => hz::run(&args, common),
+            Verb::Bw(args) => bw::run(&args, common),
+            Verb::Delay(args) => delay::run(&args, common),
+            Verb::Topic(args) => topic::run(&args, common),
+            Verb::Top(args) => top::run(&args, common),
             Verb::Lock(args) => lock::run(&args, common),
             Verb::Sem(args) => sem::run(&args, common),
             Verb::Wait(args) => wait::run(&args, common),

@@ -1,0 +1,165 @@
+//! The picture: drawn from a scene and the person's choices, and from nothing else.
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Widget};
+
+use super::scene::{Alarm, Scene, Section, Thing};
+use super::state::State;
+
+const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+/// The most that text columns at the end are cut to before the name is.
+const LEAST_NAME: usize = 12;
+
+/// Draws a frame.
+pub fn draw(frame: &mut Frame<'_>, scene: &Scene, state: &mut State) {
+    let area = frame.area();
+    paint(area, frame.buffer_mut(), scene, state);
+}
+
+fn paint(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut State) {
+    let things = state.in_order(scene);
+    let at = state.position(&things);
+    let about = things.get(at).filter(|_| state.open).map(|thing| &thing.about);
+    let about_rows = about.map_or(0, |about| (about.len() + 1).min(usize::from(area.height / 2))) as u16;
+    let [head, list, pane, foot] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Min(1),
+        Constraint::Length(about_rows),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    Paragraph::new(title(scene, state)).render(head, buffer);
+
+    let (lines, chosen) = lines(scene, &things, Some(at), usize::from(area.width));
+    let rows = usize::from(list.height);
+    // The heading above the first one comes into sight with it.
+    let top = if at == 0 { 0 } else { chosen };
+    state.scroll = state.scroll.min(top).max((chosen + 1).saturating_sub(rows)).min(lines.len().saturating_sub(1));
+    let shown: Vec<Line<'_>> = lines.into_iter().skip(state.scroll).take(rows).collect();
+    Paragraph::new(shown).render(list, buffer);
+
+    if let Some(about) = about {
+        let width = usize::from(area.width);
+        let rule = Line::styled("─".repeat(width), DIM);
+        let told = about
+            .iter()
+            .map(|(name, text)| Line::from(vec![Span::styled(format!("{name:<11}  "), DIM), Span::raw(text.as_str())]));
+        Paragraph::new([rule].into_iter().chain(told).collect::<Vec<_>>()).render(pane, buffer);
+    }
+    let keys = format!(" q quit  ↑↓ select  Enter details  Tab next kind  s sort: {}  p pause", state.sort().name());
+    Paragraph::new(Line::styled(keys, DIM)).render(foot, buffer);
+}
+
+fn title<'s>(scene: &'s Scene, state: &State) -> Vec<Line<'s>> {
+    let mut first = vec![Span::styled("outlive top  ", BOLD), Span::raw(scene.domain.as_str())];
+    if state.is_paused() {
+        first.push(Span::styled("  paused", Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD)));
+    }
+    vec![Line::from(first), Line::styled(scene.summary.as_str(), DIM)]
+}
+
+/// All lines of the list, and which of them is the chosen one.
+fn lines<'s>(scene: &'s Scene, things: &[&'s Thing], chosen: Option<usize>, width: usize) -> (Vec<Line<'s>>, usize) {
+    let mut lines = Vec::new();
+    let mut chosen_line = 0;
+    let mut section: Option<(Section, Vec<usize>)> = None;
+    for (at, thing) in things.iter().enumerate() {
+        if section.as_ref().is_none_or(|(section, _)| *section != thing.section) {
+            if section.is_some() {
+                lines.push(Line::default());
+            }
+            let widths = widths(thing.section, things, width);
+            let headings = thing.section.headings().iter().map(|heading| (*heading).to_owned());
+            let heading = row(&headings.collect::<Vec<_>>(), &widths, thing.section);
+            let mut heading = vec![Span::styled(heading.trim_end().to_owned(), BOLD)];
+            if thing.section == Section::Dead && !scene.sweep.is_empty() {
+                heading.push(Span::styled(format!("  ('outlive gc' {})", scene.sweep), DIM));
+            }
+            lines.push(Line::from(heading));
+            section = Some((thing.section, widths));
+        }
+        let style = match thing.alarm {
+            Alarm::None => Style::new(),
+            Alarm::Note => Style::new().fg(Color::Yellow),
+            Alarm::Bad => Style::new().fg(Color::Red),
+        };
+        let widths = section.as_ref().map_or(&[][..], |(_, widths)| widths);
+        let mut text = row(&thing.cells, widths, thing.section);
+        let style = if chosen == Some(at) {
+            chosen_line = lines.len();
+            text = format!("{text:<width$}");
+            style.patch(CHOSEN)
+        } else {
+            style
+        };
+        lines.push(Line::styled(text, style));
+    }
+    if things.is_empty() {
+        lines.push(Line::styled("nothing here yet", DIM));
+    }
+    (lines, chosen_line)
+}
+
+/// How wide the columns of a section are: as wide as they need to be, but all together no wider than the screen.
+fn widths(section: Section, things: &[&Thing], width: usize) -> Vec<usize> {
+    let headings = section.headings();
+    let of = |column: usize| {
+        let cells = things.iter().filter(|thing| thing.section == section).filter_map(|thing| thing.cells.get(column));
+        let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+        widest.max(headings[column].chars().count())
+    };
+    let mut widths: Vec<usize> = (0..headings.len()).map(of).collect();
+    let last = widths.len() - 1;
+    let gaps = 2 * last;
+    let over = |widths: &[usize]| (widths.iter().sum::<usize>() + gaps).saturating_sub(width);
+    if section.ends_with_text() {
+        // The name first, as long as enough of it is left; then the text.
+        let spare = widths[0].saturating_sub(LEAST_NAME * 2);
+        widths[0] -= over(&widths).min(spare);
+        let spare = widths[last].saturating_sub(8);
+        widths[last] -= over(&widths).min(spare);
+    } else {
+        // Columns of the same kind stand below each other from frame to frame.
+        let room = width.saturating_sub(gaps + widths[1..].iter().sum::<usize>());
+        widths[0] = widths[0].max(room);
+    }
+    widths[0] -= over(&widths).min(widths[0].saturating_sub(LEAST_NAME));
+    widths
+}
+
+/// Cells side by side: the first to the left, and the last one if it is text; figures to the right.
+fn row(cells: &[String], widths: &[usize], section: Section) -> String {
+    let mut text = String::new();
+    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let is_text = column == 0 || section.ends_with_text() && column + 1 == widths.len();
+        let cell = cut(cell, *width);
+        let space = if column == 0 { "" } else { "  " };
+        if is_text {
+            text.push_str(&format!("{space}{cell:<width$}"));
+        } else {
+            text.push_str(&format!("{space}{cell:>width$}"));
+        }
+    }
+    text
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// One picture, as long as it has to be, as text.
+pub fn as_text(scene: &Scene, columns: u16) -> String {
+    let state = State::default();
+    let (lines, _) = lines(scene, &state.in_order(scene), None, usize::from(columns));
+    let all = title(scene, &state).into_iter().chain([Line::default()]).chain(lines);
+    all.map(|line| format!("{}\n", cut(&line.to_string(), usize::from(columns)).trim_end())).collect()
+}
