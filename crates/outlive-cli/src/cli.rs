@@ -194,9 +194,12 @@ pub enum Verb {
     ///
     /// Producer processes send records cut from real files through one queue to a consumer process, under one lock that
     /// all of them take, while producers, and now and then the consumer, are killed at random moments and replaced. At
-    /// the end every acknowledged record's checksum is compared with what was received. Exit code 1 if one was lost or
-    /// changed, if one came twice without being marked, or if anybody hung. Works in a domain of its own, removed at the
-    /// end. Ctrl-C ends it early, with the same comparison.
+    /// the end every acknowledged record's checksum is compared with what was received. Beside them runs a robot: two
+    /// cameras and a LiDAR publish frames on topics; four watchers take every one, the newest only, each one reliably, or
+    /// slowly, holding six at once; and a logger takes what they say out of a queue; all of them are killed too. Exit code 1
+    /// if a record was lost or changed, if one came twice without being marked, if a frame changed while it was held or was
+    /// lost for the reliable watcher, if somebody killed was still counted, or if anybody hung. Works in a domain of its own,
+    /// removed at the end. Ctrl-C ends it early, with the same comparison.
     Demo(demo::DemoArgs),
 
     /// Print a completion script for a shell

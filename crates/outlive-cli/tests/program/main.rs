@@ -15,4 +15,6 @@ mod pools;
 mod receivers;
 mod sem;
 mod stage;
+mod top;
+mod topics;
 mod waiting;

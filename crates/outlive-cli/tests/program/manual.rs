@@ -4,9 +4,16 @@ use std::fs;
 
 use crate::stage::Stage;
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 24] = [
     "send",
     "recv",
+    "pub",
+    "echo",
+    "hz",
+    "bw",
+    "delay",
+    "topic",
+    "top",
     "lock",
     "sem",
     "wait",

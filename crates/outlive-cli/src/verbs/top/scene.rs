@@ -288,9 +288,8 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
             note(who.pid, &who.program, left);
         }
     }
-    for token in domain.tokens().iter().filter(|token| !token.alive) {
-        note(token.pid, &token.program, "its token".to_owned());
-    }
+    // Every program that ends leaves its tokens: so many are told together.
+    let ended = domain.tokens().iter().filter(|token| !token.alive).count() as u64;
     let told = |(pid, program, left): (u32, String, Vec<String>)| {
         let program = if program.is_empty() { "?".to_owned() } else { program.escape_debug().to_string() };
         let pid = if pid == 0 { "?".to_owned() } else { pid.to_string() };
@@ -307,5 +306,77 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
                 .collect(),
         }
     };
-    found.into_iter().map(told).collect()
+    let mut things: Vec<Thing> = found.into_iter().map(told).collect();
+    if ended > 0 {
+        let left = counted(ended, "token");
+        things.push(Thing {
+            section: Section::Dead,
+            name: "~".to_owned(),
+            cells: vec!["all together".to_owned(), String::new(), left.clone()],
+            activity: 0.0,
+            bytes: 0,
+            alarm: Alarm::None,
+            about: vec![
+                ("left", left),
+                ("", "a token is left by every thread that has ended; it is used again".to_owned()),
+            ],
+        });
+    }
+    things
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A row with these cells behind its name.
+    pub fn thing(section: Section, name: &str, cells: &[&str]) -> Thing {
+        let cells = [name].iter().chain(cells).map(|cell| (*cell).to_owned()).collect();
+        let about = vec![("about", name.to_owned())];
+        Thing { section, name: name.to_owned(), cells, activity: 0.0, bytes: 0, alarm: Alarm::None, about }
+    }
+
+    /// A scene with these rows.
+    pub fn scene(things: Vec<Thing>) -> Scene {
+        Scene {
+            domain: "/dev/shm/outlive-0/default".to_owned(),
+            summary: "5 processes living".to_owned(),
+            sweep: "would sweep 3 claims".to_owned(),
+            things,
+            at: Instant::now(),
+            counters: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn rows_have_as_many_cells_as_headings() {
+        let folder = std::env::temp_dir().join(format!("outlive-test-scene-{}", std::process::id()));
+        let domain = Domain::open_at(&folder).expect("a domain");
+        let topic = outlive::topic::Topic::<[u8]>::open(&domain, "topic").expect("made");
+        let publisher = topic.publisher().expect("made");
+        let _subscriber = topic.subscriber().expect("made");
+        let queue = outlive::queue::Queue::create(&domain, "queue").expect("made");
+        queue.sender().expect("made").send(b"x").expect("sent");
+        let mutex = outlive::sync::Mutex::<u64>::open(&domain, "mutex", 0).expect("made");
+        let _guard = mutex.lock().expect("free");
+        drop(outlive::pool::Pool::open(&domain, "pool", outlive::pool::PoolOptions::default()).expect("made"));
+        let before = Scene::look(&domain, None).expect("looked");
+        publisher.publish_copy(b"one").expect("published");
+        let scene = Scene::look(&domain, Some(&before)).expect("looked");
+        let of = |name: &str| scene.things.iter().find(|thing| thing.name == name).expect("there");
+        for (name, section) in [
+            ("topic", Section::Topics),
+            ("queue", Section::Queues),
+            ("mutex", Section::Locks),
+            ("pool", Section::Pools),
+        ] {
+            assert_eq!(of(name).section, section);
+        }
+        assert!(scene.things.iter().all(|thing| thing.cells.len() == thing.section.headings().len()));
+        assert!(of("topic").activity > 0.0);
+        assert_eq!((of("topic").cells[2].as_str(), of("topic").cells[4].as_str()), ("1", "1"));
+        assert_eq!(of("queue").alarm, Alarm::Note, "nobody receives");
+        assert!(of("mutex").cells[3].contains(&std::process::id().to_string()));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
 }

@@ -40,7 +40,8 @@ fn paint(area: Rect, buffer: &mut Buffer, scene: &Scene, state: &mut State) {
     let rows = usize::from(list.height);
     // The heading above the first one comes into sight with it.
     let top = if at == 0 { 0 } else { chosen };
-    state.scroll = state.scroll.min(top).max((chosen + 1).saturating_sub(rows)).min(lines.len().saturating_sub(1));
+    let last = lines.len().saturating_sub(rows);
+    state.scroll = state.scroll.min(top).max((chosen + 1).saturating_sub(rows)).min(last);
     let shown: Vec<Line<'_>> = lines.into_iter().skip(state.scroll).take(rows).collect();
     Paragraph::new(shown).render(list, buffer);
 
@@ -162,4 +163,106 @@ pub fn as_text(scene: &Scene, columns: u16) -> String {
     let (lines, _) = lines(scene, &state.in_order(scene), None, usize::from(columns));
     let all = title(scene, &state).into_iter().chain([Line::default()]).chain(lines);
     all.map(|line| format!("{}\n", cut(&line.to_string(), usize::from(columns)).trim_end())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::tests::{scene, thing};
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+    /// What stands on a screen of that size.
+    fn screen(columns: u16, rows: u16, scene: &Scene, state: &mut State) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
+        terminal.draw(|frame| draw(frame, scene, state)).expect("drawn");
+        let buffer = terminal.backend().buffer();
+        let line = |y| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+        (0..rows).map(line).collect()
+    }
+
+    fn press(state: &mut State, code: KeyCode, scene: &Scene) {
+        state.key(KeyEvent::new(code, KeyModifiers::NONE), scene);
+    }
+
+    #[test]
+    fn all_of_it_stands_on_eighty_by_twenty_four() {
+        let scene = scene(vec![
+            thing(Section::Topics, "camera", &["30.0", "1", "3", "2", "0", "4", "64.0 MiB"]),
+            thing(Section::Queues, "jobs", &["1,200", "7", "2", "96.0 KiB", "77 (worker)"]),
+            thing(
+                Section::Locks,
+                "a lock with a name that is far longer than any screen is wide, and then some more",
+                &["2", "1.5 s", "held by 4711 (backup), 2 waiting"],
+            ),
+            thing(Section::Pools, "frames", &["3", "4", "5", "0", "2.0 MiB"]),
+            thing(Section::Dead, "gone", &["99", "publisher of camera"]),
+        ]);
+        let lines = screen(80, 24, &scene, &mut State::default());
+        let line =
+            |part: &str| lines.iter().find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {lines:#?}"));
+        assert!(line("camera  ").ends_with("64.0 MiB"));
+        assert!(line("jobs").ends_with("77 (worker)"));
+        assert!(line("a lock with").contains('…') && line("a lock with").contains("held by 4711"));
+        assert!(line("DEAD").contains("'outlive gc' would sweep 3 claims"));
+        assert!(lines[23].contains("q quit"));
+        for columns in [1, 10, 40, 79, 200] {
+            for rows in [1, 2, 3, 4, 10, 60] {
+                screen(columns, rows, &scene, &mut State::default());
+            }
+        }
+    }
+
+    #[test]
+    fn the_selected_one_is_always_in_sight() {
+        let names: Vec<String> = (0..100).map(|number| format!("topic{number:02}")).collect();
+        let cells = ["1", "1", "1", "1", "0", "0", "1 B"];
+        let scene = scene(names.iter().map(|name| thing(Section::Topics, name, &cells)).collect());
+        let mut state = State::default();
+        for steps in [1, 5, 30, 99, 200] {
+            for _ in 0..steps {
+                press(&mut state, KeyCode::Down, &scene);
+            }
+            let at = state.position(&state.in_order(&scene));
+            let lines = screen(80, 24, &scene, &mut state);
+            assert!(lines.iter().any(|line| line.starts_with(&names[at])), "{at}: {lines:#?}");
+        }
+        press(&mut state, KeyCode::Enter, &scene);
+        let lines = screen(80, 24, &scene, &mut state);
+        assert!(lines.iter().any(|line| line.starts_with("about        topic99")), "{lines:#?}");
+        assert!(lines.iter().any(|line| line.starts_with("topic99")), "{lines:#?}");
+        press(&mut state, KeyCode::Home, &scene);
+        assert!(screen(80, 24, &scene, &mut state)[2].starts_with("TOPIC"));
+        // A larger screen shows as much as it can.
+        press(&mut state, KeyCode::End, &scene);
+        screen(80, 24, &scene, &mut state);
+        assert!(screen(80, 200, &scene, &mut state)[2].starts_with("TOPIC"));
+    }
+
+    #[test]
+    fn keys_sort_pause_and_quit() {
+        let mut quick = thing(Section::Topics, "quick", &["9", "1", "1", "1", "0", "0", "1 B"]);
+        quick.activity = 9.0;
+        let mut large = thing(Section::Topics, "large", &["0", "1", "1", "1", "0", "0", "9 GiB"]);
+        large.bytes = 9 << 30;
+        let scene = scene(vec![thing(Section::Topics, "another", &["0"; 7]), large, quick]);
+        let mut state = State::default();
+        let first = |state: &State| state.in_order(&scene)[0].name.clone();
+        assert_eq!(first(&state), "another");
+        press(&mut state, KeyCode::Char('s'), &scene);
+        assert_eq!(first(&state), "quick");
+        press(&mut state, KeyCode::Char('s'), &scene);
+        assert_eq!(first(&state), "large");
+        press(&mut state, KeyCode::Char('p'), &scene);
+        assert!(state.is_paused() && screen(80, 24, &scene, &mut state)[0].ends_with("paused"));
+        press(&mut state, KeyCode::Char('q'), &scene);
+        assert!(state.is_done());
+        // Selected, it stays so in another order, and is let go when it is gone.
+        let mut state = State::default();
+        press(&mut state, KeyCode::End, &scene);
+        press(&mut state, KeyCode::Char('s'), &scene);
+        let things = state.in_order(&scene);
+        assert_eq!(things[state.position(&things)].name, "quick");
+    }
 }
