@@ -1,29 +1,67 @@
-//! `outlive bench` with more rows: other libraries, which nobody who uses Outlive should have to build.
+//! `outlive bench` with more rows and more benchmarks: other libraries, which nobody who uses Outlive should have to build.
 //!
-//! The benchmarks are the files of `outlive bench` themselves, so rows, rounds and options are the same: `cargo run
-//! --release -- pool --size 64`. Only `pool` has more rows here: `mimalloc` and `jemalloc`.
+//! | command | what is told |
+//! | --- | --- |
+//! | `pubsub` | messages from one process to others: latency, rate, Shadesmar's tables, processor time while idle |
+//! | `rpc` | a request there and a reply back |
+//! | `scale` | what publishing costs as subscribers, publishers and topics grow; discovery |
+//! | `death` | a process that others wait for is killed: when they go on |
+//! | `smoke` | all of these, as short as can be: whether they run, not what they tell |
+//! | `pool` and the others | those of `outlive bench`, whose very files these are; `pool` has `mimalloc` and `jemalloc` too |
+//!
+//! The peers are in `peers`, one file for each, behind a few traits. Whoever is not installed or cannot do a case is named
+//! as left out.
 
 #[path = "../../crates/outlive-cli/src/bench/mod.rs"]
 mod bench;
+mod death;
 mod jemalloc;
 mod mimalloc;
+mod peers;
+mod pubsub;
+mod rpc;
+mod scale;
+mod smoke;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Outlive's benchmarks, beside other libraries
 #[derive(Parser)]
 #[command(name = "outlive-bench", version)]
 struct Arguments {
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Subcommand)]
+enum Which {
+    /// Messages between processes, beside iceoryx2, ZeroMQ, Boost, POSIX, Aeron, zenoh
+    Pubsub(pubsub::PubsubArgs),
+    /// A request and its reply, beside iceoryx2, ZeroMQ and a Unix socket
+    Rpc(rpc::RpcArgs),
+    /// What publishing costs as subscribers, publishers and topics grow
+    Scale(scale::ScaleArgs),
+    /// A process that others wait for is killed: when they go on
+    Death(death::DeathArgs),
+    /// All of these, as short as can be: that they run, not what they tell
+    Smoke(smoke::SmokeArgs),
     #[command(flatten)]
-    bench: bench::BenchArgs,
+    Alone(bench::Which),
 }
 
 fn main() -> ExitCode {
-    let ran = bench::run(&Arguments::parse().bench, |field| {
-        field.add::<bench::pool::Called<mimalloc::Mimalloc>>();
-        field.add::<bench::pool::Called<jemalloc::Jemalloc>>();
-    });
+    let ran = match Arguments::parse().which {
+        Which::Pubsub(args) => pubsub::run(&args),
+        Which::Rpc(args) => rpc::run(&args),
+        Which::Scale(args) => scale::run(&args),
+        Which::Death(args) => death::run(&args),
+        Which::Smoke(args) => smoke::run(&args),
+        Which::Alone(which) => bench::run(&bench::BenchArgs { which }, |field| {
+            field.add::<bench::pool::Called<mimalloc::Mimalloc>>();
+            field.add::<bench::pool::Called<jemalloc::Jemalloc>>();
+        }),
+    };
     ran.unwrap_or_else(|error| {
         eprintln!("outlive-bench: {error}");
         ExitCode::FAILURE

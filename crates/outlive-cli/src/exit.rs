@@ -167,6 +167,7 @@ pub fn code_of(error: &Error) -> Code {
         Error::OtherKind { .. }
         | Error::OtherType { .. }
         | Error::OtherNamespace { .. }
+        | Error::OtherDomain { .. }
         | Error::OtherLibc { .. }
         | Error::OtherCeiling { .. } => Code::Mismatch,
         Error::NoSpace { .. } | Error::NoAddressSpace { .. } | Error::NoToken { .. } | Error::TooManyDomains => {

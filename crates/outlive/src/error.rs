@@ -137,6 +137,20 @@ pub enum Error {
         /// How many.
         most: u32,
     },
+    /// A state has one writer, and it lives.
+    WriterTaken {
+        /// The state.
+        path: PathBuf,
+        /// The process that has the writer.
+        pid: u32,
+    },
+    /// A state's writer died, and one of its threads has not come to its end within two seconds.
+    WriterEnding {
+        /// The state.
+        path: PathBuf,
+        /// The process whose thread that is.
+        pid: u32,
+    },
     /// All 65,536 tokens of the domain are in use by living threads, or rest until the next sweep.
     NoToken {
         /// The domain.
@@ -166,6 +180,13 @@ pub enum Error {
     NoRealTime {
         /// The priority.
         priority: u32,
+    },
+    /// A set waits for things of one domain, and this one is of another.
+    OtherDomain {
+        /// The thing's domain.
+        path: PathBuf,
+        /// The set's.
+        wanted: PathBuf,
     },
     /// One process opened too many different domains.
     TooManyDomains,
@@ -287,6 +308,17 @@ impl fmt::Display for Error {
                  who they are)",
                 path.display()
             ),
+            Error::WriterTaken { path, pid } => write!(
+                f,
+                "{} has a living writer already (process {pid}); a state has one: wait for it to end, or ask that one",
+                path.display()
+            ),
+            Error::WriterEnding { path, pid } => write!(
+                f,
+                "the writer of {} died, but a thread of its process {pid} is still ending (it may be writing a core dump, \
+                 or wait for a device); try again, and if nothing changes: remove the state",
+                path.display()
+            ),
             Error::NoToken { path } => write!(
                 f,
                 "all 65536 tokens of domain {} are in use; end some threads, run 'outlive gc', or use another domain",
@@ -316,6 +348,12 @@ impl fmt::Display for Error {
                 f,
                 "no right to run at real-time priority {priority}; give the program CAP_SYS_NICE, or raise RLIMIT_RTPRIO \
                  to it ('ulimit -r', LimitRTPRIO=), and see that its control group has a real-time budget"
+            ),
+            Error::OtherDomain { path, wanted } => write!(
+                f,
+                "it is of domain {}, the set waits in {}; make a set for each domain",
+                path.display(),
+                wanted.display()
             ),
             Error::TooManyDomains => write!(f, "this process opened too many domains; share fewer of them"),
             Error::System { doing, path, errno } => {

@@ -38,6 +38,8 @@ pub enum Kind {
     Pool,
     /// A [`topic::Topic`](crate::topic::Topic).
     Topic,
+    /// A [`state::State`](crate::state::State).
+    State,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
@@ -57,6 +59,7 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::CeilingMutex, 13, "ceiling mutex"),
     (Kind::Pool, 14, "pool"),
     (Kind::Topic, 15, "topic"),
+    (Kind::State, 17, "state"),
     (Kind::LockOrder, 31, "lock order"),
 ];
 

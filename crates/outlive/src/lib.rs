@@ -41,6 +41,8 @@
 //! | [`pool`] | objects by size class, handed from process to process |
 //! | [`queue`] | the growing queue |
 //! | [`topic`] | messages to many processes |
+//! | [`wait`] | waiting for many things at once; descriptors, `async` |
+//! | [`state`] | the latest value under a name |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
 //! # What holds when a process dies
@@ -76,6 +78,7 @@ mod segment;
 #[path = "segment_model.rs"]
 mod segment;
 mod shim;
+pub mod state;
 pub mod sync;
 mod sys;
 #[cfg(not(loom))]
@@ -83,6 +86,8 @@ pub mod topic;
 #[cfg(loom)]
 #[path = "topic_model.rs"]
 mod topic;
+#[cfg(not(loom))]
+pub mod wait;
 
 #[cfg(not(loom))]
 pub use domain::{Domain, DomainOptions, DomainStats};
@@ -122,6 +127,17 @@ pub mod abilities {
     pub fn can_make_huge_pages() -> bool {
         // SAFETY: an empty range.
         unsafe { crate::sys::map::make_huge(core::ptr::null_mut(), 0) }
+    }
+
+    /// Whether this process may sleep through `io_uring` (Linux 6.7; switched off on some machines, denied by most container
+    /// runtimes). Without it, a [`WaitSet`](crate::wait::WaitSet) of more than 128 words starts threads.
+    pub fn has_io_uring_futex() -> bool {
+        crate::sys::uring::is_there()
+    }
+
+    /// Makes this process do from now on without io_uring: for tests of that fallback.
+    pub fn pretend_no_io_uring() {
+        crate::sys::uring::pretend_not_there();
     }
 
     /// Makes this process wait from now on as if the kernel had no `futex_waitv`: for tests of that fallback.

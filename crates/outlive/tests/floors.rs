@@ -7,8 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const FLOORS: [&str; 11] =
-    ["shim", "sys", "futex", "segment", "liveness", "domain", "sync", "pool", "queue", "topic", "inspect"];
+const FLOORS: [&str; 13] = [
+    "shim", "sys", "futex", "segment", "liveness", "domain", "sync", "pool", "queue", "topic", "state", "wait",
+    "inspect",
+];
 
 /// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that floor.
 const AT_THE_ROOT: [(&str, &str); 16] = [

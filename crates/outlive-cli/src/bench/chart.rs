@@ -213,6 +213,8 @@ mod tests {
             baseline: false,
             per_second: 1e9 / median,
             operations: 1,
+            p99: None,
+            p99_9: None,
             turns: 1,
             preempted: 0,
         }

@@ -5,7 +5,7 @@
 //! | `round` | contenders, interleaved turn by turn |
 //! | `crossing` | how far apart the cores are just now, and which rounds may be compared |
 //! | `statistics`, `report`, `chart`, `machine` | what is told of it |
-//! | `crew`, `shared`, `asleep`, `scratch`, `interrupt`, `clock`, `error` | processes, memory, files |
+//! | `crew`, `shared`, `asleep`, `scratch`, `interrupt`, `clock`, `error`, `compiled` | processes, memory, files, C++ |
 //! | `inversion` | a control loop's intervals beside a load: a report of its own |
 //! | `realtime` | scheduling for locks that are made for it |
 //! | `liveness`, `locks`, `counter`, `queue`, `mq`, `pool` | the benchmarks; in each, one file for every alternative |
@@ -14,29 +14,30 @@
 //! All figures are costs in nanoseconds: less is better.
 
 mod all;
-mod asleep;
-mod chart;
-mod clock;
+pub(crate) mod asleep;
+pub(crate) mod chart;
+pub(crate) mod clock;
+pub(crate) mod compiled;
 mod counter;
-mod crew;
-mod crossing;
+pub(crate) mod crew;
+pub(crate) mod crossing;
 mod error;
-mod interrupt;
+pub(crate) mod interrupt;
 mod inversion;
 mod lines;
 mod liveness;
 mod locks;
-mod machine;
+pub(crate) mod machine;
 mod mq;
 mod page;
 pub mod pool;
-mod queue;
+pub(crate) mod queue;
 mod realtime;
-mod report;
-mod round;
-mod scratch;
-mod shared;
-mod statistics;
+pub(crate) mod report;
+pub(crate) mod round;
+pub(crate) mod scratch;
+pub(crate) mod shared;
+pub(crate) mod statistics;
 
 pub use error::Error;
 
@@ -58,12 +59,12 @@ use std::time::Duration;
 pub struct BenchArgs {
     /// What is measured
     #[command(subcommand)]
-    which: Which,
+    pub(crate) which: Which,
 }
 
 /// The benchmarks.
 #[derive(Subcommand, Clone, Debug)]
-enum Which {
+pub(crate) enum Which {
     /// Asking whether a process is alive: a load, a token, and seven other ways
     Liveness(LivenessArgs),
     /// Locks between processes, all kinds: uncontended, contended, chased around, or handed to a sleeper
@@ -86,22 +87,22 @@ enum Which {
 
 /// What all benchmarks take.
 #[derive(Args, Clone, Debug)]
-struct Common {
+pub(crate) struct Common {
     /// Print one JSON document instead of a table
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Also draw the rows as bars into this SVG file
     #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    pub(crate) svg: Option<PathBuf>,
 
     /// Rounds of one kind (near or far cores) to compare; at most twice as many are run [default: 15]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=10_000))]
-    rounds: Option<u32>,
+    pub(crate) rounds: Option<u32>,
 
     /// Five rounds of short turns: a first look, not a result
     #[arg(long)]
-    quick: bool,
+    pub(crate) quick: bool,
 
     /// Operations in each turn, instead of as many as fill the time
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(8..=1 << 31))]
@@ -109,7 +110,7 @@ struct Common {
 
     /// How long a turn should take, in milliseconds [default: 40]
     #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..=10_000))]
-    turn_ms: Option<u64>,
+    pub(crate) turn_ms: Option<u64>,
 
     /// The two cores to use, as in 0,1 [default: the first two allowed]
     #[arg(long, value_name = "A,B", value_parser = parse_cores)]
@@ -117,20 +118,20 @@ struct Common {
 
     /// Only these rows, separated by commas; the baseline is always measured
     #[arg(long, value_name = "ROWS", value_delimiter = ',')]
-    only: Vec<String>,
+    pub(crate) only: Vec<String>,
 
     /// Niceness of the measuring processes; -20, where permitted, keeps other programs off their cores
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(-20..=19))]
-    nice: Option<i32>,
+    pub(crate) nice: Option<i32>,
 
     /// Seconds after which the whole is given up
     #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = value_parser!(u32).range(1..))]
-    limit: u32,
+    pub(crate) limit: u32,
 }
 
 /// How Outlive's own row waits.
 #[derive(Args, Clone, Debug)]
-struct Waiting {
+pub(crate) struct Waiting {
     /// How outlive's own row waits
     #[arg(long, value_enum, default_value_t = WaitName::Adaptive)]
     wait: WaitName,
@@ -138,7 +139,7 @@ struct Waiting {
 
 /// The names of [`outlive::Wait`].
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum WaitName {
+pub(crate) enum WaitName {
     /// Spin as long as that has been paying, then sleep: the library's default
     Adaptive,
     /// Sleep at once
@@ -159,7 +160,7 @@ impl From<WaitName> for Wait {
 
 /// The arguments of `outlive bench liveness`.
 #[derive(Args, Clone, Debug)]
-struct LivenessArgs {
+pub(crate) struct LivenessArgs {
     /// Put the question into the loop itself, instead of calling it: counts single instructions
     #[arg(long)]
     inlined: bool,
@@ -171,7 +172,7 @@ struct LivenessArgs {
 /// The arguments of `outlive bench locks`.
 #[derive(Args, Clone, Debug)]
 #[group(id = "how", multiple = false, args = ["contended", "wake", "sleeper"])]
-struct LocksArgs {
+pub(crate) struct LocksArgs {
     /// Two processes on two cores raise one number inside the lock, or read it together
     #[arg(long)]
     contended: bool,
@@ -193,7 +194,7 @@ struct LocksArgs {
 
 /// The arguments of `outlive bench mutex`.
 #[derive(Args, Clone, Debug)]
-struct MutexArgs {
+pub(crate) struct MutexArgs {
     /// Two processes on two cores raise one counter inside the lock
     #[arg(long, conflicts_with = "wake")]
     contended: bool,
@@ -212,7 +213,7 @@ struct MutexArgs {
 /// The arguments of `outlive bench queue`.
 #[derive(Args, Clone, Debug)]
 #[group(id = "way", multiple = false, args = ["batch", "sleeping", "roundtrip", "grow"])]
-struct QueueArgs {
+pub(crate) struct QueueArgs {
     /// Bytes in a message
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     size: usize,
@@ -245,21 +246,21 @@ struct QueueArgs {
 }
 
 /// One benchmark, made ready from its arguments.
-struct Prepared {
-    title: Title,
-    groups: Vec<Group>,
-    absent: Vec<Absent>,
+pub(crate) struct Prepared {
+    pub(crate) title: Title,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) absent: Vec<Absent>,
     /// What is the same in all groups and worth telling.
-    fixed: Vec<Setting>,
-    needs_two_cores: bool,
-    wait: Wait,
+    pub(crate) fixed: Vec<Setting>,
+    pub(crate) needs_two_cores: bool,
+    pub(crate) wait: Wait,
     /// A turn of this one takes so long that few rounds must do.
-    long_turns: bool,
+    pub(crate) long_turns: bool,
 }
 
 impl Prepared {
     /// With these contenders, all compared with each other, in two processes on two cores.
-    fn of(title: Title, rows: Vec<Box<dyn Contender>>, baseline: &'static str) -> Self {
+    pub(crate) fn of(title: Title, rows: Vec<Box<dyn Contender>>, baseline: &'static str) -> Self {
         Self {
             title,
             groups: vec![Group { setting: None, rows, baseline, kinds_differ: true }],
@@ -272,17 +273,17 @@ impl Prepared {
     }
 
     /// In one process, to which it does not matter how far apart the cores are.
-    fn alone(mut self) -> Self {
+    pub(crate) fn alone(mut self) -> Self {
         self.needs_two_cores = false;
         self.groups.iter_mut().for_each(|group| group.kinds_differ = false);
         self
     }
 
-    fn waiting(self, wait: WaitName) -> Self {
+    pub(crate) fn waiting(self, wait: WaitName) -> Self {
         Self { wait: wait.into(), ..self }
     }
 
-    fn without(self, absent: Vec<Absent>) -> Self {
+    pub(crate) fn without(self, absent: Vec<Absent>) -> Self {
         Self { absent, ..self }
     }
 }
@@ -300,16 +301,20 @@ pub fn run(args: &BenchArgs, peers: pool::Peers) -> Result<ExitCode, Error> {
     }
     let (prepared, common) = prepare(&args.which, peers)?;
     let _signals = begin(common.limit, common.nice)?;
-    let report = measure(prepared, common)?;
+    tell(&measure(prepared, common)?, common)
+}
+
+/// Draws the report if asked, and prints it.
+pub(crate) fn tell(report: &Report, common: &Common) -> Result<ExitCode, Error> {
     if let Some(path) = &common.svg {
-        chart::draw(&report, path)?;
+        chart::draw(report, path)?;
         eprintln!("outlive bench: drew {}", path.display());
     }
     print(&if common.json { pretty(&report.document())? } else { report.table() })
 }
 
 /// Makes this program ready to fork.
-fn begin(limit: u32, nice: Option<i32>) -> Result<interrupt::Guard, Error> {
+pub(crate) fn begin(limit: u32, nice: Option<i32>) -> Result<interrupt::Guard, Error> {
     crew::require_one_thread()?;
     let guard = interrupt::Guard::new(limit)?;
     if let Some(niceness) = nice {
@@ -318,12 +323,12 @@ fn begin(limit: u32, nice: Option<i32>) -> Result<interrupt::Guard, Error> {
     Ok(guard)
 }
 
-fn pretty(document: &impl Serialize) -> Result<String, Error> {
+pub(crate) fn pretty(document: &impl Serialize) -> Result<String, Error> {
     let json = serde_json::to_string_pretty(document).map_err(|error| Error::Refused(error.to_string()))?;
     Ok(json + "\n")
 }
 
-fn print(text: &str) -> Result<ExitCode, Error> {
+pub(crate) fn print(text: &str) -> Result<ExitCode, Error> {
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever read has seen enough: no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
@@ -395,19 +400,16 @@ fn prepare_queue(args: &QueueArgs) -> Result<Prepared, Error> {
     })
 }
 
-fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
+pub(crate) fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
     let Prepared { title, mut groups, absent, fixed, needs_two_cores, wait, long_turns } = prepared;
-    let allowed = crew::allowed_cores()?;
-    let cores = choose_cores(&allowed, common.cores)?;
-    if needs_two_cores && cores.is_none() {
+    let stage = stage(common.cores, wait)?;
+    if needs_two_cores && stage.cores.is_none() {
         return Err(Error::Refused("this benchmark needs two cores, and this process may use one only".into()));
     }
     retain_wanted(&mut groups, &common.only, &absent)?;
     if common.nice.is_none() && machine::load_average().is_some_and(|load| load > 0.7) {
         eprintln!("outlive bench: this machine is busy with something else, which shows in what two processes do");
     }
-    let workers_on = common.cores.map_or_else(|| allowed.clone(), |cores| vec![cores.first, cores.second]);
-    let stage = Stage { cores, workers_on, scratch: Scratch::new()?, wait, turn_limit: Duration::from_secs(60) };
     let default_rounds = match (common.quick, long_turns) {
         (true, true) => 2,
         (true, false) | (false, true) => 5,
@@ -420,7 +422,15 @@ fn measure(prepared: Prepared, common: &Common) -> Result<Report, Error> {
         operations: common.loops,
     };
     let run = round::run(groups, &stage, plan)?;
-    Ok(Report { fixed, ..Report::new(title, Machine::look(allowed.len()), &run, absent) })
+    Ok(Report { fixed, ..Report::new(title, Machine::look(crew::allowed_cores()?.len()), &run, absent) })
+}
+
+/// Where turns take place: on these cores, or on the first two allowed.
+pub(crate) fn stage(asked: Option<Cores>, wait: Wait) -> Result<Stage, Error> {
+    let allowed = crew::allowed_cores()?;
+    let cores = choose_cores(&allowed, asked)?;
+    let workers_on = asked.map_or(allowed, |cores| vec![cores.first, cores.second]);
+    Ok(Stage { cores, workers_on, scratch: Scratch::new()?, wait, turn_limit: Duration::from_secs(60) })
 }
 
 /// Leaves the rows that were asked for, and the baselines.

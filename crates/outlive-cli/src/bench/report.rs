@@ -3,7 +3,7 @@
 use super::crossing::{self, Kind};
 use super::machine::Machine;
 use super::round::{Run, Setting, Track, Tracks};
-use super::statistics::{Summary, paired_ratio};
+use super::statistics::{Summary, median, paired_ratio};
 use serde::{Serialize, Serializer};
 use std::fmt::Write;
 
@@ -130,6 +130,12 @@ pub struct Row {
     pub per_second: f64,
     /// Operations in each turn.
     pub operations: u64,
+    /// The median over the turns of what one operation in 100 exceeded, where each was timed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+    /// The same of one in 1,000.
+    #[serde(rename = "p99.9", skip_serializing_if = "Option::is_none")]
+    pub p99_9: Option<f64>,
     /// Turns that the figures come from.
     pub turns: usize,
     /// How often a process lost its core to another in those turns: above a few a turn, the machine was busy.
@@ -276,6 +282,10 @@ impl Report {
     fn push_rows(&self, text: &mut String, rows: &[Row]) {
         let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(4);
         let _ = write!(text, "{:width$}  {:>11}  {:>11}  {:>11}  {:>8}", "", "median ns", "min", "max", "ratio");
+        let tails = rows.iter().any(|row| row.p99.is_some());
+        if tails {
+            let _ = write!(text, "  {:>11}  {:>11}", "p99", "p99.9");
+        }
         let _ = match self.title.rate_of {
             Some(rate_of) => writeln!(text, "  {:>14}", format!("{rate_of}/s")),
             None => writeln!(text),
@@ -290,6 +300,10 @@ impl Report {
                 figure(row.max),
                 if row.baseline { "baseline".into() } else { ratio(row.ratio) },
             );
+            if tails {
+                let told = |tail: Option<f64>| tail.map(figure).unwrap_or_default();
+                let _ = write!(text, "  {:>11}  {:>11}", told(row.p99), told(row.p99_9));
+            }
             let _ = match self.title.rate_of {
                 Some(_) => writeln!(text, "  {:>14}", rate(row.per_second)),
                 None => writeln!(text),
@@ -305,6 +319,10 @@ fn rows(all: &Tracks, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
         let seen: Vec<f64> = figures.iter().flatten().copied().collect();
         let summary = Summary::of(&seen)?;
         let counted = track.turns.iter().zip(&figures).filter(|(_, figure)| figure.is_some());
+        let tail = |place: usize| {
+            let tails: Vec<f64> = counted.clone().filter_map(|(turn, _)| turn.figure.tail[place]).collect();
+            median(&tails)
+        };
         Some(Row {
             name: track.name,
             unit: "ns",
@@ -316,7 +334,9 @@ fn rows(all: &Tracks, kind: Option<Kind>, threshold: f64) -> Vec<Row> {
             per_second: 1e9 / summary.median,
             operations: track.operations,
             turns: seen.len(),
-            preempted: counted.map(|(turn, _)| turn.figure.preempted).sum(),
+            p99: tail(0),
+            p99_9: tail(1),
+            preempted: counted.clone().map(|(turn, _)| turn.figure.preempted).sum(),
         })
     };
     all.tracks.iter().enumerate().filter_map(row).collect()
@@ -367,7 +387,7 @@ mod tests {
     use std::time::Duration;
 
     fn turn(ns: f64, before: f64, after: f64) -> Turn {
-        let figure = Figure { ns, span: Duration::ZERO, preempted: 2 };
+        let figure = Figure { ns, span: Duration::ZERO, preempted: 2, tail: [None; 2] };
         Turn { figure, before: Some(before), after: Some(after) }
     }
 

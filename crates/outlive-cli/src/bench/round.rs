@@ -44,6 +44,23 @@ pub enum Setting {
     MessageBytes(usize),
     /// Objects of so many bytes.
     ObjectBytes(usize),
+    /// Messages of so many bytes, received and used in a manner.
+    #[allow(dead_code, reason = "as the three below, for the program of bench/ only")]
+    Messages {
+        /// Bytes in each.
+        message_bytes: usize,
+        /// The manner: `busy`, `sleeping, every byte`.
+        how: &'static str,
+    },
+    /// So many subscribers.
+    #[allow(dead_code, reason = "see Messages")]
+    Subscribers(usize),
+    /// So many publishers.
+    #[allow(dead_code, reason = "see Messages")]
+    Publishers(usize),
+    /// So many topics.
+    #[allow(dead_code, reason = "see Messages")]
+    Topics(usize),
 }
 
 impl Setting {
@@ -56,6 +73,13 @@ impl Setting {
             Self::Processes(processes) => format!("{processes} processes"),
             Self::MessageBytes(bytes) => format!("{bytes} B a message"),
             Self::ObjectBytes(bytes) => format!("{bytes} B an object"),
+            Self::Messages { message_bytes, how } => format!("{message_bytes} B a message, {how}"),
+            Self::Subscribers(1) => "1 subscriber".into(),
+            Self::Subscribers(subscribers) => format!("{subscribers} subscribers"),
+            Self::Publishers(1) => "1 publisher".into(),
+            Self::Publishers(publishers) => format!("{publishers} publishers"),
+            Self::Topics(1) => "1 topic".into(),
+            Self::Topics(topics) => format!("{topics} topics"),
         }
     }
 
@@ -66,6 +90,10 @@ impl Setting {
             Self::Processes(_) => "processes",
             Self::MessageBytes(_) => "message_bytes",
             Self::ObjectBytes(_) => "object_bytes",
+            Self::Messages { .. } => "messages",
+            Self::Subscribers(_) => "subscribers",
+            Self::Publishers(_) => "publishers",
+            Self::Topics(_) => "topics",
         }
     }
 
@@ -75,7 +103,11 @@ impl Setting {
             Self::Threads(number)
             | Self::Processes(number)
             | Self::MessageBytes(number)
-            | Self::ObjectBytes(number) => number,
+            | Self::ObjectBytes(number)
+            | Self::Messages { message_bytes: number, .. }
+            | Self::Subscribers(number)
+            | Self::Publishers(number)
+            | Self::Topics(number) => number,
         }
     }
 
@@ -84,8 +116,11 @@ impl Setting {
         match self {
             Self::Threads(_) => "threads",
             Self::Processes(_) => "processes",
-            Self::MessageBytes(_) => "bytes in a message",
+            Self::MessageBytes(_) | Self::Messages { .. } => "bytes in a message",
             Self::ObjectBytes(_) => "bytes in an object",
+            Self::Subscribers(_) => "subscribers",
+            Self::Publishers(_) => "publishers",
+            Self::Topics(_) => "topics",
         }
     }
 }
@@ -111,6 +146,9 @@ pub struct Figure {
     pub span: Duration,
     /// Times a process of the turn lost its core to another.
     pub preempted: u64,
+    /// The costs that one operation in 100 and one in 1,000 exceeded, where each was timed by itself and there were as many; `ns` is then the
+    /// turn's median.
+    pub tail: [Option<f64>; 2],
 }
 
 /// Where the turns take place.
@@ -321,7 +359,7 @@ mod tests {
         let turns = turns
             .iter()
             .map(|&(ns, before, after)| Turn {
-                figure: Figure { ns, span: Duration::ZERO, preempted: 0 },
+                figure: Figure { ns, span: Duration::ZERO, preempted: 0, tail: [None; 2] },
                 before: Some(before),
                 after: Some(after),
             })

@@ -130,7 +130,7 @@ impl Board {
         let ns = f64::from_bits(self.figure.0[0].load(Ordering::Relaxed));
         let span = Duration::from_nanos(self.figure.0[1].load(Ordering::Relaxed));
         if ns.is_finite() && ns > 0.0 {
-            Ok(Figure { ns, span, preempted })
+            Ok(Figure { ns, span, preempted, tail: [None; 2] })
         } else {
             Err(Error::Wrong(format!("a turn ended with {ns} ns per operation")))
         }

@@ -3,6 +3,7 @@
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue};
 use crate::segment::{Segment, check_name};
+use crate::state::StateBytes;
 use crate::sync::{Holder, LockDetail, primitives};
 use crate::sys::file;
 use crate::topic::TopicUsage;
@@ -64,6 +65,21 @@ pub enum Detail {
     Pool(Usage),
     /// Of a topic.
     Topic(TopicUsage),
+    /// Of a state.
+    State {
+        /// The latest value's version: how often it was set, and one.
+        version: u64,
+        /// The most bytes of a value.
+        capacity: u64,
+        /// Whether all values have that size.
+        is_fixed_size: bool,
+        /// Who has the writer.
+        writer: Option<Holder>,
+        /// Buffers that exist: more than at first where readers stood still in the middle of a get.
+        buffers: u32,
+        /// Readers, dead or alive, that have one of them pinned just now.
+        pins: u32,
+    },
 }
 
 impl Domain {
@@ -164,6 +180,20 @@ impl Domain {
                 let subscribers = usage.subscribers.iter().map(|subscriber| &subscriber.who);
                 entry.dead_claims = publishers.chain(subscribers).filter(|who| !who.alive).count() as u32;
                 entry.detail = Detail::Topic(usage);
+            }
+            Kind::State => {
+                entry.waiters = waiters(&segment, &[]);
+                let state = StateBytes::finish(segment, self.registry())?;
+                entry.dead_claims = state.shared().sweep(self.me()?, true);
+                let (buffers, pins) = state.shared().figures();
+                entry.detail = Detail::State {
+                    version: state.version(),
+                    capacity: state.capacity() as u64,
+                    is_fixed_size: state.is_fixed_size(),
+                    writer: state.writer_now(),
+                    buffers,
+                    pins,
+                };
             }
             Kind::Registry | Kind::LockOrder => {}
             _ => {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::queue::Queue;
 use crate::segment::Segment;
+use crate::state::StateBytes;
 use crate::sync::primitives;
 use crate::{Domain, Error, Kind, Wait};
 
@@ -15,7 +16,7 @@ use crate::{Domain, Error, Kind, Wait};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SweepReport {
-    /// Locks, slots and ends of queues that the dead claimed.
+    /// Locks, slots and ends of queues, writers and readers of states that the dead claimed.
     pub claims: u32,
     /// Objects, of pools and of queues, that the dead held.
     pub objects: u32,
@@ -83,6 +84,10 @@ impl Domain {
                 let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run)?;
                 report.claims += claims;
                 report.objects += found.count();
+                Ok(false)
+            }
+            Kind::State => {
+                report.claims += StateBytes::finish(segment, self.registry())?.shared().sweep(me, dry_run);
                 Ok(false)
             }
             Kind::Pool => {

@@ -9,6 +9,8 @@
 mod claim;
 mod id;
 #[cfg(not(loom))]
+mod many;
+#[cfg(not(loom))]
 mod note;
 mod patience;
 #[cfg(not(loom))]
@@ -23,6 +25,7 @@ mod registry;
 #[cfg(loom)]
 #[path = "registry_model.rs"]
 mod registry;
+mod role;
 mod slot;
 #[cfg(not(loom))]
 mod thread;
@@ -30,6 +33,8 @@ mod wait;
 
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
+#[cfg(not(loom))]
+pub(crate) use many::{Many, Words};
 #[cfg(not(loom))]
 pub(crate) use note::{Note, Noted};
 pub(crate) use patience::Patience;
@@ -41,6 +46,7 @@ pub(crate) use peer::{Peer, WaitError};
 pub(crate) use registry::Registry;
 #[cfg(loom)]
 pub(crate) use registry::become_thread;
+pub(crate) use role::{NoRole, Role, RoleWords, Standing};
 #[cfg(loom)]
 pub(crate) use slot::Slot;
 #[cfg(not(loom))]

@@ -136,7 +136,7 @@ pub(crate) fn sleep_on_several(
 }
 
 /// Damaged words may say for ever that there is something to look at.
-fn look_again(deadline: Deadline) -> Result<Asleep, Errno> {
+pub(super) fn look_again(deadline: Deadline) -> Result<Asleep, Errno> {
     Ok(if deadline.has_passed() { Asleep::TimedOut } else { Asleep::LookAgain })
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn sleep_among(registry: &Registry, words: &[Watch<'_>], deadline: De
     sleep_set(registry, words, 0, deadline, || false)
 }
 
-fn has_changed(words: &[Watch<'_>]) -> bool {
+pub(super) fn has_changed(words: &[Watch<'_>]) -> bool {
     words.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
 }
 

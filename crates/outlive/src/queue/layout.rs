@@ -16,6 +16,7 @@ use crate::liveness::TokenId;
 #[cfg(not(loom))]
 use crate::segment::{BODY, Shared};
 use crate::shim::{AtomicU32, AtomicU64};
+use crate::sync::bell::Bell;
 
 /// Regions double, so this many are more than any file has room for.
 pub(super) const MOST_REGIONS: usize = if cfg!(loom) { 2 } else { 32 };
@@ -69,7 +70,9 @@ pub(super) struct QueueHead {
     pub(super) sleeping: AtomicU32,
     /// The futex word it sleeps on.
     pub(super) sequence: AtomicU32,
-    pub(super) reserved_3: [Pad32; 14],
+    /// The same for wait sets, of which there may be several: see doc/protocols/wait_set.md.
+    pub(super) bell: Bell,
+    pub(super) reserved_3: [Pad32; 12],
     // Written by senders that find the queue full, and by the receiver that wakes them.
     pub(super) waiting: AtomicU32,
     pub(super) space: AtomicU32,

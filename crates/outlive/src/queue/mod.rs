@@ -17,6 +17,7 @@
 mod batch;
 mod endpoint;
 mod error;
+mod inbox;
 mod layout;
 mod look;
 #[cfg(all(test, loom))]
@@ -39,6 +40,7 @@ mod typed;
 mod wake;
 
 pub use error::{RecvError, SendError};
+pub(crate) use inbox::{Inbox, Lies};
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 #[cfg(not(loom))]

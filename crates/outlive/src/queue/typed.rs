@@ -91,13 +91,30 @@ impl<T: Plain> TypedReceiver<T> {
         self.recv_until(Deadline::NEVER)
     }
 
+    /// Receives a value if there is one.
+    ///
+    /// # Errors
+    /// As [`TypedReceiver::recv`], and [`RecvError::Empty`].
+    pub fn try_recv(&mut self) -> Result<T, RecvError> {
+        self.receiver.try_recv_into(&mut self.buffer)?;
+        self.value()
+    }
+
     /// Receives a value, waiting until the deadline.
     ///
     /// # Errors
     /// As [`TypedReceiver::recv`], and [`RecvError::TimedOut`].
     pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<T, RecvError> {
         self.receiver.recv_into_until(&mut self.buffer, deadline)?;
+        self.value()
+    }
+
+    fn value(&self) -> Result<T, RecvError> {
         T::read_from_bytes(&self.buffer)
             .map_err(|_| RecvError::Damaged(self.queue.shared.ring.segment.damaged("a value of another size")))
+    }
+
+    pub(crate) fn bytes(&self) -> &Receiver {
+        &self.receiver
     }
 }

@@ -3,6 +3,7 @@
 //! | words | the sleeper | the waker |
 //! | --- | --- | --- |
 //! | `sleeping`, `sequence` | the receiver: a new odd number, `heavy`, look again, sleep on `sequence` | a sender, after READY or when it finds the queue full: bump, wake, then that very number + 1 |
+//! | `bell` | wait sets: see `sync/bell.rs` | the same senders |
 //! | `waiting`, `space` | senders: `waiting`, `heavy`, look again, sleep on `space` | the receiver, after it gave something back: clear, bump, wake; others who made memory free: bump, wake |
 //!
 //! Each waker looks at the sleeper's flag after it has done what the sleeper waits for, without a fence: the sleeper's
@@ -54,8 +55,10 @@ pub(super) fn wake_other_senders(ring: &Ring) {
 pub(super) fn wake_receiver(shared: &Shared) {
     // READY before the look at `sleeping`: pairs with the receiver's `heavy` between `sleeping` and its look at the slot.
     barrier::light();
-    let sleeping = shared.ring.head().sleeping.load(Ordering::Relaxed);
-    if sleeping & 1 == 1 {
+    let head = shared.ring.head();
+    let sleeping = head.sleeping.load(Ordering::Relaxed);
+    // One line, one test: a set's number as well.
+    if (sleeping | head.bell.sleepers()) & 1 == 1 {
         wake_receiver_slow(shared, sleeping);
     }
 }
@@ -63,11 +66,15 @@ pub(super) fn wake_receiver(shared: &Shared) {
 #[cold]
 fn wake_receiver_slow(shared: &Shared, sleeping: u32) {
     let head = shared.ring.head();
+    if sleeping & 1 == 0 {
+        return head.bell.ring();
+    }
     // A late sleeper finds another number and does not sleep.
     head.sequence.fetch_add(1, Ordering::AcqRel);
     futex::wake_all(&head.sequence);
     // Only that very sleep's number, and only after the wake: the other order, died in between, leaves it asleep.
     let _ = head.sleeping.compare_exchange(sleeping, sleeping.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+    head.bell.ring();
 }
 
 impl Room for Ring {

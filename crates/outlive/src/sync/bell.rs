@@ -10,6 +10,9 @@
 //! Cleared before the wake, a death in between leaves the sleepers asleep; with a bare bit, a slow ringer clears a newer
 //! sleeper's. Checked by doc/models/semaphore.pml and rw_lock.pml.
 //!
+//! A wait set announces itself to many bells before one fence for all (`announce`, doc/protocols/wait_set.md); a sleeper never
+//! takes its number back, or another that has announced itself before would be overlooked.
+//!
 //! Not `raw_sleepers.rs`, though both have an epoch: there a wake may go to one alone, so it must pass on when that one
 //! dies, through a word of its own to which `list_op_pending` points. Here all are woken, and a sleeper's
 //! `list_op_pending` belongs to the holders that it waits for. Two words, and the fence is inside.
@@ -23,6 +26,7 @@ use crate::sys::futex::{self, Watch};
 
 /// See the file's head. All zeroes are a bell that nobody listens to.
 #[repr(C)]
+#[cfg_attr(loom, derive(Default))]
 pub(crate) struct Bell {
     sleepers: AtomicU32,
     sequence: AtomicU32,
@@ -56,6 +60,12 @@ impl Bell {
         Bell { sleepers: AtomicU32::new(0), sequence: AtomicU32::new(0) }
     }
 
+    /// Odd: somebody may sleep. For who looks at it beside another such word, behind a light fence.
+    #[inline]
+    pub(crate) fn sleepers(&self) -> u32 {
+        self.sleepers.load(Ordering::Relaxed)
+    }
+
     /// Wakes whoever sleeps, after something has changed.
     #[inline]
     pub(crate) fn ring(&self) {
@@ -80,17 +90,34 @@ impl Bell {
     /// From now on whoever rings wakes the caller, who looks once more and then sleeps on [`Listening::watch`].
     #[cold]
     pub(crate) fn listen(&self) -> Listening {
-        // Acquire: what was done before a ring that we have missed is seen by the look that follows.
+        let sequence = self.announce();
+        Listening { sequence, is_heard: barrier::heavy() }
+    }
+
+    /// As [`Bell::listen`], for a caller who sees to the fence between this and his look. What `sequence` was before.
+    #[cold]
+    pub(crate) fn announce(&self) -> u32 {
+        // Acquire: what was done before a ring that we have missed is seen by the look that follows. Before the number: the
+        // other way round, a ringer in between would clear a number whose owner then sleeps.
         let sequence = self.sequence.load(Ordering::Acquire);
         let mut seen = self.sleepers.load(Ordering::Relaxed);
         loop {
             let next = seen.wrapping_add(1) | 1;
             match self.sleepers.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => break,
+                Ok(_) => return sequence,
                 Err(now) => seen = now,
             }
         }
-        Listening { sequence, is_heard: barrier::heavy() }
+    }
+
+    /// Whether nobody has rung since an announcement that gave that: it still stands.
+    pub(crate) fn is_heard_by(&self, announced: u32) -> bool {
+        self.sequence.load(Ordering::Acquire) == announced
+    }
+
+    /// The word that changes with each ring.
+    pub(crate) fn sequence(&self) -> &AtomicU32 {
+        &self.sequence
     }
 
     pub(crate) fn watch(&self, listening: Listening) -> Watch<'_> {

@@ -1,6 +1,7 @@
 //! A named event: 32 bits that processes set and wait for.
 
 use super::await_error::AwaitError;
+use super::gate::{Gate, Opens};
 use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_event::RawEvent;
@@ -139,6 +140,11 @@ impl Event {
     #[inline]
     pub fn try_wait_all(&self, bits: u32) -> Option<u32> {
         self.take(&self.raw().word, bits, true)
+    }
+
+    /// For a wait set.
+    pub(crate) fn gate(&self, bits: u32, all: bool) -> Gate {
+        Gate::new(self.home.clone(), if all { Opens::WithAll(bits) } else { Opens::WithAny(bits) })
     }
 
     fn wait_until(&self, bits: u32, all: bool, deadline: Deadline) -> Result<u32, AwaitError> {

@@ -22,6 +22,12 @@ unsafe impl<S: Sync> Send for Home<S> {}
 // SAFETY: as above.
 unsafe impl<S: Sync> Sync for Home<S> {}
 
+impl<S> Clone for Home<S> {
+    fn clone(&self) -> Home<S> {
+        Home { shared: self.shared, registry: self.registry, segment: Arc::clone(&self.segment) }
+    }
+}
+
 /// The type of the value inside, as the file's header names it.
 pub(super) struct TypeOf {
     name: &'static str,

@@ -1,6 +1,7 @@
 //! A named latch: opens once, when enough have arrived, and stays open.
 
 use super::await_error::AwaitError;
+use super::gate::{Gate, Opens};
 use super::home::{Home, TypeOf};
 use super::raw_event::RawEvent;
 use super::record::{Embed, Place, SharedField};
@@ -89,6 +90,11 @@ impl Latch {
     pub fn is_open(&self) -> bool {
         // Acquire pairs with the arrivals' Release.
         self.raw().word.load(Ordering::Acquire) == 0
+    }
+
+    /// For a wait set.
+    pub(crate) fn gate(&self) -> Gate {
+        Gate::new(self.home.clone(), Opens::AtZero)
     }
 
     /// Waits until it is open.

@@ -22,7 +22,7 @@
 mod await_error;
 #[cfg(not(loom))]
 mod barrier;
-mod bell;
+pub(crate) mod bell;
 #[cfg(not(loom))]
 mod ceiling;
 #[cfg(not(loom))]
@@ -31,6 +31,8 @@ mod ceiling_mutex;
 mod condvar;
 #[cfg(not(loom))]
 mod event;
+#[cfg(not(loom))]
+mod gate;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
@@ -70,7 +72,6 @@ mod semaphore;
 pub use await_error::AwaitError;
 #[cfg(not(loom))]
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
-#[cfg(not(loom))]
 pub(crate) use bell::Bell;
 #[cfg(not(loom))]
 pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
@@ -78,6 +79,8 @@ pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
 #[cfg(not(loom))]
 pub use event::{EmbeddedEvent, Event, Reset};
+#[cfg(not(loom))]
+pub(crate) use gate::{Enlisted, Gate};
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]

@@ -16,7 +16,7 @@
 //! it has rung, the next one is woken. So a change that has been made wakes all, whoever dies. Setters make no system
 //! call when nobody sleeps, and need no fence: the sleeper's `heavy` puts it into them.
 
-use super::raw_sleepers::Sleepers;
+use super::raw_sleepers::{Sleepers, Ticket};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, Patience, Registry, sleep_among};
 use crate::shim::{AtomicU32, Ordering};
@@ -102,11 +102,16 @@ impl RawEvent {
                 Ok(Asleep::TimedOut) => last_try = true,
                 Err(errno) => return Err(errno),
             }
-            self.sleepers.finish_ring();
-            if !self.sleepers.has_rung(ticket) && self.word.load(Ordering::Acquire) != seen {
-                // Changed, and nobody rang: whoever did it is about to, or dead.
-                self.sleepers.ring();
-            }
+            self.woken(ticket, seen);
+        }
+    }
+
+    /// What who has slept owes the others.
+    pub(super) fn woken(&self, ticket: Ticket, seen: u32) {
+        self.sleepers.finish_ring();
+        if !self.sleepers.has_rung(ticket) && self.word.load(Ordering::Acquire) != seen {
+            // Changed, and nobody rang: whoever did it is about to, or dead.
+            self.sleepers.ring();
         }
     }
 
@@ -135,6 +140,28 @@ impl RawEvent {
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         sleep_among(registry, watches, deadline)
+    }
+
+    /// For a wait set, which looks at the word by itself, behind a fence: from now on changes ring for it.
+    pub(super) fn enlist(&self) -> Ticket {
+        self.sleepers.enlist_for_ring()
+    }
+
+    /// Whether there has been a ring since.
+    pub(super) fn has_rung(&self, ticket: Ticket) -> bool {
+        self.sleepers.has_rung(ticket)
+    }
+
+    /// The words to sleep on, in that order, and what the word is.
+    pub(super) fn watches(&self, ticket: Ticket) -> ([Watch<'_>; 3], u32) {
+        let seen = self.word.load(Ordering::Acquire);
+        let [x, sequence] = self.sleepers.watches(ticket);
+        ([x, sequence, Watch { word: &self.word, expected: seen }], seen)
+    }
+
+    /// The word that passes a wake on.
+    pub(super) fn x(&self) -> &AtomicU32 {
+        self.sleepers.x()
     }
 
     /// Whether somebody may be asleep.

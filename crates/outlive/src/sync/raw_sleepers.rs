@@ -37,7 +37,7 @@ pub(crate) struct Sleepers {
 }
 
 /// What `sequence` was when a sleeper enlisted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticket(u32);
 
 impl Sleepers {

@@ -50,6 +50,12 @@ impl Deadline {
         if at == u64::MAX { Deadline::NEVER } else { Deadline { at, clock: ClockId::Realtime } }
     }
 
+    /// At so many nanoseconds of the monotonic clock.
+    #[cfg(not(loom))]
+    pub(crate) fn at_nanos(at: u64) -> Deadline {
+        Deadline { at, clock: ClockId::Monotonic }
+    }
+
     /// Whether the moment is over.
     pub fn has_passed(self) -> bool {
         self != Deadline::NEVER && nanos(self.clock) >= self.at

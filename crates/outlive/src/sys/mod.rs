@@ -18,6 +18,8 @@ pub(crate) mod futex;
 #[cfg(not(loom))]
 pub(crate) mod futex_call;
 #[cfg(not(loom))]
+pub(crate) mod helpers;
+#[cfg(not(loom))]
 pub(crate) mod identity;
 #[cfg(not(loom))]
 pub(crate) mod keeper;
@@ -37,6 +39,8 @@ pub(crate) mod schedule;
 
 #[cfg(not(loom))]
 pub(crate) mod thread_end;
+#[cfg(not(loom))]
+pub(crate) mod uring;
 
 pub(crate) use rustix::io::Errno;
 

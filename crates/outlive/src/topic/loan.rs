@@ -32,6 +32,12 @@ impl<M: Message + ?Sized> Loan<'_, M> {
         self.header = Some(header);
     }
 
+    /// Of as many bytes at most.
+    #[cfg(feature = "msgpack")]
+    pub(super) fn cut(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: as many bytes at least, this loan's alone.
         unsafe { core::slice::from_raw_parts(self.as_ptr(), self.len) }

@@ -27,11 +27,14 @@ mod error;
 mod file;
 mod header;
 mod hold;
+mod inbox;
 mod layout;
 mod line;
 mod loan;
 mod look;
 mod message;
+#[cfg(feature = "msgpack")]
+mod msgpack;
 mod publisher;
 mod reliable;
 mod ring;
@@ -44,6 +47,7 @@ mod topic;
 
 pub use error::{PublishError, SubscribeError};
 pub use header::Header;
+pub(crate) use inbox::Inbox;
 pub use loan::Loan;
 pub use look::{RingUsage, SubscriberUsage, TopicUsage};
 pub(crate) use look::{look, sweep};

@@ -66,6 +66,9 @@ pub struct Publisher<M: Message + ?Sized = [u8]> {
     /// Up to which message no reliable subscriber is in the way, as far as is known.
     way_until: Cell<u64>,
     stamps: bool,
+    /// How long the next value as msgpack may be.
+    #[cfg(feature = "msgpack")]
+    guess: Cell<usize>,
     _message: PhantomData<*const M>,
 }
 
@@ -113,6 +116,8 @@ impl<M: Message + ?Sized> Publisher<M> {
             inside: Cell::new(me.id.as_u32()),
             way_until: Cell::new(0),
             stamps,
+            #[cfg(feature = "msgpack")]
+            guess: Cell::new(0),
             _message: PhantomData,
         })
     }
@@ -491,16 +496,13 @@ impl<M: Message + ?Sized> Publisher<M> {
 
 #[cfg(feature = "msgpack")]
 impl Publisher<[u8]> {
-    /// Publishes a value as msgpack, by names of fields.
-    ///
-    /// # Errors
-    /// [`PublishError::Encoding`], and as [`Publisher::publish_copy`].
-    ///
-    /// # If a process dies
-    /// As with [`Publisher::publish`].
-    pub fn publish_msgpack<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<Published<'_>, PublishError> {
-        let bytes = rmp_serde::to_vec_named(value).map_err(|error| PublishError::Encoding(error.to_string()))?;
-        self.publish_copy(&bytes)
+    /// How long the last value was that was published as msgpack.
+    pub(super) fn msgpack_guess(&self) -> usize {
+        self.guess.get()
+    }
+
+    pub(super) fn guess_msgpack(&self, len: usize) {
+        self.guess.set(len);
     }
 }
 

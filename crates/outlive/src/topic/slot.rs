@@ -86,7 +86,7 @@ impl Slot {
     pub(super) fn describe(&self, facts: Facts) {
         self.order.store(facts.order, Ordering::Relaxed);
         self.what.store(u64::from(facts.publisher) << 32 | u64::from(facts.len), Ordering::Relaxed);
-        let form = u32::from(facts.object.is_some()) * OBJECT | u32::from(facts.has_header) * HEADER;
+        let form = (u32::from(facts.object.is_some()) * OBJECT) | (u32::from(facts.has_header) * HEADER);
         self.form.store(u64::from(form) << 32 | u64::from(facts.object.unwrap_or(0)), Ordering::Relaxed);
     }
 

@@ -186,7 +186,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     }
 
     #[inline]
-    fn words(&self) -> &LineWords {
+    pub(super) fn words(&self) -> &LineWords {
         // SAFETY: `new` has looked at it through `Segment::at`, and mappings do not shrink.
         unsafe { &*self.shared.segment.address(self.shared.plan.line_at(self.line)).cast() }
     }
@@ -349,21 +349,10 @@ impl<M: Message + ?Sized> Subscriber<M> {
         (0..self.cursors.len()).any(|ring| self.peek(ring).is_some())
     }
 
-    /// Whether there is something at a ring's cursor, to be taken or to be passed over: its order.
     #[inline]
     fn peek(&self, ring: usize) -> Option<u64> {
         let position = self.cursors[ring];
-        let slot = self.slot(ring, position);
-        match slot.look(position) {
-            // Read before it is known to be this message's: a wrong one only chooses another ring first.
-            Look::There => Some(slot.facts().order),
-            Look::Overwritten => Some(0),
-            // Given up, or being written.
-            Look::NotThere if slot.position().is_none() => {
-                (self.shared.ring(ring as u32).published.load(Ordering::Acquire) > position).then_some(0)
-            }
-            Look::NotThere => None,
-        }
+        self.shared.peek(ring as u32, self.slot(ring, position), position)
     }
 
     /// The ring whose next message has the lowest order.
@@ -527,6 +516,10 @@ impl<M: Message + ?Sized> Subscriber<M> {
     #[must_use]
     pub fn publisher_count(&self) -> u32 {
         ring::living(&self.shared).count() as u32
+    }
+
+    pub(super) fn line(&self) -> u32 {
+        self.line
     }
 
     pub(super) fn cursor(&self, ring: usize) -> u64 {

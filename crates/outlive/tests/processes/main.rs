@@ -54,7 +54,10 @@ mod shares;
 mod sleepers;
 mod slots;
 mod small_disk;
+mod states;
 mod tokens;
+mod wait_bridges;
+mod wait_sets;
 mod waiting;
 
 use std::ffi::{CStr, c_char, c_int};
@@ -97,6 +100,7 @@ const ALL: &[&[runner::Check]] = &[
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
+    states::CHECKS,
     limits::CHECKS,
     access::CHECKS,
     bad_files::CHECKS,
@@ -104,6 +108,8 @@ const ALL: &[&[runner::Check]] = &[
     pools::CHECKS,
     full_pools::CHECKS,
     shares::CHECKS,
+    wait_sets::CHECKS,
+    wait_bridges::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past

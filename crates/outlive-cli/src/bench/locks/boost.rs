@@ -1,20 +1,17 @@
 //! Boost.Interprocess's sharable mutex, exclusive and shared, where Boost's headers and a C++ compiler are found.
 //!
-//! `boost.cpp` is compiled into a shared object when the row is asked for, and loaded; so a program that was built
-//! without Boost measures it wherever it is installed (Debian: libboost-dev). CXX and CXXFLAGS are heeded.
+//! `boost.cpp` is compiled into a shared object when the row is asked for, and loaded: see [`compiled`].
 
+use super::super::compiled;
 use super::super::error::Error;
 use super::super::round::Stage;
-use super::super::scratch::Scratch;
 use super::super::shared::{Shared, ZeroShared};
 use super::number::Number;
 use super::{Handle, Held, Lock};
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, CString, OsString, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::process::{Command, Stdio};
+use std::ffi::{CStr, c_void};
+use std::mem;
 use std::sync::OnceLock;
-use std::{env, fs, mem};
 
 const SOURCE: &str = include_str!("boost.cpp");
 
@@ -52,43 +49,8 @@ impl Object {
 }
 
 fn build() -> Result<Object, Error> {
-    // Not in /dev/shm, from which loading code is often forbidden.
-    let scratch = Scratch::under(&env::temp_dir())?;
-    let (source, object) = (scratch.path().join("boost.cpp"), scratch.path().join("boost.so"));
-    fs::write(&source, SOURCE).map_err(|source| Error::System { doing: "writing a C++ file", source })?;
-    let compiler = env::var_os("CXX").unwrap_or_else(|| OsString::from("c++"));
-    let flags = env::var("CXXFLAGS").unwrap_or_default();
-    let compiled = Command::new(&compiler)
-        .args(["-O2", "-shared", "-fPIC", "-w"])
-        .args(flags.split_ascii_whitespace())
-        .arg("-o")
-        .args([&object, &source])
-        .arg("-pthread")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    match compiled {
-        Ok(status) if status.success() => {}
-        Ok(_) => {
-            return Err(Error::Refused("Boost.Interprocess's headers were not found (Debian: libboost-dev)".into()));
-        }
-        Err(_) => {
-            let name = compiler.to_string_lossy();
-            return Err(Error::Refused(format!("no C++ compiler '{name}' was found (Debian: g++ and libboost-dev)")));
-        }
-    }
-    let path = CString::new(object.as_os_str().as_bytes()).unwrap_or_default();
-    // SAFETY: the object was made just now from our own source; its loading runs no code but the C++ library's.
-    let loaded = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-    if loaded.is_null() {
-        return Err(Error::Refused("this program cannot load objects, so not Boost's mutex".into()));
-    }
-    let function = |name: &CStr| {
-        // SAFETY: a loaded object and a string with its NUL.
-        let found = unsafe { libc::dlsym(loaded, name.as_ptr()) };
-        if found.is_null() { Err(Error::Refused("the compiled object is not whole".into())) } else { Ok(found) }
-    };
+    let object = compiled::Object::of_boost(SOURCE)?;
+    let function = |name: &CStr| object.function(name);
     // SAFETY: boost.cpp defines them with these types.
     unsafe {
         let size = mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(function(c"outlive_bench_size")?);

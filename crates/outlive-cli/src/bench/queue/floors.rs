@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How many hand-overs there have been, alone on its cache line.
 #[repr(C)]
-pub(super) struct Flag(Line<AtomicU32>);
+pub(crate) struct Flag(Line<AtomicU32>);
 
 // SAFETY: one atomic; zero is valid.
 unsafe impl ZeroShared for Flag {}
 
 /// An end: the flag, and the last value that this end has written or seen.
-pub(super) struct End<'a> {
+pub(crate) struct End<'a> {
     word: &'a AtomicU32,
     last: u32,
 }
 
 /// As [`End`], for the futex.
-pub(super) struct FutexEnd<'a>(End<'a>);
+pub(crate) struct FutexEnd<'a>(End<'a>);
 
 /// The flag of a place that outlives the turn's processes.
 fn end(place: &Shared<Flag>) -> End<'static> {
@@ -33,7 +33,7 @@ fn end(place: &Shared<Flag>) -> End<'static> {
 }
 
 /// The bare flag: one store, seen by one who spins.
-pub(super) struct CacheLine;
+pub(crate) struct CacheLine;
 
 impl Channel for CacheLine {
     const NAME: &'static str = "cacheline";
@@ -77,7 +77,7 @@ impl Receive for End<'_> {
 }
 
 /// The bare futex: a store and FUTEX_WAKE, FUTEX_WAIT on the other side.
-pub(super) struct Futex;
+pub(crate) struct Futex;
 
 impl Channel for Futex {
     const NAME: &'static str = "futex";

@@ -24,21 +24,21 @@ mod unix_seqpacket;
 use super::error::Error;
 use super::report::{Absent, Title};
 use super::round::{Contender, Figure, Stage};
-use floors::{CacheLine, Futex};
+pub(crate) use floors::{CacheLine, Futex};
 use grow::{Allocating, Growing};
 use pipe::Pipe;
 use std::marker::PhantomData;
 use sysv_msg::SysVMsg;
 use unix_seqpacket::UnixSeqpacket;
 
-pub(super) use self::outlive::Outlive;
-pub(super) use posix_mq::PosixMq;
+pub(crate) use self::outlive::Outlive;
+pub(crate) use posix_mq::PosixMq;
 
 /// Messages hold at least their number.
 pub const LEAST_BYTES: usize = 8;
 
 /// A way for messages from one process to another.
-pub(super) trait Channel {
+pub(crate) trait Channel {
     /// The row's name.
     const NAME: &'static str;
     /// Whether it only shows below what no message can go.
@@ -63,7 +63,7 @@ pub(super) trait Channel {
 }
 
 /// A sending end.
-pub(super) trait Send {
+pub(crate) trait Send {
     /// Sends one message, waiting while there is no room.
     fn send(&mut self, message: &[u8]) -> Result<(), Error>;
     /// Sends many.
@@ -73,7 +73,7 @@ pub(super) trait Send {
 }
 
 /// A receiving end.
-pub(super) trait Receive {
+pub(crate) trait Receive {
     /// Receives one message, waiting while there is none. `message` is as long as all messages are.
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<(), Error>;
 }
@@ -165,7 +165,7 @@ impl Field {
 }
 
 /// Ways to send one way at full rate, under names of the caller's.
-pub(super) struct Contest {
+pub(crate) struct Contest {
     bytes: usize,
     /// The rows.
     pub(super) rows: Vec<Box<dyn Contender>>,

@@ -1,0 +1,115 @@
+//! Outlive's topics: loans written in place, samples read in place. Without stamps of the time of day, which no other row has either.
+
+use super::{Publish, Shape, Subscribe, Topic, Wait};
+use crate::bench::Error;
+use crate::bench::round::Stage;
+use crate::bench::scratch::Scratch;
+use crate::scale::{self, Over};
+use ::outlive::topic::{self, SubscriberOptions};
+
+/// The row.
+pub(crate) struct Outlive;
+
+/// Where the domain is.
+pub(crate) struct Place {
+    scratch: Scratch,
+    shape: Shape,
+}
+
+fn told<T, E: std::fmt::Display>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
+    result.map_err(|error| Error::told(doing, error))
+}
+
+impl Place {
+    fn domain(&self) -> Result<::outlive::Domain, Error> {
+        told(::outlive::Domain::open_at(self.scratch.path()), "opening a domain")
+    }
+
+    fn topic(&self, domain: &::outlive::Domain, name: &str) -> Result<topic::Topic, Error> {
+        let wait = match self.shape.wait {
+            Wait::Busy => ::outlive::Wait::Spin,
+            Wait::Block => ::outlive::Wait::Block,
+        };
+        let options = topic::Topic::options().depth(self.shape.buffer as u32).stamps(false).wait(wait);
+        told(options.open(domain, name), "opening a topic")
+    }
+
+    fn subscriber_of(&self, topic: &topic::Topic) -> Result<Subscriber, Error> {
+        let options = SubscriberOptions { reliable: self.shape.lossless, ..SubscriberOptions::default() };
+        told(topic.subscriber_with(options), "opening a subscriber").map(Subscriber)
+    }
+}
+
+/// The publishing end.
+pub(crate) struct Publisher(topic::Publisher);
+
+/// The subscribing end.
+pub(crate) struct Subscriber(topic::Subscriber);
+
+impl Topic for Outlive {
+    const NAME: &'static str = "outlive";
+    type Place = Place;
+    type Publisher = Publisher;
+    type Subscriber = Subscriber;
+
+    fn place(stage: &Stage, name: &str, shape: Shape) -> Result<Place, Error> {
+        Ok(Place { scratch: stage.scratch.inner(name)?, shape })
+    }
+
+    fn publisher(place: &Place) -> Result<Publisher, Error> {
+        told(place.topic(&place.domain()?, "topic")?.publisher(), "opening a publisher").map(Publisher)
+    }
+
+    fn subscriber(place: &Place) -> Result<Subscriber, Error> {
+        place.subscriber_of(&place.topic(&place.domain()?, "topic")?)
+    }
+}
+
+/// One process in a place.
+pub(crate) struct Session<'a> {
+    place: &'a Place,
+    domain: ::outlive::Domain,
+}
+
+impl scale::Domain for Outlive {
+    type Session<'a> = Session<'a>;
+
+    fn session(place: &Place) -> Result<Session<'_>, Error> {
+        Ok(Session { place, domain: place.domain()? })
+    }
+
+    fn publisher_of(session: &Session<'_>, topic: usize) -> Result<Publisher, Error> {
+        let topic = session.place.topic(&session.domain, &format!("topic{topic}"))?;
+        told(topic.publisher(), "opening a publisher").map(Publisher)
+    }
+
+    fn subscriber_of(session: &Session<'_>, topic: usize) -> Result<Subscriber, Error> {
+        session.place.subscriber_of(&session.place.topic(&session.domain, &format!("topic{topic}"))?)
+    }
+
+    fn limit(over: Over, step: usize) -> Option<String> {
+        let most = match over {
+            Over::Subscribers => 64,
+            Over::Publishers => 62,
+            Over::Topics | Over::Discovery => return None,
+        };
+        (step > most).then(|| format!("a topic has at most {most}"))
+    }
+}
+
+impl Publish for Publisher {
+    #[inline]
+    fn publish(&mut self, bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<(), Error> {
+        let mut loan = told(self.0.loan(bytes), "a loan")?;
+        write(&mut loan);
+        told(self.0.publish(loan), "publishing").map(drop)
+    }
+}
+
+impl Subscribe for Subscriber {
+    #[inline]
+    fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
+        let sample = told(self.0.recv(), "receiving")?;
+        Ok(read(&sample))
+    }
+}

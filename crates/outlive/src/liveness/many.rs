@@ -1,0 +1,200 @@
+//! Sleeping on any number of words and owners: what a wait set does.
+//!
+//! As `sleep_on_several` (see `wait.rs`), and as long as all words fit into one `futex_waitv`, by the same call. More are cut
+//! into groups, each with the registry's X at its head where there are owners:
+//!
+//! | | who sleeps on the groups |
+//! | --- | --- |
+//! | io_uring is to be had | the kernel, for the caller, who sleeps in the ring |
+//! | else | a thread for each group after the first |
+//! | no `futex_waitv` | nobody: slices, as everywhere |
+//!
+//! A *bundle* is a source's words, whose order matters (its X first): they are never parted. doc/protocols/wait_set.md.
+
+use super::id::TokenId;
+use super::registry::Registry;
+use super::slot::GROUPED;
+use super::wait::{Asleep, has_changed, look_again};
+use crate::shim::AtomicU32;
+use crate::sys::Errno;
+use crate::sys::clock::Deadline;
+use crate::sys::futex::{self, MOST_WATCHES, Wakeup, Watch};
+use crate::sys::helpers::Helpers;
+use crate::sys::robust::PassOn;
+use crate::sys::uring::{self, Ring};
+
+/// The most words of a group: a helper has one of its own beside them.
+const MOST_IN_GROUP: usize = MOST_WATCHES - 1;
+
+/// Words to sleep on, in bundles.
+pub(crate) struct Words<'a> {
+    words: Vec<Watch<'a>>,
+    /// Where each bundle ends.
+    ends: Vec<usize>,
+    passes_to: Option<&'a AtomicU32>,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new() -> Words<'a> {
+        Words { words: Vec::new(), ends: Vec::new(), passes_to: None }
+    }
+
+    /// Adds words that stay together, in that order.
+    pub(crate) fn add(&mut self, bundle: &[Watch<'a>]) {
+        debug_assert!(bundle.len() < MOST_IN_GROUP);
+        self.words.extend_from_slice(bundle);
+        self.ends.push(self.words.len());
+    }
+
+    /// Where a wake-up is passed on that dies with this thread, if that is free: there are no owners, and nobody was first.
+    pub(crate) fn pass_on_to(&mut self, x: &'a AtomicU32) {
+        self.passes_to.get_or_insert(x);
+    }
+
+    fn groups(&self, head: Option<Watch<'a>>) -> Vec<Vec<Watch<'a>>> {
+        let begin = || head.into_iter().collect::<Vec<_>>();
+        let mut groups = vec![begin()];
+        let mut from = 0;
+        for &end in &self.ends {
+            let bundle = &self.words[from..end];
+            from = end;
+            if groups.last().is_none_or(|group| group.len() + bundle.len() > MOST_IN_GROUP) {
+                groups.push(begin());
+            }
+            if let Some(group) = groups.last_mut() {
+                group.extend_from_slice(bundle);
+            }
+        }
+        groups
+    }
+}
+
+/// What one who sleeps on many words keeps from one sleep to the next.
+#[derive(Default)]
+pub(crate) struct Many {
+    ring: Option<Ring>,
+    helpers: Option<Helpers>,
+}
+
+impl Many {
+    /// Sleeps while all words have the values expected and all owners live.
+    ///
+    /// The caller looks at everything again after any return but an error.
+    #[cold]
+    pub(crate) fn sleep<'a>(
+        &mut self,
+        registry: &'static Registry,
+        pass: &PassOn,
+        mut words: Words<'a>,
+        owners: &[TokenId],
+        deadline: Deadline,
+    ) -> Result<Asleep, Errno> {
+        let principal = words.words.first().copied();
+        let mut head = None;
+        if owners.is_empty() {
+            words.passes_to.into_iter().for_each(|x| pass.to(x));
+        } else {
+            for owner in owners {
+                let Some(slot) = registry.slot(*owner) else { return look_again(deadline) };
+                slot.group();
+            }
+            let x = registry.x();
+            pass.to(x);
+            head = Some(Watch { word: x, expected: 0 });
+            words.passes_to = Some(x);
+            for owner in owners {
+                if !add_owner(registry, *owner, &mut words) {
+                    return look_again(deadline);
+                }
+            }
+        }
+        // Nothing at all to wait for: only the deadline comes.
+        if words.words.is_empty() {
+            words.add(&[Watch { word: registry.x(), expected: 0 }]);
+        }
+        let principal = principal.or(words.words.get(1).copied()).unwrap_or(words.words[0]);
+        let until = registry.recheck().map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
+        let note = super::note::Note::begin(registry, Some(&principal));
+        let woken = self.sleep_in_groups(&words, head, principal, until);
+        super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
+        let dead = |owner: &&TokenId| !registry.is_alive(**owner);
+        if woken == Ok(Wakeup::TimedOut) && !deadline.has_passed() {
+            owners.iter().for_each(|&owner| registry.confirm(owner));
+            if owners.iter().any(|owner| dead(&owner)) {
+                // It has come, and nobody woke us before we looked by ourselves.
+                registry.count_rescue();
+            }
+        }
+        for owner in owners.iter().filter(dead) {
+            if let Some(slot) = registry.slot(*owner) {
+                slot.wake_watchers();
+            }
+        }
+        if !owners.is_empty() {
+            registry.wake_grouped();
+        }
+        woken?;
+        look_again(deadline)
+    }
+
+    fn sleep_in_groups(
+        &mut self,
+        words: &Words<'_>,
+        head: Option<Watch<'_>>,
+        principal: Watch<'_>,
+        deadline: Deadline,
+    ) -> Result<Wakeup, Errno> {
+        if !futex::has_waitv() {
+            if has_changed(&words.words) {
+                return Ok(Wakeup::LookAgain);
+            }
+            return futex::wait_any(&[principal], 0, deadline);
+        }
+        let groups = words.groups(head);
+        if let [group] = &groups[..] {
+            return futex::wait_any(group, 0, deadline);
+        }
+        if let Some(ring) = self.ring(groups.len() as u32) {
+            return ring.wait(&groups, deadline);
+        }
+        self.helpers()?.wait(&groups, words.passes_to, deadline)
+    }
+
+    fn ring(&mut self, groups: u32) -> Option<&mut Ring> {
+        if !uring::is_there() {
+            return None;
+        }
+        if !self.ring.as_ref().is_some_and(|ring| ring.serves(groups)) {
+            // None to be had now (too many open files): helpers do.
+            self.ring = Ring::new(groups).ok();
+        }
+        self.ring.as_mut()
+    }
+
+    fn helpers(&mut self) -> Result<&mut Helpers, Errno> {
+        if !self.helpers.as_ref().is_some_and(Helpers::serve) {
+            self.helpers = Some(Helpers::new()?);
+        }
+        self.helpers.as_mut().ok_or(Errno::AGAIN)
+    }
+}
+
+/// Adds an owner's words, its X first; false when it is dead.
+fn add_owner(registry: &'static Registry, owner: TokenId, words: &mut Words<'_>) -> bool {
+    let Some(slot) = registry.slot(owner) else { return false };
+    let Some(watched) = slot.watch(owner) else {
+        slot.wake_watchers();
+        return false;
+    };
+    let mut bundle = [Watch { word: &slot.x, expected: GROUPED }; 4];
+    let mut len = 1;
+    let held = watched.word.map(|expected| Watch { word: slot.word(), expected });
+    let kept = watched.keeper.map(|expected| Watch { word: &slot.keeper, expected });
+    let generation = Watch { word: slot.generation(), expected: watched.generation };
+    for watch in held.into_iter().chain(kept).chain([generation]) {
+        bundle[len] = watch;
+        len += 1;
+    }
+    words.add(&bundle[..len]);
+    true
+}

@@ -1,0 +1,117 @@
+//! Where the buffers of a state lie.
+
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32 as StdAtomicU32;
+
+use super::layout::{
+    BUFFER_HEAD, BUFFERS_AT, FIXED_SIZE, HEAD_AT, LEAST_BUFFERS, MOST_BUFFERS, MOST_BYTES, StateHead, buffer_bytes,
+};
+use crate::Error;
+use crate::segment::Segment;
+use crate::shim::{AtomicU64, Ordering};
+
+/// A state's file, with what is constant of it read once and checked.
+pub(super) struct Buffers {
+    pub(super) segment: Segment,
+    head: NonNull<StateHead>,
+    first: NonNull<u8>,
+    /// Bytes from one buffer to the next, and how many of them are for the value.
+    step: usize,
+    capacity: usize,
+    is_fixed: bool,
+    /// Buffers that this process has seen to exist.
+    reach: StdAtomicU32,
+}
+
+// SAFETY: as good as a reference to atomics.
+unsafe impl Send for Buffers {}
+// SAFETY: as above.
+unsafe impl Sync for Buffers {}
+
+/// One of them.
+#[derive(Clone, Copy)]
+pub(super) struct Buffer<'a> {
+    pub(super) stamp: &'a AtomicU64,
+    pub(super) len: &'a AtomicU64,
+    pub(super) words: &'a [AtomicU64],
+}
+
+impl Buffers {
+    /// How many there are of that size in a file that is made: what its pages hold anyway, and four at least.
+    pub(super) fn at_first(capacity: u64) -> u32 {
+        let page = crate::sys::map::PAGE;
+        let needed = BUFFERS_AT + u64::from(LEAST_BUFFERS) * buffer_bytes(capacity);
+        let fit = (needed.next_multiple_of(page) - BUFFERS_AT) / buffer_bytes(capacity);
+        (fit as u32).clamp(LEAST_BUFFERS, MOST_BUFFERS)
+    }
+
+    pub(super) fn new(segment: Segment) -> Result<Buffers, Error> {
+        let head: &StateHead = segment.at(HEAD_AT)?;
+        let capacity = head.capacity.load(Ordering::Relaxed);
+        if capacity > MOST_BYTES {
+            return Err(segment.damaged("a state's size"));
+        }
+        let is_fixed = head.options.load(Ordering::Relaxed) & FIXED_SIZE != 0;
+        let step = buffer_bytes(capacity);
+        segment.exists(BUFFERS_AT + u64::from(LEAST_BUFFERS) * step)?;
+        let head = NonNull::from(head);
+        // SAFETY: `exists` says that it lies inside the mapping.
+        let first = unsafe { NonNull::new_unchecked(segment.address(BUFFERS_AT)) };
+        let reach = StdAtomicU32::new(LEAST_BUFFERS);
+        Ok(Buffers { segment, head, first, step: step as usize, capacity: capacity as usize, is_fixed, reach })
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> &StateHead {
+        // SAFETY: checked when opened; mapped as long as the segment is.
+        unsafe { self.head.as_ref() }
+    }
+
+    /// The most bytes of a value.
+    #[inline]
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Whether all values have that size.
+    #[inline]
+    pub(super) fn is_fixed(&self) -> bool {
+        self.is_fixed
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> Result<Buffer<'_>, Error> {
+        // Relaxed: a file does not shrink, so an older figure is only too low.
+        if index >= self.reach.load(Ordering::Relaxed) {
+            self.reach_slow(index)?;
+        }
+        // SAFETY: the file and the mapping reach beyond that buffer, which `reach` says; 64-aligned, as the first one and
+        // the step are; atomics.
+        unsafe {
+            let at = self.first.add(index as usize * self.step);
+            let words = at.add(BUFFER_HEAD as usize).cast::<AtomicU64>();
+            Ok(Buffer {
+                stamp: at.cast::<AtomicU64>().as_ref(),
+                len: at.add(8).cast::<AtomicU64>().as_ref(),
+                words: core::slice::from_raw_parts(words.as_ptr(), self.capacity.div_ceil(8)),
+            })
+        }
+    }
+
+    #[cold]
+    fn reach_slow(&self, index: u32) -> Result<(), Error> {
+        if index >= MOST_BUFFERS {
+            return Err(self.segment.damaged("a buffer's number"));
+        }
+        self.segment.exists(BUFFERS_AT + u64::from(index + 1) * self.step as u64)?;
+        self.reach.fetch_max(index + 1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes that one.
+    #[cold]
+    pub(super) fn make(&self, index: u32) -> Result<(), Error> {
+        // Died just after: it exists, and nobody counts it; the next one makes it again.
+        self.segment.grow(BUFFERS_AT + u64::from(index) * self.step as u64, self.step as u64)
+    }
+}

@@ -1,0 +1,328 @@
+//! The latest value, as bytes of any length up to a most.
+
+use std::sync::Arc;
+
+use super::Shared;
+use super::buffers::{Buffer, Buffers};
+use super::error::SetError;
+use super::layout::{BUFFERS_AT, FIXED_SIZE, HEAD_AT, Latest, MOST_BUFFERS, MOST_BYTES, StateHead, buffer_bytes};
+use super::wait::Change;
+use super::write::RawWriter;
+use crate::liveness::{NoRole, Patience, Registry};
+use crate::segment::{Segment, Spec};
+use crate::shim::Ordering;
+use crate::sync::{AwaitError, Holder};
+use crate::{Deadline, Domain, Error, Kind, Wait};
+
+/// The latest value under a name: bytes, of any length up to the most it was made for. [`State`](super::State) is the same
+/// for values of one type, and can be opened as bytes by [`StateBytes::open`].
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-bytes-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::state::StateBytes;
+///
+/// let mode = StateBytes::create(&domain, "mode", 64, b"idle")?;
+/// let mut writer = mode.writer()?;
+/// writer.set(b"driving")?;
+/// drop(writer);
+/// assert_eq!(mode.get()?, b"driving");
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// See [`State`](super::State).
+#[derive(Clone)]
+pub struct StateBytes {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What a state's file is made as.
+pub(super) struct Shape {
+    pub(super) type_name: &'static str,
+    pub(super) type_align: u64,
+    pub(super) capacity: u64,
+    pub(super) is_fixed: bool,
+}
+
+impl StateBytes {
+    /// Opens the state of that name, or makes one for values of at most so many bytes, 128 MiB at most, with this one in it.
+    /// One that is there keeps the size and the value that it has. It takes four times that size, and as much again for each
+    /// two readers that are stopped in the middle of a get.
+    ///
+    /// # Errors
+    /// [`Error::OtherKind`], [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`], and what the system says; [`Error::NoSpace`] also for a first value, or a size, that is too
+    /// large.
+    ///
+    /// # If a process dies
+    /// While it makes the state: nothing is left of it.
+    pub fn create(domain: &Domain, name: &str, most: usize, initial: &[u8]) -> Result<StateBytes, Error> {
+        let shape = Shape { type_name: "", type_align: 1, capacity: most as u64, is_fixed: false };
+        StateBytes::make(domain, name, &shape, initial)
+    }
+
+    pub(super) fn make(domain: &Domain, name: &str, shape: &Shape, initial: &[u8]) -> Result<StateBytes, Error> {
+        let capacity = shape.capacity;
+        if capacity > MOST_BYTES || initial.len() as u64 > capacity {
+            let wanted = capacity.max(initial.len() as u64);
+            return Err(Error::NoSpace { path: domain.folder().file_path(name), wanted });
+        }
+        let count = Buffers::at_first(capacity);
+        let bytes = |count: u32| BUFFERS_AT + u64::from(count) * buffer_bytes(capacity);
+        let spec = Spec {
+            kind: Kind::State,
+            type_name: shape.type_name.to_owned(),
+            type_size: if shape.is_fixed { capacity } else { 0 },
+            type_align: shape.type_align,
+            reserve: bytes(MOST_BUFFERS),
+            max_bytes: bytes(MOST_BUFFERS),
+            initial: bytes(count),
+        };
+        let segment = domain.create_or_open(name, &spec, |segment| {
+            let head: &StateHead = segment.at(HEAD_AT)?;
+            head.capacity.store(capacity, Ordering::Relaxed);
+            head.options.store(u32::from(shape.is_fixed) * FIXED_SIZE, Ordering::Relaxed);
+            head.count.store(count, Ordering::Relaxed);
+            head.latest.store(Latest::new(1, 0).0, Ordering::Relaxed);
+            // Nobody else sees it yet; the link that gives it its name orders all of it before any opener.
+            let len: &crate::shim::AtomicU64 = segment.at(BUFFERS_AT + 8)?;
+            len.store(initial.len() as u64, Ordering::Relaxed);
+            segment.at::<crate::shim::AtomicU64>(BUFFERS_AT)?.store(1, Ordering::Relaxed);
+            segment.exists(BUFFERS_AT + buffer_bytes(capacity))?;
+            // SAFETY: the first buffer exists, and holds as many bytes; nobody else can reach it.
+            unsafe {
+                let to = segment.address(BUFFERS_AT + super::layout::BUFFER_HEAD);
+                core::ptr::copy_nonoverlapping(initial.as_ptr(), to, initial.len());
+            }
+            Ok(())
+        })?;
+        StateBytes::finish(segment, domain.registry())
+    }
+
+    /// Opens the state of that name, which must be there, whatever its values' type.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and what the system says.
+    pub fn open(domain: &Domain, name: &str) -> Result<StateBytes, Error> {
+        StateBytes::finish(domain.open_segment(name)?, domain.registry())
+    }
+
+    pub(crate) fn finish(segment: Segment, registry: &'static Registry) -> Result<StateBytes, Error> {
+        segment.expect(Kind::State)?;
+        let buffers = Buffers::new(segment)?;
+        Ok(StateBytes { shared: Arc::new(Shared { buffers, registry, patience: Patience::new() }) })
+    }
+
+    /// The latest value.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::NoAddressSpace`].
+    pub fn get(&self) -> Result<Vec<u8>, Error> {
+        let mut value = Vec::new();
+        self.get_into(&mut value)?;
+        Ok(value)
+    }
+
+    /// The same into a buffer of the caller's, whose contents it replaces; the value's version.
+    ///
+    /// # Errors
+    /// As [`StateBytes::get`]; then there is no value in the buffer.
+    pub fn get_into(&self, value: &mut Vec<u8>) -> Result<u64, Error> {
+        let most = self.shared.buffers.capacity();
+        value.clear();
+        value.reserve(most);
+        let len_of = |buffer: Buffer<'_>| {
+            let len = buffer.len.load(Ordering::Relaxed) as usize;
+            (len <= most).then_some(len)
+        };
+        // SAFETY: there is room for `most`, which is what a buffer holds, and no length is more.
+        let (version, len) = unsafe { self.shared.read(value.as_mut_ptr(), len_of)? };
+        // SAFETY: so many bytes have been written.
+        unsafe { value.set_len(len) };
+        Ok(version)
+    }
+
+    /// The same by the path of one who has been overtaken: for tests.
+    #[doc(hidden)]
+    pub fn get_as_if_overtaken(&self) -> Result<(Vec<u8>, u64), Error> {
+        let most = self.shared.buffers.capacity();
+        let mut value = Vec::with_capacity(most);
+        let len_of = |buffer: Buffer<'_>| Some((buffer.len.load(Ordering::Relaxed) as usize).min(most));
+        // SAFETY: there is room for `most`, which is what a buffer holds, and no length is more.
+        let (version, len) = unsafe { self.shared.read_overtaken(value.as_mut_ptr(), len_of)? };
+        // SAFETY: so many bytes have been written.
+        unsafe { value.set_len(len) };
+        Ok((value, version))
+    }
+
+    /// The latest value's version: 1 is the first, and each set gives the next.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.shared.version()
+    }
+
+    /// The most bytes of a value.
+    pub fn capacity(&self) -> usize {
+        self.shared.buffers.capacity()
+    }
+
+    /// Whether all values have that size: it was made for values of one type.
+    pub fn is_fixed_size(&self) -> bool {
+        self.shared.buffers.is_fixed()
+    }
+
+    /// The writer, if there is none, or it is dead.
+    ///
+    /// # Errors
+    /// [`Error::WriterTaken`] while another lives, [`Error::WriterEnding`], [`Error::NoToken`], [`Error::NoSpace`].
+    ///
+    /// # If a process dies
+    /// While it takes over: the next one does.
+    pub fn writer(&self) -> Result<BytesWriter, Error> {
+        let taken = RawWriter::new(Arc::clone(&self.shared));
+        let path = || self.shared.buffers.segment.path().to_path_buf();
+        let raw = taken.map_err(|refused| match refused {
+            NoRole::Taken { pid } => Error::WriterTaken { path: path(), pid },
+            NoRole::Ending { pid } => Error::WriterEnding { path: path(), pid },
+            NoRole::Damaged => self.shared.buffers.segment.damaged("the writer's word"),
+            NoRole::System(error) => error,
+        })?;
+        Ok(BytesWriter { raw })
+    }
+
+    /// The same, waiting until the deadline for a living writer to leave or to end.
+    ///
+    /// # Errors
+    /// As [`StateBytes::writer`]; [`Error::WriterTaken`] when the deadline passed first.
+    ///
+    /// # If a process dies
+    /// The writer's: the wait is over at once.
+    pub fn writer_until(&self, deadline: impl Into<Deadline>) -> Result<BytesWriter, Error> {
+        let deadline = deadline.into();
+        loop {
+            match self.writer() {
+                Err(Error::WriterTaken { path, pid }) => {
+                    if !self.shared.wait_unwritten(deadline)? {
+                        return Err(Error::WriterTaken { path, pid });
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Waits until the value is another than that of this version, or its writer is dead.
+    ///
+    /// While no writer lives, and none died, it waits for one to come and set a value.
+    ///
+    /// # Errors
+    /// [`AwaitError::System`].
+    ///
+    /// # If a process dies
+    /// The writer's: [`Change::WriterDied`] at once, after its last value; and again at each call with that version, until
+    /// somebody takes its place ([`StateBytes::watch`] is told once).
+    pub fn wait_changed(&self, version: u64) -> Result<Change, AwaitError> {
+        self.wait_changed_until(version, Deadline::NEVER)
+    }
+
+    /// The same, until the deadline.
+    ///
+    /// # Errors
+    /// As [`StateBytes::wait_changed`], and [`AwaitError::TimedOut`].
+    pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
+        let change = self.shared.wait_changed(version, false, deadline.into()).map_err(AwaitError::System)?;
+        change.ok_or(AwaitError::TimedOut)
+    }
+
+    /// Follows the value from here on: what is there now is the first that it tells of.
+    pub fn watch(&self) -> BytesWatch {
+        BytesWatch { state: self.clone(), seen: 0, is_death_told: false }
+    }
+
+    /// Who has the writer, dead or alive.
+    pub fn writer_now(&self) -> Option<Holder> {
+        self.shared.role().holder().map(|token| Holder::of(self.shared.registry, token))
+    }
+
+    /// How waiting is done through this handle and its clones.
+    pub fn set_wait(&self, wait: Wait) {
+        self.shared.patience.set(wait);
+    }
+
+    /// Whether the state's name has been removed: those who have it open go on, nobody else finds it any more.
+    pub fn is_removed(&self) -> bool {
+        self.shared.buffers.segment.header().is_removed()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// The one who sets the values of a [`StateBytes`]. One at a time; may move between threads.
+///
+/// # If a process dies
+/// The writer's, at any instruction: the value is the one before or the new one, whole; who waits is told, and whoever calls
+/// [`StateBytes::writer`] next goes on.
+pub struct BytesWriter {
+    raw: RawWriter,
+}
+
+impl BytesWriter {
+    /// Sets the value. Its version.
+    ///
+    /// No system call unless somebody sleeps, and no waiting: it is there when this returns.
+    ///
+    /// # Errors
+    /// [`SetError::TooLarge`], [`SetError::OtherLength`], [`SetError::NotWriter`], [`SetError::Damaged`],
+    /// [`SetError::System`]; the value before is the latest then.
+    #[inline]
+    pub fn set(&mut self, value: &[u8]) -> Result<u64, SetError> {
+        self.raw.set(value)
+    }
+}
+
+/// Follows the values of a [`StateBytes`]: tells of each change that it sees, and of each death of a writer once. Values that
+/// were set and replaced between two looks are not told.
+pub struct BytesWatch {
+    state: StateBytes,
+    seen: u64,
+    is_death_told: bool,
+}
+
+impl BytesWatch {
+    /// Waits for the next change.
+    ///
+    /// # Errors
+    /// [`AwaitError::System`].
+    ///
+    /// # If a process dies
+    /// The writer's: its last value comes first, then [`Change::WriterDied`], once; then this waits for another writer.
+    pub fn changed(&mut self) -> Result<Change, AwaitError> {
+        self.changed_until(Deadline::NEVER)
+    }
+
+    /// The same, until the deadline.
+    ///
+    /// # Errors
+    /// As [`BytesWatch::changed`], and [`AwaitError::TimedOut`].
+    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
+        let shared = &self.state.shared;
+        // Another writer: its death is news.
+        self.is_death_told &= !shared.is_written();
+        let change = shared.wait_changed(self.seen, self.is_death_told, deadline.into()).map_err(AwaitError::System)?;
+        match change.ok_or(AwaitError::TimedOut)? {
+            Change::Value { version } => {
+                self.seen = version;
+                self.is_death_told = false;
+                Ok(Change::Value { version })
+            }
+            died => {
+                self.is_death_told = true;
+                Ok(died)
+            }
+        }
+    }
+}

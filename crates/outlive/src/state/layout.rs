@@ -1,0 +1,177 @@
+//! How a state lies in its file.
+//!
+//! ```text
+//! page 0      header of every segment
+//! page 1      StateHead: what it was made as, latest, the bell, the role, the cells
+//!    + 1024   buffers 0, 1, …, one after the other, a whole number of cache lines each: stamp, length, bytes
+//! ```
+//! How many buffers there are stands in `count`; address space is reserved for all that there may ever be.
+
+use crate::liveness::{RoleWords, TokenId};
+use crate::shim::{AtomicU32, AtomicU64};
+use crate::sync::Bell;
+
+/// Readers that may stand in a pinned read at once.
+pub(super) const CELLS: usize = if cfg!(loom) { 1 } else { 64 };
+/// One for each of them, the latest, and one to write.
+pub(super) const MOST_BUFFERS: u32 = CELLS as u32 + 2;
+/// As many as there are from the beginning: so a reader is overtaken only by three whole sets.
+#[cfg(not(loom))]
+pub(super) const LEAST_BUFFERS: u32 = 4;
+/// The largest value.
+#[cfg(not(loom))]
+pub(super) const MOST_BYTES: u64 = 128 << 20;
+
+/// Padding; plain under loom, which keeps track of every atomic.
+#[cfg(not(loom))]
+type Pad32 = AtomicU32;
+#[cfg(not(loom))]
+type Pad64 = AtomicU64;
+#[cfg(loom)]
+type Pad32 = u32;
+#[cfg(loom)]
+type Pad64 = u64;
+
+/// The shared words of a state.
+#[repr(C)]
+pub(super) struct StateHead {
+    // Written by the creator, constant from then on.
+    /// The most bytes of a value.
+    pub(super) capacity: AtomicU64,
+    /// Bit 0: all values are of that size.
+    pub(super) options: AtomicU32,
+    pub(super) reserved: [Pad32; 13],
+    // Written by the writer with each set; read by each get.
+    pub(super) latest: AtomicU64,
+    pub(super) reserved_2: [Pad64; 7],
+    // Written by readers that were overtaken or go to sleep, and by the writer that makes a buffer; read by each set.
+    pub(super) bell: Bell,
+    /// Cells that have ever been in use: none beyond.
+    pub(super) used: AtomicU32,
+    /// Buffers that exist.
+    pub(super) count: AtomicU32,
+    pub(super) reserved_3: [Pad32; 12],
+    // Written by whoever becomes the writer, or ceases to be.
+    pub(super) role: RoleWords,
+    pub(super) reserved_4: [Pad32; 12],
+    /// Written by readers that were overtaken, and by the writer that helps them. See [`Cell`].
+    pub(super) cells: [AtomicU64; CELLS],
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(core::mem::offset_of!(StateHead, latest) == 64);
+    assert!(core::mem::offset_of!(StateHead, bell) == 128);
+    assert!(core::mem::offset_of!(StateHead, role) == 192);
+    assert!(core::mem::offset_of!(StateHead, cells) == 256);
+    assert!(size_of::<StateHead>() as u64 <= BUFFERS_AT - HEAD_AT);
+};
+
+#[cfg(not(loom))]
+// SAFETY: atomics.
+unsafe impl crate::segment::Shared for StateHead {}
+
+#[cfg(not(loom))]
+pub(super) const HEAD_AT: u64 = crate::segment::BODY;
+#[cfg(not(loom))]
+pub(super) const BUFFERS_AT: u64 = HEAD_AT + 1024;
+/// Stamp and length.
+#[cfg(not(loom))]
+pub(super) const BUFFER_HEAD: u64 = 16;
+/// In `options`.
+#[cfg(not(loom))]
+pub(super) const FIXED_SIZE: u32 = 1;
+
+/// Bytes from one buffer to the next.
+#[cfg(not(loom))]
+pub(super) fn buffer_bytes(capacity: u64) -> u64 {
+    (BUFFER_HEAD + capacity).next_multiple_of(64)
+}
+
+/// What `latest` says. Versions have 56 bits, and 0 is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Latest(pub(super) u64);
+
+impl Latest {
+    #[inline]
+    pub(super) fn new(version: u64, buffer: u32) -> Latest {
+        Latest(version << 8 | u64::from(buffer & 0xff))
+    }
+
+    #[inline]
+    pub(super) fn version(self) -> u64 {
+        self.0 >> 8
+    }
+
+    #[inline]
+    pub(super) fn buffer(self) -> u32 {
+        self.0 as u32 & 0xff
+    }
+
+    /// The version after it.
+    #[inline]
+    pub(super) fn next_version(self) -> u64 {
+        // 22 years of 100 million a second; but a damaged one may be at the end.
+        ((self.version() + 1) & ((1 << 56) - 1)).max(1)
+    }
+}
+
+/// What a cell says.
+///
+/// ```text
+///  63        32 31          0
+/// +------------+-------------+
+/// | what       | token       |
+/// +------------+-------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cell(pub(super) u64);
+
+const ASKING: u64 = 1;
+/// And a buffer's number.
+const PIN: u64 = 2;
+
+impl Cell {
+    pub(super) const FREE: Cell = Cell(0);
+
+    pub(super) fn asking(id: TokenId) -> Cell {
+        Cell(ASKING << 32 | u64::from(id.as_u32()))
+    }
+
+    /// The same owner's, with that buffer pinned.
+    pub(super) fn pin(self, buffer: u32) -> Cell {
+        Cell((PIN + u64::from(buffer)) << 32 | self.0 & 0xffff_ffff)
+    }
+
+    pub(super) fn owner(self) -> Option<TokenId> {
+        TokenId::from_word(self.0 as u32)
+    }
+
+    pub(super) fn is_asking(self) -> bool {
+        self.0 >> 32 == ASKING
+    }
+
+    /// The buffer that it pins.
+    pub(super) fn pinned(self) -> Option<u32> {
+        let buffer = (self.0 >> 32).checked_sub(PIN)?;
+        u32::try_from(buffer).ok().filter(|&buffer| buffer < MOST_BUFFERS)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_as_they_were_put_together() {
+        let latest = Latest::new(7, 65);
+        assert_eq!((latest.version(), latest.buffer(), latest.next_version()), (7, 65, 8));
+        assert_eq!(Latest(u64::MAX).next_version(), 1, "0 is no version");
+        let asking = Cell::asking(TokenId::new(65_535, 8_191));
+        assert!(asking.is_asking() && asking.pinned().is_none());
+        let pin = asking.pin(65);
+        assert_eq!((pin.owner(), pin.pinned(), pin.is_asking()), (asking.owner(), Some(65), false));
+        assert_eq!(Cell::FREE.owner(), None);
+        assert_eq!(Cell(u64::MAX).pinned(), None, "no such buffer");
+    }
+}

@@ -1,0 +1,55 @@
+//! Floor 7: the latest value under a name: one writer, any number of readers, nobody waits for anybody.
+//!
+//! ```
+//! # let folder = std::env::temp_dir().join(format!("outlive-doc-state-{}", std::process::id()));
+//! # let domain = outlive::Domain::open_at(&folder)?;
+//! use outlive::state::{Change, State};
+//!
+//! let pose = State::<[f64; 3]>::open(&domain, "pose", [0.0; 3])?;
+//! let mut writer = pose.writer()?;
+//! writer.set(&[1.0, 2.0, 0.5])?;
+//! assert_eq!(pose.get()?, [1.0, 2.0, 0.5]);
+//!
+//! let seen = pose.version();
+//! writer.set(&[1.5, 2.0, 0.5])?;
+//! assert_eq!(pose.wait_changed(seen)?, Change::Value { version: seen + 1 });
+//! # std::fs::remove_dir_all(&folder).ok();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[cfg(not(loom))]
+mod buffers;
+#[cfg(loom)]
+#[path = "buffers_model.rs"]
+mod buffers;
+#[cfg(not(loom))]
+mod bytes;
+mod copy;
+mod error;
+mod layout;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod read;
+#[cfg(not(loom))]
+#[expect(clippy::module_inception, reason = "the floor's main thing")]
+mod state;
+mod sweep;
+mod wait;
+mod write;
+
+#[cfg(not(loom))]
+pub use bytes::{BytesWatch, BytesWriter, StateBytes};
+pub use error::SetError;
+#[cfg(not(loom))]
+pub use state::{State, StateWatch, StateWriter};
+pub use wait::Change;
+
+use crate::liveness::{Patience, Registry};
+use buffers::Buffers;
+
+/// What all handles of one opening have in common.
+pub(crate) struct Shared {
+    buffers: Buffers,
+    registry: &'static Registry,
+    patience: Patience,
+}

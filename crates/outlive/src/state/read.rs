@@ -1,0 +1,187 @@
+//! Reading the latest value, in so many steps whatever the writer does.
+//!
+//! | a get | has | who dies, or stops, here |
+//! | --- | --- | --- |
+//! | reads `latest`, copies, compares the stamp | nothing in shared memory | nobody notices |
+//! | overtaken three times: a cell → {me, ASKING}, heavy fence | a cell that asks | the next set turns it into a pin of the latest |
+//! | `latest`; ASKING → PIN(its buffer), or the writer has done it | a buffer that is not written | that buffer rests while the thread lives |
+//! | copies, clears the cell | | a dead thread's cell: the next set, the next reader that needs one, or a sweep clears it |
+//!
+//! doc/protocols/state.md has the argument, doc/models/state.pml checks it.
+
+use super::Shared;
+use super::buffers::Buffer;
+use super::copy::copy_out;
+use super::layout::{Cell, Latest};
+use crate::Error;
+use crate::liveness::{Me, TokenId};
+use crate::shim::{AtomicU64, Ordering, fence};
+use crate::sys::barrier;
+
+/// Copies without a pin, before one is asked for.
+const OPTIMISTIC: u32 = if cfg!(loom) { 1 } else { 3 };
+/// Copies after which one must think that somebody plays with the words. A get with a pin needs one more than OPTIMISTIC;
+/// these are for those who can have none.
+const MOST_TRIES: u32 = 100_000;
+
+/// What a copy came to.
+enum Copied {
+    Whole(usize),
+    Overtaken,
+    /// Whole, and of a length that cannot be.
+    Nonsense,
+}
+
+impl Shared {
+    /// Copies the latest value. Its version, and its length as `len_of` read it: `None` is one that cannot be.
+    ///
+    /// # Safety
+    /// `to` is good for writing as many bytes as `len_of` ever says, which are no more than a buffer holds.
+    #[inline]
+    pub(super) unsafe fn read(
+        &self,
+        to: *mut u8,
+        len_of: impl Fn(Buffer<'_>) -> Option<usize>,
+    ) -> Result<(u64, usize), Error> {
+        // Acquire pairs with the Release in `publish`: the buffer is seen as it was then, or later.
+        let latest = Latest(self.buffers.head().latest.load(Ordering::Acquire));
+        let buffer = self.buffers.get(latest.buffer())?;
+        // SAFETY: the caller's promise.
+        match unsafe { copy(buffer, latest.version(), to, &len_of) } {
+            Copied::Whole(len) => Ok((latest.version(), len)),
+            // SAFETY: as above.
+            failed => unsafe { self.read_slow(latest, failed, 1, to, &len_of) },
+        }
+    }
+
+    /// # Safety
+    /// As [`Shared::read`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn read_slow(
+        &self,
+        mut seen: Latest,
+        mut copied: Copied,
+        copies: u32,
+        to: *mut u8,
+        len_of: &impl Fn(Buffer<'_>) -> Option<usize>,
+    ) -> Result<(u64, usize), Error> {
+        let mut version = seen.version();
+        let mut pin = None;
+        for tries in copies..MOST_TRIES {
+            match copied {
+                Copied::Whole(len) => return Ok((version, len)),
+                Copied::Nonsense => return Err(self.buffers.segment.damaged("a value's length")),
+                Copied::Overtaken => {}
+            }
+            // Under loom the proof is put to the test.
+            #[cfg(loom)]
+            assert!(pin.is_none(), "a pinned buffer was written");
+            // Gone before another is asked for.
+            drop(pin.take());
+            // Acquire pairs with the Release of the stamp that did not fit: what came before it, another `latest`, is seen.
+            fence(Ordering::Acquire);
+            let latest = Latest(self.buffers.head().latest.load(Ordering::Acquire));
+            if latest == seen {
+                return Err(self.buffers.segment.damaged("a value's stamp"));
+            }
+            seen = latest;
+            if tries >= OPTIMISTIC {
+                pin = self.registry.me().ok().and_then(|me| self.pin(me));
+            }
+            let buffer = self.buffers.get(pin.as_ref().map_or(latest.buffer(), |pin| pin.buffer))?;
+            // Acquire pairs with the Release of the stamp: a pinned buffer's value is there.
+            version = pin.as_ref().map_or(latest.version(), |_| buffer.stamp.load(Ordering::Acquire));
+            // SAFETY: the caller's promise.
+            copied = unsafe { copy(buffer, version, to, len_of) };
+        }
+        Err(self.buffers.segment.damaged("a value that changes under its readers"))
+    }
+}
+
+/// Copies a buffer if it holds that version.
+///
+/// # Safety
+/// As [`Shared::read`].
+#[inline]
+unsafe fn copy(buffer: Buffer<'_>, version: u64, to: *mut u8, len_of: &impl Fn(Buffer<'_>) -> Option<usize>) -> Copied {
+    let len = len_of(buffer);
+    if let Some(len) = len {
+        // SAFETY: the caller's promise.
+        unsafe { copy_out(buffer.words, to, len) };
+    }
+    // Acquire pairs with the Release fence in `fill`: had we read one word of a later value, we would now see its stamp.
+    fence(Ordering::Acquire);
+    match len {
+        // A version of 0 is of a buffer that is being written, and none that anybody asks for.
+        _ if version == 0 || buffer.stamp.load(Ordering::Relaxed) != version => Copied::Overtaken,
+        Some(len) => Copied::Whole(len),
+        None => Copied::Nonsense,
+    }
+}
+
+/// A buffer that is not written while this lives.
+struct Pin<'a> {
+    cell: &'a AtomicU64,
+    buffer: u32,
+}
+
+impl Shared {
+    /// Pins the latest value's buffer; `None` when all cells are in the names of the living.
+    #[cold]
+    fn pin(&self, me: Me) -> Option<Pin<'_>> {
+        let head = self.buffers.head();
+        let mine = Cell::asking(me.id);
+        let (index, cell) = head.cells.iter().enumerate().find(|(_, cell)| {
+            let seen = cell.load(Ordering::Relaxed);
+            let free = Cell(seen).owner().is_none_or(|id: TokenId| !me.is_alive(id));
+            // AcqRel: a sweep, or the writer, that took a dead one's name out is before us. Died just after: as in the table.
+            free && cell.compare_exchange(seen, mine.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })?;
+        head.used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+        // The cell before the look: pairs with `light` in a set, between `latest` and the look at the cells. Denied: a set may
+        // overlook the cell for a moment, and the stamp will tell.
+        barrier::heavy();
+        let latest = Latest(head.latest.load(Ordering::Acquire));
+        let pin = mine.pin(latest.buffer());
+        // Acquire pairs with the writer's Release in `busy`: what it pinned for us is seen.
+        match cell.compare_exchange(mine.0, pin.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(Pin { cell, buffer: latest.buffer() }),
+            Err(now) if Cell(now).owner() == Some(me.id) => {
+                Some(Pin { cell, buffer: Cell(now).pinned().unwrap_or(latest.buffer()) })
+            }
+            // A stray write took our name out: nothing is pinned.
+            Err(_) => None,
+        }
+    }
+}
+
+impl Shared {
+    /// As one that has been overtaken so often that it pins: for tests, which cannot bring that about at will.
+    ///
+    /// # Safety
+    /// As [`Shared::read`].
+    #[cold]
+    pub(super) unsafe fn read_overtaken(
+        &self,
+        to: *mut u8,
+        len_of: impl Fn(Buffer<'_>) -> Option<usize>,
+    ) -> Result<(u64, usize), Error> {
+        // SAFETY: the caller's promise. No `latest` is 0.
+        unsafe { self.read_slow(Latest(0), Copied::Overtaken, OPTIMISTIC, to, &len_of) }
+    }
+
+    /// What a reader leaves that dies with a pin.
+    #[cfg(loom)]
+    pub(super) fn pin_for_good(&self) {
+        core::mem::forget(self.registry.me().ok().and_then(|me| self.pin(me)));
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        // Release pairs with the Acquire in `busy`: the copy is over before the buffer is written. Died just before: a dead
+        // thread's name. Just after: nothing is left of us.
+        self.cell.store(Cell::FREE.0, Ordering::Release);
+    }
+}

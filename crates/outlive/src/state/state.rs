@@ -1,0 +1,235 @@
+//! The latest value of one type.
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use super::bytes::{BytesWatch, BytesWriter, Shape, StateBytes};
+use super::error::SetError;
+use super::layout::MOST_BYTES;
+use super::wait::Change;
+use crate::sync::{AwaitError, Holder, Plain};
+use crate::{Deadline, Domain, Error, Wait};
+
+/// The latest value under a name: one writer, any number of readers in any number of processes.
+///
+/// A get never waits: not for a writer that is in the middle of a set, not for one that is stopped or dead there, and it
+/// always ends after a bounded number of steps. It makes no store to shared memory and needs no token unless it has been
+/// overtaken by three whole sets during its copy, thrice. A set never waits for readers. Neither makes a system call unless
+/// somebody sleeps in a wait.
+///
+/// It takes 8 KiB of memory, or four times the value if that is more (and as much as two values more for each reader that is
+/// stopped in the very middle of a get, 66 values at most).
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-state2-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::state::State;
+///
+/// let level = State::<u64>::open(&domain, "level", 10)?;
+/// assert_eq!(level.get()?, 10);
+/// let mut writer = level.writer()?;
+/// assert_eq!(writer.set(&11)?, 2);
+/// assert_eq!((level.get()?, level.version()), (11, 2));
+/// assert!(level.writer().is_err(), "one at a time");
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// The writer's, at any instruction: readers go on with the value before or the new one, whole; who waits for a change is
+/// told ([`Change::WriterDied`]); whoever asks next is the writer. A reader's: nobody notices.
+pub struct State<T> {
+    bytes: StateBytes,
+    _type: PhantomData<fn(T) -> T>,
+}
+
+impl<T> Clone for State<T> {
+    fn clone(&self) -> State<T> {
+        State { bytes: self.bytes.clone(), _type: PhantomData }
+    }
+}
+
+impl<T: Plain> State<T> {
+    /// Opens the state of that name, or makes it with the value given.
+    ///
+    /// # Errors
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`], and what the system says.
+    ///
+    /// # If a process dies
+    /// While it makes the state: nothing is left of it.
+    pub fn open(domain: &Domain, name: &str, initial: T) -> Result<State<T>, Error> {
+        const { assert!(size_of::<T>() as u64 <= MOST_BYTES) };
+        let shape = Shape {
+            type_name: std::any::type_name::<T>(),
+            type_align: align_of::<T>() as u64,
+            capacity: size_of::<T>() as u64,
+            is_fixed: true,
+        };
+        let bytes = StateBytes::make(domain, name, &shape, initial.as_bytes())?;
+        // Its header says this type and size; what else it says is no more to be trusted.
+        if bytes.capacity() != size_of::<T>() || !bytes.is_fixed_size() {
+            return Err(bytes.shared.buffers.segment.damaged("a state's size"));
+        }
+        Ok(State { bytes, _type: PhantomData })
+    }
+
+    /// The latest value.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::NoAddressSpace`].
+    #[inline]
+    pub fn get(&self) -> Result<T, Error> {
+        Ok(self.get_with_version()?.0)
+    }
+
+    /// The latest value, and which it is.
+    ///
+    /// # Errors
+    /// As [`State::get`].
+    #[inline]
+    pub fn get_with_version(&self) -> Result<(T, u64), Error> {
+        let mut value = MaybeUninit::<T>::uninit();
+        // SAFETY: there is room for a T, which is what a buffer holds.
+        let (version, _) = unsafe { self.bytes.shared.read(value.as_mut_ptr().cast(), |_| Some(size_of::<T>()))? };
+        // SAFETY: all its bytes have been written, and every pattern of them is a T.
+        Ok((unsafe { value.assume_init() }, version))
+    }
+
+    /// The latest value into a place of the caller's: for large ones. Its version.
+    ///
+    /// # Errors
+    /// As [`State::get`]; then the place may hold parts of several values.
+    #[inline]
+    pub fn get_into(&self, value: &mut T) -> Result<u64, Error> {
+        // SAFETY: as above; every pattern of bytes is a T.
+        let read = unsafe { self.bytes.shared.read((&raw mut *value).cast(), |_| Some(size_of::<T>())) };
+        Ok(read?.0)
+    }
+
+    /// The latest value's version: 1 is the first, and each set gives the next.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.bytes.version()
+    }
+
+    /// The writer, if there is none, or it is dead.
+    ///
+    /// # Errors
+    /// As [`StateBytes::writer`].
+    ///
+    /// # If a process dies
+    /// While it takes over: the next one does.
+    pub fn writer(&self) -> Result<StateWriter<T>, Error> {
+        Ok(StateWriter { bytes: self.bytes.writer()?, _type: PhantomData })
+    }
+
+    /// The same, waiting until the deadline for a living writer to leave or to end.
+    ///
+    /// # Errors
+    /// As [`StateBytes::writer_until`].
+    ///
+    /// # If a process dies
+    /// The writer's: the wait is over at once.
+    pub fn writer_until(&self, deadline: impl Into<Deadline>) -> Result<StateWriter<T>, Error> {
+        Ok(StateWriter { bytes: self.bytes.writer_until(deadline)?, _type: PhantomData })
+    }
+
+    /// Waits until the value is another than that of this version, or its writer is dead.
+    ///
+    /// # Errors
+    /// [`AwaitError::System`].
+    ///
+    /// # If a process dies
+    /// As [`StateBytes::wait_changed`].
+    pub fn wait_changed(&self, version: u64) -> Result<Change, AwaitError> {
+        self.bytes.wait_changed(version)
+    }
+
+    /// The same, until the deadline.
+    ///
+    /// # Errors
+    /// As [`State::wait_changed`], and [`AwaitError::TimedOut`].
+    pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
+        self.bytes.wait_changed_until(version, deadline)
+    }
+
+    /// Follows the value from here on: what is there now is the first that it tells of.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state3-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::state::{Change, State};
+    /// # let level = State::<u64>::open(&domain, "level", 10)?;
+    /// let mut watch = level.watch();
+    /// assert_eq!(watch.changed()?, Change::Value { version: 1 });
+    /// level.writer()?.set(&11)?;
+    /// assert_eq!(watch.changed()?, Change::Value { version: 2 });
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn watch(&self) -> StateWatch {
+        StateWatch { bytes: self.bytes.watch() }
+    }
+
+    /// Who has the writer, dead or alive.
+    pub fn writer_now(&self) -> Option<Holder> {
+        self.bytes.writer_now()
+    }
+
+    /// How waiting is done through this handle and its clones.
+    pub fn set_wait(&self, wait: Wait) {
+        self.bytes.set_wait(wait);
+    }
+
+    /// Whether the state's name has been removed: those who have it open go on, nobody else finds it any more.
+    pub fn is_removed(&self) -> bool {
+        self.bytes.is_removed()
+    }
+}
+
+/// The one who sets the values of a [`State`]. One at a time; may move between threads.
+///
+/// # If a process dies
+/// As with [`BytesWriter`].
+pub struct StateWriter<T> {
+    bytes: BytesWriter,
+    _type: PhantomData<fn(T)>,
+}
+
+impl<T: Plain> StateWriter<T> {
+    /// Sets the value. Its version.
+    ///
+    /// # Errors
+    /// As [`BytesWriter::set`].
+    #[inline]
+    pub fn set(&mut self, value: &T) -> Result<u64, SetError> {
+        self.bytes.set(value.as_bytes())
+    }
+}
+
+/// Follows the values of a [`State`]: tells of each change that it sees, and of each death of a writer once.
+pub struct StateWatch {
+    bytes: BytesWatch,
+}
+
+impl StateWatch {
+    /// Waits for the next change.
+    ///
+    /// # Errors
+    /// [`AwaitError::System`].
+    ///
+    /// # If a process dies
+    /// As [`BytesWatch::changed`].
+    pub fn changed(&mut self) -> Result<Change, AwaitError> {
+        self.bytes.changed()
+    }
+
+    /// The same, until the deadline.
+    ///
+    /// # Errors
+    /// As [`StateWatch::changed`], and [`AwaitError::TimedOut`].
+    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
+        self.bytes.changed_until(deadline)
+    }
+}

@@ -1,0 +1,33 @@
+//! A sweep's part: the names of dead readers and of a dead writer.
+
+use super::Shared;
+use super::layout::Cell;
+use crate::liveness::Me;
+use crate::shim::Ordering;
+
+impl Shared {
+    /// Takes the names of the dead out; a dry run only counts. How many there were.
+    pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> u32 {
+        let mut claims = 0;
+        for cell in &self.buffers.head().cells {
+            let seen = cell.load(Ordering::Acquire);
+            if Cell(seen).owner().is_none_or(|owner| me.is_alive(owner)) {
+                continue;
+            }
+            claims += 1;
+            if !dry_run {
+                // Failed: another reader, or the writer, was quicker.
+                let _ = cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+        // Who waits is told all the same: `holder` says that somebody died.
+        claims + self.role().sweep(dry_run)
+    }
+
+    /// Buffers that exist, and readers that have one pinned.
+    pub(crate) fn figures(&self) -> (u32, u32) {
+        let head = self.buffers.head();
+        let pins = head.cells.iter().filter(|cell| Cell(cell.load(Ordering::Relaxed)).owner().is_some()).count();
+        (head.count.load(Ordering::Relaxed), pins as u32)
+    }
+}

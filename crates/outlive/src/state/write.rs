@@ -1,0 +1,170 @@
+//! Setting a value: never into a buffer that somebody may be reading for good.
+//!
+//! | a set | has written | the writer dies here |
+//! | --- | --- | --- |
+//! | chooses a buffer | cells of dead readers → 0; cells that ask → pins of the latest | the pins are right, whoever sets next |
+//! | has none: makes one more | a longer file, then `count` | the next writer makes it again |
+//! | stamp → 0, bytes, stamp → version | a buffer that nobody looks for | the value before is the latest; the buffer is free |
+//! | `latest` → {version, buffer} | the value | it is set; who sleeps watches our end |
+//! | rings | | the same |
+//!
+//! Who may be here stands in `liveness/role.rs`.
+
+use std::sync::Arc;
+
+use super::Shared;
+use super::copy::copy_in;
+use super::error::SetError;
+use super::layout::{CELLS, Cell, Latest, MOST_BUFFERS};
+use crate::Error;
+use crate::liveness::{Me, NoRole, Role, TokenId};
+use crate::shim::{Ordering, fence};
+
+/// The writer's role, in this process.
+pub(super) struct RawWriter {
+    pub(super) shared: Arc<Shared>,
+    process: TokenId,
+    /// The thread that last came in, as in the shared `inside`.
+    inside: u32,
+}
+
+impl RawWriter {
+    pub(super) fn new(shared: Arc<Shared>) -> Result<RawWriter, NoRole> {
+        let registry = shared.registry;
+        let process = registry.process_token().map_err(NoRole::System)?;
+        let me = registry.me().map_err(NoRole::System)?;
+        shared.role().take(me, process)?;
+        Ok(RawWriter { shared, process, inside: me.id.as_u32() })
+    }
+
+    /// Sets the value. Its version.
+    #[inline]
+    pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SetError> {
+        let shared = &*self.shared;
+        let me = shared.registry.me().map_err(SetError::System)?;
+        if me.id.as_u32() != self.inside {
+            // Another thread has the writer now.
+            if !shared.role().pass_inside(me, self.process, self.inside) {
+                return Err(SetError::NotWriter);
+            }
+            self.inside = me.id.as_u32();
+        }
+        let capacity = shared.buffers.capacity();
+        if bytes.len() > capacity || shared.buffers.is_fixed() && bytes.len() != capacity {
+            return Err(shared.wrong_length(bytes.len()));
+        }
+        // Relaxed: we alone write it; a predecessor's was seen with its role.
+        let latest = Latest(shared.buffers.head().latest.load(Ordering::Relaxed));
+        let version = latest.next_version();
+        let buffer = shared.choose(me, latest)?;
+        shared.fill(buffer, version, bytes)?;
+        shared.publish(Latest::new(version, buffer));
+        Ok(version)
+    }
+}
+
+impl Drop for RawWriter {
+    fn drop(&mut self) {
+        self.shared.role().leave(self.process, self.inside);
+    }
+}
+
+impl Shared {
+    #[inline]
+    pub(super) fn role(&self) -> Role<'_> {
+        Role { words: &self.buffers.head().role, registry: self.registry }
+    }
+
+    #[cold]
+    fn wrong_length(&self, len: usize) -> SetError {
+        let most = self.buffers.capacity() as u64;
+        if self.buffers.is_fixed() {
+            SetError::OtherLength { len: len as u64, wanted: most }
+        } else {
+            SetError::TooLarge { len: len as u64, most }
+        }
+    }
+
+    /// A buffer to write: not the latest, and pinned by nobody who lives.
+    #[inline]
+    fn choose(&self, me: Me, latest: Latest) -> Result<u32, Error> {
+        let head = self.buffers.head();
+        // Relaxed: a reader has raised it before its `heavy`, and our last look at `latest`'s readers was after our `light`.
+        let used = head.used.load(Ordering::Relaxed);
+        let busy = if used == 0 { 0 } else { self.busy(me, latest, used as usize) };
+        // Relaxed: only writers write it, and we are the writer. A stray write is not to lead outside.
+        let count = head.count.load(Ordering::Relaxed).min(MOST_BUFFERS);
+        let mut buffer = latest.buffer();
+        // Going round, so that each rests as long as possible.
+        for _ in 1..count {
+            buffer = if buffer + 1 >= count { 0 } else { buffer + 1 };
+            if busy >> buffer & 1 == 0 {
+                return Ok(buffer);
+            }
+        }
+        self.one_more(count)
+    }
+
+    /// The buffers that are pinned, a bit each. Readers that ask get the latest.
+    #[cold]
+    fn busy(&self, me: Me, latest: Latest, used: usize) -> u128 {
+        let mut busy = 0;
+        for cell in &self.buffers.head().cells[..used.min(CELLS)] {
+            // Acquire pairs with the Release of a pin that has gone: its copy is over.
+            let mut seen = cell.load(Ordering::Acquire);
+            let Some(owner) = Cell(seen).owner() else { continue };
+            if !me.is_alive(owner) {
+                // Failed: somebody who lives has it now, and asks: the latest is what it will get.
+                match cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => continue,
+                    Err(now) => seen = now,
+                }
+            } else if Cell(seen).is_asking() {
+                let pin = Cell(seen).pin(latest.buffer());
+                // Release: the reader sees the latest's bytes. Failed: it has pinned one itself. Or it asks anew, and will
+                // see a `latest` that this set does not touch.
+                match cell.compare_exchange(seen, pin.0, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => seen = pin.0,
+                    Err(now) => seen = now,
+                }
+            }
+            if let Some(buffer) = Cell(seen).pinned() {
+                busy |= 1 << buffer;
+            }
+        }
+        busy
+    }
+
+    #[cold]
+    fn one_more(&self, count: u32) -> Result<u32, Error> {
+        if !(2..MOST_BUFFERS).contains(&count) {
+            return Err(self.buffers.segment.damaged("a state's cells"));
+        }
+        self.buffers.make(count)?;
+        self.buffers.head().count.store(count + 1, Ordering::Release);
+        Ok(count)
+    }
+
+    #[inline]
+    pub(super) fn fill(&self, buffer: u32, version: u64, bytes: &[u8]) -> Result<(), Error> {
+        let buffer = self.buffers.get(buffer)?;
+        // Release: who sees it sees a later `latest` than the one that led here.
+        buffer.stamp.store(0, Ordering::Release);
+        // Before the bytes: pairs with the Acquire fence in `copy`.
+        fence(Ordering::Release);
+        buffer.len.store(bytes.len() as u64, Ordering::Relaxed);
+        copy_in(buffer.words, bytes);
+        // Release: who reads a pinned buffer by its stamp sees its bytes.
+        buffer.stamp.store(version, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline]
+    fn publish(&self, latest: Latest) {
+        let head = self.buffers.head();
+        // Release pairs with the Acquire in `read`. Died just before: the value before is the latest. Just after: this one.
+        head.latest.store(latest.0, Ordering::Release);
+        // Also the fence between this and the next set's look at the cells.
+        head.bell.ring();
+    }
+}

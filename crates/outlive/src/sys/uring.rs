@@ -1,0 +1,317 @@
+//! `io_uring` as a way to sleep on more words than one `futex_waitv` takes: one request for each group of them (Linux 6.7).
+//!
+//! Nothing is left in the ring between two sleeps: when one group has answered, the others are taken back, and their answers
+//! are taken in. A thread that dies has its requests taken back by the kernel *before* its robust list is walked.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering as StdOrdering};
+
+use rustix::fd::AsRawFd;
+use rustix::io_uring::{
+    self as rx, IoringAsyncCancelFlags, IoringEnterFlags, IoringOp, io_uring_cqe, io_uring_getevents_arg,
+    io_uring_params, io_uring_ptr, io_uring_sqe,
+};
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::thread::futex::{Wait, WaitFlags, WaitPtr};
+
+use super::Errno;
+use super::clock::Deadline;
+use super::futex::{MOST_WATCHES, Wakeup, Watch};
+
+/// 0 not asked yet, 1 there, 2 absent.
+static THERE: AtomicU8 = AtomicU8::new(0);
+
+/// Whether this process may sleep on words by io_uring. Asked once.
+///
+/// Absent before Linux 6.7; switched off on some machines (`kernel.io_uring_disabled`) and in most containers.
+pub(crate) fn is_there() -> bool {
+    match THERE.load(StdOrdering::Relaxed) {
+        1 => true,
+        2 => false,
+        _ => {
+            let there = Ring::new(1).is_ok_and(|mut ring| ring.can_wait());
+            THERE.store(if there { 1 } else { 2 }, StdOrdering::Relaxed);
+            there
+        }
+    }
+}
+
+/// Makes this process do without (for tests of the fallback).
+pub(crate) fn pretend_not_there() {
+    THERE.store(2, StdOrdering::Relaxed);
+}
+
+/// The request that takes all others back.
+const CANCEL: u64 = u64::MAX;
+
+/// A ring with room for so many groups.
+pub(crate) struct Ring {
+    fd: OwnedFd,
+    groups: u32,
+    /// Submissions and completions, in one mapping.
+    queues: Mapped,
+    entries: Mapped,
+    at: Offsets,
+    /// The process that made it: a forked child has a copy, and its own requests must not go into its parent's ring.
+    of: u64,
+}
+
+/// Where the words lie in `queues`, and how many entries there are, as the kernel said.
+struct Offsets {
+    submission_head: u32,
+    submission_tail: u32,
+    submission_mask: u32,
+    submissions: u32,
+    submission_count: u32,
+    answer_head: u32,
+    answer_tail: u32,
+    answer_mask: u32,
+    answers: u32,
+    answer_count: u32,
+}
+
+struct Mapped {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an address range that stays mapped for the life of the value.
+unsafe impl Send for Mapped {}
+// SAFETY: as above; reached through `&mut Ring` only.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    fn new(fd: &OwnedFd, len: usize, at: u64) -> Result<Mapped, Errno> {
+        // SAFETY: a fresh mapping, not a fixed one, touches no memory of ours.
+        let base = unsafe {
+            let flags = MapFlags::SHARED | MapFlags::POPULATE;
+            rustix::mm::mmap(core::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, fd, at)?
+        };
+        Ok(Mapped { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, len })
+    }
+
+    /// A word that the kernel uses as well.
+    fn word(&self, offset: u32) -> &AtomicU32 {
+        debug_assert!(offset as usize + 4 <= self.len);
+        // SAFETY: inside the mapping, as the kernel said when it was set up; aligned.
+        unsafe { &*self.base.as_ptr().add(offset as usize).cast::<AtomicU32>() }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us, and nobody has a reference into it any more.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+impl Ring {
+    /// A ring for that many groups at once.
+    pub(crate) fn new(groups: u32) -> Result<Ring, Errno> {
+        let mut params = io_uring_params::default();
+        // One more for the request that takes the others back. Its room for answers is twice as large.
+        let entries = (groups + 1).next_power_of_two();
+        // SAFETY: the parameters are ours.
+        let fd = unsafe { rx::io_uring_setup(entries, &mut params)? };
+        let submissions = params.sq_off.array as usize + params.sq_entries as usize * 4;
+        let completions = params.cq_off.cqes as usize + params.cq_entries as usize * size_of::<io_uring_cqe>();
+        let one_mapping = params.features.contains(rx::IoringFeatureFlags::SINGLE_MMAP);
+        if !one_mapping || !params.features.contains(rx::IoringFeatureFlags::EXT_ARG) {
+            return Err(Errno::NOSYS);
+        }
+        let queues = Mapped::new(&fd, submissions.max(completions), rx::IORING_OFF_SQ_RING)?;
+        let bytes = params.sq_entries as usize * size_of::<io_uring_sqe>();
+        let entries = Mapped::new(&fd, bytes, rx::IORING_OFF_SQES)?;
+        let at = Offsets {
+            submission_head: params.sq_off.head,
+            submission_tail: params.sq_off.tail,
+            submission_mask: params.sq_off.ring_mask,
+            submissions: params.sq_off.array,
+            submission_count: params.sq_entries,
+            answer_head: params.cq_off.head,
+            answer_tail: params.cq_off.tail,
+            answer_mask: params.cq_off.ring_mask,
+            answers: params.cq_off.cqes,
+            answer_count: params.cq_entries,
+        };
+        Ok(Ring { fd, groups: params.sq_entries - 1, queues, entries, at, of: super::identity::this_process()? })
+    }
+
+    /// Whether it has room for so many groups, and is this process's.
+    pub(crate) fn serves(&self, groups: u32) -> bool {
+        groups <= self.groups && super::identity::this_process() == Ok(self.of)
+    }
+
+    /// Whether the kernel knows the request: it answers at once that the word is not as expected.
+    fn can_wait(&mut self) -> bool {
+        let word = crate::shim::AtomicU32::new(1);
+        let mut waits = [Wait::new(); 1];
+        fill(&mut waits, &[Watch { word: &word, expected: 0 }]);
+        self.push(wait_for(&waits, 0));
+        self.submit().is_ok()
+            && self.enter(0, 1, None).is_ok()
+            && self.answer() == Some((0, -Errno::AGAIN.raw_os_error()))
+    }
+
+    /// Sleeps until a word of one of the groups is woken or the deadline passes; returns at once when a word is not as
+    /// expected. In each group the words are queued in the order given, and the groups one after the other.
+    pub(crate) fn wait(&mut self, groups: &[Vec<Watch<'_>>], deadline: Deadline) -> Result<Wakeup, Errno> {
+        debug_assert!(groups.len() as u32 <= self.groups && groups.iter().all(|group| group.len() <= MOST_WATCHES));
+        let mut waits: Vec<Wait> = vec![Wait::new(); groups.iter().map(Vec::len).sum()];
+        let mut rest = &mut waits[..];
+        for (number, group) in groups.iter().enumerate() {
+            let (these, others) = rest.split_at_mut(group.len());
+            rest = others;
+            fill(these, group);
+            self.push(wait_for(these, number as u64));
+        }
+        let slept = match self.submit() {
+            Ok(()) => self.sleep(deadline),
+            Err(errno) => Err(errno),
+        };
+        let answered = groups.len() as u32 - self.withdraw();
+        let mut left = answered - self.answers();
+        // Whatever happened: nothing of ours stays queued. Died before: the kernel takes all back.
+        if left > 0 {
+            self.push(io_uring_sqe {
+                opcode: IoringOp::AsyncCancel,
+                op_flags: rx::op_flags_union {
+                    cancel_flags: IoringAsyncCancelFlags::ALL | IoringAsyncCancelFlags::ANY,
+                },
+                user_data: CANCEL.into(),
+                ..io_uring_sqe::default()
+            });
+            self.submit()?;
+            left += 1;
+        }
+        while left > 0 {
+            match self.enter(0, 1, None) {
+                Ok(()) | Err(Errno::INTR) => left -= self.answers(),
+                Err(other) => return Err(other),
+            }
+        }
+        slept
+    }
+
+    /// Hands in what has been pushed.
+    fn submit(&mut self) -> Result<(), Errno> {
+        loop {
+            match self.unsubmitted() {
+                0 => return Ok(()),
+                left => match self.enter(left, 0, None) {
+                    Ok(()) | Err(Errno::INTR) => {}
+                    Err(other) => return Err(other),
+                },
+            }
+        }
+    }
+
+    /// Takes back what has been pushed and not handed in; how much that was.
+    fn withdraw(&mut self) -> u32 {
+        let left = self.unsubmitted();
+        // Relaxed: only we write it, and the kernel reads it when we ask it to.
+        let tail = self.queues.word(self.at.submission_tail);
+        tail.store(tail.load(StdOrdering::Relaxed).wrapping_sub(left), StdOrdering::Relaxed);
+        left
+    }
+
+    /// Takes in what answers there are; how many.
+    fn answers(&mut self) -> u32 {
+        let mut answers = 0;
+        while self.answer().is_some() {
+            answers += 1;
+        }
+        answers
+    }
+
+    /// Sleeps until there is an answer.
+    fn sleep(&mut self, deadline: Deadline) -> Result<Wakeup, Errno> {
+        match self.enter(0, 1, Some(deadline)) {
+            Ok(()) | Err(Errno::INTR | Errno::AGAIN) => Ok(Wakeup::LookAgain),
+            Err(Errno::TIME) => Ok(Wakeup::TimedOut),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn enter(&self, submit: u32, least: u32, deadline: Option<Deadline>) -> Result<(), Errno> {
+        let flags = IoringEnterFlags::GETEVENTS | IoringEnterFlags::EXT_ARG;
+        let span = deadline
+            .and_then(Deadline::remaining)
+            .map(|span| rustix::time::Timespec { tv_sec: span.as_secs() as _, tv_nsec: span.subsec_nanos() as _ });
+        let mut argument = io_uring_getevents_arg::default();
+        if let Some(span) = &span {
+            argument.ts = io_uring_ptr::new(core::ptr::from_ref(span).cast_mut().cast());
+        }
+        // SAFETY: the entries submitted point to waits that live until this returns, by when the kernel has copied them; the
+        // argument lives as long.
+        unsafe { rx::io_uring_enter_arg(self.fd.as_fd(), submit, least, flags, Some(&argument)) }.map(drop)
+    }
+
+    /// Puts a request in; it is submitted by the next `enter`.
+    fn push(&mut self, request: io_uring_sqe) {
+        let tail = self.queues.word(self.at.submission_tail);
+        // Relaxed: only we write it.
+        let at = tail.load(StdOrdering::Relaxed);
+        let index =
+            at & self.queues.word(self.at.submission_mask).load(StdOrdering::Relaxed) & (self.at.submission_count - 1);
+        // SAFETY: below the number of entries, which are mapped; the kernel does not read it before it is submitted.
+        unsafe { self.entries.base.as_ptr().cast::<io_uring_sqe>().add(index as usize).write(request) };
+        self.queues.word(self.at.submissions + index * 4).store(index, StdOrdering::Relaxed);
+        // Release: the kernel reads the entry behind it.
+        tail.store(at.wrapping_add(1), StdOrdering::Release);
+    }
+
+    /// Requests that the kernel has not taken yet.
+    fn unsubmitted(&self) -> u32 {
+        let tail = self.queues.word(self.at.submission_tail).load(StdOrdering::Relaxed);
+        tail.wrapping_sub(self.queues.word(self.at.submission_head).load(StdOrdering::Acquire))
+    }
+
+    /// Takes an answer in: whose, and what.
+    fn answer(&mut self) -> Option<(u64, i32)> {
+        let head = self.queues.word(self.at.answer_head);
+        let at = head.load(StdOrdering::Relaxed);
+        // Acquire: the answer is there.
+        if at == self.queues.word(self.at.answer_tail).load(StdOrdering::Acquire) {
+            return None;
+        }
+        let index = at & self.queues.word(self.at.answer_mask).load(StdOrdering::Relaxed) & (self.at.answer_count - 1);
+        let offset = self.at.answers as usize + index as usize * size_of::<io_uring_cqe>();
+        // SAFETY: below the number of answers, which are mapped; written by the kernel before the tail.
+        let (whose, what) = unsafe {
+            let answer = &*self.queues.base.as_ptr().add(offset).cast::<io_uring_cqe>();
+            (answer.user_data.u64_(), answer.res)
+        };
+        // Release: we have read it.
+        head.store(at.wrapping_add(1), StdOrdering::Release);
+        Some((whose, what))
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("fd", &self.fd.as_raw_fd()).field("groups", &self.groups).finish()
+    }
+}
+
+fn fill(waits: &mut [Wait], group: &[Watch<'_>]) {
+    for (wait, watch) in waits.iter_mut().zip(group) {
+        wait.val = u64::from(watch.expected);
+        wait.uaddr = WaitPtr::new(watch.word.as_ptr().cast());
+        // Shared always: no PRIVATE among the flags.
+        wait.flags = WaitFlags::SIZE_U32;
+    }
+}
+
+fn wait_for(waits: &[Wait], number: u64) -> io_uring_sqe {
+    io_uring_sqe {
+        opcode: IoringOp::FutexWaitv,
+        addr_or_splice_off_in: rx::addr_or_splice_off_in_union {
+            addr: io_uring_ptr::new(waits.as_ptr().cast_mut().cast()),
+        },
+        len: rx::len_union { len: waits.len() as u32 },
+        user_data: number.into(),
+        ..io_uring_sqe::default()
+    }
+}

@@ -1,0 +1,116 @@
+//! A subscriber as a wait set sees it: whether there is something, and how to be told. By shared words alone, from any thread.
+
+use std::sync::Arc;
+
+use super::file::Shared;
+use super::layout::{Claim, LineWords, MOST_RINGS};
+use super::message::Message;
+use super::slot::{Look, Slot};
+use super::subscriber::Subscriber;
+use crate::liveness::{Registry, Words};
+use crate::shim::Ordering;
+use crate::sync::{Enlisted, Sleepers};
+use crate::sys::futex::Watch;
+
+/// See the file's head. It keeps the topic mapped.
+#[derive(Clone)]
+pub(crate) struct Inbox {
+    shared: Arc<Shared>,
+    line: u32,
+    /// As long as it says this, the line is the subscriber's.
+    claim: u64,
+}
+
+impl Shared {
+    /// Whether there is something at a cursor, to be taken or to be passed over: its order. Of a ring whose slots exist.
+    #[inline]
+    pub(super) fn peek(&self, ring: u32, slot: &Slot, position: u64) -> Option<u64> {
+        match slot.look(position) {
+            // Read before it is known to be this message's: a wrong one only chooses another ring first.
+            Look::There => Some(slot.facts().order),
+            Look::Overwritten => Some(0),
+            // Given up, or being written. Who takes it looks once more.
+            Look::NotThere if slot.position().is_none() => {
+                (self.ring(ring).published.load(Ordering::Acquire) > position).then_some(0)
+            }
+            Look::NotThere => None,
+        }
+    }
+}
+
+impl<M: Message + ?Sized> Subscriber<M> {
+    pub(crate) fn inbox(&self) -> Inbox {
+        let (shared, line) = (Arc::clone(&self.shared), self.line());
+        let claim = self.words().claim.load(Ordering::Relaxed);
+        Inbox { shared, line, claim }
+    }
+}
+
+impl Inbox {
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.shared.registry
+    }
+
+    fn words(&self) -> Option<&LineWords> {
+        let words = self.shared.line(self.line).ok()?;
+        // Acquire: the cursors of whoever has it. Somebody else's: the subscriber is gone, and nothing comes.
+        (words.claim.load(Ordering::Acquire) == self.claim && Claim::of(self.claim).is_some()).then_some(words)
+    }
+
+    /// Each ring's slot at the cursor.
+    fn slots<'i>(&'i self, words: &'i LineWords) -> impl Iterator<Item = (u32, &'i Slot, u64)> {
+        (0..self.shared.rings()).filter_map(|ring| {
+            let position = words.cursors[ring as usize].load(Ordering::Relaxed);
+            let slots = self.shared.slots(ring).ok()?;
+            Some((ring, &slots[(position & (slots.len() as u64 - 1)) as usize], position))
+        })
+    }
+
+    /// Whether a try to receive is worth it.
+    pub(crate) fn has_something(&self) -> bool {
+        let Some(words) = self.words() else { return false };
+        self.slots(words).any(|(ring, slot, position)| self.shared.peek(ring, slot, position).is_some())
+    }
+
+    fn arrivals(&self) -> &Sleepers {
+        &self.shared.head().arrivals
+    }
+
+    /// From now on whoever publishes rings for the set; it looks behind a fence of its own.
+    pub(crate) fn enlist(&self) -> Enlisted {
+        Enlisted::with(self.arrivals().enlist_for_ring())
+    }
+
+    /// Whether nobody has rung since.
+    pub(crate) fn stands(&self, enlisted: Enlisted) -> bool {
+        !self.arrivals().has_rung(enlisted.ticket())
+    }
+
+    /// Adds the words to sleep on: see arrive.rs.
+    pub(crate) fn add_to<'a>(&'a self, enlisted: Enlisted, into: &mut Words<'a>) {
+        let arrivals = self.arrivals();
+        let [x, sequence] = arrivals.watches(enlisted.ticket());
+        let rings = Watch { word: &self.shared.head().rings, expected: self.shared.rings() };
+        let mut watches = [rings; MOST_RINGS + 3];
+        (watches[0], watches[1]) = (x, sequence);
+        let mut len = 3;
+        if let Some(words) = self.words() {
+            for (_, slot, _) in self.slots(words) {
+                watches[len] = slot.watch();
+                len += 1;
+            }
+        }
+        into.add(&watches[..len]);
+        into.pass_on_to(arrivals.x());
+    }
+
+    /// After a sleep on them.
+    pub(crate) fn woken(&self, enlisted: Enlisted) {
+        let arrivals = self.arrivals();
+        arrivals.finish_ring();
+        if !arrivals.has_rung(enlisted.ticket()) && self.has_something() {
+            // It came, and nobody rang: whoever published it is about to, or dead.
+            arrivals.ring();
+        }
+    }
+}

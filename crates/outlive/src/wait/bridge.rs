@@ -1,0 +1,215 @@
+//! The one who waits while none of the user's threads does: a thread for descriptors and futures.
+//!
+//! One for each domain so used, started at the first such use, named `outlive-wait`; it sleeps in the way of a set, on everything
+//! that is registered and on a *doorbell* word of this process:
+//!
+//! | step of who registers | step of the bridge |
+//! | --- | --- |
+//! | into the list | d = doorbell |
+//! | doorbell + 1, wake | take in what is new in the list, let go of what has left it |
+//! | | look at all: ready → out of the list, told once; from the beginning |
+//! | | sleep on {doorbell == d, all words, all owners} |
+//!
+//! So whatever is registered is looked at before the bridge sleeps on. A forked child has none of its parent's threads: its first
+//! use starts another. Not io_uring's own descriptor: doc/protocols/wait_set.md says why.
+
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64 as StdAtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::Waker;
+use std::time::Duration;
+
+use super::crowd::Crowd;
+use super::source::Waited;
+use crate::liveness::Registry;
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::PassOn;
+use crate::sys::{Errno, helpers, identity};
+use crate::{Deadline, Error};
+
+/// See the file's head. Never freed.
+pub(super) struct Bridge {
+    registry: &'static Registry,
+    /// The process that its thread is of.
+    of: u64,
+    doorbell: AtomicU32,
+    registered: Mutex<Vec<Registration>>,
+    next: StdAtomicU64,
+}
+
+/// Something that is waited for.
+struct Registration {
+    id: u64,
+    sources: Vec<Arc<dyn Waited>>,
+    whom: Whom,
+}
+
+/// Who is to be told.
+pub(super) enum Whom {
+    /// A future's task.
+    Task(Waker),
+    /// Whoever polls this eventfd.
+    Descriptor(Arc<OwnedFd>),
+}
+
+impl Whom {
+    fn tell(self) {
+        match self {
+            // The executor's code. What it does wrong must not take the others' thread away.
+            Whom::Task(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
+            // Full only after 2^64 - 2 times: it is readable then.
+            Whom::Descriptor(fd) => drop(rustix::io::write(&*fd, &1u64.to_ne_bytes())),
+        }
+    }
+}
+
+/// A place on a bridge's list; left when dropped.
+pub(super) struct Place {
+    bridge: &'static Bridge,
+    id: u64,
+}
+
+/// All bridges that this process and its ancestors had.
+static BRIDGES: Mutex<Vec<&'static Bridge>> = Mutex::new(Vec::new());
+
+/// After an error that nobody can be told of, the bridge looks again so much later.
+const AFTER_ERROR: Duration = Duration::from_millis(10);
+
+impl Bridge {
+    /// This process's for that domain, started now if there is none.
+    fn of(registry: &'static Registry) -> Result<&'static Bridge, Error> {
+        let refused = |errno| Error::from_errno("start a thread that waits in", registry.path(), errno);
+        let of = identity::this_process().map_err(refused)?;
+        // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
+        let mut bridges = BRIDGES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bridge) = bridges.iter().find(|b| b.of == of && core::ptr::eq(b.registry, registry)) {
+            return Ok(bridge);
+        }
+        let bridge: &'static Bridge = Box::leak(Box::new(Bridge {
+            registry,
+            of,
+            doorbell: AtomicU32::new(0),
+            registered: Mutex::new(Vec::new()),
+            next: StdAtomicU64::new(0),
+        }));
+        let (tell, hear) = mpsc::channel();
+        helpers::start_thread(move || bridge.run(&tell)).map_err(refused)?;
+        // It claims a token, as all who sleep on owners do.
+        hear.recv().map_err(|_| refused(Errno::AGAIN))??;
+        bridges.push(bridge);
+        Ok(bridge)
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Registration>> {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        // Release pairs with the load in `run`: the list is as we left it.
+        self.doorbell.fetch_add(1, Ordering::Release);
+        futex::wake_all(&self.doorbell);
+    }
+
+    fn run(&self, ready: &mpsc::Sender<Result<(), Error>>) {
+        let me = match self.registry.me() {
+            Ok(me) => me,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        if ready.send(Ok(())).is_err() {
+            return;
+        }
+        let mut crowd = Crowd::default();
+        let mut taken_in = 0;
+        loop {
+            let heard = self.doorbell.load(Ordering::Acquire);
+            let mut let_go = Vec::new();
+            {
+                let list = self.list();
+                crowd.retain(|key| list.binary_search_by_key(&key, |one| one.id).is_ok(), &mut let_go);
+                for one in list.iter().filter(|one| one.id >= taken_in) {
+                    one.sources.iter().for_each(|source| crowd.add(one.id, Arc::clone(source)));
+                }
+                taken_in = list.last().map_or(taken_in, |last| taken_in.max(last.id + 1));
+            }
+            // Not under the lock: the last one of a mapping unmaps it.
+            drop(let_go);
+            if self.tell_the_ready(&mut crowd) {
+                continue;
+            }
+            let pass = PassOn::begin(me.list());
+            let doorbell = Watch { word: &self.doorbell, expected: heard };
+            if crowd.sleep(self.registry, &pass, Some(doorbell), Deadline::NEVER).is_err() {
+                let _ = futex::wait_any(&[doorbell], 0, Deadline::after(AFTER_ERROR));
+            }
+        }
+    }
+
+    fn tell_the_ready(&self, crowd: &mut Crowd) -> bool {
+        let mut ready = Vec::new();
+        crowd.look(|key, _| ready.push(key));
+        if ready.is_empty() {
+            return false;
+        }
+        ready.sort_unstable();
+        let told: Vec<Registration> = self.list().extract_if(.., |one| ready.binary_search(&one.id).is_ok()).collect();
+        told.into_iter().for_each(|one| one.whom.tell());
+        // Out of the crowd with the next round, as they are out of the list.
+        true
+    }
+}
+
+impl Place {
+    /// From now on these are waited for, until one is ready; then whoever it is is told, once, and the place is left.
+    pub(super) fn take(registry: &'static Registry, sources: Vec<Arc<dyn Waited>>, whom: Whom) -> Result<Place, Error> {
+        let bridge = Bridge::of(registry)?;
+        let id = {
+            let mut list = bridge.list();
+            // Relaxed: under the lock. So the list is in the order of its ids.
+            let id = bridge.next.fetch_add(1, Ordering::Relaxed);
+            list.push(Registration { id, sources, whom });
+            id
+        };
+        bridge.ring();
+        Ok(Place { bridge, id })
+    }
+
+    /// Whether it is still on the list, and the bridge is this process's.
+    pub(super) fn is_there(&self) -> bool {
+        self.is_of_this_process() && self.bridge.list().binary_search_by_key(&self.id, |one| one.id).is_ok()
+    }
+
+    /// Another is to be told. False: it is not on the list any more.
+    pub(super) fn tell_instead(&self, waker: &Waker) -> bool {
+        if !self.is_of_this_process() {
+            return false;
+        }
+        let mut list = self.bridge.list();
+        let Ok(at) = list.binary_search_by_key(&self.id, |one| one.id) else { return false };
+        if let Whom::Task(known) = &mut list[at].whom {
+            known.clone_from(waker);
+        }
+        true
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        identity::this_process() == Ok(self.bridge.of)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_of_this_process() {
+            return;
+        }
+        let left = {
+            let mut list = self.bridge.list();
+            list.binary_search_by_key(&self.id, |one| one.id).ok().map(|at| list.remove(at))
+        };
+        if left.is_some() {
+            // It lets go of the sources.
+            self.bridge.ring();
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Floor 8: waiting for many things at once, by a call, by a descriptor, or by `async`.
+//!
+//! | | |
+//! | --- | --- |
+//! | [`WaitSet`] | any mix of queues, topics, events, latches, peers' ends and timers; says which are ready |
+//! | [`WaitSet::as_fd`] | a descriptor for `epoll` and `poll` |
+//! | `recv_async`, `dead_async` and the like | futures, for any executor |
+//!
+//! doc/protocols/wait_set.md tells how it sleeps.
+
+mod bridge;
+mod crowd;
+mod descriptor;
+mod futures;
+mod set;
+mod source;
+mod sources;
+mod timer;
+mod topics;
+
+pub use set::{Key, Ready, WaitSet};
+pub use source::{Source, Watched, What};
+pub use sources::Bits;
+pub use timer::Timer;

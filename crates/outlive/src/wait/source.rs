@@ -1,0 +1,84 @@
+//! What a set asks of each thing that it waits for.
+//!
+//! To add a kind of source: a type that implements [`Waited`] by shared words alone, and [`Source`] for what the user has in
+//! hand. doc/protocols/wait_set.md says what its words must do.
+
+use std::sync::Arc;
+
+use crate::liveness::{Registry, TokenId, Words};
+use crate::sync::Enlisted;
+use crate::{Deadline, Error};
+
+/// Something that a [`WaitSet`](super::WaitSet) can wait for.
+///
+/// A source outlives what it was made from: a set goes on telling of a queue whose receiver has been dropped, until it is
+/// removed.
+pub trait Source {
+    /// What the set keeps of it.
+    ///
+    /// # Errors
+    /// What keeps it from being waited for.
+    #[doc(hidden)]
+    fn watched(&self) -> Result<Watched, Error>;
+}
+
+/// What a set keeps of a source.
+#[derive(Clone)]
+pub struct Watched {
+    pub(crate) waited: Arc<dyn Waited>,
+    /// Whose tokens it names; none of a timer.
+    pub(crate) registry: Option<&'static Registry>,
+}
+
+/// What is ready about a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// A receive is worth a try.
+    Readable,
+    /// The peer, or all senders of a queue, have ended.
+    Ended,
+    /// The bits are set; the latch is open.
+    Set,
+    /// The timer's moment has passed.
+    Elapsed,
+}
+
+/// What a look at a source finds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Look {
+    Ready(What),
+    /// Nothing. Whoever makes it ready wakes one of its words.
+    Nothing,
+    /// Nothing. That owner's end would be worth another look as well.
+    Owner(TokenId),
+    /// Nothing before that moment.
+    At(Deadline),
+}
+
+/// How a set has announced itself to a source.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Announced {
+    /// Whether it has at all.
+    pub(crate) made: bool,
+    /// What a bell's sequence was before.
+    pub(crate) sequence: u32,
+    /// The same of an event or a latch.
+    pub(crate) enlisted: Enlisted,
+}
+
+/// A source, to its set. Looked at from any thread, and by shared words alone.
+pub(crate) trait Waited: Send + Sync {
+    /// Is it ready? Without a system call, as a rule, and without a fence.
+    fn look(&self) -> Look;
+
+    /// From now on whoever makes it ready rings for the set, which looks again behind a fence. An announcement that nobody
+    /// has answered may be left as it stands.
+    fn announce(&self, _announced: &mut Announced) {}
+
+    /// Adds the words to sleep on.
+    fn add_words<'a>(&'a self, _announced: &mut Announced, _words: &mut Words<'a>) {}
+
+    /// After a sleep on them: what one who woke owes the others.
+    fn woken(&self, _announced: &Announced) {}
+}

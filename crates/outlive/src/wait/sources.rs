@@ -1,0 +1,127 @@
+//! The sources there are: receivers of queues, peers, events and latches.
+
+use std::sync::Arc;
+
+use super::source::{Announced, Look, Source, Waited, Watched, What};
+use crate::liveness::Words;
+use crate::queue::{Inbox, Lies, Receiver, TypedReceiver};
+use crate::sync::{Event, Gate, Latch};
+use crate::sys::futex::Watch;
+use crate::{Error, Peer};
+
+/// Ready when a receive is worth a try, or would be told that the senders have gone (`end_when_senders_gone`, as it is set
+/// when the receiver is added).
+impl Source for Receiver {
+    fn watched(&self) -> Result<Watched, Error> {
+        let inbox = self.inbox();
+        let registry = Some(inbox.registry());
+        Ok(Watched { waited: Arc::new(inbox), registry })
+    }
+}
+
+impl<T: crate::sync::Plain> Source for TypedReceiver<T> {
+    fn watched(&self) -> Result<Watched, Error> {
+        self.bytes().watched()
+    }
+}
+
+impl Waited for Inbox {
+    fn look(&self) -> Look {
+        match Inbox::look(self) {
+            Lies::Something => Look::Ready(What::Readable),
+            Lies::SendersGone => Look::Ready(What::Ended),
+            Lies::Nothing(Some(owner)) => Look::Owner(owner),
+            Lies::Nothing(None) => Look::Nothing,
+        }
+    }
+
+    fn announce(&self, announced: &mut Announced) {
+        if !announced.made || !self.bell().is_heard_by(announced.sequence) {
+            announced.sequence = self.bell().announce();
+            announced.made = true;
+        }
+    }
+
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+        words.add(&[Watch { word: self.bell().sequence(), expected: announced.sequence }]);
+    }
+}
+
+/// Ready when its owner has ended.
+impl Source for Peer {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(Watched { waited: Arc::new(*self), registry: Some(self.registry()) })
+    }
+}
+
+impl Waited for Peer {
+    fn look(&self) -> Look {
+        // By the slot, as the sleep does: were the two to differ, which takes a stray write, this would never end.
+        if self.registry().is_alive(self.id()) { Look::Owner(self.id()) } else { Look::Ready(What::Ended) }
+    }
+}
+
+/// Some bits of an event, to wait for in a [`WaitSet`](super::WaitSet): see [`Event::any_of`] and [`Event::all_of`].
+#[derive(Clone)]
+pub struct Bits(Gate);
+
+impl Event {
+    /// Any of these bits, for a [`WaitSet`](crate::wait::WaitSet): ready as long as one is set. The set takes none, also with
+    /// [`Reset::Automatic`](crate::sync::Reset::Automatic): [`Event::try_wait_any`] does.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-any-of-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::{sync::{Event, Reset}, wait::WaitSet};
+    /// let event = Event::open(&domain, "arm", Reset::Manual)?;
+    /// let mut set = WaitSet::new(&domain);
+    /// let moved = set.add(&event.any_of(0b11))?;
+    /// event.set(0b10);
+    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.next().unwrap().0, moved);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn any_of(&self, bits: u32) -> Bits {
+        Bits(self.gate(bits, false))
+    }
+
+    /// All of these bits at once: as [`Event::any_of`].
+    pub fn all_of(&self, bits: u32) -> Bits {
+        Bits(self.gate(bits, true))
+    }
+}
+
+impl Source for Bits {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(Watched { registry: Some(self.0.registry()), waited: Arc::new(self.0.clone()) })
+    }
+}
+
+/// Ready once it is open.
+impl Source for Latch {
+    fn watched(&self) -> Result<Watched, Error> {
+        let gate = self.gate();
+        Ok(Watched { registry: Some(gate.registry()), waited: Arc::new(gate) })
+    }
+}
+
+impl Waited for Gate {
+    fn look(&self) -> Look {
+        if self.is_open() { Look::Ready(What::Set) } else { Look::Nothing }
+    }
+
+    fn announce(&self, announced: &mut Announced) {
+        if !announced.made || !self.stands(announced.enlisted) {
+            announced.enlisted = self.enlist();
+            announced.made = true;
+        }
+    }
+
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+        self.add_to(&mut announced.enlisted, words);
+    }
+
+    fn woken(&self, announced: &Announced) {
+        Gate::woken(self, announced.enlisted);
+    }
+}

@@ -1,0 +1,92 @@
+//! Moments to wait for in a set.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::source::{Look, Source, Waited, Watched, What};
+use crate::sys::clock;
+use crate::{Deadline, Error};
+
+/// A moment, or one again and again, to wait for in a [`WaitSet`](super::WaitSet).
+///
+/// Ready from its moment until somebody has [taken](Timer::take) it. It lives in this process alone; clones are the same timer.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-timer-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::wait::{Timer, WaitSet, What};
+/// use std::time::Duration;
+///
+/// let mut set = WaitSet::new(&domain);
+/// let tick = Timer::every(Duration::from_millis(2));
+/// let key = set.add(&tick)?;
+/// for _ in 0..3 {
+///     assert_eq!(set.wait(Duration::from_secs(9))?.collect::<Vec<_>>(), [(key, What::Elapsed)]);
+///     assert!(tick.take() > 0);
+/// }
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timer(Arc<Moments>);
+
+#[derive(Debug)]
+enum Moments {
+    /// One; and whether it has been taken.
+    Once { moment: Deadline, taken: AtomicU64 },
+    /// Nanoseconds of the monotonic clock: from when on, how far apart; and how many have been taken.
+    Every { begin: u64, span: u64, taken: AtomicU64 },
+}
+
+impl Timer {
+    /// Ready once, at that moment or after that span.
+    pub fn at(moment: impl Into<Deadline>) -> Timer {
+        Timer(Arc::new(Moments::Once { moment: moment.into(), taken: AtomicU64::new(0) }))
+    }
+
+    /// Ready again and again, so far apart, from one span from now on. A span of nothing is a nanosecond.
+    pub fn every(span: Duration) -> Timer {
+        let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let begin = clock::monotonic_nanos();
+        Timer(Arc::new(Moments::Every { begin, span, taken: AtomicU64::new(0) }))
+    }
+
+    /// How many of its moments have passed since this was called last. From then on it is not ready before the next.
+    pub fn take(&self) -> u64 {
+        let (passed, taken) = self.passed();
+        // Relaxed: a count, nothing comes with it.
+        passed.saturating_sub(taken.fetch_max(passed, Ordering::Relaxed))
+    }
+
+    /// How many moments have passed altogether, and how many are taken.
+    fn passed(&self) -> (u64, &AtomicU64) {
+        match &*self.0 {
+            Moments::Once { moment, taken } => (u64::from(moment.has_passed()), taken),
+            Moments::Every { begin, span, taken } => (clock::monotonic_nanos().saturating_sub(*begin) / span, taken),
+        }
+    }
+}
+
+impl Source for Timer {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(Watched { waited: Arc::new(self.clone()), registry: None })
+    }
+}
+
+impl Waited for Timer {
+    fn look(&self) -> Look {
+        let (passed, taken) = self.passed();
+        let taken = taken.load(Ordering::Relaxed);
+        if passed > taken {
+            return Look::Ready(What::Elapsed);
+        }
+        match &*self.0 {
+            Moments::Once { .. } if taken > 0 => Look::Nothing,
+            Moments::Once { moment, .. } => Look::At(*moment),
+            Moments::Every { begin, span, .. } => {
+                Look::At(Deadline::at_nanos(begin.saturating_add(span.saturating_mul(taken + 1))))
+            }
+        }
+    }
+}

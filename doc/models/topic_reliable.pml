@@ -1,0 +1,306 @@
+/* topic_reliable.pml - a publisher that waits for the slowest reliable subscriber; death of subscribers between any two steps.
+ *
+ *   published ready[i]   as in topic.pml; slot i = p mod K
+ *   cp[l] cs[l]          line l's claim, one word: whose it is, and JOINING, RELIABLE or LEAVING; 0: nobody's
+ *   cursor[l]            the next message that it has not taken
+ *   sl seq               the bell `space`: sleepers (odd: somebody may sleep), sequence
+ *   limit                private to the publisher: up to which position nobody needs to be asked
+ *
+ * publish  p < limit: ready := 0; ready := p + 1; published := p + 1
+ *          else look: of each line that is RELIABLE and whose owner is not dead: its cursor; limit := min(lowest, p) + K.
+ *          Still p >= limit: s := seq; sl := a new odd number (heavy fence); look again; sleep on {seq is s, the end of the
+ *          slowest line's owner}; look; again
+ * give up  the oldest message q that is in place and not the last, if q < limit - K: ready := 0
+ * join     line 0 or dead's -> (me, JOINING); cursor := published; claim := (me, RELIABLE)
+ * take     published; ready is cursor + 1: taken; cursor += 1; ring
+ * ring     sl odd: seq += 1; wake; compare-exchange sl -> + 1
+ * leave    claim := (me, LEAVING); ring; claim := 0
+ *
+ * Subscriber 1 is reliable from the start, 2 joins at any time, takes L messages at most and leaves. A dead process's end (over, see topic.pml)
+ * comes at once here: it matters for cells only.
+ *
+ * Checked: no message that was published after a reliable subscriber had joined is overwritten or given up before that one has taken it or is dead;
+ * and the publisher does not sleep for ever while no living reliable subscriber has anything left to take (an invalid end state).
+ * Switches: -DK=slots -DM=messages -DL=takes of 2 -DD=deaths -DTIMEOUT (the publisher may tire of waiting) -DGIVEUP -DHISTORY (2 begins at published - K)
+ *   -DALONE (no subscriber 1)
+ * Mutations, each must be caught:
+ *   CLEARFIRST   ring: sl is made even before the wake
+ *   BAREBIT      sl is 0 or 1
+ *   SEQLATE      the sleeper reads seq after it has taken its number
+ *   NOLOOK       the sleeper does not look again
+ *   NOWATCH      the sleeper does not watch anybody's end
+ *   ANYLINE      it watches some reliable subscriber that is not the slowest
+ *   RINGFIRST    take: the bell before the cursor
+ *   LIMITALL     limit := lowest + K; without reliable lines there is none
+ *   CURSORLATE   join: the claim says RELIABLE before the cursor is written
+ *   STALECLAIM   join: a line that is taken over keeps the dead one's mark, and its cursor
+ *   LEAVESILENT  leave: nobody is told
+ *   SKIPONE      take: what was lost is passed over, and one more
+ *   GIVEANY      give up: whoever has not taken it
+ */
+#ifndef K
+#define K 1
+#endif
+#ifndef M
+#define M 3
+#endif
+#ifndef L
+#define L 2
+#endif
+#ifndef D
+#define D 1
+#endif
+#define JOINING 1
+#define RELIABLE 2
+#define LEAVING 3
+#define NONE 99
+
+byte published, ready[K];
+byte cp[2], cs[2], cursor[2];
+bool sl, seq;				/* sl is odd; seq is no more what the sleeper has read */
+byte num[3];				/* what a ringer has read from sl: 0 even, 1 the number that is there, 2 an older one */
+bool inq, woken;
+bool dead[3], killed[3], fin[3];
+bool relying[3];			/* ghosts: has joined; since; the next that it has not taken */
+byte base[3], next[3];
+byte budget;
+
+inline wake() { d_step { if :: inq -> inq=0; woken=1 :: else fi } }
+
+#define CLEAR atomic { if :: num[me]==1 -> sl=0 :: else fi }
+
+inline ring() {
+	num[me]=sl;
+	if
+	:: num[me] ->
+#ifdef CLEARFIRST
+		CLEAR;
+#endif
+		seq=1;
+		wake();
+#ifdef BAREBIT
+		sl=0;
+#elif !defined(CLEARFIRST)
+		CLEAR;
+#endif
+		num[me]=0
+	:: else
+	fi
+}
+
+inline number() {
+	d_step { sl=1; if :: num[1] -> num[1]=2 :: else fi; if :: num[2] -> num[2]=2 :: else fi }
+}
+
+/* limit, and whose end to watch */
+inline look() {
+	atomic { low=NONE; slow=0; l=0 };
+	do
+	:: l<2 ->
+		w=(cs[l]==RELIABLE -> cp[l] : 0);
+		if
+		:: w!=0 && !dead[w] ->
+			atomic { c=cursor[l];
+#ifdef ANYLINE
+				if :: slow==0 || c>=low -> slow=w :: else fi;
+				if :: c<low -> low=c :: else fi;
+#else
+				if :: c<low -> low=c; slow=w :: else fi;
+#endif
+				c=0 }
+		:: else
+		fi;
+		atomic { w=0; l++ }
+	:: else -> break
+	od;
+	atomic {
+		l=0;
+#ifdef LIMITALL
+		limit=(low==NONE -> NONE : low+K);
+#else
+		limit=(low<p -> low : p)+K;
+#endif
+		low=0 }
+}
+
+/* message q is overwritten, or given up */
+inline gone(q) {
+	assert(!(relying[1] && !dead[1] && (q)>=base[1] && (q)>=next[1]));
+	assert(!(relying[2] && !dead[2] && (q)>=base[2] && (q)>=next[2]))
+}
+
+proctype Pub() {
+	byte p, limit, low, slow, l, w, c, q;
+	bool timedout;
+	do
+	:: p<M ->
+#ifdef GIVEUP
+		if
+		:: p>1 ->
+			atomic { q=(p>K -> p-K : 0); do :: q+1<p && ready[q%K]!=q+1 -> q++ :: else -> break od;
+				if
+#ifdef GIVEANY
+				:: q+1<p -> gone(q); ready[q%K]=0
+#else
+				:: q+1<p && q+K<limit -> gone(q); ready[q%K]=0
+#endif
+				:: else fi; q=0 }
+		:: true
+		fi;
+#endif
+		if
+		:: p>=limit ->
+			look();
+			do
+			:: p>=limit ->
+#ifdef SEQLATE
+				number();
+				seq=0;
+#else
+				seq=0;
+				number();
+#endif
+#ifndef NOLOOK
+				look();
+#endif
+				if
+				:: p<limit -> break
+				:: else ->
+#ifdef NOWATCH
+					slow=0;
+#endif
+					atomic { if :: !seq && !dead[slow] -> inq=1 :: else fi };
+					if
+					:: inq || woken ->
+#ifdef TIMEOUT
+						atomic { if :: woken || dead[slow] :: timedout=1 fi; inq=0; woken=0 }
+#else
+						atomic { (woken || dead[slow]) -> inq=0; woken=0 }
+#endif
+					:: else
+					fi;
+					look();
+					if :: timedout -> break :: else fi
+				fi
+			:: else -> break
+			od;
+			slow=0
+		:: else
+		fi;
+		if
+		:: p<limit ->
+			atomic { if :: p>=K && ready[p%K]==p-K+1 -> gone(p-K) :: else fi; ready[p%K]=0 };
+			atomic { ready[p%K]=p+1; p++; published=p }
+		:: else -> break	/* the deadline has passed: this one publishes no more */
+		fi
+	:: else -> break
+	od;
+	atomic { fin[0]=1; p=0; limit=0; timedout=0 }
+}
+
+proctype Sub(byte me) {
+	byte cur, v, l, r; bool got;
+	{
+		if
+		:: me==2 ->
+			do
+			:: l<2 && !got ->
+				atomic {
+					if
+					:: cp[l]==0 || dead[cp[l]] -> cp[l]=me; got=1;
+#ifndef STALECLAIM
+						cs[l]=JOINING
+#endif
+					:: else
+					fi };
+				if :: !got -> l++ :: else fi
+			:: else -> break
+			od;
+			if
+			:: got ->
+#ifdef CURSORLATE
+				atomic { cs[l]=RELIABLE; relying[me]=1; base[me]=published; next[me]=base[me] };
+#endif
+				cur=published;
+#ifdef HISTORY
+				cur=(cur>K -> cur-K : 0);
+#endif
+				cursor[l]=cur;
+#ifdef CURSORLATE
+				next[me]=cur
+#else
+				atomic { cs[l]=RELIABLE; relying[me]=1; base[me]=published; next[me]=cur }
+#endif
+			:: else
+			fi
+		:: else -> atomic { l=0; got=1 }
+		fi;
+		do
+		:: got && r<L ->
+			/* asleep at `arrivals`, see event.md, until something is there. Two looks in one step: see topic.pml */
+			atomic { (ready[cur%K]==cur+1 || published>cur || fin[0]);
+				v=ready[cur%K];
+				if
+				:: v==cur+1 -> cur++; next[me]=cur; v=1
+				:: v!=cur+1 && published>cur ->	/* lost: it was there before we joined */
+					v=cur+1; cur=(published>K -> published-K : 0);
+#ifdef SKIPONE
+					cur++;
+#endif
+					if :: cur<v -> cur=v :: else fi;
+					assert(cur<=base[me]); next[me]=cur; v=1
+				:: else -> v=0
+				fi };
+			if :: !v -> break :: else fi;
+			if
+			:: v ->
+#ifdef RINGFIRST
+				ring();
+				cursor[l]=cur;
+#else
+				cursor[l]=cur;
+				ring();
+#endif
+			:: else
+			fi;
+			atomic { v=0; if :: me==2 -> r++ :: else fi }
+		:: else -> break
+		od;
+		if
+		:: got ->
+			atomic { assert(cp[l]==me); cs[l]=LEAVING; relying[me]=0; base[me]=0; next[me]=0 };
+#ifndef LEAVESILENT
+			ring();
+#endif
+			atomic { cp[l]=0; cs[l]=0 }
+		:: else
+		fi;
+		atomic { fin[me]=1; cur=0; v=0; l=0; r=0; got=0 };
+end_idle:	(false)
+	} unless { killed[me] && !fin[me];
+		atomic { dead[me]=1; fin[me]=1; relying[me]=0; base[me]=0; next[me]=0; cur=0; v=0; l=0; r=0; got=0; num[me]=0 } }
+}
+
+active proctype killer() {
+	atomic {
+		cp[0]=1; cs[0]=RELIABLE; relying[1]=1;
+		if :: budget=D
+#if D > 0
+		:: budget=D-1
+#endif
+#if D > 1
+		:: budget=D-2
+#endif
+		fi;
+#ifdef ALONE
+		cp[0]=0; cs[0]=0; relying[1]=0; fin[1]=1;
+#else
+		run Sub(1);
+#endif
+		run Pub(); run Sub(2) };
+end_k:	do
+	:: atomic { budget>0 && !fin[1] && !killed[1] -> killed[1]=1; budget-- }
+	:: atomic { budget>0 && !fin[2] && !killed[2] -> killed[2]=1; budget-- }
+	:: budget==0 -> break
+	od
+}

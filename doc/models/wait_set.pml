@@ -1,0 +1,203 @@
+/* wait_set.pml - a set that sleeps on many sources, each with a bell, and on a peer's end: death between any two steps.
+ *
+ * Two queues (sources 0 and 1). Ringer 2 sends to 0, ringer 3 to 1 and to 0 (with -DBEHIND: to 0, behind a slot that 2 is still writing).
+ * Sets 0 and 1 wait for both queues; each is at home when it has told what it can.
+ *   msg[q]        messages that are there, a bit for each ringer; acked[q]: whose send has returned; told: that a set has told of
+ *   writing       BEHIND: ringer 2 has claimed the slot at the head of queue 0 and has not published
+ *   num[q] seq[q] the bell: sleepers' number (odd: somebody may sleep), sequence
+ *   dead[r]       a ringer has ended; its token's word
+ *   qS0, qS1, qT  kernel queues: on the sequences, on the token of ringer 2
+ *
+ * set     1. look at all: all ready are told, and taken away (so that they are ready once)
+ *         2. for each: s := seq; num := the next odd number      3. look at all again
+ *         4. sleep on {seq[0] == s0, seq[1] == s1, the writer's token}, word by word: the kernel compares each as it is queued
+ *         5. on any return from 1. The kernel's index is one of those woken; it is not used.
+ * ringer  publish; n := num; odd: seq++, wake all, num: n -> n + 1
+ *
+ * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged (its sender came to the end of
+ * its send), or that lies behind a dead writer's slot (BEHIND).
+ * Switches: -DD=deaths among ringers -DSETS=1 or 2 -DBEHIND
+ * Mutations, each must be caught:
+ *   NOAGAIN     no look between the announcement and the sleep
+ *   SEQLATE     the sequence is read after the number
+ *   BAREBIT     a number is a bare bit
+ *   TAKEBACK    a set that wakes takes its number back
+ *   CLEARFIRST  the ringer clears before it wakes (and is killed in between; another, live, then finds it even)
+ *   INDEX       after a sleep only the source whose index the kernel returned is looked at, before and after the announcement
+ *   NOTOKEN     the writer's token is not in the set
+ */
+#ifndef D
+#define D 1
+#endif
+#ifndef SETS
+#define SETS 2
+#endif
+#define N 4
+byte msg[2], acked[2], num[2], seq[2];
+byte told[4];		/* of queue q to set w: told[2*w+q] */
+bool dead[N], killed[N], writing, tw;
+bool qS0[2], qS1[2], qT[2], woken[2], asleep[2]; byte hint[2];
+byte budget, done;
+
+/* BEHIND: a message in queue 0 is ready when nobody alive writes in front of it */
+#define HEADFREE (!writing || dead[2])
+#define READY(q) (msg[q]!=0 && (q==1 || HEADFREE))
+
+inline wakeseq(q) {
+	d_step {
+		if :: q==0 && qS0[0] -> qS0[0]=0; woken[0]=1; hint[0]=0 :: else fi;
+		if :: q==0 && qS0[1] -> qS0[1]=0; woken[1]=1; hint[1]=0 :: else fi;
+		if :: q==1 && qS1[0] -> qS1[0]=0; woken[0]=1; hint[0]=1 :: else fi;
+		if :: q==1 && qS1[1] -> qS1[1]=0; woken[1]=1; hint[1]=1 :: else fi
+	}
+}
+/* the kernel's walk wakes one; who is woken wakes all (token.md): here both at once */
+inline waketoken() {
+	d_step {
+		if :: qT[0] -> qT[0]=0; woken[0]=1; hint[0]=0 :: else fi;
+		if :: qT[1] -> qT[1]=0; woken[1]=1; hint[1]=0 :: else fi
+	}
+}
+
+#ifdef BAREBIT
+#define NEXT(q) num[q]=1
+#define CLEAR(q,n) num[q]=0
+#else
+#define NEXT(q) num[q]=num[q]+1+(num[q]&1)
+#define CLEAR(q,n) if :: num[q]==n -> num[q]=n+1 :: else fi
+#endif
+
+inline ring(q) {
+	n = num[q];
+	if
+	:: n&1 ->
+#ifdef CLEARFIRST
+		atomic { CLEAR(q,n) };
+		seq[q]++;
+		wakeseq(q)
+#else
+		seq[q]++;
+		wakeseq(q);
+		atomic { CLEAR(q,n) }
+#endif
+	:: else
+	fi
+}
+
+proctype R(byte me) {
+	byte n;
+	{
+#ifdef BEHIND
+		if
+		:: me==2 -> writing=1;			/* claims the slot at the head of queue 0 */
+			atomic { writing=0; msg[0]=msg[0]|1 };
+			ring(0); acked[0]=acked[0]|1
+		:: me==3 -> (writing || msg[0] || dead[2]); msg[0]=msg[0]|2;	/* behind it */
+			ring(0); acked[0]=acked[0]|2
+		fi;
+#else
+		/* 3 to queue 1, then both to queue 0: a dead ringer's leavings meet a living one */
+		if :: me==3 -> msg[1]=1; ring(1); acked[1]=1 :: else fi;
+		msg[0]=msg[0]|(me-1);
+		ring(0);
+		acked[0]=acked[0]|(me-1);
+#endif
+		n=0; done++
+	} unless { killed[me];
+		atomic { dead[me]=1; n=0; done++; if :: me==2 && tw -> waketoken() :: else fi }
+	}
+}
+
+inline look(me) {
+	d_step {
+#ifdef INDEX
+		if :: first || hint[me]==0 -> if :: READY(0) -> told[2*me]=told[2*me]|msg[0] :: else fi :: else fi;
+		if :: first || hint[me]==1 -> if :: READY(1) -> told[2*me+1]=1 :: else fi :: else fi;
+#else
+		if :: READY(0) -> told[2*me]=told[2*me]|msg[0] :: else fi;
+		if :: READY(1) -> told[2*me+1]=1 :: else fi;
+#endif
+	}
+}
+#define NEW(q,w) (READY(q) && (msg[q] & (7-told[2*w+q])))
+#define NEWS(me) (NEW(0,me) || NEW(1,me))
+#define KEPT(q,w) ((acked[q] & (7-told[2*w+q]))==0)
+
+#ifdef INDEX
+#define SEES(me) (first -> NEWS(me) : (hint[me]==0 && NEW(0,me) || hint[me]==1 && NEW(1,me)))
+#else
+#define SEES(me) NEWS(me)
+#endif
+
+inline announce(q,s) {
+#ifdef SEQLATE
+	NEXT(q);
+	s = seq[q]
+#else
+	s = seq[q];
+	NEXT(q)
+#endif
+}
+
+proctype W(byte me) {
+	byte s0, s1; bool ok, t, first;
+	first=1;
+	do
+	:: look(me);
+		announce(0,s0);
+		announce(1,s1);
+		/* what the look finds: news, or who writes there just now */
+		ok=1;
+#ifdef NOAGAIN
+		t = writing && !dead[2];
+#else
+		atomic { if :: SEES(me) -> goto again :: else -> t = writing && !dead[2] fi };
+#endif
+#ifndef NOTOKEN
+		if :: t -> atomic { if :: dead[2] -> ok=0 :: else -> tw=1 fi } :: else fi;
+#endif
+		/* queued word by word */
+		atomic { if :: ok && seq[0]==s0 -> qS0[me]=1 :: else -> ok=0 fi };
+		atomic { if :: ok && seq[1]==s1 -> qS1[me]=1 :: else -> ok=0 fi };
+#ifndef NOTOKEN
+		if :: ok && t -> atomic { if :: !dead[2] -> qT[me]=1 :: else -> ok=0 fi } :: else fi;
+#endif
+		if
+		:: ok -> asleep[me]=1;
+end_asleep:	atomic { woken[me] -> first=0; asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 }
+		:: else -> atomic { woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 }
+		fi;
+#ifdef TAKEBACK
+		atomic { if :: num[0]&1 && me==0 -> num[0]++ :: else fi };
+		atomic { if :: num[1]&1 && me==0 -> num[1]++ :: else fi };
+#endif
+again:		atomic { s0=0; s1=0; ok=0; t=0 }
+	od
+}
+
+/* all has come to rest: both ringers done, the sets asleep with nobody to wake them */
+active proctype killer() {
+	atomic {
+		if :: budget=D
+#if D > 0
+		:: budget=D-1
+#endif
+		fi;
+		run R(2); run R(3); run W(0);
+#if SETS > 1
+		run W(1)
+#endif
+	}
+	do
+	:: atomic { budget>0 && !killed[2] && !dead[2] && done<2 -> killed[2]=1; budget-- }
+	:: atomic { budget>0 && !killed[3] && !dead[3] && done<2 -> killed[3]=1; budget-- }
+	:: atomic { done==2 && asleep[0] && !woken[0] && (SETS==1 || (asleep[1] && !woken[1])) ->
+		/* what was acknowledged is told; BEHIND: what is ready behind a dead writer as well */
+		assert(KEPT(0,0) && KEPT(1,0) && !(writing && dead[2] && NEW(0,0)));
+#if SETS > 1
+		assert(KEPT(0,1) && KEPT(1,1) && !(writing && dead[2] && NEW(0,1)));
+#endif
+		break }
+	od
+end_k:	(false)
+}
