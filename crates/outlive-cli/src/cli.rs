@@ -10,7 +10,7 @@ use crate::verbs::{
     recv, rm, sem, send, top, topic, under, wait,
 };
 
-/// Queues and locks in shared memory that outlive whoever used them
+/// Queues, topics and locks in shared memory that outlive whoever used them
 ///
 /// When a process is killed, nobody hangs, nothing that was acknowledged is lost, and no daemon had to watch.
 #[derive(Parser, Debug)]

@@ -176,6 +176,7 @@ pub fn code_of(error: &Error) -> Code {
         Error::TooManyPublishers { .. } | Error::TooManySubscribers { .. } => Code::NoSpace,
         Error::Damaged { .. } => Code::Damaged,
         Error::ReceiverTaken { .. } | Error::ReceiverEnding { .. } => Code::Busy,
+        Error::WriterTaken { .. } | Error::WriterEnding { .. } => Code::Busy,
         // The enum may grow; the test below finds what is missing here.
         _ => Code::System,
     }

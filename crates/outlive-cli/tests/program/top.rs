@@ -89,13 +89,14 @@ fn it_shows_what_there_is_and_ends_by_key_and_by_signal() {
         terminal.shows("camera");
         terminal.shows("jobs");
         terminal.shows(&holder.pid().to_string());
-        terminal.shows("q quit");
+        // Blanks are not written: a word at a time.
+        terminal.shows("quit");
         match end {
             "SIGTERM" => terminal.running.signal(15),
             "SIGINT" => terminal.running.signal(2),
             key => {
                 terminal.press("\r");
-                terminal.shows("messages published");
+                terminal.shows("domain/camera");
                 terminal.press(key);
             }
         }

@@ -282,6 +282,7 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
             }
             Detail::Lock(lock) => all.extend(lock.holders.iter().map(|who| (who, format!("{kind} {name}")))),
             Detail::Record { holders, .. } => all.extend(holders.iter().map(|who| (who, format!("lock in {name}")))),
+            Detail::State { writer, .. } => all.extend(writer.iter().map(|who| (who, format!("writer of {name}")))),
             _ => {}
         }
         for (who, left) in all.into_iter().filter(|(who, _)| !who.alive) {

@@ -17,7 +17,7 @@ mod sensor;
 mod watcher;
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlive::Domain;
 use outlive::queue::Queue;
@@ -165,7 +165,7 @@ impl Robot {
     /// What it came to, now that all have ended.
     pub fn judge(&self) -> Outcome {
         let board = &self.board;
-        let sum = |words: &[std::sync::atomic::AtomicU64]| words.iter().map(|word| word.load(Ordering::Acquire)).sum();
+        let sum = |words: &[AtomicU64]| words.iter().map(|word| word.load(Ordering::Acquire)).sum::<u64>();
         let mut lost_for_reliable: u64 = board.lost_for_reliable.load(Ordering::Acquire);
         for (at, (watches, watched)) in WATCHERS.iter().enumerate() {
             let next = board.next[at].load(Ordering::Acquire);
