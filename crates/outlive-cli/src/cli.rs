@@ -6,11 +6,11 @@ use crate::bench;
 use crate::domain::DomainArgs;
 use crate::exit::{self, Failure};
 use crate::verbs::{
-    call, completions, demo, doctor, exit_codes, gc, info, lock, ls, man, pools, recv, rm, sem, send, serve, state,
-    under, wait,
+    bw, call, completions, delay, demo, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, measuring, pools,
+    publish, recv, rm, sem, send, serve, state, top, topic, under, wait,
 };
 
-/// Queues and locks in shared memory that outlive whoever used them
+/// Queues, topics and locks in shared memory that outlive whoever used them
 ///
 /// When a process is killed, nobody hangs, nothing that was acknowledged is lost, and no daemon had to watch.
 #[derive(Parser, Debug)]
@@ -76,6 +76,60 @@ pub enum Verb {
         outlive serve upper -- tr a-z A-Z\n  \
         outlive serve resize -- convert - -resize 50% -")]
     Serve(serve::ServeArgs),
+
+    /// Publish on a topic: to all who subscribe, whoever they are
+    ///
+    /// Standard input, a message a line, or files, each whole. Nobody is waited for, unless a subscriber has asked to be (see
+    /// 'outlive echo --reliable'): what a slow one has not taken is overwritten in the end, and one that is killed is waited for no
+    /// longer. What was published stays when pub has ended, as much of it as the topic keeps: see 'outlive echo --history'.
+    #[command(
+        name = "pub",
+        after_long_help = "Examples:\n  \
+        ffmpeg … -f rawvideo - | outlive pub camera --frame 6220800\n  \
+        outlive pub camera --rate 30 --repeat *.jpg\n  \
+        echo '{\"speed\": 1.5}' | outlive pub drive --msgpack\n  \
+        date | outlive pub now --wait-for 1"
+    )]
+    Pub(publish::PublishArgs),
+
+    /// Print what is published on a topic
+    ///
+    /// Goes on until it is interrupted (exit code 0), or as the options say, whoever publishes, dies and comes back. A line a
+    /// message: text as it is, anything else in hexadecimal, its first 64 bytes. What was overwritten before it was taken is counted
+    /// on standard error.
+    #[command(after_long_help = "Examples:\n  \
+        outlive echo drive --msgpack\n  \
+        outlive echo camera --raw --count 1 > picture.jpg\n  \
+        outlive echo camera --raw | ffplay -f rawvideo …\n  \
+        outlive echo poses --reliable --json | jq .stamp")]
+    Echo(echo::EchoArgs),
+
+    /// Tell how many messages a second a topic has, and how evenly they come
+    Hz(measuring::MeasureArgs),
+
+    /// Tell how many bytes a second pass through a topic
+    Bw(measuring::MeasureArgs),
+
+    /// Tell how old messages are when they are received
+    ///
+    /// By their publishers' stamps, and so by the clock of the time of day.
+    Delay(measuring::MeasureArgs),
+
+    /// List topics, or show who is at both ends of one
+    #[command(
+        after_long_help = "PUBS and SUBS live. LAG is how many messages a subscriber has still to take, LOST how many were overwritten before it \
+        had,\nHELD how many it is reading just now. What of the dead is listed needs no attention: see 'outlive gc'."
+    )]
+    Topic(topic::TopicArgs),
+
+    /// Watch the whole domain: topics, queues, locks, pools, and what the dead left
+    ///
+    /// A full screen, renewed once a second. Keys: up and down (or k and j) select, Enter shows all about what is selected, Tab goes
+    /// to the next kind of thing, s sorts by name, activity or size, p or the space bar pauses, q ends.
+    #[command(after_long_help = "Examples:\n  \
+        outlive top\n  \
+        outlive top --once | head -20")]
+    Top(top::TopArgs),
 
     /// Run a command while holding a lock
     ///
@@ -163,9 +217,12 @@ pub enum Verb {
     ///
     /// Producer processes send records cut from real files through one queue to a consumer process, under one lock that
     /// all of them take, while producers, and now and then the consumer, are killed at random moments and replaced. At
-    /// the end every acknowledged record's checksum is compared with what was received. Exit code 1 if one was lost or
-    /// changed, if one came twice without being marked, or if anybody hung. Works in a domain of its own, removed at the
-    /// end. Ctrl-C ends it early, with the same comparison.
+    /// the end every acknowledged record's checksum is compared with what was received. Beside them runs a robot: two
+    /// cameras and a LiDAR publish frames on topics; four watchers take every one, the newest only, each one reliably, or
+    /// slowly, holding six at once; and a logger takes what they say out of a queue; all of them are killed too. Exit code 1
+    /// if a record was lost or changed, if one came twice without being marked, if a frame changed while it was held or was
+    /// lost for the reliable watcher, if somebody killed was still counted, or if anybody hung. Works in a domain of its own,
+    /// removed at the end. Ctrl-C ends it early, with the same comparison.
     Demo(demo::DemoArgs),
 
     /// Print a completion script for a shell
@@ -198,6 +255,13 @@ impl Verb {
             Verb::Recv(_) => "recv",
             Verb::Call(_) => "call",
             Verb::Serve(_) => "serve",
+            Verb::Pub(_) => "pub",
+            Verb::Echo(_) => "echo",
+            Verb::Hz(_) => "hz",
+            Verb::Bw(_) => "bw",
+            Verb::Delay(_) => "delay",
+            Verb::Topic(_) => "topic",
+            Verb::Top(_) => "top",
             Verb::Lock(_) | Verb::Become(_) => "lock",
             Verb::Sem(_) => "sem",
             Verb::State(_) => "state",
@@ -223,6 +287,13 @@ impl Verb {
             Verb::Recv(args) => recv::run(&args, common),
             Verb::Call(args) => call::run(&args, common),
             Verb::Serve(args) => serve::run(&args, common),
+            Verb::Pub(args) => publish::run(&args, common),
+            Verb::Echo(args) => echo::run(&args, common),
+            Verb::Hz(args) => hz::run(&args, common),
+            Verb::Bw(args) => bw::run(&args, common),
+            Verb::Delay(args) => delay::run(&args, common),
+            Verb::Topic(args) => topic::run(&args, common),
+            Verb::Top(args) => top::run(&args, common),
             Verb::Lock(args) => lock::run(&args, common),
             Verb::Sem(args) => sem::run(&args, common),
             Verb::State(args) => state::run(&args, common),

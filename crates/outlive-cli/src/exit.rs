@@ -7,6 +7,7 @@ use std::fmt;
 use outlive::queue::{RecvError, SendError};
 use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError};
+use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
 
 use crate::bench;
@@ -87,7 +88,10 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::BadName, "not a name: see 'outlive help ls'"),
     (Code::NotRecoverable, "the lock was given up after its owner died"),
     (Code::System, "the system refused"),
-    (Code::BadInput, "the input makes no sense: a length prefix without its record"),
+    (
+        Code::BadInput,
+        "the input makes no sense: a length prefix without its record, no JSON, no msgpack, messages without a stamp",
+    ),
     (
         Code::LockTimedOut,
         "lock, sem: no lock or permit was to be had in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
@@ -180,6 +184,7 @@ pub fn code_of(error: &Error) -> Code {
         Error::NoSpace { .. } | Error::NoAddressSpace { .. } | Error::NoToken { .. } | Error::TooManyDomains => {
             Code::NoSpace
         }
+        Error::TooManyPublishers { .. } | Error::TooManySubscribers { .. } => Code::NoSpace,
         Error::Damaged { .. } => Code::Damaged,
         Error::ReceiverTaken { .. }
         | Error::ReceiverEnding { .. }
@@ -234,6 +239,36 @@ impl From<SetError> for Failure {
             SetError::NotWriter => Code::Busy,
             SetError::Damaged(_) => Code::Damaged,
             SetError::System(inner) => code_of(inner),
+            _ => Code::System,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<PublishError> for Failure {
+    fn from(error: PublishError) -> Failure {
+        let code = match &error {
+            PublishError::Full { .. } => Code::Busy,
+            PublishError::TimedOut { .. } => Code::TimedOut,
+            PublishError::NoSpace { .. } | PublishError::TooLarge { .. } => Code::NoSpace,
+            PublishError::Encoding(_) => Code::BadInput,
+            PublishError::NotPublisher => Code::System,
+            PublishError::Damaged(_) => Code::Damaged,
+            PublishError::System(inner) => code_of(inner),
+            _ => Code::System,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<SubscribeError> for Failure {
+    fn from(error: SubscribeError) -> Failure {
+        let code = match &error {
+            SubscribeError::TimedOut | SubscribeError::Missed => Code::TimedOut,
+            SubscribeError::TooManyHeld => Code::NoSpace,
+            SubscribeError::NotSubscriber => Code::System,
+            SubscribeError::Damaged(_) => Code::Damaged,
+            SubscribeError::System(inner) => code_of(inner),
             _ => Code::System,
         };
         Failure::new(code, error.to_string())
@@ -320,6 +355,8 @@ mod tests {
             ("Error", include_str!("../../outlive/src/error.rs")),
             ("SendError", include_str!("../../outlive/src/queue/error.rs")),
             ("RecvError", include_str!("../../outlive/src/queue/error.rs")),
+            ("PublishError", include_str!("../../outlive/src/topic/error.rs")),
+            ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/semaphore.rs")),
             ("SetError", include_str!("../../outlive/src/state/error.rs")),

@@ -21,6 +21,8 @@ pub enum Framing {
     Null,
     /// Each stands behind its length in four little-endian bytes.
     LengthPrefixed,
+    /// Each has so many bytes, and nothing stands between them.
+    Fixed(usize),
     /// Nothing stands between them: the reader of such a stream knows where they end.
     Raw,
 }
@@ -124,6 +126,11 @@ impl Splitter {
             );
             return Err(Failure::new(Code::BadInput, text));
         }
+        if let Framing::Fixed(frame) = self.framing {
+            let text =
+                format!("the input ends in the middle of a frame ({} of {frame} bytes)", self.filled - self.start);
+            return Err(Failure::new(Code::BadInput, text));
+        }
         let rest = self.start..self.filled;
         self.start = self.filled;
         Ok(Some(rest))
@@ -134,6 +141,7 @@ impl Splitter {
             Framing::Lines => self.find(b'\n'),
             Framing::Null => self.find(0),
             Framing::LengthPrefixed => return self.next_prefixed(),
+            Framing::Fixed(frame) => return Ok(self.next_fixed(frame)),
             Framing::Raw => None,
         };
         let Some(end) = end else { return Ok(None) };
@@ -147,6 +155,16 @@ impl Splitter {
         let found = memchr::memchr(end, &self.buffer[self.searched..self.filled]).map(|at| self.searched + at);
         self.searched = found.unwrap_or(self.filled);
         found
+    }
+
+    fn next_fixed(&mut self, frame: usize) -> Option<Range<usize>> {
+        let record = self.start..self.start + frame.max(1);
+        if record.end > self.filled {
+            return None;
+        }
+        self.start = record.end;
+        self.searched = self.start;
+        Some(record)
     }
 
     fn next_prefixed(&mut self) -> Result<Option<Range<usize>>, Failure> {
@@ -174,7 +192,7 @@ pub fn write_record(out: impl AsFd, framing: Framing, record: &[u8]) -> Result<(
         Framing::Lines => [record, b"\n"],
         Framing::Null => [record, b"\0"],
         Framing::LengthPrefixed => [&prefix, record],
-        Framing::Raw => [record, b""],
+        Framing::Fixed(_) | Framing::Raw => [record, b""],
     };
     write_all(out, parts).map_err(|error| Failure::system("write to standard output", &error))
 }
@@ -251,6 +269,15 @@ mod tests {
         }
         let failure = split(Framing::LengthPrefixed, b"\xff\xff\xff\xffx", 100).unwrap_err();
         assert_eq!(failure.number(), Code::BadInput as u8);
+    }
+
+    #[test]
+    fn frames_are_of_one_size_and_must_be_whole() {
+        for drip in [1, 2, 5, 1000] {
+            assert_eq!(split(Framing::Fixed(3), b"abcd\n\0", drip).unwrap(), [b"abc", b"d\n\0"]);
+            let failure = split(Framing::Fixed(3), b"abcd", drip).unwrap_err();
+            assert_eq!(failure.number(), Code::BadInput as u8);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The program `outlive`: queues, locks and liveness from a shell.
+//! The program `outlive`: queues, topics, locks and liveness from a shell.
 //!
 //! One file per verb under `verbs`; arguments are defined there once, with clap, and make parsing, help, completions and
 //! man pages. Results go to standard output, talk to standard error, and the exit code is one of [`exit::TABLE`].
@@ -8,6 +8,7 @@ mod cli;
 mod domain;
 mod exit;
 mod framing;
+mod msgpack;
 mod output;
 mod process;
 mod progress;

@@ -51,6 +51,13 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(format_args!("{text}\n"))
 }
 
+/// Prints a result as one line of JSON: one of many.
+pub fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
+    let line =
+        serde_json::to_string(value).map_err(|error| Failure::system("write JSON", &std::io::Error::other(error)))?;
+    print(format_args!("{line}\n"))
+}
+
 /// A number of bytes for a person: `17 B`, `4.0 KiB`, `1.3 GiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use outlive::sync::{Holder, LockOrder};
-use outlive::{Detail, Entry, Waiter};
+use outlive::topic::{SubscriberUsage, TopicUsage};
+use outlive::{Detail, Domain, Entry, Waiter};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -14,6 +15,7 @@ use crate::output::{self, bytes, count};
 use crate::process;
 use crate::verbs::doctor::locks::ring;
 use crate::verbs::ls;
+use crate::verbs::topic::list;
 
 /// Arguments of `info`.
 #[derive(Args, Debug)]
@@ -51,6 +53,10 @@ pub struct Described {
     senders: Option<Vec<Owner>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     counters: Option<Counters>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    publishers: Option<Vec<Owner>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscribers: Option<Vec<Owner>>,
 }
 
 /// What `info` adds to that.
@@ -160,6 +166,8 @@ impl Described {
             receiver: None,
             senders: None,
             counters: None,
+            publishers: None,
+            subscribers: None,
         };
         let owners = |holders: &[Holder]| holders.iter().map(Owner::new).collect();
         match &entry.detail {
@@ -192,6 +200,12 @@ impl Described {
                 described.counters = Some(Counters::new(&overview.requests));
                 described.figures = Some(service_figures(overview).into_iter().collect());
             }
+            Detail::Topic(usage) => {
+                let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
+                described.publishers = Some(publishers.map(Owner::new).collect());
+                described.subscribers = Some(usage.subscribers.iter().map(|one| Owner::new(&one.who)).collect());
+                described.figures = Some(topic_figures(usage).into_iter().collect());
+            }
             _ => {}
         }
         described
@@ -215,6 +229,14 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
     if common.json {
         return output::print_json(&Alone { entry: Described::new(&entry), deadlocks: rings, lock_orders: orders });
     }
+    let mut lines = lines(&domain, &entry);
+    lines.extend(rings.into_iter().map(|ring| ("DEADLOCK", ring)));
+    lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
+    output::print(lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>())
+}
+
+/// All that is known about one thing by itself, a line each, with what the line is about.
+pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
     let mut lines = vec![
         ("name", entry.name.escape_debug().to_string()),
         ("kind", entry.kind.as_ref().map_or_else(ToString::to_string, ToString::to_string)),
@@ -224,17 +246,17 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
     if !entry.type_name.is_empty() {
         lines.push(("type", entry.type_name.escape_debug().to_string()));
     }
-    lines.push(("state", ls::state(&entry)));
+    lines.push(("state", ls::state(entry)));
     lines.extend(entry.users.iter().map(|&pid| ("user", user(pid))));
     if entry.dead_claims > 0 {
         lines.push(("dead", format!("{} of the dead", output::counted(u64::from(entry.dead_claims), "claim"))));
     }
     match &entry.detail {
         Detail::Lock(lock) => {
-            lines.extend(lock.holders.iter().map(|holder| ("holder", held(holder, &entry))));
+            lines.extend(lock.holders.iter().map(|holder| ("holder", held(holder, entry))));
             lines.extend(lock.figures.iter().map(|&(name, figure)| (name, count(figure))));
         }
-        Detail::Record { holders, .. } => lines.extend(holders.iter().map(|holder| ("holder", held(holder, &entry)))),
+        Detail::Record { holders, .. } => lines.extend(holders.iter().map(|holder| ("holder", held(holder, entry)))),
         Detail::Pool(usage) => {
             let has = |holder: &outlive::pool::HolderUsage| {
                 format!(
@@ -278,12 +300,19 @@ pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
             ];
             lines.extend(figures.map(|(name, figure)| (name, count(figure))));
         }
+        Detail::Topic(usage) => {
+            let publishers = usage.rings.iter().filter_map(|ring| Some((ring, ring.publisher.as_ref()?)));
+            lines.extend(
+                publishers
+                    .map(|(ring, one)| ("publisher", format!("{}, {} published", who(one), count(ring.published)))),
+            );
+            lines.extend(usage.subscribers.iter().map(|one| ("subscriber", subscribes(one))));
+            lines.extend(topic_figures(usage).map(|(name, figure)| (name, count(figure))));
+        }
         _ => {}
     }
-    lines.extend(entry.waiters.iter().map(|waiter| ("waiter", waits(waiter, &entry))));
-    lines.extend(rings.into_iter().map(|ring| ("DEADLOCK", ring)));
-    lines.extend(orders.into_iter().map(|order| ("ORDER", order)));
-    output::print(lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect::<String>())
+    lines.extend(entry.waiters.iter().map(|waiter| ("waiter", waits(waiter, entry))));
+    lines
 }
 
 /// What a state says in numbers.
@@ -314,6 +343,33 @@ fn pool_figures(sum: &outlive::pool::SizeUsage) -> [(&'static str, u64); 9] {
         ("needed", sum.needed),
         ("failed", sum.failed),
     ]
+}
+
+/// What there is of a topic's messages, of all publishers together.
+fn topic_figures(usage: &TopicUsage) -> [(&'static str, u64); 5] {
+    [
+        ("published", list::published(usage)),
+        ("kept", usage.rings.iter().map(|ring| u64::from(ring.kept)).sum()),
+        ("held", usage.subscribers.iter().map(|one| u64::from(one.held)).sum()),
+        ("lost", usage.subscribers.iter().map(|one| one.lost).fold(0, u64::saturating_add)),
+        ("depth", u64::from(usage.depth)),
+    ]
+}
+
+/// A subscriber in a few words.
+pub fn subscribes(one: &SubscriberUsage) -> String {
+    let kind = match (one.leaving, one.reliable) {
+        (true, _) => ", gone",
+        (_, true) => ", reliable",
+        _ => "",
+    };
+    let figures = [(u64::from(one.held), "held"), (one.lost, "lost")];
+    let figures: String = figures
+        .iter()
+        .filter(|(figure, _)| *figure > 0)
+        .map(|(figure, word)| format!(", {} {word}", count(*figure)))
+        .collect();
+    format!("{}{kind}, {} to take{figures}", who(&one.who), count(one.lag))
 }
 
 /// A holder, and since when it has been one as far as those who wait for it can tell.

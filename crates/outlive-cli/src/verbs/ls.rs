@@ -8,6 +8,7 @@ use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output::{self, bytes, talk};
 use crate::verbs::info::Described;
+use crate::verbs::topic::list;
 
 /// Arguments of `ls`.
 #[derive(Args, Debug)]
@@ -123,6 +124,15 @@ pub fn state(entry: &Entry) -> String {
                 "{} in use, {} cached{offered}{shared}",
                 output::counted(sum.used, "object"),
                 output::count(sum.cached)
+            )
+        }
+        Detail::Topic(usage) => {
+            let (publishers, subscribers) = (list::living_publishers(usage), list::living_subscribers(usage));
+            format!(
+                "{} published, {}, {}",
+                output::counted(list::published(usage), "message"),
+                output::counted(publishers as u64, "publisher"),
+                output::counted(subscribers as u64, "subscriber")
             )
         }
         _ => String::new(),

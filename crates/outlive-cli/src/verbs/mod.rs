@@ -1,16 +1,23 @@
-//! The verbs, one file each; `under` and `running` are what `lock` and `sem` share.
+//! The verbs, one file each; `under` and `running` are what `lock` and `sem` share, `subscribing` and `measuring` what those that
+//! subscribe do.
 
+pub mod bw;
 pub mod call;
 pub mod completions;
+pub mod delay;
 pub mod demo;
 pub mod doctor;
+pub mod echo;
 pub mod exit_codes;
 pub mod gc;
+pub mod hz;
 pub mod info;
 pub mod lock;
 pub mod ls;
 pub mod man;
+pub mod measuring;
 pub mod pools;
+pub mod publish;
 pub mod recv;
 pub mod rm;
 mod running;
@@ -18,5 +25,8 @@ pub mod sem;
 pub mod send;
 pub mod serve;
 pub mod state;
+mod subscribing;
+pub mod top;
+pub mod topic;
 pub mod under;
 pub mod wait;

@@ -32,7 +32,9 @@ fn no_folders() -> Vec<PathBuf> {
 
 #[track_caller]
 fn all_zero(verdict: &Value) {
-    for name in ["lost", "corrupted", "duplicates_not_marked", "out_of_order", "total_wrong", "hung"] {
+    let robot = ["samples_changed", "lost_for_reliable", "frames_out_of_order", "counts_wrong", "log_lost"];
+    let queue = ["lost", "corrupted", "duplicates_not_marked", "out_of_order", "total_wrong", "hung"];
+    for name in queue.iter().chain(robot.iter().filter(|_| verdict["frames"].is_number())) {
         assert_eq!(verdict[name], 0, "{name} in {verdict}");
     }
     assert_eq!(verdict["ok"], true);
@@ -47,6 +49,9 @@ fn processes_are_killed_and_nothing_is_lost() {
     all_zero(&verdict);
     assert!(verdict["messages"].as_u64().is_some_and(|messages| messages > 1000), "{verdict}");
     assert!(verdict["killed"]["producers"].as_u64().is_some_and(|killed| killed > 0), "{verdict}");
+    for figure in ["frames", "looks", "log_lines", "robot_killed"] {
+        assert!(verdict[figure].as_u64().is_some_and(|count| count > 0), "{figure}: {verdict}");
+    }
     assert_eq!(folders(pid), no_folders());
 }
 
@@ -54,7 +59,9 @@ fn processes_are_killed_and_nothing_is_lost() {
 fn the_zeroes_are_printed_for_people() {
     let stage = Stage::new();
     fs::write(stage.path("records"), "some text to send. ".repeat(1000)).expect("written");
-    let text = stage.run(&["demo", "--seconds", "0.5", "--producers", "2", "records"]).expect(0).text();
+    let text = stage.run(&["demo", "--seconds", "0.5", "--producers", "2", "--no-robot", "records"]).expect(0).text();
+    assert!(!text.contains("robot"), "{text}");
+    stage.run(&["demo", "--watch"]).expect(2).says("needs a terminal");
     for line in ["acknowledged and lost: 0", "corrupted: 0", "duplicates not marked: 0", "hung: 0"] {
         assert!(text.lines().any(|found| found == line), "'{line}' is not in {text}");
     }
@@ -68,9 +75,17 @@ fn a_broken_promise_is_noticed() {
         ("repeat", "duplicates_not_marked"),
         ("miscount", "total_wrong"),
         ("hang", "hung"),
+        ("scratch", "samples_changed"),
+        ("skip", "lost_for_reliable"),
     ] {
         let stage = Stage::new();
-        let args = ["demo", "--seconds", "1", "--fault", fault, "--patience", "2", "--json"];
+        let mut args = vec!["demo", "--seconds", "1", "--fault", fault, "--patience", "2", "--json"];
+        if ["scratch", "skip"].contains(&fault) {
+            // It is played with a sensor's tenth frame.
+            (args[2], args[6]) = ("2", "10");
+        } else {
+            args.push("--no-robot");
+        }
         let verdict = stage.run(&args).expect(1).json();
         assert_ne!(verdict[figure], 0, "{fault}: {verdict}");
         assert_eq!(verdict["ok"], false);
@@ -82,7 +97,7 @@ fn an_interrupted_demo_compares_and_tidies_up() {
     let stage = Stage::new();
     let demo = stage.start(&["demo", "--seconds", "600", "--json"]);
     let pid = demo.pid();
-    until("it runs", || children(pid).len() == 5);
+    until("it runs", || children(pid).len() == 13);
     demo.signal(2);
     let verdict = demo.end().expect(0).json();
     all_zero(&verdict);
@@ -99,7 +114,7 @@ fn a_killed_demo_takes_its_processes_along_and_the_next_one_tidies_up() {
     let stage = Stage::new();
     let demo = stage.start(&["demo", "--seconds", "600"]);
     let pid = demo.pid();
-    until("it runs", || children(pid).len() == 5);
+    until("it runs", || children(pid).len() == 13);
     let members = children(pid);
     demo.kill();
     demo.end();
@@ -109,7 +124,7 @@ fn a_killed_demo_takes_its_processes_along_and_the_next_one_tidies_up() {
     let findings = report["findings"].as_array().expect("a list");
     // Another test's demo may be quicker to tidy up.
     assert!(findings.iter().any(|finding| finding["name"] == "demos"));
-    stage.run(&["demo", "--seconds", "0.2"]).expect(0);
+    stage.run(&["demo", "--seconds", "0.2", "--no-robot"]).expect(0);
     assert_eq!(folders(pid), no_folders());
 }
 
@@ -118,6 +133,7 @@ fn files_that_cannot_be_read_are_told() {
     let stage = Stage::new();
     stage.run(&["demo", "/no/such/file"]).expect(6).says("/no/such/file");
     stage.run(&["demo", "/dev/null"]).expect(2).says("nothing to send");
+    stage.run(&["demo", "--data", "/no/such/folder"]).expect(6).says("/no/such/folder");
 }
 
 #[test]
@@ -136,7 +152,8 @@ fn scans_and_pictures_pass() {
         return;
     }
     let stage = Stage::new();
-    let mut args = vec!["demo", "--seconds", "1", "--json"];
+    let folder = data.display().to_string();
+    let mut args = vec!["demo", "--seconds", "1", "--json", "--data", &folder];
     args.extend(files.iter().map(String::as_str));
     all_zero(&stage.run(&args).expect(0).json());
 }

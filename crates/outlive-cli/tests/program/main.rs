@@ -17,4 +17,6 @@ mod receivers;
 mod sem;
 mod stage;
 mod states;
+mod top;
+mod topics;
 mod waiting;

@@ -4,9 +4,16 @@ use std::fs;
 
 use crate::stage::Stage;
 
-const VERBS: [&str; 18] = [
+const VERBS: [&str; 25] = [
     "send",
     "recv",
+    "pub",
+    "echo",
+    "hz",
+    "bw",
+    "delay",
+    "topic",
+    "top",
     "lock",
     "sem",
     "state",

@@ -256,6 +256,29 @@ impl<M: Message + ?Sized> Topic<M> {
     }
 }
 
+impl Topic<[u8]> {
+    /// Opens the topic of that name, which must be there, whatever its messages are: as bytes. For programs that pass messages on or look at them
+    /// without knowing them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and what the system says.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-bytes-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::topic::Topic;
+    /// let position = Topic::<[f32; 2]>::open(&domain, "position")?;
+    /// let mut onlooker = Topic::open_as_bytes(&domain, "position")?.subscriber()?;
+    /// position.publisher()?.publish_copy(&[1.0, 2.0])?;
+    /// assert_eq!(onlooker.recv()?.len(), 8);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
+        Topic::finish(domain.open_segment(name)?, domain.registry(), Wait::Adaptive)
+    }
+}
+
 /// Who was there: for [`Topic::wait_change_until`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

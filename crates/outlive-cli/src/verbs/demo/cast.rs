@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use super::robot::Robot;
 use super::{DemoArgs, Role};
 use crate::exit::{Code, Failure};
 
 /// One place on the stage, and the process that has it just now.
 pub struct Member {
-    /// Producer or consumer.
+    /// What it does.
     pub role: Role,
-    /// Which of the producers.
+    /// Which of those that do the same.
     pub index: u32,
     life: u32,
     child: Option<Child>,
@@ -31,12 +32,12 @@ pub struct Cast {
     folder: PathBuf,
     sources: u32,
     fault: Option<&'static str>,
-    /// The producers, in order, and the consumer at the end.
+    /// The producers, in order, the consumer, and the robot's.
     pub members: Vec<Member>,
 }
 
 impl Cast {
-    /// Starts the consumer and the producers.
+    /// Starts the robot's processes, the consumer and the producers: who receives before who sends.
     pub fn start(args: &DemoArgs, folder: &Path) -> Result<Cast, Failure> {
         let mut cast = Cast {
             folder: folder.to_path_buf(),
@@ -48,6 +49,9 @@ impl Cast {
             cast.members.push(Member::new(Role::Producer, index));
         }
         cast.members.push(Member::new(Role::Consumer, 0));
+        if !args.no_robot {
+            cast.members.extend(Robot::members().map(|(role, index)| Member::new(role, index)));
+        }
         for at in (0..cast.members.len()).rev() {
             cast.start_member(at)?;
         }
@@ -71,9 +75,10 @@ impl Cast {
         Ok(())
     }
 
-    /// Kills a member, this instant, and puts another in its place. False: it had ended already.
-    pub fn kill_and_replace(&mut self, at: usize) -> Result<bool, Failure> {
-        let killed = self.members[at].kill();
+    /// Kills a member, this instant, and puts another in its place. Tells which process it was; `None`: it had ended already.
+    pub fn kill_and_replace(&mut self, at: usize) -> Result<Option<u32>, Failure> {
+        let pid = self.members[at].child.as_ref().map(Child::id);
+        let killed = pid.filter(|_| self.members[at].kill());
         self.members[at].life += 1;
         self.start_member(at)?;
         Ok(killed)

@@ -13,10 +13,12 @@ use super::audit::Audit;
 use super::cast::Cast;
 use super::consumer::monotonic_nanos;
 use super::dice::Dice;
-use super::ledger::{self, Ledger, STOP_SENDING, STOP_WHEN_EMPTY, Total};
+use super::ledger::{self, Ledger, STOP_LOGGING, STOP_SENDING, STOP_WHEN_EMPTY, Total};
 use super::place::{self, Place};
+use super::robot::Robot;
 use super::table::{Figures, TICK, Table};
 use super::verdict::{Killed, Verdict};
+use super::watch::View;
 use super::{DemoArgs, Role, material};
 use crate::exit::{Code, Failure};
 use crate::output::{self, counted};
@@ -29,6 +31,8 @@ const LEAST_PAUSE: Duration = Duration::from_millis(10);
 const MOST_PAUSE: Duration = Duration::from_millis(120);
 /// One kill in so many is the consumer's.
 const CONSUMER_ONCE_IN: u64 = 6;
+/// Of the other kills, so many of a hundred are the robot's.
+const ROBOT_OF_HUNDRED: u64 = 40;
 /// How often members are looked at while they end.
 const GLANCE: Duration = Duration::from_millis(5);
 
@@ -39,8 +43,9 @@ pub fn run(args: &DemoArgs) -> Result<Verdict, Failure> {
         .map_err(|error| Failure::system("take over signals", &error))?;
     let place = Place::make()?;
     let material = material::gather(place.path(), &args.files)?;
+    let robot = if args.no_robot { "" } else { "; and a robot" };
     let title = [
-        format!("{} ▸ one lock ▸ one queue ▸ one consumer", counted(u64::from(args.producers), "producer")),
+        format!("{} ▸ one lock ▸ one queue ▸ one consumer{robot}", counted(u64::from(args.producers), "producer")),
         format!(
             "{} of {}, {}; a kill every 10 to 120 ms",
             counted(material.records, "record"),
@@ -49,8 +54,14 @@ pub fn run(args: &DemoArgs) -> Result<Verdict, Failure> {
         ),
     ];
     let mut stage = Stage::set(args, place.path(), signals)?;
-    stage.table = Some(Table::new(title, args.seconds));
+    if args.watch {
+        stage.view = Some(View::open(&place.path().join("domain"))?);
+    } else {
+        stage.table = Some(Table::new(title, args.seconds));
+    }
     stage.perform()?;
+    // The screen is the terminal's own again before anything is said.
+    stage.view = None;
     stage.stop_and_drain()?;
     stage.judge()
     // The stage ends first, with all its processes; then the folder.
@@ -63,8 +74,10 @@ struct Stage<'a> {
     mutex: Mutex<Total>,
     queue: Queue,
     audit: Audit,
+    robot: Option<Robot>,
     cast: Cast,
     table: Option<Table>,
+    view: Option<View>,
     dice: Dice,
     seed: u64,
     begun: Instant,
@@ -81,6 +94,7 @@ impl<'a> Stage<'a> {
         let domain = place::domain(folder)?;
         // Made here, so that no member makes one with other figures.
         let queue = Queue::options().max_bytes(QUEUE_BYTES).create(&domain, "queue")?;
+        let robot = if args.no_robot { None } else { Some(Robot::set(args, folder, &domain)?) };
         let seed = args.seed.unwrap_or_else(Dice::any_seed);
         Ok(Stage {
             args,
@@ -89,8 +103,10 @@ impl<'a> Stage<'a> {
             mutex: ledger::total(&domain)?,
             queue,
             audit: Audit::new(folder, args.producers).map_err(|error| Failure::system("open the journals", &error))?,
+            robot,
             cast: Cast::start(args, folder)?,
             table: None,
+            view: None,
             dice: Dice::new(seed),
             seed,
             begun: Instant::now(),
@@ -120,6 +136,7 @@ impl<'a> Stage<'a> {
             if now >= next_look {
                 self.cast.check()?;
                 self.look(None)?;
+                self.interrupted |= self.view.as_mut().is_some_and(View::has_ended);
                 next_look = now + TICK;
             }
             self.sleep(next_kill.min(next_look).min(end).saturating_duration_since(Instant::now()))?;
@@ -132,13 +149,21 @@ impl<'a> Stage<'a> {
     }
 
     fn kill_somebody(&mut self) -> Result<(), Failure> {
-        let consumer = self.cast.members.len() - 1;
+        let consumer = self.args.producers as usize;
         let producer = self.dice.below(consumer as u64) as usize;
         let victim = if self.dice.below(CONSUMER_ONCE_IN) == 0 { consumer } else { producer };
-        if self.cast.kill_and_replace(victim)? {
-            match self.cast.members[victim].role {
-                Role::Producer => self.killed.producers += 1,
-                Role::Consumer => self.killed.consumers += 1,
+        let robots = self.cast.members.len() - consumer - 1;
+        let victim = if robots > 0 && self.dice.below(100) < ROBOT_OF_HUNDRED {
+            consumer + 1 + self.dice.below(robots as u64) as usize
+        } else {
+            victim
+        };
+        if let Some(pid) = self.cast.kill_and_replace(victim)? {
+            match (self.cast.members[victim].role, &mut self.robot) {
+                (Role::Producer, _) => self.killed.producers += 1,
+                (Role::Consumer, _) => self.killed.consumers += 1,
+                (_, Some(robot)) => robot.was_killed(pid),
+                _ => {}
             }
         }
         Ok(())
@@ -179,6 +204,7 @@ impl<'a> Stage<'a> {
                 // With nothing sent there is nothing to receive: it is watched while it drains the queue.
                 Role::Consumer if only.is_none() => monotonic_nanos(),
                 Role::Consumer => self.ledger.progress_at.load(Ordering::Relaxed),
+                role => self.robot.as_ref().map_or(0, |robot| robot.done(role, member.index)),
             };
             if member.still(done, passed) > self.args.patience {
                 hung += 1;
@@ -194,7 +220,10 @@ impl<'a> Stage<'a> {
     fn figures(&self) -> Result<Figures, Failure> {
         let counters = self.queue.counters()?;
         let compared = self.audit.compared();
+        let (frames, robots_killed) = self.robot.as_ref().map_or((0, 0), Robot::figures);
         Ok(Figures {
+            frames: self.robot.is_some().then_some(frames),
+            robots_killed,
             elapsed: self.begun.elapsed(),
             records: compared.records,
             bytes: compared.bytes,
@@ -207,9 +236,16 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Producers end; then the consumer, when the queue is empty. Nobody is killed any more, save who hangs.
+    /// Producers and sensors end; then who receives, when nothing is left; then the logger. Nobody is killed any more, save who hangs.
     fn stop_and_drain(&mut self) -> Result<(), Failure> {
-        for (stage, role) in [(STOP_SENDING, Role::Producer), (STOP_WHEN_EMPTY, Role::Consumer)] {
+        let stages = [
+            (STOP_SENDING, Role::Producer),
+            (STOP_SENDING, Role::Sensor),
+            (STOP_WHEN_EMPTY, Role::Consumer),
+            (STOP_WHEN_EMPTY, Role::Watcher),
+            (STOP_LOGGING, Role::Logger),
+        ];
+        for (stage, role) in stages {
             // Release: whoever sees the stage finds all that was sent before it.
             self.ledger.stage.store(stage, Ordering::Release);
             while !self.cast.all_ended(role)? {
@@ -261,6 +297,7 @@ impl<'a> Stage<'a> {
             duplicates_not_marked: self.ledger.unmarked.load(Ordering::Relaxed),
             out_of_order: self.ledger.out_of_order.load(Ordering::Relaxed),
             total_wrong: missed + torn,
+            robot: self.robot.as_ref().map(Robot::judge),
             hung: self.hung,
         };
         verdict.ok = verdict.zeroes().iter().all(|(_, figure)| *figure == 0);

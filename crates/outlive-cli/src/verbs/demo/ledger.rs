@@ -15,7 +15,7 @@ outlive::record! {
     /// Counters and marks, each written by one side and read by others.
     pub struct Ledger {
         // Written by the parent.
-        /// One of the `GO`, `STOP_SENDING`, `STOP_WHEN_EMPTY` below.
+        /// One of the `GO`, `STOP_SENDING`, `STOP_WHEN_EMPTY`, `STOP_LOGGING` below.
         pub stage: AtomicU32,
         /// Taken by the one producer that plays the fault that was asked for.
         pub fault_played: AtomicU32,
@@ -51,8 +51,10 @@ const _: () = assert!(MOST_SOURCES == 64);
 pub const GO: u32 = 0;
 /// Producers end.
 pub const STOP_SENDING: u32 = 1;
-/// No producer is left; the consumer ends when the queue is empty.
+/// No producer and no sensor is left; the consumer ends when the queue is empty, watchers when no frame is left.
 pub const STOP_WHEN_EMPTY: u32 = 2;
+/// No watcher is left either; the logger ends when its queue is empty.
+pub const STOP_LOGGING: u32 = 3;
 
 impl Ledger {
     /// The demo's one.

@@ -10,6 +10,8 @@
 //!     journals ─────────── audit ────────── journals
 //! ```
 //!
+//! Beside it, under the same killer, a robot: see `robot`.
+//!
 //! The parent is the killer and the auditor; it takes no part in the work, so its own figures do not depend on what it
 //! checks. Everybody else is a process of its own.
 
@@ -25,8 +27,10 @@ mod material;
 mod place;
 mod producer;
 mod record;
+mod robot;
 mod table;
 mod verdict;
+mod watch;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,6 +60,15 @@ pub struct DemoArgs {
     /// Files to cut into records [default: this program and others found on the machine]
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Show the robot's cameras and LiDAR the files of this folder: pictures, and scans (.bin, .pcd …) [default: made ones]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_robot")]
+    pub data: Option<PathBuf>,
+    /// Only the queue and the lock
+    #[arg(long)]
+    pub no_robot: bool,
+    /// Open the live view ('outlive top') on it, until the demo or the view is ended
+    #[arg(long)]
+    pub watch: bool,
     /// Break a promise on purpose, to see that it is noticed
     #[arg(long, hide = true)]
     pub fault: Option<Fault>,
@@ -89,6 +102,12 @@ pub enum Role {
     Producer,
     /// Receives.
     Consumer,
+    /// Of the robot: publishes.
+    Sensor,
+    /// Of the robot: subscribes.
+    Watcher,
+    /// Of the robot: writes the log.
+    Logger,
 }
 
 impl Role {
@@ -96,11 +115,14 @@ impl Role {
         match self {
             Role::Producer => "producer",
             Role::Consumer => "consumer",
+            Role::Sensor => "sensor",
+            Role::Watcher => "watcher",
+            Role::Logger => "logger",
         }
     }
 }
 
-/// A promise broken on purpose, once, by one producer.
+/// A promise broken on purpose, once, by one producer or sensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fault {
     /// A record is noted as acknowledged and not sent.
@@ -113,6 +135,10 @@ pub enum Fault {
     Miscount,
     /// A producer does not end when asked to.
     Hang,
+    /// A sensor changes a frame on the way.
+    Scratch,
+    /// A sensor leaves a frame out.
+    Skip,
 }
 
 impl Fault {
@@ -123,12 +149,19 @@ impl Fault {
             Fault::Repeat => "repeat",
             Fault::Miscount => "miscount",
             Fault::Hang => "hang",
+            Fault::Scratch => "scratch",
+            Fault::Skip => "skip",
         }
+    }
+
+    fn is_of_robot(self) -> bool {
+        matches!(self, Fault::Scratch | Fault::Skip)
     }
 }
 
 /// Runs the verb.
 pub fn run(args: &DemoArgs, common: &Common) -> Result<(), Failure> {
+    watch::check(args)?;
     let verdict = direct::run(args)?;
     verdict.print(common.json)?;
     if verdict.ok { Ok(()) } else { Err(Failure::Silent(Code::CheckFailed as u8)) }
@@ -146,5 +179,8 @@ pub fn run_member(args: &MemberArgs) -> Result<(), Failure> {
     match args.role {
         Role::Producer => producer::run(args, &args.folder),
         Role::Consumer => consumer::run(args, &args.folder),
+        Role::Sensor => robot::run_sensor(args, &args.folder),
+        Role::Watcher => robot::run_watcher(args, &args.folder),
+        Role::Logger => robot::run_logger(args, &args.folder),
     }
 }

@@ -39,7 +39,9 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     while ledger.stage() == GO {
         let payload = material.record(head.number);
         let sum = record::write(&mut message, head, payload);
-        let fault = args.fault.filter(|&fault| fault != Fault::Hang && head.number >= FAULTY && takes_fault(&ledger));
+        let fault = args.fault.filter(|&fault| {
+            fault != Fault::Hang && !fault.is_of_robot() && head.number >= FAULTY && takes_fault(&ledger)
+        });
         if fault == Some(Fault::Corrupt) {
             message[HEAD] ^= 1;
         }
@@ -82,7 +84,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether this producer is the one to play the fault that was asked for.
-fn takes_fault(ledger: &Ledger) -> bool {
+/// Whether this process is the one to play the fault that was asked for.
+pub fn takes_fault(ledger: &Ledger) -> bool {
     ledger.fault_played.swap(1, Ordering::AcqRel) == 0
 }

@@ -20,6 +20,10 @@ pub struct Figures {
     pub producers_killed: u64,
     /// Consumers killed.
     pub consumers_killed: u64,
+    /// Frames that the robot's sensors have published; `None`: there is no robot.
+    pub frames: Option<u64>,
+    /// Processes of the robot killed.
+    pub robots_killed: u64,
     /// Locks taken over from a dead owner.
     pub owner_deaths: u64,
     /// Sends cut short.
@@ -50,7 +54,7 @@ enum How {
 /// How often a terminal is written to.
 pub const TICK: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(1);
-const ROWS_NEEDED: u16 = 15;
+const ROWS_NEEDED: u16 = 16;
 const COLUMNS_NEEDED: u16 = 60;
 
 impl Table {
@@ -137,12 +141,14 @@ impl Table {
 
     fn line(&self, figures: &Figures) -> String {
         format!(
-            "{:>5.1} s  {:>9} msg/s  {:>9}/s  killed {}+{}  owner deaths {}  abandoned {}  redelivered {}  stall {}\n",
+            "{:>5.1} s  {:>9} msg/s  {:>9}/s  frames {}  killed {}+{}+{}  owner deaths {}  abandoned {}  redelivered {}  stall {}\n",
             figures.elapsed.as_secs_f64(),
             count(self.rate.0 as u64),
             bytes(self.rate.1 as u64),
+            figures.frames.unwrap_or(0),
             figures.producers_killed,
             figures.consumers_killed,
+            figures.robots_killed,
             figures.owner_deaths,
             figures.abandoned,
             figures.redelivered,
@@ -160,15 +166,16 @@ impl Table {
         let rate = format!("{:>9} a second  ", count(self.rate.0 as u64));
         let spark = sparkline(&self.history, room.saturating_sub(rate.chars().count()));
         let per_second = format!("{:>9} a second", bytes(self.rate.1 as u64));
-        let killed = figures.producers_killed + figures.consumers_killed;
+        let killed = figures.producers_killed + figures.consumers_killed + figures.robots_killed;
         let who = format!(
-            "{}, {}; replaced at once",
-            output::counted(figures.producers_killed, "producer"),
-            output::counted(figures.consumers_killed, "consumer")
+            "{} and {} of the queue, {} of the robot",
+            figures.producers_killed, figures.consumers_killed, figures.robots_killed
         );
         let [title, below] =
             self.title.each_ref().map(|line| line.chars().take(columns.saturating_sub(3)).collect::<String>());
-        vec![
+        let frames =
+            figures.frames.map(|frames| row("frames", count(frames), "from sensors; each checked while held".into()));
+        let mut lines = vec![
             format!("  {bold}{title}{plain}"),
             format!("  {dim}{below}{plain}"),
             String::new(),
@@ -182,7 +189,11 @@ impl Table {
             row("redelivered", count(figures.redelivered), "marked, after a consumer's death".into()),
             row("longest stall", milliseconds(figures.longest_stall), "without a message".into()),
             String::new(),
-        ]
+        ];
+        if let Some(frames) = frames {
+            lines.insert(7, frames);
+        }
+        lines
     }
 
     /// Says something to the person; a closed terminal is no reason to stop.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::robot::Outcome;
 use super::table::milliseconds;
 use crate::exit::Failure;
 use crate::output::{self, bytes, count, counted};
@@ -41,6 +42,9 @@ pub struct Verdict {
     pub grown: u64,
     /// The longest time without a message.
     pub longest_stall_ms: f64,
+    /// What the robot did.
+    #[serde(flatten)]
+    pub robot: Option<Outcome>,
     /// Acknowledged and not received. Must be 0, as all below.
     pub lost: u64,
     /// Received with another length or checksum than they were sent with.
@@ -66,15 +70,16 @@ pub struct Killed {
 
 impl Verdict {
     /// What must be zero, by the name under which it is printed.
-    pub fn zeroes(&self) -> [(&'static str, u64); 6] {
-        [
+    pub fn zeroes(&self) -> Vec<(&'static str, u64)> {
+        let own = [
             ("acknowledged and lost", self.lost),
             ("corrupted", self.corrupted),
             ("duplicates not marked", self.duplicates_not_marked),
             ("out of order", self.out_of_order),
             ("wrong total under the lock", self.total_wrong),
-            ("hung", self.hung),
-        ]
+        ];
+        let robots = self.robot.iter().flat_map(Outcome::zeroes);
+        own.into_iter().chain(robots).chain([("hung", self.hung)]).collect()
     }
 
     /// Prints it.
@@ -101,6 +106,17 @@ impl Verdict {
             counted(self.abandoned, "send"),
             count(self.redelivered),
         ));
+        if let Some(robot) = &self.robot {
+            text.push_str(&format!(
+                "robot: {} published, {}; {} checked, {} passed over, {}, {} killed\n",
+                counted(robot.frames, "frame"),
+                bytes(robot.frame_bytes),
+                count(robot.looks),
+                count(robot.passed_over),
+                counted(robot.log_lines, "log line"),
+                count(robot.robot_killed),
+            ));
+        }
         for (name, figure) in self.zeroes() {
             text.push_str(&format!("{name}: {}\n", count(figure)));
         }

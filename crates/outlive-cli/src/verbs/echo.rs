@@ -1,0 +1,228 @@
+//! `outlive echo`: what is published on a topic, on standard output.
+
+use std::io::stdout;
+use std::time::Duration;
+
+use clap::Args;
+use outlive::TokenId;
+use outlive::sync::Holder;
+use outlive::topic::{Sample, SubscriberOptions};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::framing::{Framing, write_record};
+use crate::msgpack;
+use crate::output;
+use crate::size;
+use crate::verbs::subscribing::{Came, Subscribing};
+
+/// Arguments of `echo`.
+#[derive(Args, Debug)]
+pub struct EchoArgs {
+    /// The topic's name; it is waited for when it is not there, and taken from its first message then
+    topic: String,
+    #[command(flatten)]
+    form: FormArgs,
+    /// End after N messages
+    #[arg(long, short = 'n', value_name = "N")]
+    count: Option<u64>,
+    /// Take up to N older messages of each publisher first, as far as they are still there
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    history: u32,
+    /// Pass older messages over when more than N of a publisher wait
+    #[arg(long, value_name = "N")]
+    keep_last: Option<u32>,
+    /// Have publishers wait for this program, rather than overwrite what it has not taken
+    #[arg(long)]
+    reliable: bool,
+    /// Only messages with this key; may be given several times
+    #[arg(long, value_name = "KEY")]
+    key: Vec<u64>,
+    /// Give up when nothing has come for so long
+    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    timeout: Option<Duration>,
+}
+
+/// In what form messages are written. By default a line each: text as it is, anything else in hexadecimal, no more than its first 64 bytes.
+#[derive(Args, Debug, Clone, Copy)]
+#[group(multiple = false)]
+struct FormArgs {
+    /// Write messages one after the other, with nothing in between
+    #[arg(long, short)]
+    raw: bool,
+    /// Write a line a message
+    #[arg(long)]
+    lines: bool,
+    /// Write a NUL behind each message
+    #[arg(long, short = '0')]
+    null: bool,
+    /// Write each message's length before it, in 4 little-endian bytes
+    #[arg(long, short = 'p')]
+    length_prefixed: bool,
+    /// Write a line a message, two digits a byte, all of them
+    #[arg(long, short = 'x')]
+    hex: bool,
+    /// Read messages as msgpack, and write them as JSON, a line each
+    #[arg(long)]
+    msgpack: bool,
+}
+
+enum Form {
+    /// For a person.
+    Shown,
+    Hex,
+    Msgpack,
+    Framed(Framing),
+}
+
+impl FormArgs {
+    fn form(self) -> Form {
+        match self {
+            FormArgs { raw: true, .. } => Form::Framed(Framing::Raw),
+            FormArgs { lines: true, .. } => Form::Framed(Framing::Lines),
+            FormArgs { null: true, .. } => Form::Framed(Framing::Null),
+            FormArgs { length_prefixed: true, .. } => Form::Framed(Framing::LengthPrefixed),
+            FormArgs { hex: true, .. } => Form::Hex,
+            FormArgs { msgpack: true, .. } => Form::Msgpack,
+            _ => Form::Shown,
+        }
+    }
+}
+
+/// A message, with --json.
+#[derive(Serialize)]
+struct Told<'a> {
+    sequence: u64,
+    /// The process that published it, while that is known.
+    publisher: Option<u32>,
+    /// Nanoseconds since 1970, if its publisher said so.
+    stamp: Option<u64>,
+    key: u64,
+    frame: u64,
+    bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    /// What is no UTF-8, two digits a byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+    /// With --msgpack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Value>,
+}
+
+/// Runs the verb.
+pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
+    let options = SubscriberOptions {
+        reliable: args.reliable,
+        history: args.history,
+        keep_last: args.keep_last.unwrap_or(u32::MAX),
+        keys: args.key.clone(),
+        ..SubscriberOptions::default()
+    };
+    let mut subscribing = Subscribing::begin("echo", &args.topic, options, args.timeout, common)?;
+    let form = args.form.form();
+    let mut publishers = Publishers::default();
+    let mut shown = 0;
+    let mut result = Ok(());
+    while shown < args.count.unwrap_or(u64::MAX) {
+        match subscribing.next(None) {
+            Ok(Came::Sample(sample)) => {
+                let publisher = if common.json { publishers.pid(&subscribing, &sample) } else { None };
+                result = write(&sample, &form, common.json.then_some(publisher));
+            }
+            Ok(Came::Moment) => continue,
+            Ok(Came::End) => break,
+            Err(failure) => result = Err(failure),
+        }
+        if result.is_err() {
+            break;
+        }
+        shown += 1;
+    }
+    subscribing.tell_lost(true);
+    result
+}
+
+/// `json`: as JSON, with the process that published it.
+fn write(sample: &Sample<[u8]>, form: &Form, json: Option<Option<u32>>) -> Result<(), Failure> {
+    let bytes = sample.bytes();
+    let value = || {
+        msgpack::to_json(bytes)
+            .map_err(|why| Failure::new(Code::BadInput, format!("message {} is no msgpack: {why}", sample.sequence())))
+    };
+    if let Some(publisher) = json {
+        let value = if matches!(form, Form::Msgpack) { Some(value()?) } else { None };
+        let text = std::str::from_utf8(bytes).ok().filter(|_| value.is_none());
+        let hex = (text.is_none() && value.is_none()).then(|| hex(bytes));
+        let header = sample.header();
+        let told = Told {
+            sequence: sample.sequence(),
+            publisher,
+            stamp: (header.stamp != 0).then_some(header.stamp),
+            key: header.key,
+            frame: header.frame,
+            bytes: bytes.len(),
+            text,
+            hex,
+            value,
+        };
+        return output::print_json_line(&told);
+    }
+    match form {
+        Form::Framed(framing) => write_record(stdout(), *framing, bytes),
+        Form::Hex => output::print(format_args!("{}\n", hex(bytes))),
+        Form::Msgpack => output::print_json_line(&value()?),
+        Form::Shown => output::print(format_args!("{}\n", shown(bytes))),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Bytes of a message that a person is shown when it is no text.
+const SHOWN: usize = 64;
+
+/// A message on a line: text that a terminal takes as it is, or the beginning in hexadecimal.
+pub fn shown(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.chars().all(|c| c == '\t' || !c.is_control()) => text.to_owned(),
+        _ if bytes.len() <= SHOWN => hex(bytes),
+        _ => format!("{}… {} bytes", hex(&bytes[..SHOWN]), output::count(bytes.len() as u64)),
+    }
+}
+
+/// Whose tokens are whose: asked once for each publisher.
+#[derive(Default)]
+struct Publishers(Vec<Holder>);
+
+impl Publishers {
+    fn pid(&mut self, subscribing: &Subscribing, sample: &Sample<[u8]>) -> Option<u32> {
+        let token = sample.publisher()?;
+        let known = |all: &[Holder], token: TokenId| all.iter().find(|one| one.token == token).map(|one| one.pid);
+        known(&self.0, token).or_else(|| {
+            self.0 = subscribing.topic()?.publishers();
+            known(&self.0, token)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_shown_as_it_is_and_nothing_reaches_a_terminal_that_it_would_obey() {
+        assert_eq!(shown("größe\t1".as_bytes()), "größe\t1");
+        assert_eq!(shown(b""), "");
+        assert_eq!(shown(b"\x1b[2J"), "1b5b324a");
+        assert_eq!(shown(&[0xff; 64]), "ff".repeat(64));
+        assert_eq!(shown(&[0xff; 1234]), format!("{}… 1,234 bytes", "ff".repeat(64)));
+    }
+}

@@ -1,0 +1,344 @@
+//! `outlive pub`: from a pipe or files into a topic.
+
+use std::fs::{self, File};
+use std::io::stdin;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use outlive::topic::{Header, LARGEST_PAYLOAD, Present, PublishError, Publisher, SubscribeError, Topic};
+use outlive::{Deadline, Domain, Error};
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::framing::{Framing, Splitter};
+use crate::msgpack;
+use crate::output::{self, talk};
+use crate::progress::Progress;
+use crate::signals::{Signals, wait_readable};
+use crate::size;
+use crate::verbs::subscribing::SLICE;
+
+/// Arguments of `pub`.
+#[derive(Args, Debug)]
+pub struct PublishArgs {
+    /// The topic's name; it is made when it is not there
+    topic: String,
+    /// Publish these files instead of standard input: each whole, as one message, unless a form is asked for
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    form: FormArgs,
+    /// Publish so many messages a second, rather than as fast as they come
+    #[arg(long, value_name = "HZ", value_parser = parse_rate)]
+    rate: Option<f64>,
+    /// End after N messages
+    #[arg(long, short = 'n', value_name = "N")]
+    count: Option<u64>,
+    /// Begin again after the last file
+    #[arg(long, requires = "files")]
+    repeat: bool,
+    /// Give messages this key, by which subscribers can choose
+    #[arg(long, value_name = "KEY")]
+    key: Option<u64>,
+    /// Do not begin before there are N subscribers
+    #[arg(long, value_name = "N")]
+    wait_for: Option<u32>,
+    /// Give up when a reliable subscriber has been in the way, or --wait-for has waited, for so long
+    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    timeout: Option<Duration>,
+    /// If the topic is made: how many messages of each publisher it keeps [default: 16]
+    #[arg(long, value_name = "N")]
+    depth: Option<u32>,
+    /// If the topic is made: the most memory it may take, as in 64M [default: a quarter of the file system, 4G at most]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    max_bytes: Option<u64>,
+}
+
+/// Where one message ends and the next begins. By default each line of standard input is one, and each file.
+#[derive(Args, Debug, Clone, Copy)]
+#[group(multiple = false)]
+struct FormArgs {
+    /// Messages have so many bytes each, as in 6220800 or 64K
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    frame: Option<u64>,
+    /// Messages are lines
+    #[arg(long)]
+    lines: bool,
+    /// Messages end with a NUL
+    #[arg(long, short = '0')]
+    null: bool,
+    /// Messages stand behind their length in 4 little-endian bytes
+    #[arg(long, short = 'p')]
+    length_prefixed: bool,
+    /// Messages are lines of JSON, and are published as msgpack
+    #[arg(long)]
+    msgpack: bool,
+}
+
+impl FormArgs {
+    /// `None`: none was asked for.
+    fn framing(self) -> Result<Option<Framing>, Failure> {
+        if let Some(frame) = self.frame {
+            if !(1..=LARGEST_PAYLOAD as u64).contains(&frame) {
+                return Err(Failure::new(Code::Usage, format!("--frame: 1 to {LARGEST_PAYLOAD} bytes")));
+            }
+            return Ok(Some(Framing::Fixed(frame as usize)));
+        }
+        Ok(match self {
+            FormArgs { null: true, .. } => Some(Framing::Null),
+            FormArgs { length_prefixed: true, .. } => Some(Framing::LengthPrefixed),
+            FormArgs { lines: true, .. } | FormArgs { msgpack: true, .. } => Some(Framing::Lines),
+            _ => None,
+        })
+    }
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "a number is needed, as in 30 or 0.5".to_owned())?;
+    if rate > 0.0 && rate <= 1e9 {
+        Ok(rate)
+    } else {
+        Err("more than 0, and no more than a thousand million".to_owned())
+    }
+}
+
+/// What was published.
+#[derive(Debug, Default, Serialize)]
+struct Sum {
+    messages: u64,
+    bytes: u64,
+    /// Living ones, when the last message was published.
+    subscribers: u32,
+}
+
+/// Runs the verb.
+pub fn run(args: &PublishArgs, common: &Common) -> Result<(), Failure> {
+    let framing = args.form.framing()?;
+    let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+        .map_err(|error| Failure::system("take over signals", &error))?;
+    let domain = common.domain.open()?;
+    let topic = open(args, &domain, !common.domain.no_create)?;
+    let publisher = topic.publisher()?;
+    let mut publishing = Publishing { args, signals, publisher: &publisher, next: None, sum: Sum::default() };
+    let result = publishing.wait_for_subscribers(&topic).and_then(|()| publishing.all(framing));
+    publishing.sum.subscribers = publisher.subscriber_count();
+    let sum = publishing.sum;
+    if common.json {
+        output::print_json(&sum)?;
+    }
+    match result {
+        Ok(()) | Err(Stop::Over) => Ok(()),
+        Err(Stop::Failed(Failure::Told { code, message })) => {
+            let published = output::counted(sum.messages, "message");
+            Err(Failure::Told { code, message: format!("{message} ({published} published before)") })
+        }
+        Err(Stop::Failed(other)) => Err(other),
+    }
+}
+
+/// What is there is taken as it is: it says itself what its messages are.
+fn open(args: &PublishArgs, domain: &Domain, create: bool) -> Result<Topic<[u8]>, Failure> {
+    match Topic::open_as_bytes(domain, &args.topic) {
+        Err(Error::NotFound { .. }) if create => {}
+        other => return Ok(other?),
+    }
+    let mut options = Topic::options();
+    if let Some(depth) = args.depth {
+        options = options.depth(depth);
+    }
+    if let Some(bytes) = args.max_bytes {
+        options = options.max_bytes(bytes);
+    }
+    match options.open(domain, &args.topic) {
+        // Made by somebody else just now.
+        Err(Error::OtherType { .. }) => Ok(Topic::open_as_bytes(domain, &args.topic)?),
+        other => Ok(other?),
+    }
+}
+
+/// Why nothing more is published.
+enum Stop {
+    /// A signal came, or there were as many messages as were asked for.
+    Over,
+    Failed(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Failed(failure)
+    }
+}
+
+struct Publishing<'a> {
+    args: &'a PublishArgs,
+    signals: Signals,
+    publisher: &'a Publisher<[u8]>,
+    /// When the next message is due, with --rate.
+    next: Option<Instant>,
+    sum: Sum,
+}
+
+impl Publishing<'_> {
+    fn all(&mut self, framing: Option<Framing>) -> Result<(), Stop> {
+        if self.args.files.is_empty() {
+            // Not `Stdin`, which has a buffer of its own: what is ready must be seen at once.
+            let input = stdin().as_fd().try_clone_to_owned().map(File::from);
+            let input = input.map_err(|error| Failure::system("read standard input", &error))?;
+            return self.stream(input, framing.unwrap_or(Framing::Lines));
+        }
+        loop {
+            let before = self.sum.messages;
+            for path in &self.args.files {
+                let reading = |error: std::io::Error| Failure::system(format_args!("read {}", path.display()), &error);
+                match framing {
+                    Some(framing) => self.stream(File::open(path).map_err(reading)?, framing)?,
+                    None => {
+                        let contents = fs::read(path).map_err(reading)?;
+                        self.one(&contents)?;
+                    }
+                }
+            }
+            if !self.args.repeat {
+                return Ok(());
+            }
+            if self.sum.messages == before {
+                return Err(Failure::new(Code::BadInput, "the files are empty: there is nothing to repeat").into());
+            }
+        }
+    }
+
+    fn stream(&mut self, mut input: File, framing: Framing) -> Result<(), Stop> {
+        let total = input.metadata().ok().filter(fs::Metadata::is_file).map(|facts| facts.len());
+        let mut progress = Progress::new(total, self.args.rate.is_none() && !self.args.repeat);
+        let mut splitter = Splitter::new(framing);
+        let mut places = Vec::new();
+        loop {
+            let failed = |error| Failure::system("wait for the input", &error);
+            let ready = wait_readable(&[self.signals.as_fd(), input.as_fd()], None).map_err(failed)?;
+            self.heed_signals(ready[0])?;
+            if !ready[1] {
+                continue;
+            }
+            let count = splitter.fill(&mut input)?;
+            // What is complete goes out even if what follows it makes no sense.
+            let made_sense = splitter.complete(&mut places);
+            for place in &places {
+                self.encoded(&splitter.bytes()[place.clone()])?;
+            }
+            made_sense?;
+            if count == 0 {
+                break;
+            }
+            progress.add(count as u64);
+        }
+        if let Some(place) = splitter.rest()? {
+            self.encoded(&splitter.bytes()[place])?;
+        }
+        Ok(())
+    }
+
+    /// A message as it is in the input.
+    fn encoded(&mut self, message: &[u8]) -> Result<(), Stop> {
+        if !self.args.form.msgpack {
+            return self.one(message);
+        }
+        if message.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let told = |why| Failure::new(Code::BadInput, format!("a line is no JSON: {why}"));
+        self.one(&msgpack::of_json(message).map_err(told)?)
+    }
+
+    /// Publishes a message when it is due.
+    fn one(&mut self, message: &[u8]) -> Result<(), Stop> {
+        if self.args.count.is_some_and(|count| self.sum.messages >= count) {
+            return Err(Stop::Over);
+        }
+        self.wait_until_due()?;
+        let begun = Instant::now();
+        let mut told = false;
+        loop {
+            let error = match self.publish(message, Instant::now() + SLICE) {
+                Ok(()) => break,
+                Err(error) => error,
+            };
+            let PublishError::TimedOut { slowest } = &error else { return Err(Failure::from(error).into()) };
+            if !told {
+                told = true;
+                let pid = slowest.pid;
+                talk("pub", format_args!("waiting for process {pid}, a reliable subscriber, to take older messages"));
+            }
+            self.heed_signals(true)?;
+            if self.args.timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
+                return Err(Failure::from(error).into());
+            }
+        }
+        self.sum.messages += 1;
+        self.sum.bytes += message.len() as u64;
+        Ok(())
+    }
+
+    fn publish(&self, message: &[u8], until: Instant) -> Result<(), PublishError> {
+        let deadline = Deadline::at(until);
+        let Some(key) = self.args.key else {
+            return self.publisher.publish_copy_until(message, deadline).map(drop);
+        };
+        let mut loan = self.publisher.loan(message.len())?;
+        loan.copy_from_slice(message);
+        loan.set_header(Header { key, ..Header::default() });
+        self.publisher.publish_until(loan, deadline).map(drop)
+    }
+
+    fn wait_until_due(&mut self) -> Result<(), Stop> {
+        let Some(rate) = self.args.rate else {
+            // Asking costs a system call.
+            return if self.sum.messages.is_multiple_of(256) { self.heed_signals(true) } else { Ok(()) };
+        };
+        let period = Duration::from_secs_f64(1.0 / rate);
+        loop {
+            let now = Instant::now();
+            let due = *self.next.get_or_insert(now);
+            if now >= due {
+                // What came late is made up for, but not more than a second of it.
+                let behind = now - due > Duration::from_secs(1);
+                self.next = Some(if behind { now } else { due } + period);
+                return if self.sum.messages.is_multiple_of(256) { self.heed_signals(true) } else { Ok(()) };
+            }
+            let failed = |error| Failure::system("wait", &error);
+            let ready = wait_readable(&[self.signals.as_fd()], Some(due - now)).map_err(failed)?;
+            self.heed_signals(ready[0])?;
+        }
+    }
+
+    fn wait_for_subscribers(&mut self, topic: &Topic<[u8]>) -> Result<(), Stop> {
+        let Some(wanted) = self.args.wait_for else { return Ok(()) };
+        let begun = Instant::now();
+        let mut seen = Present::default();
+        while self.publisher.subscriber_count() < wanted {
+            match topic.wait_change_until(&mut seen, SLICE) {
+                Ok(()) | Err(SubscribeError::TimedOut) => {}
+                Err(error) => return Err(Failure::from(error).into()),
+            }
+            self.heed_signals(true)?;
+            if self.args.timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
+                let there = self.publisher.subscriber_count();
+                let text = format!("there are {there} of {wanted} subscribers");
+                return Err(Failure::new(Code::TimedOut, text).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn heed_signals(&mut self, some_may_have_come: bool) -> Result<(), Stop> {
+        if !some_may_have_come {
+            return Ok(());
+        }
+        match self.signals.next().map_err(|error| Failure::system("read a signal", &error))? {
+            Some(_) => Err(Stop::Over),
+            None => Ok(()),
+        }
+    }
+}

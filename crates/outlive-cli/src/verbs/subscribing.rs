@@ -1,0 +1,197 @@
+//! Subscribing from a shell: what `echo`, `hz`, `bw` and `delay` share.
+//!
+//! A topic that is not there is waited for, not made: whoever publishes knows what its messages are. One that is removed is left, and the
+//! next of its name waited for. Publishers come and go, and die; none of that ends anything.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use outlive::topic::{Sample, SubscribeError, Subscriber, SubscriberOptions, Topic};
+use outlive::{Deadline, Domain, Error};
+use rustix::fs::inotify;
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::output::{counted, talk};
+use crate::signals::{Signals, wait_readable};
+
+/// The library's waits are not interrupted by a signal: so they are cut into slices of this length, and an end that was
+/// asked for is noticed between two.
+pub const SLICE: Duration = Duration::from_millis(100);
+
+/// A subscriber, and the signals that end it.
+pub struct Subscribing {
+    verb: &'static str,
+    name: String,
+    options: SubscriberOptions,
+    timeout: Option<Duration>,
+    no_create: bool,
+    domain: Domain,
+    signals: Signals,
+    here: Option<(Topic<[u8]>, Subscriber<[u8]>)>,
+    /// When signals were last looked at.
+    looked: Option<Instant>,
+    /// When there was a message last.
+    since: Instant,
+    /// Of subscribers that are gone, and what of it has been told.
+    lost_before: u64,
+    lost_told: (u64, Instant),
+}
+
+/// What came.
+pub enum Came {
+    /// A message.
+    Sample(Sample<[u8]>),
+    /// The moment that was to be waited for at most.
+    Moment,
+    /// A signal.
+    End,
+}
+
+impl Subscribing {
+    /// Takes signals over and opens the domain; the topic is looked for by [`Subscribing::next`].
+    pub fn begin(
+        verb: &'static str,
+        name: &str,
+        options: SubscriberOptions,
+        timeout: Option<Duration>,
+        common: &Common,
+    ) -> Result<Subscribing, Failure> {
+        let signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+            .map_err(|error| Failure::system("take over signals", &error))?;
+        let domain = common.domain.open()?;
+        let now = Instant::now();
+        let mut subscribing = Subscribing {
+            verb,
+            name: name.to_owned(),
+            options,
+            timeout,
+            no_create: common.domain.no_create,
+            domain,
+            signals,
+            here: None,
+            looked: None,
+            since: now,
+            lost_before: 0,
+            lost_told: (0, now),
+        };
+        subscribing.open(false)?;
+        Ok(subscribing)
+    }
+
+    /// The next message, waited for until that moment.
+    pub fn next(&mut self, until: Option<Instant>) -> Result<Came, Failure> {
+        loop {
+            let now = Instant::now();
+            // Not with every message of many: asking costs a system call.
+            if self.looked.is_none_or(|looked| now - looked > SLICE / 4) {
+                self.looked = Some(now);
+                let signal = self.signals.next().map_err(|error| Failure::system("read a signal", &error))?;
+                if signal.is_some() {
+                    return Ok(Came::End);
+                }
+                self.tell_lost(false);
+            }
+            if until.is_some_and(|until| now >= until) {
+                return Ok(Came::Moment);
+            }
+            let Some((topic, subscriber)) = &mut self.here else {
+                if !self.wait_for_topic(until)? {
+                    return Ok(Came::End);
+                }
+                continue;
+            };
+            let slice = until.map_or(now + SLICE, |until| until.min(now + SLICE));
+            match subscriber.recv_until(Deadline::at(slice)) {
+                Ok(sample) => {
+                    self.since = Instant::now();
+                    return Ok(Came::Sample(sample));
+                }
+                Err(SubscribeError::TimedOut) if topic.is_removed() => {
+                    talk(self.verb, format_args!("'{}' has been removed", self.name.escape_debug()));
+                    self.lost_before += subscriber.lost();
+                    self.here = None;
+                    self.open(true)?;
+                }
+                Err(SubscribeError::TimedOut) => self.give_up_in_time()?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// How many messages were overwritten before they were taken.
+    pub fn lost(&self) -> u64 {
+        self.lost_before + self.here.as_ref().map_or(0, |(_, subscriber)| subscriber.lost())
+    }
+
+    /// The topic, while it is there.
+    pub fn topic(&self) -> Option<&Topic<[u8]>> {
+        self.here.as_ref().map(|(topic, _)| topic)
+    }
+
+    /// Says what was lost, at most once a second unless it is the end.
+    pub fn tell_lost(&mut self, at_the_end: bool) {
+        let (told, when) = self.lost_told;
+        let lost = self.lost();
+        if lost > told && (at_the_end || when.elapsed() > Duration::from_secs(1)) {
+            let text = "overwritten before they were taken; see --reliable, or a larger --depth when the topic is made";
+            talk(self.verb, format_args!("{} lost: {text}", counted(lost - told, "message")));
+            self.lost_told = (lost, Instant::now());
+        }
+    }
+
+    /// Opens the topic if it is there. One that was waited for is taken from its beginning.
+    fn open(&mut self, waited: bool) -> Result<(), Failure> {
+        match Topic::open_as_bytes(&self.domain, &self.name) {
+            Ok(topic) => {
+                let mut options = self.options.clone();
+                if waited {
+                    options.history = u32::MAX;
+                }
+                let subscriber = topic.subscriber_with(options)?;
+                self.here = Some((topic, subscriber));
+                Ok(())
+            }
+            Err(Error::NotFound { .. }) if !self.no_create => {
+                talk(self.verb, format_args!("waiting for somebody to make '{}'", self.name.escape_debug()));
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sleeps until the topic may be there, or that moment has come. False: a signal came.
+    fn wait_for_topic(&mut self, until: Option<Instant>) -> Result<bool, Failure> {
+        let failed = |error: std::io::Error| Failure::system("watch the domain's folder", &error);
+        let watch = inotify::init(inotify::CreateFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+        let news = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
+        inotify::add_watch(&watch, self.domain.path(), news).map_err(|errno| failed(errno.into()))?;
+        // Made before the watch began, it is there.
+        if self.is_there() {
+            return self.open(true).map(|()| true);
+        }
+        let end = self.timeout.map(|timeout| self.since + timeout);
+        let moment = [until, end].into_iter().flatten().min();
+        let left = moment.map(|moment| moment.saturating_duration_since(Instant::now()));
+        let ready = wait_readable(&[self.signals.as_fd(), watch.as_fd()], left).map_err(failed)?;
+        self.give_up_in_time()?;
+        if self.is_there() {
+            self.open(true)?;
+        }
+        Ok(!ready[0])
+    }
+
+    fn is_there(&self) -> bool {
+        self.domain.path().join(&self.name).symlink_metadata().is_ok()
+    }
+
+    fn give_up_in_time(&self) -> Result<(), Failure> {
+        match self.timeout {
+            Some(timeout) if self.since.elapsed() >= timeout => {
+                let text = format!("no message on '{}' for {} s", self.name.escape_debug(), timeout.as_secs_f64());
+                Err(Failure::new(Code::TimedOut, text))
+            }
+            _ => Ok(()),
+        }
+    }
+}

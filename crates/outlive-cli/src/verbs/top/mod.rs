@@ -1,0 +1,118 @@
+//! `outlive top`: the whole domain, live, on a full screen.
+//!
+//! `scene` is what there is at a moment, `view` draws it, `state` is what the person has chosen, `screen` the terminal.
+
+mod scene;
+mod screen;
+mod state;
+mod view;
+
+use std::io::{IsTerminal, stdin, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::termios::tcgetwinsize;
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::output;
+use crate::process::Process;
+use crate::signals::{Signals, wait_readable};
+use crate::size;
+use scene::Scene;
+use screen::Screen;
+use state::State;
+
+/// Arguments of `top`.
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// Look once in so many seconds
+    #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = size::parse_seconds)]
+    interval: Duration,
+    /// Print one look, as text, and end: after one interval, for the rates
+    #[arg(long)]
+    once: bool,
+    /// End with this process
+    #[arg(long, hide = true, value_name = "PID")]
+    with: Option<u32>,
+}
+
+/// Looking costs something: no oftener than this.
+const LEAST_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Runs the verb.
+pub fn run(args: &TopArgs, common: &Common) -> Result<(), Failure> {
+    if common.json {
+        let text = "top is for people; programs use 'outlive ls --json', 'topic info --json' and 'pools --json'";
+        return Err(Failure::new(Code::Usage, text));
+    }
+    let interval = args.interval.max(LEAST_INTERVAL);
+    if args.once {
+        return once(interval, common);
+    }
+    if !stdin().is_terminal() || !stdout().is_terminal() {
+        return Err(Failure::new(Code::Usage, "top needs a terminal; use --once, or 'outlive ls'"));
+    }
+    watch(interval, args.with, common)
+}
+
+fn once(interval: Duration, common: &Common) -> Result<(), Failure> {
+    let domain = common.domain.existing()?;
+    let before = Scene::look(&domain, None)?;
+    std::thread::sleep(interval);
+    let scene = Scene::look(&domain, Some(&before))?;
+    let columns = tcgetwinsize(stdout()).map_or(80, |size| size.ws_col.max(40));
+    output::print(view::as_text(&scene, columns))
+}
+
+fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::system("use the terminal", &error);
+    let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+        .map_err(|error| Failure::system("take over signals", &error))?;
+    let with = match with {
+        Some(pid) => match Process::find(pid, None).map_err(|error| Failure::system("watch a process", &error))? {
+            None => return Ok(()),
+            found => found,
+        },
+        None => None,
+    };
+    // What cannot be opened is told on an ordinary screen.
+    let domain = common.domain.open()?;
+    let mut scene = Scene::look(&domain, None)?;
+    let mut state = State::default();
+    let mut next = Instant::now() + interval.min(Duration::from_millis(250));
+    let mut screen = Screen::take().map_err(failed)?;
+    let mut nothing_read = 0;
+    loop {
+        screen.draw(|frame| view::draw(frame, &scene, &mut state)).map_err(failed)?;
+        let input = stdin();
+        let mut fds: Vec<BorrowedFd<'_>> = vec![input.as_fd(), signals.as_fd()];
+        fds.extend(with.as_ref().map(AsFd::as_fd));
+        let ready = wait_readable(&fds, Some(next.saturating_duration_since(Instant::now()))).map_err(failed)?;
+        if signals.next().map_err(failed)?.is_some() || ready.get(2) == Some(&true) {
+            return Ok(());
+        }
+        let mut events = 0;
+        while event::poll(Duration::ZERO).map_err(failed)? {
+            events += 1;
+            if let Event::Key(key) = event::read().map_err(failed)?
+                && key.kind != KeyEventKind::Release
+            {
+                state.key(key, &scene);
+            }
+        }
+        // A terminal that is gone can always be read, and has nothing to say.
+        nothing_read = if ready[0] && events == 0 { nothing_read + 1 } else { 0 };
+        if state.is_done() || nothing_read > 100 {
+            return Ok(());
+        }
+        if Instant::now() >= next {
+            next = Instant::now() + interval;
+            if !state.is_paused() {
+                scene = Scene::look(&domain, Some(&scene))?;
+            }
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What there is in a domain at a moment, and how fast it changed since the moment before.
+
+use std::time::{Duration, Instant};
+
+use outlive::sync::Holder;
+use outlive::{Detail, Domain, Entry, Error};
+
+use crate::exit::Failure;
+use crate::output::{bytes, count, counted};
+use crate::verbs::measuring::rate;
+use crate::verbs::topic::list;
+use crate::verbs::{gc, info, ls};
+
+/// The kinds of things, as they stand one below the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Section {
+    /// Topics.
+    Topics,
+    /// Queues.
+    Queues,
+    /// Locks, and records with locks in them.
+    Locks,
+    /// Pools.
+    Pools,
+    /// What is none of these.
+    Others,
+    /// Processes that died, and what they left.
+    Dead,
+}
+
+impl Section {
+    /// Headings of its columns. The first column takes the room that is left; the second of two texts at the end is cut off first.
+    pub fn headings(self) -> &'static [&'static str] {
+        match self {
+            Section::Topics => &["TOPIC", "MSG/S", "PUBS", "SUBS", "LAG", "LOST/S", "HELD", "SIZE"],
+            Section::Queues => &["QUEUE", "MSG/S", "WAITING", "SENDERS", "SIZE", "RECEIVER"],
+            Section::Locks => &["LOCK", "WAITING", "SINCE", "STATE"],
+            Section::Pools => &["POOL", "USED", "CACHED", "FREE", "FAILED", "SIZE"],
+            Section::Others => &["OTHER", "SIZE", "STATE"],
+            Section::Dead => &["DEAD", "PID", "LEFT"],
+        }
+    }
+
+    /// Whether the last column is text.
+    pub fn ends_with_text(self) -> bool {
+        !matches!(self, Section::Topics | Section::Pools)
+    }
+}
+
+/// How much attention something needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Alarm {
+    /// None.
+    #[default]
+    None,
+    /// Something is waited for, or left.
+    Note,
+    /// Something goes wrong.
+    Bad,
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Thing {
+    /// Among which things it stands.
+    pub section: Section,
+    /// What it is called, fit for a terminal.
+    pub name: String,
+    /// Its row.
+    pub cells: Vec<String>,
+    /// By which the busiest is found.
+    pub activity: f64,
+    /// Bytes that it takes.
+    pub bytes: u64,
+    /// How it is shown.
+    pub alarm: Alarm,
+    /// All that is known about it.
+    pub about: Vec<(&'static str, String)>,
+}
+
+/// Everything, at a moment.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The domain's folder.
+    pub domain: String,
+    /// The lines above everything.
+    pub summary: String,
+    /// What a sweep would find, in words; empty: nothing.
+    pub sweep: String,
+    /// Rows, in no order.
+    pub things: Vec<Thing>,
+    at: Instant,
+    /// What has been counted: by name, how many messages, and how many were lost.
+    counters: Vec<(String, u64, u64)>,
+}
+
+impl Scene {
+    /// Looks at the domain. `before` is the moment that rates are taken from.
+    pub fn look(domain: &Domain, before: Option<&Scene>) -> Result<Scene, Failure> {
+        let at = Instant::now();
+        let entries = domain.entries()?;
+        let mut scene = Scene {
+            domain: domain.path().display().to_string().escape_debug().to_string(),
+            summary: summary(domain, &entries),
+            sweep: String::new(),
+            things: Vec::new(),
+            at,
+            counters: Vec::new(),
+        };
+        for entry in &entries {
+            let about = info::lines(domain, entry);
+            let rates = scene.count(entry, before);
+            scene.things.extend(thing(entry, rates, about));
+        }
+        let report = domain.sweep(true).unwrap_or_default();
+        if report.claims + report.objects + report.tokens + report.rested > 0 {
+            scene.sweep = gc::told(&report, true);
+        }
+        scene.things.extend(dead(domain, &entries));
+        Ok(scene)
+    }
+
+    /// Messages a second, and those lost, since the moment before.
+    fn count(&mut self, entry: &Entry, before: Option<&Scene>) -> Rates {
+        let (messages, lost) = match &entry.detail {
+            Detail::Topic(usage) => {
+                (list::published(usage), usage.subscribers.iter().map(|one| one.lost).fold(0, u64::saturating_add))
+            }
+            Detail::Queue { counters, .. } => (counters.received, 0),
+            _ => return Rates::default(),
+        };
+        self.counters.push((entry.name.clone(), messages, lost));
+        let Some(before) = before else { return Rates::default() };
+        let Some((_, messages_before, lost_before)) = before.counters.iter().find(|(name, ..)| *name == entry.name)
+        else {
+            return Rates::default();
+        };
+        let seconds = (self.at - before.at).as_secs_f64().max(1e-6);
+        let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+        Rates { messages: per_second(messages, *messages_before), lost: per_second(lost, *lost_before) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    messages: f64,
+    lost: f64,
+}
+
+fn summary(domain: &Domain, entries: &[Entry]) -> String {
+    let tokens = domain.tokens();
+    let mut living: Vec<u32> = tokens.iter().filter(|token| token.alive).map(|token| token.pid).collect();
+    living.sort_unstable();
+    living.dedup();
+    let stats = domain.stats();
+    let size = entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
+    let rescued = match stats.rescues {
+        0 => String::new(),
+        rescues => format!(", {} rescued", counted(rescues, "sleeper")),
+    };
+    format!(
+        "{} living, {}, {}; {} taken over from the dead{rescued}",
+        match living.len() {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        },
+        counted(entries.len() as u64, "thing"),
+        bytes(size),
+        counted(stats.owner_deaths, "lock"),
+    )
+}
+
+fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Option<Thing> {
+    let name = entry.name.escape_debug().to_string();
+    let row = |section, cells: Vec<String>, activity, alarm| {
+        let cells = [name.clone()].into_iter().chain(cells).collect();
+        Some(Thing { section, name: name.clone(), cells, activity, bytes: entry.bytes, alarm, about })
+    };
+    let note = |is_so: bool| if is_so { Alarm::Note } else { Alarm::None };
+    match (&entry.detail, &entry.kind) {
+        // A file of somebody's is none of our business.
+        (_, Err(Error::NotASegment { .. })) => None,
+        (_, Err(error)) => {
+            let cells = vec![bytes(entry.bytes), error.to_string().escape_debug().to_string()];
+            row(Section::Others, cells, 0.0, Alarm::Bad)
+        }
+        (Detail::Topic(usage), _) => {
+            let living = || usage.subscribers.iter().filter(|one| one.who.alive);
+            let lag = living().map(|one| one.lag).max().unwrap_or(0);
+            let held: u64 = usage.subscribers.iter().map(|one| u64::from(one.held)).sum();
+            let cells = vec![
+                rate(rates.messages),
+                list::living_publishers(usage).to_string(),
+                list::living_subscribers(usage).to_string(),
+                count(lag),
+                rate(rates.lost),
+                count(held),
+                bytes(usage.bytes),
+            ];
+            let alarm = if rates.lost > 0.0 { Alarm::Bad } else { note(lag >= u64::from(usage.depth)) };
+            row(Section::Topics, cells, rates.messages, alarm)
+        }
+        (Detail::Queue { counters, reader, senders, .. }, _) => {
+            let receiver = match reader {
+                Some(reader) => info::who(reader),
+                None => "none".to_owned(),
+            };
+            let senders = senders.iter().filter(|sender| sender.alive).count();
+            let cells = vec![
+                rate(rates.messages),
+                count(counters.pending),
+                senders.to_string(),
+                bytes(counters.bytes),
+                receiver,
+            ];
+            let alarm = match reader {
+                Some(reader) if !reader.alive => Alarm::Bad,
+                _ => note(counters.pending > 0 && reader.is_none()),
+            };
+            row(Section::Queues, cells, rates.messages, alarm)
+        }
+        (Detail::Pool(usage), _) => {
+            let sum = &usage.sum;
+            let cells =
+                vec![count(sum.used), count(sum.cached), count(sum.free), count(sum.failed), bytes(usage.bytes)];
+            row(Section::Pools, cells, sum.used as f64, note(sum.failed > 0))
+        }
+        (Detail::Lock(_), _) | (Detail::Record { locks: 1.., .. }, _) => {
+            let waited = entry.waiters.iter().map(|waiter| waiter.held.unwrap_or(waiter.waited)).max();
+            let since = waited.map_or_else(String::new, info::span);
+            let cells = vec![count(entry.waiters.len() as u64), since, ls::state(entry)];
+            let holders = match &entry.detail {
+                Detail::Lock(lock) if lock.not_recoverable => return row(Section::Locks, cells, 0.0, Alarm::Bad),
+                Detail::Lock(lock) => &lock.holders,
+                Detail::Record { holders, .. } => holders,
+                _ => return None,
+            };
+            let dead = holders.iter().any(|holder| !holder.alive);
+            let long = waited.is_some_and(|waited| waited > Duration::from_secs(5));
+            let alarm = if dead { Alarm::Bad } else { note(long) };
+            row(Section::Locks, cells, (holders.len() + entry.waiters.len()) as f64, alarm)
+        }
+        (_, Ok(kind)) => {
+            let state = ls::state(entry);
+            let cells = vec![bytes(entry.bytes), if state.is_empty() { kind.to_string() } else { state }];
+            row(Section::Others, cells, 0.0, Alarm::None)
+        }
+    }
+}
+
+/// The dead by process, each with what names it still.
+fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
+    let mut found: Vec<(u32, String, Vec<String>)> = Vec::new();
+    let mut note = |pid: u32, program: &str, left: String| match found
+        .iter_mut()
+        .find(|(known, name, _)| (*known, name.as_str()) == (pid, program))
+    {
+        Some((.., all)) if all.contains(&left) => {}
+        Some((.., all)) => all.push(left),
+        None => found.push((pid, program.to_owned(), vec![left])),
+    };
+    for entry in entries {
+        let name = entry.name.escape_debug();
+        let kind = entry.kind.as_ref().map_or_else(|_| String::new(), ToString::to_string);
+        let mut all: Vec<(&Holder, String)> = Vec::new();
+        match &entry.detail {
+            Detail::Topic(usage) => {
+                let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
+                all.extend(publishers.map(|who| (who, format!("publisher of {name}"))));
+                all.extend(usage.subscribers.iter().map(|one| match one.held {
+                    0 => (&one.who, format!("subscriber of {name}")),
+                    held => (&one.who, format!("subscriber of {name}, {}", counted(u64::from(held), "sample"))),
+                }));
+            }
+            Detail::Queue { reader, senders, .. } => {
+                all.extend(reader.iter().map(|who| (who, format!("receiver of {name}"))));
+                all.extend(senders.iter().map(|who| (who, format!("sender of {name}"))));
+            }
+            Detail::Pool(usage) => {
+                let left = |objects| format!("{} of {name}", counted(objects, "object"));
+                all.extend(usage.holders.iter().map(|holder| (&holder.who, left(holder.objects))));
+            }
+            Detail::Lock(lock) => all.extend(lock.holders.iter().map(|who| (who, format!("{kind} {name}")))),
+            Detail::Record { holders, .. } => all.extend(holders.iter().map(|who| (who, format!("lock in {name}")))),
+            Detail::State { writer, .. } => all.extend(writer.iter().map(|who| (who, format!("writer of {name}")))),
+            _ => {}
+        }
+        for (who, left) in all.into_iter().filter(|(who, _)| !who.alive) {
+            note(who.pid, &who.program, left);
+        }
+    }
+    // Every program that ends leaves its tokens: so many are told together.
+    let ended = domain.tokens().iter().filter(|token| !token.alive).count() as u64;
+    let told = |(pid, program, left): (u32, String, Vec<String>)| {
+        let program = if program.is_empty() { "?".to_owned() } else { program.escape_debug().to_string() };
+        let pid = if pid == 0 { "?".to_owned() } else { pid.to_string() };
+        Thing {
+            section: Section::Dead,
+            name: format!("{program} {pid}"),
+            cells: vec![program.clone(), pid.clone(), left.join(", ")],
+            activity: left.len() as f64,
+            bytes: 0,
+            alarm: Alarm::Note,
+            about: [("process", format!("{pid} ({program}), dead"))]
+                .into_iter()
+                .chain(left.into_iter().map(|left| ("left", left)))
+                .collect(),
+        }
+    };
+    let mut things: Vec<Thing> = found.into_iter().map(told).collect();
+    if ended > 0 {
+        let left = counted(ended, "token");
+        things.push(Thing {
+            section: Section::Dead,
+            name: "~".to_owned(),
+            cells: vec!["all together".to_owned(), String::new(), left.clone()],
+            activity: 0.0,
+            bytes: 0,
+            alarm: Alarm::None,
+            about: vec![
+                ("left", left),
+                ("", "a token is left by every thread that has ended; it is used again".to_owned()),
+            ],
+        });
+    }
+    things
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A row with these cells behind its name.
+    pub fn thing(section: Section, name: &str, cells: &[&str]) -> Thing {
+        let cells = [name].iter().chain(cells).map(|cell| (*cell).to_owned()).collect();
+        let about = vec![("about", name.to_owned())];
+        Thing { section, name: name.to_owned(), cells, activity: 0.0, bytes: 0, alarm: Alarm::None, about }
+    }
+
+    /// A scene with these rows.
+    pub fn scene(things: Vec<Thing>) -> Scene {
+        Scene {
+            domain: "/dev/shm/outlive-0/default".to_owned(),
+            summary: "5 processes living".to_owned(),
+            sweep: "would sweep 3 claims".to_owned(),
+            things,
+            at: Instant::now(),
+            counters: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn rows_have_as_many_cells_as_headings() {
+        let folder = std::env::temp_dir().join(format!("outlive-test-scene-{}", std::process::id()));
+        let domain = Domain::open_at(&folder).expect("a domain");
+        let topic = outlive::topic::Topic::<[u8]>::open(&domain, "topic").expect("made");
+        let publisher = topic.publisher().expect("made");
+        let _subscriber = topic.subscriber().expect("made");
+        let queue = outlive::queue::Queue::create(&domain, "queue").expect("made");
+        queue.sender().expect("made").send(b"x").expect("sent");
+        let mutex = outlive::sync::Mutex::<u64>::open(&domain, "mutex", 0).expect("made");
+        let _guard = mutex.lock().expect("free");
+        drop(outlive::pool::Pool::open(&domain, "pool", outlive::pool::PoolOptions::default()).expect("made"));
+        let before = Scene::look(&domain, None).expect("looked");
+        publisher.publish_copy(b"one").expect("published");
+        let scene = Scene::look(&domain, Some(&before)).expect("looked");
+        let of = |name: &str| scene.things.iter().find(|thing| thing.name == name).expect("there");
+        for (name, section) in [
+            ("topic", Section::Topics),
+            ("queue", Section::Queues),
+            ("mutex", Section::Locks),
+            ("pool", Section::Pools),
+        ] {
+            assert_eq!(of(name).section, section);
+        }
+        assert!(scene.things.iter().all(|thing| thing.cells.len() == thing.section.headings().len()));
+        assert!(of("topic").activity > 0.0);
+        assert_eq!((of("topic").cells[2].as_str(), of("topic").cells[4].as_str()), ("1", "1"));
+        assert_eq!(of("queue").alarm, Alarm::Note, "nobody receives");
+        assert!(of("mutex").cells[3].contains(&std::process::id().to_string()));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}

@@ -1,0 +1,208 @@
+//! `outlive topic info`: both ends of a topic, looked at twice for the rates.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use outlive::sync::Holder;
+use outlive::topic::TopicUsage;
+use outlive::{Detail, Domain, Entry};
+use serde::Serialize;
+
+use super::list::{living_publishers, living_subscribers, message_type, published};
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::output::{self, bytes, count};
+use crate::size;
+use crate::verbs::measuring::rate;
+
+/// Arguments of `topic info`.
+#[derive(Args, Debug)]
+pub struct InfoArgs {
+    /// The topic's name
+    name: String,
+    /// Look twice, so many seconds apart, for the rates
+    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = size::parse_seconds)]
+    look: Duration,
+}
+
+#[derive(Serialize)]
+struct Report {
+    name: String,
+    #[serde(rename = "type")]
+    type_name: String,
+    depth: u32,
+    bytes: u64,
+    max_bytes: u64,
+    published: u64,
+    messages_per_second: f64,
+    publishers: Vec<Publisher>,
+    /// Messages of publishers that are gone, which late subscribers may have as history.
+    left_over: u32,
+    subscribers: Vec<Subscriber>,
+}
+
+#[derive(Serialize)]
+struct Publisher {
+    pid: u32,
+    program: String,
+    alive: bool,
+    published: u64,
+    messages_per_second: f64,
+    kept: u32,
+    objects: u32,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Subscriber {
+    pid: u32,
+    program: String,
+    alive: bool,
+    reliable: bool,
+    leaving: bool,
+    lag: u64,
+    lost: u64,
+    lost_per_second: f64,
+    held: u32,
+}
+
+impl Report {
+    fn new(entry: &Entry, before: &TopicUsage, now: &TopicUsage, seconds: f64) -> Report {
+        let per_second = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds.max(1e-9);
+        let publishers = now.rings.iter().enumerate().filter_map(|(at, ring)| {
+            let who = ring.publisher.as_ref()?;
+            let published_before = before.rings.get(at).map_or(0, |ring| ring.published);
+            Some(Publisher {
+                pid: who.pid,
+                program: who.program.clone(),
+                alive: who.alive,
+                published: ring.published,
+                messages_per_second: per_second(published_before, ring.published),
+                kept: ring.kept,
+                objects: ring.objects,
+                bytes: ring.bytes,
+            })
+        });
+        let lost_before = |who: &Holder, lost: u64| {
+            let same = before.subscribers.iter().filter(|one| one.who.token == who.token && one.lost <= lost);
+            same.map(|one| one.lost).max().unwrap_or(lost)
+        };
+        let subscribers = now.subscribers.iter().map(|one| Subscriber {
+            pid: one.who.pid,
+            program: one.who.program.clone(),
+            alive: one.who.alive,
+            reliable: one.reliable,
+            leaving: one.leaving,
+            lag: one.lag,
+            lost: one.lost,
+            lost_per_second: per_second(lost_before(&one.who, one.lost), one.lost),
+            held: one.held,
+        });
+        Report {
+            name: entry.name.clone(),
+            type_name: entry.type_name.clone(),
+            depth: now.depth,
+            bytes: now.bytes,
+            max_bytes: now.max_bytes,
+            published: published(now),
+            messages_per_second: per_second(published(before), published(now)),
+            left_over: now.rings.iter().filter(|ring| ring.publisher.is_none()).map(|ring| ring.kept).sum(),
+            publishers: publishers.collect(),
+            subscribers: subscribers.collect(),
+        }
+    }
+
+    fn told(&self, usage: &TopicUsage) -> String {
+        let mut lines = vec![
+            ("name", self.name.escape_debug().to_string()),
+            ("type", message_type(&self.type_name)),
+            ("depth", format!("{} of each publisher", output::counted(u64::from(self.depth), "message"))),
+            ("size", format!("{}, at most {}", bytes(self.bytes), bytes(self.max_bytes))),
+            ("published", format!("{}, {} a second", count(self.published), rate(self.messages_per_second))),
+        ];
+        if self.left_over > 0 {
+            lines.push(("left over", format!("{} of publishers that are gone", count(u64::from(self.left_over)))));
+        }
+        let ends = [(living_publishers(usage), "publisher"), (living_subscribers(usage), "subscriber")];
+        let ends = ends.map(|(number, word)| output::counted(number as u64, word));
+        lines.push(("living", ends.join(", ")));
+        let mut text: String = lines.iter().map(|(name, value)| format!("{name:<11}  {value}\n")).collect();
+        if !self.publishers.is_empty() {
+            let headings = ["PUBLISHER", "PID", "PUBLISHED", "PER SECOND", "KEPT", "OBJECTS", "BYTES"];
+            let rows: Vec<Vec<String>> = self.publishers.iter().map(Publisher::cells).collect();
+            text.push('\n');
+            text.push_str(&output::table(&headings, &[1, 2, 3, 4, 5, 6], &rows));
+        }
+        if !self.subscribers.is_empty() {
+            let headings = ["SUBSCRIBER", "PID", "LAG", "LOST", "PER SECOND", "HELD", ""];
+            let rows: Vec<Vec<String>> = self.subscribers.iter().map(Subscriber::cells).collect();
+            text.push('\n');
+            text.push_str(&output::table(&headings, &[1, 2, 3, 4, 5], &rows));
+        }
+        text
+    }
+}
+
+fn program(name: &str, alive: bool) -> String {
+    let name = if name.is_empty() { "?" } else { name };
+    format!("{}{}", name.escape_debug(), if alive { "" } else { ", dead" })
+}
+
+impl Publisher {
+    fn cells(&self) -> Vec<String> {
+        vec![
+            program(&self.program, self.alive),
+            self.pid.to_string(),
+            count(self.published),
+            rate(self.messages_per_second),
+            count(u64::from(self.kept)),
+            count(u64::from(self.objects)),
+            bytes(self.bytes),
+        ]
+    }
+}
+
+impl Subscriber {
+    fn cells(&self) -> Vec<String> {
+        let kind = match (self.leaving, self.reliable) {
+            (true, _) => "gone, its samples are held",
+            (_, true) => "reliable",
+            _ => "",
+        };
+        vec![
+            program(&self.program, self.alive),
+            self.pid.to_string(),
+            count(self.lag),
+            count(self.lost),
+            rate(self.lost_per_second),
+            count(u64::from(self.held)),
+            kind.to_owned(),
+        ]
+    }
+}
+
+fn look(domain: &Domain, name: &str) -> Result<(Entry, TopicUsage, Instant), Failure> {
+    let entry = domain.entry(name)?;
+    let at = Instant::now();
+    match &entry.detail {
+        Detail::Topic(usage) => {
+            let usage = usage.clone();
+            Ok((entry, usage, at))
+        }
+        _ => {
+            let kind = entry.kind.as_ref().map_or_else(|_| "?".to_owned(), ToString::to_string);
+            let text = format!("'{}' is no topic but a {kind}; 'outlive ls' lists what there is", name.escape_debug());
+            Err(Failure::new(Code::Mismatch, text))
+        }
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
+    let domain = common.domain.existing()?;
+    let (_, before, then) = look(&domain, &args.name)?;
+    std::thread::sleep(args.look);
+    let (entry, usage, now) = look(&domain, &args.name)?;
+    let report = Report::new(&entry, &before, &usage, (now - then).as_secs_f64());
+    if common.json { output::print_json(&report) } else { output::print(report.told(&usage)) }
+}

@@ -1,0 +1,307 @@
+//! `pub`, `echo`, `hz`, `bw`, `delay`, `topic`: what is published arrives, whoever dies.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::stage::{Running, Stage, until};
+
+/// How many living subscribers a topic has.
+fn subscribers(stage: &Stage, name: &str) -> usize {
+    let report = stage.run(&["topic", "list", "--json"]);
+    if report.code() != 0 {
+        return 0;
+    }
+    let report = report.json();
+    let topic = report["topics"].as_array().and_then(|all| all.iter().find(|topic| topic["name"] == name).cloned());
+    topic.and_then(|topic| topic["subscribers"].as_u64()).unwrap_or(0) as usize
+}
+
+/// A subscriber whose output the test reads line by line.
+fn reader(stage: &Stage, args: &[&str]) -> (Running, BufReader<std::process::ChildStdout>) {
+    let mut command = stage.command(args);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::with_own_streams(command);
+    let out = BufReader::new(running.child.stdout.take().expect("piped"));
+    (running, out)
+}
+
+fn line(out: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).expect("read");
+    line
+}
+
+fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn lines_reach_all_who_wait_for_the_topic_to_be_made() {
+    let stage = Stage::new();
+    let echoes: Vec<Running> = (0..3).map(|_| stage.start(&["echo", "news", "--count", "3"])).collect();
+    stage.feed(&["pub", "news", "--wait-for", "3"], b"one\n\ntwo words\xff").expect(0);
+    for echo in echoes {
+        assert_eq!(echo.end().expect(0).text(), "one\n\n74776f20776f726473ff\n");
+    }
+    assert_eq!(
+        stage.run(&["echo", "news", "--history", "2", "-n", "2", "--hex"]).expect(0).text(),
+        "\n74776f20776f726473ff\n"
+    );
+}
+
+#[test]
+fn any_bytes_pass_in_any_form_that_can_hold_them() {
+    let stage = Stage::new();
+    let bytes: Vec<u8> = (0..=255u8).cycle().take(10_000).collect();
+    stage.feed(&["pub", "frames", "--frame", "2500"], &bytes).expect(0);
+    assert_eq!(stage.run(&["echo", "frames", "--history", "9", "-n", "4", "--raw"]).expect(0).out, bytes);
+    stage
+        .feed(&["pub", "frames", "--frame", "2500"], &bytes[..2501])
+        .expect(16)
+        .says("1 of 2500 bytes")
+        .says("1 message");
+    stage.feed(&["pub", "nulls", "-0"], b"a\nb\0c\0").expect(0);
+    assert_eq!(stage.run(&["echo", "nulls", "--history", "2", "-n", "2", "-0"]).expect(0).out, b"a\nb\0c\0");
+    assert_eq!(
+        stage.run(&["echo", "nulls", "--history", "2", "-n", "2", "-p"]).expect(0).out,
+        b"\x03\0\0\0a\nb\x01\0\0\0c"
+    );
+    fs::write(stage.path("one"), &bytes[..3]).expect("written");
+    fs::write(stage.path("two"), &bytes).expect("written");
+    let sum = stage.run(&["pub", "files", "one", "two", "--repeat", "--count", "5", "--json"]).expect(0).json();
+    assert_eq!((&sum["messages"], &sum["bytes"]), (&5.into(), &(3 * 3 + 2 * 10_000).into()));
+    let shown = stage.run(&["echo", "files", "--history", "5", "-n", "2"]).expect(0).text();
+    assert!(shown.starts_with("000102\n") && shown.ends_with("… 10,000 bytes\n"), "{shown}");
+    stage.run(&["pub", "files", "missing"]).expect(6).says("missing");
+    stage.run(&["pub", "x", "--frame", "0"]).expect(2);
+    stage.run(&["pub", "x", "--lines", "--msgpack"]).expect(2);
+}
+
+#[test]
+fn json_goes_in_as_msgpack_and_comes_out_as_json() {
+    let stage = Stage::new();
+    let values = "{\"speed\":1.5,\"names\":[\"größe\",null]}\n[-1,true]\n";
+    stage.feed(&["pub", "drive", "--msgpack", "--key", "7"], values.as_bytes()).expect(0);
+    let echo = |more: &[&str]| stage.run(&[&["echo", "drive", "--history", "9", "--msgpack"][..], more].concat());
+    // Keys of objects come in the order of the alphabet.
+    assert_eq!(echo(&["-n", "2"]).expect(0).text(), "{\"names\":[\"größe\",null],\"speed\":1.5}\n[-1,true]\n");
+    let told = json_lines(&echo(&["-n", "1", "--json"]).expect(0).text());
+    assert_eq!(told[0]["value"]["speed"], 1.5);
+    assert_eq!((&told[0]["sequence"], &told[0]["key"]), (&0.into(), &7.into()));
+    assert!(told[0]["stamp"].as_u64().is_some_and(|stamp| stamp > 1_600_000_000_000_000_000));
+    stage.feed(&["pub", "drive"], b"\x92\x01\n").expect(0);
+    echo(&[]).expect(16).says("is no msgpack");
+    stage.feed(&["pub", "drive", "--msgpack"], b"{1}").expect(16).says("no JSON");
+    // A program of ours reads what was published here, and the other way round.
+    let domain = outlive::Domain::open_at(stage.domain()).expect("opens");
+    let topic = outlive::topic::Topic::<[u8]>::open(&domain, "values").expect("made");
+    topic.publisher().expect("made").publish_msgpack(&("text", 5)).expect("published");
+    assert_eq!(
+        stage.run(&["echo", "values", "--history", "1", "-n", "1", "--msgpack"]).expect(0).text(),
+        "[\"text\",5]\n"
+    );
+}
+
+#[test]
+fn keys_are_chosen_and_old_messages_passed_over() {
+    let stage = Stage::new();
+    for key in ["1", "2", "3"] {
+        stage.feed(&["pub", "keyed", "--key", key], format!("of {key}\n").as_bytes()).expect(0);
+    }
+    let text = stage.run(&["echo", "keyed", "--history", "9", "--key", "1", "--key", "3", "-n", "2"]).expect(0).text();
+    assert_eq!(text, "of 1\nof 3\n");
+    let last = stage.run(&["echo", "keyed", "--history", "9", "--keep-last", "1", "-n", "1"]).expect(0);
+    assert_eq!(last.text(), "of 3\n");
+}
+
+#[test]
+fn echo_goes_on_when_publishers_are_killed() {
+    let stage = Stage::new();
+    let (echo, mut out) = reader(&stage, &["echo", "t", "--json"]);
+    let mut pids = Vec::new();
+    for round in 0..3 {
+        let mut publisher = stage.start(&["pub", "t", "--wait-for", "1"]);
+        publisher.write(format!("round {round}\n").as_bytes());
+        let told: Value = serde_json::from_str(&line(&mut out)).expect("JSON");
+        assert_eq!(told["text"], format!("round {round}"));
+        pids.push(told["publisher"].as_u64().expect("known") as u32);
+        assert_eq!(pids[round], publisher.pid());
+        publisher.kill();
+        publisher.end().expect(-9);
+    }
+    echo.signal(2);
+    echo.end().expect(0);
+}
+
+#[test]
+fn a_topic_that_is_removed_is_left_for_the_next_of_its_name() {
+    let stage = Stage::new();
+    let (echo, mut out) = reader(&stage, &["echo", "t"]);
+    stage.feed(&["pub", "t"], b"before\n").expect(0);
+    assert_eq!(line(&mut out), "before\n");
+    stage.run(&["rm", "t", "--force"]).expect(0);
+    stage.feed(&["pub", "t"], b"after\n").expect(0);
+    assert_eq!(line(&mut out), "after\n");
+    echo.signal(15);
+    echo.end().expect(0).says("has been removed");
+}
+
+#[test]
+fn a_reliable_subscriber_gets_all_and_its_death_releases_the_publisher() {
+    let stage = Stage::new();
+    let input: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
+    let echo = stage.start(&["echo", "t", "--reliable", "--count", "20000", "--lines"]);
+    stage.feed(&["pub", "t", "--depth", "4", "--wait-for", "1", "--timeout", "60"], input.as_bytes()).expect(0);
+    assert!(echo.end().expect(0).text() == input);
+
+    // Nobody reads its output: it stands still, and the publisher waits for it.
+    let (slow, out) = reader(&stage, &["echo", "t", "--reliable", "--lines"]);
+    until("it subscribes", || subscribers(&stage, "t") == 1);
+    stage
+        .feed(&["pub", "t", "--timeout", "0.3"], input.as_bytes())
+        .expect(5)
+        .says(&format!("process {}", slow.pid()))
+        .says("published before");
+    let mut publisher = stage.start(&["pub", "t"]);
+    // No more than its pipe holds: it reads no further meanwhile.
+    publisher.write(&input.as_bytes()[..50_000]);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(publisher.is_running());
+    slow.kill();
+    publisher.end().expect(0);
+    slow.end().expect(-9);
+    drop(out);
+}
+
+#[test]
+fn what_was_lost_is_told() {
+    let stage = Stage::new();
+    let (slow, mut out) = reader(&stage, &["echo", "t", "--lines"]);
+    let input: String = (0..200_000).map(|number| format!("line {number}\n")).collect();
+    stage.feed(&["pub", "t", "--depth", "2", "--wait-for", "1"], b"first\n").expect(0);
+    assert_eq!(line(&mut out), "first\n");
+    // It stands still when the pipe is full.
+    stage.feed(&["pub", "t"], input.as_bytes()).expect(0);
+    slow.signal(2);
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("read");
+    assert!(rest.lines().count() < 200_000);
+    slow.end().expect(0).says("lost");
+}
+
+#[test]
+fn whoever_has_read_enough_is_no_error() {
+    let stage = Stage::new();
+    let input: String = (0..20_000).map(|number| format!("line {number}\n")).collect();
+    let (echo, mut out) = reader(&stage, &["echo", "t", "--reliable"]);
+    let mut publisher = stage.start(&["pub", "t", "--wait-for", "1"]);
+    publisher.write(b"line 0\n");
+    assert_eq!(line(&mut out), "line 0\n");
+    drop(out);
+    publisher.write(input.as_bytes());
+    let ended = echo.end().expect(0);
+    assert!(!ended.err.contains("Broken"), "{}", ended.err);
+    publisher.end().expect(0);
+}
+
+#[test]
+fn rates_widths_and_ages_are_told() {
+    let stage = Stage::new();
+    fs::write(stage.path("frame"), vec![7; 1000]).expect("written");
+    let publisher = stage.start(&["pub", "cam", "--rate", "200", "--repeat", "frame"]);
+    until("it is there", || stage.domain().join("cam").exists());
+    let one = |verb: &str| json_lines(&stage.run(&[verb, "cam", "-n", "1", "-i", "0.5", "--json"]).expect(0).text());
+    let hz = &one("hz")[0];
+    assert!(hz["hz"].as_f64().is_some_and(|hz| hz > 1.0) && hz["gap_seconds"]["median"].as_f64().is_some(), "{hz}");
+    let bw = &one("bw")[0];
+    assert_eq!((&bw["smallest"], &bw["largest"]), (&1000.into(), &1000.into()), "{bw}");
+    let delay = &one("delay")[0];
+    assert_eq!(delay["without_stamp"], 0, "{delay}");
+    assert!(delay["delay_seconds"]["p99"].as_f64().is_some_and(|age| age > 0.0), "{delay}");
+    for (verb, word) in [("hz", " Hz, "), ("bw", "KiB/s, "), ("delay", "median ")] {
+        let text = stage.run(&[verb, "cam", "-n", "2", "-i", "0.3"]).expect(0).text();
+        assert!(text.lines().count() == 2 && text.contains(word), "{text}");
+    }
+    let hz = stage.start(&["hz", "cam"]);
+    until("it subscribes", || subscribers(&stage, "cam") == 1);
+    hz.signal(2);
+    hz.end().expect(0);
+    publisher.signal(2);
+    publisher.end().expect(0);
+    let quiet = stage.run(&["hz", "cam", "-n", "1", "-i", "0.1"]).expect(0).text();
+    assert_eq!(quiet, "no message\n");
+    stage.run(&["hz", "cam", "-i", "0"]).expect(2);
+}
+
+#[test]
+fn both_ends_are_told_and_the_dead_among_them() {
+    let stage = Stage::new();
+    fs::write(stage.path("frame"), vec![7; 5000]).expect("written");
+    let publisher = stage.start(&["pub", "cam", "--rate", "100", "--repeat", "frame", "--depth", "8"]);
+    let echo = stage.start(&["echo", "cam", "--reliable", "--raw"]);
+    until("it subscribes", || subscribers(&stage, "cam") == 1);
+    let report = stage.run(&["topic", "info", "cam", "--json", "--look", "0.5"]).expect(0).json();
+    assert_eq!(report["publishers"][0]["pid"], publisher.pid());
+    assert_eq!(report["subscribers"][0]["pid"], echo.pid());
+    assert_eq!((&report["subscribers"][0]["reliable"], &report["depth"]), (&true.into(), &8.into()));
+    assert!(report["messages_per_second"].as_f64().is_some_and(|rate| rate > 1.0), "{report}");
+    let text = stage.run(&["topic", "info", "cam", "--look", "0"]).expect(0).text();
+    assert!(text.contains("PUBLISHER") && text.contains("reliable"), "{text}");
+    let listed = stage.run(&["topic", "list"]).expect(0).text();
+    assert!(listed.lines().any(|line| line.starts_with("cam") && line.contains("bytes")), "{listed}");
+    let entry = stage.entry("cam").expect("listed");
+    assert_eq!((&entry["kind"], &entry["publishers"][0]["pid"]), (&"topic".into(), &publisher.pid().into()));
+    assert!(
+        stage
+            .run(&["info", "cam"])
+            .expect(0)
+            .text()
+            .contains(&format!("subscriber   {} (outlive), reliable", echo.pid()))
+    );
+
+    publisher.kill();
+    publisher.end().expect(-9);
+    echo.kill();
+    echo.end().expect(-9);
+    let report = stage.run(&["topic", "info", "cam", "--json", "--look", "0"]).expect(0).json();
+    assert_eq!((&report["publishers"][0]["alive"], &report["subscribers"][0]["alive"]), (&false.into(), &false.into()));
+    assert!(stage.run(&["topic", "list"]).expect(0).text().lines().nth(1).is_some_and(|line| line.starts_with("cam")));
+    assert!(stage.run(&["ls"]).expect(0).text().contains("0 publishers, 0 subscribers"));
+    assert!(stage.run(&["gc"]).expect(0).text().starts_with("swept 2 claims"));
+    assert_eq!(stage.entry("cam").expect("listed")["publishers"], serde_json::json!([]));
+}
+
+#[test]
+fn what_is_no_topic_is_refused() {
+    let stage = Stage::new();
+    stage.run(&["topic", "list"]).expect(6);
+    stage.feed(&["send", "q"], b"x").expect(0);
+    stage.run(&["topic", "list"]).expect(0).says("no topics in");
+    for args in [&["echo", "q"][..], &["hz", "q"], &["pub", "q"], &["topic", "info", "q"]] {
+        stage.run(args).expect(7);
+    }
+    stage.run(&["topic", "info", "nobody"]).expect(6);
+    stage.run(&["--no-create", "echo", "nobody"]).expect(6);
+    stage.run(&["--no-create", "pub", "nobody"]).expect(6);
+    stage.run(&["echo", "nobody", "--timeout", "0.1"]).expect(5).says("no message");
+    stage.run(&["pub", "t", "--wait-for", "1", "--timeout", "0.1"]).expect(5).says("0 of 1 subscribers");
+    stage.run(&["echo", ".hidden", "--timeout", "0.1"]).expect(13);
+}
+
+#[test]
+fn typed_topics_are_looked_at_as_bytes() {
+    let stage = Stage::new();
+    let domain = outlive::Domain::open_at(stage.domain()).expect("made");
+    let topic = outlive::topic::Topic::<[f32]>::open(&domain, "ranges").expect("made");
+    let publisher = topic.publisher().expect("made");
+    publisher.publish_copy(&[1.0, 2.0]).expect("published");
+    assert_eq!(stage.run(&["echo", "ranges", "--history", "1", "-n", "1"]).expect(0).text(), "0000803f00000040\n");
+    assert!(stage.run(&["topic", "list"]).expect(0).text().contains("[f32]"));
+    let mut subscriber = topic.subscriber().expect("made");
+    stage.feed(&["pub", "ranges", "--frame", "4"], &3.0f32.to_le_bytes()).expect(0);
+    let sample = subscriber.recv_until(std::time::Duration::from_secs(30)).expect("published");
+    assert_eq!(*sample, [3.0]);
+}
