@@ -4,9 +4,11 @@ use std::fs;
 
 use crate::stage::Stage;
 
-const VERBS: [&str; 25] = [
+const VERBS: [&str; 27] = [
     "send",
     "recv",
+    "call",
+    "serve",
     "pub",
     "echo",
     "hz",
