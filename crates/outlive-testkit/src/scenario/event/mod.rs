@@ -11,8 +11,8 @@ use super::Scenario;
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(set::Set::Plain),
-        Box::new(set::Set::FirstInSet),
-        Box::new(set::Set::LastInSet),
+        Box::new(set::Set::FirstAmongMany),
+        Box::new(set::Set::LastAmongMany),
         Box::new(wait::Wait::Manual),
         Box::new(wait::Wait::Automatic),
         Box::new(arrive::Arrive),

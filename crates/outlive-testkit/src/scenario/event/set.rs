@@ -15,32 +15,32 @@ pub enum Set {
     /// Both wait for the event alone.
     Plain,
     /// The first waits in a set.
-    FirstInSet,
+    FirstAmongMany,
     /// The second waits in a set.
-    LastInSet,
+    LastAmongMany,
 }
 
 impl Scenario for Set {
     fn name(&self) -> &'static str {
         match self {
             Set::Plain => "event-set",
-            Set::FirstInSet => "event-set-to-set-first",
-            Set::LastInSet => "event-set-to-set-last",
+            Set::FirstAmongMany => "event-set-to-set-first",
+            Set::LastAmongMany => "event-set-to-set-last",
         }
     }
 
     fn about(&self) -> &'static str {
         match self {
             Set::Plain => "set a bit of an event, with two sleepers",
-            Set::FirstInSet => "the same, the first asleep in a wait set",
-            Set::LastInSet => "the same, the second asleep in a wait set",
+            Set::FirstAmongMany => "the same, the first asleep in a wait set",
+            Set::LastAmongMany => "the same, the second asleep in a wait set",
         }
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         let how = |in_set: bool| if in_set { "wait-in-set" } else { "wait" };
-        let (first, second) = (how(*self == Set::FirstInSet), how(*self == Set::LastInSet));
+        let (first, second) = (how(*self == Set::FirstAmongMany), how(*self == Set::LastAmongMany));
         world.survivor("first")?.tell_and_see_asleep(&format!("event {first} {name} 1"))?;
         world.survivor("second")?.tell_and_see_asleep(&format!("event {second} {name} 3"))
     }
