@@ -37,7 +37,7 @@ fn what_can_go_wrong_is_told() {
     stage.run(&["call", "fails", "x"]).expect(1).says("without an answer");
     server.end().expect(0).says("no answer");
     // One that waits gets the next server; one that does not is told of the death.
-    let server = stage.start(&["serve", "slow", "--", "sleep", "1000"]);
+    let server = stage.start(&["serve", "slow", "--", "sh", "-c", "exec sleep 20 2> slow"]);
     until("it serves", || serving(&stage, "slow"));
     let first = stage.start(&["call", "slow", "x"]);
     until("it is begun", || stage.entry("slow").is_some_and(|entry| entry["figures"]["begun"] == 1));

@@ -1,5 +1,7 @@
 //! Requests and replies between processes that live.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use outlive::rpc::{CallError, Client, ReplyError, ServeError, Server};
@@ -29,6 +31,7 @@ crate::checks!(
     too_many_calls_and_too_large_ones,
     a_forked_child_is_nobody,
     nothing_is_left_of_large_replies,
+    scribbled_words_give_errors: 60,
 );
 
 /// Answers with what was asked.
@@ -416,4 +419,77 @@ fn nothing_is_left_of_large_replies(world: &World) {
     let later = domain.entry("s").expect("there");
     assert!(later.bytes < entry.bytes + (4 << 20), "{} bytes at first, {} later", entry.bytes, later.bytes);
     wait_until("nothing of the dead", || domain.sweep(true).expect("looks").is_clean());
+}
+
+/// Where in the file the clients' places begin: there stands who we are, as process and as thread.
+fn places_at(domain: &Domain, name: &str) -> u64 {
+    let process = domain.process_token().expect("a token").as_u32();
+    let thread = domain.token().expect("a token").as_u32();
+    let wanted = u64::from(thread) << 32 | u64::from(process);
+    let file = File::open(domain.path().join(name)).expect("there");
+    let mut page = vec![0; 4096];
+    let mut at = 0;
+    while file.read_at(&mut page, at).expect("read") == page.len() {
+        if u64::from_le_bytes(page[..8].try_into().expect("8 bytes")) == wanted {
+            return at;
+        }
+        at += page.len() as u64;
+        assert!(at < 64 << 20, "nobody's place");
+    }
+    panic!("nobody's place");
+}
+
+fn scribbled_words_give_errors(world: &World) {
+    const BEFORE: u64 = 4096;
+    const BYTES: u64 = BEFORE + 8192 + 20_480;
+    let soon = Duration::from_millis(2);
+    let domain = world.domain();
+    let mut random = Random::new();
+    for round in 0..300 {
+        let name = format!("s{round}");
+        let mut server = Server::options().max_bytes(1 << 20).serve(&domain, &name).expect("made");
+        let client = Client::open(&domain, &name).expect("open");
+        let from = places_at(&domain, &name) - BEFORE;
+        let file = File::options().write(true).open(domain.path().join(&name)).expect("there");
+        let mut calls: Vec<_> = (0..4).filter_map(|n| client.begin_until(&message(1, n, 300), soon).ok()).collect();
+        let mut requests: Vec<_> = (0..2).filter_map(|_| server.try_next().ok()).collect();
+        if let Some(request) = requests.pop() {
+            let _ = request.reply(&[7; 500]);
+        }
+        let token = u64::from(domain.token().expect("a token").as_u32());
+        for _ in 0..1 + random.below(60) {
+            let value = match random.below(6) {
+                0 => 0,
+                1 => u64::MAX,
+                2 => random.next(),
+                3 => token << 2 | 1 | random.below(4) << 31,
+                4 => random.below(4) << 31 | random.below(64),
+                _ => 1 << 63 | random.below(1 << 40),
+            };
+            // Mostly the first slots, whose words are looked at.
+            let within = if random.below(3) == 0 { BYTES } else { BEFORE + 8192 + 3 * 1280 };
+            let at = from + random.below(within / 8) * 8;
+            file.write_at(&value.to_le_bytes(), at).expect("written");
+        }
+        for call in &mut calls {
+            // Whatever it says: it says something.
+            let _ = call.try_next();
+            let _ = call.next_until(soon);
+        }
+        requests.into_iter().for_each(|request| drop(request.reply(&[7; 40])));
+        if let Ok(request) = server.next_until(soon) {
+            let mut stream = request.stream();
+            let _ = (0..10).try_for_each(|_| stream.send_until(&[7; 200], soon));
+        }
+        drop(calls);
+        let _ = client.call_until(b"x", soon);
+        drop(client);
+        if let Ok(client) = Client::open(&domain, &name) {
+            let _ = client.call_until(b"x", soon);
+        }
+        drop(server);
+        let _ = domain.entry(&name);
+        let _ = domain.sweep(false).expect("sweeps");
+        domain.remove(&name).expect("removed");
+    }
 }
