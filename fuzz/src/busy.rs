@@ -23,6 +23,7 @@ const PARTS: &[&[&str]] = &[
     &["send small", "send large", "send batch"],
     &["receive", "peek", "receive values"],
     &["sweep", "sweep dry", "entries", "look"],
+    &["publish", "subscribe", "look at a topic"],
     &["tokens", "peers", "short-lived threads", "open anew"],
 ];
 

@@ -20,6 +20,7 @@ mod quiet;
 mod random;
 mod script;
 mod snapshot;
+mod topics;
 mod watch;
 mod worker;
 mod world;

@@ -13,6 +13,7 @@ use crate::board::Board;
 use crate::locks;
 use crate::pools;
 use crate::random::Random;
+use crate::topics;
 use crate::world::{MUTEXES, QUEUES, RECORD, Shared, World};
 
 type Operation = fn(&World, &mut Random);
@@ -36,6 +37,9 @@ pub const ALL: &[(&str, Operation)] = &[
     ("take objects", pools::take),
     ("claim offers", pools::claim_offers),
     ("pool's upkeep", pools::upkeep),
+    ("publish", topics::publish),
+    ("subscribe", topics::subscribe),
+    ("look at a topic", topics::look),
     ("send small", send_small),
     ("send large", send_large),
     ("send batch", send_batch),
@@ -238,8 +242,12 @@ fn entries(world: &World, random: &mut Random) {
     match random.below(6) {
         0 => drop(black_box(world.domain.entries().map(|entries| format!("{entries:?}")))),
         1 => {
-            let names: Vec<&str> =
-                MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD, pools::NAME]).collect();
+            let names: Vec<&str> = MUTEXES
+                .into_iter()
+                .chain(QUEUES)
+                .chain(locks::NAMES)
+                .chain([RECORD, pools::NAME, topics::NAME])
+                .collect();
             drop(black_box(world.domain.entry(random.pick::<&str>(&names))));
         }
         _ => {}
@@ -264,6 +272,7 @@ fn open_and_use(domain: &Domain) {
     }
     locks::open_and_use(domain);
     pools::open_and_use(domain);
+    topics::open_and_use(domain);
     if let Ok(record) = outlive::sync::Record::<Shared>::open(domain, RECORD, |_| {}) {
         use_guard(record.lock_until(|record| &record.locks[0], soon()), true);
     }
@@ -311,7 +320,7 @@ fn open_elsewhere(world: &World, _: &mut Random) {
 
 fn remove_elsewhere(world: &World, _: &mut Random) {
     if let Some(domain) = copy(world) {
-        for name in MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD, pools::NAME]) {
+        for name in MUTEXES.into_iter().chain(QUEUES).chain(locks::NAMES).chain([RECORD, pools::NAME, topics::NAME]) {
             let _ = black_box(domain.remove(name));
         }
         // What would not go is in the way of what is made now.

@@ -8,12 +8,14 @@ use std::time::Duration;
 use outlive::pool::Pool;
 use outlive::queue::{Queue, QueueOptions};
 use outlive::sync::{Embedded, Mutex, Record};
+use outlive::topic::Topic;
 use outlive::{Deadline, Domain};
 
 use crate::board::Board;
 use crate::locks::{self, Locks};
 use crate::pools;
 use crate::snapshot::Snapshot;
+use crate::topics;
 use crate::watch::Child;
 
 outlive::record! {
@@ -42,6 +44,7 @@ pub struct World {
     pub queues: Vec<Queue>,
     pub locks: Locks,
     pub pool: Pool,
+    pub topic: Topic,
     pub files: Vec<Snapshot>,
     /// Ids that occur in it, of the living and of the dead.
     pub ids: Vec<u32>,
@@ -80,7 +83,7 @@ impl World {
         // Children make everything, so that no token of this process is in the registry.
         Child::start(|| {
             let domain = open();
-            drop((make(&domain), locks::make(&domain), pools::make(&domain)));
+            drop((make(&domain), locks::make(&domain), pools::make(&domain), topics::make(&domain)));
         })
         .wait_well();
         let board = Board::new();
@@ -106,6 +109,7 @@ impl World {
             std::mem::forget((receiver, sender));
             locks::claim_as_the_dying(&domain);
             pools::claim_as_the_dying(&domain);
+            topics::claim_as_the_dying(&domain);
             board.set_stop(true);
             loop {
                 std::thread::park();
@@ -128,6 +132,7 @@ impl World {
             }
             locks::claim_as_the_living(&domain);
             pools::claim_as_the_living(&domain);
+            topics::claim_as_the_living(&domain);
             board.set_stop(true);
             loop {
                 std::thread::park();
@@ -140,11 +145,16 @@ impl World {
         let (mutexes, record, queues) = make(&domain);
         let locks = locks::make(&domain);
         let pool = pools::make(&domain);
-        let names =
-            [".tokens", RECORD].into_iter().chain(MUTEXES).chain(QUEUES).chain(locks::NAMES).chain([pools::NAME]);
+        let topic = topics::make(&domain);
+        let names = [".tokens", RECORD]
+            .into_iter()
+            .chain(MUTEXES)
+            .chain(QUEUES)
+            .chain(locks::NAMES)
+            .chain([pools::NAME, topics::NAME]);
         let files = names.map(|name| Snapshot::take(domain.path(), name).expect("readable")).collect();
         let ids = domain.tokens().iter().map(|token| token.id.as_u32()).collect();
-        World { folder, domain, mutexes, record, queues, locks, pool, files, ids, _resident: resident }
+        World { folder, domain, mutexes, record, queues, locks, pool, topic, files, ids, _resident: resident }
     }
 
     /// Everything as it was at first.
