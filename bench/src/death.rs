@@ -18,8 +18,8 @@ use crate::bench::shared::{Board, Shared};
 use crate::bench::statistics::Summary;
 use crate::bench::{self, Error, clock, interrupt};
 use crate::peers::{
-    BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, OutliveQueue, PosixMq, Publish, Serve, Service, Shape, Topic,
-    UnixStream, Wait, ZeroMq, write_number,
+    BoostMutex, BoostQueue, Call, Iceoryx2, Outlive, OutliveQueue, PosixMq, Publish, Serve, Service, Shape, Subscribe,
+    Topic, UnixStream, Wait, ZeroMq, write_number,
 };
 use ::outlive::Domain;
 use ::outlive::sync::{LockError, RwLock};
@@ -295,8 +295,7 @@ impl Field<'_> {
 
     fn servers(&mut self) -> Result<(), Error> {
         const CASE: &str = "server";
-        // Outlive's own row, `service::<Outlive>(CASE)`, comes here with its services.
-        self.absent("outlive's client", "its services are not there yet");
+        self.service::<Outlive>(CASE, Wait::Block)?;
         self.service::<Iceoryx2>(CASE, Wait::Busy)?;
         self.service::<ZeroMq>(CASE, Wait::Block)?;
         self.service::<UnixStream>(CASE, Wait::Block)
@@ -343,9 +342,13 @@ fn full<T: Topic>(
     kill(
         deadline,
         |ready| {
-            let _subscriber = T::subscriber(place)?;
+            let mut subscriber = T::subscriber(place)?;
             ready();
-            stay()
+            // The publisher comes later.
+            loop {
+                subscriber.settle()?;
+                thread::sleep(Duration::from_millis(1));
+            }
         },
         |waiter| {
             let mut publisher = T::publisher(place)?;

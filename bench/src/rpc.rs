@@ -3,12 +3,13 @@
 //! The request carries its number and the reply must carry it too; both are of one size. `zeromq` blocks in both kinds of
 //! row, since its own threads bring the messages; the other rows poll where one may be busy.
 
-use crate::bench::report::{Absent, Title};
+use crate::bench::report::Title;
 use crate::bench::round::{Contender, Figure, Group, Setting, Stage};
 use crate::bench::shared::{Board, Shared};
 use crate::bench::{self, Common, Error, Prepared, clock, crew::Crew};
 use crate::peers::{
-    CacheLine, Call, Futex, Iceoryx2, Serve, Service, Shape, Topic, UnixStream, Wait, ZeroMq, read_number, write_number,
+    CacheLine, Call, Futex, Iceoryx2, Outlive, Serve, Service, Shape, Topic, UnixStream, Wait, ZeroMq, read_number,
+    write_number,
 };
 use crate::pubsub::flow::{self, Latencies};
 use crate::pubsub::{Waits, parse_size, size_name};
@@ -147,7 +148,7 @@ pub(crate) fn run(args: &RpcArgs) -> Result<ExitCode, Error> {
             let setting = Some(Setting::Messages { message_bytes: bytes, how });
             let baseline = format!("{floor} {of}").leak();
             field.groups.push(Group { setting, rows: Vec::new(), baseline, kinds_differ: true });
-            // Outlive's own row, `add::<Outlive>`, comes here with its services.
+            field.add::<Outlive>(&of, bytes, wait);
             field.add::<Iceoryx2>(&of, bytes, wait);
             field.add::<ZeroMq>(&of, bytes, wait);
             field.add::<UnixStream>(&of, bytes, wait);
@@ -157,10 +158,11 @@ pub(crate) fn run(args: &RpcArgs) -> Result<ExitCode, Error> {
             }
         }
     }
-    let absent = vec![Absent { name: "outlive", why: "its services are not there yet".into() }];
-    let title =
-        Title { bench: "rpc", mode: "round trip", meaning: "a request and its reply", ours: &[], rate_of: None };
-    let prepared = Prepared { groups: field.groups, ..Prepared::of(title, Vec::new(), "").without(absent) };
+    let rows = field.groups.iter().flat_map(|group| &group.rows).map(|row| row.name());
+    // As many as there are rows, once in the program's life.
+    let ours: &[&str] = rows.filter(|name| name.starts_with(<Outlive as Service>::NAME)).collect::<Vec<_>>().leak();
+    let title = Title { bench: "rpc", mode: "round trip", meaning: "a request and its reply", ours, rate_of: None };
+    let prepared = Prepared { groups: field.groups, ..Prepared::of(title, Vec::new(), "") };
     let _signals = bench::begin(args.common.limit, args.common.nice)?;
     bench::tell(&bench::measure(prepared, &args.common)?, &args.common)
 }

@@ -16,7 +16,7 @@
  *
  * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged (its sender came to the end of
  * its send), or that lies behind a dead writer's slot (BEHIND).
- * Switches: -DD=deaths among ringers -DSETS=1 or 2 -DBEHIND
+ * Switches: -DD=deaths among ringers -DSETS=1 or 2 -DBEHIND -DONE: queue 0 alone
  * Mutations, each must be caught:
  *   NOAGAIN     no look between the announcement and the sleep
  *   SEQLATE     the sequence is read after the number
@@ -97,7 +97,9 @@ proctype R(byte me) {
 		fi;
 #else
 		/* 3 to queue 1, then both to queue 0: a dead ringer's leavings meet a living one */
+#ifndef ONE
 		if :: me==3 -> msg[1]=1; ring(1); acked[1]=1 :: else fi;
+#endif
 		msg[0]=msg[0]|(me-1);
 		ring(0);
 		acked[0]=acked[0]|(me-1);
@@ -145,7 +147,9 @@ proctype W(byte me) {
 	do
 	:: look(me);
 		announce(0,s0);
+#ifndef ONE
 		announce(1,s1);
+#endif
 		/* what the look finds: news, or who writes there just now */
 		ok=1;
 #ifdef NOAGAIN
@@ -158,7 +162,9 @@ proctype W(byte me) {
 #endif
 		/* queued word by word */
 		atomic { if :: ok && seq[0]==s0 -> qS0[me]=1 :: else -> ok=0 fi };
+#ifndef ONE
 		atomic { if :: ok && seq[1]==s1 -> qS1[me]=1 :: else -> ok=0 fi };
+#endif
 #ifndef NOTOKEN
 		if :: ok && t -> atomic { if :: !dead[2] -> qT[me]=1 :: else -> ok=0 fi } :: else fi;
 #endif

@@ -24,6 +24,8 @@ use std::{fmt, fs, hint, mem::MaybeUninit, os::unix::ffi::OsStrExt, process};
 
 /// Nodes of one service: some 60 subscribers, 30 publishers.
 const NODES: usize = 128;
+/// Bytes of a message at full rate, at most.
+const SMALL: usize = 64;
 
 fn told<T, E: fmt::Debug>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
     result.map_err(|error| Error::Child(format!("iceoryx2: {doing}: {error:?}")))
@@ -76,7 +78,13 @@ impl Place {
     /// A publisher for its messages. It waits for room where nothing may be lost.
     pub fn port(&self, factory: &Factory<ipc::Service, [u8], ()>) -> Result<Port<ipc::Service, [u8], ()>, Error> {
         let builder = factory.publisher_builder().initial_max_slice_len(self.shape.bytes);
-        told(builder.backpressure_strategy(BackpressureStrategy::RetryUntilDelivered).create(), "a publisher")
+        // Its own retrying sleeps between two attempts, longer each time: no way to a full rate.
+        let strategy = if self.shape.full_rate {
+            BackpressureStrategy::DiscardData
+        } else {
+            BackpressureStrategy::RetryUntilDelivered
+        };
+        told(builder.backpressure_strategy(strategy).create(), "a publisher")
     }
 
     fn bell(&self, node: &Node<ipc::Service>, name: &str) -> Result<Bell, Error> {
@@ -114,6 +122,8 @@ type Bell = ::iceoryx2::service::port_factory::event::PortFactory<ipc::Service>;
 /// The publishing end.
 pub(crate) struct Publisher {
     port: Port<ipc::Service, [u8], ()>,
+    /// Sends again what found no room.
+    again: bool,
     bell: Option<Notifier<ipc::Service>>,
     /// Kept: the port lives in it.
     _node: Rc<Node<ipc::Service>>,
@@ -173,7 +183,7 @@ impl Session<'_> {
         let Self { place, node } = self;
         let port = place.port(&place.topic(node, topic)?)?;
         let bell = place.notifier(node, "message")?;
-        Ok(Publisher { port, bell, _node: node.clone() })
+        Ok(Publisher { port, again: place.shape.full_rate, bell, _node: node.clone() })
     }
 
     fn subscriber(&self, topic: &ServiceName) -> Result<Subscriber, Error> {
@@ -215,6 +225,17 @@ impl Publish for Publisher {
     fn publish(&mut self, bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<(), Error> {
         let mut sample = told(self.port.loan_slice_uninit(bytes), "a loan")?;
         write(bytes_of(sample.payload_mut()));
+        if self.again {
+            let mut first = [0; SMALL];
+            first[..bytes].copy_from_slice(bytes_of(sample.payload_mut()));
+            // SAFETY: see `bytes_of`.
+            while told(unsafe { sample.assume_init() }.send(), "sending")? == 0 {
+                hint::spin_loop();
+                sample = told(self.port.loan_slice_uninit(bytes), "a loan")?;
+                bytes_of(sample.payload_mut()).copy_from_slice(&first[..bytes]);
+            }
+            return ring(self.bell.as_ref());
+        }
         // SAFETY: see `bytes_of`.
         told(unsafe { sample.assume_init() }.send(), "sending")?;
         ring(self.bell.as_ref())
@@ -222,6 +243,11 @@ impl Publish for Publisher {
 }
 
 impl Subscribe for Subscriber {
+    /// Until it has connected, a publisher that should lose nothing throws away what finds no room.
+    fn settle(&mut self) -> Result<(), Error> {
+        told(self.port.has_samples(), "connecting").map(drop)
+    }
+
     #[inline]
     fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
         loop {

@@ -9,6 +9,7 @@ mod boost;
 mod iceoryx2;
 mod outlive;
 mod outlive_queue;
+mod outlive_rpc;
 mod queues;
 mod unix;
 #[cfg(feature = "zenoh")]
@@ -53,12 +54,14 @@ pub(crate) struct Shape {
     pub buffer: usize,
     /// Whether a publisher waits for subscribers, or overwrites.
     pub lossless: bool,
+    /// Small messages as fast as they go: a publisher without room asks again at once, where it can.
+    pub full_rate: bool,
 }
 
 impl Shape {
     /// One publisher, one subscriber, nothing lost, few messages under way.
     pub fn pair(bytes: usize, wait: Wait) -> Self {
-        Self { bytes, wait, subscribers: 1, publishers: 1, buffer: 2, lossless: true }
+        Self { bytes, wait, subscribers: 1, publishers: 1, buffer: 2, lossless: true, full_rate: false }
     }
 }
 
@@ -96,6 +99,10 @@ pub(crate) trait Publish {
 
 /// A subscribing end.
 pub(crate) trait Subscribe {
+    /// Connects to the publishers there are, where receiving would only then do so; takes nothing.
+    fn settle(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
     /// Waits for a message and reads it: in place where the library can.
     fn receive<R>(&mut self, read: impl FnOnce(&[u8]) -> R) -> Result<R, Error>;
 }

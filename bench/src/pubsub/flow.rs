@@ -134,20 +134,23 @@ pub(super) fn rate<T: Topic>(stage: &Stage, shape: Shape, operations: u64) -> Re
     crew.start("subscriber", stage.second_core(), || {
         let mut subscriber = T::subscriber(&place)?;
         board.meet(2);
+        subscriber.settle()?;
+        board.meet(4);
         let mut receive = |number: u64| check::<T>(subscriber.receive(|message| read(message, false))?, number, &shape);
         (0..warm_up).try_for_each(&mut receive)?;
         let begun = clock::now();
         (warm_up..warm_up + operations).try_for_each(&mut receive)?;
         board.leave_mean(clock::now() - begun, operations);
-        board.meet(4);
+        board.meet(6);
         Ok(())
     })?;
     crew.start("publisher", stage.first_core(), || {
         let mut publisher = T::publisher(&place)?;
         board.meet(2);
+        board.meet(4);
         (0..warm_up + operations)
             .try_for_each(|number| publisher.publish(shape.bytes, |message| write(message, number, false)))?;
-        board.meet(4);
+        board.meet(6);
         Ok(())
     })?;
     board.figure(crew.finish(stage.turn_limit)?)
@@ -182,23 +185,26 @@ pub(super) fn to_several<T: Topic, C: Content>(
             let (place, board) = (&place, &board);
             let mut subscriber = T::subscriber(place)?;
             assemble(board, everyone);
+            subscriber.settle()?;
+            assemble(board, 2 * everyone);
             for number in 0..warm_up + operations {
                 let found = subscriber.receive(|message| content.read(message))??;
                 check::<T>(found, number, &shape)?;
             }
             board.leave(worker, [clock::now(), 0, 0, 0]);
-            assemble(board, 2 * everyone);
+            assemble(board, 3 * everyone);
             Ok(())
         })?;
     }
     crew.start("publisher", None, || {
         let mut publisher = T::publisher(&place)?;
         assemble(&board, everyone);
+        assemble(&board, 2 * everyone);
         let mut publish = |number| publisher.publish(shape.bytes, |message| content.write(message, number));
         (0..warm_up).try_for_each(&mut publish)?;
         let begun = clock::now();
         (warm_up..warm_up + operations).try_for_each(&mut publish)?;
-        assemble(&board, 2 * everyone);
+        assemble(&board, 3 * everyone);
         let ended = (0..shape.subscribers).map(|worker| board.left(worker)[0]).max().unwrap_or(begun);
         board.leave_mean(ended - begun, operations);
         Ok(())
@@ -217,5 +223,5 @@ pub(crate) fn assemble(board: &Board, processes: u32) {
 
 /// A shape whose messages may queue up.
 pub(super) fn streaming(bytes: usize, wait: Wait, subscribers: usize, buffer: usize) -> Shape {
-    Shape { subscribers, buffer, ..Shape::pair(bytes, wait) }
+    Shape { subscribers, buffer, full_rate: wait == Wait::Busy, ..Shape::pair(bytes, wait) }
 }

@@ -168,7 +168,12 @@ impl<T: Topic, C: Content> Contender for Row<T, C> {
     }
 
     fn least_operations(&self) -> u64 {
-        if self.shape.bytes < 1 << 20 { 64 } else { 8 }
+        match self.task {
+            // Many times what may wait, or the publisher alone is measured.
+            Task::Rate => 16 * self.shape.buffer as u64,
+            _ if self.shape.bytes < 1 << 20 => 64,
+            _ => 8,
+        }
     }
 
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error> {

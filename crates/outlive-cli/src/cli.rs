@@ -6,8 +6,8 @@ use crate::bench;
 use crate::domain::DomainArgs;
 use crate::exit::{self, Failure};
 use crate::verbs::{
-    bw, completions, delay, demo, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, measuring, pools, publish,
-    recv, rm, sem, send, top, topic, under, wait,
+    bw, call, completions, delay, demo, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, measuring, pools,
+    publish, recv, rm, sem, send, serve, state, top, topic, under, wait,
 };
 
 /// Queues, topics and locks in shared memory that outlive whoever used them
@@ -111,6 +111,26 @@ pub enum Verb {
         outlive top --once | head -20")]
     Top(top::TopArgs),
 
+    /// Ask a service, and print the answer
+    ///
+    /// When the server dies, call ends at once with exit code 3, and says whether the call had been begun: if not, nobody
+    /// will carry it out any more. Without a server it ends with code 4, or waits for one, as asked.
+    #[command(after_long_help = "Examples:\n  \
+        outlive call upper hello\n  \
+        outlive call --timeout 2 resize < picture.png > small.png\n  \
+        outlive call --wait-for-server jobs next")]
+    Call(call::CallArgs),
+
+    /// Answer the requests of a service, each by running a command
+    ///
+    /// One after the other. A command that fails answers nothing, and its client is told so. The command finds its client's
+    /// process in OUTLIVE_CLIENT_PID. Killed, serve is a dead server: all who wait for it are told, and another may take over
+    /// at once; a command that it had started is not killed with it.
+    #[command(after_long_help = "Examples:\n  \
+        outlive serve upper -- tr a-z A-Z\n  \
+        outlive serve resize -- convert - -resize 50% -")]
+    Serve(serve::ServeArgs),
+
     /// Run a command while holding a lock
     ///
     /// A holder that is killed never blocks the next one, which is told on standard error; the dead holder's command is
@@ -138,10 +158,13 @@ pub enum Verb {
         outlive sem gpus --permits 2 --timeout 60 -- ./train.sh || echo 'no room'")]
     Sem(sem::SemArgs),
 
+    /// Get, set or watch a state: the latest value under a name
+    State(state::StateArgs),
+
     /// Wait until a process ends, or whoever holds a lock or receives from a queue
     ///
-    /// Returns at once when there is nobody: an unknown process has ended, and so has a zombie. When a holder gives the
-    /// name back and lives on, that ends the wait too.
+    /// Of a state, whoever writes it. Returns at once when there is nobody: an unknown process has ended, and so has a
+    /// zombie. When a holder gives the name back and lives on, that ends the wait too.
     Wait(wait::WaitArgs),
 
     /// List what is in the domain
@@ -237,8 +260,11 @@ impl Verb {
             Verb::Delay(_) => "delay",
             Verb::Topic(_) => "topic",
             Verb::Top(_) => "top",
+            Verb::Call(_) => "call",
+            Verb::Serve(_) => "serve",
             Verb::Lock(_) | Verb::Become(_) => "lock",
             Verb::Sem(_) => "sem",
+            Verb::State(_) => "state",
             Verb::Wait(_) => "wait",
             Verb::Ls(_) => "ls",
             Verb::Info(_) => "info",
@@ -266,8 +292,11 @@ impl Verb {
             Verb::Delay(args) => delay::run(&args, common),
             Verb::Topic(args) => topic::run(&args, common),
             Verb::Top(args) => top::run(&args, common),
+            Verb::Call(args) => call::run(&args, common),
+            Verb::Serve(args) => serve::run(&args, common),
             Verb::Lock(args) => lock::run(&args, common),
             Verb::Sem(args) => sem::run(&args, common),
+            Verb::State(args) => state::run(&args, common),
             Verb::Wait(args) => wait::run(&args, common),
             Verb::Ls(args) => ls::run(&args, common),
             Verb::Info(args) => info::run(&args, common),

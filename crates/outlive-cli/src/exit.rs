@@ -5,6 +5,7 @@
 use std::fmt;
 
 use outlive::queue::{RecvError, SendError};
+use outlive::state::SetError;
 use outlive::sync::{AcquireError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
@@ -62,10 +63,16 @@ pub enum Code {
 /// All codes, with what they mean to a reader of the manual.
 pub const TABLE: &[(Code, &str)] = &[
     (Code::Done, "done; also when the reader of a pipe had enough"),
-    (Code::CheckFailed, "a check failed: the demo lost something, doctor found a fault"),
+    (
+        Code::CheckFailed,
+        "a check failed: the demo lost something, doctor found a fault; call: the server had no answer",
+    ),
     (Code::Usage, "the command line makes no sense"),
-    (Code::ReaderDied, "the queue's receiver died and none has taken over; what was sent before is kept for one"),
-    (Code::NoReader, "the queue has no receiver and was made to refuse messages then"),
+    (
+        Code::ReaderDied,
+        "the queue's receiver, or the service's server, died and none has taken over; what was sent before is kept for one",
+    ),
+    (Code::NoReader, "the service has no server, or the queue no receiver and was made to refuse messages then"),
     (Code::TimedOut, "the time given by --timeout was over"),
     (Code::NotFound, "no such domain, name or file"),
     (Code::Mismatch, "the name is in use for a thing of another kind or type"),
@@ -73,7 +80,11 @@ pub const TABLE: &[(Code, &str)] = &[
     (Code::Permission, "no permission, or the folder belongs to somebody else or is open to others"),
     (Code::NoSpace, "no room: file system, quota, limit, tokens, or a message larger than its queue"),
     (Code::Damaged, "shared bytes make no sense: somebody wrote over them"),
-    (Code::Busy, "a living process has it: the queue's other receiver, the users of what is to be removed"),
+    (
+        Code::Busy,
+        "a living process has it: the queue's other receiver, the state's other writer, the service's other server, the users \
+         of what is to be removed",
+    ),
     (Code::BadName, "not a name: see 'outlive help ls'"),
     (Code::NotRecoverable, "the lock was given up after its owner died"),
     (Code::System, "the system refused"),
@@ -175,8 +186,11 @@ pub fn code_of(error: &Error) -> Code {
         }
         Error::TooManyPublishers { .. } | Error::TooManySubscribers { .. } => Code::NoSpace,
         Error::Damaged { .. } => Code::Damaged,
-        Error::ReceiverTaken { .. } | Error::ReceiverEnding { .. } => Code::Busy,
-        Error::WriterTaken { .. } | Error::WriterEnding { .. } => Code::Busy,
+        Error::ReceiverTaken { .. }
+        | Error::ReceiverEnding { .. }
+        | Error::WriterTaken { .. }
+        | Error::WriterEnding { .. }
+        | Error::ServerTaken { .. } => Code::Busy,
         // The enum may grow; the test below finds what is missing here.
         _ => Code::System,
     }
@@ -241,6 +255,20 @@ impl From<SubscribeError> for Failure {
             SubscribeError::NotSubscriber => Code::System,
             SubscribeError::Damaged(_) => Code::Damaged,
             SubscribeError::System(inner) => code_of(inner),
+            _ => Code::System,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
+
+impl From<SetError> for Failure {
+    fn from(error: SetError) -> Failure {
+        let code = match &error {
+            SetError::TooLarge { .. } => Code::NoSpace,
+            SetError::OtherLength { .. } => Code::Mismatch,
+            SetError::NotWriter => Code::Busy,
+            SetError::Damaged(_) => Code::Damaged,
+            SetError::System(inner) => code_of(inner),
             _ => Code::System,
         };
         Failure::new(code, error.to_string())
@@ -331,6 +359,7 @@ mod tests {
             ("SubscribeError", include_str!("../../outlive/src/topic/error.rs")),
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/semaphore.rs")),
+            ("SetError", include_str!("../../outlive/src/state/error.rs")),
             ("WaitError", include_str!("../../outlive/src/liveness/peer.rs")),
         ];
         for (name, source) in files {

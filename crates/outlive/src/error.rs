@@ -116,6 +116,13 @@ pub enum Error {
         /// The process that has the receiver.
         pid: u32,
     },
+    /// A service has one server, and it lives.
+    ServerTaken {
+        /// The service.
+        path: PathBuf,
+        /// The process that serves.
+        pid: u32,
+    },
     /// A queue's receiver died, and one of its threads has not come to its end within two seconds.
     ReceiverEnding {
         /// The queue.
@@ -284,6 +291,11 @@ impl fmt::Display for Error {
             Error::Damaged { path, what } => write!(
                 f,
                 "{} is damaged ({what}); somebody wrote over it: remove it and look for the stray write",
+                path.display()
+            ),
+            Error::ServerTaken { path, pid } => write!(
+                f,
+                "{} has a server already, process {pid}; stop it first, or serve another name",
                 path.display()
             ),
             Error::ReceiverTaken { path, pid } => write!(

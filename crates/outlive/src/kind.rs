@@ -40,6 +40,8 @@ pub enum Kind {
     Topic,
     /// A [`state::State`](crate::state::State).
     State,
+    /// A service of [`rpc`](crate::rpc): requests and replies.
+    Service,
 }
 
 /// Each kind, its number in a file's header, and its name. Numbers are for ever.
@@ -60,6 +62,7 @@ const KINDS: &[(Kind, u32, &str)] = &[
     (Kind::Pool, 14, "pool"),
     (Kind::Topic, 15, "topic"),
     (Kind::State, 17, "state"),
+    (Kind::Service, 18, "service"),
     (Kind::LockOrder, 31, "lock order"),
 ];
 

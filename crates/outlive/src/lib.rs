@@ -41,8 +41,9 @@
 //! | [`pool`] | objects by size class, handed from process to process |
 //! | [`queue`] | the growing queue |
 //! | [`topic`] | messages to many processes |
-//! | [`wait`] | waiting for many things at once; descriptors, `async` |
 //! | [`state`] | the latest value under a name |
+//! | [`rpc`] | requests and replies: [`rpc::Client`], [`rpc::Server`] |
+//! | [`wait`] | waiting for many things at once; descriptors, `async` |
 //! | `inspect` | what is in a domain, and cleaning up after the dead |
 //!
 //! # What holds when a process dies
@@ -72,6 +73,7 @@ pub mod pool;
 #[path = "pool_model.rs"]
 mod pool;
 pub mod queue;
+pub mod rpc;
 #[cfg(not(loom))]
 mod segment;
 #[cfg(loom)]

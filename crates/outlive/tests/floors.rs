@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const FLOORS: [&str; 13] = [
-    "shim", "sys", "futex", "segment", "liveness", "domain", "sync", "pool", "queue", "topic", "state", "wait",
+const FLOORS: [&str; 14] = [
+    "shim", "sys", "futex", "segment", "liveness", "domain", "sync", "pool", "queue", "topic", "state", "rpc", "wait",
     "inspect",
 ];
 

@@ -35,6 +35,7 @@ pub(crate) mod queue;
 mod realtime;
 pub(crate) mod report;
 pub(crate) mod round;
+mod rpc;
 pub(crate) mod scratch;
 pub(crate) mod shared;
 pub(crate) mod statistics;
@@ -79,6 +80,8 @@ pub(crate) enum Which {
     Queue(QueueArgs),
     /// A message queue made of a lock, as the system's own and Outlive's
     Mq(mq::MqArgs),
+    /// A request to another process and its answer: a service, beside two queues and sockets
+    Rpc(rpc::RpcArgs),
     /// Taking and giving back memory: a pool's objects, beside a locked list, the system and malloc
     Pool(pool::PoolArgs),
     /// All of them, one after another; with --html, on one page with plots
@@ -367,6 +370,7 @@ fn prepare(which: &Which, peers: pool::Peers) -> Result<(Prepared, &Common), Err
         Which::Queue(args) => (prepare_queue(args)?, &args.common),
         Which::Inversion(_) => return Err(Error::Refused("it has a report of its own".into())),
         Which::Mq(args) => (mq::prepare(args)?, &args.common),
+        Which::Rpc(args) => (rpc::prepare(args)?, &args.common),
         Which::Pool(args) => (pool::prepare(args, peers)?, &args.common),
         Which::All(_) => return Err(Error::Refused("all of them cannot be one".into())),
     })

@@ -124,6 +124,22 @@ struct Counters {
     max_bytes: u64,
 }
 
+impl Counters {
+    fn new(counters: &outlive::queue::Counters) -> Counters {
+        Counters {
+            sent: counters.sent,
+            received: counters.received,
+            pending: counters.pending,
+            abandoned: counters.abandoned,
+            redelivered: counters.redelivered,
+            grown: counters.grown,
+            high_water: counters.high_water,
+            bytes: counters.bytes,
+            max_bytes: counters.max_bytes,
+        }
+    }
+}
+
 impl Owner {
     fn new(holder: &Holder) -> Owner {
         Owner { pid: holder.pid, tid: holder.tid, program: holder.program.clone(), alive: holder.alive }
@@ -169,20 +185,20 @@ impl Described {
                 described.holders = Some(owners(&holders));
                 described.figures = Some(pool_figures(&usage.sum).into_iter().collect());
             }
+            Detail::State { version, capacity, writer, buffers, pins, .. } => {
+                described.holders = Some(writer.iter().map(Owner::new).collect());
+                described.figures = Some(state_figures(*version, *capacity, *buffers, *pins).into_iter().collect());
+            }
             Detail::Queue { counters, reader, senders, .. } => {
                 described.receiver = Some(reader.as_ref().map(Owner::new));
                 described.senders = Some(owners(senders));
-                described.counters = Some(Counters {
-                    sent: counters.sent,
-                    received: counters.received,
-                    pending: counters.pending,
-                    abandoned: counters.abandoned,
-                    redelivered: counters.redelivered,
-                    grown: counters.grown,
-                    high_water: counters.high_water,
-                    bytes: counters.bytes,
-                    max_bytes: counters.max_bytes,
-                });
+                described.counters = Some(Counters::new(counters));
+            }
+            Detail::Service(overview) => {
+                described.receiver = Some(overview.server.as_ref().map(Owner::new));
+                described.senders = Some(overview.clients.iter().map(|client| Owner::new(&client.who)).collect());
+                described.counters = Some(Counters::new(&overview.requests));
+                described.figures = Some(service_figures(overview).into_iter().collect());
             }
             Detail::Topic(usage) => {
                 let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
@@ -256,6 +272,21 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
             lines.extend(usage.holders.iter().map(|holder| ("holder", has(holder))));
             lines.extend(pool_figures(&usage.sum).map(|(name, figure)| (name, count(figure))));
         }
+        Detail::State { version, capacity, writer, buffers, pins, is_fixed_size, .. } => {
+            lines.extend(writer.iter().map(|writer| ("writer", who(writer))));
+            let size = output::counted(*capacity, "byte");
+            lines.push(("value", if *is_fixed_size { size } else { format!("{size} at most") }));
+            let figures = state_figures(*version, *capacity, *buffers, *pins);
+            lines.extend(figures.into_iter().filter(|(name, _)| *name != "capacity").map(|(n, f)| (n, count(f))));
+        }
+        Detail::Service(overview) => {
+            lines.extend(overview.server.iter().map(|server| ("server", who(server))));
+            let client = |client: &outlive::rpc::ClientUse| {
+                format!("{}, {} begun", who(&client.who), output::counted(u64::from(client.begun), "call"))
+            };
+            lines.extend(overview.clients.iter().map(|one| ("client", client(one))));
+            lines.extend(service_figures(overview).map(|(name, figure)| (name, count(figure))));
+        }
         Detail::Queue { counters, senders, .. } => {
             lines.extend(senders.iter().map(|sender| ("sender", who(sender))));
             let figures = [
@@ -282,6 +313,21 @@ pub fn lines(domain: &Domain, entry: &Entry) -> Vec<(&'static str, String)> {
     }
     lines.extend(entry.waiters.iter().map(|waiter| ("waiter", waits(waiter, entry))));
     lines
+}
+
+/// What a state says in numbers.
+fn state_figures(version: u64, capacity: u64, buffers: u32, pins: u32) -> [(&'static str, u64); 4] {
+    [("version", version), ("capacity", capacity), ("buffers", buffers.into()), ("pins", pins.into())]
+}
+
+/// What there is of a service's requests and calls.
+fn service_figures(overview: &outlive::rpc::Overview) -> [(&'static str, u64); 4] {
+    [
+        ("requests", overview.requests.sent),
+        ("received", overview.requests.received),
+        ("pending", overview.requests.pending),
+        ("begun", overview.clients.iter().map(|client| u64::from(client.begun)).sum()),
+    ]
 }
 
 /// What there is of a pool's objects, of all sizes together.

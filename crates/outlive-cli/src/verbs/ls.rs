@@ -89,6 +89,27 @@ pub fn state(entry: &Entry) -> String {
             };
             format!("{} waiting, {reader}{senders}", output::counted(counters.pending, "message"))
         }
+        Detail::State { version, writer, .. } => {
+            let writer = match writer {
+                Some(writer) => format!("writer {}", who(writer)),
+                None => "no writer".to_owned(),
+            };
+            format!("version {}, {writer}{waiting}", output::count(*version))
+        }
+        Detail::Service(overview) => {
+            let server = match &overview.server {
+                Some(server) => format!("server {}", who(server)),
+                None => "no server".to_owned(),
+            };
+            let clients = overview.clients.iter().filter(|client| client.who.alive).count() as u64;
+            let begun = overview.clients.iter().map(|client| u64::from(client.begun)).sum::<u64>();
+            let requests = output::counted(overview.requests.pending, "request");
+            format!(
+                "{server}, {}, {requests} waiting, {} begun",
+                output::counted(clients, "client"),
+                output::count(begun)
+            )
+        }
         Detail::Pool(usage) => {
             let sum = &usage.sum;
             let offered = match sum.offered {

@@ -2,6 +2,7 @@
 //! subscribe do.
 
 pub mod bw;
+pub mod call;
 pub mod completions;
 pub mod delay;
 pub mod demo;
@@ -22,6 +23,8 @@ pub mod rm;
 mod running;
 pub mod sem;
 pub mod send;
+pub mod serve;
+pub mod state;
 mod subscribing;
 pub mod top;
 pub mod topic;

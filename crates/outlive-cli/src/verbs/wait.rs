@@ -18,8 +18,8 @@ use crate::size;
 pub struct WaitArgs {
     /// A process's number, or the name of a lock or queue
     ///
-    /// A number is a process's. A lock's name means its holder, a queue's its receiver, a record's whoever holds a lock
-    /// in it, each as of now.
+    /// A number is a process's. A lock's name means its holder, a queue's its receiver, a service's its server, a
+    /// record's whoever holds a lock in it, each as of now.
     target: String,
     /// Take the target for a name, also if it is a number
     #[arg(long)]
@@ -126,6 +126,8 @@ fn holders(domain: &Domain, name: &str) -> Result<Vec<Holder>, Error> {
         Detail::Lock(lock) => lock.holders,
         Detail::Record { holders, .. } => holders,
         Detail::Queue { reader, .. } => reader.into_iter().collect(),
+        Detail::State { writer, .. } => writer.into_iter().collect(),
+        Detail::Service(overview) => overview.server.into_iter().collect(),
         _ => Vec::new(),
     })
 }

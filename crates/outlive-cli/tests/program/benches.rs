@@ -268,3 +268,10 @@ fn one_way_to_ask_at_a_time() {
     stage.run(&["bench", "locks", "--wake", "--contended"]).expect(2).says("--contended");
     stage.run(&["bench", "locks", "--only=nothing"]).expect(2).says("no row is called nothing; there are mutex,");
 }
+
+#[test]
+fn a_call_is_compared_with_two_queues_and_sockets() {
+    let report = bench(&["rpc", "--size", "64,5000"]);
+    let rows = "outlive two_queues unix_seqpacket cacheline futex";
+    assert_eq!(names(&report["rows"]).join(" "), format!("{rows} {rows}"));
+}

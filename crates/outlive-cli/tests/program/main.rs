@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod benches;
+mod calls;
 mod demo;
 mod full;
 mod held;
@@ -15,6 +16,7 @@ mod pools;
 mod receivers;
 mod sem;
 mod stage;
+mod states;
 mod top;
 mod topics;
 mod waiting;

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::stage::Stage;
 
-const VERBS: [&str; 24] = [
+const VERBS: [&str; 27] = [
     "send",
     "recv",
     "pub",
@@ -14,8 +14,11 @@ const VERBS: [&str; 24] = [
     "delay",
     "topic",
     "top",
+    "call",
+    "serve",
     "lock",
     "sem",
+    "state",
     "wait",
     "ls",
     "info",

@@ -18,9 +18,12 @@ mod pool;
 mod pthread;
 mod queue;
 mod realtime;
+mod rpc;
 mod rw_lock;
 mod semaphore;
+mod state;
 mod token;
+mod topic;
 mod toy;
 
 /// Where a victim or survivor works.
@@ -196,6 +199,9 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     all.extend(barrier::all());
     all.extend(pool::all());
     all.extend(queue::all());
+    all.extend(state::all());
+    all.extend(rpc::all());
+    all.extend(topic::all());
     all
 }
 

@@ -2,6 +2,7 @@
 
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue};
+use crate::rpc::Overview;
 use crate::segment::{Segment, check_name};
 use crate::state::StateBytes;
 use crate::sync::{Holder, LockDetail, primitives};
@@ -80,6 +81,8 @@ pub enum Detail {
         /// Readers, dead or alive, that have one of them pinned just now.
         pins: u32,
     },
+    /// Of a service.
+    Service(Overview),
 }
 
 impl Domain {
@@ -194,6 +197,12 @@ impl Domain {
                     buffers,
                     pins,
                 };
+            }
+            Kind::Service => {
+                entry.waiters = waiters(&segment, &[]);
+                let (overview, left) = crate::rpc::look(segment, self.me()?)?;
+                entry.dead_claims = left.claims + left.objects;
+                entry.detail = Detail::Service(overview);
             }
             Kind::Registry | Kind::LockOrder => {}
             _ => {

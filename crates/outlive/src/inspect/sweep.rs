@@ -104,6 +104,12 @@ impl Domain {
                 report.objects += swept.objects;
                 Ok(swept.names_left)
             }
+            Kind::Service => {
+                let swept = crate::rpc::sweep(segment, me, dry_run)?;
+                report.claims += swept.claims;
+                report.objects += swept.objects;
+                Ok(swept.names_left)
+            }
             _ => Ok(false),
         }
     }

@@ -155,7 +155,12 @@ impl Many {
             return futex::wait_any(group, 0, deadline);
         }
         if let Some(ring) = self.ring(groups.len() as u32) {
-            return ring.wait(&groups, deadline);
+            let slept = ring.wait(&groups, deadline);
+            if slept.is_err() {
+                // What it still has in hand goes with it.
+                self.ring = None;
+            }
+            return slept;
         }
         self.helpers()?.wait(&groups, words.passes_to, deadline)
     }

@@ -44,8 +44,9 @@ pub(crate) enum Asleep {
     TimedOut,
 }
 
-/// Sleeps while all of `words` (at most two) have the values expected and `owner` lives. Where the kernel lacks
-/// `futex_waitv`, it sleeps on the first of them, in slices.
+/// Sleeps while all of `words` (at most three) have the values expected and `owner` lives. Where the kernel lacks
+/// `futex_waitv`, it sleeps on the first of them, in slices. The third is for the kernel's eyes alone: it may be half of
+/// a larger word.
 ///
 /// The caller looks at everything again after any return but an error.
 #[cold]
@@ -72,7 +73,7 @@ pub(crate) fn sleep(
     let principal = set.add_words(words);
     let end = sleep_set(registry, set.watches(), principal, deadline, || {
         registry.confirm(owner);
-        !slot.is_alive(owner) || has_changed(words)
+        !slot.is_alive(owner) || has_changed(&words[..words.len().min(2)])
     });
     if !slot.is_alive(owner) {
         slot.wake_watchers();
@@ -177,7 +178,7 @@ impl<'a, const N: usize> WaitSet<'a, N> {
     fn add_words(&mut self, words: &[Watch<'a>]) -> usize {
         // Without words, the first owner's.
         let principal = if words.is_empty() { self.first_owner } else { self.len };
-        words.iter().take(2).for_each(|word| self.add(*word));
+        words.iter().take(3).for_each(|word| self.add(*word));
         principal
     }
 

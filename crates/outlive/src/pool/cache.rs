@@ -4,22 +4,30 @@
 //! its caches, and after any other end of a process all that it had in caches is free. Nothing else is shared, so neither a
 //! hit nor a free into the cache has a locked instruction.
 //!
-//! A cache is its thread's as long as that has the token that made it. In a forked child the token is another, and what the
-//! cache lists is the parent's: the child forgets it.
+//! What a hit and a free touch stands in `hot.rs`. In a forked child the cache is the parent's, and forgotten.
+//!
+//! The bound is kept without counting each object: shelves are granted room by the slow path, as many objects as fit into the
+//! bound, and what comes in within the grant needs no more than a comparison. Time goes by slow steps, too.
+//!
+//! Within the bound a shelf keeps as many as have been of use: it begins with [`LEAST`], keeps twice as many when objects are
+//! missing of which it gave some back, and half as many when it goes on giving back and none are ever missing.
 
 use core::ptr::NonNull;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::classes::CLASSES;
+use super::classes::{CLASSES, size_of_class};
 use super::file::{File, Record};
-use super::head::{self, CLUSTER};
-use super::pool::{Inner, Pool};
+use super::handle::{DOZEN, Handle, Place};
+use super::head::{self, CLUSTER, Links};
+use super::hot::{CACHES, Hot, NOTHING, Shelf};
+use super::pool::Inner;
 use super::spans::SPAN;
 use super::tag::{NUMBER_BITS, Tag};
 use crate::liveness::{Me, TokenId};
-use crate::shim::{AtomicU64, Ordering, compiler_fence};
+use crate::shim::{AtomicU32, Ordering, compiler_fence};
+use crate::sys::map;
 use crate::sys::thread_end::ThreadEnd;
 
 /// Runs of so many spans are cached too.
@@ -74,102 +82,43 @@ impl Entry {
     }
 }
 
-/// What this process keeps of an object that it has, in use or in a cache: an [`Object`](super::Object) is a pointer to it. Of
-/// several words, each result that an object comes in would be written as words and read as larger pieces at once, and the
-/// processor waits for that longer than all the rest takes.
-#[derive(Clone, Copy)]
-pub(super) struct Handle {
-    /// In use: of which pool.
-    pub(super) pool: *const Pool,
-    pub(super) entry: Entry,
-    /// In use: how many bytes were asked for.
-    pub(super) len: usize,
-    /// What its tag says as long as it is this process's.
-    pub(super) owned: u64,
-    /// Where it goes in a cache; `SHELVES` if nowhere. With the flags of `object.rs`.
-    pub(super) shelf: u32,
-}
-
-impl Handle {
-    pub(super) fn make(self) -> NonNull<Handle> {
-        NonNull::from(Box::leak(Box::new(self)))
-    }
-
-    /// # Safety
-    /// Made by [`Handle::make`], and nobody uses it any more.
-    pub(super) unsafe fn unmake(handle: NonNull<Handle>) {
-        // SAFETY: a box's; the caller's promise.
-        drop(unsafe { Box::from_raw(handle.as_ptr()) });
-    }
-}
-
-/// Free objects of one size, the hottest last; those before `cold` have left.
-#[derive(Default)]
-struct Shelf {
-    /// With the time when each came in.
-    handles: Vec<(NonNull<Handle>, u64)>,
-    cold: usize,
-}
-
-impl Shelf {
-    fn len(&self) -> usize {
-        self.handles.len() - self.cold
-    }
-
-    /// What those have that are here.
-    fn bytes(&self) -> u64 {
-        // SAFETY: made for this cache, which has it still.
-        self.handles[self.cold..].iter().map(|(handle, _)| u64::from(unsafe { handle.as_ref() }.entry.capacity)).sum()
-    }
-
-    fn coldest(&self) -> Option<u64> {
-        self.handles.get(self.cold).map(|(_, stamp)| *stamp)
-    }
-
-    /// So many of the coldest.
-    fn take_cold(&mut self, most: usize, out: &mut Vec<Entry>) {
-        let end = (self.cold + most).min(self.handles.len());
-        for (handle, _) in &self.handles[self.cold..end] {
-            // SAFETY: made for this cache, which forgets it here.
-            unsafe {
-                out.push(handle.as_ref().entry);
-                Handle::unmake(*handle);
-            }
-        }
-        self.cold = end;
-        if self.cold * 2 >= self.handles.len() {
-            self.handles.drain(..self.cold);
-            self.cold = 0;
-        }
-    }
-}
-
 /// See the file's head.
 pub(super) struct Cache {
     inner: Arc<Inner>,
-    /// Whose it is: the thread's token.
-    thread: u32,
-    /// What tags say of objects in use by this process.
-    pub(super) owned: u64,
-    /// And of those in its caches.
-    cached: u64,
-    /// The pool's debug modes, in its head.
-    modes: NonNull<AtomicU64>,
-    shelves: Vec<Shelf>,
+    hot: NonNull<Hot>,
+    /// The shelves' rooms, in places, and how many each was granted.
+    rooms: [Room; SHELVES as usize],
+    /// All that was granted. What shelves do not use of it they lose to the next that asks.
     bytes: u64,
-    /// Counts what comes in, to tell what is old.
-    clock: u64,
+    /// Something came in for which nothing was left to grant.
+    is_over: bool,
     flushes: u32,
     /// Numbers of offers that are this thread's to give.
     numbers: Range<u32>,
     /// Kept for `evict`, so that it need not allocate.
     leaving: Vec<Entry>,
+    /// For handles.
+    places: Vec<Place>,
 }
 
-thread_local! {
-    /// By the pool's number.
-    static CACHES: [Cell<*mut Cache>; MOST_CACHES] = const { [const { Cell::new(core::ptr::null_mut()) }; MOST_CACHES] };
+#[derive(Clone, Copy)]
+struct Room {
+    places: usize,
+    granted: usize,
+    /// The most objects that the shelf keeps: as many as have been of use, see [`Cache::missed`].
+    most: usize,
+    /// How many were given back for that since something was missing.
+    unused: usize,
 }
+
+impl Room {
+    const NONE: Room = Room { places: 0, granted: 0, most: LEAST, unused: 0 };
+}
+
+/// Shelves may keep so many, if that is not too much in bytes.
+const LEAST: usize = 8 * CLUSTER;
+/// A shelf of which so many times as many were given back as it keeps, and nothing was missing, keeps half as many.
+const UNUSED: usize = 4;
 
 static LEAVE: ThreadEnd = ThreadEnd::new(leave);
 
@@ -178,16 +127,35 @@ extern "C" fn leave(_: *mut core::ffi::c_void) {
     CACHES.with(|caches| caches.iter().for_each(drop_cache));
 }
 
-/// Empties a cache and forgets it.
-fn drop_cache(place: &Cell<*mut Cache>) {
-    let cache = place.replace(core::ptr::null_mut());
+/// Empties a cache and forgets it. A parent's copy is not even freed: it costs less than care.
+fn drop_cache(place: &Cell<*const Hot>) {
+    let hot = place.replace(&raw const NOTHING.0);
+    // SAFETY: mapped, or `NOTHING`.
+    let cache = unsafe { (*hot).cache };
     if !cache.is_null() {
-        // SAFETY: made by `Cache::own`, in this thread or in the one that forked this process, and out of reach by now.
-        let mut cache = unsafe { Box::from_raw(cache) };
-        if cache.is_own() {
-            cache.flush();
-        }
+        // SAFETY: made by `Cache::own`, in this thread, and out of reach by now.
+        drop(unsafe { Box::from_raw(cache) });
     }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.flush();
+        for (shelf, room) in self.hot().shelves.iter().zip(&self.rooms) {
+            if room.places > 0 {
+                // SAFETY: as `make_room` made it, and empty.
+                drop(unsafe { Vec::from_raw_parts(shelf.base.get(), 0, room.places) });
+            }
+        }
+        self.inner.places.give(&mut self.places, 0);
+        // SAFETY: this cache's own page, which nobody reaches any more.
+        unsafe { map::unmap_page(self.hot.cast()) };
+    }
+}
+
+/// The most bytes that one of a shelf's has, which is what it counts for.
+fn unit(shelf: usize) -> u64 {
+    if shelf < CLASSES as usize { size_of_class(shelf as u32) } else { (shelf as u64 - u64::from(CLASSES) + 1) * SPAN }
 }
 
 impl Cache {
@@ -198,23 +166,8 @@ impl Cache {
     #[expect(clippy::mut_from_ref, reason = "the cache is the thread's, not the pool's")]
     #[inline]
     pub(super) unsafe fn find(inner: &Inner) -> Option<&mut Cache> {
-        let number = inner.number;
-        if number >= MOST_CACHES {
-            return None;
-        }
-        let cache = CACHES.with(|caches| caches[number].get());
-        if cache.is_null() {
-            return None;
-        }
-        // SAFETY: this thread's alone (or a copy of its parent's, made by fork), a box; the caller keeps no second one.
-        let cache = unsafe { &mut *cache };
-        cache.is_own().then_some(cache)
-    }
-
-    /// Whether it was made by this thread of this process.
-    #[inline]
-    fn is_own(&self) -> bool {
-        self.thread == self.inner.registry.current_bits()
+        // SAFETY: given up at once. Not null in the thread that made it only; a box.
+        unsafe { Hot::of(inner.number as u32).cache.as_mut() }
     }
 
     /// As [`Cache::find`], made when there is none. `None` when the thread's end could not be waited for.
@@ -223,7 +176,7 @@ impl Cache {
     /// As [`Cache::find`].
     #[expect(clippy::mut_from_ref, reason = "the cache is the thread's, not the pool's")]
     #[cold]
-    pub(super) unsafe fn own(inner: &Arc<Inner>, me: Me, process: TokenId) -> Option<&mut Cache> {
+    pub(super) unsafe fn own(inner: &Inner, process: TokenId) -> Option<&mut Cache> {
         // SAFETY: as the caller's promise has it.
         if let Some(cache) = unsafe { Cache::find(inner) } {
             return Some(cache);
@@ -234,121 +187,255 @@ impl Cache {
         LEAVE.arm().ok()?;
         CACHES.with(|caches| {
             // Of pools that nobody has open any more.
-            let closed = |place: &&Cell<*mut Cache>| {
-                let cache = place.get();
+            let closed = |place: &&Cell<*const Hot>| {
                 // SAFETY: this thread's alone, and no reference is about: the caller's promise.
-                !cache.is_null() && unsafe { (*cache).inner.is_closed() }
+                unsafe { (*place.get()).cache.as_ref() }.is_some_and(|cache| cache.inner.is_closed())
             };
             caches.iter().filter(closed).for_each(drop_cache);
-            let place = &caches[inner.number];
-            // A parent's is forgotten, objects and all; not freed, since a copy of its memory costs less than care.
-            place.set(Box::into_raw(Box::new(Cache {
-                inner: Arc::clone(inner),
-                thread: me.id.as_u32(),
-                owned: Tag::Owned(process).encode(),
-                cached: Tag::Cached(process).encode(),
-                modes: NonNull::from(&inner.file.head().modes),
-                shelves: (0..SHELVES).map(|_| Shelf::default()).collect(),
+            let shared = inner.this.upgrade()?;
+            let hot = map::page_wiped_on_fork().ok()?.cast::<Hot>();
+            let cache = Box::into_raw(Box::new(Cache {
+                inner: shared,
+                hot,
+                rooms: [Room::NONE; SHELVES as usize],
                 bytes: 0,
-                clock: 0,
+                is_over: false,
                 flushes: inner.file.head().flushes.load(Ordering::Relaxed),
                 numbers: 0..0,
                 leaving: Vec::with_capacity(CLUSTER),
-            })));
+                places: Vec::new(),
+            }));
+            // SAFETY: a page of zeroes is room for it, and this thread's.
+            unsafe {
+                hot.write(Hot {
+                    owned: Tag::Owned(process).encode(),
+                    cached: Tag::Cached(process).encode(),
+                    modes: &raw const inner.file.head().modes,
+                    cache,
+                    time: Cell::new(0),
+                    shelves: [Shelf::EMPTY; SHELVES as usize + 1],
+                });
+            }
+            caches[inner.number].set(hot.as_ptr());
             // SAFETY: just made; the caller's promise.
-            Some(unsafe { &mut *place.get() })
+            Some(unsafe { &mut *cache })
         })
     }
 
-    /// Whether any debug mode is on.
     #[inline]
-    pub(super) fn has_modes(&self) -> bool {
-        // SAFETY: in the mapping, which `inner` keeps. Relaxed: see `modes.rs`.
-        unsafe { self.modes.as_ref() }.load(Ordering::Relaxed) as u32 != 0
+    fn hot<'h>(&self) -> &'h Hot {
+        // SAFETY: its page, as long as it lives; nothing of it is reached otherwise than by shared references.
+        unsafe { self.hot.as_ref() }
     }
 
-    /// The hottest object of a shelf, if it has that many bytes (of a class all have; of a run perhaps not so many pages).
-    /// Its tag is the caller's to set.
-    #[inline]
-    pub(super) fn pop(&mut self, shelf: u32, len: usize) -> Option<NonNull<Handle>> {
-        let shelf = self.shelves.get_mut(shelf as usize)?;
-        if shelf.handles.len() == shelf.cold {
-            return None;
-        }
-        let (handle, _) = *shelf.handles.last()?;
-        // SAFETY: made for this cache, which has it still.
-        let capacity = unsafe { handle.as_ref() }.entry.capacity;
-        if (capacity as usize) < len {
-            return None;
-        }
-        shelf.handles.pop();
-        self.bytes -= u64::from(capacity);
-        Some(handle)
+    /// What tags say of objects in use by this process.
+    pub(super) fn owned(&self) -> u64 {
+        self.hot().owned
     }
 
-    /// As [`Cache::pop`], but for the handle.
+    /// What this process keeps of an object that is in use.
+    pub(super) fn handle(&mut self, handle: Handle) -> Place {
+        let place = match self.places.pop() {
+            Some(place) => place,
+            None => self.inner.places.take(&mut self.places),
+        };
+        // SAFETY: room for a handle, this thread's.
+        unsafe { place.write(handle) };
+        place
+    }
+
+    /// It has no object any more.
+    pub(super) fn forget(&mut self, place: Place) {
+        self.places.push(place);
+        if self.places.len() >= 2 * DOZEN {
+            self.inner.places.give(&mut self.places, DOZEN);
+        }
+    }
+
+    /// The hottest object of a shelf, if it has that many bytes. Its tag is the caller's to set.
     pub(super) fn pop_entry(&mut self, shelf: u32, len: usize) -> Option<Entry> {
-        let handle = self.pop(shelf, len)?;
-        // SAFETY: made for this cache, which has forgotten it.
-        unsafe {
-            let entry = handle.as_ref().entry;
-            Handle::unmake(handle);
-            Some(entry)
-        }
-    }
-
-    /// As [`Cache::pop`], the coldest.
-    pub(super) fn pop_cold(&mut self, shelf: u32, len: usize) -> Option<Entry> {
-        let shelf = self.shelves.get_mut(shelf as usize)?;
-        let (handle, _) = shelf.handles.get(shelf.cold)?;
-        // SAFETY: made for this cache, which has it still.
-        let capacity = unsafe { handle.as_ref() }.entry.capacity;
-        if (capacity as usize) < len {
+        let shelf = self.hot().shelves.get(shelf as usize)?;
+        let place = shelf.hottest()?;
+        // SAFETY: the cache's.
+        let entry = unsafe { place.as_ref() }.entry;
+        if (entry.capacity as usize) < len {
             return None;
         }
-        self.leaving.clear();
-        shelf.take_cold(1, &mut self.leaving);
-        self.bytes -= u64::from(capacity);
+        shelf.take_hottest();
+        self.forget(place);
+        Some(entry)
+    }
+
+    /// As [`Cache::pop_entry`], the coldest.
+    pub(super) fn pop_cold(&mut self, shelf: u32, len: usize) -> Option<Entry> {
+        let coldest = self.hot().shelves.get(shelf as usize)?.coldest()?;
+        // SAFETY: the cache's.
+        if (unsafe { coldest.as_ref() }.entry.capacity as usize) < len {
+            return None;
+        }
+        self.take_cold(shelf as usize, 1);
         self.leaving.pop()
     }
 
-    /// An object of this process's, or that this thread holds, comes in.
-    #[inline]
-    pub(super) fn push(&mut self, handle: NonNull<Handle>) {
-        // SAFETY: the caller's alone, which it gives up.
-        let Handle { entry, shelf, .. } = unsafe { handle.as_ref() };
-        // Died just after: cached(P), free once P has ended.
-        entry.set(self.cached);
-        self.clock += 1;
-        let stamp = self.clock;
-        if let Some(shelf) = self.shelves.get_mut(*shelf as usize) {
-            shelf.handles.push((handle, stamp));
-            self.bytes += u64::from(entry.capacity);
+    /// So many of the coldest, into `leaving`.
+    fn take_cold(&mut self, at: usize, most: usize) {
+        let shelf = &self.hot().shelves[at];
+        self.leaving.clear();
+        let most = most.min(shelf.len());
+        for _ in 0..most {
+            let Some(place) = shelf.coldest() else { break };
+            // SAFETY: the cache's, and below the top.
+            unsafe {
+                shelf.bottom.set(shelf.bottom.get().add(1));
+                self.leaving.push(place.as_ref().entry);
+            }
+            self.forget(place);
         }
+        self.grant(at, self.rooms[at].granted.saturating_sub(most));
+    }
+
+    /// So many may be on the shelf, for which there is room.
+    fn grant(&mut self, at: usize, granted: usize) {
+        let room = &mut self.rooms[at];
+        self.bytes = self.bytes - room.granted as u64 * unit(at) + granted as u64 * unit(at);
+        room.granted = granted;
+        let shelf = &self.hot().shelves[at];
+        // SAFETY: inside the room, or just behind it.
+        shelf.limit.set(unsafe { shelf.bottom.get().add(granted) });
+    }
+
+    /// What shelves do not use is granted to nobody.
+    fn settle(&mut self) {
+        for at in 0..self.rooms.len() {
+            self.grant(at, self.hot().shelves[at].len());
+        }
+    }
+
+    /// There is nothing on that shelf. If it gave something back before, it should have kept more.
+    ///
+    /// So a thread that frees what others have taken keeps little of it: what lies at the bottom of a large heap is in no
+    /// processor's cache any more when it is taken again, and those who take would always need new memory meanwhile.
+    pub(super) fn missed(&mut self, shelf: u32) {
+        if let Some(room) = self.rooms.get_mut(shelf as usize)
+            && room.unused > 0
+        {
+            room.most = room.most.saturating_mul(2);
+            room.unused = 0;
+        }
+    }
+
+    /// Room for one more at least, and a grant of as many as may come.
+    fn make_room(&mut self, at: usize) {
+        let hot = self.hot();
+        hot.time.set(hot.time.get().wrapping_add(1));
+        let shelf = &hot.shelves[at];
+        if shelf.len() >= self.rooms[at].most {
+            self.release_cold(at);
+            let room = &mut self.rooms[at];
+            room.unused += CLUSTER;
+            if room.unused > UNUSED * room.most {
+                (room.most, room.unused) = ((room.most / 2).max(LEAST), CLUSTER);
+            } else if shelf.len() >= room.most {
+                // It keeps less than it did: a little at a time.
+                self.release_cold(at);
+            }
+        }
+        let room = &mut self.rooms[at];
+        let len = shelf.len();
+        let more = len.clamp(CLUSTER, MOST_GRANTED).min(room.most.saturating_sub(len).max(CLUSTER));
+        debug_assert!(room.granted <= len, "whoever has no room has used what was granted");
+        let before = (shelf.bottom.get() as usize - shelf.base.get() as usize) / size_of::<Place>();
+        if before + len + more > room.places {
+            // Down to the beginning, where that is worth it; else into a larger room.
+            let places = if len + more <= room.places / 2 { room.places } else { (len + more) * 2 };
+            let mut rebuilt: Vec<Place> = Vec::with_capacity(places);
+            // SAFETY: what is on the shelf; and the old room, whose places are copied.
+            unsafe {
+                rebuilt.extend_from_slice(core::slice::from_raw_parts(
+                    NonNull::new(shelf.bottom.get()).unwrap_or(NonNull::dangling()).as_ptr(),
+                    len,
+                ));
+                drop(Vec::from_raw_parts(
+                    NonNull::new(shelf.base.get()).unwrap_or(NonNull::dangling()).as_ptr(),
+                    0,
+                    room.places,
+                ));
+            }
+            let mut rebuilt = core::mem::ManuallyDrop::new(rebuilt);
+            room.places = rebuilt.capacity();
+            let base = rebuilt.as_mut_ptr();
+            shelf.base.set(base);
+            shelf.bottom.set(base);
+            // SAFETY: inside the room.
+            shelf.top.set(unsafe { base.add(len) });
+        }
+        let (unit, wanted) = (unit(at), len + more);
+        let most = self.inner.cache_bytes.load(Ordering::Relaxed);
+        if self.bytes + (wanted - self.rooms[at].granted) as u64 * unit > most {
+            self.settle();
+        }
+        let rest = most.saturating_sub(self.bytes) / unit;
+        let granted = (self.rooms[at].granted as u64).saturating_add(rest).min(wanted as u64);
+        self.grant(at, granted as usize);
+    }
+
+    /// An object of this process's, or that this thread holds, comes in. Afterwards there may be too much: [`Cache::evict`].
+    pub(super) fn push(&mut self, mut place: Place) {
+        // SAFETY: the caller's alone, which it gives up.
+        let handle = unsafe { place.as_mut() };
+        let at = handle.shelf as usize;
+        let hot = self.hot();
+        // Died just after: cached(P), free once P has ended.
+        handle.entry.set(hot.cached);
+        if hot.shelves[at].room().is_none() {
+            self.make_room(at);
+        }
+        handle.came = hot.time.get();
+        // `make_room` has made some, granted or not.
+        self.is_over |= hot.shelves[at].room().is_none();
+        hot.shelves[at].put(hot.shelves[at].top.get(), place);
+    }
+
+    /// Whether one of that shelf's can stay here at all. Where that is another question than it was, what is too much leaves.
+    pub(super) fn fits(&mut self, shelf: u32) -> bool {
+        let most = self.inner.cache_bytes.load(Ordering::Relaxed);
+        if self.bytes > most {
+            self.is_over = true;
+            self.evict();
+        }
+        unit(shelf as usize) <= most
     }
 
     /// The same of an object that has no handle.
     pub(super) fn push_entry(&mut self, shelf: u32, entry: Entry) {
-        self.push(Handle { pool: core::ptr::null(), entry, len: 0, owned: self.owned, shelf }.make());
-    }
-
-    /// Whether it has more than it may.
-    #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.bytes > self.inner.cache_bytes.load(Ordering::Relaxed)
+        let inner = Arc::clone(&self.inner);
+        let handle = Handle::new(&inner, entry, shelf, 0, self.owned());
+        let place = self.handle(handle);
+        self.push(place);
     }
 
     /// Gives back what is too much: from a size that has more than its share, else what has lain longest.
-    #[cold]
-    #[inline(never)]
     pub(super) fn evict(&mut self) {
-        while self.is_full() {
-            let share = self.inner.cache_bytes.load(Ordering::Relaxed) / 4;
-            let greedy = |shelf: &Shelf| shelf.len() > CLUSTER && shelf.bytes() > share;
-            let shelves = self.shelves.iter();
-            let from = shelves.clone().position(greedy).or_else(|| {
-                let oldest = shelves.enumerate().filter_map(|(at, shelf)| Some((shelf.coldest()?, at))).min();
-                oldest.map(|(_, at)| at)
+        let hot = self.hot();
+        if !core::mem::replace(&mut self.is_over, false) {
+            return;
+        }
+        self.settle();
+        loop {
+            let most = self.inner.cache_bytes.load(Ordering::Relaxed);
+            if self.bytes <= most {
+                return;
+            }
+            let shelves = hot.shelves.iter().take(self.rooms.len()).enumerate();
+            let greedy =
+                |(at, shelf): &(usize, &Shelf)| shelf.len() > CLUSTER && shelf.len() as u64 * unit(*at) > most / 4;
+            let age = |shelf: &Shelf| {
+                // SAFETY: the cache's.
+                shelf.coldest().map(|coldest| hot.time.get().wrapping_sub(unsafe { coldest.as_ref() }.came))
+            };
+            let from = shelves.clone().find(greedy).map(|(at, _)| at).or_else(|| {
+                let oldest = shelves.filter_map(|(at, shelf)| Some((age(shelf)?, core::cmp::Reverse(at)))).max();
+                oldest.map(|(_, at)| at.0)
             });
             let Some(from) = from else { return };
             self.release_cold(from);
@@ -357,8 +444,8 @@ impl Cache {
 
     /// All of it to the shared lists.
     pub(super) fn flush(&mut self) {
-        for shelf in 0..self.shelves.len() {
-            while self.shelves[shelf].len() > 0 {
+        for shelf in 0..self.rooms.len() {
+            while self.hot().shelves[shelf].len() > 0 {
                 self.release_cold(shelf);
             }
         }
@@ -375,9 +462,7 @@ impl Cache {
 
     /// The coldest of a shelf become free. Died in it: some are free, some are cached(P) still.
     fn release_cold(&mut self, shelf: usize) {
-        self.leaving.clear();
-        self.shelves[shelf].take_cold(CLUSTER, &mut self.leaving);
-        self.bytes -= self.leaving.iter().map(|entry| u64::from(entry.capacity)).sum::<u64>();
+        self.take_cold(shelf, CLUSTER);
         release(&self.inner.file, self.inner.registry.me().ok(), shelf as u32, &self.leaving);
     }
 
@@ -390,6 +475,9 @@ impl Cache {
         self.numbers.next().unwrap_or(0) & MASK
     }
 }
+
+/// A shelf is granted so many more at once, at most.
+const MOST_GRANTED: usize = 64;
 
 /// Numbers of offers are given out to threads by the hundred or so.
 const NUMBERS: u32 = 128;
@@ -404,7 +492,8 @@ pub(super) fn release(file: &File, me: Option<Me>, shelf: u32, entries: &[Entry]
                 let references = &mut references[..entries.len()];
                 references.iter_mut().zip(entries).for_each(|(reference, entry)| *reference = entry.reference);
                 let home = me.id.slot() as usize;
-                head::push_all(file.lists(shelf), home, me, file, references, &mut Leaving { file, me, entries });
+                let leaving = Leaving { file, me, entries };
+                head::push_all(file.lists(shelf), home, me, &leaving, references, &mut { leaving });
             }
         }
         _ => entries.iter().for_each(|entry| entry.set(0)),
@@ -414,6 +503,7 @@ pub(super) fn release(file: &File, me: Option<Me>, shelf: u32, entries: &[Entry]
 }
 
 /// Objects on their way into a list.
+#[derive(Clone, Copy)]
 struct Leaving<'a> {
     file: &'a File,
     me: Me,
@@ -423,6 +513,17 @@ struct Leaving<'a> {
 impl Leaving<'_> {
     fn entry(&self, reference: u32) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.reference == reference)
+    }
+}
+
+/// They are this thread's, so each is where it was found: no look at its span is needed.
+impl Links for Leaving<'_> {
+    fn link(&self, reference: u32) -> Option<&AtomicU32> {
+        self.entry(reference).map(|entry| &entry.record().link)
+    }
+
+    fn epoch(&self) -> u32 {
+        self.file.epoch()
     }
 }
 

@@ -102,7 +102,7 @@ pub(super) struct Record {
     /// Who has the object.
     pub(super) tag: AtomicU64,
     /// See `head.rs`.
-    link: AtomicU32,
+    pub(super) link: AtomicU32,
     /// See `fill.rs`. Of an object that is offered: how many bytes of it were asked for. Of one that is shared: the block of
     /// its holders.
     pub(super) note: AtomicU32,

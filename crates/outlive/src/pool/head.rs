@@ -109,14 +109,15 @@ impl Head {
         }
         let Some(mut next) = self.lock(me, seen) else { return 0 };
         let epoch = links.epoch();
+        let mut passed = [None; CLUSTER];
         let mut popped = 0;
-        while popped < out.len() && next != 0 {
+        while popped < out.len().min(CLUSTER) && next != 0 {
             let Some(link) = links.link(next - 1) else {
                 // No object any more, or damaged: the rest is found by who looks at tags.
                 next = 0;
                 break;
             };
-            out[popped] = next - 1;
+            (out[popped], passed[popped]) = (next - 1, Some(link));
             popped += 1;
             // Relaxed: `lock` has acquired what was pushed.
             let link = link.load(Ordering::Relaxed);
@@ -124,11 +125,9 @@ impl Head {
         }
         self.unlock(next);
         // Died just after: free objects that are in no list and are marked as if. Found by who looks at tags.
-        for reference in &out[..popped] {
-            if let Some(link) = links.link(*reference) {
-                // Relaxed: the fence orders it before the tags.
-                link.store(0, Ordering::Relaxed);
-            }
+        for link in passed.iter().flatten() {
+            // Relaxed: the fence orders it before the tags.
+            link.store(0, Ordering::Relaxed);
         }
         if popped > 0 {
             // Pairs with the fence in `free_listed`: we unmark and then try the tag, its holder frees it and then looks at the

@@ -16,14 +16,14 @@
 use core::cell::Cell;
 use core::hash::{BuildHasher, Hasher};
 use core::panic::Location;
-use core::ptr::NonNull;
 
-use super::cache::{Cache, Entry, Handle, SHELVES, release, shelf_of_long};
+use super::cache::{Cache, Entry, SHELVES, release, shelf_of_long};
 use super::classes::CLASSES;
 use super::dress::{self, DRESS, TAIL};
 use super::error::PoolError;
 use super::fault::{Fault, FaultKind, report};
 use super::fill::{self, DRESSED_LENGTHS, Difference, Note};
+use super::handle::{Handle, Place};
 use super::hidden::Hidden;
 use super::layout::Block;
 use super::modes::{Modes, Now};
@@ -79,7 +79,7 @@ impl Pool {
         len: usize,
         align: usize,
         at: &'static Location<'static>,
-    ) -> Result<NonNull<Handle>, PoolError> {
+    ) -> Result<Place, PoolError> {
         let inner = &self.inner;
         let me = inner.registry.me()?;
         let now = inner.now();
@@ -103,7 +103,7 @@ impl Pool {
         // Died just before: cached(P), or held by a dead thread.
         entry.set(owned);
         let flags = IN_MODES | if is_dressed { WITH_DRESS } else { 0 };
-        Ok(Handle { pool: self, entry, len, owned, shelf: shelf.unwrap_or(SHELVES) | flags }.make())
+        Ok(inner.handle(Handle::new(inner, entry, shelf.unwrap_or(SHELVES) | flags, len, owned)))
     }
 
     fn take_cached(&self, now: Now, wanted: usize, align: usize) -> Option<(Entry, Option<u32>, u64)> {
@@ -115,7 +115,7 @@ impl Pool {
         } else {
             cache.pop_entry(shelf, wanted)
         }?;
-        Some((entry, Some(shelf), cache.owned))
+        Some((entry, Some(shelf), cache.owned()))
     }
 }
 
@@ -251,7 +251,7 @@ impl<'p> Object<'p> {
 
     #[cold]
     fn overrun_slow(&self) -> Option<Box<Fault>> {
-        let inner = &self.pool().inner;
+        let inner = self.inner();
         let note = Note::decode(self.entry().record().note.load(Ordering::Relaxed));
         if !inner.now().modes.contains(Modes::TAG) {
             return None;
@@ -280,7 +280,7 @@ impl<'p> Object<'p> {
 
     /// The same of one that was compared already.
     pub(super) fn free_in_modes(&self) {
-        let inner = &self.pool().inner;
+        let inner = self.inner();
         let now = inner.now();
         let entry = *self.entry();
         let (record, capacity) = (entry.record(), entry.capacity as usize);
@@ -307,11 +307,11 @@ impl<'p> Object<'p> {
 
     /// Puts it out of this process's reach, if it has pages of its own.
     pub(super) fn hide(&self) -> bool {
-        let segment = &self.pool().inner.file.segment;
+        let segment = &self.inner().file.segment;
         let len = u64::from(self.entry().capacity);
         match segment.offset_of(self.entry().data.as_ptr() as usize) {
             Some(offset) if Hidden::is_able_to(offset, len) => {
-                self.pool().inner.hidden.hide(segment, offset, len);
+                self.inner().hidden.hide(segment, offset, len);
                 true
             }
             _ => false,
@@ -320,14 +320,15 @@ impl<'p> Object<'p> {
 
     /// Into the cache, or a list.
     pub(super) fn give_back_plainly(&self) {
-        let inner = &self.pool().inner;
+        let inner = self.inner();
         let shelf = self.shelf();
         let me = inner.registry.me().ok();
         if shelf < SHELVES
-            && let Some(me) = me
+            && me.is_some()
             && let Some(process) = inner.registry.process_token_if_any()
             // SAFETY: given up before this returns; nothing here runs user code.
-            && let Some(cache) = unsafe { Cache::own(inner, me, process) }
+            && let Some(cache) = unsafe { Cache::own(inner, process) }
+            && cache.fits(shelf)
         {
             cache.heed_flushes();
             cache.push_entry(shelf, *self.entry());
@@ -343,8 +344,8 @@ impl<'p> Object<'p> {
     pub(super) fn dropped_badly(&self, error: PoolError) {
         match error {
             PoolError::Fault(fault) => report(&fault),
-            PoolError::Freed if self.pool().inner.now().modes.contains(Modes::TAG) => {
-                report(&self.pool().inner.fault(FaultKind::FreedTwice, self.entry(), self.len(), None));
+            PoolError::Freed if self.inner().now().modes.contains(Modes::TAG) => {
+                report(&self.inner().fault(FaultKind::FreedTwice, self.entry(), self.len(), None));
             }
             _ => {}
         }

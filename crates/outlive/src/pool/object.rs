@@ -13,13 +13,15 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::cache::{Cache, Entry, Handle, SHELVES, shelf_of_long};
+use super::cache::{Cache, Entry, SHELVES, shelf_of_long};
 use super::classes::{class_of, size_of_class};
 use super::dress::DRESS;
 use super::error::PoolError;
 use super::fill::Note;
+use super::handle::Handle;
+use super::hot::Hot;
 use super::modes::Modes;
-use super::pool::Pool;
+use super::pool::{Inner, Pool};
 use super::tag::{NUMBER_BITS, Tag};
 use crate::shim::Ordering;
 use crate::{Peer, TokenId};
@@ -49,6 +51,13 @@ pub struct Object<'p> {
     handle: NonNull<Handle>,
     /// Its pool stands in the handle.
     _pool: PhantomData<&'p Pool>,
+}
+
+/// How an object was given back.
+enum Given {
+    /// Its handle went into a cache with it.
+    WithHandle,
+    Alone,
 }
 
 /// Of a handle's shelf: the object was taken in a debug mode, and is freed by `in_modes.rs`.
@@ -148,9 +157,8 @@ impl From<Offset> for u64 {
 }
 
 impl<'p> Object<'p> {
-    #[inline]
-    pub(super) fn new(pool: &'p Pool, entry: Entry, shelf: Option<u32>, len: usize, owned: u64) -> Object<'p> {
-        let handle = Handle { pool, entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }.make();
+    pub(super) fn new(inner: &'p Inner, entry: Entry, shelf: Option<u32>, len: usize, owned: u64) -> Object<'p> {
+        let handle = inner.handle(Handle::new(inner, entry, shelf.unwrap_or(SHELVES), len, owned));
         Object { handle, _pool: PhantomData }
     }
 
@@ -162,9 +170,9 @@ impl<'p> Object<'p> {
     }
 
     #[inline]
-    pub(super) fn pool(&self) -> &'p Pool {
-        // SAFETY: in use, a handle names the pool that was borrowed for `'p`.
-        unsafe { &*self.handle().pool }
+    pub(super) fn inner(&self) -> &'p Inner {
+        // SAFETY: a handle names the pool that was borrowed for `'p`.
+        unsafe { &*self.handle().inner }
     }
 
     #[inline]
@@ -189,20 +197,21 @@ impl<'p> Object<'p> {
 
     /// It is not this handle's any more, and stays what its tag says.
     pub(super) fn forget(self) -> Entry {
-        let entry = *self.entry();
-        // SAFETY: not dropped: nobody has it any more.
-        unsafe { Handle::unmake(core::mem::ManuallyDrop::new(self).handle) };
+        let (entry, inner) = (*self.entry(), self.inner());
+        // Not dropped: nobody has it any more.
+        inner.forget(core::mem::ManuallyDrop::new(self).handle);
         entry
     }
 
     pub(super) fn flagged(mut self, flags: u32) -> Self {
-        self.handle_mut().shelf |= flags;
+        let handle = self.handle_mut();
+        (handle.shelf, handle.plainly) = (handle.shelf | flags, SHELVES);
         self
     }
 
     /// Of as many bytes at most.
     pub(super) fn cut(mut self, len: usize) -> Self {
-        self.handle_mut().len = self.len().min(len);
+        self.handle_mut().len = self.len().min(len) as u32;
         self
     }
 
@@ -260,29 +269,19 @@ impl<'p> Object<'p> {
     /// Into the cache, handle and all, if that is all there is to do. It is not the caller's any more then.
     #[inline]
     fn give_back(&self) -> bool {
-        let Handle { entry, owned, shelf, .. } = self.handle();
-        if *shelf < SHELVES
-            // SAFETY: given up before this returns; nothing here runs user code.
-            && let Some(cache) = unsafe { Cache::find(&self.pool().inner) }
-            && cache.owned == *owned
-            // Relaxed: only this process changes a tag that names it.
-            && entry.record().tag.load(Ordering::Relaxed) == *owned
-        {
-            cache.push(self.handle);
-            if cache.is_full() {
-                cache.evict();
-            }
-            return true;
-        }
-        false
+        // SAFETY: given up at once.
+        unsafe { Hot::of(self.handle().number) }.put(self.handle)
     }
 
     #[cold]
     #[inline(never)]
     fn give_back_slow(self) -> Result<(), PoolError> {
-        let result = self.give_back_anyhow();
-        self.forget();
-        result
+        let object = core::mem::ManuallyDrop::new(self);
+        let done = object.give_back_anyhow();
+        if !matches!(done, Ok(Given::WithHandle)) {
+            core::mem::ManuallyDrop::into_inner(object).forget();
+        }
+        done.map(|_| ())
     }
 
     #[cold]
@@ -290,25 +289,41 @@ impl<'p> Object<'p> {
     fn drop_slow(self) {
         // Dropped once, also if somebody's hook panics at the report.
         let object = core::mem::ManuallyDrop::new(self);
-        // Not ours: a forked child's copy. Damaged: nothing to be done here.
-        if let Err(error) = object.give_back_anyhow() {
-            object.dropped_badly(error);
+        match object.give_back_anyhow() {
+            Ok(Given::WithHandle) => return,
+            Ok(Given::Alone) => {}
+            // Not ours: a forked child's copy. Damaged: nothing to be done here.
+            Err(error) => object.dropped_badly(error),
         }
         core::mem::ManuallyDrop::into_inner(object).forget();
     }
 
-    fn give_back_anyhow(&self) -> Result<(), PoolError> {
+    fn give_back_anyhow(&self) -> Result<Given, PoolError> {
         if self.handle().shelf & IN_MODES != 0 {
-            return self.give_back_in_modes();
+            return self.give_back_in_modes().map(|()| Given::Alone);
         }
         self.check_owned()?;
+        let inner = self.inner();
+        if self.handle().plainly < SHELVES
+            && let Some(process) = inner.registry.process_token_if_any()
+            && inner.registry.me().is_ok()
+            // SAFETY: given up before this returns; nothing here runs user code.
+            && let Some(cache) = unsafe { Cache::own(inner, process) }
+        {
+            cache.heed_flushes();
+            if cache.fits(self.shelf()) {
+                cache.push(self.handle);
+                cache.evict();
+                return Ok(Given::WithHandle);
+            }
+        }
         self.give_back_plainly();
-        Ok(())
+        Ok(Given::Alone)
     }
 
     /// That it is this process's, and its tag says so.
     pub(super) fn check_owned(&self) -> Result<(), PoolError> {
-        let process = self.pool().inner.registry.process_token_if_any();
+        let process = self.inner().registry.process_token_if_any();
         if process.is_none_or(|process| Tag::Owned(process).encode() != self.owned()) {
             return Err(PoolError::NotOurs);
         }
@@ -318,7 +333,7 @@ impl<'p> Object<'p> {
         }
         Err(match Tag::decode(bits) {
             Tag::Free | Tag::Cached(_) | Tag::Held(_) => PoolError::Freed,
-            Tag::Damaged | Tag::Queued { .. } => self.pool().inner.file.segment.damaged("an object's tag").into(),
+            Tag::Damaged | Tag::Queued { .. } => self.inner().file.segment.damaged("an object's tag").into(),
             _ => PoolError::NotOurs,
         })
     }
@@ -348,7 +363,7 @@ impl<'p> Object<'p> {
 
     /// A number that nothing else has that is offered or shared.
     pub(super) fn next_number(&self) -> u32 {
-        let inner = &self.pool().inner;
+        let inner = self.inner();
         // SAFETY: given up at once.
         match unsafe { Cache::find(inner) } {
             Some(cache) => cache.next_number(),
@@ -363,7 +378,7 @@ impl<'p> Object<'p> {
             self.forget();
             return Err(PoolError::Fault(fault));
         }
-        let inner = &self.pool().inner;
+        let inner = self.inner();
         let number = self.next_number();
         let record = self.entry().record();
         // Relaxed: seen with the tag. A dressed one's length stands there already.
@@ -435,7 +450,7 @@ impl Pool {
             entry.set(0);
             return Err(file.segment.damaged("an object's length").into());
         }
-        let object = Object::new(self, entry, shelf_of(block.capacity), len as usize, owned);
+        let object = Object::new(inner, entry, shelf_of(block.capacity), len as usize, owned);
         if dress > 0 || inner.has_modes() {
             return Ok((object.claimed_in_modes(dress > 0)?, seen));
         }
@@ -446,7 +461,7 @@ impl Pool {
 impl Object<'_> {
     /// Offers it as it was before it was claimed, with that tag.
     pub(super) fn offer_again(self, tag: u64) {
-        if self.handle().shelf & IN_MODES != 0 && self.pool().inner.now().modes.contains(Modes::UAF) {
+        if self.handle().shelf & IN_MODES != 0 && self.inner().now().modes.contains(Modes::UAF) {
             self.hide();
         }
         // Died just before: owned(P).
@@ -478,7 +493,7 @@ impl Deref for Object<'_> {
     fn deref(&self) -> &[u8] {
         // SAFETY: the tag says that it is this process's, and this is the process's one handle; `len` is at most the
         // capacity, all of which has pages.
-        unsafe { core::slice::from_raw_parts(self.entry().data.as_ptr(), self.handle().len) }
+        unsafe { core::slice::from_raw_parts(self.entry().data.as_ptr(), self.handle().len as usize) }
     }
 }
 
@@ -487,7 +502,7 @@ impl DerefMut for Object<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         let Handle { entry, len, .. } = self.handle();
         // SAFETY: as above, and borrowed for us alone.
-        unsafe { core::slice::from_raw_parts_mut(entry.data.as_ptr(), *len) }
+        unsafe { core::slice::from_raw_parts_mut(entry.data.as_ptr(), *len as usize) }
     }
 }
 

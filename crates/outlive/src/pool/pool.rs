@@ -11,12 +11,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::cache::{Cache, Entry, Handle, SHELVES, shelf_of_long};
-use super::classes::{CLASSES, class_of, size_of_class};
+use super::cache::{Cache, Entry, MOST_CACHES, SHELVES, shelf_of_long};
+use super::classes::{CLASSES, class_of, class_of_short_or_long, size_of_class};
 use super::error::PoolError;
 use super::file::{File, MOST_BYTES, Plan};
+use super::handle::{Handle, Place, Places};
 use super::head::{CLUSTER, pop_any};
 use super::hidden::Hidden;
+use super::hot::Hot;
 use super::layout::Block;
 use super::modes::Modes;
 use super::object::Object;
@@ -64,6 +66,8 @@ const LARGEST_ALIGN: usize = 4096;
 /// offered to it is free. Nobody ever waits for anybody here, so a stopped or dead process delays nobody.
 pub struct Pool {
     pub(super) inner: Arc<Inner>,
+    /// By which threads find their caches of it.
+    number: u32,
 }
 
 /// How to open a pool.
@@ -71,7 +75,8 @@ pub struct Pool {
 pub struct PoolOptions {
     /// The most bytes that the pool may take, of one that is made. Default: a quarter of the file system, at most 8 GiB.
     pub max_bytes: u64,
-    /// The most bytes of free objects that a thread of this process keeps in its cache of the pool. Default: 16 MiB.
+    /// The most bytes of free objects that a thread of this process keeps in its cache of the pool; within that, as many of each
+    /// size as have been of use to it (64 at first). Default: 16 MiB.
     pub cache_bytes: u64,
     /// Debug modes, of one that is made; see [`MODES`](super::MODES) and [`Pool::set_modes`]. Default: none.
     pub modes: Modes,
@@ -101,11 +106,15 @@ pub(super) fn open_pool_at(address: usize) -> Option<PathBuf> {
 
 /// What all handles and caches of a pool in this process have in common.
 pub(super) struct Inner {
+    /// Itself.
+    pub(super) this: Weak<Inner>,
     pub(super) file: File,
+    /// Of handles.
+    pub(super) places: Places,
     /// What this process may not touch.
     pub(super) hidden: Hidden,
     pub(super) registry: &'static Registry,
-    /// Among the pools that this process has open.
+    /// Among the pools that this process has open; of what is beyond [`MOST_CACHES`], that.
     pub(super) number: usize,
     pub(super) cache_bytes: AtomicU64,
     /// Device and inode.
@@ -156,14 +165,16 @@ impl Pool {
             inner.handles.fetch_add(1, Ordering::Relaxed);
             inner.cache_bytes.store(options.cache_bytes, Ordering::Relaxed);
             inner.ask_for_huge_pages(options);
-            return Ok(Pool { inner }.heeding_environment(name));
+            return Ok(Pool::of(inner).heeding_environment(name));
         }
         let number = opened.iter().position(|pool| pool.strong_count() == 0).unwrap_or(opened.len());
-        let inner = Arc::new(Inner {
+        let inner = Arc::new_cyclic(|this| Inner {
+            this: Weak::clone(this),
             file,
+            places: Places::default(),
             hidden: Hidden::default(),
             registry: domain.registry(),
-            number,
+            number: number.min(MOST_CACHES),
             cache_bytes: AtomicU64::new(options.cache_bytes),
             file_id,
             shortages: Shortages::default(),
@@ -177,7 +188,12 @@ impl Pool {
             Some(place) => *place = weak,
             None => opened.push(weak),
         }
-        Ok(Pool { inner }.heeding_environment(name))
+        Ok(Pool::of(inner).heeding_environment(name))
+    }
+
+    fn of(inner: Arc<Inner>) -> Pool {
+        let number = inner.number as u32;
+        Pool { inner, number }
     }
 
     fn heeding_environment(self, name: &str) -> Pool {
@@ -201,7 +217,7 @@ impl Pool {
     #[inline]
     #[track_caller]
     pub fn alloc(&self, len: usize) -> Result<Object<'_>, PoolError> {
-        self.hit_or(class_of(len as u64), len, 1, Location::caller())
+        self.hit_or(class_of_short_or_long(len), len, 1, Location::caller())
     }
 
     #[inline]
@@ -212,31 +228,14 @@ impl Pool {
         align: usize,
         at: &'static Location<'static>,
     ) -> Result<Object<'_>, PoolError> {
-        let handle = match self.hit(class, len) {
+        let shelf = class.or_else(|| shelf_of_long(len as u64)).map_or(SHELVES as usize, |shelf| shelf as usize);
+        // SAFETY: given up at once. Numbers are `MOST_CACHES` at most.
+        let handle = match unsafe { Hot::of(self.number) }.take(shelf, len) {
             Some(handle) => handle,
-            None => self.alloc_slow(len, align, at).map_err(|error| *error)?,
+            None => self.alloc_slow(len, align, at)?,
         };
         // SAFETY: of this pool, whose borrow the object bears, and nobody else has it.
         Ok(unsafe { Object::of(handle) })
-    }
-
-    /// An object of the class, or a run, from the thread's cache; not while a debug mode is on.
-    #[inline]
-    fn hit(&self, class: Option<u32>, len: usize) -> Option<NonNull<Handle>> {
-        let shelf = class.or_else(|| shelf_of_long(len as u64))?;
-        // SAFETY: given up before this returns; nothing here runs user code.
-        let cache = unsafe { Cache::find(&self.inner) }?;
-        if cache.has_modes() {
-            return None;
-        }
-        let mut handle = cache.pop(shelf, len)?;
-        // SAFETY: the cache has forgotten it.
-        let live = unsafe { handle.as_mut() };
-        live.pool = self;
-        live.len = len;
-        // Died just before: cached(P), after: owned(P). Both are free once P has ended.
-        live.entry.set(live.owned);
-        Some(handle)
     }
 
     /// As [`Pool::alloc`], at an address that is a multiple of `align`, a power of two up to 4,096. Objects of 64 and more
@@ -257,21 +256,16 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(
-        &self,
-        len: usize,
-        align: usize,
-        at: &'static Location<'static>,
-    ) -> Result<NonNull<Handle>, Box<PoolError>> {
+    fn alloc_slow(&self, len: usize, align: usize, at: &'static Location<'static>) -> Result<Place, PoolError> {
         if !self.inner.now().modes.is_none() {
-            return self.alloc_in_modes(len, align, at).map_err(Box::new);
+            return self.alloc_in_modes(len, align, at);
         }
-        let (entry, shelf, owned) = self.take_slow(len, align).map_err(Box::new)?;
+        let (entry, shelf, owned) = self.take_slow(len, align)?;
         // A mark of a change of modes that was seen on the way only: from now on it would not be so.
         entry.forget_bytes();
         // Died just before: held by a dead thread, free at once; or cached(P).
         entry.set(owned);
-        Ok(Handle { pool: self, entry, len, owned, shelf: shelf.unwrap_or(SHELVES) }.make())
+        Ok(self.inner.handle(Handle::new(&self.inner, entry, shelf.unwrap_or(SHELVES), len, owned)))
     }
 
     /// An object whose tag is the caller's to set, to what it is to be then.
@@ -317,7 +311,7 @@ pub(super) fn class_of_aligned(len: usize, align: usize) -> Option<u32> {
 impl Clone for Pool {
     fn clone(&self) -> Pool {
         self.inner.handles.fetch_add(1, Ordering::Relaxed);
-        Pool { inner: Arc::clone(&self.inner) }
+        Pool::of(Arc::clone(&self.inner))
     }
 }
 
@@ -351,6 +345,29 @@ impl Inner {
         }
     }
 
+    /// A handle of an object that is in use.
+    pub(super) fn handle(&self, handle: Handle) -> Place {
+        // SAFETY: given up at once.
+        if let Some(cache) = unsafe { Cache::find(self) } {
+            return cache.handle(handle);
+        }
+        let mut more = Vec::new();
+        let place = self.places.take(&mut more);
+        self.places.give(&mut more, 0);
+        // SAFETY: room for a handle, which was just taken.
+        unsafe { place.write(handle) };
+        place
+    }
+
+    /// The handle has no object any more.
+    pub(super) fn forget(&self, place: Place) {
+        // SAFETY: given up at once.
+        match unsafe { Cache::find(self) } {
+            Some(cache) => cache.forget(place),
+            None => self.places.give(&mut vec![place], 0),
+        }
+    }
+
     /// An object as this process has it mapped; from now on it may touch it.
     pub(super) fn entry(&self, block: &Block) -> Result<Entry, Error> {
         let record = self.file.record(block)?.into();
@@ -363,19 +380,14 @@ impl Inner {
         Ok(Entry { data, record, reference: block.reference, capacity })
     }
 
-    fn take_small(
-        self: &Arc<Self>,
-        me: Me,
-        process: TokenId,
-        class: u32,
-        at_first_sight: bool,
-    ) -> Result<Taken, Error> {
+    fn take_small(&self, me: Me, process: TokenId, class: u32, at_first_sight: bool) -> Result<Taken, Error> {
         let (file, size) = (&self.file, size_of_class(class));
         // SAFETY: used in here only, where nothing else asks for it and no user code runs.
-        let mut cache = unsafe { Cache::own(self, me, process) };
+        let mut cache = unsafe { Cache::own(self, process) };
         let mut cluster = 1;
         if let Some(cache) = &mut cache {
             cache.heed_flushes();
+            cache.missed(class);
             let share = self.cache_bytes.load(Ordering::Relaxed) / 4;
             cluster = (share / size).clamp(1, CLUSTER as u64) as usize;
             if self.now().modes.contains(Modes::UAF) {
@@ -426,10 +438,10 @@ impl Inner {
         Ok((first, Some(class)))
     }
 
-    fn take_long(self: &Arc<Self>, me: Me, process: TokenId, len: u64, at_first_sight: bool) -> Result<Taken, Error> {
+    fn take_long(&self, me: Me, process: TokenId, len: u64, at_first_sight: bool) -> Result<Taken, Error> {
         let file = &self.file;
         // SAFETY: used in here only, where nothing else asks for it and no user code runs.
-        let cache = unsafe { Cache::own(self, me, process) };
+        let cache = unsafe { Cache::own(self, process) };
         if let Some(cache) = cache {
             cache.heed_flushes();
             if let Some(shelf) = shelf_of_long(len)
@@ -445,6 +457,8 @@ impl Inner {
                     Err(Error::NoSpace { .. }) => {}
                     Err(other) => return Err(other),
                 }
+            } else if let Some(shelf) = shelf_of_long(len) {
+                cache.missed(shelf);
             }
         }
         let block = file.heap.allocate_or_glance(&file.segment, me, len, file, at_first_sight)?;

@@ -83,7 +83,7 @@ impl Pool {
             Note::Length(len) => (len as usize).min(capacity),
             _ => capacity,
         };
-        Ok(Object::new(self, entry, shelf_of(block.capacity), len, seen).flagged(flags))
+        Ok(Object::new(inner, entry, shelf_of(block.capacity), len, seen).flagged(flags))
     }
 
     /// Frees the object that [`Object::into_raw`] gave out as that address.

@@ -59,7 +59,7 @@ pub struct Shared<'p> {
 
 /// One cell of the object's block.
 struct Holding<'p> {
-    pool: &'p Pool,
+    inner: &'p Inner,
     entry: Entry,
     len: usize,
     number: u32,
@@ -93,8 +93,7 @@ impl<'p> Object<'p> {
             self.forget();
             return Err(PoolError::Fault(fault));
         }
-        let (pool, len) = (self.pool(), self.len());
-        let inner = &pool.inner;
+        let (inner, len) = (self.inner(), self.len());
         let process = inner.registry.process_token()?;
         let (reference, record) = (self.entry().reference, self.entry().record());
         let number = self.next_number();
@@ -125,7 +124,7 @@ impl<'p> Object<'p> {
             return Err(inner.file.segment.damaged("an object's tag").into());
         }
         let entry = self.forget();
-        Ok(Shared::new(Holding { pool, entry, len, number, block, holders, cell, process, over: false }))
+        Ok(Shared::new(Holding { inner, entry, len, number, block, holders, cell, process, over: false }))
     }
 }
 
@@ -140,7 +139,7 @@ impl Pool {
     /// # If a process dies
     /// In here: it never was a holder; or it was, and is not counted once it has ended.
     pub fn join(&self, offset: Offset) -> Result<Shared<'_>, PoolError> {
-        let inner = &self.inner;
+        let inner = &*self.inner;
         let (file, heap) = (&inner.file, &inner.file.heap);
         let process = inner.registry.process_token()?;
         let (reference, number) = offset.shared_parts().ok_or(PoolError::Stale)?;
@@ -171,7 +170,7 @@ impl Pool {
         let found = heap.object(&file.segment, reference).filter(|object| len as u64 <= object.capacity);
         let held = found.ok_or_else(|| file.segment.damaged("a shared object")).and_then(|object| {
             let entry = inner.entry(&object)?;
-            Ok(Holding { pool: self, entry, len, number, block, holders, cell, process, over: false })
+            Ok(Holding { inner, entry, len, number, block, holders, cell, process, over: false })
         });
         match held {
             Ok(holding) => Ok(Shared::new(holding)),
@@ -185,7 +184,7 @@ impl Pool {
 
 impl Inner {
     /// A block of holders; where there is no room for one, what the dead had and what is free is given up for it.
-    fn block_for(self: &Arc<Self>, serves: Serves) -> Result<u32, PoolError> {
+    fn block_for(&self, serves: Serves) -> Result<u32, PoolError> {
         let file = &self.file;
         let taken = match file.take_block(serves) {
             Err(Error::NoSpace { .. }) => {
@@ -229,7 +228,7 @@ impl<'p> Shared<'p> {
     #[must_use]
     pub fn holders(&self) -> Vec<Holder> {
         let names = self.holding.holders.names(self.holding.number);
-        names.map(|process| Holder::of(self.holding.pool.inner.registry, process)).collect()
+        names.map(|process| Holder::of(self.holding.inner.registry, process)).collect()
     }
 
     /// Makes it this process's alone again, to write, if it is the only holder that lives and this is the only clone.
@@ -252,7 +251,7 @@ impl<'p> Shared<'p> {
 impl<'p> Holding<'p> {
     /// Whether it is this process's, not the parent's.
     fn is_own(&self) -> bool {
-        self.pool.inner.registry.process_token_if_any() == Some(self.process)
+        self.inner.registry.process_token_if_any() == Some(self.process)
     }
 
     /// The object, as this process's alone, if nobody holds it by another cell than `besides`.
@@ -260,7 +259,7 @@ impl<'p> Holding<'p> {
         if !self.is_own() {
             return None;
         }
-        let inner = &self.pool.inner;
+        let inner = self.inner;
         let ends = Ends::new(inner.registry, inner.file_id);
         let has_ended = |process| ends.has_ended(process);
         let owned = Tag::Owned(self.process).encode();
@@ -270,7 +269,7 @@ impl<'p> Holding<'p> {
         holders::free(tag, owned, self.holders, serves, besides, &has_ended).then(|| {
             // Relaxed: a hint.
             inner.file.head().freed_block.store(self.block + 1, Ordering::Relaxed);
-            let object = Object::new(self.pool, self.entry, shelf_of(u64::from(self.entry.capacity)), self.len, owned);
+            let object = Object::new(self.inner, self.entry, shelf_of(u64::from(self.entry.capacity)), self.len, owned);
             if inner.now().modes.is_none() { object } else { object.flagged(IN_MODES) }
         })
     }

@@ -51,7 +51,7 @@ impl Inner {
     /// There was none at first sight: looks as far as that may help.
     #[cold]
     pub(super) fn search(
-        self: &std::sync::Arc<Self>,
+        &self,
         me: Me,
         class: Option<u32>,
         wanted: u64,
@@ -108,7 +108,7 @@ impl Inner {
     }
 
     fn search_everything(
-        self: &std::sync::Arc<Self>,
+        &self,
         me: Me,
         kind: usize,
         wanted: u64,

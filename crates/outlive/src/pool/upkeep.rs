@@ -13,7 +13,6 @@
 //! Each by compare-exchange from what was seen: any number may do it at once, and who dies in it has done part of it.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use super::cache::Cache;
 use super::collect::Found;
@@ -77,7 +76,7 @@ impl Pool {
 
 impl Inner {
     /// Frees what the dead had.
-    pub(super) fn collect(self: &Arc<Self>, me: Me, dry_run: bool) -> Result<Found, Error> {
+    pub(super) fn collect(&self, me: Me, dry_run: bool) -> Result<Found, Error> {
         collect(&self.file, self.registry, self.file_id, me, dry_run).map(|(found, ..)| found)
     }
 }

@@ -96,6 +96,36 @@ pub(super) fn sleep_without_reader(
     end
 }
 
+/// Sleeps until another receives than the dead one, or nobody, of just now; or until `also` changes.
+pub(super) fn sleep_until_reader_comes(
+    shared: &Shared,
+    pass: &PassOn,
+    also: Watch<'_>,
+    deadline: Deadline,
+) -> Result<Asleep, Errno> {
+    let head = shared.ring.head();
+    pass.to(&head.x);
+    if head.x.load(Ordering::Relaxed) != 0 {
+        head.x.store(0, Ordering::Relaxed);
+    }
+    let word = head.reader.load(Ordering::Acquire);
+    let waited = word | WAITERS;
+    if TokenId::from_word(word).is_some_and(|id| shared.registry.is_alive(id)) {
+        // As above.
+        futex::wake_all(&head.reader);
+        return Ok(Asleep::LookAgain);
+    }
+    if word != waited && head.reader.compare_exchange(word, waited, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return Ok(Asleep::LookAgain);
+    }
+    let set = [Watch { word: &head.x, expected: 0 }, also, Watch { word: &head.reader, expected: waited }];
+    let end = sleep_on(shared.registry, &set, 2, deadline);
+    if head.reader.load(Ordering::Acquire) != waited {
+        futex::wake_all(&head.reader);
+    }
+    end
+}
+
 /// Makes the calling thread's process the queue's receiver.
 pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(), Error> {
     let head = shared.ring.head();

@@ -168,3 +168,72 @@ fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
         }
     });
 }
+
+/// A wait set's part, as `wait/crowd.rs` does it: look, announce, fence, look again, sleep on the bell.
+fn wait_in_set(inbox: &super::Inbox) {
+    use super::Lies;
+    use crate::sys::clock::Deadline;
+    use crate::sys::futex::{self, Watch};
+    while inbox.look() != Lies::Something {
+        let announced = inbox.bell().announce();
+        crate::sys::barrier::heavy();
+        // Who writes there lives on in these tests: its bell will come.
+        if inbox.look() == Lies::Something {
+            return;
+        }
+        let watch = Watch { word: inbox.bell().sequence(), expected: announced };
+        futex::wait_any(&[watch], 0, Deadline::NEVER).unwrap();
+    }
+}
+
+#[test]
+fn loom_queue_a_set_is_told_beside_the_receiver() {
+    explore(2, || {
+        let shared = world(2, 1);
+        be(0);
+        let mut receiver = Receiver::new(StdArc::clone(&shared)).unwrap();
+        let inbox = receiver.inbox();
+        let sending = {
+            let shared = StdArc::clone(&shared);
+            thread::spawn(move || {
+                be(1);
+                let sender = Sender::new(shared).unwrap();
+                sender.send(message(1)).unwrap();
+                core::mem::forget(sender);
+            })
+        };
+        // The same message is told to all.
+        let other = inbox.clone();
+        let set = thread::spawn(move || wait_in_set(&other));
+        wait_in_set(&inbox);
+        sending.join().unwrap();
+        set.join().unwrap();
+        assert_eq!(receiver.recv().unwrap().len(), 1);
+        core::mem::forget(receiver);
+    });
+}
+
+#[test]
+fn loom_queue_a_set_is_told_of_each_of_two_messages() {
+    explore(2, || {
+        let shared = world(2, 1);
+        be(0);
+        let mut receiver = Receiver::new(StdArc::clone(&shared)).unwrap();
+        let inbox = receiver.inbox();
+        let sending = [1, 2].map(|n| {
+            let shared = StdArc::clone(&shared);
+            thread::spawn(move || {
+                be(n);
+                let sender = Sender::new(shared).unwrap();
+                sender.send(message(n as usize)).unwrap();
+                core::mem::forget(sender);
+            })
+        });
+        for _ in 0..2 {
+            wait_in_set(&inbox);
+            assert!(receiver.try_recv().is_ok());
+        }
+        core::mem::forget(receiver);
+        sending.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}

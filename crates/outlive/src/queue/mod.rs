@@ -34,6 +34,8 @@ mod ring;
 #[path = "ring_model.rs"]
 mod ring;
 mod send;
+#[cfg(not(loom))]
+mod service;
 mod sweep;
 #[cfg(not(loom))]
 mod typed;
@@ -44,9 +46,14 @@ pub(crate) use inbox::{Inbox, Lies};
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 #[cfg(not(loom))]
+pub(crate) use queue::Annex;
+#[cfg(not(loom))]
 pub use queue::{Counters, Queue, QueueOptions};
 pub use receiver::Receiver;
+pub(crate) use send::Frame;
 pub use send::Sender;
+#[cfg(not(loom))]
+pub(crate) use service::Server;
 pub(crate) use sweep::sweep;
 #[cfg(not(loom))]
 pub use typed::{TypedReceiver, TypedSender};

@@ -119,13 +119,18 @@ impl QueueOptions {
     /// # If a process dies
     /// While it makes the queue: nothing is left of it.
     pub fn create(self, domain: &Domain, name: &str) -> Result<Queue, Error> {
+        self.create_as(domain, name, Kind::Queue, Annex { len: 0, first: 0 })
+    }
+
+    /// The same for a file of that kind, with another floor's words in it.
+    pub(crate) fn create_as(self, domain: &Domain, name: &str, kind: Kind, annex: Annex) -> Result<Queue, Error> {
         let slot_bytes = self.slot_bytes.clamp(64, 4096).next_power_of_two();
         let first_slots = self.first_slots.clamp(4, 65_536).next_power_of_two();
         let quarter = domain.folder().file_system_bytes()? / 4;
         let max_bytes = self.max_bytes.unwrap_or(quarter).clamp(64 << 10, MOST_BYTES);
-        let plan = Plan::new(u64::from(slot_bytes), u64::from(first_slots), max_bytes);
+        let plan = Plan::new(u64::from(slot_bytes), u64::from(first_slots), max_bytes, annex.len);
         let spec = Spec {
-            kind: Kind::Queue,
+            kind,
             type_name: String::new(),
             type_size: 0,
             type_align: 1,
@@ -135,6 +140,9 @@ impl QueueOptions {
         };
         let segment = domain.create_or_open(name, &spec, |segment| {
             segment.grow(plan.rings_at, u64::from(slot_bytes * first_slots))?;
+            if annex.first > 0 {
+                segment.grow(plan.annex_at, annex.first)?;
+            }
             let head: &QueueHead = segment.at(HEAD_AT)?;
             head.slot_bytes.store(slot_bytes, Ordering::Relaxed);
             head.first_slots.store(first_slots, Ordering::Relaxed);
@@ -146,17 +154,25 @@ impl QueueOptions {
             head.limits[0].store(u64::from(first_slots), Ordering::Relaxed);
             Ok(())
         })?;
-        Queue::finish(segment, domain.registry(), self.wait)
+        Queue::finish_as(segment, domain.registry(), self.wait, kind)
     }
 }
 
 /// The most that a queue may take: rings and pool of that size fit into the address space reserved for one file.
 const MOST_BYTES: u64 = 6 << 30;
 
+/// Another floor's words, between slots and tags: address space, and bytes that exist from the beginning.
+#[derive(Clone, Copy)]
+pub(crate) struct Annex {
+    pub(crate) len: u64,
+    pub(crate) first: u64,
+}
+
 /// Where everything lies.
 struct Plan {
     regions: u32,
     rings_at: u64,
+    annex_at: u64,
     tags_at: u64,
     spans: u32,
     spans_at: u64,
@@ -164,7 +180,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(slot_bytes: u64, first_slots: u64, max_bytes: u64) -> Plan {
+    fn new(slot_bytes: u64, first_slots: u64, max_bytes: u64, annex: u64) -> Plan {
         let first = slot_bytes * first_slots;
         // As many regions as reach max_bytes together; the last may be cut short by it.
         let mut regions = 1;
@@ -175,12 +191,13 @@ impl Plan {
         // Offsets for objects: as much as they may take, half as much again for runs that do not fit into gaps, and a
         // few spans, since each class begins one.
         let wanted = (max_bytes + max_bytes / 2).div_ceil(SPAN) + 64;
-        let room = MOST_RESERVED.saturating_sub(rings) / (SPAN + SPAN / 16);
+        let room = MOST_RESERVED.saturating_sub(rings + annex) / (SPAN + SPAN / 16);
         let spans = wanted.min(room.saturating_sub(1)).clamp(1, 4096) as u32;
         let rings_at = CONTROL_AT + Heap::control_bytes(spans);
-        let tags_at = (rings_at + rings).next_multiple_of(4096);
+        let annex_at = (rings_at + rings).next_multiple_of(4096);
+        let tags_at = (annex_at + annex).next_multiple_of(4096);
         let spans_at = (tags_at + Shape::QUEUE.tag_bytes(spans)).next_multiple_of(SPAN);
-        Plan { regions, rings_at, tags_at, spans, spans_at, end: spans_at + u64::from(spans) * SPAN }
+        Plan { regions, rings_at, annex_at, tags_at, spans, spans_at, end: spans_at + u64::from(spans) * SPAN }
     }
 }
 
@@ -213,7 +230,16 @@ impl Queue {
     }
 
     pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: Wait) -> Result<Queue, Error> {
-        segment.expect(Kind::Queue)?;
+        Queue::finish_as(segment, registry, wait, Kind::Queue)
+    }
+
+    pub(crate) fn finish_as(
+        segment: Segment,
+        registry: &'static Registry,
+        wait: Wait,
+        kind: Kind,
+    ) -> Result<Queue, Error> {
+        segment.expect(kind)?;
         let ring = Ring::new(segment)?;
         let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_READER != 0;
         let patience = Patience::new();

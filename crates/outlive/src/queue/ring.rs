@@ -31,6 +31,8 @@ pub(super) struct Ring {
     regions: u32,
     /// Where region 0 begins.
     rings_at: u64,
+    /// Between slots and tags, see [`Ring::annex`].
+    tags_at: u64,
 }
 
 /// Where a position lies.
@@ -78,7 +80,7 @@ impl Ring {
         let usable = segment.mapped().saturating_sub(spans_at) / SPAN;
         let usable = spans.min(u32::try_from(usable).unwrap_or(u32::MAX));
         let pool = Heap::new(Shape::QUEUE, CONTROL_AT, tags_at, spans_at, usable);
-        let ring = Ring { pool, slot_bytes, first_slots, regions, rings_at, segment };
+        let ring = Ring { pool, slot_bytes, first_slots, regions, rings_at, tags_at, segment };
         let last = ring.regions - 1;
         if ring.region_at(last) + ring.nominal(last) * slot_bytes > tags_at {
             return Err(ring.segment.damaged("the queue's configuration"));
@@ -105,6 +107,13 @@ impl Ring {
     #[inline]
     pub(super) fn inline_bytes(&self) -> usize {
         (self.slot_bytes - SLOT_OVERHEAD) as usize
+    }
+
+    /// What lies between slots and tags: another floor's words, where it begins and ends.
+    pub(super) fn annex(&self) -> (u64, u64) {
+        let last = self.regions - 1;
+        let end = self.region_at(last) + self.nominal(last) * self.slot_bytes;
+        (end.next_multiple_of(4096), self.tags_at)
     }
 
     /// Slots that a region has at its largest.

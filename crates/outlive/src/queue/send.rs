@@ -59,8 +59,13 @@ pub struct Sender {
 /// What is sent: bytes for the slot, or an object that holds them.
 enum Body<'a> {
     Inline(&'a [u8]),
+    /// A head before the bytes.
+    Framed(&'a Frame, &'a [u8]),
     Object(Block),
 }
+
+/// What another floor puts before a message.
+pub(crate) type Frame = [u8; 16];
 
 /// Why a claim failed.
 enum Refused {
@@ -162,13 +167,32 @@ impl Sender {
             let meta = Meta { len: bytes.len() as u32, batch, object: false };
             return self.put(me, &Body::Inline(bytes), meta, deadline);
         }
-        self.send_large(me, bytes, batch, deadline)
+        self.send_large(me, &[], bytes, batch, deadline)
+    }
+
+    /// Sends a message that begins with `frame`.
+    #[inline]
+    pub(crate) fn send_framed(&self, frame: &Frame, bytes: &[u8], deadline: Option<Deadline>) -> Result<(), SendError> {
+        let me = self.shared.registry.me()?;
+        let len = frame.len() + bytes.len();
+        if len <= self.shared.ring.inline_bytes() {
+            let meta = Meta { len: len as u32, batch: 0, object: false };
+            return self.put(me, &Body::Framed(frame, bytes), meta, deadline);
+        }
+        self.send_large(me, frame, bytes, 0, deadline)
     }
 
     #[inline(never)]
-    fn send_large(&self, me: Me, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
+    fn send_large(
+        &self,
+        me: Me,
+        frame: &[u8],
+        bytes: &[u8],
+        batch: u32,
+        deadline: Option<Deadline>,
+    ) -> Result<(), SendError> {
         let ring = &self.shared.ring;
-        let len = bytes.len() as u64;
+        let len = frame.len() as u64 + bytes.len() as u64;
         if len > LARGEST_MESSAGE {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
@@ -186,7 +210,11 @@ impl Sender {
             Err(other) => return Err(other.into()),
         };
         // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
-        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), ring.segment.address(object.offset), bytes.len()) };
+        unsafe {
+            let to = ring.segment.address(object.offset);
+            core::ptr::copy_nonoverlapping(frame.as_ptr(), to, frame.len());
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(frame.len()), bytes.len());
+        }
         let meta = Meta { len: len as u32, batch, object: true };
         let result = self.put(me, &Body::Object(object), meta, deadline);
         if result.is_err() {
@@ -316,6 +344,14 @@ impl Sender {
                 // compared.
                 unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), claim.slot.payload, bytes.len()) };
                 // Relaxed: READY's Release orders it.
+                claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
+            }
+            Body::Framed(frame, bytes) => {
+                // SAFETY: as above; `send_framed` has compared.
+                unsafe {
+                    core::ptr::copy_nonoverlapping(frame.as_ptr(), claim.slot.payload, frame.len());
+                    core::ptr::copy_nonoverlapping(bytes.as_ptr(), claim.slot.payload.add(frame.len()), bytes.len());
+                }
                 claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
             }
             Body::Object(object) => {

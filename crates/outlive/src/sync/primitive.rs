@@ -59,7 +59,14 @@ fn at<'a>(segment: &'a Segment, offset: u64, kind: Kind) -> Result<Option<Box<dy
         Kind::Barrier => Some(Box::new(barrier::Seen::at(segment, offset)?)),
         Kind::PiMutex => Some(Box::new(segment.at::<RawPi>(offset)?)),
         Kind::CeilingMutex => Some(Box::new(segment.at::<RawCeiling>(offset)?)),
-        Kind::Registry | Kind::LockOrder | Kind::Record | Kind::Queue | Kind::Pool | Kind::Topic | Kind::State => None,
+        Kind::Registry
+        | Kind::LockOrder
+        | Kind::Record
+        | Kind::Queue
+        | Kind::Pool
+        | Kind::Topic
+        | Kind::State
+        | Kind::Service => None,
     })
 }
 

@@ -158,6 +158,15 @@ pub(crate) fn page_wiped_on_fork() -> Result<NonNull<u8>, Errno> {
     Ok(page)
 }
 
+/// Gives such a page back.
+///
+/// # Safety
+/// From [`page_wiped_on_fork`], and nobody uses it any more.
+pub(crate) unsafe fn unmap_page(page: NonNull<u8>) {
+    // SAFETY: the caller's promise. That it was mapped is the only thing that could go wrong.
+    let _ = unsafe { mm::munmap(page.as_ptr().cast(), PAGE as usize) };
+}
+
 /// Private zeroed memory that the caller may keep for ever.
 pub(crate) fn anonymous(len: usize) -> Result<NonNull<u8>, Errno> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

@@ -170,8 +170,8 @@ impl Ring {
             Ok(()) => self.sleep(deadline),
             Err(errno) => Err(errno),
         };
-        let answered = groups.len() as u32 - self.withdraw();
-        let mut left = answered - self.answers();
+        let handed_in = groups.len() as u32 - self.withdraw();
+        let mut left = handed_in.saturating_sub(self.answers());
         // Whatever happened: nothing of ours stays queued. Died before: the kernel takes all back.
         if left > 0 {
             self.push(io_uring_sqe {
@@ -187,7 +187,7 @@ impl Ring {
         }
         while left > 0 {
             match self.enter(0, 1, None) {
-                Ok(()) | Err(Errno::INTR) => left -= self.answers(),
+                Ok(()) | Err(Errno::INTR) => left = left.saturating_sub(self.answers()),
                 Err(other) => return Err(other),
             }
         }

@@ -25,15 +25,15 @@ use crate::{Deadline, Error};
 /// How long one sleep lasts at most where the kernel denies the fence: a publisher may overlook us.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// Waits until there is something at a cursor; false: the deadline passed.
+/// Waits until there is something at a cursor, or the deadline has passed.
 pub(super) fn wait<M: Message + ?Sized>(
     subscriber: &Subscriber<M>,
     me: Me,
     deadline: Deadline,
-) -> Result<bool, SubscribeError> {
+) -> Result<(), SubscribeError> {
     let shared = &*subscriber.shared;
     if subscriber.is_ready() || shared.patience.spin(|| subscriber.is_ready()) {
-        return Ok(true);
+        return Ok(());
     }
     let arrivals = &shared.head().arrivals;
     let pass = PassOn::begin(me.list());
@@ -43,11 +43,8 @@ pub(super) fn wait<M: Message + ?Sized>(
         // Enlisted before the look: pairs with `light` in `Publisher::put`.
         let fenced = barrier::heavy();
         let seen = Seen::now(subscriber);
-        if subscriber.is_ready() {
-            return Ok(true);
-        }
-        if deadline.has_passed() {
-            return Ok(false);
+        if subscriber.is_ready() || deadline.has_passed() {
+            return Ok(());
         }
         let until = if fenced { deadline } else { deadline.earlier(Deadline::after(SLICE)) };
         seen.sleep(shared, ticket, until)

@@ -62,6 +62,13 @@ impl Shared {
         unsafe { &*self.segment.address(self.plan.ring_at(ring)).cast() }
     }
 
+    /// How many messages there have been in a ring. Damaged, that may be anything: but never so many that counting on overflows.
+    #[inline]
+    pub(super) fn published(&self, ring: u32) -> u64 {
+        // Acquire pairs with `Publisher::put`: the slot.
+        self.ring(ring).published.load(Ordering::Acquire).min(1 << 62)
+    }
+
     /// A ring's slots, of one that there is.
     pub(super) fn slots(&self, ring: u32) -> Result<&[Slot], Error> {
         let (at, depth) = (self.plan.slots_at(ring), u64::from(self.plan.depth));

@@ -21,18 +21,22 @@ pub(crate) struct Inbox {
     claim: u64,
 }
 
+/// What stands for the order of a message that was overwritten or given up: less than any.
+pub(super) const GONE: u64 = 0;
+
 impl Shared {
     /// Whether there is something at a cursor, to be taken or to be passed over: its order. Of a ring whose slots exist.
     #[inline]
     pub(super) fn peek(&self, ring: u32, slot: &Slot, position: u64) -> Option<u64> {
         match slot.look(position) {
-            // Read before it is known to be this message's: a wrong one only chooses another ring first.
-            Look::There => Some(slot.facts().order),
-            Look::Overwritten => Some(0),
-            // Given up, or being written. Who takes it looks once more.
-            Look::NotThere if slot.position().is_none() => {
-                (self.ring(ring).published.load(Ordering::Acquire) > position).then_some(0)
+            Look::There => {
+                let order = slot.facts().order;
+                // Overwritten meanwhile, that was another message's. Damaged, it may be 0, and is not gone.
+                Some(if slot.is_still(position) { order.max(GONE + 1) } else { GONE })
             }
+            Look::Overwritten => Some(GONE),
+            // Given up, or being written. Who takes it looks once more.
+            Look::NotThere if slot.position().is_none() => (self.published(ring) > position).then_some(GONE),
             Look::NotThere => None,
         }
     }

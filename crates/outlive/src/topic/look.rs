@@ -89,7 +89,7 @@ pub(crate) fn look(segment: Segment, registry: &'static Registry) -> Result<Topi
             objects += 1;
             bytes += block.capacity;
         })?;
-        let publisher = TokenId::from_word(words.owner.load(Ordering::Acquire)).map(holder);
+        let publisher = ring::publisher(words.owner.load(Ordering::Acquire)).map(holder);
         usage.rings.push(RingUsage { publisher, published, kept: kept as u32, objects, bytes });
     }
     for words in shared.lines() {

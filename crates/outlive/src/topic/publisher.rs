@@ -310,7 +310,8 @@ impl<M: Message + ?Sized> Publisher<M> {
         let slot = &slots[at];
         // Relaxed: a ring that begins just now has published nothing before us.
         let order = match head.rings.load(Ordering::Relaxed) {
-            1 => ring.order + 1,
+            // Damaged, it may be anything: but no overflow.
+            1 => ring.order.wrapping_add(1),
             _ => next_order(shared, ring),
         };
         let pass = PassOn::begin(me.list());

@@ -3,7 +3,8 @@
 //! | `owner` | meaning | a death here |
 //! | --- | --- | --- |
 //! | 0 | nobody's; what was published in it stays | |
-//! | P | P publishes, or looks after what the dead left in it | what was published stays. Once P has *ended*, the ring is anybody's: until then a thread of it may be writing a payload |
+//! | P | P publishes | what was published stays. Once P has *ended*, the ring is anybody's: until then a thread of it may be writing a payload |
+//! | P, looking after | P looks after what the dead left in it, and is no publisher | the same |
 //!
 //! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave but the cells' (`hold.rs`).
 
@@ -15,10 +16,22 @@ use crate::pool::{Block, Ends, Tag};
 use crate::shim::Ordering;
 use crate::{Error, TokenId};
 
+/// In `owner`: not to publish. The bit that a token leaves to whoever uses it.
+const LOOKING_AFTER: u32 = 1 << 31;
+
+/// What for a ring is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Publish,
+    LookAfter,
+}
+
 /// A ring that is this process's.
 pub(super) struct Ring {
     pub(super) index: u32,
     pub(super) process: TokenId,
+    /// As it stands in `owner`.
+    claim: u32,
     /// How many messages there have been.
     pub(super) published: u64,
     pub(super) order: u64,
@@ -36,7 +49,7 @@ fn is_free(owner: u32, ends: &Ends) -> bool {
 pub(super) fn take(shared: &Shared, process: TokenId) -> Result<Ring, Error> {
     let ends = shared.ends();
     for index in 0..MOST_RINGS as u32 {
-        if let Some(ring) = take_one(shared, process, index, &ends)? {
+        if let Some(ring) = take_one(shared, process, index, &ends, Purpose::Publish)? {
             note_change(shared);
             return Ok(ring);
         }
@@ -45,14 +58,21 @@ pub(super) fn take(shared: &Shared, process: TokenId) -> Result<Ring, Error> {
 }
 
 /// Takes that ring, if it is nobody's.
-pub(super) fn take_one(shared: &Shared, process: TokenId, index: u32, ends: &Ends) -> Result<Option<Ring>, Error> {
+fn take_one(
+    shared: &Shared,
+    process: TokenId,
+    index: u32,
+    ends: &Ends,
+    purpose: Purpose,
+) -> Result<Option<Ring>, Error> {
     let words = shared.ring(index);
     let seen = words.owner.load(Ordering::Acquire);
     if !is_free(seen, ends) {
         return Ok(None);
     }
+    let claim = process.as_u32() | if purpose == Purpose::LookAfter { LOOKING_AFTER } else { 0 };
     // Acquire pairs with `leave`: what its owner before did in it. Died just after: a dead one's, as before.
-    if words.owner.compare_exchange(seen, process.as_u32(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    if words.owner.compare_exchange(seen, claim, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Ok(None);
     }
     if index >= shared.rings() {
@@ -63,7 +83,7 @@ pub(super) fn take_one(shared: &Shared, process: TokenId, index: u32, ends: &End
         // Release pairs with `Shared::rings`: its slots exist. Died just before: they exist, and nobody looks at them.
         shared.head().rings.fetch_max(index + 1, Ordering::Release);
     }
-    match recover(shared, process, index) {
+    match recover(shared, process, index, claim) {
         Ok(ring) => Ok(Some(ring)),
         Err(error) => {
             words.owner.store(0, Ordering::Release);
@@ -73,10 +93,10 @@ pub(super) fn take_one(shared: &Shared, process: TokenId, index: u32, ends: &End
 }
 
 /// What the ring's owners before have left.
-fn recover(shared: &Shared, process: TokenId, index: u32) -> Result<Ring, Error> {
+fn recover(shared: &Shared, process: TokenId, index: u32, claim: u32) -> Result<Ring, Error> {
     let words = shared.ring(index);
     let slots = shared.slots(index)?;
-    let mut published = words.published.load(Ordering::Acquire);
+    let mut published = shared.published(index);
     let slot_of = |position: u64| &slots[(position & (slots.len() as u64 - 1)) as usize];
     let next = slot_of(published);
     if next.position() == Some(published) {
@@ -87,6 +107,7 @@ fn recover(shared: &Shared, process: TokenId, index: u32) -> Result<Ring, Error>
     let mut ring = Ring {
         index,
         process,
+        claim,
         published,
         order: words.order.load(Ordering::Relaxed),
         places: vec![None; slots.len()],
@@ -133,7 +154,7 @@ impl Ring {
         self.stock.give_back(shared, self.index);
         let words = shared.ring(self.index);
         // Release pairs with `take_one`. From ours: a forked child's copy, or one taken for dead, changes nothing.
-        let _ = words.owner.compare_exchange(self.process.as_u32(), 0, Ordering::Release, Ordering::Relaxed);
+        let _ = words.owner.compare_exchange(self.claim, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 
@@ -147,7 +168,7 @@ pub(super) fn sweep(shared: &Shared, process: TokenId, ends: &Ends, dry_run: boo
         if dry_run {
             continue;
         }
-        if let Some(mut ring) = take_one(shared, process, index, ends)? {
+        if let Some(mut ring) = take_one(shared, process, index, ends, Purpose::LookAfter)? {
             objects += ring.stock.give_back(shared, index);
             ring.leave(shared);
         }
@@ -155,10 +176,15 @@ pub(super) fn sweep(shared: &Shared, process: TokenId, ends: &Ends, dry_run: boo
     Ok((claims, objects))
 }
 
+/// Who publishes, dead or alive; nobody, if somebody only looks after the ring.
+pub(super) fn publisher(owner: u32) -> Option<TokenId> {
+    TokenId::from_word(owner).filter(|_| owner & LOOKING_AFTER == 0)
+}
+
 /// Who publishes and lives.
 pub(super) fn living(shared: &Shared) -> impl Iterator<Item = TokenId> {
     (0..shared.rings()).filter_map(|ring| {
-        let owner = TokenId::from_word(shared.ring(ring).owner.load(Ordering::Acquire))?;
+        let owner = publisher(shared.ring(ring).owner.load(Ordering::Acquire))?;
         shared.registry.is_alive(owner).then_some(owner)
     })
 }

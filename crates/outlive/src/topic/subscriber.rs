@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::arrive;
 use super::error::SubscribeError;
 use super::file::Shared;
+use super::inbox::GONE;
 use super::layout::{LineWords, MOST_RINGS};
 use super::line;
 use super::message::Message;
@@ -138,7 +139,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
         let history = u64::from(options.history).min(depth);
         let mut cursors = Vec::with_capacity(MOST_RINGS);
         for ring in 0..shared.rings() {
-            let published = shared.ring(ring).published.load(Ordering::Acquire);
+            shared.slots(ring)?;
+            let published = shared.published(ring);
             cursors.push(published.saturating_sub(history));
         }
         for (ring, cursor) in words.cursors.iter().enumerate() {
@@ -248,14 +250,11 @@ impl<M: Message + ?Sized> Subscriber<M> {
         let due = self.options.period.map(|period| Deadline::at(self.last + period));
         loop {
             let until = due.map_or(deadline, |due| deadline.earlier(due));
-            let came = arrive::wait(self, me, until)?;
+            arrive::wait(self, me, until)?;
             if let Some(sample) = self.take_next()? {
                 return Ok(sample);
             }
-            // What came was nothing for us.
-            if came {
-                continue;
-            }
+            // Nothing came, or nothing for us.
             if due.is_some_and(Deadline::has_passed) {
                 self.last = Instant::now();
                 return Err(SubscribeError::Missed);
@@ -282,7 +281,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         for _ in 0..1000 {
             let mut newest = None;
             for ring in 0..self.cursors.len() {
-                let published = self.shared.ring(ring as u32).published.load(Ordering::Acquire);
+                let published = self.shared.published(ring as u32);
                 self.cursors[ring] = self.cursors[ring].max(published.saturating_sub(1));
                 if published > 0 && self.slot(ring, published - 1).look(published - 1) == Look::There {
                     let order = self.slot(ring, published - 1).facts().order;
@@ -294,7 +293,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
             if let Took::Yes | Took::Unwanted = took {
                 for ring in 0..self.cursors.len() {
                     let next = if ring == newest { position + 1 } else { self.cursors[ring] + 1 };
-                    let published = self.shared.ring(ring as u32).published.load(Ordering::Relaxed);
+                    let published = self.shared.published(ring as u32);
                     self.advance(ring, next.min(published).max(self.cursors[ring]));
                 }
             }
@@ -318,8 +317,15 @@ impl<M: Message + ?Sized> Subscriber<M> {
         let mut sample = MaybeUninit::uninit();
         // Each round passes something over; what is damaged may make us do so for ever.
         for _ in 0..1 << 17 {
-            let Some(ring) = self.next_ring() else { return Ok(None) };
+            let Some((order, ring)) = self.next_ring() else { return Ok(None) };
             let position = self.cursors[ring];
+            if order == GONE {
+                // There after all, it takes its turn by its order.
+                if self.slot(ring, position).look(position) != Look::There {
+                    self.skip(ring);
+                }
+                continue;
+            }
             match self.take(ring, position, &mut sample) {
                 Took::Yes => {
                     self.advance(ring, position + 1);
@@ -355,27 +361,27 @@ impl<M: Message + ?Sized> Subscriber<M> {
         self.shared.peek(ring as u32, self.slot(ring, position), position)
     }
 
-    /// The ring whose next message has the lowest order.
+    /// The ring whose next message has the lowest order, or is gone.
     #[inline]
-    fn next_ring(&mut self) -> Option<usize> {
+    fn next_ring(&mut self) -> Option<(u64, usize)> {
         if self.options.keep_last != u32::MAX {
             self.keep_last();
         }
-        if self.cursors.len() == 1 { self.peek(0).map(|_| 0) } else { self.next_of_several() }
+        if self.cursors.len() == 1 { self.peek(0).map(|order| (order, 0)) } else { self.next_of_several() }
     }
 
     #[cold]
     #[inline(never)]
-    fn next_of_several(&self) -> Option<usize> {
+    fn next_of_several(&self) -> Option<(u64, usize)> {
         let look = || (0..self.cursors.len()).filter_map(|ring| Some((self.peek(ring)?, ring))).min();
         // Once more when there is one: what was published before it is in sight now.
-        look().and_then(|_| look()).map(|(_, ring)| ring)
+        look().and_then(|_| look())
     }
 
     #[cold]
     fn keep_last(&mut self) {
         for ring in 0..self.cursors.len() {
-            let published = self.shared.ring(ring as u32).published.load(Ordering::Acquire);
+            let published = self.shared.published(ring as u32);
             let from = published.saturating_sub(u64::from(self.options.keep_last));
             if self.cursors[ring] < from {
                 self.lose(from - self.cursors[ring]);
@@ -387,15 +393,15 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// What was at the ring's cursor is gone: on to the oldest that may be there.
     #[cold]
     fn skip(&mut self, ring: usize) {
-        let published = self.shared.ring(ring as u32).published.load(Ordering::Acquire);
-        let oldest = published.saturating_sub(u64::from(self.shared.plan.depth) - 1);
+        let published = self.shared.published(ring as u32);
+        let oldest = published.saturating_sub(u64::from(self.shared.plan.depth));
         let next = oldest.max(self.cursors[ring] + 1);
         self.lose(next - self.cursors[ring]);
         self.advance(ring, next);
     }
 
     fn lose(&mut self, count: u64) {
-        self.lost += count;
+        self.lost = self.lost.saturating_add(count);
         self.words().lost.store(self.lost, Ordering::Relaxed);
     }
 
@@ -414,6 +420,9 @@ impl<M: Message + ?Sized> Subscriber<M> {
     #[cold]
     #[inline(never)]
     fn meet_rings(&mut self) -> Result<(), SubscribeError> {
+        if (self.shared.rings() as usize) < self.cursors.len() {
+            return Err(SubscribeError::Damaged(self.shared.segment.damaged("the number of its publishers")));
+        }
         for ring in self.cursors.len() as u32..self.shared.rings() {
             self.shared.slots(ring)?;
             self.cursors.push(0);
@@ -506,7 +515,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     #[must_use]
     pub fn lag(&self) -> u64 {
         let behind = |ring: usize| {
-            let published = self.shared.ring(ring as u32).published.load(Ordering::Acquire);
+            let published = self.shared.published(ring as u32);
             published.saturating_sub(self.cursors[ring]).min(u64::from(self.shared.plan.depth))
         };
         (0..self.cursors.len()).map(behind).sum()
@@ -547,8 +556,9 @@ impl<M: Message + ?Sized> Iterator for Subscriber<M> {
 
 impl<M: Message + ?Sized> Drop for Subscriber<M> {
     fn drop(&mut self) {
-        // In a forked child it is its parent's.
+        // In a forked child it is its parent's, and copies of its samples may still be read.
         if identity::this_process() != Ok(self.owner) {
+            core::mem::forget(Arc::clone(&self.shared));
             return;
         }
         if !line::leave(&self.shared, self.words(), self.process) {

@@ -18,7 +18,7 @@ crate::checks!(
 );
 
 /// Bytes that the machine and the memory file system have to spare.
-fn free_bytes(world: &World) -> u64 {
+pub fn free_bytes(world: &World) -> u64 {
     let info = fs::read_to_string("/proc/meminfo").expect("readable");
     let line = info.lines().find(|line| line.starts_with("MemAvailable:")).expect("there");
     let kib: u64 = line.split_ascii_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number");

@@ -44,6 +44,8 @@ mod random;
 mod readers;
 mod realtime;
 mod records;
+mod rpc;
+mod rpc_deaths;
 mod runner;
 mod rw_lock;
 mod rw_lock_deaths;
@@ -56,6 +58,11 @@ mod slots;
 mod small_disk;
 mod states;
 mod tokens;
+mod topic_churn;
+mod topic_damage;
+mod topic_deaths;
+mod topic_samples;
+mod topics;
 mod wait_bridges;
 mod wait_sets;
 mod waiting;
@@ -97,6 +104,8 @@ const ALL: &[&[runner::Check]] = &[
     growth::CHECKS,
     killed_senders::CHECKS,
     killed_receivers::CHECKS,
+    rpc::CHECKS,
+    rpc_deaths::CHECKS,
     leftovers::CHECKS,
     segments::CHECKS,
     small_disk::CHECKS,
@@ -108,6 +117,11 @@ const ALL: &[&[runner::Check]] = &[
     pools::CHECKS,
     full_pools::CHECKS,
     shares::CHECKS,
+    topics::CHECKS,
+    topic_samples::CHECKS,
+    topic_deaths::CHECKS,
+    topic_churn::CHECKS,
+    topic_damage::CHECKS,
     wait_sets::CHECKS,
     wait_bridges::CHECKS,
 ];

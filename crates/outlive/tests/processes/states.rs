@@ -488,7 +488,7 @@ fn scribbled_words_are_errors(world: &World) {
             // Not the constant words, which are read once, when it is opened: round 0 of each name is for those.
             let first = if round < 40 { 0 } else { 16 };
             let at = BODY + 4 * (first + random.below(256 - first));
-            let what = [0, 1, 2, 3, 0xff, 0x2000_0001, 0x8000_0000, u32::MAX, random.below(1 << 32) as u32];
+            let what = [0, 1, 2, 3, 0xff, 0x2345_0001, 0x8000_0000, u32::MAX, random.below(1 << 32) as u32];
             words.set_word(at, what[random.below(9) as usize]);
         }
         let short = Duration::from_millis(1);
@@ -502,7 +502,11 @@ fn scribbled_words_are_errors(world: &World) {
                 let _ = writer.set(&value(2));
             }
         }
-        let _ = domain.entry(&name).map(|entry| format!("{entry:?}"));
+        // Not each time: it looks at all processes of the machine.
+        if round % 20 == 0 {
+            let _ = domain.entry(&name).map(|entry| format!("{entry:?}"));
+        }
+        let _ = domain.sweep(true);
         for (n, word) in kept.iter().enumerate() {
             words.set_word(BODY + 4 * n as u64, *word);
         }

@@ -26,7 +26,7 @@ crate::checks!(
     a_forked_child_waits_for_itself,
     four_hundred_sources_by_io_uring: 60,
     four_hundred_sources_by_helpers: 60,
-    four_hundred_sources_without_futex_waitv: 60,
+    a_hundred_sources_without_futex_waitv: 60,
     idle_sets_use_no_processor,
     killed_senders_are_told_of_all_the_same: 60,
     sets_that_die_with_their_owner_strand_nobody: 60,
@@ -345,8 +345,12 @@ fn tell_all(domain: &Domain, crowd: &Crowd, board: Board) {
 }
 
 fn four_hundred_sources(world: &World, prepare: fn(), helpers: usize) {
+    many_sources(world, MANY, prepare, helpers);
+}
+
+fn many_sources(world: &World, many: usize, prepare: fn(), helpers: usize) {
     let domain = world.domain();
-    let mut crowd = crowd(&domain, MANY, MANY);
+    let mut crowd = crowd(&domain, many, many);
     let board = Board::new();
     let (shared, children) = (&domain, std::mem::take(&mut crowd.children));
     let waiter = Child::start(|| {
@@ -358,11 +362,11 @@ fn four_hundred_sources(world: &World, prepare: fn(), helpers: usize) {
     assert!(helpers_of(waiter.pid()) >= helpers && (helpers > 0 || helpers_of(waiter.pid()) == 0));
     let senders: Vec<_> = crowd.queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
     let mut random = Random::new();
-    let mut sent = [0; MANY];
+    let mut sent = vec![0; many];
     // In an order of chance: each dies, and messages come in between.
     let mut living: Vec<(usize, Child)> = children.into_iter().enumerate().collect();
     while !living.is_empty() {
-        let queue = random.below(MANY as u64) as usize;
+        let queue = random.below(many as u64) as usize;
         senders[queue].send(b"message").expect("sent");
         sent[queue] += 1;
         let (at, mut victim) = living.swap_remove(random.below(living.len() as u64) as usize);
@@ -395,8 +399,8 @@ fn four_hundred_sources_by_helpers(world: &World) {
     four_hundred_sources(world, NO_URING, 5);
 }
 
-fn four_hundred_sources_without_futex_waitv(world: &World) {
-    four_hundred_sources(world, NO_WAITV, 0);
+fn a_hundred_sources_without_futex_waitv(world: &World) {
+    many_sources(world, 50, NO_WAITV, 0);
 }
 
 /// How often this process has given up its processor to sleep.
@@ -405,11 +409,12 @@ pub fn sleeps() -> i64 {
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut usage), 0);
-        usage.ru_nvcsw + usage.ru_nivcsw
+        // Not those times when a processor was taken away from it: others build here.
+        usage.ru_nvcsw
     }
 }
 
-/// Who looks around every 10 ms is on and off a processor a hundred times in a second.
+/// Who looks around every 10 ms is on and off a processor fifty times in half a second.
 fn idle_sets_use_no_processor(world: &World) {
     let domain = world.domain();
     let crowd = crowd(&domain, MANY, MANY);
@@ -422,9 +427,9 @@ fn idle_sets_use_no_processor(world: &World) {
             add_all(&mut set, &crowd.peers);
             assert_eq!(set.wait(Duration::from_millis(20)).err(), Some(AwaitError::TimedOut));
             let before = sleeps();
-            assert_eq!(set.wait(Duration::from_secs(1)).err(), Some(AwaitError::TimedOut));
+            assert_eq!(set.wait(Duration::from_millis(500)).err(), Some(AwaitError::TimedOut));
             let slept = sleeps() - before;
-            assert!(slept < 60, "{slept} sleeps in an idle second");
+            assert!(slept < 35, "{slept} sleeps in idle half a second");
         })
         .finish();
     }
@@ -530,11 +535,11 @@ fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
 }
 
 fn sets_that_die_with_their_owner_strand_nobody(world: &World) {
-    strand_nobody(world, 0, 60, AS_IT_IS);
+    strand_nobody(world, 0, 30, AS_IT_IS);
 }
 
 fn large_sets_that_die_with_their_owner_strand_nobody(world: &World) {
     for prepare in [AS_IT_IS, NO_URING] {
-        strand_nobody(world, 140, 30, prepare);
+        strand_nobody(world, 140, 15, prepare);
     }
 }

@@ -24,15 +24,15 @@ mod unix_seqpacket;
 use super::error::Error;
 use super::report::{Absent, Title};
 use super::round::{Contender, Figure, Stage};
-pub(crate) use floors::{CacheLine, Futex};
 use grow::{Allocating, Growing};
 use pipe::Pipe;
 use std::marker::PhantomData;
 use sysv_msg::SysVMsg;
-use unix_seqpacket::UnixSeqpacket;
 
 pub(crate) use self::outlive::Outlive;
+pub(crate) use floors::{CacheLine, Futex};
 pub(crate) use posix_mq::PosixMq;
+pub(super) use unix_seqpacket::UnixSeqpacket;
 
 /// Messages hold at least their number.
 pub const LEAST_BYTES: usize = 8;
@@ -164,8 +164,9 @@ impl Field {
     }
 }
 
-/// Ways to send one way at full rate, under names of the caller's.
+/// Ways to send, one way at full rate or to and fro, under names of the caller's.
 pub(crate) struct Contest {
+    mode: Mode,
     bytes: usize,
     /// The rows.
     pub(super) rows: Vec<Box<dyn Contender>>,
@@ -176,14 +177,19 @@ pub(crate) struct Contest {
 impl Contest {
     /// For messages of so many bytes.
     pub(super) fn new(bytes: usize) -> Self {
-        Self { bytes, rows: Vec::new(), absent: Vec::new() }
+        Self { mode: Mode::OneWay, bytes, rows: Vec::new(), absent: Vec::new() }
+    }
+
+    /// There and back.
+    pub(super) fn round_trips(bytes: usize) -> Self {
+        Self { mode: Mode::RoundTrip, ..Self::new(bytes) }
     }
 
     /// Adds a way.
     pub(super) fn add<C: Channel + 'static>(&mut self, name: &'static str) {
-        let bytes = self.bytes;
+        let (mode, bytes) = (self.mode, self.bytes);
         match C::refuses(bytes) {
-            None => self.rows.push(Box::new(Messaging::<C> { name, mode: Mode::OneWay, bytes, channel: PhantomData })),
+            None => self.rows.push(Box::new(Messaging::<C> { name, mode, bytes, channel: PhantomData })),
             Some(why) => self.absent.push(Absent { name, why }),
         }
     }

@@ -6,10 +6,10 @@ use super::{Channel, Receive, Send};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// The row.
-pub(super) struct UnixSeqpacket;
+pub(crate) struct UnixSeqpacket;
 
 /// An end. The parent owns the descriptor and outlives the turn's processes.
-pub(super) struct End(RawFd);
+pub(crate) struct End(RawFd);
 
 impl Channel for UnixSeqpacket {
     const NAME: &'static str = "unix_seqpacket";

@@ -9,5 +9,12 @@ use super::Scenario;
 /// Those of this folder.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
-    vec![Box::new(set::Set), Box::new(wait::Wait::Manual), Box::new(wait::Wait::Automatic), Box::new(arrive::Arrive)]
+    vec![
+        Box::new(set::Set::Plain),
+        Box::new(set::Set::FirstInSet),
+        Box::new(set::Set::LastInSet),
+        Box::new(wait::Wait::Manual),
+        Box::new(wait::Wait::Automatic),
+        Box::new(arrive::Arrive),
+    ]
 }

@@ -1,4 +1,5 @@
-//! Setting a bit that two wait for: is it set, both get through without anybody's help, whenever the setter died.
+//! Setting a bit that two wait for: is it set, both get through without anybody's help, whenever the setter died. One of them may
+//! wait in a wait set, before the other or after it: the kernel wakes the one who came first.
 
 use outlive::sync::Reset;
 
@@ -9,21 +10,39 @@ use crate::scenario::{Death, Place, Scenario, nothing_left};
 use crate::world::World;
 
 /// See the file's head.
-pub struct Set;
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Set {
+    /// Both wait for the event alone.
+    Plain,
+    /// The first waits in a set.
+    FirstInSet,
+    /// The second waits in a set.
+    LastInSet,
+}
 
 impl Scenario for Set {
     fn name(&self) -> &'static str {
-        "event-set"
+        match self {
+            Set::Plain => "event-set",
+            Set::FirstInSet => "event-set-to-set-first",
+            Set::LastInSet => "event-set-to-set-last",
+        }
     }
 
     fn about(&self) -> &'static str {
-        "set a bit of an event, with two sleepers"
+        match self {
+            Set::Plain => "set a bit of an event, with two sleepers",
+            Set::FirstInSet => "the same, the first asleep in a wait set",
+            Set::LastInSet => "the same, the second asleep in a wait set",
+        }
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        world.survivor("first")?.tell_and_see_asleep(&format!("event wait {name} 1"))?;
-        world.survivor("second")?.tell_and_see_asleep(&format!("event wait {name} 3"))
+        let how = |in_set: bool| if in_set { "wait-in-set" } else { "wait" };
+        let (first, second) = (how(*self == Set::FirstInSet), how(*self == Set::LastInSet));
+        world.survivor("first")?.tell_and_see_asleep(&format!("event {first} {name} 1"))?;
+        world.survivor("second")?.tell_and_see_asleep(&format!("event {second} {name} 3"))
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {

@@ -12,9 +12,12 @@ pub(super) mod once;
 pub(super) mod pool;
 pub(super) mod queue;
 pub(super) mod realtime;
+pub(super) mod rpc;
 pub(super) mod rw_lock;
 pub(super) mod semaphore;
+pub(super) mod state;
 mod token;
+pub(super) mod topic;
 
 use std::path::PathBuf;
 
@@ -38,6 +41,9 @@ pub struct Member {
     threads: token::Threads,
     pools: pool::Pools,
     queues: queue::Queues,
+    states: state::States,
+    services: rpc::Services,
+    topics: topic::Topics,
 }
 
 impl Member {
@@ -57,6 +63,9 @@ impl Member {
             threads: token::Threads::default(),
             pools: pool::Pools::default(),
             queues: queue::Queues::default(),
+            states: state::States::default(),
+            services: rpc::Services::default(),
+            topics: topic::Topics::default(),
         }
     }
 
@@ -85,6 +94,9 @@ impl Obeys for Member {
             ["barrier", order @ ..] => self.barriers.obey(&domain, order),
             ["pool", order @ ..] => self.pools.obey(&domain, order),
             ["queue", order @ ..] => self.queues.obey(&domain, order),
+            ["state", order @ ..] => self.states.obey(&domain, order),
+            ["rpc", order @ ..] => self.services.obey(&domain, order),
+            ["topic", order @ ..] => self.topics.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
             _ => Err("unknown order".to_owned()),

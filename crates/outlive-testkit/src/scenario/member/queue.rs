@@ -160,6 +160,22 @@ impl Queues {
                 let message = self.named(domain, name)?.receiver()?.recv().map_err(|error| error.to_string())?;
                 Stamp::of(&message).map(|stamp| show(stamp, false))
             }
+            // The same, waiting in a set beside another source.
+            ["recv-in-set", name] => {
+                let receiver = self.named(domain, name)?.receiver()?;
+                let mut set = outlive::wait::WaitSet::new(domain);
+                set.set_wait(outlive::Wait::Block);
+                let never = outlive::wait::Timer::at(Deadline::NEVER);
+                set.add(receiver).and_then(|_| set.add(&never)).map_err(|error| error.to_string())?;
+                loop {
+                    set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    match receiver.try_recv() {
+                        Ok(message) => return Stamp::of(&message).map(|stamp| show(stamp, false)),
+                        Err(RecvError::Empty) => {}
+                        Err(other) => return Err(other.to_string()),
+                    }
+                }
+            }
             // The same until all senders are gone. Answers the stamps and `gone`.
             ["recv-until-gone", name] => {
                 let receiver = self.named(domain, name)?.receiver()?;

@@ -30,6 +30,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(send::Send::Growing),
         Box::new(send::Send::Batch),
         Box::new(send::Send::Last),
+        Box::new(send::Send::ToSet),
         Box::new(send_waiting::SendWaiting::ForSlot),
         Box::new(send_waiting::SendWaiting::ForMemory),
         Box::new(reader_dies::ReaderDies),

@@ -27,6 +27,8 @@ pub enum Send {
     Batch,
     /// One message that leaves no room for another.
     Last,
+    /// Two messages to a receiver that sleeps in a wait set.
+    ToSet,
 }
 
 impl Send {
@@ -69,6 +71,7 @@ impl Scenario for Send {
             Send::Growing => "queue-send-growing",
             Send::Batch => "queue-send-batch",
             Send::Last => "queue-send-last",
+            Send::ToSet => "queue-send-to-set",
         }
     }
 
@@ -79,6 +82,7 @@ impl Scenario for Send {
             Send::Growing => "send two messages to a queue whose slots are all taken, so that it grows",
             Send::Batch => "send three messages in one step, the receiver asleep",
             Send::Last => "send 100,000 bytes for which there is room once, the receiver asleep",
+            Send::ToSet => "send two messages of 48 bytes, the receiver asleep in a wait set",
         }
     }
 
@@ -91,7 +95,8 @@ impl Scenario for Send {
         if *self == Send::Growing {
             world.ask("second", &format!("queue send {name} 2 1 {} 48", self.waiting())).map(drop)
         } else {
-            world.survivor("receiver")?.tell_and_see_asleep(&format!("queue recv {name}"))
+            let recv = if *self == Send::ToSet { "recv-in-set" } else { "recv" };
+            world.survivor("receiver")?.tell_and_see_asleep(&format!("queue {recv} {name}"))
         }
     }
 

@@ -23,6 +23,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(process_end::ProcessEnd),
         Box::new(wait_dead::WaitDead::First),
         Box::new(wait_dead::WaitDead::Between),
+        Box::new(wait_dead::WaitDead::InSet),
     ]
 }
 

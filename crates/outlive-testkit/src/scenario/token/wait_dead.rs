@@ -1,5 +1,6 @@
 //! Waiting for another thread's end, with sleepers queued after it, or before it, too: whoever of the waiters dies when,
-//! the others are told. The kernel wakes one sleeper when a thread ends: here it is the victim, or one queued before it.
+//! the others are told. The kernel wakes one sleeper when a thread ends: here it is the victim, or one queued before it. Or the
+//! victim waits in a wait set, for the ends of all there are.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -13,6 +14,8 @@ pub enum WaitDead {
     First,
     /// Somebody was queued before it.
     Between,
+    /// It waits in a set.
+    InSet,
 }
 
 impl Scenario for WaitDead {
@@ -20,6 +23,7 @@ impl Scenario for WaitDead {
         match self {
             WaitDead::First => "peer-wait-dead",
             WaitDead::Between => "peer-wait-dead-between",
+            WaitDead::InSet => "peer-wait-dead-in-set",
         }
     }
 
@@ -27,6 +31,9 @@ impl Scenario for WaitDead {
         match self {
             WaitDead::First => "wait for another thread's end and be told, with two sleepers after it",
             WaitDead::Between => "the same with a sleeper before it, too",
+            WaitDead::InSet => {
+                "wait in a wait set for the ends of several threads and be told, with two sleepers after it"
+            }
         }
     }
 
@@ -72,6 +79,17 @@ impl Scenario for WaitDead {
             .min_by_key(|info| info.age)
             .ok_or("nobody to wait for")?;
         let peer = domain.peer(mortal.id);
+        if *self == WaitDead::InSet {
+            let mut set = outlive::wait::WaitSet::new(&domain);
+            set.set_wait(outlive::Wait::Block);
+            for other in tokens.iter().filter(|info| info.alive && info.pid != own) {
+                set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
+            }
+            stage.begin();
+            let waited = set.wait(outlive::Deadline::NEVER).map(Iterator::count);
+            stage.end();
+            return waited.map(drop).map_err(|error| error.to_string());
+        }
         stage.begin();
         let waited = peer.wait_dead(outlive::Deadline::NEVER);
         stage.end();

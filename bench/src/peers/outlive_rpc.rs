@@ -1,0 +1,82 @@
+//! Outlive's services: a client and a server, requests and replies of bytes.
+
+use super::{Call, Outlive, Serve, Service, Wait};
+use crate::bench::Error;
+use crate::bench::round::Stage;
+use crate::bench::scratch::Scratch;
+use ::outlive::rpc;
+
+/// Where the domain is.
+pub(crate) struct Place {
+    scratch: Scratch,
+    bytes: usize,
+    wait: Wait,
+}
+
+fn told<T, E: std::fmt::Display>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
+    result.map_err(|error| Error::told(doing, error))
+}
+
+impl Place {
+    fn domain(&self) -> Result<::outlive::Domain, Error> {
+        told(::outlive::Domain::open_at(self.scratch.path()), "opening a domain")
+    }
+
+    fn wait(&self) -> ::outlive::Wait {
+        match self.wait {
+            Wait::Busy => ::outlive::Wait::Spin,
+            Wait::Block => ::outlive::Wait::Block,
+        }
+    }
+}
+
+/// The asking end, with the request it writes.
+pub(crate) struct Asking {
+    client: rpc::Client,
+    request: Vec<u8>,
+}
+
+/// The answering end, with the reply it writes.
+pub(crate) struct Answering {
+    server: rpc::Server,
+    reply: Vec<u8>,
+}
+
+impl Service for Outlive {
+    const NAME: &'static str = "outlive";
+    type Place = Place;
+    type Client = Asking;
+    type Server = Answering;
+
+    fn place(stage: &Stage, bytes: usize, wait: Wait) -> Result<Place, Error> {
+        Ok(Place { scratch: stage.scratch.inner("service")?, bytes, wait })
+    }
+
+    fn server(place: &Place) -> Result<Answering, Error> {
+        let server = rpc::Server::options().wait(place.wait()).serve(&place.domain()?, "service");
+        Ok(Answering { server: told(server, "opening a server")?, reply: vec![0; place.bytes] })
+    }
+
+    fn client(place: &Place) -> Result<Asking, Error> {
+        let client = rpc::Client::options().wait(place.wait()).client(&place.domain()?, "service");
+        Ok(Asking { client: told(client, "opening a client")?, request: vec![0; place.bytes] })
+    }
+}
+
+impl Call for Asking {
+    #[inline]
+    fn call<R>(&mut self, _: usize, write: impl FnOnce(&mut [u8]), read: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
+        write(&mut self.request);
+        let reply = told(self.client.call(&self.request), "a call")?;
+        Ok(read(&reply))
+    }
+}
+
+impl Serve for Answering {
+    #[inline]
+    fn serve(&mut self, answer: impl FnOnce(&[u8], &mut [u8])) -> Result<(), Error> {
+        let request = told(self.server.next(), "a request")?;
+        answer(&request, &mut self.reply);
+        told(request.reply(&self.reply), "a reply")
+    }
+}

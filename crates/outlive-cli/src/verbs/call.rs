@@ -1,0 +1,101 @@
+//! `outlive call SERVICE`: one request, from a shell; the answer to standard output.
+
+use std::io::{Read, stdin};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use outlive::Deadline;
+use outlive::rpc::{CallError, Client};
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::output;
+use crate::size;
+
+/// Arguments of `call`.
+#[derive(Args, Debug)]
+pub struct CallArgs {
+    /// The service's name
+    service: String,
+    /// The request; without it, standard input is, whole
+    #[arg(conflicts_with = "file")]
+    request: Option<String>,
+    /// The request is what is in FILE
+    #[arg(long, short, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Give up after so long
+    #[arg(long, short = 'w', value_name = "SECONDS", value_parser = size::parse_seconds)]
+    timeout: Option<Duration>,
+    /// Wait for a server when there is none, or when it dies before it has begun the call
+    #[arg(long)]
+    wait_for_server: bool,
+    /// Write a line end after each reply
+    #[arg(long, short)]
+    lines: bool,
+}
+
+/// A reply, with --json.
+#[derive(Serialize)]
+struct Told<'a> {
+    bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    /// What is no UTF-8, two digits a byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+}
+
+/// Runs the verb.
+pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
+    let request = request(args)?;
+    let domain = common.domain.open()?;
+    if common.domain.no_create {
+        // Says so when it is not there; what it is, the opening below compares.
+        domain.entry(&args.service)?;
+    }
+    let client = Client::open(&domain, &args.service)?;
+    client.wait_for_server(args.wait_for_server);
+    let deadline = args.timeout.map_or(Deadline::NEVER, Deadline::after);
+    let mut call = client.begin_until(&request, deadline).map_err(|error| failure(&error))?;
+    while let Some(reply) = call.next_until(deadline).map_err(|error| failure(&error))? {
+        if common.json {
+            let text = str::from_utf8(&reply).ok();
+            let hex = text.is_none().then(|| reply.iter().map(|byte| format!("{byte:02x}")).collect());
+            output::print_json(&Told { bytes: reply.len(), text, hex })?;
+            continue;
+        }
+        output::write_bytes(&reply)?;
+        if args.lines {
+            output::write_bytes(b"\n")?;
+        }
+    }
+    Ok(())
+}
+
+fn request(args: &CallArgs) -> Result<Vec<u8>, Failure> {
+    if let Some(request) = &args.request {
+        return Ok(request.clone().into_bytes());
+    }
+    if let Some(file) = &args.file {
+        return std::fs::read(file).map_err(|error| Failure::system(format_args!("read {}", file.display()), &error));
+    }
+    let mut request = Vec::new();
+    stdin().read_to_end(&mut request).map_err(|error| Failure::system("read standard input", &error))?;
+    Ok(request)
+}
+
+fn failure(error: &CallError) -> Failure {
+    let code = match error {
+        CallError::ServerDied { .. } => Code::ReaderDied,
+        CallError::NoServer => Code::NoReader,
+        CallError::Dropped => Code::CheckFailed,
+        CallError::TimedOut { .. } => Code::TimedOut,
+        CallError::TooLarge { .. } | CallError::TooMany => Code::NoSpace,
+        CallError::Damaged(_) => Code::Damaged,
+        CallError::System(inner) => crate::exit::code_of(inner),
+        _ => Code::System,
+    };
+    Failure::new(code, error.to_string())
+}

@@ -1,0 +1,79 @@
+//! `outlive serve NAME -- COMMAND`: answers each request by running a command with the request on its standard input.
+//!
+//! Killed at any moment, it is a dead server: its clients are told at once, and the next one takes over. So it needs no
+//! handling of signals.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use clap::Args;
+use outlive::rpc::{ReplyError, Request, Server};
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::output::talk;
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// The service's name; it is made when it is not there
+    name: String,
+    /// End after N requests
+    #[arg(long, short = 'n', value_name = "N")]
+    count: Option<u64>,
+    /// What answers: a request comes on its standard input, its standard output is the answer
+    #[arg(required = true, last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Runs the verb.
+pub fn run(args: &ServeArgs, common: &Common) -> Result<(), Failure> {
+    let domain = common.domain.open()?;
+    if common.domain.no_create {
+        domain.entry(&args.name)?;
+    }
+    let mut server = Server::open(&domain, &args.name)?;
+    for _ in 0..args.count.unwrap_or(u64::MAX) {
+        let request = server.next().map_err(|error| Failure::new(Code::System, error.to_string()))?;
+        answer(args, request)?;
+    }
+    Ok(())
+}
+
+/// Without an answer, the client is told that the request was dropped.
+fn answer(args: &ServeArgs, request: Request) -> Result<(), Failure> {
+    let (program, arguments) = args.command.split_first().ok_or_else(|| Failure::new(Code::Usage, "no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    if let Some(client) = request.client() {
+        command.env("OUTLIVE_CLIENT_PID", client.pid.to_string());
+    }
+    let doing = format!("run {}", program.display());
+    let mut child = command.spawn().map_err(|error| Failure::system(&doing, &error))?;
+    let input = child.stdin.take();
+    let payload = request.to_vec();
+    // Beside the reading of its output: it may write before it has read all.
+    let writing = thread::spawn(move || {
+        // A command that does not want its input may leave it.
+        let _ = input.map(|mut input| input.write_all(&payload));
+    });
+    let output = child.wait_with_output().map_err(|error| Failure::system(&doing, &error))?;
+    let _ = writing.join();
+    if !output.status.success() {
+        talk("serve", format_args!("{} ended by {}: no answer", program.display(), output.status));
+        return Ok(());
+    }
+    match request.reply(&output.stdout) {
+        Ok(()) => Ok(()),
+        Err(error @ (ReplyError::Damaged(_) | ReplyError::System(_))) => {
+            Err(Failure::new(Code::System, error.to_string()))
+        }
+        // The client has gone, or there is no room: the next one may do better.
+        Err(error) => {
+            talk("serve", error);
+            Ok(())
+        }
+    }
+}

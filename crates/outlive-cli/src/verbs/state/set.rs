@@ -1,0 +1,72 @@
+//! `outlive state set`.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use clap::Args;
+use outlive::Error;
+use outlive::state::StateBytes;
+use serde::Serialize;
+
+use crate::cli::Common;
+use crate::exit::{Code, Failure};
+use crate::output;
+use crate::size;
+
+/// Arguments of `state set`.
+#[derive(Args, Debug)]
+pub struct SetArgs {
+    /// The state's name; it is made when it is not there
+    state: String,
+    /// The value; without it, all of standard input is
+    value: Option<OsString>,
+    /// If the state is made: the most bytes a value may have, 128M at most [default: 4K, or as much as this value has]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    size: Option<u64>,
+    /// Wait so long for another writer to leave or to end
+    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    timeout: Option<Duration>,
+}
+
+/// What was set, with --json.
+#[derive(Serialize)]
+struct Told {
+    version: u64,
+    bytes: usize,
+}
+
+/// The most that is read from standard input: more than any state has room for.
+const MOST_BYTES: u64 = (128 << 20) + 1;
+const USUAL_SIZE: u64 = 4096;
+
+/// Runs it.
+pub fn run(args: &SetArgs, common: &Common) -> Result<(), Failure> {
+    let domain = common.domain.open()?;
+    let value = match &args.value {
+        Some(value) => value.as_bytes().to_vec(),
+        None => {
+            let mut value = Vec::new();
+            let read = std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut value);
+            read.map_err(|error| Failure::system("read standard input", &error))?;
+            value
+        }
+    };
+    let state = match StateBytes::open(&domain, &args.state) {
+        Err(Error::NotFound { .. }) if !common.domain.no_create => {
+            let most = args.size.unwrap_or(USUAL_SIZE.max(value.len() as u64));
+            StateBytes::create(&domain, &args.state, usize::try_from(most).unwrap_or(usize::MAX), b"")?
+        }
+        other => other?,
+    };
+    let writer = match args.timeout {
+        Some(span) => state.writer_until(span).map_err(|error| match error {
+            Error::WriterTaken { .. } => Failure::from(error).with_code(Code::TimedOut),
+            other => other.into(),
+        }),
+        None => state.writer().map_err(Failure::from),
+    };
+    let version = writer?.set(&value)?;
+    if common.json { output::print_json(&Told { version, bytes: value.len() }) } else { Ok(()) }
+}

@@ -1,0 +1,60 @@
+//! `outlive state watch`.
+
+use std::time::Duration;
+
+use clap::Args;
+use outlive::state::{Change, StateBytes};
+use outlive::sync::AwaitError;
+
+use super::Form;
+use crate::cli::Common;
+use crate::exit::Failure;
+use crate::output::talk;
+use crate::signals::Signals;
+
+/// Arguments of `state watch`.
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    /// The state's name
+    state: String,
+    #[command(flatten)]
+    form: Form,
+    /// End after N values
+    #[arg(long, short = 'n', value_name = "N")]
+    count: Option<u64>,
+}
+
+/// The library's waits are not interrupted by a signal: so they are cut into slices of this length, and an end that was
+/// asked for is noticed between two.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Runs it.
+pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
+    let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+        .map_err(|error| Failure::system("take over signals", &error))?;
+    let state = StateBytes::open(&common.domain.existing()?, &args.state)?;
+    let mut watch = state.watch();
+    let mut value = Vec::new();
+    let (mut printed, mut last) = (0, 0);
+    while args.count.is_none_or(|count| printed < count) {
+        if signals.next().map_err(|error| Failure::system("read a signal", &error))?.is_some() {
+            break;
+        }
+        match watch.changed_until(SLICE) {
+            Ok(Change::Value { .. }) => {
+                let version = state.get_into(&mut value)?;
+                // What the last get brought may be what this change tells of.
+                if version != last {
+                    args.form.print(&value, version, common)?;
+                    printed += 1;
+                    last = version;
+                }
+            }
+            Ok(_) => talk("state", format_args!("the writer of {} died; this was its last value", args.state)),
+            Err(AwaitError::TimedOut) => {}
+            Err(AwaitError::System(error)) => return Err(error.into()),
+            Err(other) => return Err(Failure::new(crate::exit::Code::System, other.to_string())),
+        }
+    }
+    Ok(())
+}

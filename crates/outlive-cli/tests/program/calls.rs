@@ -1,0 +1,52 @@
+//! `call` and `serve`: requests and answers from a shell, and what is told when somebody dies.
+
+use crate::stage::{Stage, until};
+
+fn serving(stage: &Stage, name: &str) -> bool {
+    stage.entry(name).is_some_and(|entry| entry["receiver"]["alive"] == true)
+}
+
+#[test]
+fn a_command_answers() {
+    let stage = Stage::new();
+    let server = stage.start(&["serve", "upper", "--", "tr", "a-z", "A-Z"]);
+    until("it serves", || serving(&stage, "upper"));
+    assert_eq!(stage.run(&["call", "upper", "hello"]).expect(0).text(), "HELLO");
+    let long: Vec<u8> = (0..300_000).map(|n| b'a' + (n % 26) as u8).collect();
+    let answer = stage.feed(&["call", "upper"], &long).expect(0).out;
+    assert_eq!(answer, long.to_ascii_uppercase());
+    assert_eq!(stage.run(&["call", "--json", "upper", "x"]).expect(0).json()["text"], "X");
+    stage.run(&["serve", "upper", "--", "cat"]).expect(12).says("has a server already");
+    let listed = stage.run(&["ls"]).expect(0).text();
+    assert!(listed.contains("service") && listed.contains("server"), "{listed}");
+    stage.run(&["info", "upper"]).expect(0);
+    server.kill();
+    server.end();
+    stage.run(&["call", "upper", "x"]).expect(3).says("died");
+    stage.run(&["gc"]).expect(0);
+}
+
+#[test]
+fn what_can_go_wrong_is_told() {
+    let stage = Stage::new();
+    stage.run(&["call", "nobody", "x"]).expect(4).says("no server");
+    stage.run(&["call", "--no-create", "none", "x"]).expect(6);
+    stage.run(&["call", "--wait-for-server", "--timeout", "0.05", "nobody", "x"]).expect(5);
+    let server = stage.start(&["serve", "fails", "-n", "1", "--", "false"]);
+    until("it serves", || serving(&stage, "fails"));
+    stage.run(&["call", "fails", "x"]).expect(1).says("without an answer");
+    server.end().expect(0).says("no answer");
+    // One that waits gets the next server; one that does not is told of the death.
+    let server = stage.start(&["serve", "slow", "--", "sleep", "1000"]);
+    until("it serves", || serving(&stage, "slow"));
+    let first = stage.start(&["call", "slow", "x"]);
+    until("it is begun", || stage.entry("slow").is_some_and(|entry| entry["figures"]["begun"] == 1));
+    let second = stage.start(&["call", "--wait-for-server", "slow", "y"]);
+    until("it waits", || stage.entry("slow").is_some_and(|entry| entry["counters"]["pending"] == 1));
+    server.kill();
+    server.end();
+    first.end().expect(3).says("had begun");
+    let server = stage.start(&["serve", "slow", "-n", "1", "--", "cat"]);
+    assert_eq!(second.end().expect(0).text(), "y");
+    server.end().expect(0);
+}

@@ -1,0 +1,164 @@
+//! Orders about services. Every request bears a stamp (`crate::message`), and its answer is the same, as long as asked for.
+
+use std::collections::BTreeMap;
+
+use outlive::rpc::{CallError, Client, Pending, ReplyError, Request, ServeError, Server};
+use outlive::{Domain, Error, Wait};
+
+use super::number;
+use crate::message::Stamp;
+
+/// The most that a service of the scenarios may take.
+pub const MAX_BYTES: u64 = 1 << 20;
+
+/// One service with the ends that this survivor has. Pending calls before the client that they are of.
+#[derive(Default)]
+struct Open {
+    calls: Vec<Pending<'static>>,
+    client: Option<Box<Client>>,
+    requests: Vec<Request>,
+    server: Option<Server>,
+}
+
+/// The services that a survivor has open.
+#[derive(Default)]
+pub struct Services {
+    open: BTreeMap<String, Open>,
+}
+
+/// A client that sleeps at once.
+pub fn client(domain: &Domain, name: &str) -> Result<Client, String> {
+    let options = Client::options().max_bytes(MAX_BYTES).wait(Wait::Block);
+    options.client(domain, name).map_err(|error| error.to_string())
+}
+
+/// A server that sleeps at once.
+pub fn server(domain: &Domain, name: &str) -> Result<Server, Error> {
+    Server::options().max_bytes(MAX_BYTES).wait(Wait::Block).serve(domain, name)
+}
+
+/// The answer to a request: its own stamp, in so many bytes.
+pub fn answer_to(request: &[u8], len: usize) -> Result<Vec<u8>, String> {
+    Ok(Stamp::of(request)?.message(len))
+}
+
+fn show(bytes: &[u8]) -> Result<String, String> {
+    Stamp::of(bytes).map(|stamp| format!("{}:{}", stamp.sender, stamp.number))
+}
+
+/// What became of a call, as a word: its answer's stamp, or how it failed.
+fn outcome(result: Result<Option<String>, CallError>) -> Result<String, String> {
+    match result {
+        Ok(Some(stamp)) => Ok(stamp),
+        Ok(None) => Ok("nothing".to_owned()),
+        Err(CallError::ServerDied { begun: true }) => Ok("died-begun".to_owned()),
+        Err(CallError::ServerDied { begun: false }) => Ok("died".to_owned()),
+        Err(CallError::NoServer) => Ok("no-server".to_owned()),
+        Err(CallError::Dropped) => Ok("dropped".to_owned()),
+        Err(other) => Err(other.to_string()),
+    }
+}
+
+/// All replies of a call, which must be alike.
+fn wait(call: &mut Pending<'_>) -> Result<String, String> {
+    let mut last = None;
+    loop {
+        match call.next() {
+            Ok(Some(reply)) => last = Some(show(&reply)?),
+            Ok(None) => return outcome(Ok(last)),
+            Err(error) => return outcome(Err(error)),
+        }
+    }
+}
+
+impl Open {
+    fn client(&mut self, domain: &Domain, name: &str) -> Result<&'static Client, String> {
+        if self.client.is_none() {
+            self.client = Some(Box::new(client(domain, name)?));
+        }
+        let client: &Client = self.client.as_ref().ok_or("no client")?;
+        // SAFETY: boxed, and dropped after the calls that are of it: by `close`, and by the order of the fields.
+        Ok(unsafe { &*core::ptr::from_ref(client) })
+    }
+}
+
+impl Services {
+    /// Carries out an order; see the match for which there are.
+    pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
+        let (Some(what), Some(name)) = (order.first(), order.get(1)) else { return Err("unknown order".to_owned()) };
+        let open = self.open.entry((*name).to_owned()).or_default();
+        match (*what, &order[2..]) {
+            ("close", []) => {
+                open.calls.clear();
+                self.open.remove(*name);
+                Ok(String::new())
+            }
+            ("serve", []) => match server(domain, name) {
+                Ok(server) => {
+                    open.server = Some(server);
+                    Ok("mine".to_owned())
+                }
+                Err(Error::ServerTaken { .. }) => Ok("taken".to_owned()),
+                Err(other) => Err(other.to_string()),
+            },
+            // Becomes a client.
+            ("join", []) => open.client(domain, name).map(|_| String::new()),
+            // Answers everything that is there, with LENGTH bytes. Answers the stamps.
+            ("answer", [len]) => {
+                let len = number(len)?;
+                let server = open.server.as_mut().ok_or("not the server")?;
+                let mut stamps = Vec::new();
+                loop {
+                    match server.try_next() {
+                        Ok(request) => {
+                            stamps.push(show(&request)?);
+                            let answer = answer_to(&request, len)?;
+                            match request.reply(&answer) {
+                                Ok(()) | Err(ReplyError::Cancelled | ReplyError::ClientDied) => {}
+                                Err(other) => return Err(other.to_string()),
+                            }
+                        }
+                        Err(ServeError::Empty) => return Ok(stamps.join(" ")),
+                        Err(other) => return Err(other.to_string()),
+                    }
+                }
+            }
+            // Begins a call and keeps it unanswered. Answers its stamp.
+            ("take", []) => {
+                let server = open.server.as_mut().ok_or("not the server")?;
+                let request = server.next().map_err(|error| error.to_string())?;
+                let stamp = show(&request);
+                open.requests.push(request);
+                stamp
+            }
+            // Asks, and does not wait.
+            ("begin", [sender, first, len]) => {
+                let stamp = Stamp { sender: number(sender)?, number: number(first)? };
+                match open.client(domain, name)?.begin(&stamp.message(number(len)?)) {
+                    Ok(call) => {
+                        open.calls.push(call);
+                        Ok("sent".to_owned())
+                    }
+                    Err(error) => outcome(Err(error)),
+                }
+            }
+            // Waits for what was begun. Answers how each ended.
+            ("wait", []) => {
+                let outcomes: Result<Vec<String>, String> = open.calls.iter_mut().map(wait).collect();
+                open.calls.clear();
+                Ok(outcomes?.join(" "))
+            }
+            // Asks, and waits: for a server too, if PATIENT.
+            ("call", [sender, first, len, patience]) => {
+                let stamp = Stamp { sender: number(sender)?, number: number(first)? };
+                let client = open.client(domain, name)?;
+                client.wait_for_server(*patience == "patient");
+                match client.begin(&stamp.message(number(len)?)) {
+                    Ok(mut call) => wait(&mut call),
+                    Err(error) => outcome(Err(error)),
+                }
+            }
+            _ => Err("unknown order".to_owned()),
+        }
+    }
+}

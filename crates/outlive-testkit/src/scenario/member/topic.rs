@@ -1,0 +1,168 @@
+//! Orders about topics. Every message bears a stamp (`crate::message`), so that whoever receives it can tell.
+
+use std::collections::BTreeMap;
+
+use outlive::topic::{Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::{Detail, Domain, Wait};
+
+use super::number;
+use crate::message::Stamp;
+
+/// How many messages of each publisher are kept.
+pub const DEPTH: u64 = 4;
+
+/// The topic of that name, as all scenarios have it.
+///
+/// # Errors
+/// What opening says.
+pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
+    let options = Topic::options().depth(DEPTH as u32).max_bytes(1 << 20).stamps(false).wait(Wait::Block);
+    options.open(domain, name).map_err(|error| error.to_string())
+}
+
+/// A subscriber of it.
+///
+/// # Errors
+/// What joining says.
+pub fn subscriber(topic: &Topic, reliable: bool, history: u32) -> Result<Subscriber, String> {
+    let options = SubscriberOptions { reliable, history, ..SubscriberOptions::default() };
+    topic.subscriber_with(options).map_err(|error| error.to_string())
+}
+
+/// What a survivor has of one topic.
+struct Open {
+    topic: Topic,
+    publisher: Option<Publisher>,
+    subscriber: Option<Subscriber>,
+    samples: Vec<(Sample, Stamp)>,
+}
+
+impl Open {
+    fn publisher(&self) -> Result<&Publisher, String> {
+        self.publisher.as_ref().ok_or_else(|| "no publisher".to_owned())
+    }
+
+    fn subscriber(&mut self) -> Result<&mut Subscriber, String> {
+        self.subscriber.as_mut().ok_or_else(|| "no subscriber".to_owned())
+    }
+}
+
+/// The topics that a survivor has open.
+#[derive(Default)]
+pub struct Topics {
+    open: BTreeMap<String, Open>,
+}
+
+fn show(stamp: Stamp) -> String {
+    format!("{}:{}", stamp.sender, stamp.number)
+}
+
+impl Topics {
+    fn named(&mut self, domain: &Domain, name: &str) -> Result<&mut Open, String> {
+        if !self.open.contains_key(name) {
+            let open = Open { topic: topic(domain, name)?, publisher: None, subscriber: None, samples: Vec::new() };
+            self.open.insert(name.to_owned(), open);
+        }
+        self.open.get_mut(name).ok_or_else(|| "no such topic".to_owned())
+    }
+
+    /// Carries out an order; see the match for which there are.
+    pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
+        let [order, name, rest @ ..] = order else { return Err("unknown order".to_owned()) };
+        if *order == "token" {
+            domain.token().and_then(|_| domain.process_token()).map_err(|error| error.to_string())?;
+            return Ok(String::new());
+        }
+        if *order == "close" {
+            // Samples first: so the line goes with its subscriber.
+            if let Some(mut open) = self.open.remove(*name) {
+                open.samples.clear();
+            }
+            return Ok(String::new());
+        }
+        // Without opening it. Rings, messages that are kept, objects; lines, samples held.
+        if *order == "usage" {
+            let Detail::Topic(usage) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
+                return Err("no topic".to_owned());
+            };
+            let kept: u32 = usage.rings.iter().map(|ring| ring.kept).sum();
+            let objects: u32 = usage.rings.iter().map(|ring| ring.objects).sum();
+            let held: u32 = usage.subscribers.iter().map(|subscriber| subscriber.held).sum();
+            return Ok(format!("{} {kept} {objects} {} {held}", usage.rings.len(), usage.subscribers.len()));
+        }
+        let open = self.named(domain, name)?;
+        match (*order, rest) {
+            ("publisher", []) => {
+                open.publisher = Some(open.topic.publisher().map_err(|error| error.to_string())?);
+                Ok(String::new())
+            }
+            ("leave-publisher", []) => {
+                open.publisher = None;
+                Ok(String::new())
+            }
+            ("subscriber", [kind, history]) => {
+                open.subscriber = Some(subscriber(&open.topic, *kind == "reliable", number(history)?)?);
+                Ok(String::new())
+            }
+            ("leave-subscriber", []) => {
+                open.subscriber = None;
+                Ok(String::new())
+            }
+            // Publishes COUNT messages of LENGTH bytes, numbered from FIRST, waiting where it must.
+            ("publish", [sender, first, count, length]) => {
+                let (sender, first, count): (u64, u64, u64) = (number(sender)?, number(first)?, number(count)?);
+                let length = number(length)?;
+                let publisher = open.publisher()?;
+                for number in first..first + count {
+                    let message = Stamp { sender, number }.message(length);
+                    publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+                }
+                Ok("published".to_owned())
+            }
+            // Receives one, waiting for it. Answers its stamp.
+            ("recv", []) => {
+                let sample = open.subscriber()?.recv().map_err(|error| error.to_string())?;
+                Stamp::of(&sample).map(show)
+            }
+            // Receives what is there. Answers the stamps.
+            ("drain", []) => {
+                let subscriber = open.subscriber()?;
+                let mut stamps = Vec::new();
+                while let Some(sample) = subscriber.try_recv().map_err(|error| error.to_string())? {
+                    stamps.push(show(Stamp::of(&sample)?));
+                }
+                if subscriber.lost() > 0 {
+                    stamps.push(format!("0:{}", subscriber.lost()));
+                }
+                Ok(stamps.join(" "))
+            }
+            // Receives COUNT and keeps them. Answers the stamps.
+            ("hold", [count]) => {
+                let mut stamps = Vec::new();
+                for _ in 0..number::<u64>(count)? {
+                    let sample = open.subscriber()?.recv().map_err(|error| error.to_string())?;
+                    let stamp = Stamp::of(&sample)?;
+                    stamps.push(show(stamp));
+                    open.samples.push((sample, stamp));
+                }
+                Ok(stamps.join(" "))
+            }
+            ("latest", []) => {
+                let sample = open.subscriber()?.latest().map_err(|error| error.to_string())?;
+                sample.map_or_else(|| Ok("nothing".to_owned()), |sample| Stamp::of(&sample).map(show))
+            }
+            // Whether what it keeps is as it was.
+            ("check", []) => {
+                let whole = open.samples.iter().all(|(sample, stamp)| Stamp::of(sample) == Ok(*stamp));
+                Ok(if whole { "whole" } else { "somebody wrote into them" }.to_owned())
+            }
+            ("drop", []) => {
+                open.samples.clear();
+                Ok(String::new())
+            }
+            // Living publishers, living subscribers.
+            ("count", []) => Ok(format!("{} {}", open.topic.publishers().len(), open.topic.subscribers().len())),
+            _ => Err("unknown order".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The client dies in a call, or in cancelling one: its request is carried out once at most, others' answers are their own, and
+//! what was for it is freed.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::message::Stamp;
+use crate::scenario::member::rpc::client;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// Asks and waits, in slots.
+    Short,
+    /// With objects both ways.
+    Long,
+    /// Asks and lets go.
+    Cancel,
+}
+
+impl Call {
+    fn len(self) -> usize {
+        if self == Call::Long { super::LONG } else { 48 }
+    }
+}
+
+impl Scenario for Call {
+    fn name(&self) -> &'static str {
+        match self {
+            Call::Short => "rpc-call",
+            Call::Long => "rpc-call-long",
+            Call::Cancel => "rpc-cancel",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Call::Short => "ask, sleep, be woken by the answer, beside another client that waits",
+            Call::Long => "the same with a long request and a long answer",
+            Call::Cancel => "ask, and let go of the call before anybody has begun it",
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("server", &format!("rpc serve {name}"))?;
+        world.survivor("second")?.tell_and_see_asleep(&format!("rpc call {name} 2 1 48 at-once"))
+    }
+
+    fn help(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let served = world.ask("server", &format!("rpc answer {name} {}", self.len()))?;
+        world.remember(super::times(&served, "1:1") as u64 + 10 * super::times(&served, "2:1") as u64);
+        Ok(())
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let before = if death.helped { world.remembered() } else { 0 };
+        let served = world.ask("server", &format!("rpc answer {name} {}", self.len()))?;
+        let mine = before % 10 + super::times(&served, "1:1") as u64;
+        let others = before / 10 + super::times(&served, "2:1") as u64;
+        if others != 1 || mine > 1 || mine < death.acknowledged {
+            return Err(Failure::wrong(format!("the victim's call came {mine} times, the other's {others} times")));
+        }
+        if *self == Call::Cancel && death.ended && mine != 0 {
+            return Err(Failure::wrong("a call came whose client was told that it never would"));
+        }
+        world.saw_many("carried out for the dead", mine);
+        let told = world.answer("second")?;
+        if told != "2:1" {
+            return Err(Failure::wrong(format!("the other client is told `{told}`")));
+        }
+        super::still_works(world, "server", "second", &name)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        let client = client(&domain, place.name)?;
+        let message = Stamp { sender: 1, number: 1 }.message(self.len());
+        stage.begin();
+        let call = client.begin(&message).map_err(|error| error.to_string())?;
+        if *self == Call::Cancel {
+            if call.cancel() {
+                return Err("nobody has begun it, and yet it says so".to_owned());
+            }
+        } else {
+            let reply = call.wait().map_err(|error| error.to_string())?;
+            stage.acknowledge(1);
+            if Stamp::of(&reply)? != (Stamp { sender: 1, number: 1 }) {
+                return Err("the answer is another's".to_owned());
+            }
+        }
+        stage.end();
+        Ok(())
+    }
+
+    fn stem(&self) -> &'static str {
+        "service"
+    }
+}

@@ -1,0 +1,59 @@
+//! Coming as a client into the place of a dead one that had unread answers, a call that was not begun, and one in a server's
+//! hands; and leaving it: cut short anywhere, the next one settles what is left.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::rpc::client;
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+pub struct Join;
+
+impl Scenario for Join {
+    fn name(&self) -> &'static str {
+        "rpc-join"
+    }
+
+    fn about(&self) -> &'static str {
+        "take the place of a dead client that had unread long answers and calls in flight, and leave it"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("server", &format!("rpc serve {name}"))?;
+        for number in 1..4 {
+            world.ask("old", &format!("rpc begin {name} 3 {number} 48"))?;
+        }
+        world.ask("server", &format!("rpc answer {name} 50000"))?;
+        world.ask("old", &format!("rpc begin {name} 3 4 48"))?;
+        world.ask("server", &format!("rpc take {name}"))?;
+        world.ask("old", &format!("rpc begin {name} 3 5 48"))?;
+        world.dismiss("old");
+        Ok(())
+    }
+
+    fn check(&self, world: &mut World, _: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("second", &format!("rpc join {name}"))?;
+        let served = world.ask("server", &format!("rpc answer {name} 48"))?;
+        if super::times(&served, "3:5") > 1 {
+            return Err(Failure::wrong(format!("a dead client's call comes more than once: `{served}`")));
+        }
+        super::still_works(world, "server", "second", &name)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        domain.token().map_err(|error| error.to_string())?;
+        domain.process_token().map_err(|error| error.to_string())?;
+        stage.begin();
+        drop(client(&domain, place.name)?);
+        stage.end();
+        Ok(())
+    }
+
+    fn stem(&self) -> &'static str {
+        "service"
+    }
+}

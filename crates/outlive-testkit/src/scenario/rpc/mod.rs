@@ -1,0 +1,57 @@
+//! Calls: made, answered (short, long, streamed), cancelled, taken over, and places of dead clients taken.
+//!
+//! Senders are 1 the victim, 2 and 3 the surviving clients.
+
+mod call;
+mod join;
+mod reply;
+mod takeover;
+
+use super::Scenario;
+use crate::failure::Failure;
+use crate::world::World;
+
+/// Those of this folder.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    vec![
+        Box::new(call::Call::Short),
+        Box::new(call::Call::Long),
+        Box::new(call::Call::Cancel),
+        Box::new(reply::Reply::Short),
+        Box::new(reply::Reply::Long),
+        Box::new(reply::Reply::Stream),
+        Box::new(takeover::Takeover),
+        Box::new(join::Join),
+    ]
+}
+
+/// Bytes of what fits neither a request's slot nor a reply's place.
+const LONG: usize = 200;
+
+/// How often that stamp is among the answers of a server.
+fn times(answers: &str, stamp: &str) -> usize {
+    answers.split(' ').filter(|word| *word == stamp).count()
+}
+
+/// A server answers one more call of a client; then everything is closed, swept, and all memory is there again.
+fn still_works(world: &mut World, server: &'static str, client: &'static str, name: &str) -> Result<(), Failure> {
+    // As many long answers as fit only if nothing is left of earlier ones.
+    for number in 0..8 {
+        let begun = world.ask(client, &format!("rpc begin {name} 2 {} 48", 100 + number))?;
+        if begun != "sent" {
+            return Err(Failure::wrong(format!("afterwards a call is `{begun}`")));
+        }
+    }
+    world.ask("sweeper", "domain sweep")?;
+    let served = world.ask(server, &format!("rpc answer {name} 50000"))?;
+    let told = world.ask(client, &format!("rpc wait {name}"))?;
+    let right: Vec<String> = (0..8).map(|number| format!("2:{}", 100 + number)).collect();
+    if told != right.join(" ") || served != told {
+        return Err(Failure::wrong(format!("afterwards `{served}` is served, and the client is told `{told}`")));
+    }
+    for survivor in world.everybody() {
+        world.ask(survivor, &format!("rpc close {name}"))?;
+    }
+    super::nothing_left(world, &[name])
+}

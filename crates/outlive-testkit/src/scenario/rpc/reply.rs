@@ -1,0 +1,124 @@
+//! The server dies between taking a call and having answered it: who waits is told at once, who wants another server has one,
+//! and nothing is begun twice.
+
+use super::LONG;
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::rpc::{answer_to, server};
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// See the file's head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// In the slot.
+    Short,
+    /// In an object.
+    Long,
+    /// Three of them.
+    Stream,
+}
+
+impl Scenario for Reply {
+    fn name(&self) -> &'static str {
+        match self {
+            Reply::Short => "rpc-reply",
+            Reply::Long => "rpc-reply-long",
+            Reply::Stream => "rpc-stream",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Reply::Short => {
+                "take two calls and answer them, of a client that wants this server and one that wants any, asleep"
+            }
+            Reply::Long => "the same for the first of them, with a long answer",
+            Reply::Stream => "the same for the first of them, with three answers, short and long",
+        }
+    }
+
+    fn prepare(&self, _: &mut World) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.survivor("second")?.tell_and_see_asleep(&format!("rpc call {name} 2 1 48 at-once"))?;
+        world.survivor("third")?.tell_and_see_asleep(&format!("rpc call {name} 3 1 48 patient"))
+    }
+
+    fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        match world.ask("heir", &format!("rpc serve {name}"))?.as_str() {
+            "taken" => Ok(()),
+            other => Err(Failure::wrong(format!("a second server is told `{other}` while the first lives"))),
+        }
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        // At once, without another server.
+        let second = world.answer("second")?;
+        let right = match second.as_str() {
+            "2:1" | "died-begun" => true,
+            "died" => death.acknowledged == 0,
+            _ => false,
+        };
+        if !right || death.acknowledged > 0 && second != "2:1" {
+            return Err(Failure::wrong(format!(
+                "the client is told `{second}`, {} were acknowledged",
+                death.acknowledged
+            )));
+        }
+        let become_server = world.ask("heir", &format!("rpc serve {name}"))?;
+        if become_server != "mine" {
+            return Err(Failure::wrong(format!("the server is dead, yet it is `{become_server}`")));
+        }
+        let served = world.ask("heir", &format!("rpc answer {name} 48"))?;
+        let third = world.answer("third")?;
+        let by_heir = super::times(&served, "3:1");
+        let right = match third.as_str() {
+            "3:1" => by_heir <= 1,
+            "died-begun" => by_heir == 0,
+            _ => false,
+        };
+        if !right || death.acknowledged > 1 && (third != "3:1" || by_heir > 0) || super::times(&served, "2:1") > 0 {
+            let told = format!("told `{second}` and `{third}`");
+            return Err(Failure::wrong(format!("the clients are {told}, and the next server finds `{served}`")));
+        }
+        world.saw_many("served by the next", by_heir as u64);
+        world.saw_many("told that it was begun", u64::from(third == "died-begun") + u64::from(second == "died-begun"));
+        super::still_works(world, "heir", "second", &name)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        let mut server = server(&domain, place.name).map_err(|error| error.to_string())?;
+        let failed = |error: outlive::rpc::ReplyError| error.to_string();
+        // The longer ones are for one client; the other's is for the next server.
+        let calls = if *self == Reply::Short { 2 } else { 1 };
+        stage.begin();
+        for _ in 0..calls {
+            let request = server.try_next().map_err(|error| error.to_string())?;
+            if *self == Reply::Stream {
+                let (short, long) = (answer_to(&request, 48)?, answer_to(&request, LONG)?);
+                let mut stream = request.stream();
+                for answer in [&short, &long, &short] {
+                    stream.send(answer).map_err(failed)?;
+                }
+                stream.finish().map_err(failed)?;
+            } else {
+                let answer = answer_to(&request, if *self == Reply::Short { 48 } else { LONG })?;
+                request.reply(&answer).map_err(failed)?;
+            }
+            stage.acknowledge(1);
+        }
+        stage.end();
+        Ok(())
+    }
+
+    fn stem(&self) -> &'static str {
+        "service"
+    }
+}

@@ -1,0 +1,264 @@
+//! The latest value: made, set, got with a pin, waited for; the writer's role taken, taken over, left.
+
+use super::member::state;
+use super::{Death, Place, Scenario, nothing_left};
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::world::World;
+
+/// All of them.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    use State::*;
+    [Create, Set, Get, Take, TakeOver, Leave, Wait].into_iter().map(|one| Box::new(one) as Box<dyn Scenario>).collect()
+}
+
+/// The victim's operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Create,
+    Set,
+    Get,
+    Take,
+    TakeOver,
+    Leave,
+    Wait,
+}
+
+impl State {
+    /// The next writer sets so many values, and each is there.
+    fn goes_on(world: &mut World, name: &str, numbers: &[u64]) -> Result<(), Failure> {
+        for number in numbers {
+            let version = world.ask("next", &format!("state set {name} {number}"))?;
+            let got = world.ask("reader", &format!("state get {name}"))?;
+            if got != format!("{number} {version}") {
+                return Err(Failure::wrong(format!("{number} was set as version {version}, and {got} is there")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is there: the number, which `allowed` must have.
+    fn got(world: &mut World, name: &str, allowed: &[u64]) -> Result<u64, Failure> {
+        let answer = world.ask("reader", &format!("state get {name}"))?;
+        let number = answer.split(' ').next().and_then(|number| number.parse().ok());
+        number
+            .filter(|number| allowed.contains(number))
+            .ok_or_else(|| Failure::wrong(format!("the value and version are {answer}")))
+    }
+
+    /// Both who follow say that.
+    fn told(world: &mut World, what: &str) -> Result<(), Failure> {
+        for survivor in ["first", "second"] {
+            let answer = world.answer(survivor)?;
+            if answer != what {
+                return Err(Failure::wrong(format!("{survivor} is told `{answer}`, not `{what}`")));
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(world: &mut World, name: &str) -> Result<(), Failure> {
+        for survivor in ["first", "second"] {
+            world.survivor(survivor)?.tell_and_see_asleep(&format!("state follow {name}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Scenario for State {
+    fn name(&self) -> &'static str {
+        match self {
+            State::Create => "state-create",
+            State::Set => "state-set",
+            State::Get => "state-get",
+            State::Take => "state-take",
+            State::TakeOver => "state-take-over",
+            State::Leave => "state-leave",
+            State::Wait => "state-wait",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            State::Create => "make a state",
+            State::Set => "set a value, with two sleepers",
+            State::Get => "get a value by the way of one who was overtaken",
+            State::Take => "become the writer, with two sleepers",
+            State::TakeOver => "take a dead writer's place and set a value",
+            State::Leave => "leave as the writer, with one asleep who wants to be, and one who waits for a value",
+            State::Wait => "wait for another value, with a sleeper before and one after",
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if *self == State::Create {
+            return Ok(());
+        }
+        world.ask("reader", &format!("state get {name}"))?;
+        match self {
+            State::Take => State::follow(world, &name),
+            State::TakeOver => {
+                world.ask("old", &format!("state hold {name}"))?;
+                world.dismiss("old");
+                Ok(())
+            }
+            State::Wait => world.survivor("sleeper")?.tell_and_see_asleep(&format!("state follow {name}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        match self {
+            State::Set => State::follow(world, &name),
+            State::Leave => {
+                world.survivor("heir")?.tell_and_see_asleep(&format!("state set-in-turn {name} 9"))?;
+                world.survivor("sleeper")?.tell_and_see_asleep(&format!("state follow {name}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn help(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if *self != State::Wait {
+            return Err(Failure::Hang("the victim sleeps and nobody is there to wake it".to_owned()));
+        }
+        world.survivor("late")?.tell_and_see_asleep(&format!("state follow {name}"))?;
+        world.ask("next", &format!("state set {name} 9")).map(drop)
+    }
+
+    fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if matches!(self, State::Set | State::Take | State::TakeOver) {
+            let answer = world.ask("next", &format!("state set {name} 7"))?;
+            if answer != "taken" {
+                return Err(Failure::wrong(format!("a second writer set version {answer} while the first lives")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        match self {
+            State::Create => {
+                if world.domain().join(&name).exists() {
+                    world.saw("made");
+                } else if death.ended {
+                    return Err(Failure::wrong("made, and not there".to_owned()));
+                }
+                State::got(world, &name, &[1])?;
+            }
+            State::Set => {
+                let number = State::got(world, &name, if death.ended { &[2] } else { &[1, 2] })?;
+                world.saw(if number == 2 { "set" } else { "not set" });
+                State::told(world, &format!("{number} died"))?;
+            }
+            State::Get => {
+                // Its pin, if it had one, holds up nobody: more sets than there are buffers.
+                State::goes_on(world, &name, &[2, 3, 4, 5, 6])?;
+                world.ask("reader", &format!("state get-pinned {name}"))?;
+            }
+            State::Take => match (world.ask("reader", &format!("state writer {name}"))?.as_str(), death.ended) {
+                ("none", false) => {
+                    world.saw("not taken");
+                    world.ask("next", &format!("state set {name} 9"))?;
+                    State::told(world, "9")?;
+                }
+                ("dead", _) => {
+                    world.saw("taken");
+                    State::told(world, "1 died")?;
+                }
+                (other, _) => return Err(Failure::wrong(format!("the writer is `{other}`"))),
+            },
+            State::TakeOver => {
+                let number = State::got(world, &name, if death.ended { &[2] } else { &[1, 2] })?;
+                world.saw(if number == 2 { "set" } else { "not set" });
+            }
+            State::Leave => {
+                let version = world.answer("heir")?;
+                if version != "2" {
+                    return Err(Failure::wrong(format!("who wanted to be the writer has set version {version}")));
+                }
+                match world.answer("sleeper")?.as_str() {
+                    "9" => world.saw("no death"),
+                    "1 died" if !death.ended => world.saw("a death"),
+                    other => return Err(Failure::wrong(format!("who waited is told `{other}`"))),
+                }
+            }
+            State::Wait => {
+                if !death.helped {
+                    self.help(world)?;
+                }
+                for survivor in ["sleeper", "late"] {
+                    if world.answer(survivor)? != "9" {
+                        return Err(Failure::wrong(format!("{survivor} is not told of the value")));
+                    }
+                }
+            }
+        }
+        State::goes_on(world, &name, &[11, 12])?;
+        nothing_left(world, &[&name])
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        domain.token().map_err(|error| error.to_string())?;
+        domain.process_token().map_err(|error| error.to_string())?;
+        if *self == State::Create {
+            stage.begin();
+            let made = state::open(&domain, place.name);
+            stage.end();
+            return made.map(drop);
+        }
+        let state = state::open(&domain, place.name)?;
+        let writer = || state.writer().map_err(|error| error.to_string());
+        match self {
+            State::Set => {
+                let mut writer = writer()?;
+                stage.begin();
+                let set = writer.set(&[2; 8]);
+                stage.end();
+                std::mem::forget(writer);
+                set.map(drop).map_err(|error| error.to_string())
+            }
+            State::Get => {
+                stage.begin();
+                let got = state::get_pinned(&domain, place.name);
+                stage.end();
+                if got? == 1 { Ok(()) } else { Err("another value".to_owned()) }
+            }
+            State::Take => {
+                stage.begin();
+                let taken = writer();
+                stage.end();
+                taken.map(std::mem::forget)
+            }
+            State::TakeOver => {
+                stage.begin();
+                let mut writer = writer()?;
+                let set = writer.set(&[2; 8]);
+                stage.end();
+                std::mem::forget(writer);
+                set.map(drop).map_err(|error| error.to_string())
+            }
+            State::Leave => {
+                let writer = writer()?;
+                stage.begin();
+                drop(writer);
+                stage.end();
+                Ok(())
+            }
+            State::Wait => {
+                stage.begin();
+                let told = state::follow(&state);
+                stage.end();
+                if told? == "9" { Ok(()) } else { Err("not told of the value".to_owned()) }
+            }
+            State::Create => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Coming and going as a subscriber, and dropping a sample: nobody waits for the dead, and nothing of theirs is held.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::message::Stamp;
+use crate::scenario::member::topic::{DEPTH, subscriber, topic};
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// What the victim does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Joins, reliably and with history.
+    Join,
+    /// Leaves, while a publisher waits for it.
+    Leave,
+    /// The same with samples held, which it drops then.
+    LeaveHolding,
+    /// Drops a sample whose slot has been overwritten.
+    Release,
+}
+
+/// All of them.
+pub const ALL: [Line; 4] = [Line::Join, Line::Leave, Line::LeaveHolding, Line::Release];
+
+impl Line {
+    fn len(self) -> usize {
+        if self == Line::Leave { super::IN_SLOT } else { super::OBJECT }
+    }
+
+    fn is_waited_for(self) -> bool {
+        matches!(self, Line::Leave | Line::LeaveHolding)
+    }
+}
+
+impl Scenario for Line {
+    fn name(&self) -> &'static str {
+        match self {
+            Line::Join => "topic-join",
+            Line::Leave => "topic-leave",
+            Line::LeaveHolding => "topic-leave-holding",
+            Line::Release => "topic-release",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Line::Join => "become a reliable subscriber with history",
+            Line::Leave => "stop subscribing while a publisher waits for it",
+            Line::LeaveHolding => "stop subscribing with samples held while a publisher waits, and drop them",
+            Line::Release => "drop a sample whose message has been overwritten",
+        }
+    }
+
+    fn stem(&self) -> &'static str {
+        "topic"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        super::everybody_is_there(world)?;
+        world.ask("second", &format!("topic publisher {name}"))?;
+        world.ask("keeper", &format!("topic subscriber {name} reliable 0"))?;
+        super::publish(world, "second", &name, Stamp { sender: 2, number: 1 }, DEPTH, self.len())?;
+        super::finds(world, "keeper", &name, &[(2, 1..=DEPTH)], None).map(drop)
+    }
+
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let (next, len) = (DEPTH + 1, self.len());
+        match self {
+            Line::Join => Ok(()),
+            Line::Release => {
+                super::publish(world, "second", &name, Stamp { sender: 2, number: next }, DEPTH, len)?;
+                super::finds(world, "keeper", &name, &[(2, next..=2 * DEPTH)], None).map(drop)
+            }
+            // LeaveHolding has taken two.
+            Line::Leave | Line::LeaveHolding => {
+                let count = if *self == Line::LeaveHolding { 3 } else { 1 };
+                world.survivor("second")?.tell_and_see_asleep(&format!("topic publish {name} 2 {next} {count} {len}"))
+            }
+        }
+    }
+
+    fn check(&self, world: &mut World, _: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if self.is_waited_for() {
+            world.answer("second")?;
+        }
+        super::counts(world, &name, 1, 1)?;
+        let next = match self {
+            Line::Join => DEPTH + 1,
+            Line::Release => 2 * DEPTH + 1,
+            Line::Leave => DEPTH + 2,
+            Line::LeaveHolding => DEPTH + 4,
+        };
+        if self.is_waited_for() {
+            super::finds(world, "keeper", &name, &[(2, DEPTH + 1..=next - 1)], None)?;
+        }
+        // Nobody waits for a dead one, whatever it had asked for.
+        for turn in 0..2 {
+            let first = next + turn * DEPTH;
+            super::publish(world, "second", &name, Stamp { sender: 2, number: first }, DEPTH, self.len())?;
+            super::finds(world, "keeper", &name, &[(2, first..=first + DEPTH - 1)], None)?;
+        }
+        super::still_works(world, &name, next + 2 * DEPTH, 2, self.len())
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        let topic = topic(&domain, place.name)?;
+        domain.process_token().map_err(|error| error.to_string())?;
+        if *self == Line::Join {
+            stage.begin();
+            let joined = subscriber(&topic, true, 2);
+            stage.end();
+            return joined.map(std::mem::forget);
+        }
+        let mut own = subscriber(&topic, self.is_waited_for(), DEPTH as u32)?;
+        let count = match self {
+            Line::LeaveHolding => 2,
+            Line::Release => 1,
+            _ => 0,
+        };
+        let samples: Vec<_> =
+            (0..count).map(|_| own.recv().map_err(|error| error.to_string())).collect::<Result<_, _>>()?;
+        match self {
+            Line::Release => {
+                stage.begin();
+                drop(samples);
+                stage.end();
+                std::mem::forget(own);
+            }
+            _ => {
+                stage.begin();
+                drop(own);
+                drop(samples);
+                stage.end();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Topics: published to (in the slot, by objects, waiting), received from, joined and left, rings taken over and swept.
+//!
+//! In all of them sender 1 is the victim, 2 "second", who has ring 0, 3 "heir", who takes the victim's, 4 "dying". Beside them
+//! "keeper" subscribes reliably: nothing may be lost for it. "holder" holds samples: nothing may change in them.
+
+mod lines;
+mod publish;
+mod publish_waiting;
+mod receive;
+mod rings;
+
+use super::Scenario;
+use crate::failure::Failure;
+use crate::message::Stamp;
+use crate::world::World;
+
+/// Those of this folder.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    let publish = publish::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    let waiting = publish_waiting::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    let receive = receive::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    let lines = lines::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    let rings = rings::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    publish.chain(waiting).chain(receive).chain(lines).chain(rings).collect()
+}
+
+/// Bytes of a message that lies in its slot, and of one that does not.
+const IN_SLOT: usize = 48;
+const OBJECT: usize = 5000;
+
+/// Everybody has opened the domain and has a token: one who claims it later may get the slot of somebody who has died, of whom
+/// nothing can be asked then for a second.
+fn everybody_is_there(world: &mut World) -> Result<(), Failure> {
+    for survivor in ["keeper", "second", "holder", "late", "heir", "sweeper"] {
+        world.ask(survivor, "topic token -")?;
+    }
+    Ok(())
+}
+
+/// A survivor's list of stamps.
+fn stamps(answer: &str) -> Result<Vec<Stamp>, Failure> {
+    let stamp = |word: &str| {
+        let (sender, number) = word.split_once(':')?;
+        Some(Stamp { sender: sender.parse().ok()?, number: number.parse().ok()? })
+    };
+    let words = answer.split(' ').filter(|word| !word.is_empty());
+    words.map(|word| stamp(word).ok_or_else(|| Failure::broken(format!("`{word}` is no stamp")))).collect()
+}
+
+/// Everything that is there for a subscriber. Of sender 0: how many it has lost.
+fn drain(world: &mut World, who: &'static str, name: &str) -> Result<Vec<Stamp>, Failure> {
+    stamps(&world.ask(who, &format!("topic drain {name}"))?)
+}
+
+/// The same for one who joined with history: a message that was about to be overwritten may be gone, without another in its
+/// place.
+fn drain_of_what_is_left(world: &mut World, who: &'static str, name: &str) -> Result<Vec<Stamp>, Failure> {
+    let mut found = drain(world, who, name)?;
+    found.retain(|stamp| *stamp != Stamp { sender: 0, number: 1 });
+    Ok(found)
+}
+
+/// That somebody who loses nothing finds exactly those messages, in any order of the senders; and how many of the doubtful
+/// one there are, which may have been published.
+fn finds(
+    world: &mut World,
+    who: &'static str,
+    name: &str,
+    expected: &[(u64, std::ops::RangeInclusive<u64>)],
+    doubtful: Option<Stamp>,
+) -> Result<bool, Failure> {
+    let mut found = drain(world, who, name)?;
+    let all = format!("{found:?}");
+    let is_doubtful = |stamp: &Stamp| Some(*stamp) == doubtful;
+    let doubted = found.iter().filter(|stamp| is_doubtful(stamp)).count();
+    found.retain(|stamp| !is_doubtful(stamp));
+    for (sender, numbers) in expected {
+        let own = found.iter().filter(|stamp| stamp.sender == *sender).map(|stamp| stamp.number);
+        if !own.eq(numbers.clone()) {
+            return Err(Failure::wrong(format!("{who} finds {all}, expected {expected:?}, and perhaps {doubtful:?}")));
+        }
+    }
+    found.retain(|stamp| !expected.iter().any(|(sender, _)| *sender == stamp.sender));
+    if !found.is_empty() || doubted > 1 {
+        return Err(Failure::wrong(format!("{who} finds {all}, expected {expected:?}, and perhaps {doubtful:?}")));
+    }
+    Ok(doubted == 1)
+}
+
+/// Publishes as that sender.
+fn publish(
+    world: &mut World,
+    who: &'static str,
+    name: &str,
+    first: Stamp,
+    count: u64,
+    len: usize,
+) -> Result<(), Failure> {
+    let Stamp { sender, number } = first;
+    world.ask(who, &format!("topic publish {name} {sender} {number} {count} {len}")).map(drop)
+}
+
+/// That the living are counted, and nobody else.
+fn counts(world: &mut World, name: &str, publishers: u32, subscribers: u32) -> Result<(), Failure> {
+    let answer = world.ask("keeper", &format!("topic count {name}"))?;
+    if answer == format!("{publishers} {subscribers}") {
+        return Ok(());
+    }
+    Err(Failure::wrong(format!("{publishers} publishers and {subscribers} subscribers live, counted are {answer}")))
+}
+
+/// That what a survivor holds is as it was.
+fn is_whole(world: &mut World, who: &'static str, name: &str) -> Result<(), Failure> {
+    let whole = world.ask(who, &format!("topic check {name}"))?;
+    if whole == "whole" { Ok(()) } else { Err(Failure::wrong(format!("{who}'s samples: {whole}"))) }
+}
+
+/// After the death, all that has happened so far taken by the keeper: a late joiner finds whole messages; an heir takes a dead
+/// publisher's ring, if there is one, and all goes on; at the end there is nothing but what is in place.
+fn still_works(world: &mut World, name: &str, second: u64, rings: u32, len: usize) -> Result<(), Failure> {
+    world.ask("late", &format!("topic subscriber {name} plain 4"))?;
+    let found = drain_of_what_is_left(world, "late", name)?;
+    for sender in 1..=4 {
+        let numbers = found.iter().filter(|stamp| stamp.sender == sender).map(|stamp| stamp.number);
+        if !numbers.is_sorted() {
+            return Err(Failure::wrong(format!("the late joiner finds {found:?}")));
+        }
+    }
+    world.ask("heir", &format!("topic publisher {name}"))?;
+    for turn in 0..3 {
+        let numbers = 2 * turn + 1..=2 * turn + 2;
+        publish(world, "heir", name, Stamp { sender: 3, number: 2 * turn + 1 }, 2, len)?;
+        publish(world, "second", name, Stamp { sender: 2, number: second + turn }, 1, len)?;
+        let expected = [(3, numbers), (2, second + turn..=second + turn)];
+        finds(world, "keeper", name, &expected, None)?;
+        let before = drain_of_what_is_left(world, "late", name)?;
+        let last = Stamp { sender: 2, number: second + turn };
+        if before.last() != Some(&last) {
+            return Err(Failure::wrong(format!("{last:?} was published last, the late joiner finds {before:?}")));
+        }
+    }
+    if world.everybody().contains(&"holder") {
+        is_whole(world, "holder", name)?;
+        world.ask("holder", &format!("topic drop {name}"))?;
+    }
+    for survivor in world.everybody() {
+        world.ask(survivor, &format!("topic close {name}"))?;
+    }
+    world.ask("sweeper", "domain sweep")?;
+    let usage = world.ask("sweeper", &format!("topic usage {name}"))?;
+    let figures: Vec<u32> = usage.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [has, kept, objects, lines, held] = figures[..] else {
+        return Err(Failure::broken(format!("`{usage}` tells nothing")));
+    };
+    let in_place = if len > IN_SLOT { kept } else { 0 };
+    if has > rings || objects != in_place || lines != 0 || held != 0 {
+        return Err(Failure::wrong(format!(
+            "everybody has gone; {rings} rings were needed and {has} are there, {kept} messages are kept with {objects} \
+             objects, {lines} subscribers and {held} samples are left"
+        )));
+    }
+    super::nothing_left(world, &[name])
+}

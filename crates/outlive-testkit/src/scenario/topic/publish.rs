@@ -1,0 +1,126 @@
+//! Publishing over the oldest message, which somebody holds, beside one who sleeps until something comes.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::message::Stamp;
+use crate::scenario::member::topic::{DEPTH, topic};
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// What the victim publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publish {
+    /// In the slot.
+    Small,
+    /// A copy, in an object.
+    Large,
+    /// An object, lent and published in the operation.
+    InPlace,
+}
+
+/// All of them.
+pub const ALL: [Publish; 3] = [Publish::Small, Publish::Large, Publish::InPlace];
+
+/// The message.
+const FIFTH: Stamp = Stamp { sender: 1, number: DEPTH + 1 };
+
+impl Publish {
+    fn len(self) -> usize {
+        if self == Publish::Small { super::IN_SLOT } else { super::OBJECT }
+    }
+}
+
+impl Scenario for Publish {
+    fn name(&self) -> &'static str {
+        match self {
+            Publish::Small => "topic-publish-small",
+            Publish::Large => "topic-publish-large",
+            Publish::InPlace => "topic-loan-and-publish",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Publish::Small => "publish 48 bytes over the oldest message, beside a sleeping subscriber",
+            Publish::Large => "publish an object over a message that is held, beside a sleeping subscriber",
+            Publish::InPlace => "borrow an object and publish it over a message that is held",
+        }
+    }
+
+    fn stem(&self) -> &'static str {
+        "topic"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        super::everybody_is_there(world)?;
+        world.ask("after", "topic token -")?;
+        world.ask("second", &format!("topic publisher {name}"))?;
+        world.ask("keeper", &format!("topic subscriber {name} reliable 0"))?;
+        for plain in ["second", "holder", "sleeper"] {
+            world.ask(plain, &format!("topic subscriber {name} plain 0"))?;
+        }
+        Ok(())
+    }
+
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        for everything in ["keeper", "second", "sleeper"] {
+            super::finds(world, everything, &name, &[(1, 1..=DEPTH)], None)?;
+        }
+        world.ask("holder", &format!("topic hold {name} {DEPTH}"))?;
+        world.survivor("sleeper")?.tell_and_see_asleep(&format!("topic recv {name}"))
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        super::counts(world, &name, 1, 4)?;
+        let there = super::finds(world, "keeper", &name, &[], Some(FIFTH))?;
+        if death.acknowledged == 1 && !there {
+            return Err(Failure::wrong("published and acknowledged, yet it is not there"));
+        }
+        if super::finds(world, "second", &name, &[], Some(FIFTH))? != there {
+            return Err(Failure::wrong("one subscriber has it, another has not"));
+        }
+        world.saw(if there { "published" } else { "nothing published" });
+        // Who sleeps is woken by what was published, whoever died in it; else by the next one.
+        let answer = if there { Some(world.answer("sleeper")?) } else { None };
+        super::publish(world, "second", &name, Stamp { sender: 2, number: 1 }, 1, self.len())?;
+        let answer = answer.map_or_else(|| world.answer("sleeper"), Ok)?;
+        if answer != if there { "1:5" } else { "2:1" } {
+            return Err(Failure::wrong(format!("the sleeper is woken by {answer}")));
+        }
+        // What was published in answer comes after it.
+        world.ask("after", &format!("topic subscriber {name} plain 4"))?;
+        let found = super::drain_of_what_is_left(world, "after", &name)?;
+        if found.last() != Some(&Stamp { sender: 2, number: 1 }) || found.contains(&FIFTH) != there {
+            return Err(Failure::wrong(format!("2:1 was published last, yet a late joiner finds {found:?}")));
+        }
+        super::finds(world, "keeper", &name, &[(2, 1..=1)], None)?;
+        super::is_whole(world, "holder", &name)?;
+        super::still_works(world, &name, 2, 2, self.len())
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        let topic = topic(&domain, place.name)?;
+        let publisher = topic.publisher().map_err(|error| error.to_string())?;
+        for number in 1..=DEPTH {
+            let message = Stamp { sender: 1, number }.message(self.len());
+            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+        }
+        let message = FIFTH.message(self.len());
+        stage.begin();
+        if *self == Publish::InPlace {
+            let mut loan = publisher.loan(message.len()).map_err(|error| error.to_string())?;
+            loan.copy_from_slice(&message);
+            publisher.publish(loan).map_err(|error| error.to_string())?;
+        } else {
+            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+        }
+        stage.acknowledge(1);
+        stage.end();
+        std::mem::forget(publisher);
+        Ok(())
+    }
+}

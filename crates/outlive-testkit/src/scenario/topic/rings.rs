@@ -1,0 +1,180 @@
+//! Coming and going as a publisher, taking over from a dead one, and looking after what the dead left.
+
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::message::Stamp;
+use crate::scenario::member::topic::{DEPTH, topic};
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// What the victim does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ring {
+    /// Makes the topic.
+    Create,
+    /// Becomes its second publisher.
+    Take,
+    /// Becomes a publisher after one that was killed, and publishes.
+    Takeover,
+    /// Borrows an object, and gives it back.
+    Loan,
+    /// Stops publishing, with objects in its stock.
+    Leave,
+    /// Sweeps after a publisher and a subscriber who were killed.
+    Sweep,
+}
+
+/// All of them.
+pub const ALL: [Ring; 6] = [Ring::Create, Ring::Take, Ring::Takeover, Ring::Loan, Ring::Leave, Ring::Sweep];
+
+impl Scenario for Ring {
+    fn name(&self) -> &'static str {
+        match self {
+            Ring::Create => "topic-create",
+            Ring::Take => "topic-become-publisher",
+            Ring::Takeover => "topic-takeover",
+            Ring::Loan => "topic-loan",
+            Ring::Leave => "topic-leave-publisher",
+            Ring::Sweep => "topic-sweep",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Ring::Create => "make a topic: file, pages, configuration, name",
+            Ring::Take => "become a topic's second publisher",
+            Ring::Takeover => "become a publisher in the place of one that was killed, and publish",
+            Ring::Loan => "borrow an object of a new size, and give it back",
+            Ring::Leave => "stop publishing, with objects in stock and objects that are held",
+            Ring::Sweep => "sweep after a publisher and a subscriber that were killed",
+        }
+    }
+
+    fn stem(&self) -> &'static str {
+        "topic"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        super::everybody_is_there(world)?;
+        if *self == Ring::Create {
+            return Ok(());
+        }
+        world.ask("second", &format!("topic publisher {name}"))?;
+        if matches!(self, Ring::Takeover | Ring::Sweep) {
+            world.ask("dying", &format!("topic publisher {name}"))?;
+        }
+        if *self == Ring::Sweep {
+            world.ask("corpse", &format!("topic subscriber {name} reliable 0"))?;
+        }
+        world.ask("keeper", &format!("topic subscriber {name} reliable 0"))?;
+        world.ask("holder", &format!("topic subscriber {name} plain 0"))?;
+        if matches!(self, Ring::Takeover | Ring::Sweep) {
+            for turn in 0..2 {
+                let first = Stamp { sender: 4, number: turn * DEPTH + 1 };
+                super::publish(world, "dying", &name, first, DEPTH, super::OBJECT)?;
+                super::finds(world, "keeper", &name, &[(4, first.number..=first.number + DEPTH - 1)], None)?;
+                if turn == 0 {
+                    world.ask("holder", &format!("topic hold {name} 2"))?;
+                    if *self == Ring::Sweep {
+                        world.ask("corpse", &format!("topic hold {name} {DEPTH}"))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        match self {
+            // Of the victim: four published before.
+            Ring::Loan | Ring::Leave => {
+                world.ask("holder", &format!("topic hold {name} 3"))?;
+                super::finds(world, "keeper", &name, &[(1, 1..=DEPTH)], None).map(drop)
+            }
+            // Now that the victim has its tokens, and not in the slots of these.
+            Ring::Takeover | Ring::Sweep => {
+                world.dismiss("dying");
+                world.dismiss("corpse");
+                Ok(())
+            }
+            Ring::Create | Ring::Take => Ok(()),
+        }
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Ring::Create {
+            let there = world.domain().join(&name).exists();
+            if death.ended && !there {
+                return Err(Failure::wrong("made and acknowledged, yet it is not there"));
+            }
+            world.saw(if there { "made" } else { "nothing made" });
+            world.ask("second", &format!("topic publisher {name}"))?;
+            world.ask("keeper", &format!("topic subscriber {name} reliable 0"))?;
+            super::counts(world, &name, 1, 1)?;
+            return super::still_works(world, &name, 1, 2, super::OBJECT);
+        }
+        super::counts(world, &name, 1, 2)?;
+        let first = Stamp { sender: 1, number: 1 };
+        let doubtful = (*self == Ring::Takeover).then_some(first);
+        let there = super::finds(world, "keeper", &name, &[], doubtful)?;
+        if death.acknowledged == 1 && !there {
+            return Err(Failure::wrong("published and acknowledged, yet it is not there"));
+        }
+        super::is_whole(world, "holder", &name)?;
+        super::still_works(world, &name, 1, 2, super::OBJECT)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        domain.process_token().map_err(|error| error.to_string())?;
+        let text = |error: outlive::Error| error.to_string();
+        if *self == Ring::Create {
+            stage.begin();
+            let made = topic(&domain, place.name);
+            stage.end();
+            return made.map(drop);
+        }
+        if *self == Ring::Sweep {
+            stage.begin();
+            let swept = domain.sweep(false);
+            stage.end();
+            return swept.map(drop).map_err(text);
+        }
+        let topic = topic(&domain, place.name)?;
+        if matches!(self, Ring::Take | Ring::Takeover) {
+            let message = Stamp { sender: 1, number: 1 }.message(super::OBJECT);
+            stage.begin();
+            let publisher = topic.publisher().map_err(text)?;
+            if *self == Ring::Takeover {
+                publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+                stage.acknowledge(1);
+            }
+            stage.end();
+            std::mem::forget(publisher);
+            return Ok(());
+        }
+        let publisher = topic.publisher().map_err(text)?;
+        for number in 1..=DEPTH {
+            let message = Stamp { sender: 1, number }.message(super::OBJECT);
+            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+        }
+        if *self == Ring::Loan {
+            stage.begin();
+            let loan = publisher.loan(900).map_err(|error| error.to_string())?;
+            drop(loan);
+            stage.end();
+            std::mem::forget(publisher);
+            return Ok(());
+        }
+        for len in [900, 6000, 6000] {
+            drop(publisher.loan(len).map_err(|error| error.to_string())?);
+        }
+        stage.begin();
+        drop(publisher);
+        stage.end();
+        Ok(())
+    }
+}

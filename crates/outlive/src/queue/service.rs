@@ -1,0 +1,144 @@
+//! What the floor above needs of a queue that carries its requests, and of the pool in it, which its replies use, too.
+
+use super::endpoint::{self, Reader};
+use super::error::RecvError;
+use super::look::Look;
+use super::sweep::collect_objects;
+use super::wake::wake_other_senders;
+use super::{Queue, Receiver, SendError};
+use crate::liveness::{Asleep, Me, Patience, Registry, TokenId};
+use crate::pool::{Block, Tag};
+use crate::segment::Segment;
+use crate::sys::Errno;
+use crate::sys::futex::Watch;
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Error, Wait};
+
+/// In tags, what is no region: objects of another floor.
+const ANNEX: u32 = 63;
+
+/// Who serves just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    None,
+    Died,
+    Alive(TokenId),
+}
+
+impl Queue {
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.shared.ring.segment
+    }
+
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.shared.registry
+    }
+
+    pub(crate) fn patience(&self) -> &Patience {
+        &self.shared.patience
+    }
+
+    pub(crate) fn set_wait(&self, wait: Wait) {
+        self.shared.patience.set(wait);
+    }
+
+    /// Where the other floor's words lie: first and last byte but one.
+    pub(crate) fn annex(&self) -> (u64, u64) {
+        self.shared.ring.annex()
+    }
+
+    pub(crate) fn server(&self) -> Result<Server, Error> {
+        match endpoint::check_reader(&self.shared) {
+            Ok(Reader::Process { token, .. }) => Ok(Server::Alive(token)),
+            Ok(Reader::None) | Err(SendError::NoReader) => Ok(Server::None),
+            Err(SendError::ReaderDied) => Ok(Server::Died),
+            Err(SendError::Damaged(error) | SendError::System(error)) => Err(error),
+            Err(_) => Err(self.segment().damaged("the receiver's word")),
+        }
+    }
+
+    /// Sleeps until a server comes, or `also` changes.
+    pub(crate) fn sleep_until_server_comes(
+        &self,
+        pass: &PassOn,
+        also: Watch<'_>,
+        deadline: Deadline,
+    ) -> Result<Asleep, Errno> {
+        endpoint::sleep_until_reader_comes(&self.shared, pass, also, deadline)
+    }
+
+    /// An object of the pool, the calling thread's.
+    pub(crate) fn allocate(&self, me: Me, len: u64) -> Result<Block, Error> {
+        let ring = &self.shared.ring;
+        ring.pool.allocate(&ring.segment, me, len, ring)
+    }
+
+    /// The most bytes that an object can have.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.shared.ring.most_message_bytes().min(super::LARGEST_MESSAGE)
+    }
+
+    /// Frees what the dead left in the pool, but not what stands in the annex.
+    pub(crate) fn collect(&self, me: Me) -> Result<(), Error> {
+        collect_objects(&self.shared.ring, me, false).map(drop)
+    }
+
+    pub(crate) fn free_held(&self, me: Me, object: &Block) -> Result<(), Error> {
+        let ring = &self.shared.ring;
+        ring.pool.free_held(&ring.segment, object, me, ring)
+    }
+
+    /// From the calling thread's to that place in the annex.
+    pub(crate) fn put(&self, me: Me, object: &Block, place: u64) -> Result<(), Error> {
+        let ring = &self.shared.ring;
+        ring.pool.enqueue(&ring.segment, object, me, ANNEX, place)
+    }
+
+    /// The object of that reference, if there is one.
+    pub(crate) fn object(&self, reference: u32) -> Option<Block> {
+        self.shared.ring.pool.object(&self.shared.ring.segment, reference)
+    }
+
+    /// Frees an object if it is at that place in the annex; whether it was.
+    pub(crate) fn free_put(&self, object: &Block, place: u64) -> Result<bool, Error> {
+        let ring = &self.shared.ring;
+        let is_there = ring.pool.tag_of(&ring.segment, object)? == (Tag::Queued { region: ANNEX, position: place });
+        if is_there {
+            ring.pool.free_queued(&ring.segment, object, ANNEX, place)?;
+            // A sender may wait for that memory.
+            wake_other_senders(ring);
+        }
+        Ok(is_there)
+    }
+}
+
+impl Receiver {
+    /// Offers messages where they lie, until one is accepted. Each leaves the queue *after* it was accepted or refused: died
+    /// in between, a successor is offered it again.
+    #[inline]
+    pub(crate) fn offer<R>(
+        &mut self,
+        deadline: Option<Deadline>,
+        mut accept: impl FnMut(&[u8]) -> Option<R>,
+    ) -> Result<R, RecvError> {
+        let me = self.enter()?;
+        let this = &*self;
+        loop {
+            let found = match this.look(me)? {
+                Look::Message(found) => found,
+                Look::Nothing(_) => {
+                    if deadline.is_some() {
+                        this.spin();
+                    }
+                    this.wait_for_message(me, deadline)?
+                }
+            };
+            // SAFETY: `found` has checked that `len` bytes lie there, and nobody writes there before the commit.
+            let accepted = accept(unsafe { core::slice::from_raw_parts(found.bytes, found.len) });
+            this.commit(&found);
+            if let Some(accepted) = accepted {
+                return Ok(accepted);
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The asking end.
+//!
+//! A call: a slot of the client's own, its next number, and a request in the queue that names both. Nothing is written to
+//! the slot: its claim is one behind, which says "not begun". What becomes of it stands in `pending.rs`.
+
+use std::cell::{Cell, RefCell};
+
+use super::bytes::Reply;
+use super::error::CallError;
+use super::pending::Pending;
+use super::place::Word;
+use super::service::{MOST_PLACES, SLOTS, Service, ServiceOptions};
+use super::words::{Settled, next};
+use crate::liveness::{Asleep, Me, TokenId};
+use crate::queue::{self, Frame, SendError, Sender};
+use crate::shim::Ordering;
+use crate::sys::futex::Watch;
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Domain, Error, Wait};
+
+/// The most calls in flight of one client.
+const MOST_IN_FLIGHT: usize = 1024;
+
+/// An end of a service that asks. Any number of them, in any number of processes; each may have up to 1,024 calls in flight.
+///
+/// May move between threads; threads that ask at the same time have one each.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-client-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::rpc::{CallError, Client, Server};
+/// use std::time::Duration;
+///
+/// let client = Client::open(&domain, "clock")?;
+/// assert_eq!(client.call(b"now").unwrap_err(), CallError::NoServer);
+///
+/// let mut server = Server::open(&domain, "clock")?;
+/// let late = client.call_until(b"now", Duration::from_millis(1));
+/// assert_eq!(late.unwrap_err(), CallError::TimedOut { begun: false });
+/// assert!(server.try_next().is_err(), "and nobody will carry it out");
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// The server: every call of every client ends at once with [`CallError::ServerDied`], which says whether it was begun; with
+/// [`Client::wait_for_server`], calls that were not begun wait for the next server instead. No call is ever begun twice. This
+/// client's: its calls that are not begun never will be, and its replies are freed.
+pub struct Client {
+    pub(super) service: Service,
+    sender: Sender,
+    process: TokenId,
+    /// The thread that last came in, as in the places' words.
+    inside: Cell<u32>,
+    places: RefCell<Vec<u32>>,
+    /// Slots without a call, and the numbers of their last.
+    free: RefCell<Vec<(u32, u64)>>,
+    /// Slots that a server was still writing to when we let go of their calls.
+    parked: RefCell<Vec<u32>>,
+    pub(super) is_patient: Cell<bool>,
+}
+
+impl Client {
+    /// How to open a service otherwise than by default.
+    #[must_use]
+    pub fn options() -> ServiceOptions {
+        ServiceOptions::default()
+    }
+
+    /// Opens the service of that name as a client, or makes it.
+    ///
+    /// # Errors
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::NoToken`],
+    /// [`Error::InvalidName`], [`Error::Damaged`], and what the system says.
+    ///
+    /// # If a process dies
+    /// While it makes the service: nothing is left of it.
+    pub fn open(domain: &Domain, name: &str) -> Result<Client, Error> {
+        Client::options().client(domain, name)
+    }
+
+    pub(super) fn new(service: Service) -> Result<Client, Error> {
+        let registry = service.queue.registry();
+        let process = registry.process_token()?;
+        let me = registry.me()?;
+        let client = Client {
+            sender: service.queue.sender()?,
+            service,
+            process,
+            inside: Cell::new(me.id.as_u32()),
+            places: RefCell::default(),
+            free: RefCell::default(),
+            parked: RefCell::default(),
+            is_patient: Cell::new(false),
+        };
+        client.add_place(me)?;
+        Ok(client)
+    }
+
+    /// Whether calls wait for a server while there is none, or it has died without having begun them. Default: no, they
+    /// fail at once.
+    pub fn wait_for_server(&self, wait: bool) {
+        self.is_patient.set(wait);
+    }
+
+    /// How waiting is done through this client.
+    pub fn set_wait(&self, wait: Wait) {
+        self.service.queue.set_wait(wait);
+    }
+
+    /// Asks, and waits for the answer. Of several replies, the first.
+    ///
+    /// # Errors
+    /// [`CallError::NoServer`], [`CallError::ServerDied`], [`CallError::Dropped`], [`CallError::TooLarge`],
+    /// [`CallError::TooMany`], [`CallError::NotClient`], [`CallError::Damaged`], [`CallError::System`].
+    ///
+    /// # If a process dies
+    /// The server: told at once, see [`CallError::ServerDied`].
+    #[inline]
+    pub fn call(&self, request: &[u8]) -> Result<Reply, CallError> {
+        self.call_until(request, Deadline::NEVER)
+    }
+
+    /// The same, until the deadline: then the call is cancelled.
+    ///
+    /// # Errors
+    /// As [`Client::call`], and [`CallError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// As [`Client::call`].
+    #[inline]
+    pub fn call_until(&self, request: &[u8], deadline: impl Into<Deadline>) -> Result<Reply, CallError> {
+        let deadline = deadline.into();
+        let mut pending = self.begin_until(request, deadline)?;
+        match pending.next_until(deadline) {
+            Ok(Some(reply)) => Ok(reply),
+            Ok(None) => Err(CallError::Dropped),
+            // As it is when it is over.
+            Err(CallError::TimedOut { .. }) => Err(CallError::TimedOut { begun: pending.cancel() }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks, and goes on: the answer is waited for by the [`Pending`]. Any number may be in flight, up to 1,024.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    ///
+    /// # If a process dies
+    /// As [`Client::call`]; told by the `Pending`.
+    #[inline]
+    pub fn begin(&self, request: &[u8]) -> Result<Pending<'_>, CallError> {
+        self.begin_until(request, Deadline::NEVER)
+    }
+
+    /// The same, with a deadline for room in the queue of requests (and for a server, with [`Client::wait_for_server`]).
+    ///
+    /// # Errors
+    /// As [`Client::begin`], and [`CallError::TimedOut`].
+    #[inline]
+    pub fn begin_until(&self, request: &[u8], deadline: impl Into<Deadline>) -> Result<Pending<'_>, CallError> {
+        let me = self.enter()?;
+        let (slot, last) = self.free_slot(me)?;
+        let number = next(last);
+        let mut frame: Frame = [0; 16];
+        frame[..4].copy_from_slice(&slot.to_le_bytes());
+        frame[8..].copy_from_slice(&number.to_le_bytes());
+        let deadline = deadline.into();
+        match self.sender.send_framed(&frame, request, Some(deadline)) {
+            Ok(()) => Pending::new(self, slot, number),
+            Err(error) => self.begin_slow(me, error, (slot, last), &frame, request, deadline),
+        }
+    }
+
+    /// Not sent: waits for a server, if that is asked for.
+    #[cold]
+    fn begin_slow(
+        &self,
+        me: Me,
+        mut error: SendError,
+        slot: (u32, u64),
+        frame: &Frame,
+        request: &[u8],
+        deadline: Deadline,
+    ) -> Result<Pending<'_>, CallError> {
+        while self.is_patient.get() && matches!(error, SendError::ReaderDied | SendError::NoReader) {
+            if let Err(error) = self.wait_for_a_server(me, deadline) {
+                self.free.borrow_mut().push(slot);
+                return Err(error);
+            }
+            match self.sender.send_framed(frame, request, Some(deadline)) {
+                Ok(()) => return Pending::new(self, slot.0, next(slot.1)),
+                Err(other) => error = other,
+            }
+        }
+        self.free.borrow_mut().push(slot);
+        Err(error.into())
+    }
+
+    #[cold]
+    fn wait_for_a_server(&self, me: Me, deadline: Deadline) -> Result<(), CallError> {
+        let pass = PassOn::begin(me.list());
+        let queue = &self.service.queue;
+        // What is watched besides changes seldom, and means nothing.
+        let places = &self.service.head().places;
+        loop {
+            if let queue::Server::Alive(_) = queue.server()? {
+                return Ok(());
+            }
+            let also = Watch { word: places, expected: places.load(Ordering::Relaxed) };
+            match queue.sleep_until_server_comes(&pass, also, deadline) {
+                Ok(Asleep::LookAgain) if !deadline.has_passed() => {}
+                Ok(_) if matches!(queue.server()?, queue::Server::Alive(_)) => return Ok(()),
+                Ok(_) => return Err(CallError::TimedOut { begun: false }),
+                Err(errno) => return Err(self.refused(errno)),
+            }
+        }
+    }
+
+    pub(super) fn refused(&self, errno: crate::sys::Errno) -> CallError {
+        Error::from_errno("wait in", self.service.queue.registry().path(), errno).into()
+    }
+
+    /// The calling thread comes in: writes itself into the places' words unless it is there.
+    #[inline]
+    pub(super) fn enter(&self) -> Result<Me, CallError> {
+        let me = self.service.queue.registry().me()?;
+        if me.id.as_u32() != self.inside.get() {
+            self.enter_slow(me)?;
+        }
+        Ok(me)
+    }
+
+    #[cold]
+    fn enter_slow(&self, me: Me) -> Result<(), CallError> {
+        // A forked child has its parent's handle, and is not its parent.
+        if !self.is_ours() {
+            return Err(CallError::NotClient);
+        }
+        let from = Word::new(self.process, self.inside.get());
+        let mine = Word::new(self.process, me.id.as_u32());
+        for &place in self.places.borrow().iter() {
+            // Before anything else that this thread does here. Failed: we were taken for dead.
+            if !self.service.change_place(place, from, mine) && self.service.who(place) != mine {
+                return Err(CallError::NotClient);
+            }
+        }
+        self.inside.set(me.id.as_u32());
+        Ok(())
+    }
+
+    fn is_ours(&self) -> bool {
+        self.service.queue.registry().process_token_if_any() == Some(self.process)
+    }
+
+    #[inline]
+    fn free_slot(&self, me: Me) -> Result<(u32, u64), CallError> {
+        if let Some(slot) = self.free.borrow_mut().pop() {
+            return Ok(slot);
+        }
+        self.free_slot_slow(me)
+    }
+
+    #[cold]
+    fn free_slot_slow(&self, me: Me) -> Result<(u32, u64), CallError> {
+        self.settle_parked(me)?;
+        if self.free.borrow().is_empty() {
+            if self.places.borrow().len() * SLOTS as usize >= MOST_IN_FLIGHT {
+                return Err(CallError::TooMany);
+            }
+            self.add_place(me)?;
+        }
+        self.free.borrow_mut().pop().ok_or(CallError::TooMany)
+    }
+
+    fn settle_parked(&self, me: Me) -> Result<(), Error> {
+        let parked = self.parked.take();
+        for slot in parked {
+            match self.service.settle(me, slot)? {
+                Settled::Over(number) => self.free.borrow_mut().push((slot, number)),
+                Settled::Busy => self.parked.borrow_mut().push(slot),
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn add_place(&self, me: Me) -> Result<(), Error> {
+        let place = self.service.take_place(me, self.process)?;
+        debug_assert!(place < MOST_PLACES);
+        self.places.borrow_mut().push(place);
+        let slots = self.service.settle_place(me, place)?;
+        // The lowest is used first.
+        self.free.borrow_mut().extend(slots.free.into_iter().rev());
+        self.parked.borrow_mut().extend(slots.busy);
+        Ok(())
+    }
+
+    /// A slot whose call is over.
+    #[inline]
+    pub(super) fn give_back(&self, slot: u32, number: u64) {
+        self.free.borrow_mut().push((slot, number));
+    }
+
+    /// A slot that has to be settled before it can be used again.
+    #[cold]
+    pub(super) fn park(&self, slot: u32) {
+        self.parked.borrow_mut().push(slot);
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // A forked child's copy has no places.
+        let Ok(me) = self.enter() else { return };
+        let mine = Word::new(self.process, me.id.as_u32());
+        for place in self.places.take() {
+            // Died in between: {P dead, T dead}, which the next one settles.
+            let _ = self.service.settle_place(me, place);
+            self.service.change_place(place, mine, Word::NOBODY);
+        }
+    }
+}

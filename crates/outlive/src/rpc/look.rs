@@ -1,0 +1,109 @@
+//! A service seen from outside, and what the dead left in it.
+
+use super::service::{SLOTS, Service};
+use super::words::{Claim, State};
+use crate::liveness::{Me, Registry};
+use crate::queue::{Counters, Queue};
+use crate::segment::Segment;
+use crate::sync::Holder;
+use crate::{Error, Kind, Wait};
+
+/// What there is to know about a service.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Overview {
+    /// Who serves, dead or alive.
+    pub server: Option<Holder>,
+    /// Who asks, dead or alive: one for each sixteen call slots.
+    pub clients: Vec<ClientUse>,
+    /// Requests: those sent, received, and lying there (some of which may be cancelled).
+    pub requests: Counters,
+}
+
+/// A client of a service.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientUse {
+    /// Who it is.
+    pub who: Holder,
+    /// Calls that a server has begun and not answered to the end.
+    pub begun: u32,
+}
+
+/// What a sweep found.
+pub(crate) struct Swept {
+    pub(crate) claims: u32,
+    pub(crate) objects: u32,
+    /// Names of dead ones that could not be taken out yet: a thread of theirs still runs.
+    pub(crate) names_left: bool,
+}
+
+fn open(segment: Segment, registry: &'static Registry) -> Result<Service, Error> {
+    Service::new(Queue::finish_as(segment, registry, Wait::Adaptive, Kind::Service)?)
+}
+
+/// Looks at a service.
+pub(crate) fn look(segment: Segment, me: Me) -> Result<(Overview, Swept), Error> {
+    let registry = me.registry;
+    let service = open(segment, registry)?;
+    let mut clients = Vec::new();
+    for place in 0..service.places() {
+        let Some(process) = service.who(place).process() else { continue };
+        let mut begun = 0;
+        for slot in place * SLOTS..(place + 1) * SLOTS {
+            begun += u32::from(service.is_begun(slot)?);
+        }
+        clients.push(ClientUse { who: Holder::of(registry, process), begun });
+    }
+    let overview = Overview { server: service.queue.reader(), clients, requests: service.queue.counters()? };
+    let swept = service.sweep(me, true)?;
+    Ok((overview, swept))
+}
+
+/// Takes the names of the dead out of a service, and frees what was theirs.
+pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
+    open(segment, me.registry)?.sweep(me, dry_run)
+}
+
+impl Service {
+    fn is_begun(&self, slot: u32) -> Result<bool, Error> {
+        let words = self.call(slot)?.words;
+        let seen = words.claim();
+        let ready = words.ready();
+        let ended = ready.number() == seen.number() && ready.is_end();
+        Ok(matches!(seen.state(), State::Taken | State::Writing) && !ended)
+    }
+
+    fn sweep(&self, me: Me, dry_run: bool) -> Result<Swept, Error> {
+        let process = me.registry.process_token()?;
+        let (mut claims, left) = self.settle_dead(me, process, dry_run)?;
+        claims += self.sweep_claims(me, dry_run)?;
+        let (of_queue, found) = crate::queue::sweep(self.queue.shared(), me, dry_run)?;
+        Ok(Swept { claims: claims + of_queue, objects: found.count(), names_left: left > 0 })
+    }
+
+    /// Takes dead servers' ids out of living clients' calls: those whose calls are not over are told by it.
+    fn sweep_claims(&self, me: Me, dry_run: bool) -> Result<u32, Error> {
+        let mut claims = 0;
+        for slot in 0..self.places() * SLOTS {
+            let words = self.call(slot)?.words;
+            let seen = words.claim();
+            let names = matches!(seen.state(), State::Taken | State::Writing);
+            if !names || seen.owner().is_some_and(|id| me.is_alive(id)) {
+                continue;
+            }
+            // The end is looked at after the death.
+            let is_over = !self.is_begun(slot)?;
+            claims += u32::from(!is_over);
+            if dry_run {
+                continue;
+            }
+            let to = if is_over { Claim::over(seen.number()) } else { Claim::cancelled(seen.number()) };
+            if words.change(seen, to) && !is_over {
+                // Its client, if it sleeps, watches the dead one, and looks.
+                words.wake_client();
+            }
+        }
+        Ok(claims)
+    }
+}

@@ -1,0 +1,406 @@
+//! A call in flight: waiting for its replies, and letting go of it.
+//!
+//! 1. `ready` says this number: a reply, or the end.
+//! 2. Spin; then a new odd number in `sleeping`, `heavy`, 1 again.
+//! 3. Whose the call is, by its claim: not begun: the server of now; TAKEN: that process; WRITING: that thread. Dead: 1 once
+//!    more, then from that very claim → CANCELLED, and the caller is told.
+//! 4. Sleep on {`sleeping`, `x`, the claim, the owner's token}.
+//!
+//! | the server dies | the client |
+//! | --- | --- |
+//! | before it took the call | sees the claim one behind: told "not begun", or waits for the next server |
+//! | with the call TAKEN, or WRITING | told "begun" |
+//! | after `ready` | has the reply |
+//! | leaves in good order | is woken by it, and told `NoServer` if the call was not begun |
+//!
+//! doc/models/rpc.pml.
+
+use super::bytes::{Bytes, Reply};
+use super::client::Client;
+use super::error::CallError;
+use super::service::{Call, RING};
+use super::words::{After, Claim, Ready, State, Words, next};
+use crate::Deadline;
+use crate::liveness::{Asleep, Me, TokenId, sleep};
+use crate::queue::Server;
+use crate::shim::{AtomicU32, Ordering, fence};
+use crate::sys::barrier;
+use crate::sys::futex::Watch;
+use crate::sys::robust::PassOn;
+
+/// A call in flight, of [`Client::begin`]. Dropped, the call is cancelled: if no server has begun it, none will.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-pending-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # use outlive::rpc::{Client, Server};
+/// # let mut server = Server::open(&domain, "count")?;
+/// # let client = Client::open(&domain, "count")?;
+/// let mut call = client.begin(b"3")?;
+/// let mut stream = server.next()?.stream();           // in another process, as a rule
+/// for number in 0..3u8 {
+///     stream.send(&[number])?;
+/// }
+/// stream.finish()?;
+/// let mut numbers = Vec::new();
+/// while let Some(reply) = call.next()? {
+///     numbers.push(reply[0]);
+/// }
+/// assert_eq!(numbers, [0, 1, 2]);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// The server: who waits is told at once, who does not wait, the next time it looks. Replies that had arrived are given first.
+#[must_use = "a call that is dropped is cancelled"]
+pub struct Pending<'c> {
+    client: &'c Client,
+    call: Call<'c>,
+    number: u64,
+    /// Replies taken.
+    taken: u32,
+    is_over: bool,
+}
+
+/// What is to be done about a call that has no reply yet.
+enum Next {
+    LookAgain,
+    Watch(TokenId),
+    WaitForServer,
+    Over(CallError),
+}
+
+impl<'c> Pending<'c> {
+    #[inline]
+    pub(super) fn new(client: &'c Client, slot: u32, number: u64) -> Result<Pending<'c>, CallError> {
+        let call = client.service.call(slot)?;
+        Ok(Pending { client, call, number, taken: 0, is_over: false })
+    }
+
+    /// Waits for the answer; of several, the first.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    ///
+    /// # If a process dies
+    /// As [`Client::call`].
+    pub fn wait(mut self) -> Result<Reply, CallError> {
+        self.next()?.ok_or(CallError::Dropped)
+    }
+
+    /// The next reply, waiting for it; `None` after the last. A call that was answered once has one.
+    ///
+    /// # Errors
+    /// As [`Client::call`]. [`CallError::Dropped`] when the server let go of the request, or of the stream, without its last
+    /// word.
+    ///
+    /// # If a process dies
+    /// As [`Client::call`].
+    #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Reply>, CallError> {
+        self.next_until(Deadline::NEVER)
+    }
+
+    /// The same, until the deadline; the call goes on then, and may be waited for again.
+    ///
+    /// # Errors
+    /// As [`Pending::next`], and [`CallError::TimedOut`].
+    #[inline]
+    pub fn next_until(&mut self, deadline: impl Into<Deadline>) -> Result<Option<Reply>, CallError> {
+        match self.look()? {
+            Some(found) => Ok(found),
+            None => self.wait_slow(Some(deadline.into())),
+        }
+    }
+
+    /// The next reply, if it is there: the outer `None` says that nothing is yet.
+    ///
+    /// # Errors
+    /// As [`Pending::next`].
+    pub fn try_next(&mut self) -> Result<Option<Option<Reply>>, CallError> {
+        match self.look()? {
+            Some(found) => Ok(Some(found)),
+            None => match self.wait_slow(None) {
+                Ok(found) => Ok(Some(found)),
+                Err(CallError::TimedOut { .. }) => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Lets go of the call; says whether a server had begun it. If not, none will.
+    ///
+    /// # If a process dies
+    /// This one: as if it had done so.
+    pub fn cancel(mut self) -> bool {
+        self.let_go()
+    }
+
+    /// Step 1. `None`: nothing yet.
+    #[inline]
+    fn look(&mut self) -> Result<Option<Option<Reply>>, CallError> {
+        if self.is_over {
+            return Ok(Some(None));
+        }
+        let ready = self.call.words.ready();
+        if ready.number() != self.number {
+            return Ok(None);
+        }
+        match ready.beyond(self.taken) {
+            0 if !ready.is_end() => Ok(None),
+            0 => {
+                self.finish();
+                if ready.is_dropped() { Err(CallError::Dropped) } else { Ok(Some(None)) }
+            }
+            there if there <= RING => self.take(ready, there).map(|reply| Some(Some(reply))),
+            _ => Err(self.damaged()),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, ready: Ready, there: u32) -> Result<Reply, CallError> {
+        let service = &self.client.service;
+        let Some(found) = service.found(self.call, self.taken) else { return Err(self.damaged()) };
+        // SAFETY: `found` has checked that `len` bytes lie there; nobody writes there before the reply is taken.
+        let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
+        if let Some(object) = &found.object {
+            // Died just before: whoever settles the slot. Its tag names the place, so it is freed once.
+            service.queue.free_put(object, self.call.place_of(self.taken))?;
+        }
+        self.taken = self.taken.wrapping_add(1);
+        if there == 1 && ready.is_end() && !ready.is_dropped() {
+            self.finish();
+        } else {
+            // Release: the place in the ring may be written again. Pairs with the server's look.
+            let taken = Ready::new(self.number, self.taken, After::More);
+            self.call.words.taken.store(taken.0, Ordering::Release);
+            self.call.words.wake_server();
+        }
+        Ok(Reply(bytes))
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.is_over = true;
+        self.client.give_back(self.call.slot, self.number);
+    }
+
+    #[cold]
+    fn damaged(&mut self) -> CallError {
+        self.let_go_damaged();
+        self.client.service.segment().damaged("a reply").into()
+    }
+
+    fn let_go_damaged(&mut self) {
+        self.is_over = true;
+        self.client.park(self.call.slot);
+    }
+
+    /// Steps 2 to 4. Without a deadline it does not wait.
+    #[cold]
+    fn wait_slow(&mut self, deadline: Option<Deadline>) -> Result<Option<Reply>, CallError> {
+        let me = self.client.enter()?;
+        let words = self.call.words;
+        if deadline.is_some() {
+            let (number, taken) = (self.number, self.taken);
+            let is_there = || {
+                let ready = Ready(words.ready.load(Ordering::Relaxed));
+                ready.number() == number && (ready.beyond(taken) > 0 || ready.is_end())
+            };
+            if self.client.service.queue.patience().spin(is_there)
+                && let Some(found) = self.look()?
+            {
+                return Ok(found);
+            }
+        }
+        let pass = PassOn::begin(me.list());
+        let mut out_of_time = deadline.is_none();
+        let deadline = deadline.unwrap_or(Deadline::NEVER);
+        loop {
+            // A stray write. It means nothing but 0.
+            if words.x.load(Ordering::Relaxed) != 0 {
+                words.x.store(0, Ordering::Relaxed);
+            }
+            let mine = Words::enlist(&words.sleeping);
+            // With the server's `light` between `ready` and its look at `sleeping`.
+            let heavy = barrier::heavy();
+            let result = self.look_and_sleep(me, &pass, mine, heavy, out_of_time, deadline);
+            Words::delist(&words.sleeping, mine);
+            if let Some(found) = result? {
+                return Ok(found);
+            }
+            if let Some(found) = self.look()? {
+                return Ok(found);
+            }
+            if deadline.has_passed() {
+                out_of_time = true;
+            }
+        }
+    }
+
+    /// One sleep, announced as `mine`. `None`: look again.
+    fn look_and_sleep(
+        &mut self,
+        me: Me,
+        pass: &PassOn,
+        mine: u32,
+        heavy: bool,
+        out_of_time: bool,
+        deadline: Deadline,
+    ) -> Result<Option<Option<Reply>>, CallError> {
+        if let Some(found) = self.look()? {
+            return Ok(Some(found));
+        }
+        let words = self.call.words;
+        let seen = words.claim();
+        let next = self.judge(me, seen)?;
+        if let Next::Over(error) = next {
+            return Err(error);
+        }
+        if out_of_time {
+            return Err(CallError::TimedOut { begun: seen.number() == self.number });
+        }
+        let slice = if heavy { deadline } else { deadline.earlier(short_slice()) };
+        let queue = &self.client.service.queue;
+        let sleeping = Watch { word: &words.sleeping, expected: mine };
+        let slept = match next {
+            Next::Watch(owner) => {
+                let x = Watch { word: &words.x, expected: 0 };
+                let set = [sleeping, x, half_of(words, seen)];
+                sleep(queue.registry(), pass, &set, Some(owner), slice)
+            }
+            Next::WaitForServer => queue.sleep_until_server_comes(pass, sleeping, slice),
+            Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
+        };
+        slept.map(|_| None).map_err(|errno| self.client.refused(errno))
+    }
+
+    /// Step 3.
+    fn judge(&mut self, me: Me, seen: Claim) -> Result<Next, CallError> {
+        if next(seen.number()) == self.number {
+            return self.judge_not_begun(seen);
+        }
+        if seen.number() != self.number {
+            return Err(self.damaged());
+        }
+        match seen.state() {
+            State::Taken | State::Writing => match seen.owner() {
+                Some(owner) if me.is_alive(owner) => Ok(Next::Watch(owner)),
+                // Bits that name nobody are as good as dead.
+                _ => Ok(self.judge_dead(seen)),
+            },
+            // A sweep, which found its server dead.
+            State::Cancelled => {
+                self.free_rest();
+                Ok(Next::Over(CallError::ServerDied { begun: true }))
+            }
+            // A sweep took a dead thread's id out after END.
+            State::Over if self.is_anything_ready() => Ok(Next::LookAgain),
+            State::Over => Err(self.damaged()),
+        }
+    }
+
+    fn judge_not_begun(&mut self, seen: Claim) -> Result<Next, CallError> {
+        let error = match self.client.service.queue.server()? {
+            Server::Alive(process) => return Ok(Next::Watch(process)),
+            Server::None | Server::Died if self.client.is_patient.get() => return Ok(Next::WaitForServer),
+            Server::None => CallError::NoServer,
+            Server::Died => CallError::ServerDied { begun: false },
+        };
+        // From that very word: a server that came meanwhile may have taken it. Told only when nobody will.
+        if !self.call.words.cancel(seen, self.number) {
+            return Ok(Next::LookAgain);
+        }
+        self.finish();
+        Ok(Next::Over(error))
+    }
+
+    fn judge_dead(&mut self, seen: Claim) -> Next {
+        // It may have gone on until its death.
+        fence(Ordering::Acquire);
+        if self.is_anything_ready() || !self.call.words.cancel(seen, self.number) {
+            return Next::LookAgain;
+        }
+        self.free_rest();
+        Next::Over(CallError::ServerDied { begun: true })
+    }
+
+    fn is_anything_ready(&self) -> bool {
+        let ready = self.call.words.ready();
+        ready.number() == self.number && (ready.beyond(self.taken) > 0 || ready.is_end())
+    }
+
+    /// The call is CANCELLED: what objects are in its slot go.
+    fn free_rest(&mut self) {
+        self.client.service.free_objects(self.call);
+        self.finish();
+    }
+
+    /// Whether it was begun.
+    #[cold]
+    fn let_go(&mut self) -> bool {
+        if self.is_over {
+            return true;
+        }
+        let Ok(me) = self.client.enter() else {
+            // A forked child's copy.
+            self.is_over = true;
+            return true;
+        };
+        let words = self.call.words;
+        let seen = words.claim();
+        let begun = seen.number() == self.number;
+        let not_begun = next(seen.number()) == self.number;
+        let ended = || {
+            let ready = words.ready();
+            ready.number() == self.number && ready.is_end()
+        };
+        let goes = match seen.state() {
+            _ if not_begun => words.cancel(seen, self.number),
+            _ if !begun => false,
+            State::Taken => words.cancel(seen, self.number),
+            State::Writing if ended() => true,
+            State::Writing => {
+                !seen.owner().is_some_and(|thread| me.is_alive(thread)) && words.cancel(seen, self.number)
+            }
+            State::Over | State::Cancelled => true,
+        };
+        if goes && not_begun {
+            self.finish();
+            return false;
+        }
+        if goes {
+            self.free_rest();
+            return true;
+        }
+        // Somebody writes there, or changed the claim just now: a stream learns that nothing more is wanted, and the slot is
+        // settled later.
+        words.taken.store(Ready::new(self.number, self.taken, After::End).0, Ordering::Release);
+        words.wake_server();
+        self.let_go_damaged();
+        true
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.let_go();
+        }
+    }
+}
+
+/// How long one sleeps who cannot be sure to be woken (the kernel denies membarrier).
+pub(super) fn short_slice() -> Deadline {
+    Deadline::after(std::time::Duration::from_millis(10))
+}
+
+/// The claim as the kernel compares it: its lower half, with the owner, the state, and whether the number is odd.
+fn half_of(words: &Words, seen: Claim) -> Watch<'_> {
+    const _: () = assert!(cfg!(target_endian = "little"));
+    // SAFETY: the lower half of a word that lives as long; only the kernel reads through it (`liveness::sleep`).
+    let half = unsafe { &*(&raw const words.claim).cast::<AtomicU32>() };
+    Watch { word: half, expected: seen.0 as u32 }
+}

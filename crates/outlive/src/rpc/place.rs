@@ -1,0 +1,140 @@
+//! A client's place: sixteen call slots, and one word that says whose they are.
+//!
+//! | {process, thread inside} | meaning | who leaves it, and how |
+//! | --- | --- | --- |
+//! | 0 | nobody's | a client comes: → {its process, its thread} |
+//! | {P alive, T} | P's; T is the thread that last made a call | another thread of P comes in: → {P, T'}; P leaves: → 0 |
+//! | {P dead, T alive} | T is being killed, and may still send a request | nobody takes it |
+//! | {P dead, T dead} | what its calls left is there to be settled | a client or a sweep comes |
+//!
+//! One word, so that a thread of a dead process that still runs and somebody who takes the place over cannot both come in.
+
+use super::service::{SLOTS, Service};
+use super::words::{Settled, State};
+use crate::Error;
+use crate::liveness::{Me, TokenId};
+use crate::shim::Ordering;
+
+/// The word of a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word(u64);
+
+impl Word {
+    pub(super) const NOBODY: Word = Word(0);
+
+    #[inline]
+    pub(super) fn new(process: TokenId, thread: u32) -> Word {
+        Word(u64::from(process.as_u32()) | u64::from(thread) << 32)
+    }
+
+    pub(super) fn process(self) -> Option<TokenId> {
+        TokenId::from_word(self.0 as u32)
+    }
+
+    fn thread(self) -> Option<TokenId> {
+        TokenId::from_word((self.0 >> 32) as u32)
+    }
+
+    /// Whether nobody's calls can be in it, or come into it, any more.
+    pub(super) fn is_free(self, me: Me) -> bool {
+        let is_dead = |id: Option<TokenId>| id.is_none_or(|id| !me.registry.is_alive(id));
+        // The calling thread's own process lives, whatever happens to its token.
+        is_dead(self.process()) && is_dead(self.thread())
+    }
+}
+
+/// The slots of a place.
+#[derive(Default)]
+pub(super) struct Slots {
+    /// Without a call, and the number of the last.
+    pub(super) free: Vec<(u32, u64)>,
+    /// A living thread still writes there.
+    pub(super) busy: Vec<u32>,
+}
+
+impl Service {
+    #[inline]
+    pub(super) fn who(&self, place: u32) -> Word {
+        // Acquire: what a dead client wrote is seen.
+        Word(self.place(place).load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn change_place(&self, place: u32, from: Word, to: Word) -> bool {
+        self.place(place).compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// A place for a client: one that is nobody's, or a new one; not settled yet.
+    pub(super) fn take_place(&self, me: Me, process: TokenId) -> Result<u32, Error> {
+        let mine = Word::new(process, me.id.as_u32());
+        loop {
+            let places = self.places();
+            for place in 0..places {
+                let seen = self.who(place);
+                // Died just after: {P dead, T dead}.
+                if seen.is_free(me) && self.change_place(place, seen, mine) {
+                    return Ok(place);
+                }
+            }
+            self.add_place(places)?;
+        }
+    }
+
+    /// Settles the slots of a place that is ours; the numbers of those that are free now, and those that are not.
+    pub(super) fn settle_place(&self, me: Me, place: u32) -> Result<Slots, Error> {
+        let mut slots = Slots::default();
+        for slot in place * SLOTS..(place + 1) * SLOTS {
+            match self.settle(me, slot)? {
+                Settled::Over(number) => slots.free.push((slot, number)),
+                Settled::Busy => slots.busy.push(slot),
+            }
+        }
+        Ok(slots)
+    }
+
+    /// Whether a server was still writing when the last client left the place.
+    fn is_unsettled(&self, place: u32) -> Result<bool, Error> {
+        for slot in place * SLOTS..(place + 1) * SLOTS {
+            if matches!(self.call(slot)?.words.claim().state(), State::Taken | State::Writing) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Settles a slot of a place that is ours. Died in the middle: objects may be left in it, for the next to settle it.
+    pub(super) fn settle(&self, me: Me, slot: u32) -> Result<Settled, Error> {
+        let call = self.call(slot)?;
+        let settled = call.words.settle(me);
+        if let Settled::Over(_) = settled {
+            self.free_objects(call);
+        }
+        Ok(settled)
+    }
+
+    /// Frees what the dead left in their places: takes each for a moment. How many there were, and how many are left, of
+    /// whom a thread still runs.
+    pub(super) fn settle_dead(&self, me: Me, process: TokenId, dry_run: bool) -> Result<(u32, u32), Error> {
+        let (mut found, mut left) = (0, 0);
+        let mine = Word::new(process, me.id.as_u32());
+        for place in 0..self.places() {
+            let seen = self.who(place);
+            if seen == Word::NOBODY && !self.is_unsettled(place)?
+                || seen.process().is_some_and(|id| me.registry.is_alive(id))
+            {
+                continue;
+            }
+            if !seen.is_free(me) {
+                left += 1;
+                continue;
+            }
+            found += 1;
+            if !dry_run && self.change_place(place, seen, mine) {
+                // Those in which a living thread writes are settled by the next client.
+                self.settle_place(me, place)?;
+                self.change_place(place, mine, Word::NOBODY);
+            }
+        }
+        Ok((found, left))
+    }
+}

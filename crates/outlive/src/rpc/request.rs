@@ -1,0 +1,289 @@
+//! A request in a server's hands, and one reply to it.
+//!
+//! 1. A reply that does not fit the slot: an object of the pool, held(this thread), is written.
+//! 2. TAKEN(process) → WRITING(this thread); failed: the client wants no reply any more.
+//! 3. The bytes, or the object's reference, and its tag → the slot's.
+//! 4. `ready`; more to come: → TAKEN(process).
+//! 5. The client sleeps: wake it.
+//!
+//! | died after | the client | the object |
+//! | --- | --- | --- |
+//! | 1 | is told | held(dead): `collect` |
+//! | 2, 3 | is told | the slot's: freed by the client, or whoever settles the slot |
+//! | 4 | has the reply, woken by the thread's end | the client's |
+//!
+//! A thread that ends alone in 2 to 5 wakes the client by `x`.
+
+use std::ops::Deref;
+
+use super::bytes::Bytes;
+use super::error::ReplyError;
+use super::service::{Call, INLINE, SLOTS, Service};
+use super::stream::Stream;
+use super::words::{After, Claim, Ready};
+use crate::Error;
+use crate::liveness::{Me, TokenId};
+use crate::sync::Holder;
+use crate::sys::robust::PassOn;
+
+/// A request that a server has begun; its bytes are a copy. Any thread of the process may answer it, at any time. Dropped
+/// without an answer, its client is told [`CallError::Dropped`](super::CallError::Dropped).
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-request-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::rpc::{CallError, Client, Server};
+///
+/// let mut server = Server::open(&domain, "shop")?;
+/// let client = Client::open(&domain, "shop")?;
+/// let (bread, gold) = (client.begin(b"bread")?, client.begin(b"gold")?);
+/// let (first, second) = (server.next()?, server.next()?);
+/// assert_eq!(second.client().unwrap().pid, std::process::id());
+/// drop(second);
+/// first.reply(b"here")?;
+/// assert_eq!(*bread.wait()?, *b"here");
+/// assert_eq!(gold.wait().unwrap_err(), CallError::Dropped);
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// The server's: the client is told that the call was begun. The client's: replying fails, and leaves nothing behind.
+#[must_use = "a request that is dropped is not answered"]
+pub struct Request {
+    pub(super) service: Service,
+    slot: u32,
+    pub(super) number: u64,
+    pub(super) process: TokenId,
+    payload: Bytes,
+    /// The last word is said.
+    pub(super) is_over: bool,
+}
+
+impl Request {
+    #[inline]
+    pub(super) fn new(service: Service, slot: u32, number: u64, process: TokenId, payload: &[u8]) -> Request {
+        // SAFETY: a slice.
+        let payload = unsafe { Bytes::copy(payload.as_ptr(), payload.len()) };
+        Request { service, slot, number, process, payload, is_over: false }
+    }
+
+    /// Who asks, dead or alive; `None` when the place has been given up.
+    #[must_use]
+    pub fn client(&self) -> Option<Holder> {
+        let process = self.service.who(self.slot / SLOTS).process()?;
+        Some(Holder::of(self.service.queue.registry(), process))
+    }
+
+    /// Whether there is nobody left to answer: the client died, or wants no answer any more.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.call().is_ok_and(|call| call.words.claim() != Claim::taken(self.number, self.process))
+            || !self.is_client_alive()
+    }
+
+    /// Answers.
+    ///
+    /// # Errors
+    /// [`ReplyError::Cancelled`], [`ReplyError::ClientDied`]; [`ReplyError::TooLarge`] and [`ReplyError::NoSpace`], of which
+    /// the client is told [`CallError::Dropped`](super::CallError::Dropped); [`ReplyError::NotServer`],
+    /// [`ReplyError::Damaged`], [`ReplyError::System`].
+    ///
+    /// # If a process dies
+    /// `Ok` says that the client has the answer, whatever becomes of this process.
+    #[inline]
+    pub fn reply(mut self, answer: &[u8]) -> Result<(), ReplyError> {
+        self.send(0, answer, After::End)?;
+        self.is_over = true;
+        Ok(())
+    }
+
+    /// Answers with `len` bytes that `fill` writes: long answers straight into shared memory.
+    ///
+    /// # Errors
+    /// As [`Request::reply`].
+    pub fn reply_with(mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> Result<(), ReplyError> {
+        if len <= INLINE {
+            let mut answer = [0; INLINE];
+            fill(&mut answer[..len]);
+            return self.reply(&answer[..len]);
+        }
+        let me = self.enter()?;
+        self.send_large(me, 0, len, After::End, fill)?;
+        self.is_over = true;
+        Ok(())
+    }
+
+    /// Answers with several replies, one after the other.
+    pub fn stream(self) -> Stream {
+        Stream::new(self)
+    }
+
+    pub(super) fn call(&self) -> Result<Call<'_>, Error> {
+        self.service.call(self.slot)
+    }
+
+    pub(super) fn client_process(&self) -> Option<TokenId> {
+        self.service.who(self.slot / SLOTS).process()
+    }
+
+    #[inline]
+    fn is_client_alive(&self) -> bool {
+        let registry = self.service.queue.registry();
+        self.client_process().is_some_and(|id| registry.is_alive(id))
+    }
+
+    #[inline]
+    pub(super) fn enter(&self) -> Result<Me, ReplyError> {
+        let registry = self.service.queue.registry();
+        if registry.process_token_if_any() != Some(self.process) {
+            return Err(ReplyError::NotServer);
+        }
+        Ok(registry.me()?)
+    }
+
+    /// Steps 1 to 5 for the reply of that number.
+    #[inline]
+    pub(super) fn send(&self, number: u32, bytes: &[u8], after: After) -> Result<(), ReplyError> {
+        let me = self.enter()?;
+        if bytes.len() > INLINE {
+            return self.send_large(me, number, bytes.len(), after, |to| to.copy_from_slice(bytes));
+        }
+        self.check_client()?;
+        let call = self.call()?;
+        // SAFETY: `write` has the claim when it calls this.
+        self.write(me, call, number.wrapping_add(1), after, || unsafe {
+            call.write(number, bytes);
+            Ok(())
+        })
+    }
+
+    #[inline(never)]
+    pub(super) fn send_large(
+        &self,
+        me: Me,
+        number: u32,
+        len: usize,
+        after: After,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), ReplyError> {
+        self.check_client()?;
+        let call = self.call()?;
+        let queue = &self.service.queue;
+        let most = queue.most_bytes();
+        if len as u64 > most {
+            return Err(ReplyError::TooLarge { len: len as u64, most });
+        }
+        let object = match queue.allocate(me, len as u64) {
+            Err(Error::NoSpace { .. }) => {
+                // What the dead left may be all that is missing.
+                self.service.settle_dead(me, self.process, false)?;
+                queue.collect(me)?;
+                queue.allocate(me, len as u64)?
+            }
+            other => other?,
+        };
+        let held = Held { request: self, me, object: Some(object) };
+        // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes; the memory
+        // reads as some bytes, whatever they are.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(self.service.segment().address(object.offset), len) };
+        fill(bytes);
+        self.write(me, call, number.wrapping_add(1), after, || {
+            // SAFETY: `write` has the claim when it calls this.
+            unsafe { call.write_object(number, &object, len) };
+            queue.put(me, &object, call.place_of(number))
+        })?;
+        held.sent();
+        Ok(())
+    }
+
+    /// The stream's end, or that nothing more comes.
+    #[cold]
+    pub(super) fn end(&self, count: u32, after: After) -> Result<(), ReplyError> {
+        let me = self.enter()?;
+        self.check_client()?;
+        let call = self.call()?;
+        self.write(me, call, count, after, || Ok(()))
+    }
+
+    #[inline]
+    fn check_client(&self) -> Result<(), ReplyError> {
+        if self.is_client_alive() { Ok(()) } else { Err(self.gone()) }
+    }
+
+    #[cold]
+    fn gone(&self) -> ReplyError {
+        if self.client_process().is_some() { ReplyError::ClientDied } else { ReplyError::Cancelled }
+    }
+
+    /// Steps 2 to 5.
+    #[inline]
+    fn write(
+        &self,
+        me: Me,
+        call: Call<'_>,
+        count: u32,
+        after: After,
+        put: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), ReplyError> {
+        let words = call.words;
+        let pass = PassOn::begin(me.list());
+        if !words.begin_writing(&pass, self.number, self.process, me.id) {
+            return Err(ReplyError::Cancelled);
+        }
+        let taken = Claim::taken(self.number, self.process);
+        if let Err(error) = put() {
+            // Damaged; there is nothing to read, and the call goes back to where it was.
+            words.hand_back(taken);
+            return Err(error.into());
+        }
+        words.publish(Ready::new(self.number, count, after), (after == After::More).then_some(taken));
+        drop(pass);
+        Ok(())
+    }
+}
+
+/// An object that is freed unless it is sent, also when its filler panics.
+struct Held<'r> {
+    request: &'r Request,
+    me: Me,
+    object: Option<crate::pool::Block>,
+}
+
+impl Held<'_> {
+    fn sent(mut self) {
+        self.object = None;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(object) = self.object.take() {
+            let _ = self.request.service.queue.free_held(self.me, &object);
+        }
+    }
+}
+
+impl Deref for Request {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.payload
+    }
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Request").field(&&**self).finish()
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Failed: nobody waits.
+            let _ = self.end(0, After::Dropped);
+        }
+    }
+}

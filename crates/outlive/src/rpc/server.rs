@@ -1,0 +1,142 @@
+//! The answering end.
+//!
+//! A request is looked at in the queue, its call taken, and only then is it received: killed in between, a successor finds a
+//! call that is begun, and skips it; killed before, it finds one that is not.
+
+use super::error::ServeError;
+use super::request::Request;
+use super::service::{SLOTS, Service, ServiceOptions};
+use crate::liveness::TokenId;
+use crate::queue::Receiver;
+use crate::sys::barrier;
+use crate::{Deadline, Domain, Error, Wait};
+
+/// The end of a service that answers. One at a time; may move between threads.
+///
+/// Requests may be answered in any order, by any thread of the process, also later: hand the [`Request`]s out.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-server-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::rpc::{Client, Server};
+///
+/// let mut server = Server::open(&domain, "double")?;
+/// let answering = std::thread::spawn(move || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+///     let request = server.next()?;
+///     let answer = request.iter().map(|byte| byte * 2).collect::<Vec<u8>>();
+///     Ok(request.reply(&answer)?)
+/// });
+/// let client = Client::open(&domain, "double")?;
+/// assert_eq!(*client.call(&[1, 2, 3])?, [2, 4, 6]);
+/// answering.join().unwrap().unwrap();
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # If a process dies
+/// The server's: all its clients are told at once; whoever opens the service next takes over the requests that were not
+/// begun and whose callers still wait. A client's: its requests that were not begun are skipped, and replies to it fail with
+/// [`ReplyError::ClientDied`](super::ReplyError::ClientDied).
+pub struct Server {
+    service: Service,
+    /// `None` only while it is dropped.
+    receiver: Option<Receiver>,
+    process: TokenId,
+}
+
+impl Server {
+    /// How to open a service otherwise than by default.
+    #[must_use]
+    pub fn options() -> ServiceOptions {
+        ServiceOptions::default()
+    }
+
+    /// Opens the service of that name as its server, or makes it.
+    ///
+    /// # Errors
+    /// [`Error::ServerTaken`] while another lives, [`Error::ReceiverEnding`] while a thread of a dead one does,
+    /// [`Error::OtherKind`] when the name is in use for something else, [`Error::NoSpace`], [`Error::NoToken`],
+    /// [`Error::InvalidName`], [`Error::Damaged`], and what the system says.
+    ///
+    /// # If a process dies
+    /// While it takes over: the next one does.
+    pub fn open(domain: &Domain, name: &str) -> Result<Server, Error> {
+        Server::options().serve(domain, name)
+    }
+
+    pub(super) fn new(service: Service) -> Result<Server, Error> {
+        let process = service.queue.registry().process_token()?;
+        let receiver = service.queue.receiver().map_err(|error| match error {
+            Error::ReceiverTaken { path, pid } => Error::ServerTaken { path, pid },
+            other => other,
+        })?;
+        Ok(Server { service, receiver: Some(receiver), process })
+    }
+
+    /// How waiting is done through this server.
+    pub fn set_wait(&self, wait: Wait) {
+        self.service.queue.set_wait(wait);
+    }
+
+    /// The next request, waiting for one.
+    ///
+    /// # Errors
+    /// [`ServeError::NotServer`], [`ServeError::Damaged`] (that request is skipped), [`ServeError::System`].
+    ///
+    /// # If a process dies
+    /// This one, with the request taken: its client is told that it was begun, and nobody begins it again.
+    #[expect(clippy::should_implement_trait, reason = "it waits, and fails")]
+    #[inline]
+    pub fn next(&mut self) -> Result<Request, ServeError> {
+        self.take(Some(Deadline::NEVER))
+    }
+
+    /// The next request, waiting for one until the deadline.
+    ///
+    /// # Errors
+    /// As [`Server::next`], and [`ServeError::TimedOut`].
+    #[inline]
+    pub fn next_until(&mut self, deadline: impl Into<Deadline>) -> Result<Request, ServeError> {
+        self.take(Some(deadline.into()))
+    }
+
+    /// The next request, if there is one.
+    ///
+    /// # Errors
+    /// As [`Server::next`], and [`ServeError::Empty`].
+    pub fn try_next(&mut self) -> Result<Request, ServeError> {
+        self.take(None)
+    }
+
+    #[inline]
+    fn take(&mut self, deadline: Option<Deadline>) -> Result<Request, ServeError> {
+        let (service, process) = (&self.service, self.process);
+        let receiver = self.receiver.as_mut().ok_or(ServeError::NotServer)?;
+        let accept = |message: &[u8]| {
+            let (frame, payload) = message.split_first_chunk::<16>()?;
+            let slot = u32::from_le_bytes(frame[..4].try_into().ok()?);
+            let number = u64::from_le_bytes(frame[8..].try_into().ok()?);
+            // Nonsense is skipped: no client of ours waits for it.
+            let call = service.call(slot).ok()?;
+            call.words.take(number, process).then(|| Request::new(service.clone(), slot, number, process, payload))
+        };
+        Ok(receiver.offer(deadline, accept)?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let is_ours = self.service.queue.registry().process_token_if_any() == Some(self.process);
+        self.receiver = None;
+        if !is_ours {
+            return;
+        }
+        // Clients that wait for calls that are not begun watch this process, which lives on. Died in here: they see that.
+        barrier::light();
+        for slot in 0..self.service.places() * SLOTS {
+            if let Ok(call) = self.service.call(slot) {
+                call.words.wake_client();
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! How a service lies in its file: a queue of requests, and in its annex the clients' places with their call slots.
+//!
+//! ```text
+//! page 0      how many places there are
+//! page 1, 2   by place: {process, thread inside} (place.rs)
+//! page 3..    places: sixteen call slots of 1,280 bytes each
+//!               0     words (words.rs)
+//!               264   eight replies of 120 bytes: {length, form}, and 112 bytes, or the reference of an object
+//! ```
+
+use super::words::Words;
+use crate::pool::Block;
+use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
+use crate::segment::{Segment, Shared};
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::{Domain, Error, Kind, Wait};
+
+/// Bytes of a reply, or of a request's copy, that need no memory of their own.
+pub(super) const INLINE: usize = 112;
+/// Replies of a stream that lie in a slot at once.
+pub(super) const RING: u32 = 8;
+/// Call slots of a place.
+pub(super) const SLOTS: u32 = 16;
+pub(super) const MOST_PLACES: u32 = 1024;
+
+const REPLY: u64 = 8 + INLINE as u64;
+const REPLIES_AT: u64 = size_of::<Words>() as u64;
+const SLOT: u64 = 1280;
+pub(super) const PLACE: u64 = SLOT * SLOTS as u64;
+const WORDS_AT: u64 = 4096;
+const PLACES_AT: u64 = WORDS_AT + MOST_PLACES as u64 * 8;
+const ANNEX: Annex = Annex { len: PLACES_AT + MOST_PLACES as u64 * PLACE, first: PLACES_AT };
+
+const _: () = {
+    assert!(REPLIES_AT + REPLY * RING as u64 <= SLOT);
+    assert!(SLOT.is_multiple_of(64) && PLACE.is_multiple_of(4096) && PLACES_AT.is_multiple_of(4096));
+};
+
+/// In a reply's first word: the bytes lie in an object.
+const OBJECT: u64 = 1 << 63;
+
+/// The annex's first words.
+#[repr(C)]
+pub(super) struct Head {
+    /// Places that exist; they only become more.
+    pub(super) places: AtomicU32,
+    reserved: [AtomicU32; 15],
+}
+
+// SAFETY: all its fields are atomics.
+unsafe impl Shared for Head {}
+
+/// How to make a service. An existing one keeps what it was made with.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    max_bytes: u64,
+    wait: Wait,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> ServiceOptions {
+        ServiceOptions { max_bytes: 1 << 30, wait: Wait::Adaptive }
+    }
+}
+
+impl ServiceOptions {
+    /// The most bytes that requests and replies may take together, besides 20 KiB for each client. At least 64 KiB, at most
+    /// 6 GiB; default: 1 GiB.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> ServiceOptions {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// How this process's handle waits.
+    #[must_use]
+    pub fn wait(mut self, wait: Wait) -> ServiceOptions {
+        self.wait = wait;
+        self
+    }
+
+    /// Opens the service of that name as its server, or makes it. See [`Server::open`](super::Server::open).
+    ///
+    /// # Errors
+    /// As [`Server::open`](super::Server::open).
+    pub fn serve(self, domain: &Domain, name: &str) -> Result<super::Server, Error> {
+        super::Server::new(self.open(domain, name)?)
+    }
+
+    /// Opens the service of that name as a client, or makes it. See [`Client::open`](super::Client::open).
+    ///
+    /// # Errors
+    /// As [`Client::open`](super::Client::open).
+    pub fn client(self, domain: &Domain, name: &str) -> Result<super::Client, Error> {
+        super::Client::new(self.open(domain, name)?)
+    }
+
+    fn open(self, domain: &Domain, name: &str) -> Result<Service, Error> {
+        let options = Queue::options().max_bytes(self.max_bytes).wait(self.wait).refuse_without_reader(true);
+        Service::new(options.create_as(domain, name, Kind::Service, ANNEX)?)
+    }
+}
+
+/// A service, as this process has it open.
+#[derive(Clone)]
+pub(super) struct Service {
+    pub(super) queue: Queue,
+    at: u64,
+}
+
+/// A call slot.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'s> {
+    pub(super) words: &'s Words,
+    replies: *mut u8,
+    pub(super) slot: u32,
+}
+
+/// A reply as it lies in its slot, its words read once and checked.
+pub(super) struct Found {
+    pub(super) bytes: *const u8,
+    pub(super) len: usize,
+    pub(super) object: Option<Block>,
+}
+
+impl Service {
+    pub(super) fn new(queue: Queue) -> Result<Service, Error> {
+        let (at, end) = queue.annex();
+        if end.saturating_sub(at) < ANNEX.len {
+            return Err(queue.segment().damaged("the service's configuration"));
+        }
+        queue.segment().exists(at + ANNEX.first)?;
+        Ok(Service { queue, at })
+    }
+
+    #[inline]
+    pub(super) fn segment(&self) -> &Segment {
+        self.queue.segment()
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> &Head {
+        // SAFETY: `new` has seen that it exists; page-aligned; atomics; mappings do not shrink.
+        unsafe { &*self.segment().address(self.at).cast() }
+    }
+
+    /// Places that exist.
+    pub(super) fn places(&self) -> u32 {
+        // Acquire pairs with `add_place`: the pages exist.
+        self.head().places.load(Ordering::Acquire).min(MOST_PLACES)
+    }
+
+    #[inline]
+    pub(super) fn place(&self, place: u32) -> &AtomicU64 {
+        debug_assert!(place < MOST_PLACES);
+        let at = self.at + WORDS_AT + u64::from(place % MOST_PLACES) * 8;
+        // SAFETY: as in `head`; before PLACES_AT.
+        unsafe { &*self.segment().address(at).cast() }
+    }
+
+    /// Makes the pages of one place more.
+    #[cold]
+    pub(super) fn add_place(&self, places: u32) -> Result<(), Error> {
+        if places >= MOST_PLACES {
+            return Err(Error::NoSpace { path: self.segment().path().to_path_buf(), wanted: PLACE });
+        }
+        // Died just after: pages that nobody counts; the next one finds them there.
+        self.segment().grow(self.at + PLACES_AT + u64::from(places) * PLACE, PLACE)?;
+        // Release: the pages exist for whoever reads the count. Lost: another added it.
+        let _ = self.head().places.compare_exchange(places, places + 1, Ordering::Release, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The slot of that number, if it exists.
+    #[inline]
+    pub(super) fn call(&self, slot: u32) -> Result<Call<'_>, Error> {
+        let place = slot / SLOTS;
+        if place >= self.places() {
+            return Err(self.segment().damaged("a call's slot"));
+        }
+        let at = self.at + PLACES_AT + u64::from(slot) * SLOT;
+        self.segment().exists(at + SLOT)?;
+        // SAFETY: below the number of places that exist, and inside the file, as `exists` has seen; 64-aligned; atomics.
+        let words = unsafe { &*self.segment().address(at).cast::<Words>() };
+        // SAFETY: the same slot.
+        let replies = unsafe { self.segment().address(at + REPLIES_AT) };
+        Ok(Call { words, replies, slot })
+    }
+
+    /// The reply of that number in a call's ring; `None` when its words make no sense.
+    #[inline]
+    pub(super) fn found(&self, call: Call<'_>, number: u32) -> Option<Found> {
+        let meta = call.meta(number).load(Ordering::Relaxed);
+        let len = usize::try_from(meta & !OBJECT).ok()?;
+        if meta & OBJECT == 0 {
+            return (len <= INLINE).then(|| Found { bytes: call.bytes(number), len, object: None });
+        }
+        let object = self.queue.object(call.reference(number)?)?;
+        if len as u64 > object.capacity.min(LARGEST_MESSAGE) {
+            return None;
+        }
+        // SAFETY: `Heap::object` has compared the object with the file and the mapping.
+        let bytes = unsafe { self.segment().address(object.offset) };
+        Some(Found { bytes, len, object: Some(object) })
+    }
+
+    /// Frees what objects are in a slot that nobody else writes to or reads.
+    #[cold]
+    pub(super) fn free_objects(&self, call: Call<'_>) {
+        for number in 0..RING {
+            if call.meta(number).load(Ordering::Relaxed) & OBJECT == 0 {
+                continue;
+            }
+            // An older reference's object is at another place by now: the tag tells.
+            if let Some(object) = call.reference(number).and_then(|reference| self.queue.object(reference)) {
+                let _ = self.queue.free_put(&object, call.place_of(number));
+            }
+        }
+    }
+}
+
+impl<'s> Call<'s> {
+    fn meta(self, number: u32) -> &'s AtomicU64 {
+        let at = u64::from(number % RING) * REPLY;
+        // SAFETY: inside the slot, 8-aligned; atomics.
+        unsafe { &*self.replies.add(at as usize).cast() }
+    }
+
+    fn bytes(self, number: u32) -> *mut u8 {
+        // SAFETY: inside the slot.
+        unsafe { self.replies.add((u64::from(number % RING) * REPLY) as usize + 8) }
+    }
+
+    fn reference(self, number: u32) -> Option<u32> {
+        // SAFETY: inside the slot, 8-aligned; an atomic.
+        let word = unsafe { &*self.bytes(number).cast::<AtomicU64>() };
+        u32::try_from(word.load(Ordering::Relaxed)).ok()
+    }
+
+    /// Where an object is that belongs to that reply, as its tag says.
+    pub(super) fn place_of(self, number: u32) -> u64 {
+        u64::from(self.slot) * u64::from(RING) + u64::from(number % RING)
+    }
+
+    /// Writes a short reply. Relaxed: `ready`'s Release orders it.
+    ///
+    /// # Safety
+    /// The claim says that the calling thread writes here.
+    #[inline]
+    pub(super) unsafe fn write(self, number: u32, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= INLINE);
+        // SAFETY: the caller's promise; callers have compared the length.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes(number), bytes.len()) };
+        self.meta(number).store(bytes.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Writes a reference of an object that holds the reply.
+    ///
+    /// # Safety
+    /// As [`Call::write`].
+    pub(super) unsafe fn write_object(self, number: u32, object: &Block, len: usize) {
+        // SAFETY: inside the slot, 8-aligned; an atomic.
+        let word = unsafe { &*self.bytes(number).cast::<AtomicU64>() };
+        word.store(u64::from(object.reference), Ordering::Relaxed);
+        self.meta(number).store(OBJECT | len as u64, Ordering::Relaxed);
+    }
+}

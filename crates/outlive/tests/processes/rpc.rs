@@ -1,0 +1,419 @@
+//! Requests and replies between processes that live.
+
+use std::time::Duration;
+
+use outlive::rpc::{CallError, Client, ReplyError, ServeError, Server};
+use outlive::{Deadline, Domain, Error, Wait};
+
+use crate::asleep::wait_asleep;
+use crate::board::Board;
+use crate::child::{Child, PATIENCE, wait_until};
+use crate::order::{message, read_message};
+use crate::random::Random;
+use crate::runner::World;
+
+crate::checks!(
+    four_clients_get_their_own_answers: 60,
+    every_size_comes_back_whole: 60,
+    many_calls_in_flight_are_answered_in_any_order,
+    streams_wait_for_their_clients,
+    a_cancelled_stream_ends_its_sender,
+    a_sleeping_client_is_woken,
+    a_sleeping_server_is_woken,
+    a_second_server_is_refused,
+    a_server_that_leaves_tells_its_clients,
+    a_patient_client_waits_for_a_server,
+    cancelled_calls_are_not_begun,
+    a_client_moves_between_threads,
+    requests_move_between_threads,
+    too_many_calls_and_too_large_ones,
+    a_forked_child_is_nobody,
+    nothing_is_left_of_large_replies,
+);
+
+/// Answers with what was asked.
+pub fn echo(domain: &Domain, name: &str) {
+    let mut server = Server::open(domain, name).expect("none lives");
+    loop {
+        let request = server.next().expect("served");
+        let payload = request.to_vec();
+        // The client may be dead.
+        let _ = request.reply(&payload);
+    }
+}
+
+/// Waits until there is a server, by asking it.
+pub fn await_server(client: &Client) {
+    client.wait_for_server(true);
+    client.call_until(&message(0, 0, 16), PATIENCE).expect("a server comes");
+    client.wait_for_server(false);
+}
+
+fn four_clients_get_their_own_answers(world: &World) {
+    let domain = world.domain();
+    let mut server = Child::start(|| echo(&domain, "s"));
+    let clients: Vec<Child> = (0..4u64)
+        .map(|who| {
+            let domain = &domain;
+            Child::start(move || {
+                let client = Client::open(domain, "s").expect("open");
+                client.wait_for_server(true);
+                let mut random = Random::from_seed(who);
+                for number in 0..2_000 {
+                    let most = if number % 10 == 0 { 20_000 } else { 120 };
+                    let bytes = message(who, number, 16 + random.below(most) as usize);
+                    let reply = client.call_until(&bytes, PATIENCE).expect("answered");
+                    assert_eq!(*reply, *bytes);
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(Child::finish);
+    server.kill();
+    assert!(domain.sweep(false).expect("sweeps").failed.is_empty());
+    assert!(domain.sweep(false).expect("sweeps").is_clean());
+}
+
+fn every_size_comes_back_whole(world: &World) {
+    let domain = world.domain();
+    let _server = Child::start(|| echo(&domain, "s"));
+    let client = Client::open(&domain, "s").expect("open");
+    await_server(&client);
+    let mut sizes: Vec<usize> = (0..300).collect();
+    for power in 9..22 {
+        sizes.extend((1 << power) - 20..(1 << power) + 4);
+    }
+    for len in sizes {
+        let bytes = if len < 16 { vec![len as u8; len] } else { message(1, len as u64, len) };
+        assert_eq!(*client.call_until(&bytes, PATIENCE).expect("answered"), *bytes);
+    }
+}
+
+fn many_calls_in_flight_are_answered_in_any_order(world: &World) {
+    const CALLS: u64 = 300;
+    let domain = world.domain();
+    let _server = Child::start(|| {
+        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut requests: Vec<_> = (0..CALLS).map(|_| server.next_until(PATIENCE).expect("asked")).collect();
+        requests.reverse();
+        for request in requests {
+            let payload = request.to_vec();
+            request.reply(&payload).expect("the client lives");
+        }
+    });
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let calls: Vec<_> = (0..CALLS).map(|n| client.begin_until(&message(1, n, 40), PATIENCE).expect("sent")).collect();
+    for (n, mut call) in calls.into_iter().enumerate() {
+        let reply = call.next_until(PATIENCE).expect("answered").expect("one");
+        assert_eq!(read_message(&reply), (1, n as u64));
+        assert!(call.next_until(PATIENCE).expect("over").is_none());
+    }
+}
+
+fn streams_wait_for_their_clients(world: &World) {
+    const REPLIES: u64 = 500;
+    let domain = world.domain();
+    let board = Board::new();
+    let server = Child::start(|| {
+        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut stream = server.next_until(PATIENCE).expect("asked").stream();
+        for number in 0..REPLIES {
+            let len = if number % 7 == 0 { 5_000 } else { 30 };
+            stream.send_until(&message(2, number, len), PATIENCE).expect("taken");
+            board.set(0, number + 1);
+        }
+        stream.finish().expect("taken");
+    });
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let mut call = client.begin_until(b"all", PATIENCE).expect("sent");
+    board.reach(0, 8);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(board.get(0), 8, "eight are on their way, not more");
+    for number in 0..REPLIES {
+        let reply = call.next_until(PATIENCE).expect("sent").expect("more");
+        assert_eq!(read_message(&reply), (2, number));
+    }
+    assert!(call.next_until(PATIENCE).expect("over").is_none());
+    server.finish();
+}
+
+fn a_cancelled_stream_ends_its_sender(world: &World) {
+    let domain = world.domain();
+    let server = Child::start(|| {
+        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut stream = server.next_until(PATIENCE).expect("asked").stream();
+        let error = loop {
+            if let Err(error) = stream.send_until(&message(2, 1, 3_000), PATIENCE) {
+                break error;
+            }
+        };
+        assert_eq!(error, ReplyError::Cancelled);
+    });
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let mut call = client.begin_until(b"all", PATIENCE).expect("sent");
+    call.next_until(PATIENCE).expect("one").expect("one");
+    wait_asleep(server.pid());
+    assert!(call.cancel(), "begun");
+    server.finish();
+    drop(client);
+    let report = domain.sweep(true).expect("looks");
+    assert_eq!(report.objects, 0, "objects of replies that nobody took are freed: {report:?}");
+}
+
+fn a_sleeping_client_is_woken(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let client = Child::start(|| {
+        let client = Client::options().wait(Wait::Block).client(&domain, "s").expect("open");
+        for _ in 0..20 {
+            assert_eq!(*client.call_until(b"x", PATIENCE).expect("answered"), *b"y");
+        }
+    });
+    for _ in 0..20 {
+        let request = server.next_until(PATIENCE).expect("asked");
+        wait_asleep(client.pid());
+        request.reply(b"y").expect("the client lives");
+    }
+    client.finish();
+    assert_eq!(domain.stats().rescues, 0);
+}
+
+fn a_sleeping_server_is_woken(world: &World) {
+    let domain = world.domain();
+    let server = Child::start(|| {
+        let mut server = Server::options().wait(Wait::Block).serve(&domain, "s").expect("none lives");
+        for _ in 0..20 {
+            server.next_until(PATIENCE).expect("asked").reply(b"y").expect("the client lives");
+        }
+    });
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    for _ in 0..20 {
+        wait_asleep(server.pid());
+        assert_eq!(*client.call_until(b"x", PATIENCE).expect("answered"), *b"y");
+    }
+    server.finish();
+}
+
+fn a_second_server_is_refused(world: &World) {
+    let domain = world.domain();
+    let server = Server::open(&domain, "s").expect("none lives");
+    Child::start(|| match Server::open(&domain, "s") {
+        Err(Error::ServerTaken { pid, .. }) => assert_ne!(pid, std::process::id()),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("two servers"),
+    })
+    .finish();
+    drop(server);
+    Child::start(|| drop(Server::open(&domain, "s").expect("the first has left"))).finish();
+}
+
+fn a_server_that_leaves_tells_its_clients(world: &World) {
+    let domain = world.domain();
+    let server = Server::open(&domain, "s").expect("none lives");
+    let clients: Vec<Child> = (0..3)
+        .map(|_| {
+            Child::start(|| {
+                let client = Client::options().wait(Wait::Block).client(&domain, "s").expect("open");
+                assert_eq!(client.call(b"x").expect_err("nobody answers"), CallError::NoServer);
+            })
+        })
+        .collect();
+    for client in &clients {
+        wait_asleep(client.pid());
+    }
+    drop(server);
+    clients.into_iter().for_each(Child::finish);
+    let mut server = Server::open(&domain, "s").expect("the first has left");
+    assert_eq!(server.try_next().expect_err("their callers were told"), ServeError::Empty);
+}
+
+fn a_patient_client_waits_for_a_server(world: &World) {
+    let domain = world.domain();
+    let client = Child::start(|| {
+        let client = Client::options().wait(Wait::Block).client(&domain, "s").expect("open");
+        client.wait_for_server(true);
+        let error = client.call_until(b"x", Duration::from_millis(20)).expect_err("there is none");
+        assert_eq!(error, CallError::TimedOut { begun: false });
+        assert_eq!(*client.call_until(b"x", PATIENCE).expect("answered"), *b"y");
+    });
+    wait_asleep(client.pid());
+    std::thread::sleep(Duration::from_millis(40));
+    // One that comes and goes without a look, then one that answers.
+    drop(Server::open(&domain, "s").expect("none lives"));
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    server.next_until(PATIENCE).expect("asked").reply(b"y").expect("the client lives");
+    client.finish();
+}
+
+fn cancelled_calls_are_not_begun(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let client = Client::open(&domain, "s").expect("open");
+    for round in 0..100u64 {
+        let call = client.begin(&message(1, round, 30)).expect("sent");
+        let kept = client.begin(&message(2, round, 30)).expect("sent");
+        assert!(!call.cancel(), "nobody has begun it");
+        let request = server.try_next().expect("the other one");
+        assert_eq!(read_message(&request), (2, round));
+        let payload = request.to_vec();
+        request.reply(&payload).expect("it waits");
+        assert_eq!(read_message(&kept.wait().expect("answered")), (2, round));
+        assert!(matches!(server.try_next(), Err(ServeError::Empty)));
+    }
+    // Begun, then cancelled.
+    let call = client.begin(b"x").expect("sent");
+    let request = server.try_next().expect("asked");
+    assert!(!request.is_cancelled());
+    assert!(call.cancel(), "begun");
+    assert!(request.is_cancelled());
+    assert_eq!(request.reply(b"y"), Err(ReplyError::Cancelled));
+    // Late: the call goes on, and the reply comes.
+    let mut call = client.begin(b"x").expect("sent");
+    let request = server.try_next().expect("asked");
+    assert_eq!(call.next_until(Duration::ZERO).expect_err("not yet"), CallError::TimedOut { begun: true });
+    assert!(call.try_next().expect("goes on").is_none());
+    request.reply(b"z").expect("it waits");
+    assert_eq!(*call.wait().expect("answered"), *b"z");
+}
+
+fn a_client_moves_between_threads(world: &World) {
+    let domain = world.domain();
+    let _server = Child::start(|| echo(&domain, "s"));
+    let mut client = Client::open(&domain, "s").expect("open");
+    await_server(&client);
+    for round in 0..20u64 {
+        client = std::thread::spawn(move || {
+            let bytes = message(1, round, 500);
+            assert_eq!(*client.call_until(&bytes, PATIENCE).expect("answered"), *bytes);
+            client
+        })
+        .join()
+        .expect("no panic");
+    }
+}
+
+fn requests_move_between_threads(world: &World) {
+    let domain = world.domain();
+    let server = Child::start(|| {
+        let mut server = Server::open(&domain, "s").expect("none lives");
+        let working: Vec<_> = (0..200)
+            .map(|_| {
+                let request = server.next_until(PATIENCE).expect("asked");
+                std::thread::spawn(move || {
+                    let payload = request.to_vec();
+                    request.reply(&payload).expect("the client lives");
+                })
+            })
+            .collect();
+        working.into_iter().for_each(|one| one.join().expect("no panic"));
+        // One panics with a request in its hands.
+        let request = server.next_until(PATIENCE).expect("asked");
+        let result = std::thread::spawn(move || {
+            let _request = request;
+            panic!("on purpose");
+        });
+        assert!(result.join().is_err());
+    });
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let calls: Vec<_> = (0..200).map(|n| (n, client.begin(&message(1, n, 300)).expect("sent"))).collect();
+    for (n, call) in calls {
+        assert_eq!(read_message(&call.wait().expect("answered")), (1, n));
+    }
+    assert_eq!(client.call_until(b"x", PATIENCE).expect_err("dropped"), CallError::Dropped);
+    server.finish();
+}
+
+fn too_many_calls_and_too_large_ones(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::options().max_bytes(1 << 20).serve(&domain, "s").expect("made");
+    let client = Client::open(&domain, "s").expect("open");
+    let most = match client.begin(&vec![0; 4 << 20]).map(drop) {
+        Err(CallError::TooLarge { len, most }) => {
+            assert_eq!(len, (4 << 20) + 16);
+            most
+        }
+        other => panic!("{other:?}"),
+    };
+    assert!(most < 1 << 20);
+    let mut calls = Vec::new();
+    let error = loop {
+        match client.begin(b"x") {
+            Ok(call) => calls.push(call),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error, calls.len()), (CallError::TooMany, 1024));
+    calls.clear();
+    assert!(matches!(server.try_next(), Err(ServeError::Empty)), "all are cancelled");
+    let call = client.begin(b"x").expect("there is room again");
+    let error = server.try_next().expect("asked").reply(&vec![0; 4 << 20]).expect_err("too large");
+    assert!(matches!(error, ReplyError::TooLarge { .. }));
+    assert_eq!(call.wait().expect_err("told"), CallError::Dropped);
+    // Replies that nobody takes fill the memory, and dropping them frees it.
+    let mut waiting = Vec::new();
+    loop {
+        waiting.push(client.begin(b"x").expect("sent"));
+        match server.try_next().expect("asked").reply(&[7; 20_000]) {
+            Ok(()) => {}
+            Err(error) => {
+                assert_eq!(error, ReplyError::NoSpace);
+                break;
+            }
+        }
+    }
+    assert!(waiting.len() > 2);
+    waiting.clear();
+    let call = client.begin(b"x").expect("sent");
+    server.try_next().expect("asked").reply(&[7; 20_000]).expect("there is room again");
+    assert_eq!(call.wait().expect("answered").len(), 20_000);
+}
+
+fn a_forked_child_is_nobody(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let client = Client::open(&domain, "s").expect("open");
+    let call = client.begin(b"x").expect("sent");
+    let mut request = Some(server.try_next().expect("asked"));
+    let mut second = Some(client.begin(b"z").expect("sent"));
+    let mut server = Some(server);
+    Child::start(|| {
+        assert_eq!(client.call(b"y").expect_err("not ours"), CallError::NotClient);
+        let mut server = server.take().expect("a copy");
+        assert_eq!(server.try_next().expect_err("not ours"), ServeError::NotServer);
+        drop(second.take());
+        drop(server);
+        assert_eq!(request.take().expect("a copy").reply(b"w"), Err(ReplyError::NotServer));
+    })
+    .finish();
+    request.expect("ours").reply(b"w").expect("the client lives");
+    assert_eq!(*call.wait().expect("answered"), *b"w");
+    let request = server.as_mut().expect("ours").try_next().expect("not cancelled by a copy");
+    request.reply(b"v").expect("the client lives");
+    assert_eq!(*second.expect("ours").wait().expect("answered"), *b"v");
+}
+
+fn nothing_is_left_of_large_replies(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let client = Client::open(&domain, "s").expect("open");
+    let entry = domain.entry("s").expect("there");
+    for round in 0..200u64 {
+        let taken = client.begin(b"x").expect("sent");
+        let left = client.begin(b"x").expect("sent");
+        for _ in 0..2 {
+            let bytes = message(1, round, 200_000);
+            let reply = server.next_until(Deadline::after(PATIENCE)).expect("asked");
+            reply.reply_with(bytes.len(), |to| to.copy_from_slice(&bytes)).expect("it waits");
+        }
+        assert_eq!(read_message(&taken.wait().expect("answered")), (1, round));
+        drop(left);
+    }
+    let later = domain.entry("s").expect("there");
+    assert!(later.bytes < entry.bytes + (4 << 20), "{} bytes at first, {} later", entry.bytes, later.bytes);
+    wait_until("nothing of the dead", || domain.sweep(true).expect("looks").is_clean());
+}

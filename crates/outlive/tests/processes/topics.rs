@@ -1,0 +1,414 @@
+//! Topics between processes: sizes and kinds of messages, what late and slow subscribers get, and in which order.
+
+use std::time::Duration;
+
+use outlive::topic::{Header, LARGEST_PAYLOAD, PublishError, SubscribeError, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{TopicOptions, TopicUsage};
+use outlive::{Detail, Domain};
+
+use crate::board::Board;
+use crate::child::{Child, PATIENCE};
+use crate::large::free_bytes;
+use crate::order::{message, read_message};
+use crate::runner::World;
+
+crate::checks!(
+    every_size_arrives_whole: 60,
+    a_gibibyte_goes_in_place: 120,
+    values_and_slices,
+    values_as_msgpack,
+    late_joiners_get_the_history_of_the_dead,
+    slow_subscribers_lose_the_oldest,
+    of_one_message_the_newest_is_had,
+    chosen_by_keys,
+    a_period_without_a_message_is_told,
+    answers_come_after_what_they_answer: 60,
+    publishers_come_in_any_order_and_all_arrives: 60,
+);
+
+/// A topic of bytes.
+pub fn open(domain: &Domain, depth: u32) -> Topic<[u8]> {
+    options(depth).open(domain, "topic").expect("opens")
+}
+
+/// Small, so that whatever leaks is soon seen.
+pub fn options(depth: u32) -> TopicOptions<[u8]> {
+    Topic::options().depth(depth).max_bytes(256 << 20)
+}
+
+/// Who is waited for.
+pub fn reliable() -> SubscriberOptions {
+    SubscriberOptions { reliable: true, ..SubscriberOptions::default() }
+}
+
+/// What is in it.
+pub fn usage(domain: &Domain) -> TopicUsage {
+    match domain.entry("topic").expect("there").detail {
+        Detail::Topic(usage) => usage,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// How many samples with objects are held, by anybody.
+pub fn held(domain: &Domain) -> u32 {
+    usage(domain).subscribers.iter().map(|subscriber| subscriber.held).sum()
+}
+
+/// The numbers of all messages that are there to be taken, each of which must be whole and of that publisher.
+pub fn drain(subscriber: &mut Subscriber, who: u64) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while let Some(sample) = subscriber.try_recv().expect("ours") {
+        let (of, number) = read_message(&sample);
+        assert_eq!(of, who);
+        numbers.push(number);
+    }
+    numbers
+}
+
+fn byte(len: usize, at: usize) -> u8 {
+    (at.wrapping_mul(31) ^ len.wrapping_mul(7) ^ at >> 8) as u8
+}
+
+fn every_size_arrives_whole(world: &World) {
+    const LENS: [usize; 16] =
+        [0, 1, 7, 8, 15, 16, 100, 167, 168, 169, 4096, 65_535, 65_536, 1 << 20, 5_000_001, 16 << 20];
+    let domain = world.domain();
+    let topic = open(&domain, 4);
+    let mut subscribers: Vec<Subscriber> = (0..2).map(|_| topic.subscriber_with(reliable()).expect("a line")).collect();
+    let child = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for round in 0..2 {
+            for len in LENS {
+                let bytes: Vec<u8> = (0..len).map(|at| byte(len, at)).collect();
+                let header = Header { frame: round, own: [len as u8; 32], ..Header::default() };
+                if round == 0 {
+                    publisher.publish_with(header, &bytes).expect("waited for");
+                } else {
+                    let mut loan = publisher.loan(len).expect("room");
+                    loan.set_header(header);
+                    loan.copy_from_slice(&bytes);
+                    let published = publisher.publish(loan).expect("waited for");
+                    assert_eq!(published.subscribers(), 2);
+                }
+            }
+        }
+    });
+    for number in 0..2 * LENS.len() {
+        let len = LENS[number % LENS.len()];
+        for subscriber in &mut subscribers {
+            let sample = subscriber.recv_until(PATIENCE).expect("published");
+            assert_eq!((sample.len(), sample.sequence()), (len, number as u64));
+            let wrong = sample.iter().enumerate().find(|&(at, got)| *got != byte(len, at));
+            assert_eq!(wrong, None, "of {len} bytes");
+            let header = sample.header();
+            assert_eq!((header.frame, header.own), ((number / LENS.len()) as u64, [len as u8; 32]));
+            assert!(header.time().is_some() && sample.publisher().is_some());
+        }
+    }
+    child.finish();
+    for subscriber in &mut subscribers {
+        assert!(subscriber.try_recv().expect("ours").is_none());
+        assert_eq!(subscriber.lost(), 0);
+    }
+}
+
+fn a_gibibyte_goes_in_place(world: &World) {
+    if free_bytes(world) < 4 << 30 {
+        world.skip("less than 4 GiB of memory is free");
+    }
+    let domain = world.domain();
+    let topic: Topic<[u64]> = Topic::options().depth(2).max_bytes(3 << 29).open(&domain, "topic").expect("opens");
+    let word = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut subscriber = topic.subscriber().expect("a line");
+    let mut child = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        let mut loan = publisher.loan(LARGEST_PAYLOAD / 8).expect("room");
+        loan.iter_mut().enumerate().for_each(|(at, place)| *place = word(at));
+        publisher.publish(loan).expect("published");
+        publisher.publish_copy(&[7]).expect("published");
+        let too_large = publisher.loan(LARGEST_PAYLOAD / 8 + 1).map(drop);
+        assert!(matches!(too_large, Err(PublishError::TooLarge { .. })), "{too_large:?}");
+        std::thread::sleep(PATIENCE * 4);
+    });
+    let sample = subscriber.recv_until(PATIENCE * 4).expect("published");
+    assert_eq!(sample.len(), LARGEST_PAYLOAD / 8);
+    assert_eq!(*subscriber.recv_until(PATIENCE).expect("published"), [7]);
+    child.kill();
+    let wrong = sample.iter().enumerate().find(|&(at, got)| *got != word(at));
+    assert_eq!(wrong, None, "every word as it was written, though its publisher is dead");
+    drop((sample, subscriber));
+    // The next one has room for as much.
+    let publisher = topic.publisher().expect("a ring");
+    drop(publisher.loan(LARGEST_PAYLOAD / 8).expect("what the dead had is free, but for what is in place"));
+}
+
+fn values_and_slices(world: &World) {
+    let domain = world.domain();
+    let position = Topic::<[f64; 3]>::open(&domain, "position").expect("opens");
+    let large = Topic::<[u32; 1000]>::open(&domain, "large").expect("opens");
+    let ranges = Topic::<[u16]>::open(&domain, "ranges").expect("opens");
+    let nothing = Topic::<()>::open(&domain, "nothing").expect("opens");
+    let mut positions = position.subscriber().expect("a line");
+    let mut larges = large.subscriber().expect("a line");
+    let mut slices = ranges.subscriber().expect("a line");
+    let mut nothings = nothing.subscriber().expect("a line");
+    Child::start(|| {
+        position.publisher().expect("a ring").publish_copy(&[1.0, -2.0, 0.5]).expect("published");
+        let publisher = large.publisher().expect("a ring");
+        let mut loan = publisher.loan_value().expect("room");
+        *loan = core::array::from_fn(|at| at as u32 * 3);
+        publisher.publish(loan).expect("published");
+        let publisher = ranges.publisher().expect("a ring");
+        for len in [0, 3, 84, 85, 100_000] {
+            publisher.publish_copy(&(0..len).map(|at| at as u16).collect::<Vec<_>>()).expect("published");
+        }
+        nothing.publisher().expect("a ring").publish_copy(&()).expect("published");
+    })
+    .finish();
+    assert_eq!(*positions.recv_until(PATIENCE).expect("published"), [1.0, -2.0, 0.5]);
+    let sample = larges.recv_until(PATIENCE).expect("published");
+    assert!(sample.iter().enumerate().all(|(at, value)| *value == at as u32 * 3));
+    for len in [0, 3, 84, 85, 100_000] {
+        let sample = slices.recv_until(PATIENCE).expect("published");
+        assert!(sample.len() == len && sample.iter().enumerate().all(|(at, value)| *value == at as u16));
+    }
+    assert_eq!(nothings.recv_until(PATIENCE).expect("published").bytes(), b"");
+    assert!(matches!(Topic::<[f32; 3]>::open(&domain, "position"), Err(outlive::Error::OtherType { .. })));
+    assert!(matches!(Topic::<[u8]>::open(&domain, "ranges"), Err(outlive::Error::OtherType { .. })));
+    assert!(matches!(outlive::queue::Queue::create(&domain, "large"), Err(outlive::Error::OtherKind { .. })));
+}
+
+#[cfg(feature = "msgpack")]
+fn values_as_msgpack(world: &World) {
+    type Value = (u64, String, Vec<f32>);
+    let domain = world.domain();
+    let topic = open(&domain, 8);
+    let mut subscriber = topic.subscriber().expect("a line");
+    let value = |len: usize| -> Value { (len as u64, "x".repeat(len), vec![0.5; len]) };
+    Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for len in [0, 3, 30_000] {
+            publisher.publish_msgpack(&value(len)).expect("published");
+        }
+        publisher.publish_copy(b"\xc1").expect("published");
+    })
+    .finish();
+    for len in [0, 3, 30_000] {
+        let sample = subscriber.recv_until(PATIENCE).expect("published");
+        assert_eq!(sample.msgpack::<Value>().expect("well-formed"), value(len));
+    }
+    subscriber.recv_until(PATIENCE).expect("published").msgpack::<Value>().expect_err("no msgpack");
+}
+
+#[cfg(not(feature = "msgpack"))]
+fn values_as_msgpack(world: &World) {
+    world.skip("built without the feature msgpack");
+}
+
+fn late_joiners_get_the_history_of_the_dead(world: &World) {
+    let domain = world.domain();
+    for len in [40, 9_000] {
+        let name = format!("topic{len}");
+        let topic = options(8).open(&domain, &name).expect("opens");
+        assert!(topic.subscriber().expect("a line").latest().expect("ours").is_none());
+        let board = Board::new();
+        let mut child = Child::start(|| {
+            let publisher = topic.publisher().expect("a ring");
+            for number in 0..20 {
+                publisher.publish_copy(&message(3, number, len)).expect("published");
+            }
+            board.set(0, 1);
+            std::thread::sleep(PATIENCE);
+        });
+        board.reach(0, 1);
+        child.kill();
+        // Before anybody has taken the ring over, and after.
+        for next in 20..23 {
+            let with = |history: u32| {
+                let options = SubscriberOptions { history, ..SubscriberOptions::default() };
+                topic.subscriber_with(options).expect("a line")
+            };
+            assert_eq!(drain(&mut with(0), 3), []);
+            assert_eq!(drain(&mut with(3), 3), [next - 3, next - 2, next - 1]);
+            let mut late = with(100);
+            assert_eq!(drain(&mut late, 3), (next - 8..next).collect::<Vec<_>>());
+            assert_eq!((late.lost(), late.lag(), late.publisher_count()), (0, 0, 0));
+            for _ in 0..2 {
+                let sample = late.latest().expect("ours").expect("the last one stays");
+                assert_eq!((read_message(&sample), sample.sequence()), ((3, next - 1), next - 1));
+            }
+            assert_eq!(drain(&mut late, 3), []);
+            let publisher = topic.publisher().expect("the dead one's ring");
+            let published = publisher.publish_copy(&message(3, next, len)).expect("published");
+            assert_eq!(published.sequence(), next, "it goes on counting");
+            let sample = late.recv_until(PATIENCE).expect("published");
+            assert_eq!(read_message(&sample), (3, next));
+        }
+    }
+}
+
+fn slow_subscribers_lose_the_oldest(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 4);
+    let mut all = topic.subscriber().expect("a line");
+    let mut two =
+        topic.subscriber_with(SubscriberOptions { keep_last: 2, ..SubscriberOptions::default() }).expect("one");
+    let mut newest = topic.subscriber().expect("a line");
+    Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for number in 0..10 {
+            publisher.publish_copy(&message(1, number, if number % 2 == 0 { 20 } else { 2000 })).expect("published");
+        }
+    })
+    .finish();
+    assert_eq!(all.lag(), 0, "a ring that it has not met");
+    assert_eq!(drain(&mut all, 1), [6, 7, 8, 9]);
+    assert_eq!((all.lost(), all.lag()), (6, 0));
+    assert_eq!(drain(&mut two, 1), [8, 9]);
+    assert_eq!(two.lost(), 8);
+    assert_eq!(read_message(&newest.latest().expect("ours").expect("there")), (1, 9));
+    assert_eq!((newest.lost(), newest.lag()), (0, 0));
+    let told: Vec<(u64, u64)> = usage(&domain).subscribers.iter().map(|one| (one.lost, one.lag)).collect();
+    assert_eq!(told, [(6, 0), (8, 0), (0, 0)]);
+}
+
+fn of_one_message_the_newest_is_had(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 1);
+    let mut subscriber = topic.subscriber().expect("a line");
+    let publisher = topic.publisher().expect("a ring");
+    for number in 1..20 {
+        for more in 0..number {
+            publisher.publish_copy(&message(1, number * 100 + more, 30)).expect("published");
+        }
+        assert_eq!(drain(&mut subscriber, 1), [number * 101 - 1]);
+    }
+    assert_eq!(subscriber.lost(), (1..20).map(|number| number - 1).sum::<u64>());
+}
+
+fn chosen_by_keys(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 32);
+    let with = |keys: &[u64]| {
+        let options = SubscriberOptions { keys: keys.to_vec(), ..SubscriberOptions::default() };
+        topic.subscriber_with(options).expect("a line")
+    };
+    let mut some = with(&[7, 1]);
+    let mut none = with(&[99]);
+    Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for number in 0..20 {
+            let header = Header { key: number % 8, ..Header::default() };
+            let len = if number % 3 == 0 { 3000 } else { 30 };
+            publisher.publish_with(header, &message(1, number, len)).expect("published");
+        }
+        publisher.publish_copy(&message(1, 20, 30)).expect("published");
+    })
+    .finish();
+    assert_eq!(drain(&mut some, 1), [1, 7, 9, 15, 17]);
+    assert_eq!(none.recv_until(Duration::from_millis(5)).map(drop), Err(SubscribeError::TimedOut));
+    assert_eq!((some.lost(), none.lost(), none.lag()), (0, 0, 0), "what is not wanted is not lost");
+}
+
+fn a_period_without_a_message_is_told(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 4);
+    let period = Some(Duration::from_millis(30));
+    let options = SubscriberOptions { period, ..SubscriberOptions::default() };
+    let mut subscriber = topic.subscriber_with(options).expect("a line");
+    assert_eq!(subscriber.recv_until(Duration::from_micros(10)).map(drop), Err(SubscribeError::TimedOut));
+    for _ in 0..2 {
+        assert_eq!(subscriber.recv().map(drop), Err(SubscribeError::Missed));
+    }
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        loop {
+            publisher.publish_copy(b"here").expect("published");
+            board.add(0, 1);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    board.reach(0, 10);
+    assert_eq!(*subscriber.recv().expect("it comes"), *b"here");
+    child.kill();
+    while let Some(sample) = subscriber.try_recv().expect("ours") {
+        drop(sample);
+    }
+    assert_eq!(subscriber.recv().map(drop), Err(SubscribeError::Missed), "its publisher is dead");
+}
+
+/// B answers each message of A's that it has received. Its ring comes before A's, so that a wrong order would not come right
+/// by the rings' numbers.
+fn answers_come_after_what_they_answer(world: &World) {
+    const COUNT: u64 = 4_000;
+    let domain = world.domain();
+    let topic = open(&domain, 16);
+    let board = Board::new();
+    let start = |who: u64| {
+        let topic = &topic;
+        Child::start(move || {
+            let publisher = (who != 2).then(|| topic.publisher().expect("a ring"));
+            let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
+            board.add(who as usize, 1);
+            board.reach(3, 1);
+            let (mut asked, mut next) = (0, [0; 2]);
+            while next != [COUNT; 2] {
+                if who == 1 && asked < COUNT && asked < next[0] + 8 {
+                    let publisher = publisher.as_ref().expect("A has one");
+                    publisher.publish_copy_until(&message(1, asked, 60), PATIENCE).expect("all take it");
+                    asked += 1;
+                }
+                let sample = subscriber.recv_until(PATIENCE).expect("published");
+                let (of, number) = read_message(&sample);
+                assert_eq!(number, next[of as usize], "of {of}, as received by {who}");
+                next[of as usize] += 1;
+                assert!(next[0] <= next[1], "an answer to something that {who} has not received yet");
+                if who == 0 && of == 1 {
+                    let len = if number % 5 == 0 { 500 } else { 40 };
+                    let publisher = publisher.as_ref().expect("B has one");
+                    publisher.publish_copy_until(&message(0, number, len), PATIENCE).expect("all take it");
+                }
+            }
+            assert_eq!(subscriber.lost(), 0);
+        })
+    };
+    let answers = start(0);
+    board.reach(0, 1);
+    let asks = start(1);
+    board.reach(1, 1);
+    let watchers = [start(2), start(2)];
+    board.reach(2, 2);
+    board.set(3, 1);
+    [answers, asks].into_iter().chain(watchers).for_each(Child::finish);
+}
+
+fn publishers_come_in_any_order_and_all_arrives(world: &World) {
+    const PUBLISHERS: u64 = 6;
+    const COUNT: u64 = 300;
+    let domain = world.domain();
+    let topic = open(&domain, 8);
+    let mut subscriber = topic.subscriber_with(reliable()).expect("a line");
+    let children: Vec<Child> = (0..PUBLISHERS)
+        .map(|who| {
+            let topic = &topic;
+            Child::start(move || {
+                let publisher = topic.publisher().expect("a ring");
+                for number in 0..COUNT {
+                    let len = 16 + (number * 977 % 3000) as usize;
+                    publisher.publish_copy_until(&message(who, number, len), PATIENCE).expect("taken");
+                }
+            })
+        })
+        .collect();
+    let mut next = [0; PUBLISHERS as usize];
+    for _ in 0..PUBLISHERS * COUNT {
+        let sample = subscriber.recv_until(PATIENCE).expect("published");
+        let (who, number) = read_message(&sample);
+        assert_eq!(number, next[who as usize]);
+        next[who as usize] += 1;
+    }
+    children.into_iter().for_each(Child::finish);
+    assert!(subscriber.try_recv().expect("ours").is_none());
+    assert_eq!((subscriber.lost(), subscriber.publisher_count()), (0, 0));
+}
