@@ -28,7 +28,7 @@ pub struct Subscribing {
     no_create: bool,
     domain: Domain,
     signals: Signals,
-    here: Option<(Topic<[u8]>, Subscriber<[u8]>)>,
+    here: Option<Here>,
     /// When signals were last looked at.
     looked: Option<Instant>,
     /// When there was a message last.
@@ -38,7 +38,11 @@ pub struct Subscribing {
     lost_told: (u64, Instant),
 }
 
+/// The topic, while it is there, and our end of it.
+type Here = (Topic<[u8]>, Subscriber<[u8]>);
+
 /// What came.
+#[expect(clippy::large_enum_variant, reason = "given back and taken apart at once, never kept")]
 pub enum Came {
     /// A message.
     Sample(Sample<[u8]>),

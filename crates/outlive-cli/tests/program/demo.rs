@@ -49,9 +49,11 @@ fn processes_are_killed_and_nothing_is_lost() {
     all_zero(&verdict);
     assert!(verdict["messages"].as_u64().is_some_and(|messages| messages > 1000), "{verdict}");
     assert!(verdict["killed"]["producers"].as_u64().is_some_and(|killed| killed > 0), "{verdict}");
-    for figure in ["frames", "looks", "log_lines", "robot_killed"] {
+    for figure in ["frames", "looks", "log_lines"] {
         assert!(verdict[figure].as_u64().is_some_and(|count| count > 0), "{figure}: {verdict}");
     }
+    // Whom the dice choose in so short a time, nobody can say.
+    assert!(verdict["robot_killed"].is_number(), "{verdict}");
     assert_eq!(folders(pid), no_folders());
 }
 
@@ -119,10 +121,10 @@ fn a_killed_demo_takes_its_processes_along_and_the_next_one_tidies_up() {
     demo.kill();
     demo.end();
     until("its processes are gone", || members.iter().all(|member| !is_alive(*member)));
-    assert_eq!(folders(pid).len(), 1);
+    // Or none: another test's demo may be quicker to tidy up.
+    assert!(folders(pid).len() <= 1);
     let report = stage.run(&["doctor", "--json"]).expect(0).json();
     let findings = report["findings"].as_array().expect("a list");
-    // Another test's demo may be quicker to tidy up.
     assert!(findings.iter().any(|finding| finding["name"] == "demos"));
     stage.run(&["demo", "--seconds", "0.2", "--no-robot"]).expect(0);
     assert_eq!(folders(pid), no_folders());

@@ -16,6 +16,8 @@ const VERBS: [&str; 27] = [
     "delay",
     "topic",
     "top",
+    "call",
+    "serve",
     "lock",
     "sem",
     "state",

@@ -176,6 +176,10 @@ pub fn run_member(args: &MemberArgs) -> Result<(), Failure> {
     if !living {
         return Err(Failure::Silent(Code::System as u8));
     }
+    // As its tokens, and so 'outlive top', name it.
+    if let Ok(name) = std::ffi::CString::new(format!("demo-{}", args.role.name())) {
+        let _ = rustix::thread::set_name(&name);
+    }
     match args.role {
         Role::Producer => producer::run(args, &args.folder),
         Role::Consumer => consumer::run(args, &args.folder),
