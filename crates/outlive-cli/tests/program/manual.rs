@@ -16,8 +16,6 @@ const VERBS: [&str; 27] = [
     "delay",
     "topic",
     "top",
-    "call",
-    "serve",
     "lock",
     "sem",
     "state",
