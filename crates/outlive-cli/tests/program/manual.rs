@@ -47,7 +47,7 @@ fn help_names_each_verb_and_hides_the_hidden() {
         .collect();
     assert_eq!(listed, VERBS);
     assert!(help.contains("Exit codes:"));
-    assert!(stage.run(&["help", "exit-codes"]).expect(0).text().contains("receiver died"));
+    assert!(stage.run(&["help", "exit-codes"]).expect(0).text().contains("died and none has taken over"));
     let life = stage.run(&["help", "rm"]).expect(0).text();
     assert!(life.contains("The life of a name"), "{life}");
 }
