@@ -84,7 +84,6 @@ fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), F
     let mut state = State::default();
     let mut next = Instant::now() + interval.min(Duration::from_millis(250));
     let mut screen = Screen::take().map_err(failed)?;
-    let mut nothing_read = 0;
     loop {
         screen.draw(|frame| view::draw(frame, &scene, &mut state)).map_err(failed)?;
         let input = stdin();
@@ -94,18 +93,18 @@ fn watch(interval: Duration, with: Option<u32>, common: &Common) -> Result<(), F
         if signals.next().map_err(failed)?.is_some() || ready.get(2) == Some(&true) {
             return Ok(());
         }
-        let mut events = 0;
+        // A terminal that is gone can always be read, and has nothing to say: it would be asked for events for ever.
+        if ready[0] && tcgetwinsize(&input).is_err() {
+            return Ok(());
+        }
         while event::poll(Duration::ZERO).map_err(failed)? {
-            events += 1;
             if let Event::Key(key) = event::read().map_err(failed)?
                 && key.kind != KeyEventKind::Release
             {
                 state.key(key, &scene);
             }
         }
-        // A terminal that is gone can always be read, and has nothing to say.
-        nothing_read = if ready[0] && events == 0 { nothing_read + 1 } else { 0 };
-        if state.is_done() || nothing_read > 100 {
+        if state.is_done() {
             return Ok(());
         }
         if Instant::now() >= next {
