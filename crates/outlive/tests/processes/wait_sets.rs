@@ -9,7 +9,7 @@ use outlive::{Deadline, Domain, Error, Peer, Wait};
 
 use crate::asleep::{thread_id, wait_asleep, wait_thread_asleep};
 use crate::board::Board;
-use crate::child::Child;
+use crate::child::{Child, wait_until};
 use crate::random::Random;
 use crate::runner::World;
 use crate::waiting::{owner, token_on};
@@ -359,7 +359,9 @@ fn many_sources(world: &World, many: usize, prepare: fn(), helpers: usize) {
     });
     board.reach(READY, 1);
     wait_asleep(waiter.pid());
-    assert!(helpers_of(waiter.pid()) >= helpers && (helpers > 0 || helpers_of(waiter.pid()) == 0));
+    // It may have been asleep while it started them.
+    wait_until("the helpers are there", || helpers_of(waiter.pid()) >= helpers);
+    assert!(helpers > 0 || helpers_of(waiter.pid()) == 0);
     let senders: Vec<_> = crowd.queues.iter().map(|queue| queue.sender().expect("a sender")).collect();
     let mut random = Random::new();
     let mut sent = vec![0; many];
@@ -414,7 +416,7 @@ pub fn sleeps() -> i64 {
     }
 }
 
-/// Who looks around every 10 ms is on and off a processor fifty times in half a second.
+/// Who looks around every 10 ms is on and off a processor a hundred times in a second; a set's helpers, some ten of them, a few times each.
 fn idle_sets_use_no_processor(world: &World) {
     let domain = world.domain();
     let crowd = crowd(&domain, MANY, MANY);
@@ -427,9 +429,9 @@ fn idle_sets_use_no_processor(world: &World) {
             add_all(&mut set, &crowd.peers);
             assert_eq!(set.wait(Duration::from_millis(20)).err(), Some(AwaitError::TimedOut));
             let before = sleeps();
-            assert_eq!(set.wait(Duration::from_millis(500)).err(), Some(AwaitError::TimedOut));
+            assert_eq!(set.wait(Duration::from_secs(1)).err(), Some(AwaitError::TimedOut));
             let slept = sleeps() - before;
-            assert!(slept < 35, "{slept} sleeps in idle half a second");
+            assert!(slept < 80, "{slept} sleeps in an idle second");
         })
         .finish();
     }
