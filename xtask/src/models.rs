@@ -103,8 +103,12 @@ fn check(run: &Run, models: &Path, (memory, seconds): (u32, u32)) -> Verdict {
         return unfinished("spin refuses the model");
     }
     let mut gcc = Command::new("gcc");
-    // A mutation's error is found soon: most of its time would be the compiler's.
-    let effort = if run.passes { "-O2" } else { "-O0" };
+    // A mutation's error is found soon, and a quick run is: most of their time would be the compiler's.
+    let effort = match (run.passes, run.quick) {
+        (false, _) => "-O0",
+        (true, true) => "-O1",
+        (true, false) => "-O2",
+    };
     gcc.args([effort, "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=2048", "-o", "pan", "pan.c"]);
     gcc.arg(format!("-DMEMLIM={memory}"));
     if output(gcc, &folder).is_none() {
