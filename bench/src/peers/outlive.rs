@@ -30,7 +30,9 @@ impl Place {
             Wait::Busy => ::outlive::Wait::Spin,
             Wait::Block => ::outlive::Wait::Block,
         };
-        let options = topic::Topic::options().depth(self.shape.buffer as u32).stamps(false).wait(wait);
+        // Not fewer than by default, but of long ones: they keep their memory as long as they are kept.
+        let depth = if self.shape.bytes > 1 << 20 { 1 } else { 16 }.max(self.shape.buffer as u32);
+        let options = topic::Topic::options().depth(depth).stamps(false).wait(wait);
         told(options.open(domain, name), "opening a topic")
     }
 

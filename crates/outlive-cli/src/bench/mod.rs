@@ -81,6 +81,7 @@ pub(crate) enum Which {
     /// A message queue made of a lock, as the system's own and Outlive's
     Mq(mq::MqArgs),
     /// A request to another process and its answer: a service, beside two queues and sockets
+    #[command(name = "calls")]
     Rpc(rpc::RpcArgs),
     /// Taking and giving back memory: a pool's objects, beside a locked list, the system and malloc
     Pool(pool::PoolArgs),

@@ -16,7 +16,7 @@ use clap::Args;
 use outlive::Domain;
 use outlive::rpc::{CallError, Client, Server};
 
-/// The arguments of `outlive bench rpc`.
+/// The arguments of `outlive bench calls`.
 #[derive(Args, Clone, Debug)]
 pub struct RpcArgs {
     /// Bytes in a request, and in its answer; several sizes are separated by commas
@@ -39,7 +39,7 @@ pub(super) fn prepare(args: &RpcArgs) -> Result<Prepared, Error> {
         return Err(Error::Refused(format!("a request carries its number: --size {} or more", queue::LEAST_BYTES)));
     }
     let title = Title {
-        bench: "rpc",
+        bench: "calls",
         mode: "call",
         meaning: "a request to another process, and its answer",
         ours: &["outlive", "two_queues"],

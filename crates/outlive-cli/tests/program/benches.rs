@@ -271,7 +271,7 @@ fn one_way_to_ask_at_a_time() {
 
 #[test]
 fn a_call_is_compared_with_two_queues_and_sockets() {
-    let report = bench(&["rpc", "--size", "64,5000"]);
+    let report = bench(&["calls", "--size", "64,5000"]);
     let rows = "outlive two_queues unix_seqpacket cacheline futex";
     assert_eq!(names(&report["rows"]).join(" "), format!("{rows} {rows}"));
 }

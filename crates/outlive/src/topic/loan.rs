@@ -22,7 +22,7 @@ pub(super) enum Place {
     /// To be copied into the slot.
     Slot([u64; INLINE_WORDS]),
     Object(Block, *mut u8),
-    /// Published.
+    /// Published: the loan is about to be dropped.
     Gone,
 }
 

@@ -161,6 +161,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     ///
     /// # If a process dies
     /// In here: the message is published, or nothing of it is seen. The subscriber that is waited for: it is so no longer, at once.
+    #[inline]
     pub fn publish(&self, loan: Loan<'_, M>) -> Result<Published<'_>, PublishError> {
         self.publish_until(loan, Deadline::NEVER)
     }
@@ -172,6 +173,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     ///
     /// # If a process dies
     /// As with [`Publisher::publish`].
+    #[inline]
     pub fn publish_until(
         &self,
         mut loan: Loan<'_, M>,
@@ -180,20 +182,14 @@ impl<M: Message + ?Sized> Publisher<M> {
         let me = self.enter()?;
         self.make_way(me, || deadline.into())?;
         let header = self.header(loan.header);
-        // Of another publisher of this type: its memory is that one's. Copied.
-        if !core::ptr::eq(loan.publisher, self) {
-            return self.write(me, loan.bytes(), header);
-        }
-        match core::mem::replace(&mut loan.place, Place::Gone) {
-            Place::Object(block, _) => {
+        // Of another publisher of this type: its memory is that one's. Copied, as what lies in the loan itself.
+        match loan.place {
+            Place::Object(block, _) if core::ptr::eq(loan.publisher, self) => {
+                loan.place = Place::Gone;
                 self.put(me, loan.len, Some(block), header.as_ref(), |_| {});
                 Ok(self.published())
             }
-            Place::Slot(words) => {
-                loan.place = Place::Slot(words);
-                self.write(me, loan.bytes(), header)
-            }
-            Place::Gone => Err(PublishError::NotPublisher),
+            _ => self.write(me, loan.bytes(), header),
         }
     }
 

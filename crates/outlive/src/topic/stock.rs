@@ -9,9 +9,13 @@ use super::line;
 use crate::liveness::Me;
 use crate::pool::Block;
 
-/// Cells are looked at when so many are in limbo, or so many bytes.
+/// Cells are looked at when so many are in limbo,
 const SOME: usize = 32;
+/// or some that together have so many bytes: looking takes subscribers' lines from them,
 const SOME_BYTES: u64 = 64 << 10;
+const SOME_LONG: usize = 4;
+/// or so many bytes: a look costs nothing beside them.
+const MANY_BYTES: u64 = 8 << 20;
 /// The most bytes that lie ready.
 const MOST_READY: u64 = 64 << 20;
 
@@ -51,7 +55,9 @@ impl Stock {
 
     /// Whether it is time to look what of the limbo nobody holds.
     pub(super) fn is_due(&self) -> bool {
-        self.limbo.len() >= self.look_at.0.max(SOME) || self.limbo_bytes >= self.look_at.1.max(SOME_BYTES)
+        let (count, bytes) = self.look_at;
+        let some = self.limbo.len() >= SOME_LONG && self.limbo_bytes >= bytes.max(SOME_BYTES);
+        some || self.limbo.len() >= count.max(SOME) || self.limbo_bytes >= bytes.max(MANY_BYTES)
     }
 
     /// Looks at all cells: what nobody holds is ready. Says whether there was something.

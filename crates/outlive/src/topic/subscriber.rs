@@ -309,7 +309,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
         Err(SubscribeError::Damaged(self.shared.segment.damaged("a ring's last message")))
     }
 
-    #[inline]
+    // A sample is large: inlined all the way, it is written where it is wanted.
+    #[inline(always)]
     fn take_next(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
         if self.shared.rings() as usize != self.cursors.len() {
             self.meet_rings()?;
@@ -431,7 +432,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     }
 
     /// Takes a message into `into`.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, ring: usize, position: u64, into: &mut MaybeUninit<Sample<M>>) -> Took {
         let slot = self.slot(ring, position);
         if slot.look(position) != Look::There {
