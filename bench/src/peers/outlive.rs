@@ -16,7 +16,16 @@ pub(crate) struct Place {
     shape: Shape,
 }
 
-fn told<T, E: std::fmt::Display>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
+impl From<Wait> for ::outlive::Wait {
+    fn from(wait: Wait) -> Self {
+        match wait {
+            Wait::Busy => Self::Spin,
+            Wait::Block => Self::Block,
+        }
+    }
+}
+
+pub(super) fn told<T, E: std::fmt::Display>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
     result.map_err(|error| Error::told(doing, error))
 }
 
@@ -26,13 +35,9 @@ impl Place {
     }
 
     fn topic(&self, domain: &::outlive::Domain, name: &str) -> Result<topic::Topic, Error> {
-        let wait = match self.shape.wait {
-            Wait::Busy => ::outlive::Wait::Spin,
-            Wait::Block => ::outlive::Wait::Block,
-        };
         // Not fewer than by default, but of long ones: they keep their memory as long as they are kept.
         let depth = if self.shape.bytes > 1 << 20 { 1 } else { 16 }.max(self.shape.buffer as u32);
-        let options = topic::Topic::options().depth(depth).stamps(false).wait(wait);
+        let options = topic::Topic::options().depth(depth).stamps(false).wait(self.shape.wait.into());
         told(options.open(domain, name), "opening a topic")
     }
 

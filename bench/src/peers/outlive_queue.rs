@@ -1,6 +1,6 @@
 //! Outlive's queue, where queues are compared: a sender, one receiver, nothing lost.
 
-use super::{Publish, Shape, Subscribe, Topic, Wait};
+use super::{Publish, Shape, Subscribe, Topic};
 use crate::bench::Error;
 use crate::bench::round::Stage;
 use crate::bench::scratch::Scratch;
@@ -23,11 +23,7 @@ impl Place {
     fn queue(&self) -> Result<Queue, Error> {
         let domain = Domain::open_at(self.scratch.path()).map_err(|error| Error::told("opening a domain", error))?;
         let room = LEAST_ROOM.max(self.shape.bytes as u64 * 4);
-        let wait = match self.shape.wait {
-            Wait::Busy => ::outlive::Wait::Spin,
-            Wait::Block => ::outlive::Wait::Block,
-        };
-        let made = Queue::options().max_bytes(room).wait(wait).create(&domain, "topic");
+        let made = Queue::options().max_bytes(room).wait(self.shape.wait.into()).create(&domain, "topic");
         made.map_err(|error| Error::told("opening a queue", error))
     }
 }

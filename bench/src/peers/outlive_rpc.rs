@@ -1,5 +1,6 @@
 //! Outlive's services: a client and a server, requests and replies of bytes.
 
+use super::outlive::told;
 use super::{Call, Outlive, Serve, Service, Wait};
 use crate::bench::Error;
 use crate::bench::round::Stage;
@@ -13,20 +14,9 @@ pub(crate) struct Place {
     wait: Wait,
 }
 
-fn told<T, E: std::fmt::Display>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
-    result.map_err(|error| Error::told(doing, error))
-}
-
 impl Place {
     fn domain(&self) -> Result<::outlive::Domain, Error> {
         told(::outlive::Domain::open_at(self.scratch.path()), "opening a domain")
-    }
-
-    fn wait(&self) -> ::outlive::Wait {
-        match self.wait {
-            Wait::Busy => ::outlive::Wait::Spin,
-            Wait::Block => ::outlive::Wait::Block,
-        }
     }
 }
 
@@ -53,12 +43,12 @@ impl Service for Outlive {
     }
 
     fn server(place: &Place) -> Result<Answering, Error> {
-        let server = rpc::Server::options().wait(place.wait()).serve(&place.domain()?, "service");
+        let server = rpc::Server::options().wait(place.wait.into()).serve(&place.domain()?, "service");
         Ok(Answering { server: told(server, "opening a server")?, reply: vec![0; place.bytes] })
     }
 
     fn client(place: &Place) -> Result<Asking, Error> {
-        let client = rpc::Client::options().wait(place.wait()).client(&place.domain()?, "service");
+        let client = rpc::Client::options().wait(place.wait.into()).client(&place.domain()?, "service");
         Ok(Asking { client: told(client, "opening a client")?, request: vec![0; place.bytes] })
     }
 }
