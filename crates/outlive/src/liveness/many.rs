@@ -19,9 +19,9 @@ use crate::shim::AtomicU32;
 use crate::sys::Errno;
 use crate::sys::clock::Deadline;
 use crate::sys::futex::{self, MOST_WATCHES, Wakeup, Watch};
-use crate::sys::helpers::Helpers;
 use crate::sys::robust::PassOn;
 use crate::sys::uring::{self, Ring};
+use crate::sys::wait_threads::WaitThreads;
 
 /// The most words of a group: a helper has one of its own beside them.
 const MOST_IN_GROUP: usize = MOST_WATCHES - 1;
@@ -73,7 +73,7 @@ impl<'a> Words<'a> {
 #[derive(Default)]
 pub(crate) struct Many {
     ring: Option<Ring>,
-    helpers: Option<Helpers>,
+    helpers: Option<WaitThreads>,
 }
 
 impl Many {
@@ -176,9 +176,9 @@ impl Many {
         self.ring.as_mut()
     }
 
-    fn helpers(&mut self) -> Result<&mut Helpers, Errno> {
-        if !self.helpers.as_ref().is_some_and(Helpers::serve) {
-            self.helpers = Some(Helpers::new()?);
+    fn helpers(&mut self) -> Result<&mut WaitThreads, Errno> {
+        if !self.helpers.as_ref().is_some_and(WaitThreads::serve) {
+            self.helpers = Some(WaitThreads::new()?);
         }
         self.helpers.as_mut().ok_or(Errno::AGAIN)
     }

@@ -20,6 +20,7 @@
 
 use std::time::Duration;
 
+use super::wait::look_again;
 use super::{Asleep, Me, Peer, Registry, TokenId, WAITERS, WaitError, sleep, sleep_on};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
@@ -252,14 +253,14 @@ impl Role<'_> {
         if !is_as_seen(now) {
             // Woken by `x` or come late: whoever came may have died before waking the others.
             futex::wake_all(holder);
-            return Ok(look_again(deadline));
+            return look_again(deadline);
         }
         if now != asked {
             // Whoever sleeps there slept on what it said before, and whoever changed it may have died before waking them. The
             // kernel would then wake one by `x`: not to be us, who know. Died just after: the next one does it again.
             futex::wake_all(holder);
             if holder.compare_exchange(now, asked, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-                return Ok(look_again(deadline));
+                return look_again(deadline);
             }
         }
         let own = [Watch { word: x, expected: 0 }, Watch { word: holder, expected: asked }];
@@ -298,9 +299,4 @@ impl Role<'_> {
         }
         claims
     }
-}
-
-/// Damaged words may say for ever that there is something to look at.
-fn look_again(deadline: Deadline) -> Asleep {
-    if deadline.has_passed() { Asleep::TimedOut } else { Asleep::LookAgain }
 }

@@ -108,11 +108,7 @@ impl RawEvent {
 
     /// What who has slept owes the others.
     pub(super) fn woken(&self, ticket: Ticket, seen: u32) {
-        self.sleepers.finish_ring();
-        if !self.sleepers.has_rung(ticket) && self.word.load(Ordering::Acquire) != seen {
-            // Changed, and nobody rang: whoever did it is about to, or dead.
-            self.sleepers.ring();
-        }
+        self.sleepers.woken(ticket, || self.word.load(Ordering::Acquire) != seen);
     }
 
     #[cfg(not(loom))]

@@ -152,6 +152,15 @@ impl Sleepers {
         }
     }
 
+    /// What one who has slept for a ring owes the others: one that was cut short is finished; `has_come` what was waited for and nobody
+    /// rang, then whoever did it is about to, or dead, and it is rung for.
+    pub(crate) fn woken(&self, ticket: Ticket, has_come: impl FnOnce() -> bool) {
+        self.finish_ring();
+        if !self.has_rung(ticket) && has_come() {
+            self.ring();
+        }
+    }
+
     #[inline]
     fn epoch(&self) -> u32 {
         // Acquire pairs with the Release in `enlist`.

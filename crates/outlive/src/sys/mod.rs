@@ -18,8 +18,6 @@ pub(crate) mod futex;
 #[cfg(not(loom))]
 pub(crate) mod futex_call;
 #[cfg(not(loom))]
-pub(crate) mod helpers;
-#[cfg(not(loom))]
 pub(crate) mod identity;
 #[cfg(not(loom))]
 pub(crate) mod keeper;
@@ -36,6 +34,8 @@ pub(crate) mod robust;
 pub(crate) mod robust;
 #[cfg(not(loom))]
 pub(crate) mod schedule;
+#[cfg(not(loom))]
+pub(crate) mod wait_threads;
 
 #[cfg(not(loom))]
 pub(crate) mod thread_end;

@@ -25,7 +25,7 @@ use crate::shim::AtomicU32;
 pub(crate) const NAME: &str = "outlive-wait";
 
 /// See the file's head.
-pub(crate) struct Helpers {
+pub(crate) struct WaitThreads {
     bell: Arc<AtomicU32>,
     helpers: Vec<Arc<Helper>>,
     /// The process that they are threads of.
@@ -44,10 +44,10 @@ enum Order {
     End,
 }
 
-impl Helpers {
+impl WaitThreads {
     /// None yet.
-    pub(crate) fn new() -> Result<Helpers, Errno> {
-        Ok(Helpers { bell: Arc::new(AtomicU32::new(0)), helpers: Vec::new(), of: identity::this_process()? })
+    pub(crate) fn new() -> Result<WaitThreads, Errno> {
+        Ok(WaitThreads { bell: Arc::new(AtomicU32::new(0)), helpers: Vec::new(), of: identity::this_process()? })
     }
 
     /// Whether they are this process's: a forked child has none.
@@ -86,7 +86,7 @@ impl Helpers {
     }
 }
 
-impl Drop for Helpers {
+impl Drop for WaitThreads {
     fn drop(&mut self) {
         if self.serve() {
             self.helpers.iter().for_each(|helper| helper.give(Order::End));

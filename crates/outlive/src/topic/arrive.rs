@@ -14,6 +14,7 @@ use super::error::SubscribeError;
 use super::file::Shared;
 use super::layout::MOST_RINGS;
 use super::message::Message;
+use super::slot::Slot;
 use super::subscriber::Subscriber;
 use crate::liveness::{Me, sleep_among};
 use crate::sync::Ticket;
@@ -42,42 +43,45 @@ pub(super) fn wait<M: Message + ?Sized>(
         let ticket = arrivals.enlist_for_ring();
         // Enlisted before the look: pairs with `light` in `Publisher::put`.
         let fenced = barrier::heavy();
-        let seen = Seen::now(subscriber);
+        let slots = (0..subscriber.ring_count()).map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));
+        let seen = Seen::now(shared, ticket, subscriber.ring_count() as u32, slots);
         if subscriber.is_ready() || deadline.has_passed() {
             return Ok(());
         }
         let until = if fenced { deadline } else { deadline.earlier(Deadline::after(SLICE)) };
-        seen.sleep(shared, ticket, until)
+        sleep_among(shared.registry, seen.watches(), until)
             .map_err(|errno| SubscribeError::System(Error::from_errno("wait for", shared.segment.path(), errno)))?;
-        arrivals.finish_ring();
-        if !arrivals.has_rung(ticket) && subscriber.is_ready() {
-            // It came, and nobody rang: whoever published it is about to, or dead.
-            arrivals.ring();
-        }
+        arrivals.woken(ticket, || subscriber.is_ready());
     }
 }
 
 /// The words that change when something comes, as they were.
-struct Seen<'s> {
+pub(super) struct Seen<'s> {
     watches: [Watch<'s>; MOST_RINGS + 3],
     len: usize,
 }
 
 impl<'s> Seen<'s> {
-    fn now<M: Message + ?Sized>(subscriber: &'s Subscriber<M>) -> Seen<'s> {
-        let rings = Watch { word: &subscriber.shared.head().rings, expected: subscriber.ring_count() as u32 };
-        // The first two are the place to sleep at.
+    /// To one who looks at so many rings, in each at that slot.
+    pub(super) fn now(
+        shared: &'s Shared,
+        ticket: Ticket,
+        rings: u32,
+        slots: impl Iterator<Item = &'s Slot>,
+    ) -> Seen<'s> {
+        let [x, sequence] = shared.head().arrivals.watches(ticket);
+        let rings = Watch { word: &shared.head().rings, expected: rings };
         let mut seen = Seen { watches: [rings; MOST_RINGS + 3], len: 3 };
-        for ring in 0..subscriber.ring_count() {
-            seen.watches[seen.len] = subscriber.slot(ring, subscriber.cursor(ring)).watch();
+        // The place to sleep at comes first.
+        (seen.watches[0], seen.watches[1]) = (x, sequence);
+        for slot in slots.take(MOST_RINGS) {
+            seen.watches[seen.len] = slot.watch();
             seen.len += 1;
         }
         seen
     }
 
-    fn sleep(mut self, shared: &'s Shared, ticket: Ticket, until: Deadline) -> Result<(), crate::sys::Errno> {
-        let [x, sequence] = shared.head().arrivals.watches(ticket);
-        (self.watches[0], self.watches[1]) = (x, sequence);
-        sleep_among(shared.registry, &self.watches[..self.len], until).map(|_| ())
+    pub(super) fn watches(&self) -> &[Watch<'s>] {
+        &self.watches[..self.len]
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use super::arrive::Seen;
 use super::file::Shared;
-use super::layout::{Claim, LineWords, MOST_RINGS};
+use super::layout::{Claim, LineWords};
 use super::message::Message;
 use super::slot::{Look, Slot};
 use super::subscriber::Subscriber;
 use crate::liveness::{Registry, Words};
 use crate::shim::Ordering;
 use crate::sync::{Enlisted, Sleepers};
-use crate::sys::futex::Watch;
 
 /// See the file's head. It keeps the topic mapped.
 #[derive(Clone)]
@@ -92,29 +92,13 @@ impl Inbox {
 
     /// Adds the words to sleep on: see arrive.rs.
     pub(crate) fn add_to<'a>(&'a self, enlisted: Enlisted, into: &mut Words<'a>) {
-        let arrivals = self.arrivals();
-        let [x, sequence] = arrivals.watches(enlisted.ticket());
-        let rings = Watch { word: &self.shared.head().rings, expected: self.shared.rings() };
-        let mut watches = [rings; MOST_RINGS + 3];
-        (watches[0], watches[1]) = (x, sequence);
-        let mut len = 3;
-        if let Some(words) = self.words() {
-            for (_, slot, _) in self.slots(words) {
-                watches[len] = slot.watch();
-                len += 1;
-            }
-        }
-        into.add(&watches[..len]);
-        into.pass_on_to(arrivals.x());
+        let slots = self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
+        into.add(Seen::now(&self.shared, enlisted.ticket(), self.shared.rings(), slots).watches());
+        into.pass_on_to(self.arrivals().x());
     }
 
     /// After a sleep on them.
     pub(crate) fn woken(&self, enlisted: Enlisted) {
-        let arrivals = self.arrivals();
-        arrivals.finish_ring();
-        if !arrivals.has_rung(enlisted.ticket()) && self.has_something() {
-            // It came, and nobody rang: whoever published it is about to, or dead.
-            arrivals.ring();
-        }
+        self.arrivals().woken(enlisted.ticket(), || self.has_something());
     }
 }

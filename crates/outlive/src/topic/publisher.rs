@@ -202,9 +202,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// As with [`Publisher::publish`].
     #[inline]
     pub fn publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
-        let me = self.enter()?;
-        self.make_way(me, || Deadline::NEVER)?;
-        self.write(me, message.bytes(), self.header(None))
+        self.copy(None, message, || Deadline::NEVER)
     }
 
     /// Publishes a copy, with a header.
@@ -215,9 +213,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// # If a process dies
     /// As with [`Publisher::publish`].
     pub fn publish_with(&self, header: Header, message: &M) -> Result<Published<'_>, PublishError> {
-        let me = self.enter()?;
-        self.make_way(me, || Deadline::NEVER)?;
-        self.write(me, message.bytes(), self.header(Some(header)))
+        self.copy(Some(header), message, || Deadline::NEVER)
     }
 
     /// Publishes a copy, until the deadline.
@@ -232,9 +228,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         message: &M,
         deadline: impl Into<Deadline>,
     ) -> Result<Published<'_>, PublishError> {
-        let me = self.enter()?;
-        self.make_way(me, || deadline.into())?;
-        self.write(me, message.bytes(), self.header(None))
+        self.copy(None, message, || deadline.into())
     }
 
     /// Publishes a copy if no reliable subscriber is in the way.
@@ -263,6 +257,19 @@ impl<M: Message + ?Sized> Publisher<M> {
     #[must_use]
     pub fn subscriber_count(&self) -> u32 {
         line::count(&self.shared)
+    }
+
+    /// A copy, once the way is clear.
+    #[inline]
+    fn copy(
+        &self,
+        header: Option<Header>,
+        message: &M,
+        deadline: impl FnOnce() -> Deadline,
+    ) -> Result<Published<'_>, PublishError> {
+        let me = self.enter()?;
+        self.make_way(me, deadline)?;
+        self.write(me, message.bytes(), self.header(header))
     }
 
     #[inline]

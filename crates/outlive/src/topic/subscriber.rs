@@ -66,8 +66,8 @@ pub struct Subscriber<M: Message + ?Sized = [u8]> {
     cursors: Vec<u64>,
     /// Where to look for a free cell first.
     next_cell: usize,
+    /// Its keys in order.
     options: SubscriberOptions,
-    keys: Vec<u64>,
     lost: u64,
     /// When a message came last.
     last: Instant,
@@ -127,7 +127,7 @@ enum Took {
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
-    pub(super) fn new(shared: Arc<Shared>, options: SubscriberOptions) -> Result<Subscriber<M>, Error> {
+    pub(super) fn new(shared: Arc<Shared>, mut options: SubscriberOptions) -> Result<Subscriber<M>, Error> {
         look_after_orphans();
         let me = shared.registry.me()?;
         let process = shared.registry.process_token()?;
@@ -150,8 +150,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         // Joined, and then what is published: pairs with the fence in `reliable::slowest`. A publisher that has not seen us has
         // published all that it may overwrite before we are waited for, and what comes after that is ours.
         fence(Ordering::SeqCst);
-        let mut keys = options.keys.clone();
-        keys.sort_unstable();
+        options.keys.sort_unstable();
         Ok(Subscriber {
             line,
             process,
@@ -160,7 +159,6 @@ impl<M: Message + ?Sized> Subscriber<M> {
             cursors,
             next_cell: 0,
             options,
-            keys,
             lost: 0,
             last: Instant::now(),
             shared,
@@ -461,7 +459,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
                 return Took::No;
             }
         }
-        if !self.keys.is_empty() && slot.is_still(position) && self.keys.binary_search(&sample.header().key).is_err() {
+        let keys = &self.options.keys;
+        if !keys.is_empty() && slot.is_still(position) && keys.binary_search(&sample.header().key).is_err() {
             return Took::Unwanted;
         }
         match facts.object {
