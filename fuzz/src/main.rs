@@ -58,6 +58,7 @@ fn main() -> ExitCode {
     };
     let begun = Instant::now();
     world::clear_ended_runs();
+    pools::pass_faults_over();
     let (mut passed, mut failed) = (0, 0);
     let past = match &options.replay {
         Some(file) => corpus::read(file.as_ref()).map(|case| vec![case]),

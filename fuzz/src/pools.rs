@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions};
+use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, on_fault};
 
 use crate::random::Random;
 use crate::world::World;
@@ -16,6 +16,13 @@ const LENS: [usize; 7] = [0, 64, 200, 5_000, 100_000, 1 << 20, 3 << 20];
 
 fn open(domain: &Domain, cache_bytes: u64) -> Result<Pool, outlive::Error> {
     Pool::open(domain, NAME, PoolOptions { max_bytes: 24 << 20, cache_bytes, ..PoolOptions::default() })
+}
+
+/// A scribble may turn a debug mode on, which then finds what the other scribbles did, and by default aborts, as it says it does.
+pub fn pass_faults_over() {
+    on_fault(|fault| {
+        black_box(fault.to_string());
+    });
 }
 
 /// Opens it, made when it is not there.
