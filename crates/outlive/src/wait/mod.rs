@@ -15,6 +15,7 @@ mod futures;
 mod set;
 mod source;
 mod sources;
+mod states;
 mod timer;
 mod topics;
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::liveness::{Registry, TokenId, Words};
-use crate::sync::Enlisted;
+use crate::sync::{Bell, Enlisted};
 use crate::{Deadline, Error};
 
 /// Something that a [`WaitSet`](super::WaitSet) can wait for.
@@ -36,8 +36,10 @@ pub struct Watched {
 pub enum What {
     /// A receive is worth a try.
     Readable,
-    /// The peer, or all senders of a queue, have ended.
+    /// The peer, all senders of a queue, or the writer of a state, have ended.
     Ended,
+    /// There is another value.
+    Changed,
     /// The bits are set; the latch is open.
     Set,
     /// The timer's moment has passed.
@@ -65,6 +67,18 @@ pub(crate) struct Announced {
     pub(crate) sequence: u32,
     /// The same of an event or a latch.
     pub(crate) enlisted: Enlisted,
+    /// What was asked of whoever takes a role.
+    pub(crate) asked: Option<u32>,
+}
+
+impl Announced {
+    /// Another number in a bell, unless the one before still stands.
+    pub(crate) fn hear(&mut self, bell: &Bell) {
+        if !self.made || !bell.is_heard_by(self.sequence) {
+            self.sequence = bell.announce();
+            self.made = true;
+        }
+    }
 }
 
 /// A source, to its set. Looked at from any thread, and by shared words alone.

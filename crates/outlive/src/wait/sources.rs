@@ -1,4 +1,4 @@
-//! The sources there are: receivers of queues, peers, events and latches.
+//! The sources that have no file of their own: receivers of queues, peers, events and latches.
 
 use std::sync::Arc;
 
@@ -36,10 +36,7 @@ impl Waited for Inbox {
     }
 
     fn announce(&self, announced: &mut Announced) {
-        if !announced.made || !self.bell().is_heard_by(announced.sequence) {
-            announced.sequence = self.bell().announce();
-            announced.made = true;
-        }
+        announced.hear(self.bell());
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
