@@ -23,7 +23,7 @@ use std::time::Duration;
 #[cfg(not(loom))]
 use super::Words;
 use super::wait::look_again;
-use super::{Asleep, Me, Peer, Registry, TokenId, WAITERS, WaitError, sleep, sleep_on};
+use super::{Asleep, Me, Net, Peer, Registry, TokenId, WAITERS, WaitError, sleep, sleep_on};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -270,10 +270,11 @@ impl Role<'_> {
         if !self.ask(asked) {
             return look_again(deadline);
         }
+        // A wake-up by `x` may have died with a wait set.
         let own = [Watch { word: x, expected: 0 }, Watch { word: holder, expected: asked }];
         let end = match word {
-            Some(word) => sleep_on(self.registry, &[own[0], word, own[1]], 1, deadline),
-            None => sleep_on(self.registry, &own, 1, deadline),
+            Some(word) => sleep_on(self.registry, &[own[0], word, own[1]], 1, Net::Spread, deadline),
+            None => sleep_on(self.registry, &own, 1, Net::Spread, deadline),
         };
         self.woken(asked);
         end

@@ -24,7 +24,7 @@ use super::Shared;
 use super::error::SendError;
 use super::layout::{READER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
 use super::wake::wake_receiver;
-use crate::liveness::{Asleep, Me, Peer, TokenId, WAITERS, WaitError, sleep_on};
+use crate::liveness::{Asleep, Me, Net, Peer, TokenId, WAITERS, WaitError, sleep_on};
 use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -89,7 +89,7 @@ pub(super) fn sleep_without_reader(
         return Ok(Asleep::LookAgain);
     }
     let set = [Watch { word: &head.x, expected: 0 }, space, Watch { word: &head.reader, expected: WAITERS }];
-    let end = sleep_on(shared.registry, &set, 1, deadline);
+    let end = sleep_on(shared.registry, &set, 1, Net::Needless, deadline);
     if head.reader.load(Ordering::Acquire) & !WAITERS != 0 {
         futex::wake_all(&head.reader);
     }
@@ -119,7 +119,7 @@ pub(super) fn sleep_until_reader_comes(
         return Ok(Asleep::LookAgain);
     }
     let set = [Watch { word: &head.x, expected: 0 }, also, Watch { word: &head.reader, expected: waited }];
-    let end = sleep_on(shared.registry, &set, 2, deadline);
+    let end = sleep_on(shared.registry, &set, 2, Net::Needless, deadline);
     if head.reader.load(Ordering::Acquire) != waited {
         futex::wake_all(&head.reader);
     }

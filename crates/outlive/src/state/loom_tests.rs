@@ -8,7 +8,7 @@ use loom::thread;
 use super::Shared;
 use super::buffers::Buffers;
 use super::layout::Latest;
-use super::wait::Change;
+use super::wait::{Change, Told};
 use super::write::RawWriter;
 use crate::Deadline;
 use crate::liveness::{Patience, Registry, Slot, TokenId, become_thread};

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::liveness::{Registry, TokenId, Words};
+use crate::liveness::{Net, Registry, TokenId, Words};
 use crate::sync::{Bell, Enlisted};
 use crate::{Deadline, Error};
 
@@ -92,6 +92,11 @@ pub(crate) trait Waited: Send + Sync {
 
     /// Adds the words to sleep on.
     fn add_words<'a>(&'a self, _announced: &mut Announced, _words: &mut Words<'a>) {}
+
+    /// Whether the set looks by itself now and then (liveness/net.rs), after the words; `alone`: it watches nobody's end.
+    fn net(&self, _announced: &Announced, _alone: bool) -> Net {
+        Net::Needless
+    }
 
     /// After a sleep on them: what one who woke owes the others.
     fn woken(&self, _announced: &Announced) {}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::source::{Announced, Look, Source, Waited, Watched, What};
-use crate::liveness::Words;
+use crate::liveness::{Net, Words};
 use crate::queue::{Inbox, Lies, Receiver, TypedReceiver};
 use crate::sync::{Event, Gate, Latch};
 use crate::sys::futex::Watch;
@@ -116,6 +116,10 @@ impl Waited for Gate {
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
         self.add_to(&mut announced.enlisted, words);
+    }
+
+    fn net(&self, announced: &Announced, alone: bool) -> Net {
+        Gate::net(self, announced.enlisted, alone)
     }
 
     fn woken(&self, announced: &Announced) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::futures::Readiness;
 use super::source::{Announced, Look, Source, Waited, Watched, What};
 use crate::Error;
-use crate::liveness::Words;
+use crate::liveness::{Net, Words};
 use crate::state::{BytesWatch, Change, News, Outlook, StateWatch};
 use crate::sync::AwaitError;
 use crate::sys::futex::Watch;
@@ -69,6 +69,11 @@ impl Waited for Outlook {
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
         let bell = Watch { word: self.bell().sequence(), expected: announced.sequence };
         announced.asked = self.add_to(bell, words);
+    }
+
+    fn net(&self, announced: &Announced, _alone: bool) -> Net {
+        // Beside no writer: see role.rs.
+        if announced.asked.is_some() { Net::Spread } else { Net::Needless }
     }
 
     fn woken(&self, announced: &Announced) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::futures::Readiness;
 use super::source::{Announced, Look, Source, Waited, Watched, What};
 use crate::Error;
-use crate::liveness::Words;
+use crate::liveness::{Net, Words};
 use crate::topic::{Inbox, Message, Sample, SubscribeError, Subscriber};
 
 /// Ready when a receive is worth a try: what is there may not be among its keys.
@@ -30,7 +30,11 @@ impl Waited for Inbox {
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
-        self.add_to(announced.enlisted, words);
+        self.add_to(&mut announced.enlisted, words);
+    }
+
+    fn net(&self, announced: &Announced, alone: bool) -> Net {
+        Inbox::net(self, announced.enlisted, alone)
     }
 
     fn woken(&self, announced: &Announced) {

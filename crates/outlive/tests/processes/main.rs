@@ -21,6 +21,7 @@ mod forge;
 mod full_pools;
 mod generations;
 mod growth;
+mod idle;
 mod inversion;
 mod keeper;
 mod killed_receivers;
@@ -124,6 +125,7 @@ const ALL: &[&[runner::Check]] = &[
     topic_damage::CHECKS,
     wait_sets::CHECKS,
     wait_bridges::CHECKS,
+    idle::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past

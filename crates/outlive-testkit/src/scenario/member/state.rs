@@ -84,7 +84,9 @@ pub fn follow_in_set(domain: &Domain, state: &State<Eight>) -> Result<String, St
                 }
             }
             Some(_) => return Ok(format!("{last} died")),
-            None => drop(set.wait(Deadline::NEVER).map_err(|error| error.to_string())?),
+            None => {
+                set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+            }
         }
     }
 }
