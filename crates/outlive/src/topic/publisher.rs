@@ -349,8 +349,9 @@ impl<M: Message + ?Sized> Publisher<M> {
         ring.places[at] = object;
     }
 
+    /// How the last message was published, of one who has published.
     #[inline]
-    fn published(&self) -> Published<'_> {
+    pub(crate) fn published(&self) -> Published<'_> {
         Published { shared: &self.shared, sequence: self.ring(|ring| ring.published) - 1 }
     }
 

@@ -106,6 +106,7 @@ impl Crowd {
                 Look::Ready(_) => return Ok(Asleep::LookAgain),
                 Look::Nothing => {}
                 Look::Owner(owner) => owners.push(owner),
+                Look::Several => waited.owners(&mut owners),
                 Look::At(moment) => until = until.earlier(moment),
             }
         }

@@ -19,7 +19,8 @@ pub struct Key(pub(super) u64);
 /// So many sources are looked at while spinning; a set of more sleeps at once.
 const FEW: usize = 8;
 
-/// Waits for any of many things at once: messages in queues, bits of events, latches, the ends of peers, moments.
+/// Waits for any of many things at once: messages in queues and topics, requests and answers, values of states, who comes and goes on a topic, room for a
+/// publisher, bits of events, latches, the ends of peers, moments.
 ///
 /// Nothing is taken by waiting: what is ready is told, and told again as long as it is ready. Any number of sources; more than
 /// the kernel watches at once (128 words: some 40 peers, or 120 queues) are watched through `io_uring`, and where

@@ -38,8 +38,10 @@ pub enum What {
     Readable,
     /// The peer, all senders of a queue, or the writer of a state, have ended.
     Ended,
-    /// There is another value.
+    /// There is another value; others publish or subscribe.
     Changed,
+    /// A publish is worth a try.
+    Writable,
     /// The bits are set; the latch is open.
     Set,
     /// The timer's moment has passed.
@@ -54,6 +56,8 @@ pub(crate) enum Look {
     Nothing,
     /// Nothing. That owner's end would be worth another look as well.
     Owner(TokenId),
+    /// Nothing. The end of any of those whom [`Waited::owners`] names would be worth another look as well.
+    Several,
     /// Nothing before that moment.
     At(Deadline),
 }
@@ -85,6 +89,9 @@ impl Announced {
 pub(crate) trait Waited: Send + Sync {
     /// Is it ready? Without a system call, as a rule, and without a fence.
     fn look(&self) -> Look;
+
+    /// Whose ends would make it worth another look, after a look that says so.
+    fn owners(&self, _into: &mut Vec<TokenId>) {}
 
     /// From now on whoever makes it ready rings for the set, which looks again behind a fence. An announcement that nobody
     /// has answered may be left as it stands.

@@ -66,6 +66,7 @@ mod topic_samples;
 mod topics;
 mod wait_bridges;
 mod wait_sets;
+mod wait_sources;
 mod waiting;
 
 use std::ffi::{CStr, c_char, c_int};
@@ -125,6 +126,7 @@ const ALL: &[&[runner::Check]] = &[
     topic_damage::CHECKS,
     wait_sets::CHECKS,
     wait_bridges::CHECKS,
+    wait_sources::CHECKS,
     idle::CHECKS,
 ];
 
