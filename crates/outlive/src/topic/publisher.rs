@@ -107,7 +107,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     pub(super) fn new(shared: Arc<Shared>, stamps: bool) -> Result<Publisher<M>, Error> {
         let me = shared.registry.me()?;
         let process = shared.registry.process_token()?;
-        let ring = ring::take(&shared, process)?;
+        let ring = ring::take(&shared, me, process)?;
         let slots = core::ptr::from_ref(shared.slots(ring.index)?);
         Ok(Publisher {
             shared,
