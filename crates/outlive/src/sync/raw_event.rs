@@ -18,7 +18,7 @@
 
 use super::raw_sleepers::{Sleepers, Ticket};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Patience, Registry, sleep_among};
+use crate::liveness::{Asleep, Me, Net, Patience, Registry, sleep_among};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::barrier;
@@ -120,9 +120,9 @@ impl RawEvent {
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         if fenced {
-            return sleep_among(registry, watches, deadline);
+            return sleep_among(registry, watches, self.sleepers.net(), deadline);
         }
-        let ended = sleep_among(registry, watches, deadline.earlier(Deadline::after(SLICE)))?;
+        let ended = sleep_among(registry, watches, Net::Needless, deadline.earlier(Deadline::after(SLICE)))?;
         let passed = ended == Asleep::TimedOut && deadline.has_passed();
         Ok(if passed { Asleep::TimedOut } else { Asleep::LookAgain })
     }
@@ -135,7 +135,7 @@ impl RawEvent {
         _fenced: bool,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        sleep_among(registry, watches, deadline)
+        sleep_among(registry, watches, Net::Needless, deadline)
     }
 
     /// For a wait set, which looks at the word by itself, behind a fence: from now on changes ring for it.
@@ -155,9 +155,9 @@ impl RawEvent {
         ([x, sequence, Watch { word: &self.word, expected: seen }], seen)
     }
 
-    /// The word that passes a wake on.
-    pub(super) fn x(&self) -> &AtomicU32 {
-        self.sleepers.x()
+    /// Where it sleeps.
+    pub(super) fn sleepers(&self) -> &Sleepers {
+        &self.sleepers
     }
 
     /// Whether somebody may be asleep.

@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | `sequence` | reads it first of all; does not sleep once it has changed | raises it before the wake |
 //! | `epoch`: {number, `FENCED`, `SOMEBODY`} | takes a new number after that, with `SOMEBODY` | nobody: nothing to do; after a wake that left nobody: from that very word to the next number, nobody |
+//! | `may_lose`: 1, for good | now and then he looks by himself | a wait set that cannot pass a wake on has slept here |
 //! | `x`, always 0 | `list_op_pending` points to it; queued on **first** | all wakes go through it |
 //!
 //! | a death | what becomes of it |
@@ -24,6 +25,7 @@
 //!
 //! Where all are woken and `list_op_pending` is needed for somebody else, `bell.rs` does with less.
 
+use crate::liveness::Net;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::barrier;
 use crate::sys::futex::{self, Watch};
@@ -37,7 +39,8 @@ pub(crate) struct Sleepers {
     epoch: AtomicU32,
     // Written by nobody.
     x: AtomicU32,
-    reserved: AtomicU32,
+    // Written by wait sets, once.
+    may_lose: AtomicU32,
 }
 
 /// In `epoch`: somebody may sleep.
@@ -63,7 +66,7 @@ impl Sleepers {
     #[cfg(loom)]
     pub(crate) fn new() -> Sleepers {
         let zero = || AtomicU32::new(0);
-        Sleepers { sequence: zero(), epoch: zero(), x: zero(), reserved: zero() }
+        Sleepers { sequence: zero(), epoch: zero(), x: zero(), may_lose: zero() }
     }
 
     /// Somebody is going to sleep. From now on wakers wake.
@@ -109,6 +112,34 @@ impl Sleepers {
             self.x.store(0, Ordering::Relaxed);
         }
         [Watch { word: &self.x, expected: 0 }, Watch { word: &self.sequence, expected: ticket.sequence }]
+    }
+
+    /// Whether the sleeper looks by himself now and then. After the ticket, behind the caller's fence.
+    pub(crate) fn net(&self) -> Net {
+        // Relaxed: set before a ring that the ticket would not have outlived, or that it is of.
+        if self.may_lose.load(Ordering::Relaxed) == 0 { Net::Needless } else { Net::Spread }
+    }
+
+    /// The same to a wait set that has enlisted; `alone`: it watches nobody's end.
+    #[cfg(not(loom))]
+    pub(crate) fn net_in_set(&self, passes_on: bool, alone: bool) -> Net {
+        if !(alone && passes_on) {
+            self.spread_net();
+        }
+        self.net()
+    }
+
+    /// A wait set sleeps here whose `list_op_pending` points elsewhere: a wake that it swallows as it dies is not passed on. Those who
+    /// sleep here already come back, and sleep on with a net.
+    #[cfg(not(loom))]
+    fn spread_net(&self) {
+        if self.may_lose.swap(1, Ordering::AcqRel) == 0 {
+            // Died just before: those sleep on without a net, beside a set that is dead.
+            let ringing = self.begin_ring();
+            futex::wake_all(&self.x);
+            let _ =
+                self.sequence.compare_exchange(ringing, ringing.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 
     /// Whether there has been a wake since the ticket was had.

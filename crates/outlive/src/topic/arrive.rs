@@ -48,7 +48,7 @@ pub(super) fn wait<M: Message + ?Sized>(
             return Ok(());
         }
         let until = if fenced { deadline } else { deadline.earlier(Deadline::after(SLICE)) };
-        sleep_among(shared.registry, seen.watches(), until)
+        sleep_among(shared.registry, seen.watches(), arrivals.net(), until)
             .map_err(|errno| SubscribeError::System(Error::from_errno("wait for", shared.segment.path(), errno)))?;
         arrivals.woken(ticket, || subscriber.is_ready());
     }

@@ -108,7 +108,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     pub(super) fn new(shared: Arc<Shared>, stamps: bool) -> Result<Publisher<M>, Error> {
         let me = shared.registry.me()?;
         let process = shared.registry.process_token()?;
-        let ring = ring::take(&shared, process)?;
+        let ring = ring::take(&shared, me, process)?;
         let slots = core::ptr::from_ref(shared.slots(ring.index)?);
         Ok(Publisher {
             shared,
@@ -355,8 +355,9 @@ impl<M: Message + ?Sized> Publisher<M> {
         ring.places[at] = object;
     }
 
+    /// How the last message was published, of one who has published.
     #[inline]
-    fn published(&self) -> Published<'_> {
+    pub(crate) fn published(&self) -> Published<'_> {
         Published { shared: &self.shared, sequence: self.ring(|ring| ring.published) - 1 }
     }
 

@@ -157,7 +157,7 @@ fn a_queue_whose_senders_have_gone(world: &World) {
             std::thread::park();
         }
     });
-    // Before that there is none, and they have all gone.
+    // Before that, all that there were have gone.
     board.reach(1, 1);
     let waiter = Child::start(|| {
         let mut receiver = queue.receiver().expect("free");
