@@ -131,6 +131,16 @@ impl<T: Plain> Mutex<T> {
         unsafe { Guard::settle(result, self.raw(), value_of(self.value), me) }
     }
 
+    /// The guard that [`Guard::into_raw`] gave up; `None`, and nothing has happened, when it is another thread's or none.
+    ///
+    /// # Safety
+    /// `raw` is 0, or came from a guard of this handle's, and no guard was made of it since by the thread whose it is.
+    #[inline]
+    pub unsafe fn guard_from_raw(&self, raw: u32) -> Option<Guard<'_, T>> {
+        // SAFETY: the value beside the lock is what it guards; the caller's promise.
+        unsafe { Guard::resumed(self.raw(), value_of(self.value), self.home.registry(), raw) }
+    }
+
     /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value. Nobody comes in
     /// before the value is there.
     ///
