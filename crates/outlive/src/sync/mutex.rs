@@ -160,6 +160,23 @@ impl<T: Plain> Mutex<T> {
         Ok(())
     }
 
+    /// Takes the mutex in whatever state it is in, given up or not, as if its owner had just died: make whole what it guards
+    /// and [mark it consistent](Guard::mark_consistent). Dropped without, a mutex that was given up stays so.
+    ///
+    /// # Errors
+    /// As [`Mutex::reset`].
+    ///
+    /// # If a process dies
+    /// As with [`Mutex::reset`].
+    pub fn lock_to_reset(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_, T>, LockError<()>> {
+        let me = self.home.me().map_err(LockError::System)?;
+        let take = || self.raw().take_to_reset(me, &self.patience, deadline.into());
+        let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
+        taken.map_err(|refused| LockError::from_refused(refused, me))?;
+        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        Ok(unsafe { Guard::told(self.raw(), value_of(self.value), me) })
+    }
+
     /// Who holds it just now.
     pub fn holder(&self) -> Option<Holder> {
         self.raw().owner().map(|token| Holder::of(self.home.registry(), token))

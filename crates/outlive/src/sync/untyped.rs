@@ -275,7 +275,7 @@ impl Untyped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::{Embedded, EmbeddedCondvar, EmbeddedRwLock, Mutex, RwLock};
+    use crate::sync::{Embedded, EmbeddedCondvar, EmbeddedRwLock, LockError, Mutex, RwLock};
 
     fn in_a_domain(name: &str, test: impl FnOnce(&Domain)) {
         let folder = std::env::temp_dir().join(format!("outlive-untyped-{name}-{}", std::process::id()));
@@ -330,6 +330,28 @@ mod tests {
             assert!(record.handle::<Embedded<u64>>(48).is_none() && record.handle::<Embedded<[u8; 48]>>(0).is_none());
             let other = Untyped::record(domain, "right", LAYOUT, &right[..1], |_| ());
             assert!(matches!(other, Err(Error::OtherType { .. })));
+        });
+    }
+
+    #[test]
+    fn what_was_given_up_is_taken_to_be_reset() {
+        in_a_domain("reset", |domain| {
+            let mutex = Mutex::<u64>::open(domain, "mutex", 0).expect("open");
+            let holder = std::thread::spawn({
+                let mutex = Mutex::<u64>::open(domain, "mutex", 0).expect("open");
+                move || mutex.lock().expect("free").into_raw()
+            });
+            holder.join().expect("ended");
+            let Err(LockError::OwnerDied(guard)) = mutex.lock() else { panic!("its owner's thread ended") };
+            drop(guard);
+            assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
+            drop(mutex.lock_to_reset(crate::Deadline::NEVER).expect("taken"));
+            assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)), "nobody marked it consistent");
+            let mut guard = mutex.lock_to_reset(crate::Deadline::NEVER).expect("taken");
+            *guard = 5;
+            guard.mark_consistent();
+            drop(guard);
+            assert_eq!(*mutex.lock().expect("whole again"), 5);
         });
     }
 
