@@ -242,7 +242,7 @@ typedef struct outlive_peer_info_t {
   /**
    * The program's name, NUL-terminated.
    */
-  uint8_t program[16];
+  char program[16];
   /**
    * When the process was started, in clock ticks since boot; 0 when not looked up.
    */
@@ -1156,8 +1156,8 @@ void outlive_publisher_close(struct outlive_publisher_t *publisher);
 void outlive_subscriber_close(struct outlive_subscriber_t *subscriber);
 
 /**
- * Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`, aligned to 8, from 105 bytes
- * on to 64. Its bytes are not defined.
+ * Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`, aligned to 8, of more
+ * than 168 bytes to 64. Its bytes are not defined.
  *
  * Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or `outlive_loan_drop`.
  *
@@ -1259,7 +1259,7 @@ uint64_t outlive_subscriber_lag(const struct outlive_subscriber_t *subscriber);
 uint32_t outlive_subscriber_publisher_count(const struct outlive_subscriber_t *subscriber);
 
 /**
- * A sample's bytes, to read: aligned to 8, from 105 bytes on to 64. NULL for NULL.
+ * A sample's bytes, to read: aligned to 8, of more than 168 bytes to 64. NULL for NULL.
  *
  * Owner: the sample.
  */

@@ -57,7 +57,7 @@ pub unsafe extern "C" fn outlive_condvar_open(
 /// Closes this opening of a named one. Nobody of this process may wait for it by this address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_condvar_close(condvar: *mut outlive_condvar_t) {
-    entry(|| if condvar.is_null() { Ok(()) } else { place::close(condvar.cast(), Some(Kind::Condvar)) });
+    entry(|| place::close(condvar.cast(), Kind::Condvar));
 }
 
 /// A wait's end: the mutex is held again, unless locking failed.

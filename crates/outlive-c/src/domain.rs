@@ -56,20 +56,19 @@ pub struct outlive_peer_info_t {
     /// 0.
     pub reserved: [u8; 2],
     /// The program's name, NUL-terminated.
-    pub program: [u8; 16],
+    pub program: [c_char; 16],
     /// When the process was started, in clock ticks since boot; 0 when not looked up.
     pub start_time: u64,
     /// 0.
     pub reserved2: [u64; 3],
 }
 
-fn program_of(name: &str) -> [u8; 16] {
+fn program_of(name: &str) -> [c_char; 16] {
     let mut program = [0; 16];
-    let mut end = name.len().min(15);
-    while !name.is_char_boundary(end) {
-        end -= 1;
+    // The last one stays NUL.
+    for (to, byte) in program[..15].iter_mut().zip(name.bytes()) {
+        *to = byte as c_char;
     }
-    program[..end].copy_from_slice(&name.as_bytes()[..end]);
     program
 }
 

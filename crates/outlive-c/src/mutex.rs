@@ -155,7 +155,7 @@ pub unsafe extern "C" fn outlive_mutex_value(mutex: *const outlive_mutex_t) -> *
 /// or wait for it by this address. Others are not concerned. NULL is nothing; so is what is not an opened named mutex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_close(mutex: *mut outlive_mutex_t) {
-    entry(|| if mutex.is_null() { Ok(()) } else { place::close(mutex.cast(), Some(Kind::Mutex)) });
+    entry(|| place::close(mutex.cast(), Kind::Mutex));
 }
 
 /// Takes the lock, waiting as long as a living owner holds it. It belongs to the calling thread.

@@ -117,16 +117,18 @@ pub(crate) fn open(untyped: Untyped) -> *mut u8 {
 pub(crate) fn value(words: *const u8, kind: Kind) -> Option<*mut u8> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
     let open = table.get(&(words as usize))?;
-    let is_named = open.untyped.kind_at(0) == Some(kind) && open.untyped.len() > open.untyped.value_offset();
+    let is_named = open.untyped.kind() == kind && open.untyped.len() > open.untyped.value_offset();
     // SAFETY: inside, as just compared.
     is_named.then(|| unsafe { open.untyped.as_ptr().add(open.untyped.value_offset()) })
 }
 
-/// Closes the file whose words begin there. `expected`: what is to be the first primitive of it.
-pub(crate) fn close(words: *const u8, expected: Option<Kind>) -> Result<(), Failure> {
+/// Closes the file of that kind whose words begin there. NULL is nothing.
+pub(crate) fn close(words: *const u8, kind: Kind) -> Result<(), Failure> {
+    if words.is_null() {
+        return Ok(());
+    }
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    let is_it = |open: &Open| expected.is_none_or(|kind| open.untyped.kind_at(0) == Some(kind));
-    if !table.get(&(words as usize)).is_some_and(is_it) {
+    if !table.get(&(words as usize)).is_some_and(|open| open.untyped.kind() == kind) {
         return Err(Failure::new(libc::EINVAL, "nothing that this process has opened begins there"));
     }
     // Release pairs with `find`'s Acquire. Before the handles go: who looks from now on looks into the table.

@@ -89,5 +89,5 @@ pub unsafe extern "C" fn outlive_record_open(
 /// primitive in it. NULL is nothing; so is what is not an opened record's start.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_record_close(data: *mut c_void) {
-    entry(|| if data.is_null() { Ok(()) } else { place::close(data.cast(), None) });
+    entry(|| place::close(data.cast(), Kind::Record));
 }

@@ -123,7 +123,7 @@ pub unsafe extern "C" fn outlive_rwlock_value(lock: *const outlive_rwlock_t) -> 
 /// Closes this opening of a named lock. Nobody of this process may hold it or wait for it by this address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_rwlock_close(lock: *mut outlive_rwlock_t) {
-    entry(|| if lock.is_null() { Ok(()) } else { place::close(lock.cast(), Some(Kind::RwLock)) });
+    entry(|| place::close(lock.cast(), Kind::RwLock));
 }
 
 /// Takes the lock to read, waiting until the deadline as long as a living writer holds it or waits for it. It belongs to the

@@ -240,8 +240,8 @@ pub unsafe extern "C" fn outlive_subscriber_close(subscriber: *mut outlive_subsc
     unsafe { close(subscriber) }
 }
 
-/// Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`, aligned to 8, from 105 bytes
-/// on to 64. Its bytes are not defined.
+/// Lends memory for a message of `size` bytes, from 0 to 1 GiB, to be written in place: `*data`, aligned to 8, of more
+/// than 168 bytes to 64. Its bytes are not defined.
 ///
 /// Owner: `*loan` and `*data` are the caller's, until `outlive_publisher_publish` or `outlive_loan_drop`.
 ///
@@ -263,8 +263,10 @@ pub unsafe extern "C" fn outlive_publisher_loan(
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
         let mut loan =
             Box::new(outlive_loan_t(Owned::new(Arc::clone(&publisher.0), |publisher| publisher.loan(size))?));
-        // In the box already: a short message's bytes lie in the loan itself.
-        place.put(loan.0.part_mut().as_mut_ptr().cast());
+        // In the box already: a short message's bytes lie in the loan itself. Without any, an address all the same.
+        let bytes = loan.0.part_mut();
+        let data = if bytes.is_empty() { (&raw mut *bytes).cast() } else { bytes.as_mut_ptr().cast() };
+        place.put(data);
         out.put(Box::into_raw(loan));
         Ok(())
     })
@@ -455,7 +457,7 @@ pub unsafe extern "C" fn outlive_subscriber_publisher_count(subscriber: *const o
     entry_or(0, || Ok(unsafe { borrow(subscriber, "a subscriber") }?.0.publisher_count()))
 }
 
-/// A sample's bytes, to read: aligned to 8, from 105 bytes on to 64. NULL for NULL.
+/// A sample's bytes, to read: aligned to 8, of more than 168 bytes to 64. NULL for NULL.
 ///
 /// Owner: the sample.
 #[unsafe(no_mangle)]

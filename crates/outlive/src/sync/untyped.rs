@@ -57,6 +57,7 @@ pub struct ValueType<'a> {
 pub struct Untyped {
     segment: Arc<Segment>,
     registry: &'static Registry,
+    kind: Kind,
     len: usize,
     places: Vec<Place>,
 }
@@ -168,6 +169,7 @@ impl Untyped {
         Ok(Untyped {
             segment: Arc::new(segment),
             registry: domain.registry(),
+            kind,
             len: size,
             places: vec![Place { offset: 0, kind }],
         })
@@ -218,6 +220,7 @@ impl Untyped {
         let found = Untyped {
             segment: Arc::new(segment),
             registry: domain.registry(),
+            kind,
             len: before + value.size,
             places: Vec::new(),
         };
@@ -236,6 +239,11 @@ impl Untyped {
         }
     }
 
+    /// What the file is: a record, or a primitive.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Where the words begin, mapped as long as this or a handle is there: page-aligned.
     pub fn as_ptr(&self) -> *mut u8 {
         // SAFETY: `open` and `named` have seen that it exists.
@@ -248,9 +256,9 @@ impl Untyped {
         self.len
     }
 
-    /// Where a named lock's value begins, from the words on.
+    /// Where a named lock's value begins, from the words on; of a record, that is where it begins itself.
     pub fn value_offset(&self) -> usize {
-        self.places.first().map_or(0, |place| value_at(place.kind))
+        if self.kind == Kind::Record { 0 } else { value_at(self.kind) }
     }
 
     /// The primitive that begins there: which kind it is.
