@@ -32,6 +32,8 @@
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
 #define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
+#define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }
 
 /**
  * Shared bytes make no sense: a stray write, or somebody hostile.
@@ -114,6 +116,66 @@
 #define OUTLIVE_CONDVAR 6
 
 /**
+ * In an `outlive_place_t`: an `outlive_event_t`.
+ */
+#define OUTLIVE_EVENT 7
+
+/**
+ * In an `outlive_place_t`: an `outlive_once_t`.
+ */
+#define OUTLIVE_ONCE 8
+
+/**
+ * In an `outlive_place_t`: an `outlive_latch_t`.
+ */
+#define OUTLIVE_LATCH 9
+
+/**
+ * Bits stay set until they are cleared.
+ */
+#define OUTLIVE_RESET_MANUAL 0
+
+/**
+ * A waiter takes the bits that it waited for.
+ */
+#define OUTLIVE_RESET_AUTOMATIC 1
+
+/**
+ * A receive is worth a try.
+ */
+#define OUTLIVE_READABLE 1
+
+/**
+ * The peer, or all senders of a queue, have ended.
+ */
+#define OUTLIVE_ENDED 2
+
+/**
+ * The bits are set; the latch is open.
+ */
+#define OUTLIVE_SET 3
+
+/**
+ * The timer's moment has passed.
+ */
+#define OUTLIVE_ELAPSED 4
+
+/**
+ * A barrier, open in this process. May be used by all threads at once; seats belong to the thread that took them.
+ */
+typedef struct outlive_barrier_t outlive_barrier_t;
+
+/**
+ * A call that is under way.
+ */
+typedef struct outlive_call_t outlive_call_t;
+
+/**
+ * The end that asks. It and its calls are used by one thread at a time.
+ */
+typedef struct outlive_client_t outlive_client_t;
+
+/**
  * A domain: a folder on a memory file system, in which processes meet; every named thing is a file in it. Nothing has to be
  * started or set up. May be used by all threads at once.
  */
@@ -123,6 +185,11 @@ typedef struct outlive_domain_t outlive_domain_t;
  * Memory that a publisher has lent for a message, to be written in place.
  */
 typedef struct outlive_loan_t outlive_loan_t;
+
+/**
+ * A pool, open in this process: memory from 0 bytes to 1 GiB. May be used by all threads at once.
+ */
+typedef struct outlive_pool_t outlive_pool_t;
 
 /**
  * The end that messages go into. It and its loans are used by one thread at a time.
@@ -140,15 +207,57 @@ typedef struct outlive_queue_t outlive_queue_t;
 typedef struct outlive_receiver_t outlive_receiver_t;
 
 /**
+ * A reply. May be used by all threads at once.
+ */
+typedef struct outlive_reply_t outlive_reply_t;
+
+/**
+ * A request that waits for its reply. May move to another thread, which replies.
+ */
+typedef struct outlive_request_t outlive_request_t;
+
+/**
  * A message that was taken: it stays as it is until it is released, whatever its publisher does. May be used by all threads
  * at once, and longer than its subscriber.
  */
 typedef struct outlive_sample_t outlive_sample_t;
 
 /**
+ * A semaphore, open in this process: so many permits, and whoever dies gives its own back. May be used by all threads at
+ * once; permits belong to the thread that took them.
+ */
+typedef struct outlive_semaphore_t outlive_semaphore_t;
+
+/**
  * The end that messages go into. Used by one thread at a time.
  */
 typedef struct outlive_sender_t outlive_sender_t;
+
+/**
+ * The end that answers: one at a time, of all processes. Used by one thread at a time.
+ */
+typedef struct outlive_server_t outlive_server_t;
+
+/**
+ * An object that several processes hold, each by name. May be used by all threads at once.
+ */
+typedef struct outlive_shared_t outlive_shared_t;
+
+/**
+ * The latest value under a name: one writer, any number of readers, nobody waits for anybody. May be used by all threads at
+ * once.
+ */
+typedef struct outlive_state_t outlive_state_t;
+
+/**
+ * The one who sets the values. Used by one thread at a time.
+ */
+typedef struct outlive_state_writer_t outlive_state_writer_t;
+
+/**
+ * Several replies to one request.
+ */
+typedef struct outlive_stream_t outlive_stream_t;
 
 /**
  * The end that messages come out of: each subscriber gets all of them. Used by one thread at a time.
@@ -159,6 +268,11 @@ typedef struct outlive_subscriber_t outlive_subscriber_t;
  * A topic, open in this process: where publishers and subscribers are made. May be used by all threads at once.
  */
 typedef struct outlive_topic_t outlive_topic_t;
+
+/**
+ * A set of things to wait for, of one domain. Used by one thread at a time.
+ */
+typedef struct outlive_wait_set_t outlive_wait_set_t;
 
 /**
  * Until when a call may wait: a moment, so that waiting again does not make it longer.
@@ -254,6 +368,30 @@ typedef struct outlive_peer_info_t {
 } outlive_peer_info_t;
 
 /**
+ * Where in a record a primitive lies, and which: `OUTLIVE_PLACE(type, member, OUTLIVE_MUTEX)`.
+ */
+typedef struct outlive_place_t {
+  /**
+   * Bytes from the record's start.
+   */
+  size_t offset;
+  /**
+   * One of the numbers above.
+   */
+  uint32_t kind;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} outlive_place_t;
+
+/**
+ * Fills a new record in, zeroed before, which nobody else sees yet. Must return; may be called twice, for two files of which
+ * one is thrown away. `argument` is the caller's.
+ */
+typedef void (*outlive_init_t)(void *data, void *argument);
+
+/**
  * A mutex in shared memory: 8 bytes of a record, or a named one of its own. All zeroes are an unlocked one. It is used by its
  * address, like a `pthread_mutex_t`, and never copied.
  */
@@ -277,28 +415,31 @@ typedef struct OUTLIVE_ALIGNED(64) outlive_rwlock_t {
 } outlive_rwlock_t;
 
 /**
- * Where in a record a primitive lies, and which: `OUTLIVE_PLACE(type, member, OUTLIVE_MUTEX)`.
+ * Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes are a fresh one, with bits
+ * that stay until they are cleared.
  */
-typedef struct outlive_place_t {
-  /**
-   * Bytes from the record's start.
-   */
-  size_t offset;
-  /**
-   * One of the numbers above.
-   */
-  uint32_t kind;
-  /**
-   * 0.
-   */
-  uint32_t reserved;
-} outlive_place_t;
+typedef struct outlive_event_t {
+  uint64_t words[4];
+} outlive_event_t;
 
 /**
- * Fills a new record in, zeroed before, which nobody else sees yet. Must return; may be called twice, for two files of which
- * one is thrown away. `argument` is the caller's.
+ * A number of arrivals to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes are an open one.
  */
-typedef void (*outlive_init_t)(void *data, void *argument);
+typedef struct outlive_latch_t {
+  uint64_t words[4];
+} outlive_latch_t;
+
+/**
+ * What has been done once, or not yet, in shared memory: 8 bytes of a record, or a named one. All zeroes: not yet.
+ */
+typedef struct outlive_once_t {
+  uint64_t words[1];
+} outlive_once_t;
+
+/**
+ * Does it. `previous_died`: 1 when somebody began before and died: half of it may be there. Must return.
+ */
+typedef void (*outlive_make_t)(void *argument, int previous_died);
 
 /**
  * How to make a queue; one that is there keeps what it was made with. Begin with `OUTLIVE_QUEUE_OPTIONS_INIT`.
@@ -492,6 +633,76 @@ typedef struct outlive_header_t {
 } outlive_header_t;
 
 /**
+ * How to make a service; one that is there keeps what it was made with. Begin with `OUTLIVE_SERVICE_OPTIONS_INIT`.
+ */
+typedef struct outlive_service_options_t {
+  /**
+   * `sizeof(outlive_service_options_t)`.
+   */
+  size_t size;
+  /**
+   * The most bytes that requests and replies may take together. 0: 1 GiB.
+   */
+  uint64_t max_bytes;
+  /**
+   * How this process's end waits: one of the OUTLIVE_WAIT numbers.
+   */
+  uint32_t wait;
+  /**
+   * For clients, not 0: calls that are not begun wait for a server, instead of failing with ENOTCONN or EPIPE.
+   */
+  uint32_t wait_for_server;
+} outlive_service_options_t;
+
+/**
+ * How to open a pool; one that is there keeps the size it was made with. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
+ */
+typedef struct outlive_pool_options_t {
+  /**
+   * `sizeof(outlive_pool_options_t)`.
+   */
+  size_t size;
+  /**
+   * The most bytes that the pool may take. 0: a quarter of the file system.
+   */
+  uint64_t max_bytes;
+  /**
+   * The most bytes that threads keep for themselves. 0: 16 MiB.
+   */
+  uint64_t cache_bytes;
+  /**
+   * Debug modes, as text: `tag,integrity`. NULL: none.
+   */
+  const char *modes;
+  /**
+   * Not 0: as huge pages.
+   */
+  uint32_t huge_pages;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} outlive_pool_options_t;
+
+/**
+ * Something that is ready.
+ */
+typedef struct outlive_ready_t {
+  /**
+   * Which: as adding it said.
+   */
+  uint64_t key;
+  /**
+   * What about it: one of the numbers above.
+   */
+  uint32_t what;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} outlive_ready_t;
+
+/**
  * Wait as long as it takes. A call still ends when what it waits for can never come because its peer died.
  */
 #define OUTLIVE_NEVER UINT64_MAX
@@ -652,6 +863,34 @@ int outlive_peer_wait_any_dead(const struct outlive_domain_t *domain,
  * Errors: EINVAL; ESRCH when nothing is known any more.
  */
 int outlive_peer_info(const struct outlive_domain_t *domain, uint32_t token, struct outlive_peer_info_t *info);
+
+/**
+ * Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, filled in by `init` (may be NULL), before
+ * anybody else sees them. `places` says where the primitives lie: they stand in the file, so that what the dead hold is found
+ * by anybody, and a program with another idea of the struct is refused.
+ *
+ * Owner: `*data` is shared memory, mapped until `outlive_record_close`. What is not under a lock in it has to be atomic.
+ *
+ * Errors: EINVAL (also for places that overlap, lie outside or are not aligned, and for more than 46), OUTLIVE_OTHER_KIND,
+ * OUTLIVE_OTHER_TYPE (there with another size or with primitives at other places), ENOSPC, ENOMEM, EACCES,
+ * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+ *
+ * If a process dies: while it makes the record, nothing is left of it. Afterwards, each primitive tells by itself.
+ */
+int outlive_record_open(const struct outlive_domain_t *domain,
+                        const char *name,
+                        size_t size,
+                        const struct outlive_place_t *places,
+                        size_t count,
+                        outlive_init_t init,
+                        void *argument,
+                        void **data);
+
+/**
+ * Closes this opening of a record: addresses in it mean nothing any more. Nobody of this process may hold or wait for a
+ * primitive in it. NULL is nothing; so is what is not an opened record's start.
+ */
+void outlive_record_close(void *data);
 
 /**
  * Opens the mutex of that name, or makes it, with `size` bytes of value behind it, aligned to 64: `outlive_mutex_value`. 0: a
@@ -931,32 +1170,281 @@ int outlive_rwlock_holders(const struct outlive_rwlock_t *lock,
                            size_t *count);
 
 /**
- * Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, filled in by `init` (may be NULL), before
- * anybody else sees them. `places` says where the primitives lie: they stand in the file, so that what the dead hold is found
- * by anybody, and a program with another idea of the struct is refused.
+ * Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or OUTLIVE_RESET_AUTOMATIC.
  *
- * Owner: `*data` is shared memory, mapped until `outlive_record_close`. What is not under a lock in it has to be atomic.
+ * Owner: `*event` is in shared memory, mapped until `outlive_event_close`.
  *
- * Errors: EINVAL (also for places that overlap, lie outside or are not aligned, and for more than 46), OUTLIVE_OTHER_KIND,
- * OUTLIVE_OTHER_TYPE (there with another size or with primitives at other places), ENOSPC, ENOMEM, EACCES,
- * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+ * Errors: as `outlive_mutex_open`; OUTLIVE_OTHER_TYPE when it is there with the other reset.
  *
- * If a process dies: while it makes the record, nothing is left of it. Afterwards, each primitive tells by itself.
+ * If a process dies: while it makes it, nothing is left of it.
  */
-int outlive_record_open(const struct outlive_domain_t *domain,
-                        const char *name,
-                        size_t size,
-                        const struct outlive_place_t *places,
-                        size_t count,
-                        outlive_init_t init,
-                        void *argument,
-                        void **data);
+int outlive_event_open(const struct outlive_domain_t *domain,
+                       const char *name,
+                       uint32_t reset,
+                       struct outlive_event_t **event);
 
 /**
- * Closes this opening of a record: addresses in it mean nothing any more. Nobody of this process may hold or wait for a
- * primitive in it. NULL is nothing; so is what is not an opened record's start.
+ * In a record's initialiser: how a new event's bits are reset.
+ *
+ * Errors: EINVAL.
  */
-void outlive_record_close(void *data);
+int outlive_event_init(struct outlive_event_t *event, uint32_t reset);
+
+/**
+ * Closes this opening of a named one. Nobody of this process may wait for it by this address. NULL is nothing.
+ */
+void outlive_event_close(struct outlive_event_t *event);
+
+/**
+ * Sets bits, and wakes who waits for them. `*before` (may be NULL): the bits as they were.
+ *
+ * Errors: EINVAL.
+ *
+ * If a process dies: in here, what is set is set, and who waits is woken all the same.
+ */
+int outlive_event_set(struct outlive_event_t *event, uint32_t bits, uint32_t *before);
+
+/**
+ * Clears bits. `*before` (may be NULL): the bits as they were.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_event_clear(struct outlive_event_t *event, uint32_t bits, uint32_t *before);
+
+/**
+ * The bits as they are. 0 for what is no event.
+ */
+uint32_t outlive_event_bits(const struct outlive_event_t *event);
+
+/**
+ * Waits until one of the bits is set, or the deadline. `*seen` (may be NULL): which of them were.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
+ *
+ * If a process dies: another waiter, nobody notices. Who was to set them: the event does not know; see `outlive_wait_set_t`.
+ */
+int outlive_event_wait_any(struct outlive_event_t *event,
+                           uint32_t bits,
+                           outlive_deadline_t deadline,
+                           uint32_t *seen);
+
+/**
+ * Waits until all of the bits are set at once, or the deadline. Otherwise as `outlive_event_wait_any`.
+ */
+int outlive_event_wait_all(struct outlive_event_t *event, uint32_t bits, outlive_deadline_t deadline, uint32_t *seen);
+
+/**
+ * Opens the latch of that name, or makes it, which so many arrivals open.
+ *
+ * Owner: `*latch` is in shared memory, mapped until `outlive_latch_close`.
+ *
+ * Errors: as `outlive_mutex_open`.
+ *
+ * If a process dies: while it makes it, nothing is left of it.
+ */
+int outlive_latch_open(const struct outlive_domain_t *domain,
+                       const char *name,
+                       uint32_t arrivals,
+                       struct outlive_latch_t **latch);
+
+/**
+ * In a record's initialiser: how many arrivals open a new latch.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_latch_init(struct outlive_latch_t *latch, uint32_t arrivals);
+
+/**
+ * Closes this opening of a named one. Nobody of this process may wait for it by this address. NULL is nothing.
+ */
+void outlive_latch_close(struct outlive_latch_t *latch);
+
+/**
+ * Arrives so many times; the last wakes all who wait. UINT32_MAX opens it at once. `*missing` (may be NULL): how many are
+ * missing now.
+ *
+ * Errors: EINVAL.
+ *
+ * If a process dies: in here, it has arrived or not; who waits is woken all the same.
+ */
+int outlive_latch_arrive(struct outlive_latch_t *latch,
+                         uint32_t arrivals,
+                         uint32_t *missing);
+
+/**
+ * Waits until it is open, or the deadline.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
+ */
+int outlive_latch_wait(struct outlive_latch_t *latch, outlive_deadline_t deadline);
+
+/**
+ * Opens the once of that name, or makes it.
+ *
+ * Owner: `*once` is in shared memory, mapped until `outlive_once_close`.
+ *
+ * Errors: as `outlive_mutex_open`.
+ *
+ * If a process dies: while it makes it, nothing is left of it.
+ */
+int outlive_once_open(const struct outlive_domain_t *domain, const char *name, struct outlive_once_t **once);
+
+/**
+ * Closes this opening of a named one. NULL is nothing.
+ */
+void outlive_once_close(struct outlive_once_t *once);
+
+/**
+ * Sees to it that it has been done: by `make(argument, previous_died)`, unless somebody has done it, or is about to, which is
+ * waited for until the deadline.
+ *
+ * Errors: ETIMEDOUT; EBUSY with OUTLIVE_TRY: somebody living is about to. EDEADLK: this thread is. EINVAL, OUTLIVE_DAMAGED,
+ * EUSERS, ENOSPC.
+ *
+ * If a process dies: in the middle of `make`, the next one who comes, or who waits, does it, and is told.
+ */
+int outlive_once_do(struct outlive_once_t *once,
+                    outlive_make_t make,
+                    void *argument,
+                    outlive_deadline_t deadline);
+
+/**
+ * Whether it has been done: 1, 0. 0 for what is no once.
+ */
+int outlive_once_is_done(const struct outlive_once_t *once);
+
+/**
+ * Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: as many may there be at a time,
+ * if `outlive_semaphore_add` adds some; 0: no more than `permits`.
+ *
+ * Owner: `*semaphore` is the caller's, until `outlive_semaphore_close`.
+ *
+ * Errors: as `outlive_mutex_open`.
+ *
+ * If a process dies: while it makes it, nothing is left of it. Afterwards its permits are free at once; who sleeps for one is
+ * woken by the death itself.
+ */
+int outlive_semaphore_open(const struct outlive_domain_t *domain,
+                           const char *name,
+                           uint32_t permits,
+                           uint32_t most,
+                           struct outlive_semaphore_t **semaphore);
+
+/**
+ * Lets go of a semaphore. Permits that threads hold by it stay theirs until they end. NULL is nothing.
+ */
+void outlive_semaphore_close(struct outlive_semaphore_t *semaphore);
+
+/**
+ * Takes a permit, waiting for one until the deadline. `*index` (may be NULL): which it is, from 0 on; no two holders have
+ * the same.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EDEADLK: this thread holds all. EINVAL, EUSERS, ENOSPC.
+ *
+ * If a process dies: a holder, its permit is free at once.
+ */
+int outlive_semaphore_acquire(const struct outlive_semaphore_t *semaphore,
+                              outlive_deadline_t deadline,
+                              uint32_t *index);
+
+/**
+ * Gives back the permit that this thread took last by this handle.
+ *
+ * Errors: EPERM: it has none. EINVAL.
+ */
+int outlive_semaphore_release(const struct outlive_semaphore_t *semaphore);
+
+/**
+ * Uses up the permit that this thread took last by this handle: there is one less, until somebody adds one. So a semaphore
+ * counts things that are made in one place and used up in another.
+ *
+ * Errors: EPERM: it has none. EINVAL.
+ */
+int outlive_semaphore_consume(const struct outlive_semaphore_t *semaphore);
+
+/**
+ * Adds a permit.
+ *
+ * Errors: EOVERFLOW: there are as many as there may be. EINVAL.
+ *
+ * If a process dies: in here, it is added or not.
+ */
+int outlive_semaphore_add(const struct outlive_semaphore_t *semaphore);
+
+/**
+ * How many permits are free just now. 0 for NULL.
+ */
+uint32_t outlive_semaphore_free(const struct outlive_semaphore_t *semaphore);
+
+/**
+ * Who holds permits just now. As many as fit into `infos`; `*count` says how many there are.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_semaphore_holders(const struct outlive_semaphore_t *semaphore,
+                              struct outlive_peer_info_t *infos,
+                              size_t capacity,
+                              size_t *count);
+
+/**
+ * Opens the barrier of that name, or makes it, for so many participants. `count_out` not 0: who dies is counted out, and the
+ * others go on; else a death breaks the barrier.
+ *
+ * Owner: `*barrier` is the caller's, until `outlive_barrier_close`.
+ *
+ * Errors: as `outlive_mutex_open`.
+ *
+ * If a process dies: while it makes it, nothing is left of it.
+ */
+int outlive_barrier_open(const struct outlive_domain_t *domain,
+                         const char *name,
+                         uint32_t parties,
+                         uint32_t count_out,
+                         struct outlive_barrier_t **barrier);
+
+/**
+ * Lets go of a barrier. Seats that threads have by it stay theirs until they end. NULL is nothing.
+ */
+void outlive_barrier_close(struct outlive_barrier_t *barrier);
+
+/**
+ * Takes a seat for the calling thread, which takes part from now on.
+ *
+ * Errors: EUSERS: all seats are taken. OUTLIVE_BROKEN, EINVAL, ENOSPC.
+ *
+ * If a process dies: with a seat, the barrier breaks, or the dead one is counted out.
+ */
+int outlive_barrier_join(const struct outlive_barrier_t *barrier);
+
+/**
+ * Gives the calling thread's seat up: the others go on without it.
+ *
+ * Errors: EPERM: it has none by this handle. EINVAL.
+ */
+int outlive_barrier_leave(const struct outlive_barrier_t *barrier);
+
+/**
+ * Arrives, and waits until all have, or until the deadline. `*serial` (may be NULL): 1 for one of them, 0 for the others.
+ *
+ * Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with OUTLIVE_TRY: the arrival stands,
+ * wait again. EPERM: this thread has not joined by this handle. EINVAL.
+ *
+ * If a process dies: one who is absent, its death ends the wait at once.
+ */
+int outlive_barrier_wait(const struct outlive_barrier_t *barrier,
+                         outlive_deadline_t deadline,
+                         uint32_t *serial);
+
+/**
+ * Makes a broken barrier whole: the dead lose their seats, to be taken by others who join; the living keep theirs and begin a
+ * new phase. Nothing is done to one that is not broken. Any number of participants may call it at once.
+ *
+ * Errors: ETIMEDOUT: another who repairs is stopped. EINVAL.
+ *
+ * If a process dies: in here, it is broken still, or whole.
+ */
+int outlive_barrier_repair(const struct outlive_barrier_t *barrier,
+                           outlive_deadline_t deadline);
 
 /**
  * Opens the queue of that name, or makes it. `options` NULL: as by default.
@@ -1297,6 +1785,523 @@ uint32_t outlive_sample_publisher(const struct outlive_sample_t *sample);
  * Lets go of a sample: its memory can be used again. NULL is nothing.
  */
 void outlive_sample_release(struct outlive_sample_t *sample);
+
+/**
+ * Opens the state of that name, or makes one for values of at most `most` bytes, 128 MiB at most, with this one in it. One
+ * that is there keeps the size and the value that it has. `most` 0: it must be there, of whatever type.
+ *
+ * Owner: `*state` is the caller's, until `outlive_state_close`.
+ *
+ * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE, ENOSPC (also for a first value that is larger than `most`), ENOENT
+ * (with `most` 0), ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+ *
+ * If a process dies: while it makes the state, nothing is left of it.
+ */
+int outlive_state_open(const struct outlive_domain_t *domain,
+                       const char *name,
+                       size_t most,
+                       const void *initial,
+                       size_t size,
+                       struct outlive_state_t **state);
+
+/**
+ * Lets go of a state. Its writer stays. NULL is nothing.
+ */
+void outlive_state_close(struct outlive_state_t *state);
+
+/**
+ * The latest value, whole, into `buffer`; `*size`: its bytes; `*version` (may be NULL): which it is. Never waits. Needs
+ * no copy in between when `capacity` is `outlive_state_capacity` or more; `buffer` may be written behind the value then.
+ *
+ * Errors: EMSGSIZE: it does not fit; `*size` says what is needed. EINVAL, ENOMEM, OUTLIVE_DAMAGED.
+ *
+ * If a process dies: the writer in the middle of a set: the value before, whole.
+ */
+int outlive_state_get(const struct outlive_state_t *state,
+                      void *buffer,
+                      size_t capacity,
+                      size_t *size,
+                      uint64_t *version);
+
+/**
+ * The most bytes that its values can have. 0 for NULL.
+ */
+size_t outlive_state_capacity(const struct outlive_state_t *state);
+
+/**
+ * The latest value's version: 1 is the first, and each set gives the next. 0 for NULL.
+ */
+uint64_t outlive_state_version(const struct outlive_state_t *state);
+
+/**
+ * Waits until the value is another than that of version `seen`, or its writer is dead, or until the deadline. `*version` (may
+ * be NULL): which it is now.
+ *
+ * Errors: EPIPE: the writer is dead, and the value is the one that was seen. ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
+ *
+ * If a process dies: the writer: who waits is told at once.
+ */
+int outlive_state_wait_changed(const struct outlive_state_t *state,
+                               uint64_t seen,
+                               outlive_deadline_t deadline,
+                               uint64_t *version);
+
+/**
+ * The writer, if there is none, or it is dead; waits until the deadline for a living one to leave or to end.
+ *
+ * Owner: `*writer` is the caller's, until `outlive_state_writer_close`.
+ *
+ * Errors: EBUSY: another lives. EAGAIN: the last one is dead, and one of its threads has not come to its end within two
+ * seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+ *
+ * If a process dies: while it takes over, the next one does.
+ */
+int outlive_state_writer(const struct outlive_state_t *state,
+                         outlive_deadline_t deadline,
+                         struct outlive_state_writer_t **writer);
+
+/**
+ * Drops the writer: another may be made. NULL is nothing.
+ */
+void outlive_state_writer_close(struct outlive_state_writer_t *writer);
+
+/**
+ * Who has the writer, dead or alive.
+ *
+ * Errors: ESRCH: nobody. EINVAL.
+ */
+int outlive_state_writer_now(const struct outlive_state_t *state, struct outlive_peer_info_t *info);
+
+/**
+ * Sets the value. Never waits. `*version` (may be NULL): which it is.
+ *
+ * Errors: EMSGSIZE: too large, or of another length than all its values have. EPERM: not the writer (any more), as in a forked
+ * child. EINVAL, ENOSPC, OUTLIVE_DAMAGED.
+ *
+ * If a process dies: in here, the value before is there, or this one, whole.
+ */
+int outlive_state_writer_set(struct outlive_state_writer_t *writer,
+                             const void *data,
+                             size_t size,
+                             uint64_t *version);
+
+/**
+ * Opens the service of that name as a client, or makes it. `options` NULL: as by default.
+ *
+ * Owner: `*client` is the caller's, until `outlive_client_close`.
+ *
+ * Errors: as `outlive_queue_open`, and EUSERS.
+ *
+ * If a process dies: a client, its calls that are not begun never will be, and its replies are freed.
+ */
+int outlive_client_open(const struct outlive_domain_t *domain,
+                        const char *name,
+                        const struct outlive_service_options_t *options,
+                        struct outlive_client_t **client);
+
+/**
+ * Lets go of a client. Its calls go on until they are dropped. NULL is nothing.
+ */
+void outlive_client_close(struct outlive_client_t *client);
+
+/**
+ * Asks, and waits for the reply until the deadline.
+ *
+ * Owner: `*reply` is the caller's, until `outlive_reply_free`.
+ *
+ * Errors: EPIPE: the server died, and nobody had begun the call. ECONNRESET: the server died with it begun, and may have done
+ * something. ENOTCONN: there is none. ECONNABORTED: the server dropped the request. ETIMEDOUT: the call is cancelled. EMSGSIZE,
+ * EAGAIN (1,024 calls are under way), EPERM (a forked child needs a client of its own), EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ *
+ * If a process dies: the server, the call ends at once. No call is ever begun twice.
+ */
+int outlive_client_call(struct outlive_client_t *client,
+                        const void *data,
+                        size_t size,
+                        outlive_deadline_t deadline,
+                        struct outlive_reply_t **reply);
+
+/**
+ * Asks without waiting for the reply; the deadline is for room for the request.
+ *
+ * Owner: `*call` is the caller's, until `outlive_call_drop`.
+ *
+ * Errors: as `outlive_client_call`.
+ */
+int outlive_client_begin(struct outlive_client_t *client,
+                         const void *data,
+                         size_t size,
+                         outlive_deadline_t deadline,
+                         struct outlive_call_t **call);
+
+/**
+ * The next reply, waited for until the deadline; `*reply` is NULL when there are no more.
+ *
+ * Owner: `*reply` is the caller's, until `outlive_reply_free`.
+ *
+ * Errors: as `outlive_client_call`; ETIMEDOUT cancels nothing here; EAGAIN with OUTLIVE_TRY: not yet.
+ */
+int outlive_call_next(struct outlive_call_t *call, outlive_deadline_t deadline, struct outlive_reply_t **reply);
+
+/**
+ * Drops a call; one that is not over is cancelled. NULL is nothing.
+ */
+void outlive_call_drop(struct outlive_call_t *call);
+
+/**
+ * A reply's bytes. NULL for NULL. Owner: the reply.
+ */
+const void *outlive_reply_data(const struct outlive_reply_t *reply);
+
+/**
+ * How many they are. 0 for NULL.
+ */
+size_t outlive_reply_size(const struct outlive_reply_t *reply);
+
+/**
+ * Frees a reply. NULL is nothing.
+ */
+void outlive_reply_free(struct outlive_reply_t *reply);
+
+/**
+ * Opens the service of that name as its server, or makes it. `options` NULL: as by default.
+ *
+ * Owner: `*server` is the caller's, until `outlive_server_close`.
+ *
+ * Errors: EBUSY: another serves and lives. EAGAIN, EUSERS; otherwise as `outlive_queue_open`.
+ *
+ * If a process dies: while it takes over, the next one does. A server's calls end at once; what it had not begun, the next one
+ * takes over.
+ */
+int outlive_server_open(const struct outlive_domain_t *domain,
+                        const char *name,
+                        const struct outlive_service_options_t *options,
+                        struct outlive_server_t **server);
+
+/**
+ * Stops serving. Requests that it has go on. NULL is nothing.
+ */
+void outlive_server_close(struct outlive_server_t *server);
+
+/**
+ * The next request, waited for until the deadline.
+ *
+ * Owner: `*request` is the caller's, until it is replied to or dropped.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EPERM: not the server (any more). EINVAL, EUSERS, OUTLIVE_DAMAGED.
+ *
+ * If a process dies: a client, its requests are passed over.
+ */
+int outlive_server_next(struct outlive_server_t *server,
+                        outlive_deadline_t deadline,
+                        struct outlive_request_t **request);
+
+/**
+ * A request's bytes. NULL for NULL. Owner: the request.
+ */
+const void *outlive_request_data(const struct outlive_request_t *request);
+
+/**
+ * How many they are. 0 for NULL.
+ */
+size_t outlive_request_size(const struct outlive_request_t *request);
+
+/**
+ * Whether the client wants no reply any more, or is dead. False for NULL.
+ */
+bool outlive_request_is_cancelled(const struct outlive_request_t *request);
+
+/**
+ * Who asks.
+ *
+ * Errors: ESRCH: not known any more. EINVAL.
+ */
+int outlive_request_client(const struct outlive_request_t *request, struct outlive_peer_info_t *info);
+
+/**
+ * Replies. Never waits.
+ *
+ * Owner: the request is used up, whatever comes of it.
+ *
+ * Errors: ECANCELED: the client wants no reply any more. EPIPE: it died. EMSGSIZE, ENOSPC, EPERM, EINVAL, OUTLIVE_DAMAGED: the
+ * client is told ECONNABORTED.
+ *
+ * If a process dies: 0 says that the reply is the client's, whatever becomes of this process.
+ */
+int outlive_request_reply(struct outlive_request_t *request,
+                          const void *data,
+                          size_t size);
+
+/**
+ * Drops a request: the client is told ECONNABORTED. NULL is nothing.
+ */
+void outlive_request_drop(struct outlive_request_t *request);
+
+/**
+ * Begins to reply by several replies.
+ *
+ * Owner: the request is used up; `*stream` is the caller's, until `outlive_stream_finish` or `outlive_stream_drop`.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_request_stream(struct outlive_request_t *request, struct outlive_stream_t **stream);
+
+/**
+ * Sends a reply of a stream, waiting until the deadline while eight are on their way.
+ *
+ * Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes on after ETIMEDOUT, EMSGSIZE
+ * and ENOSPC.
+ *
+ * If a process dies: the client: EPIPE, at once.
+ */
+int outlive_stream_send(struct outlive_stream_t *stream,
+                        const void *data,
+                        size_t size,
+                        outlive_deadline_t deadline);
+
+/**
+ * The last word: nothing more comes.
+ *
+ * Owner: the stream is used up.
+ *
+ * Errors: as `outlive_request_reply`.
+ */
+int outlive_stream_finish(struct outlive_stream_t *stream);
+
+/**
+ * Cuts a stream off: the client is told ECONNABORTED after the last reply. NULL is nothing.
+ */
+void outlive_stream_drop(struct outlive_stream_t *stream);
+
+/**
+ * Opens the pool of that name, or makes it. `options` NULL: as by default.
+ *
+ * Owner: `*pool` is the caller's, until `outlive_pool_close`.
+ *
+ * Errors: as `outlive_queue_open`.
+ *
+ * If a process dies: what it had is free once its last thread has ended.
+ */
+int outlive_pool_open(const struct outlive_domain_t *domain,
+                      const char *name,
+                      const struct outlive_pool_options_t *options,
+                      struct outlive_pool_t **pool);
+
+/**
+ * Lets go of a pool: addresses in it mean nothing any more, unless it is open elsewhere in this process. NULL is nothing.
+ */
+void outlive_pool_close(struct outlive_pool_t *pool);
+
+/**
+ * Takes memory of `size` bytes, aligned to `align`, a power of two up to 4,096 (0: 16). Its bytes are not defined.
+ *
+ * Owner: `*data` is this process's, until `outlive_pool_free`, or handed over. Any thread may free it.
+ *
+ * Errors: ENOSPC: the pool is at its largest; the message says who has most. EMSGSIZE, EINVAL, EUSERS, OUTLIVE_FAULT.
+ *
+ * If a process dies: it is free once its last thread has ended.
+ */
+int outlive_pool_alloc(const struct outlive_pool_t *pool, size_t size, size_t align, void **data);
+
+/**
+ * Frees memory. NULL is nothing.
+ *
+ * Errors: EINVAL: no object begins there, or it was freed before. EPERM: it is not this process's. EXDEV: another pool's.
+ * OUTLIVE_FAULT: a debug mode found that somebody wrote where he may not.
+ */
+int outlive_pool_free(const struct outlive_pool_t *pool,
+                      void *data);
+
+/**
+ * Hands memory over: whoever has the offset may claim it, or only the owner of `token` (a process's; 0: anybody). In one
+ * atomic step: at no moment is it nobody's. `domain`: the token's; may be NULL without one.
+ *
+ * Owner: `data` is no longer this process's; with EINVAL, EPERM and EXDEV it is as before.
+ *
+ * Errors: as `outlive_pool_free`, and EINVAL for a number that is no token.
+ *
+ * If a process dies: offered to anybody, it stays; to a process, it is free once that has ended.
+ */
+int outlive_pool_offer(const struct outlive_pool_t *pool,
+                       void *data,
+                       const struct outlive_domain_t *domain,
+                       uint32_t token,
+                       uint64_t *offset);
+
+/**
+ * Takes over what was handed over. `*size` (may be NULL): its bytes.
+ *
+ * Owner: `*data` is this process's, until `outlive_pool_free`, or handed over.
+ *
+ * Errors: ESTALE: it was claimed before, or is gone. EACCES: it is for somebody else. OUTLIVE_OTHER_TYPE: it is a value of a
+ * type of Rust's. EINVAL, OUTLIVE_FAULT.
+ *
+ * If a process dies: in here, it is still offered, or free with the dead one.
+ */
+int outlive_pool_claim(const struct outlive_pool_t *pool,
+                       uint64_t offset,
+                       void **data,
+                       size_t *size);
+
+/**
+ * Makes memory one that several processes hold, each by name; nobody writes to it from then on.
+ *
+ * Owner: `data` is used up; with EINVAL, EPERM and EXDEV it is as before. `*shared` is the caller's, until
+ * `outlive_shared_release`.
+ *
+ * Errors: as `outlive_pool_free`, and ENOSPC.
+ *
+ * If a process dies: a holder, its name is taken out; the last one's death frees the object.
+ */
+int outlive_pool_share(const struct outlive_pool_t *pool, void *data, struct outlive_shared_t **shared);
+
+/**
+ * Becomes one of those who hold a shared object.
+ *
+ * Owner: `*shared` is the caller's, until `outlive_shared_release`.
+ *
+ * Errors: ESTALE: it is gone. EUSERS: 62 processes hold it. EINVAL.
+ */
+int outlive_pool_join(const struct outlive_pool_t *pool, uint64_t offset, struct outlive_shared_t **shared);
+
+/**
+ * A shared object's bytes, to read. NULL for NULL. Owner: `shared`.
+ */
+const void *outlive_shared_data(const struct outlive_shared_t *shared);
+
+/**
+ * How many they are. 0 for NULL.
+ */
+size_t outlive_shared_size(const struct outlive_shared_t *shared);
+
+/**
+ * By which others join: good as long as somebody holds it. 0 for NULL.
+ */
+uint64_t outlive_shared_offset(const struct outlive_shared_t *shared);
+
+/**
+ * Lets go of a shared object; the last one frees it. NULL is nothing.
+ */
+void outlive_shared_release(struct outlive_shared_t *shared);
+
+/**
+ * An empty set, for things of that domain.
+ *
+ * Owner: `*set` is the caller's, until `outlive_wait_set_close`.
+ *
+ * Errors: EINVAL.
+ *
+ * If a process dies: whose end is waited for is told, to all sets; a sender, what it had sent is told.
+ */
+int outlive_wait_set_open(const struct outlive_domain_t *domain, struct outlive_wait_set_t **set);
+
+/**
+ * Drops a set, and its descriptor. NULL is nothing.
+ */
+void outlive_wait_set_close(struct outlive_wait_set_t *set);
+
+/**
+ * Adds a queue's receiver: OUTLIVE_READABLE when a receive is worth a try, OUTLIVE_ENDED when it would be told that the senders
+ * are gone. Use OUTLIVE_TRY on what is ready.
+ *
+ * Errors: EXDEV: of another domain. EINVAL.
+ */
+int outlive_wait_set_add_receiver(struct outlive_wait_set_t *set,
+                                  const struct outlive_receiver_t *receiver,
+                                  uint64_t *key);
+
+/**
+ * Adds a topic's subscriber: OUTLIVE_READABLE.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_subscriber(struct outlive_wait_set_t *set,
+                                    const struct outlive_subscriber_t *subscriber,
+                                    uint64_t *key);
+
+/**
+ * Adds bits of an event: OUTLIVE_SET as long as any of them is set, or all of them with `all` not 0. The set takes none.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_event(struct outlive_wait_set_t *set,
+                               const struct outlive_event_t *event,
+                               uint32_t bits,
+                               uint32_t all,
+                               uint64_t *key);
+
+/**
+ * Adds a latch: OUTLIVE_SET once it is open.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_latch(struct outlive_wait_set_t *set, const struct outlive_latch_t *latch, uint64_t *key);
+
+/**
+ * Adds a token's owner: OUTLIVE_ENDED when it has ended.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_peer(struct outlive_wait_set_t *set,
+                              const struct outlive_domain_t *domain,
+                              uint32_t token,
+                              uint64_t *key);
+
+/**
+ * Adds a timer: OUTLIVE_ELAPSED from that moment on, until `outlive_wait_set_take_timer`.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_wait_set_add_timer(struct outlive_wait_set_t *set, outlive_deadline_t at, uint64_t *key);
+
+/**
+ * Adds a timer that elapses every so many nanoseconds, from one span from now on.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_wait_set_add_timer_every(struct outlive_wait_set_t *set, uint64_t nanoseconds, uint64_t *key);
+
+/**
+ * How many of a timer's moments have passed since this was asked last: `*elapsed`. From then on it is not ready before the
+ * next.
+ *
+ * Errors: EINVAL: no timer of this set.
+ */
+int outlive_wait_set_take_timer(struct outlive_wait_set_t *set,
+                                uint64_t key,
+                                uint64_t *elapsed);
+
+/**
+ * Takes a source out. What it was made from may be closed before or after.
+ *
+ * Errors: EINVAL: it is not in.
+ */
+int outlive_wait_set_remove(struct outlive_wait_set_t *set, uint64_t key);
+
+/**
+ * Waits until something is ready, or the deadline: all that is ready then, as much as fits into `ready`; `*count` says how much
+ * was written. What did not fit is told the next time: what is ready is told as long as it is.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing. EINVAL, EUSERS, and what the system says.
+ *
+ * If a process dies: one who waits in a set, nobody notices.
+ */
+int outlive_wait_set_wait(struct outlive_wait_set_t *set,
+                          struct outlive_ready_t *ready,
+                          size_t capacity,
+                          size_t *count,
+                          outlive_deadline_t deadline);
+
+/**
+ * A descriptor that is readable when something is ready, for `epoll` and `poll`: until `outlive_wait_set_wait` with OUTLIVE_TRY
+ * has found nothing.
+ *
+ * Owner: the set; do not read from it, do not close it.
+ *
+ * Errors: EINVAL, EUSERS, EMFILE, and what the system says.
+ */
+int outlive_wait_set_fd(struct outlive_wait_set_t *set,
+                        int *fd);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -38,6 +38,12 @@ impl<T> Out<T> {
         // SAFETY: `out` and `out_or_none` have compared it with NULL; their caller vouched for the rest.
         unsafe { self.0.write(value) };
     }
+
+    /// The same, for what is told also when the call fails.
+    pub(crate) fn put_early(&self, value: T) {
+        // SAFETY: as above.
+        unsafe { self.0.write(value) };
+    }
 }
 
 /// A place for a handle: set to NULL for now, so that a call that fails leaves nothing behind that looks like one.

@@ -60,11 +60,11 @@ pub unsafe extern "C" fn outlive_condvar_close(condvar: *mut outlive_condvar_t) 
     entry(|| place::close(condvar.cast(), Kind::Condvar));
 }
 
+/// The guard again, and why.
+type Again<'a> = (Guard<'a, ()>, Woke);
+
 /// A wait's end: the mutex is held again, unless locking failed.
-fn ended<'a>(
-    mutex: &'a MutexHandle,
-    end: Result<(Guard<'a, ()>, Woke), LockError<(Guard<'a, ()>, Woke)>>,
-) -> Result<(), Failure> {
+fn ended<'a>(mutex: &'a MutexHandle, end: Result<Again<'a>, LockError<Again<'a>>>) -> Result<(), Failure> {
     match end {
         Ok((guard, woke)) => {
             mutex.keep(guard);

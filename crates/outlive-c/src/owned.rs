@@ -31,9 +31,24 @@ impl<P, W> Owned<P, W> {
         &mut self.part
     }
 
+    /// Whether that is the whole.
+    pub(crate) fn is_of(&self, whole: &Arc<W>) -> bool {
+        Arc::ptr_eq(&self.whole, whole)
+    }
+
     /// Both. The caller uses the part up, or drops it, before the whole.
     #[inline]
     pub(crate) fn take(self) -> (P, Arc<W>) {
         (self.part, self.whole)
     }
+}
+
+/// The same for a part that is kept beside its whole, in one box: borrowed for longer than the compiler can see.
+///
+/// # Safety
+/// Whoever borrows from the result is dropped before the whole is dropped, moved, or borrowed again.
+#[inline]
+pub(crate) unsafe fn outlasting<'long, T>(whole: &mut T) -> &'long mut T {
+    // SAFETY: the caller's promise.
+    unsafe { &mut *core::ptr::from_mut(whole) }
 }

@@ -8,6 +8,7 @@ use crate::argument::{borrow, borrow_mut, bytes, fill, handle_out, items, option
 use crate::code::{Failure, entry};
 use crate::deadline::{moment, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
+use crate::owned::outlasting;
 use crate::wait::wait;
 
 /// A queue, open in this process: where its ends are made. May be used by all threads at once.
@@ -242,10 +243,11 @@ pub unsafe extern "C" fn outlive_sender_send(
     entry(|| {
         // SAFETY: as the header asks of the caller.
         let (sender, message) = unsafe { (borrow(sender, "a sender")?, bytes(data, size)?) };
-        Ok(match moment(deadline) {
+        match moment(deadline) {
             Some(moment) => sender.0.send_until(message, moment)?,
             None => sender.0.try_send(message)?,
-        })
+        }
+        Ok(())
     })
 }
 
@@ -328,7 +330,7 @@ pub unsafe extern "C" fn outlive_receiver_peek(
         this.peeked = None;
         // SAFETY: the receiver lies in the same box as what borrows from it, is dropped after that, and is not used before
         // `peeked` has been taken or dropped: all functions here begin with that.
-        let source: &'static mut Receiver = unsafe { &mut *(&raw mut this.receiver) };
+        let source: &'static mut Receiver = unsafe { outlasting(&mut this.receiver) };
         let peeked = match moment(deadline) {
             Some(moment) => source.peek(moment)?,
             None => source.try_peek()?,

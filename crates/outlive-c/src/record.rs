@@ -17,6 +17,13 @@ pub const OUTLIVE_RWLOCK: u32 = 5;
 /// In an `outlive_place_t`: an `outlive_condvar_t`.
 pub const OUTLIVE_CONDVAR: u32 = 6;
 
+/// In an `outlive_place_t`: an `outlive_event_t`.
+pub const OUTLIVE_EVENT: u32 = 7;
+/// In an `outlive_place_t`: an `outlive_once_t`.
+pub const OUTLIVE_ONCE: u32 = 8;
+/// In an `outlive_place_t`: an `outlive_latch_t`.
+pub const OUTLIVE_LATCH: u32 = 9;
+
 /// Where in a record a primitive lies, and which: `OUTLIVE_PLACE(type, member, OUTLIVE_MUTEX)`.
 #[repr(C)]
 pub struct outlive_place_t {
@@ -33,6 +40,9 @@ fn kind(number: u32) -> Result<Kind, Failure> {
         OUTLIVE_MUTEX => Ok(Kind::Mutex),
         OUTLIVE_RWLOCK => Ok(Kind::RwLock),
         OUTLIVE_CONDVAR => Ok(Kind::Condvar),
+        OUTLIVE_EVENT => Ok(Kind::Event),
+        OUTLIVE_ONCE => Ok(Kind::Once),
+        OUTLIVE_LATCH => Ok(Kind::Latch),
         _ => Err(Failure::new(libc::EINVAL, "a place of no kind that records have in C")),
     }
 }

@@ -5,8 +5,25 @@
 use std::path::{Path, PathBuf};
 
 /// The order of the header's sections.
-const SOURCES: [&str; 10] =
-    ["code", "deadline", "wait", "domain", "mutex", "condvar", "rwlock", "record", "queue", "topic"];
+const SOURCES: [&str; 17] = [
+    "code",
+    "deadline",
+    "wait",
+    "domain",
+    "record",
+    "mutex",
+    "condvar",
+    "rwlock",
+    "event",
+    "once",
+    "semaphore",
+    "queue",
+    "topic",
+    "state",
+    "rpc",
+    "pool",
+    "wait_set",
+];
 
 const BEGINNING: &str = "\
 /* Outlive: shared-memory communication for processes that may die at any instruction. The C interface, ABI version 1.
@@ -36,7 +53,9 @@ const MACROS: &str = "\
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
-#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }";
+#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
+#define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
