@@ -36,6 +36,12 @@ impl<P, W> Owned<P, W> {
         Arc::ptr_eq(&self.whole, whole)
     }
 
+    /// Lets go of the whole; the part's end is not told to anybody.
+    pub(crate) fn abandon(self) {
+        let (part, _whole) = self.take();
+        core::mem::forget(part);
+    }
+
     /// Both. The caller uses the part up, or drops it, before the whole.
     #[inline]
     pub(crate) fn take(self) -> (P, Arc<W>) {

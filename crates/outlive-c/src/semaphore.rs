@@ -29,8 +29,8 @@ struct Mine {
 impl Drop for Mine {
     /// The thread ends, and its token with it: that gives permits and seats back.
     fn drop(&mut self) {
-        self.permits.drain(..).for_each(core::mem::forget);
-        self.seats.drain(..).for_each(core::mem::forget);
+        self.permits.drain(..).for_each(Owned::abandon);
+        self.seats.drain(..).for_each(Owned::abandon);
     }
 }
 
