@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORKERS = 3, LINES = 200 };
+enum { WORKERS = 3, LINES = 200, FIRST = 150 };
 
 static void must(int code) {
     if (code != 0) {
@@ -41,28 +41,27 @@ static void work(int worker) {
     outlive_sender_close(sender);
 }
 
-/* Collects until all workers are gone; so many lines. Killed after `most`. */
-static int collect(int most) {
+/* Collects so many lines. */
+static void collect(int lines) {
     outlive_receiver_t *receiver;
     must(outlive_queue_receiver(open_log(), &receiver));
-    must(outlive_receiver_end_when_senders_gone(receiver, 1));
-    for (int lines = 0;; lines++) {
+    for (int at = 0; at < lines; at++) {
         const void *line;
         size_t size;
         uint32_t again;
-        if (lines == most) kill(getpid(), SIGKILL);
-        int code = outlive_receiver_peek(receiver, &line, &size, &again, OUTLIVE_NEVER);
-        if (code == EPIPE) return lines;
-        must(code);
-        if (lines % 100 == 0) printf("%.*s%s\n", (int)size, (const char *)line, again ? " (perhaps again)" : "");
+        must(outlive_receiver_peek(receiver, &line, &size, &again, outlive_after_ms(10000)));
+        if (at % 100 == 0) printf("%.*s%s\n", (int)size, (const char *)line, again ? " (perhaps again)" : "");
         /* Written: now it may go. Dead before this, the next collector has it again. */
         must(outlive_receiver_commit(receiver));
     }
+    fflush(stdout);
+    if (lines == FIRST) kill(getpid(), SIGKILL);
+    outlive_receiver_close(receiver);
 }
 
 int main(void) {
     pid_t collector = fork();
-    if (collector == 0) collect(150);
+    if (collector == 0) collect(FIRST);
     for (int worker = 0; worker < WORKERS; worker++) {
         if (fork() == 0) {
             work(worker);
@@ -71,8 +70,12 @@ int main(void) {
     }
     waitpid(collector, NULL, 0);
     printf("the collector was killed; here is the next one\n");
-    int lines = 150 + collect(-1);
-    printf("%d lines of %d\n", lines, WORKERS * LINES);
+    collect(WORKERS * LINES - FIRST);
     while (wait(NULL) > 0) {}
-    return lines == WORKERS * LINES ? 0 : 1;
+    outlive_queue_counters_t counters;
+    outlive_queue_t *queue = open_log();
+    must(outlive_queue_counters(queue, &counters));
+    outlive_queue_close(queue);
+    printf("%d lines of %d, %d left\n", (int)counters.received, WORKERS * LINES, (int)counters.pending);
+    return counters.received == WORKERS * LINES && counters.pending == 0 ? 0 : 1;
 }
