@@ -26,7 +26,7 @@ impl Primitive for Handle {
     type Words = outlive_condvar_t;
     type Field = EmbeddedCondvar;
     const KIND: Kind = Kind::Condvar;
-    const NUMBER: u64 = 6;
+    const NUMBER: usize = 6;
     fn new(condvar: Condvar) -> Handle {
         Handle(condvar)
     }

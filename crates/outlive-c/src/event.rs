@@ -38,7 +38,7 @@ impl Primitive for EventHandle {
     type Words = outlive_event_t;
     type Field = EmbeddedEvent;
     const KIND: Kind = Kind::Event;
-    const NUMBER: u64 = 7;
+    const NUMBER: usize = 7;
     fn new(event: Event) -> EventHandle {
         EventHandle(event)
     }
@@ -50,7 +50,7 @@ impl Primitive for LatchHandle {
     type Words = outlive_latch_t;
     type Field = EmbeddedLatch;
     const KIND: Kind = Kind::Latch;
-    const NUMBER: u64 = 9;
+    const NUMBER: usize = 9;
     fn new(latch: Latch) -> LatchHandle {
         LatchHandle(latch)
     }

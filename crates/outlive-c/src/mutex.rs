@@ -33,7 +33,7 @@ impl Primitive for Handle {
     type Words = outlive_mutex_t;
     type Field = Embedded<()>;
     const KIND: Kind = Kind::Mutex;
-    const NUMBER: u64 = 2;
+    const NUMBER: usize = 2;
     fn new(mutex: Mutex<()>) -> Handle {
         Handle { mutex, held: AtomicU32::new(0) }
     }

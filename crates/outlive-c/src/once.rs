@@ -25,7 +25,7 @@ impl Primitive for Handle {
     type Words = outlive_once_t;
     type Field = EmbeddedOnce<()>;
     const KIND: Kind = Kind::Once;
-    const NUMBER: u64 = 8;
+    const NUMBER: usize = 8;
     fn new(once: Once<()>) -> Handle {
         Handle(once)
     }

@@ -1,15 +1,14 @@
 //! From an address in shared memory to this process's handle of the primitive that lies there.
 //!
 //! A lock in C is its shared bytes, as with pthreads: `outlive_mutex_lock(&shared->lock)`. What else Rust's handle has (whose
-//! tokens it names, how long it spins, the mapping) is this process's own, and found by the address: in a small cache of
-//! the thread's, which costs a few loads, else in the table of all that this process has open. An address that is not
-//! in the table, or where the file's own table of places says that something else lies, is `EINVAL` instead of a stray
-//! access.
+//! tokens it names, how long it spins, the mapping) is this process's own, and found by the address: in a table of 4,096
+//! places, one load and a comparison; where two want one place, in the slow table of all that this process has open. An
+//! address that is not in there, or where the file's own table of places says that something else lies, is `EINVAL` instead
+//! of a stray access.
 
 use std::any::Any;
-use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use outlive::Kind;
@@ -24,8 +23,8 @@ pub(crate) trait Primitive: Any + Send + Sync + Sized {
     /// As Rust does.
     type Field: Embed;
     const KIND: Kind;
-    /// Distinguishes kinds in the cache.
-    const NUMBER: u64;
+    /// Distinguishes kinds in the fast table.
+    const NUMBER: usize;
     fn new(handle: <Self::Field as Embed>::Handle) -> Self;
 }
 
@@ -37,29 +36,26 @@ struct Open {
 
 /// By address of the first word.
 static TABLE: RwLock<BTreeMap<usize, Open>> = RwLock::new(BTreeMap::new());
-/// Changes when something is closed, so that what caches remember is forgotten. Never 0.
-static GENERATION: AtomicU64 = AtomicU64::new(1);
 
-#[derive(Clone, Copy)]
-struct Remembered {
-    address: usize,
-    /// The generation, and the kind's number in the lowest byte.
-    key: u64,
-    handle: *const (),
+/// A place of the fast table. Each is one handle's until that is closed: nobody is put out.
+struct Known {
+    /// The address and the kind; 0: free.
+    key: AtomicUsize,
+    handle: AtomicPtr<()>,
 }
 
-const ENTRIES: usize = 16;
-const NOTHING: Remembered = Remembered { address: 0, key: 0, handle: core::ptr::null() };
+const PLACES: usize = 4096;
+static KNOWN: [Known; PLACES] =
+    [const { Known { key: AtomicUsize::new(0), handle: AtomicPtr::new(core::ptr::null_mut()) } }; PLACES];
+/// A key that is about to be put there.
+const BUSY: usize = 1;
+/// Addresses lie below.
+const NUMBER_AT: u32 = 56;
 
-thread_local! {
-    /// Without a destructor: nothing here is the thread's to give back.
-    static CACHE: UnsafeCell<[Remembered; ENTRIES]> = const { UnsafeCell::new([NOTHING; ENTRIES]) };
-}
-
-/// Neighbours in a struct, and the same field of structs a page apart, go to different entries.
 #[inline]
-fn entry_of(address: usize) -> usize {
-    (address >> 3 ^ address >> 12) % ENTRIES
+fn known(address: usize) -> &'static Known {
+    // By Fibonacci's hash: neighbours in a struct, and the same field of structs a page apart, go to different places.
+    &KNOWN[(address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - PLACES.ilog2())]
 }
 
 /// The handle of the primitive whose words those are.
@@ -68,21 +64,24 @@ fn entry_of(address: usize) -> usize {
 #[inline]
 pub(crate) fn find<'a, T: Primitive>(words: *const T::Words) -> Result<&'a T, Failure> {
     let address = words as usize;
-    // Acquire pairs with `close`'s increment: whoever sees the new generation looks into the new table.
-    let key = GENERATION.load(Ordering::Acquire) << 8 | T::NUMBER;
-    CACHE.with(|cache| {
-        // SAFETY: this thread's own; the borrow ends with this copy.
-        let known = unsafe { (*cache.get())[entry_of(address)] };
-        if known.address == address && known.key == key && address != 0 {
-            // SAFETY: put there by `find_slow` for a T, as the key's number says, and not closed since.
-            return Ok(unsafe { &*known.handle.cast::<T>() });
-        }
-        let handle = find_slow::<T>(address)?;
-        let entry = Remembered { address, key, handle: core::ptr::from_ref(handle).cast() };
-        // SAFETY: as above.
-        unsafe { (*cache.get())[entry_of(address)] = entry };
-        Ok(handle)
-    })
+    let known = known(address);
+    // Acquire pairs with `remember`'s Release: the handle is there.
+    if known.key.load(Ordering::Acquire) == address | T::NUMBER << NUMBER_AT {
+        // SAFETY: put there for a T, as the key says, and open still. The place was not another's meanwhile: it would have
+        // to be closed first.
+        return Ok(unsafe { &*known.handle.load(Ordering::Relaxed).cast::<T>() });
+    }
+    find_slow(address)
+}
+
+/// Puts a handle into its place if that is free. The caller holds the table: nothing is closed meanwhile.
+fn remember<T: Primitive>(address: usize, handle: *const T) {
+    let known = known(address);
+    // Acquire pairs with `close`'s Release. Whoever finds it busy or taken goes on without.
+    if known.key.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+        known.handle.store(handle.cast_mut().cast(), Ordering::Relaxed);
+        known.key.store(address | T::NUMBER << NUMBER_AT, Ordering::Release);
+    }
 }
 
 #[cold]
@@ -99,10 +98,11 @@ fn find_slow<'a, T: Primitive>(address: usize) -> Result<&'a T, Failure> {
     }
     // Somewhere else than the table of places says, also behind the file's end: none.
     let handle = Arc::new(T::new(open.untyped.handle::<T::Field>(offset).ok_or_else(nothing)?));
-    let address = Arc::as_ptr(&handle);
+    let at = Arc::as_ptr(&handle);
     handles.insert(offset, handle);
+    remember(address, at);
     // SAFETY: as above.
-    Ok(unsafe { &*address })
+    Ok(unsafe { &*at })
 }
 
 /// Notes what has been opened; where its words begin.
@@ -131,8 +131,14 @@ pub(crate) fn close(words: *const u8, kind: Kind) -> Result<(), Failure> {
     if !table.get(&(words as usize)).is_some_and(|open| open.untyped.kind() == kind) {
         return Err(Failure::new(libc::EINVAL, "nothing that this process has opened begins there"));
     }
-    // Release pairs with `find`'s Acquire. Before the handles go: who looks from now on looks into the table.
-    GENERATION.fetch_add(1, Ordering::Release);
-    table.remove(&(words as usize));
+    let Some(open) = table.remove(&(words as usize)) else { return Ok(()) };
+    let mapped = words as usize..words as usize + open.untyped.len();
+    for known in &KNOWN {
+        // Relaxed: only `remember` puts something there, which waits for the table.
+        if mapped.contains(&(known.key.load(Ordering::Relaxed) & ((1 << NUMBER_AT) - 1))) {
+            // Release pairs with `remember`: who takes the place has seen us gone.
+            known.key.store(0, Ordering::Release);
+        }
+    }
     Ok(())
 }

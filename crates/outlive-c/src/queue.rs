@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use outlive::queue::{Peeked, Queue, Receiver, Sender};
 
-use crate::argument::{borrow, borrow_mut, bytes, fill, handle_out, items, options, out, out_or_none, text};
+use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text};
 use crate::code::{Failure, entry};
 use crate::deadline::{moment, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
@@ -295,16 +295,20 @@ pub unsafe extern "C" fn outlive_receiver_recv(
         // SAFETY: as the header asks of the caller.
         let (receiver, out) = unsafe { (borrow_mut(receiver, "a receiver")?, out(size)?) };
         receiver.peeked = None;
-        let peeked = match moment(deadline) {
-            Some(moment) => receiver.receiver.peek(moment)?,
-            None => receiver.receiver.try_peek()?,
-        };
-        out.put(peeked.len());
+        let room = if buffer.is_null() { 0 } else { capacity };
         // SAFETY: as above.
-        unsafe { fill(&peeked, buffer, capacity) }?;
-        peeked.commit();
-        Ok(())
+        let len = unsafe { receiver.receiver.recv_to(buffer.cast(), room, moment(deadline)) }?;
+        out.put(len);
+        if len > room { Err(no_room(buffer, capacity, len)) } else { Ok(()) }
     })
+}
+
+#[cold]
+fn no_room(buffer: *const c_void, capacity: usize, len: usize) -> Failure {
+    if buffer.is_null() && capacity > 0 {
+        return Failure::new(libc::EINVAL, "NULL in place of a buffer");
+    }
+    Failure::new(libc::EMSGSIZE, &format!("the buffer has {capacity} bytes, {len} are needed; the message stays"))
 }
 
 /// Looks at the next message where it lies, waiting for one until the deadline. It stays in the queue until

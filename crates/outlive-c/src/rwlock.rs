@@ -32,7 +32,7 @@ impl Primitive for Handle {
     type Words = outlive_rwlock_t;
     type Field = EmbeddedRwLock<()>;
     const KIND: Kind = Kind::RwLock;
-    const NUMBER: u64 = 5;
+    const NUMBER: usize = 5;
     fn new(lock: RwLock<()>) -> Handle {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Handle { lock, number: NEXT.fetch_add(1, Ordering::Relaxed) }
