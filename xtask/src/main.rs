@@ -2,11 +2,13 @@
 //!
 //! Each verb is a file here. The tools that a verb needs are installed by it from the ordinary registries.
 
+mod c;
 mod count;
 mod crash;
 mod fuzz;
 mod install;
 mod models;
+mod prefix;
 mod race;
 mod soak;
 mod stage;
@@ -22,6 +24,9 @@ usage: cargo xtask VERB [OPTIONS]
                           C tests, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
   models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
+  c [NAME]                the C library's tests and examples, against a copy installed into the target folder
+  header [--check]        writes crates/outlive-c/include/outlive.h anew
+  install --prefix DIR    outlive.h, liboutlive.so and .a, pkg-config and CMake files
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
   race --minutes N        16 threads take and give back objects of 2 MiB, flush and gc at any time
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
@@ -38,6 +43,9 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "models" => models::run(rest),
         "crash" => crash::run(rest),
+        "c" => c::run(rest),
+        "header" => c::header(rest),
+        "install" => prefix::run(rest),
         "fuzz" => fuzz::run(rest),
         "soak" => soak::run(rest),
         "race" => race::run(rest),

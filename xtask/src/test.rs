@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::install::{self, CC, MUSL, SPIN};
+use crate::install::{self, CC, CMAKE, MUSL, SPIN};
 use crate::root;
 use crate::stage::{self, Counts};
 
@@ -18,13 +18,18 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     };
     let begun = Instant::now();
-    let missing = install::install(&[&SPIN, &CC, &MUSL], may_install);
+    let missing = install::install(&[&SPIN, &CC, &CMAKE, &MUSL], may_install);
     let mut total = Count::default();
     total.add(stage::run("format", cargo(&["fmt", "--all", "--", "--check"]), Counts::ByExit));
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     total.add(stage::run("clippy", cargo(&clippy), Counts::ByExit));
     // The program first: the command line's tests and the demo use the very same build.
     total.add(stage::run("Rust tests", cargo(&["test", "--workspace", "--no-fail-fast"]), Counts::ByLines));
+    if missing.contains(&CC.program) || missing.contains(&CMAKE.program) {
+        total.add(stage::skip("C", "gcc or cmake is not there and may not be installed"));
+    } else {
+        total.add(stage::run("C", this(&["c"]), Counts::ByLines));
+    }
     total.add(stage::run("documentation", documentation(), Counts::ByExit));
     total.add(stage::run("loom models", loom(), Counts::ByLines));
     if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
