@@ -18,7 +18,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, Record, Woke};
-use outlive::{Deadline, Domain, TokenId};
+use outlive::{Deadline, Domain, TokenId, Wait};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Entries of a table: so many holds at once, of all locks whose keys fall to it.
@@ -126,12 +126,11 @@ pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
     let table = Record::<Table>::open(&domain, &format!("pthread.rwlocks.{number}"), |table| {
         table.born.store(random(), Ordering::Relaxed);
     })?;
-    let open = Box::into_raw(Box::new(Open {
-        born: table.born.load(Ordering::Relaxed),
-        holds: table.handle(|table| &table.holds),
-        changed: table.handle(|table| &table.changed),
-        domain,
-    }));
+    let changed = table.handle(|table| &table.changed);
+    // libc's own lock does not spin either, and nobody here can say whether it would pay.
+    changed.set_wait(Wait::Block);
+    let (born, holds) = (table.born.load(Ordering::Relaxed), table.handle(|table| &table.holds));
+    let open = Box::into_raw(Box::new(Open { born, domain, holds, changed }));
     match OPENED[number].compare_exchange(core::ptr::null_mut(), open, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: never freed.
         Ok(_) => Ok(unsafe { &*open }),

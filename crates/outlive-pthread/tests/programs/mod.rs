@@ -29,7 +29,8 @@ pub fn compile(compiler: &str, source: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if !program.exists() {
         let compiled = Command::new(compiler)
-            .args(["-O1", "-Wall", "-Werror", "-pthread"])
+            // Bound at once: a first call is then as long as the next.
+            .args(["-O1", "-Wall", "-Werror", "-pthread", "-Wl,-z,now"])
             .arg(&from)
             .arg("-o")
             .arg(&program)
@@ -197,6 +198,16 @@ impl Running {
         let status = self.child.wait().expect("ours");
         assert!(status.success(), "`{}`: {status}; it said {all:?}", self.what);
         all.join(", ")
+    }
+
+    /// The last line that it says before it ends. Its own deadlines are its own affair, within ten minutes.
+    pub fn last_line(&self) -> String {
+        let mut last = String::new();
+        let by = Instant::now() + Duration::from_secs(600);
+        while let Ok(line) = self.lines.recv_timeout(by.saturating_duration_since(Instant::now())) {
+            last = line;
+        }
+        last
     }
 
     /// How it ended.

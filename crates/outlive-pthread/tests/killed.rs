@@ -1,0 +1,55 @@
+//! Killed at every instruction, and at random.
+
+mod programs;
+
+use programs::{Place, Running, compile};
+
+/// Everything a survivor may wait for, with the re-check of waits off: it must not be needed.
+fn everywhere(operation: &str, most: u32) {
+    let place = Place::new(&format!("everywhere-{operation}"), true).set("OUTLIVE_PTHREAD_RECHECK", "0");
+    // `OUTLIVE_PTHREAD_KILLS=1000000` kills at each one.
+    let most = std::env::var("OUTLIVE_PTHREAD_KILLS").unwrap_or_else(|_| most.to_string());
+    let mut command = place.command(&compile("cc", "everywhere.c"));
+    command.arg(place.path("locks")).arg(operation).arg(&most);
+    let running = Running::start(command, operation);
+    let said = running.last_line();
+    println!("{said}");
+    let mut words = said.split(' ').skip(1).filter_map(|word| word.parse::<u64>().ok());
+    let (length, kills) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
+    assert!(said.starts_with(operation) && length >= 20 && kills >= 20, "{said}");
+}
+
+macro_rules! everywhere {
+    ($($name:ident: $operation:literal, $most:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            everywhere($operation, $most);
+        }
+    )*};
+}
+
+everywhere! {
+    mutex: "mutex", 400;
+    mutex_unlock: "mutex-unlock", 400;
+    mutex_wait: "mutex-wait", 400;
+    read: "read", 120;
+    write: "write", 120;
+    read_unlock: "read-unlock", 120;
+    write_unlock: "write-unlock", 120;
+    read_wait: "read-wait", 120;
+    write_wait: "write-wait", 120;
+    signal: "signal", 400;
+    cond_wait: "cond-wait", 400;
+}
+
+/// Without the shim it finds what is lost: it can fail.
+#[test]
+fn without_the_shim_survivors_hang() {
+    for operation in ["mutex", "write", "read", "cond-wait"] {
+        let place = Place::new(&format!("everywhere-{operation}"), false);
+        let mut command = place.command(&compile("cc", "everywhere.c"));
+        command.arg(place.path("locks")).arg(operation).arg("400");
+        let said = Running::start(command, operation).last_line();
+        assert!(said.starts_with("FAILED") && said.contains("HANG"), "{said}");
+    }
+}
