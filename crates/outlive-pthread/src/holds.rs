@@ -184,7 +184,7 @@ impl Open {
                     let ended = self.changed.wait_or_end(holds, &self.domain.peer(by), deadline);
                     let (again, woke) = match ended {
                         Ok(again) => again,
-                        Err(LockError::OwnerDied((guard, woke))) => (self.repair(guard), woke),
+                        Err(LockError::OwnerDied((guard, woke))) => (repaired(guard), woke),
                         Err(other) => return Err(refused(other)),
                     };
                     holds = again;
@@ -210,18 +210,17 @@ impl Open {
     fn lock(&self) -> Result<Guard<'_, Holds>, Refused> {
         match self.holds.lock() {
             Ok(guard) => Ok(guard),
-            Err(LockError::OwnerDied(guard)) => Ok(self.repair(guard)),
+            Err(LockError::OwnerDied(guard)) => Ok(repaired(guard)),
             Err(other) => Err(refused(other)),
         }
     }
+}
 
-    /// Somebody died with the table in hand: each entry is as the head of this file says at any moment, so there is nothing
-    /// to put right, but he may have had to wake others.
-    fn repair<'a>(&'a self, mut guard: Guard<'a, Holds>) -> Guard<'a, Holds> {
-        guard.mark_consistent();
-        self.changed.notify_all();
-        guard
-    }
+/// Somebody died with the table in hand. Each entry is as the head of this file says at any moment, so there is nothing to
+/// put right; and if he had not yet woken those whom he held up, they watch for his end.
+fn repaired(mut guard: Guard<'_, Holds>) -> Guard<'_, Holds> {
+    guard.mark_consistent();
+    guard
 }
 
 fn refused<G>(error: LockError<G>) -> Refused {

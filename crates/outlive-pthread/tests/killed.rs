@@ -32,12 +32,12 @@ everywhere! {
     mutex: "mutex", 400;
     mutex_unlock: "mutex-unlock", 400;
     mutex_wait: "mutex-wait", 400;
-    read: "read", 120;
-    write: "write", 120;
-    read_unlock: "read-unlock", 120;
-    write_unlock: "write-unlock", 120;
-    read_wait: "read-wait", 120;
-    write_wait: "write-wait", 120;
+    read: "read", 60;
+    write: "write", 60;
+    read_unlock: "read-unlock", 60;
+    write_unlock: "write-unlock", 60;
+    read_wait: "read-wait", 40;
+    write_wait: "write-wait", 40;
     signal: "signal", 400;
     cond_wait: "cond-wait", 400;
 }
@@ -52,4 +52,25 @@ fn without_the_shim_survivors_hang() {
         let said = Running::start(command, operation).last_line();
         assert!(said.starts_with("FAILED") && said.contains("HANG"), "{said}");
     }
+}
+
+fn storm(place: &Place, kills: u32, patience: u32) -> String {
+    let mut command = place.command(&compile("cc", "storm.c"));
+    command.arg(place.path("locks")).args([kills.to_string(), patience.to_string()]);
+    Running::start(command, "storm").last_line()
+}
+
+#[test]
+fn five_hundred_killed_at_random() {
+    let place = Place::new("storm", true);
+    let said = storm(&place, 500, 20);
+    println!("{said}");
+    assert!(said.starts_with("500 "), "{said}");
+}
+
+#[test]
+fn without_the_shim_the_storm_ends_soon() {
+    let place = Place::new("storm", false);
+    let said = storm(&place, 500, 3);
+    assert_eq!(said, "FAILED HANG");
 }
