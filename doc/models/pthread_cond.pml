@@ -3,10 +3,11 @@
  * NW waiters, who each take RW items, and NN signallers, who each bring RN; one robust mutex over the items, one word here: free or a
  * dead owner's -> mine, for whoever comes, sleepers on it too (libc's and the kernel's business).
  *   count       the counter; counts to MOD and begins again
+ *   slp, dn     how often somebody went to sleep; and up to which of these all have been woken. Both go round, too
  *   q[i]        waiter i stands in the kernel's queue of count
  *
- * wait     1. s = count   2. unlock   3. count still s -> sleep (the kernel looks and queues in one step)   4. lock
- * signal   1. count+1 and wake all, in one step
+ * wait     1. s = count   2. slp+1   3. unlock   4. count still s -> sleep (the kernel looks and queues in one step)   5. lock
+ * signal   1. f = slp   2. f is dn -> nobody sleeps: done   3. count+1 and wake all, in one step   4. dn = f
  * A signaller signals with the mutex in hand or after it has given it back.
  *
  * Checked when everything has come to rest: no living waiter sleeps while an item is there, unless it is one whose bringer died before
@@ -16,6 +17,8 @@
  * Mutations, each must be caught:
  *   WAKEONE     a signal wakes one: it may be killed with it
  *   LATE        s is read after the mutex has been given back
+ *   SLPFIRST    slp+1 before s is read
+ *   DNFIRST     dn = f before the wake
  *   NOLOOK      the kernel queues without a look at count
  *   WRAP        the counter has two values: 2^32 signals between 1 and 3 (the known limit; passes with RECHECK)
  */
@@ -43,32 +46,45 @@
 #define NOBODY 255
 
 byte lo = NOBODY; bool dead[N], killed[N];
-byte count; bool q[NW];
+byte count, slp, dn; bool q[NW];
 byte items, unsig; bool mine[N];        /* ghosts, but for items */
 byte budget;
 
 #define FREE (lo==NOBODY || dead[lo])
 
-inline signal() { atomic {
+inline wake() {
 	count=(count+1)%MOD;
 #ifdef WAKEONE
 	if :: q[0] -> q[0]=0
 #if NW > 1
 	:: q[1] -> q[1]=0
 #endif
-	:: else fi;
+	:: else fi
 #else
 	q[0]=0;
 #if NW > 1
 	q[1]=0;
 #endif
-#endif
-	/* what others brought and did not signal: all look now */
-	if :: mine[me] -> mine[me]=0 :: else fi;
-#ifndef WAKEONE
+	/* all look now, also for what others brought and did not signal */
 	unsig=0
 #endif
-} }
+}
+
+inline signal() {
+	f=slp;
+	if
+	:: atomic { f==dn -> mine[me]=0 }
+	:: else ->
+#ifdef DNFIRST
+		dn=f;
+#endif
+		atomic { wake(); mine[me]=0 };
+#ifndef DNFIRST
+		dn=f
+#endif
+	fi;
+	f=0
+}
 
 proctype W(byte me) {
 	byte s, r;
@@ -78,7 +94,11 @@ proctype W(byte me) {
 			atomic { FREE -> lo=me };
 			do
 			:: items==0 ->
-#ifndef LATE
+#if !defined(LATE) && !defined(SLPFIRST)
+				s=count;
+#endif
+				slp=(slp+1)%16;
+#ifdef SLPFIRST
 				s=count;
 #endif
 				lo=NOBODY;
@@ -113,7 +133,7 @@ end_idle:	(false)
 }
 
 proctype S(byte me) {
-	byte r; bool inside;
+	byte r, f; bool inside;
 	{
 		do
 		:: r<RN ->
@@ -129,7 +149,7 @@ proctype S(byte me) {
 		r=0;
 end_idle:	(false)
 	} unless { killed[me];
-		atomic { dead[me]=1; if :: mine[me] -> unsig++; mine[me]=0 :: else fi; r=0; inside=0 }
+		atomic { dead[me]=1; if :: mine[me] -> unsig++; mine[me]=0 :: else fi; r=0; f=0; inside=0 }
 	}
 }
 

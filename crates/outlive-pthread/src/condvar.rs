@@ -6,12 +6,16 @@
 //! | step | killed here |
 //! | --- | --- |
 //! | wait 1: read `count`, the mutex in hand | the mutex's next owner is told |
-//! | wait 2: give the mutex back | |
-//! | wait 3: sleep in the kernel as long as `count` is what was read, a second at most | the kernel takes the sleeper out of its queue |
-//! | wait 4: take the mutex | |
-//! | signal and broadcast: one system call that counts on *and* wakes all | before it, or after: there is no between |
+//! | wait 2: `sleeps` + 1 | somebody wakes nobody, once |
+//! | wait 3: give the mutex back | |
+//! | wait 4: sleep in the kernel as long as `count` is what was read, a second at most | the kernel takes the sleeper out of its queue |
+//! | wait 5: take the mutex | |
+//! | signal and broadcast 1: read `sleeps`; if it is `woken`, nobody sleeps | |
+//! | signal 2: one system call that counts on *and* wakes all | before it, or after: there is no between |
+//! | signal 3: `woken` = what was read in 1 | somebody wakes nobody, once |
 //!
-//! Who signals after step 1 has counted on, so step 3 does not sleep. All are woken by a signal: were it one, he might be
+//! Who signals after step 3 of a wait has counted on, so step 4 does not sleep; or he has seen `woken` equal to `sleeps`, so
+//! somebody has counted on after step 2. All are woken by a signal: were it one, he might be
 //! killed with it. All return, at the latest, after a second: so a signal that was never sent, for its sender was killed
 //! before, delays the others and does not hold them for ever; the same for a thread that is cancelled meanwhile, and for
 //! one that slept through exactly 2^32 signals. POSIX allows a wait to return for nothing.
@@ -34,6 +38,10 @@ struct Sequence {
     clock: AtomicU32,
     // Written by whoever signals.
     count: AtomicU32,
+    /// So many sleeps have been ended by a signal. Too low is harmless; it never is too high.
+    woken: AtomicU32,
+    // Written by whoever waits.
+    sleeps: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Sequence>() <= size_of::<pthread_cond_t>());
@@ -180,9 +188,11 @@ unsafe fn wait(sequence: &Sequence, mutex: *mut pthread_mutex_t, clock: clockid_
     // SAFETY: the caller's promise; a thread that is cancelled has the mutex, here and below.
     unsafe {
         real::pthread_testcancel();
-        // Relaxed: who changed something under the mutex before us counts on after that, or has; who will change it takes
-        // the mutex after we have given it back, so what he counts on we do not see yet.
-        let seen = sequence.count.load(Ordering::Relaxed);
+        // Acquire: before the next line. Who changed something under the mutex before us counts on after that, or has; who will
+        // change it takes the mutex after we have given it back, so what he counts on we do not see yet.
+        let seen = sequence.count.load(Ordering::Acquire);
+        // Release pairs with the signaller's Acquire: who has us in `sleeps` counts on after we have read `count`.
+        sequence.sleeps.fetch_add(1, Ordering::AcqRel);
         let error = real::MUTEX_UNLOCK.get()(mutex);
         if error != 0 {
             return error;
@@ -241,7 +251,18 @@ fn after(clock: clockid_t, span: u64) -> timespec {
 
 /// Counts on and wakes all who wait, in one system call: the kernel does both or, for one who is killed before, neither.
 fn signal_all(sequence: &Sequence) -> c_int {
-    let word = sequence.count.as_ptr();
+    // Acquire: before all that follows; pairs with the waiter's Release.
+    let sleeps = sequence.sleeps.load(Ordering::Acquire);
+    if sequence.woken.load(Ordering::Relaxed) != sleeps {
+        wake_all(&sequence.count);
+        // Killed before: the next one wakes nobody. Another signaller's older number: the same. Release: after the wake.
+        sequence.woken.store(sleeps, Ordering::Release);
+    }
+    0
+}
+
+fn wake_all(count: &AtomicU32) {
+    let word = count.as_ptr();
     // count += 1; woken on its account, besides: those of a second word, of which there is none.
     const ADD_ONE: u32 = (libc::FUTEX_OP_ADD as u32) << 28 | 1 << 12;
     // SAFETY: errno is this thread's own; the word is there, and is the first word and the second.
@@ -249,11 +270,10 @@ fn signal_all(sequence: &Sequence) -> c_int {
         let errno = *libc::__errno_location();
         let done = libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE_OP, i32::MAX, 0usize, word, ADD_ONE);
         if done == -1 {
-            // A kernel without it. Killed between the two: the others look by themselves, a second later.
-            sequence.count.fetch_add(1, Ordering::SeqCst);
+            // A kernel without it. Killed between the two: the next signal wakes them.
+            count.fetch_add(1, Ordering::SeqCst);
             libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX);
         }
         *libc::__errno_location() = errno;
     }
-    0
 }

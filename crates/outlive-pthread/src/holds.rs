@@ -18,7 +18,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, Record, Woke};
-use outlive::{Deadline, Domain, TokenId, Wait};
+use outlive::{Deadline, Domain, Peer, TokenId, Wait};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Entries of a table: so many holds at once, of all locks whose keys fall to it.
@@ -35,7 +35,7 @@ struct Hold {
     key: u64,
     token: u32,
     mode: u32,
-    /// For whoever is told.
+    /// Of a dead writer, for whoever is told.
     pid: u32,
     tid: u32,
 }
@@ -249,9 +249,9 @@ impl Holds {
         let (mut free, mut of_dead, mut mine, mut held) = (None, None, None, None);
         for (index, hold) in self.entries().iter_mut().enumerate() {
             let mut owner = TokenId::from_u32(hold.token);
-            if owner.is_some_and(|owner| owner != me && !domain.peer(owner).is_alive()) {
+            if let Some(dead) = owner.filter(|&owner| owner != me && !domain.peer(owner).is_alive()) {
                 // Killed in here: it is done, or the next one does it.
-                put(&mut hold.token, if hold.mode & WRITE == 0 { 0 } else { DEAD });
+                hold.bury(&domain.peer(dead));
                 owner = None;
             }
             let is_free = owner.is_none() && hold.token != DEAD;
@@ -298,7 +298,6 @@ impl Holds {
         let hold = &mut self.entries[index];
         put(&mut hold.key, key);
         put(&mut hold.mode, if want == Want::Write { WRITE } else { 1 });
-        put_name(hold);
         // Killed before this: the entry is free. After: it is a dead one's.
         put(&mut hold.token, me.as_u32());
     }
@@ -308,8 +307,7 @@ impl Holds {
         let hold = &mut self.entries[index];
         let died = Died { pid: hold.pid, tid: hold.tid };
         put(&mut hold.token, me.as_u32());
-        // Killed from here to the last store: a dead writer again, and the next one is told.
-        put_name(hold);
+        // Killed here: a dead writer again, and the next one is told.
         if want == Want::Read {
             put(&mut hold.mode, 1);
         }
@@ -344,9 +342,16 @@ impl Holds {
     }
 }
 
-fn put_name(hold: &mut Hold) {
-    // SAFETY: no memory is passed.
-    let (pid, tid) = unsafe { (libc::getpid() as u32, libc::syscall(libc::SYS_gettid) as u32) };
-    put(&mut hold.pid, pid);
-    put(&mut hold.tid, tid);
+impl Hold {
+    /// Its owner is dead: a reader's is free, a writer's waits for whoever is to be told, with the name that the registry
+    /// still has.
+    fn bury(&mut self, dead: &Peer) {
+        if self.mode & WRITE == 0 {
+            return put(&mut self.token, 0);
+        }
+        let (pid, tid) = dead.info().map_or((0, 0), |info| (info.pid, info.tid));
+        put(&mut self.pid, pid);
+        put(&mut self.tid, tid);
+        put(&mut self.token, DEAD);
+    }
 }

@@ -31,15 +31,15 @@ macro_rules! everywhere {
 everywhere! {
     mutex: "mutex", 400;
     mutex_unlock: "mutex-unlock", 400;
-    mutex_wait: "mutex-wait", 400;
-    read: "read", 60;
-    write: "write", 60;
-    read_unlock: "read-unlock", 60;
-    write_unlock: "write-unlock", 60;
-    read_wait: "read-wait", 40;
-    write_wait: "write-wait", 40;
-    signal: "signal", 400;
-    cond_wait: "cond-wait", 400;
+    mutex_wait: "mutex-wait", 100;
+    read: "read", 50;
+    write: "write", 50;
+    read_unlock: "read-unlock", 50;
+    write_unlock: "write-unlock", 50;
+    read_wait: "read-wait", 30;
+    write_wait: "write-wait", 30;
+    signal: "signal", 100;
+    cond_wait: "cond-wait", 100;
 }
 
 /// Without the shim it finds what is lost: it can fail.

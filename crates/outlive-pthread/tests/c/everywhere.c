@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,16 +165,19 @@ static int live(const struct operation *o, long point, long *steps)
 		}
 		while (!is_asleep(other))
 			if (now_ms() > by) return failed("the other does not sleep", o->name, point);
+			else usleep(20);
 	}
 	for (*steps = 0; *steps < point; ++*steps) {
 		ptrace(PTRACE_SINGLESTEP, victim, 0, 0);
 		long by = 0, late = now_ms() + 10000;
-		int asleep = 0;
+		int asleep = 0, looks = 0;
 		while (waitpid(victim, &status, WNOHANG) == 0) {
+			if (++looks < 100) { sched_yield(); continue; }
+			usleep(200);
 			if (now_ms() > late) return failed("HANG: the victim sleeps on", o->name, point);
 			if (!is_asleep(victim)) { asleep = 0; continue; }
 			/* For a while: a call that returns at once looks the same for a moment. */
-			if (!asleep) asleep = 1, by = now_ms() + 5;
+			if (!asleep) asleep = 1, by = now_ms() + 3;
 			else if (now_ms() > by) {
 				if (*steps + 1 >= point) { ++*steps; goto kill; }
 				/* Once; then the others do what is needed. */
