@@ -1,6 +1,7 @@
 //! What is given to be sent: anything that shows its bytes.
 
-use pyo3::buffer::PyUntypedBuffer;
+use std::ffi::{CStr, c_char};
+
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,8 +17,8 @@ const LONG: usize = 64 << 10;
 /// Bytes to be sent, kept as long as this is there.
 pub(crate) enum Given<'py> {
     Bytes(Bound<'py, PyBytes>),
-    Buffer(PyUntypedBuffer),
-    Tensor(Taken<'py>),
+    Buffer(View<'py>),
+    Tensor(Box<Taken<'py>>),
 }
 
 impl<'py> Given<'py> {
@@ -26,7 +27,7 @@ impl<'py> Given<'py> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Given::Bytes(bytes.clone()));
         }
-        PyUntypedBuffer::get(object).map(Given::Buffer).map_err(|error| {
+        View::get(object).map(Given::Buffer).map_err(|error| {
             if error.is_instance_of::<PyTypeError>(object.py()) {
                 let class = object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
                 return PyTypeError::new_err(format!("a bytes-like object is required, not '{class}'"));
@@ -39,7 +40,7 @@ impl<'py> Given<'py> {
     pub(crate) fn array_of(object: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
         match Given::of(object) {
             Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => match dlpack::take(object)? {
-                Some(tensor) => Ok(Given::Tensor(tensor)),
+                Some(tensor) => Ok(Given::Tensor(Box::new(tensor))),
                 None => Err(PyTypeError::new_err(format!("{}, an array or a tensor", error.value(object.py())))),
             },
             other => other,
@@ -49,7 +50,7 @@ impl<'py> Given<'py> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Given::Bytes(bytes) => bytes.as_bytes().len(),
-            Given::Buffer(buffer) => buffer.len_bytes(),
+            Given::Buffer(buffer) => buffer.len(),
             Given::Tensor(tensor) => tensor.layout.len().unwrap_or(0),
         }
     }
@@ -58,7 +59,7 @@ impl<'py> Given<'py> {
     pub(crate) fn layout(&self) -> PyResult<Option<Layout>> {
         match self {
             Given::Bytes(_) => Ok(None),
-            Given::Buffer(buffer) => Layout::of_format(buffer.format(), buffer.item_size(), buffer.shape()),
+            Given::Buffer(buffer) => Layout::of_format(buffer.format(), buffer.view.itemsize as usize, &buffer.shape()),
             Given::Tensor(tensor) => Ok(Some(tensor.layout.clone())),
         }
     }
@@ -77,8 +78,9 @@ impl<'py> Given<'py> {
         };
         match self {
             Given::Bytes(bytes) => copy(bytes.as_bytes().as_ptr()),
-            Given::Buffer(buffer) if len == 0 || buffer.is_c_contiguous() => copy(buffer.buf_ptr().cast_const().cast()),
-            Given::Buffer(buffer) => return strided(py, buffer, to),
+            Given::Buffer(buffer) if len == 0 || buffer.is_in_a_row() => copy(buffer.pointer()),
+            // SAFETY: the caller's promise.
+            Given::Buffer(buffer) => return unsafe { buffer.copy_strided(to) },
             Given::Tensor(tensor) => {
                 // SAFETY: the caller's promise.
                 let copy = || unsafe { tensor.copy_to(to) };
@@ -92,11 +94,9 @@ impl<'py> Given<'py> {
     pub(crate) fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
         match self {
             Given::Bytes(bytes) => Ok(with(bytes.as_bytes())),
-            Given::Buffer(buffer) if buffer.len_bytes() > 0 && buffer.is_c_contiguous() => {
+            Given::Buffer(buffer) if buffer.len() > 0 && buffer.is_in_a_row() => {
                 // SAFETY: the buffer is held; what other threads write to it meanwhile is their own doing.
-                let bytes = unsafe {
-                    core::slice::from_raw_parts(buffer.buf_ptr().cast_const().cast::<u8>(), buffer.len_bytes())
-                };
+                let bytes = unsafe { core::slice::from_raw_parts(buffer.pointer(), buffer.len()) };
                 Ok(with(bytes))
             }
             other => {
@@ -109,23 +109,68 @@ impl<'py> Given<'py> {
     }
 }
 
-/// Copies what does not lie in a row, row by row.
-#[cold]
-fn strided(py: Python<'_>, buffer: &PyUntypedBuffer, to: *mut u8) -> PyResult<()> {
-    let owner = buffer.obj(py).ok_or_else(|| PyTypeError::new_err("a buffer without an owner"))?;
-    let mut view = core::mem::MaybeUninit::<ffi::Py_buffer>::uninit();
-    // SAFETY: filled in before it is used, released after; `to` has room for all of it by `copy_to`'s promise.
-    unsafe {
-        if ffi::PyObject_GetBuffer(owner.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_FULL_RO) != 0 {
-            return Err(PyErr::fetch(py));
+/// An object's buffer, until this is dropped. PyO3's own refuses arrays without a dimension.
+pub(crate) struct View<'py> {
+    /// In a box: an exporter may have pointers into it.
+    view: Box<ffi::Py_buffer>,
+    py: Python<'py>,
+}
+
+impl<'py> View<'py> {
+    fn get(object: &Bound<'py, PyAny>) -> PyResult<View<'py>> {
+        let mut view = Box::new(ffi::Py_buffer::new());
+        // SAFETY: the object's, with the interpreter in hand; what is asked for is all that there may be, read-only.
+        if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) } != 0 {
+            return Err(PyErr::fetch(object.py()));
         }
-        let mut view = view.assume_init();
-        let fits = view.len as usize == buffer.len_bytes();
-        let failed = !fits || ffi::PyBuffer_ToContiguous(to.cast(), &raw const view, view.len, b'C' as _) != 0;
-        ffi::PyBuffer_Release(&raw mut view);
-        if failed {
-            return Err(PyErr::take(py).unwrap_or_else(|| PyTypeError::new_err("the buffer has changed")));
-        }
+        Ok(View { view, py: object.py() })
     }
-    Ok(())
+
+    fn len(&self) -> usize {
+        self.view.len as usize
+    }
+
+    fn pointer(&self) -> *const u8 {
+        self.view.buf.cast_const().cast()
+    }
+
+    fn format(&self) -> &CStr {
+        // SAFETY: none is bytes; else a string that lives as long as the buffer.
+        if self.view.format.is_null() { c"B" } else { unsafe { CStr::from_ptr(self.view.format) } }
+    }
+
+    fn shape(&self) -> Vec<usize> {
+        let dimensions = self.view.ndim.max(0) as usize;
+        if dimensions == 0 || self.view.shape.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: as many as dimensions, as long as the buffer.
+        let shape = unsafe { core::slice::from_raw_parts(self.view.shape, dimensions) };
+        shape.iter().map(|extent| *extent as usize).collect()
+    }
+
+    /// Row by row.
+    fn is_in_a_row(&self) -> bool {
+        // SAFETY: a buffer that was filled in.
+        unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.view, b'C' as c_char) == 1 }
+    }
+
+    /// Copies what does not lie in a row, row by row.
+    ///
+    /// # Safety
+    /// `len` bytes can be written there, and nobody else does.
+    #[cold]
+    unsafe fn copy_strided(&self, to: *mut u8) -> PyResult<()> {
+        // SAFETY: a buffer that was filled in; the caller's promise.
+        let failed =
+            unsafe { ffi::PyBuffer_ToContiguous(to.cast(), &raw const *self.view, self.view.len, b'C' as c_char) != 0 };
+        if failed { Err(PyErr::fetch(self.py)) } else { Ok(()) }
+    }
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        // SAFETY: once, with the interpreter in hand, as `py` says.
+        unsafe { ffi::PyBuffer_Release(&raw mut *self.view) };
+    }
 }

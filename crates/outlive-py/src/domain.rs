@@ -49,12 +49,7 @@ pub(crate) fn of(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<o
 impl Domain {
     #[new]
     #[pyo3(signature = (path=None, *, create=true, group=None))]
-    fn new(
-        py: Python<'_>,
-        path: Option<std::path::PathBuf>,
-        create: bool,
-        group: Option<u32>,
-    ) -> PyResult<Domain> {
+    fn new(py: Python<'_>, path: Option<std::path::PathBuf>, create: bool, group: Option<u32>) -> PyResult<Domain> {
         let options = outlive::Domain::options().create(create).group(group);
         let domain = match &path {
             None => outlive::Domain::open_default(),

@@ -82,7 +82,11 @@ impl Layout {
 
     /// Of numpy's short form for a type: `<f4`.
     pub(crate) fn of_numpy(dtype: &str, extents: &[usize]) -> PyResult<Layout> {
-        let other = || PyTypeError::new_err(format!("arrays of '{dtype}' cannot be published: numbers and bool can, in native byte order"));
+        let other = || {
+            PyTypeError::new_err(format!(
+                "arrays of '{dtype}' cannot be published: numbers and bool can, in native byte order"
+            ))
+        };
         let (order, rest) = dtype.split_at_checked(1).ok_or_else(other)?;
         let (kind, bytes) = rest.split_at_checked(1).ok_or_else(other)?;
         let native = if cfg!(target_endian = "little") { "<" } else { ">" };
@@ -112,7 +116,9 @@ impl Layout {
             b"c" if extents.len() == 1 => return Ok(None),
             _ => {
                 let why = format!("arrays of items '{}' cannot be published", format.to_string_lossy());
-                return Err(PyTypeError::new_err(why + ": numbers and bool can, in native byte order; or publish their bytes"));
+                return Err(PyTypeError::new_err(
+                    why + ": numbers and bool can, in native byte order; or publish their bytes",
+                ));
             }
         };
         if kind == b'u' && item_bytes == 1 && extents.len() == 1 {
@@ -126,7 +132,8 @@ impl Layout {
     /// Of DLPack's type.
     pub(crate) fn of_dlpack(code: u8, bits: u8, lanes: u16, extents: &[usize]) -> PyResult<Layout> {
         let item = ITEMS.iter().find(|item| item.3 == code && u16::from(item.1) * 8 == u16::from(bits) && lanes == 1);
-        let item = item.ok_or_else(|| PyTypeError::new_err("tensors of such items cannot be published: numbers and bool can"))?;
+        let item = item
+            .ok_or_else(|| PyTypeError::new_err("tensors of such items cannot be published: numbers and bool can"))?;
         Layout::new(item, extents)
     }
 
@@ -211,10 +218,8 @@ impl Layout {
         view.itemsize = isize::from(self.item.1);
         view.ndim = if with_shape { self.dimensions as c_int } else { 1 };
         view.shape = if with_shape { self.shape.as_ptr().cast_mut() } else { core::ptr::null_mut() };
-        view.strides =
-            if asked(ffi::PyBUF_STRIDES) { self.strides.as_ptr().cast_mut() } else { core::ptr::null_mut() };
-        view.format =
-            if asked(ffi::PyBUF_FORMAT) { self.item.2.as_ptr().cast_mut() } else { core::ptr::null_mut() };
+        view.strides = if asked(ffi::PyBUF_STRIDES) { self.strides.as_ptr().cast_mut() } else { core::ptr::null_mut() };
+        view.format = if asked(ffi::PyBUF_FORMAT) { self.item.2.as_ptr().cast_mut() } else { core::ptr::null_mut() };
         view.obj = owner.into_ptr();
         Ok(())
     }

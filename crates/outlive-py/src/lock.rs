@@ -22,7 +22,7 @@ type Given = Guard<'static, u64>;
 /// others get ``NotRecoverable`` until somebody calls ``reset``. Who cannot repair calls ``check``.
 ///
 /// It guards a number of 64 bits, ``value``, for you to use or not; in Rust it is a ``Mutex<u64>``. Pickled, or inherited by
-/// ``fork``, it is the same lock, not held.
+/// ``fork``, it is the same lock, not held. An object that is collected while its thread holds the lock releases it.
 ///
 /// >>> lock = Lock("total", folder)
 /// >>> with lock as held:
@@ -164,7 +164,11 @@ impl Lock {
     /// gives the lock up.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         if self.owner_died(py)? {
-            return Err(raise(py, "OwnerDied", "the last owner died holding the lock; what it guards may be half-written"));
+            return Err(raise(
+                py,
+                "OwnerDied",
+                "the last owner died holding the lock; what it guards may be half-written",
+            ));
         }
         Ok(())
     }

@@ -42,9 +42,9 @@ use crate::waiting::{Until, wait};
 /// >>> queue.close()
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Queue {
-    sender: Turn<Option<(u32, Sender)>>,
-    receiver: Turn<Option<(u32, Receiver)>>,
-    set: Turn<Option<(u32, WaitSet)>>,
+    sender: Turn<End<Sender>>,
+    receiver: Turn<End<Receiver>>,
+    set: Turn<End<WaitSet>>,
     /// Who gets objects, one at a time: made when first needed.
     getters: Turn<Option<Mutex<u64>>>,
     closed: AtomicBool,
@@ -54,6 +54,9 @@ pub(crate) struct Queue {
     name: String,
 }
 
+/// An end, once it is needed, and the process whose it is.
+type End<T> = Option<(u32, T)>;
+
 impl Queue {
     fn check(&self) -> PyResult<()> {
         if self.closed.load(Ordering::Relaxed) {
@@ -62,12 +65,7 @@ impl Queue {
         Ok(())
     }
 
-    fn send_bytes(
-        &self,
-        py: Python<'_>,
-        bytes: &[u8],
-        until: Option<Until>,
-    ) -> PyResult<Result<(), SendError>> {
+    fn send_bytes(&self, py: Python<'_>, bytes: &[u8], until: Option<Until>) -> PyResult<Result<(), SendError>> {
         self.check()?;
         let Some(mut inside) = self.sender.enter_until(py, until.unwrap_or_else(Until::now))? else {
             return Ok(Err(SendError::Full));
@@ -90,7 +88,7 @@ impl Queue {
     }
 
     /// The receiver, which becomes this process's unless it is. `None`: another thread was inside until then.
-    fn receiver(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, Option<(u32, Receiver)>>>> {
+    fn receiver(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, End<Receiver>>>> {
         self.check()?;
         let Some(mut inside) = self.receiver.enter_until(py, until)? else { return Ok(None) };
         if inside.as_ref().is_none_or(|(of, _)| *of != process()) {
@@ -163,11 +161,7 @@ impl Queue {
     }
 }
 
-fn receive(
-    py: Python<'_>,
-    receiver: &mut Receiver,
-    until: Option<Until>,
-) -> PyResult<Result<Vec<u8>, RecvError>> {
+fn receive(py: Python<'_>, receiver: &mut Receiver, until: Option<Until>) -> PyResult<Result<Vec<u8>, RecvError>> {
     match (receiver.try_recv(), until) {
         (Err(RecvError::Empty), Some(until)) => {
             let received = wait(py, until, |deadline| match receiver.recv_until(deadline) {

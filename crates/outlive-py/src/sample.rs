@@ -168,4 +168,3 @@ pub(crate) fn numpy(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let module = NUMPY.get_or_try_init(py, || py.import("numpy").map(|numpy| numpy.into_any().unbind()))?;
     Ok(module.bind(py).clone())
 }
-

@@ -34,12 +34,7 @@ pub(crate) struct Client {
 impl Client {
     #[new]
     #[pyo3(signature = (name, domain=None, *, wait_for_server=false))]
-    fn new(
-        py: Python<'_>,
-        name: String,
-        domain: Option<&Bound<'_, PyAny>>,
-        wait_for_server: bool,
-    ) -> PyResult<Client> {
+    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, wait_for_server: bool) -> PyResult<Client> {
         let domain = domain::of(py, domain)?;
         let client = rpc::Client::open(&domain, &name).raised(py)?;
         client.wait_for_server(wait_for_server);

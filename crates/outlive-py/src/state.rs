@@ -116,9 +116,7 @@ impl State {
         Ok(())
     }
 
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> (Bound<'py, PyAny>, (String, Option<usize>, domain::Domain)) {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, Option<usize>, domain::Domain)) {
         (slf.get_type().into_any(), (slf.get().name.clone(), None, slf.get().domain()))
     }
 
