@@ -98,3 +98,10 @@ def start(folder: str) -> Iterator[Callable[[str], Program]]:
             program.kill()
         if program.process.stdout:
             program.process.stdout.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The closing line, as all stages of the project's test command have it."""
+    count = {kind: len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error", "skipped")}
+    failed = count["failed"] + count["error"]
+    terminalreporter.write_line(f"{count['passed']} passed, {failed} failed, {count['skipped']} skipped")
