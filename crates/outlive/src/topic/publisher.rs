@@ -252,6 +252,40 @@ impl<M: Message + ?Sized> Publisher<M> {
         self.write(me, message.bytes(), self.header(None))
     }
 
+    /// Waits until no reliable subscriber is in the way of the next message: what this publisher publishes next does not wait.
+    /// For those who lend memory first, and want it back when the deadline passes.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-clear-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::topic::{PublishError, SubscriberOptions, Topic};
+    /// use std::time::Duration;
+    /// let topic = Topic::<[u8]>::options().depth(1).open(&domain, "camera")?;
+    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..SubscriberOptions::default() })?;
+    /// let publisher = topic.publisher()?;
+    /// publisher.publish_copy(b"first")?;
+    /// let mut loan = publisher.loan(6)?;
+    /// loan.copy_from_slice(b"second");
+    /// let clear = publisher.wait_clear_until(Duration::from_millis(1));
+    /// assert!(matches!(clear, Err(PublishError::TimedOut { .. })));
+    /// drop(slow.recv()?);
+    /// publisher.wait_clear_until(Duration::from_secs(1))?;
+    /// publisher.publish(loan)?;
+    /// assert_eq!(*slow.recv()?, *b"second");
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PublishError::TimedOut`], [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`].
+    ///
+    /// # If a process dies
+    /// The subscriber that is waited for: it is so no longer, at once.
+    pub fn wait_clear_until(&self, deadline: impl Into<Deadline>) -> Result<(), PublishError> {
+        let me = self.enter()?;
+        self.make_way(me, || deadline.into())
+    }
+
     /// Whether anybody is there to get what is published: a load or two, and a few for each subscriber that has died.
     #[must_use]
     #[inline]
