@@ -50,6 +50,26 @@ impl TokenId {
         self.0
     }
 
+    /// The token that a word of a claim names, for claims of your own in shared memory; `None` if the bits cannot be one.
+    ///
+    /// A [`Domain`](crate::Domain) sweeps its own claims only: do not leave one of the dead lying for millions of threads' lives,
+    /// or its number may be somebody else's.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-word-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::TokenId;
+    /// let me = domain.token()?;
+    /// assert_eq!(TokenId::from_u32(me.as_u32()), Some(me));
+    /// assert_eq!(TokenId::from_u32(0), None);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    #[inline]
+    pub fn from_u32(word: u32) -> Option<TokenId> {
+        TokenId::from_word(word)
+    }
+
     #[inline]
     pub(crate) fn slot(self) -> u32 {
         self.0 & 0xffff
@@ -82,6 +102,8 @@ mod tests {
         let id = TokenId::new(65_535, 8_191);
         assert_eq!(TokenId::from_word(id.as_u32() | WAITERS), Some(id));
         assert_eq!((id.slot(), id.generation()), (65_535, 8_191));
+        assert_eq!(TokenId::from_u32(id.as_u32()), Some(id));
+        assert_eq!(TokenId::from_u32(id.as_u32() | WAITERS), None);
         for garbage in [0, 1, 0x4000_0000, 0x6000_0001, 0x1fff_ffff, WAITERS] {
             assert_eq!(TokenId::from_word(garbage), None, "{garbage:#x}");
         }

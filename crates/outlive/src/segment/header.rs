@@ -123,6 +123,10 @@ impl Header {
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 
+    pub(crate) fn type_size(&self) -> u64 {
+        self.type_size.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn reserve(&self) -> u64 {
         self.reserve.load(Ordering::Relaxed)
     }

@@ -130,18 +130,31 @@ impl StateBytes {
     /// # Errors
     /// As [`StateBytes::get`]; then there is no value in the buffer.
     pub fn get_into(&self, value: &mut Vec<u8>) -> Result<u64, Error> {
-        let most = self.shared.buffers.capacity();
         value.clear();
-        value.reserve(most);
+        value.reserve(self.capacity());
+        // SAFETY: there is room.
+        let (version, len) = unsafe { self.get_to(value.as_mut_ptr())? };
+        // SAFETY: so many bytes have been written.
+        unsafe { value.set_len(len) };
+        Ok(version)
+    }
+
+    /// The same to a place of the caller's, which may be uninitialised: its version, and its bytes.
+    ///
+    /// # Errors
+    /// As [`StateBytes::get`]; then the place may hold parts of several values.
+    ///
+    /// # Safety
+    /// [`StateBytes::capacity`] bytes can be written at `to`.
+    #[inline]
+    pub unsafe fn get_to(&self, to: *mut u8) -> Result<(u64, usize), Error> {
+        let most = self.shared.buffers.capacity();
         let len_of = |buffer: Buffer<'_>| {
             let len = buffer.len.load(Ordering::Relaxed) as usize;
             (len <= most).then_some(len)
         };
-        // SAFETY: there is room for `most`, which is what a buffer holds, and no length is more.
-        let (version, len) = unsafe { self.shared.read(value.as_mut_ptr(), len_of)? };
-        // SAFETY: so many bytes have been written.
-        unsafe { value.set_len(len) };
-        Ok(version)
+        // SAFETY: the caller's promise: there is room for `most`, which is what a buffer holds, and no length is more.
+        unsafe { self.shared.read(to, len_of) }
     }
 
     /// The same by the path of one who has been overtaken: for tests.

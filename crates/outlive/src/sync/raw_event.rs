@@ -14,7 +14,7 @@
 //!
 //! For that the setter's `list_op_pending` points to `x` before it changes `word`, and the sleeper's, too: killed before
 //! it has rung, the next one is woken. So a change that has been made wakes all, whoever dies. Setters make no system
-//! call when nobody sleeps, and need no fence: the sleeper's `heavy` puts it into them.
+//! call when nobody sleeps, and need no fence: the sleepers' `fence` puts it into them.
 
 use super::raw_sleepers::{Sleepers, Ticket};
 use crate::Deadline;
@@ -86,7 +86,7 @@ impl RawEvent {
         loop {
             let ticket = self.sleepers.enlist_for_ring();
             // Enlisted before the look: pairs with `light` in `change`.
-            let fenced = barrier::heavy();
+            let fenced = self.sleepers.fence(ticket);
             let seen = self.word.load(Ordering::Acquire);
             if let Some(got) = take(&self.word) {
                 return Ok(Some(got));

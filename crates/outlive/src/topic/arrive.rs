@@ -18,7 +18,6 @@ use super::slot::Slot;
 use super::subscriber::Subscriber;
 use crate::liveness::{Me, sleep_among};
 use crate::sync::Ticket;
-use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
@@ -42,7 +41,7 @@ pub(super) fn wait<M: Message + ?Sized>(
     loop {
         let ticket = arrivals.enlist_for_ring();
         // Enlisted before the look: pairs with `light` in `Publisher::put`.
-        let fenced = barrier::heavy();
+        let fenced = arrivals.fence(ticket);
         let slots = (0..subscriber.ring_count()).map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));
         let seen = Seen::now(shared, ticket, subscriber.ring_count() as u32, slots);
         if subscriber.is_ready() || deadline.has_passed() {

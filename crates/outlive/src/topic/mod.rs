@@ -43,6 +43,8 @@ mod sample;
 mod slot;
 mod stock;
 mod subscriber;
+mod take;
+mod taken;
 #[expect(clippy::module_inception, reason = "the floor's main thing")]
 mod topic;
 mod way;
