@@ -26,7 +26,7 @@
 //! Where all are woken and `list_op_pending` is needed for somebody else, `bell.rs` does with less.
 
 use crate::liveness::Net;
-use crate::shim::{AtomicU32, Ordering};
+use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::barrier;
 use crate::sys::futex::{self, Watch};
 
@@ -120,9 +120,10 @@ impl Sleepers {
         [Watch { word: &self.x, expected: 0 }, Watch { word: &self.sequence, expected: ticket.sequence }]
     }
 
-    /// Whether the sleeper looks by himself now and then. After the ticket, behind the caller's fence.
+    /// Whether the sleeper looks by himself now and then. After the ticket.
     pub(crate) fn net(&self) -> Net {
-        // Relaxed: set before a ring that the ticket would not have outlived, or that it is of.
+        // Pairs with `begin_ring`: a ticket of a `sequence` after it sees the mark; one from before ends at once.
+        fence(Ordering::Acquire);
         if self.may_lose.load(Ordering::Relaxed) == 0 { Net::Needless } else { Net::Spread }
     }
 
