@@ -131,6 +131,11 @@
 #define OUTLIVE_LATCH 9
 
 /**
+ * In an `outlive_place_t`: an `outlive_pi_mutex_t`.
+ */
+#define OUTLIVE_PI_MUTEX 12
+
+/**
  * Bits stay set until they are cleared.
  */
 #define OUTLIVE_RESET_MANUAL 0
@@ -701,6 +706,14 @@ typedef struct outlive_ready_t {
    */
   uint32_t reserved;
 } outlive_ready_t;
+
+/**
+ * A mutex in shared memory whose holder inherits the priority of who waits for it, for real-time threads: 64 bytes of a
+ * record, or a named one. All zeroes are an unlocked one. It belongs to the pid namespace and the C library that first used it.
+ */
+typedef struct OUTLIVE_ALIGNED(64) outlive_pi_mutex_t {
+  uint64_t words[8];
+} outlive_pi_mutex_t;
 
 /**
  * Wait as long as it takes. A call still ends when what it waits for can never come because its peer died.
@@ -2302,6 +2315,73 @@ int outlive_wait_set_wait(struct outlive_wait_set_t *set,
  */
 int outlive_wait_set_fd(struct outlive_wait_set_t *set,
                         int *fd);
+
+/**
+ * Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as `outlive_mutex_open`.
+ *
+ * Owner: `*mutex` is in shared memory, mapped until `outlive_pi_mutex_close`.
+ *
+ * Errors: as `outlive_mutex_open`. OUTLIVE_OTHER_PLACE comes from locking.
+ *
+ * If a process dies: while it makes the mutex, nothing is left of it.
+ */
+int outlive_pi_mutex_open(const struct outlive_domain_t *domain,
+                          const char *name,
+                          size_t size,
+                          const void *initial,
+                          struct outlive_pi_mutex_t **mutex);
+
+/**
+ * The value behind a named mutex. NULL: it has none, or is inside a record.
+ *
+ * Owner: shared memory, mapped until `outlive_pi_mutex_close`.
+ */
+void *outlive_pi_mutex_value(const struct outlive_pi_mutex_t *mutex);
+
+/**
+ * Closes this opening of a named mutex. Nobody of this process may hold it or wait for it by this address. NULL is nothing.
+ */
+void outlive_pi_mutex_close(struct outlive_pi_mutex_t *mutex);
+
+/**
+ * Takes the lock, waiting until the deadline as long as a living owner holds it, and lending that one the caller's priority.
+ *
+ * Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid namespace or C library.
+ *
+ * If a process dies: as `outlive_mutex_lock`; what its priority was lent for is taken back.
+ */
+int outlive_pi_mutex_lock(struct outlive_pi_mutex_t *mutex,
+                          outlive_deadline_t deadline);
+
+/**
+ * Gives the lock back.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL.
+ */
+int outlive_pi_mutex_unlock(struct outlive_pi_mutex_t *mutex);
+
+/**
+ * Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL.
+ */
+int outlive_pi_mutex_consistent(struct outlive_pi_mutex_t *mutex);
+
+/**
+ * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
+ * users.
+ *
+ * Errors: as `outlive_pi_mutex_lock`, but for EOWNERDEAD and ENOTRECOVERABLE.
+ */
+int outlive_pi_mutex_reset(struct outlive_pi_mutex_t *mutex,
+                           outlive_deadline_t deadline);
+
+/**
+ * Who holds it just now, dead or alive.
+ *
+ * Errors: ESRCH: nobody. EINVAL.
+ */
+int outlive_pi_mutex_holder(const struct outlive_pi_mutex_t *mutex, struct outlive_peer_info_t *info);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -20,7 +20,7 @@ pub struct outlive_mutex_t {
     words: [u64; 1],
 }
 
-const _: () = assert!(size_of::<outlive_mutex_t>() == size_of::<Embedded<()>>());
+const _: () = place::same_shape::<outlive_mutex_t, Embedded<()>>();
 
 /// This process's half of a mutex.
 pub(crate) struct Handle {

@@ -28,6 +28,11 @@ pub(crate) trait Primitive: Any + Send + Sync + Sized {
     fn new(handle: <Self::Field as Embed>::Handle) -> Self;
 }
 
+/// What C declares is as long as what Rust has there, and aligned as well.
+pub(crate) const fn same_shape<Words, Field>() {
+    assert!(size_of::<Words>() == size_of::<Field>() && align_of::<Words>() >= align_of::<Field>());
+}
+
 /// A file that is open.
 struct Open {
     untyped: Untyped,
