@@ -41,6 +41,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         // The Rust test that compiles the C one says so too.
         total.add(stage::skip("robust lists on musl", "musl-gcc is not there and may not be installed"));
     }
+    let python: &[&str] = if may_install { &["python"] } else { &["python", "--no-install"] };
+    total.add(stage::run("Python", this(python), Counts::ByLines));
     total.add(stage::run("killed at every noted instruction", this(&["crash"]), Counts::ByLines));
     total.add(stage::run("killed at random, 30 s", this(&["soak", "--minutes", "0.5"]), Counts::ByExit));
     total.add(stage::run("16 threads race for a pool, 30 s", this(&["race", "--minutes", "0.5"]), Counts::ByExit));

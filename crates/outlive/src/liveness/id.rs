@@ -50,9 +50,24 @@ impl TokenId {
         self.0
     }
 
-    /// The id of that number, as [`TokenId::as_u32`] gave it; `None` if the number cannot be one.
-    pub fn from_u32(number: u32) -> Option<TokenId> {
-        TokenId::from_word(number).filter(|id| id.0 == number)
+    /// The token that a word of a claim names, for claims of your own in shared memory; `None` if the bits cannot be one.
+    ///
+    /// A [`Domain`](crate::Domain) sweeps its own claims only: do not leave one of the dead lying for millions of threads' lives,
+    /// or its number may be somebody else's.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-word-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::TokenId;
+    /// let me = domain.token()?;
+    /// assert_eq!(TokenId::from_u32(me.as_u32()), Some(me));
+    /// assert_eq!(TokenId::from_u32(0), None);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    #[inline]
+    pub fn from_u32(word: u32) -> Option<TokenId> {
+        TokenId::from_word(word)
     }
 
     #[inline]

@@ -1,0 +1,220 @@
+//! `pthread_mutex_*`: libc's robust mutex in the place of its plain one.
+//!
+//! A process-shared mutex that is initialised without robustness is made robust, and marked: whoever gets `EOWNERDEAD` for
+//! a marked one is a program that never asked for it. A program that asked for robustness by itself has no mark, and gets
+//! what libc says; Outlive's own tokens are such mutexes.
+//!
+//! The mark stands in a word that glibc uses in plain mutexes only (how often to spin, and transactions), and holds the
+//! thread that locked it last:
+//!
+//! | mark | meaning | died here |
+//! | --- | --- | --- |
+//! | without our bits | not ours | libc's business |
+//! | bits, 0 | ours, nobody has had it | |
+//! | bits, thread | ours, this thread had it last, or has it | libc marks the lock; the next one reads the name here and is told, or repairs |
+//!
+//! Written by the holder only. Killed between libc's lock and our note, the one before is named: "last known".
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
+
+use crate::{log, real, settings};
+
+/// glibc's words: `int lock; unsigned count; int owner; unsigned nusers; int kind; spins, elision`. The same on x86-64 and
+/// aarch64; tests/mutexes.rs sees whether they still are what they were.
+const OWNER: usize = 8;
+const MARK: usize = 20;
+/// In the mark: ours, for no count of spins or aborted transactions comes near it. Thread ids stay below 2^22.
+const BITS: u32 = 0x2d7 << 22;
+const THREAD: u32 = (1 << 22) - 1;
+
+#[cfg(target_arch = "x86_64")]
+const _: () = assert!(size_of::<pthread_mutex_t>() == 40);
+#[cfg(target_arch = "aarch64")]
+const _: () = assert!(size_of::<pthread_mutex_t>() == 48);
+
+/// A word of the mutex.
+///
+/// # Safety
+/// The mutex is initialised, and `at` one of the offsets above.
+#[inline]
+unsafe fn word<'a>(mutex: *mut pthread_mutex_t, at: usize) -> &'a AtomicU32 {
+    // SAFETY: inside the mutex, and aligned as it is.
+    unsafe { &*mutex.byte_add(at).cast::<AtomicU32>() }
+}
+
+/// # Safety
+/// What POSIX asks of the caller of `pthread_mutex_init`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_mutex_init(
+    mutex: *mut pthread_mutex_t,
+    attributes: *const pthread_mutexattr_t,
+) -> c_int {
+    let init = real::MUTEX_INIT.get();
+    // SAFETY: the caller's promise; attributes are looked at only where there are some.
+    unsafe {
+        if attributes.is_null() || !is_plain_and_shared(attributes) || settings::is_off() {
+            return init(mutex, attributes);
+        }
+        let error = init_robust(mutex, attributes);
+        if error == 0 {
+            word(mutex, MARK).store(BITS, Ordering::Relaxed);
+            return 0;
+        }
+        // Priority protection, for one, does not go together with it.
+        log::line("mutex", mutex as usize, format_args!("left to libc: it cannot be made robust (error {error})"));
+        init(mutex, attributes)
+    }
+}
+
+unsafe fn is_plain_and_shared(attributes: *const pthread_mutexattr_t) -> bool {
+    let (mut shared, mut robust) = (0, 0);
+    // SAFETY: the attributes are initialised, as the caller promised.
+    unsafe {
+        libc::pthread_mutexattr_getpshared(attributes, &mut shared) == 0
+            && shared == libc::PTHREAD_PROCESS_SHARED
+            && real::pthread_mutexattr_getrobust(attributes, &mut robust) == 0
+            && robust == libc::PTHREAD_MUTEX_STALLED
+    }
+}
+
+/// As asked for, and robust.
+unsafe fn init_robust(mutex: *mut pthread_mutex_t, asked: *const pthread_mutexattr_t) -> c_int {
+    let mut ours = core::mem::MaybeUninit::<pthread_mutexattr_t>::uninit();
+    let (mut kind, mut protocol) = (0, 0);
+    // SAFETY: `asked` is initialised, as the caller promised; `ours` is, by its first call.
+    unsafe {
+        let ours = ours.as_mut_ptr();
+        libc::pthread_mutexattr_init(ours);
+        let mut error = real::pthread_mutexattr_gettype(asked, &mut kind);
+        let mut then = |next: &mut dyn FnMut() -> c_int| {
+            if error == 0 {
+                error = next();
+            }
+        };
+        then(&mut || libc::pthread_mutexattr_settype(ours, kind));
+        then(&mut || libc::pthread_mutexattr_getprotocol(asked, &mut protocol));
+        then(&mut || libc::pthread_mutexattr_setprotocol(ours, protocol));
+        then(&mut || libc::pthread_mutexattr_setpshared(ours, libc::PTHREAD_PROCESS_SHARED));
+        then(&mut || libc::pthread_mutexattr_setrobust(ours, libc::PTHREAD_MUTEX_ROBUST));
+        then(&mut || real::MUTEX_INIT.get()(mutex, ours));
+        libc::pthread_mutexattr_destroy(ours);
+        error
+    }
+}
+
+/// # Safety
+/// What POSIX asks of the caller of `pthread_mutex_lock`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { settle(mutex, real::MUTEX_LOCK.get()(mutex)) }
+}
+
+/// # Safety
+/// What POSIX asks of the caller of `pthread_mutex_trylock`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { settle(mutex, real::MUTEX_TRYLOCK.get()(mutex)) }
+}
+
+/// # Safety
+/// What POSIX asks of the caller of `pthread_mutex_timedlock`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, until: *const timespec) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { settle(mutex, real::MUTEX_TIMEDLOCK.get()(mutex, until)) }
+}
+
+/// # Safety
+/// What glibc asks of the caller of `pthread_mutex_clocklock`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    until: *const timespec,
+) -> c_int {
+    match real::MUTEX_CLOCKLOCK.find() {
+        // SAFETY: the caller's promise.
+        Some(clocklock) => unsafe { settle(mutex, clocklock(mutex, clock, until)) },
+        None => libc::ENOSYS,
+    }
+}
+
+/// What the caller of a locking function gets, of what libc said.
+#[inline]
+unsafe fn settle(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
+    // SAFETY: libc has just looked at it, so it is a mutex.
+    unsafe {
+        match got {
+            0 => {
+                note(mutex);
+                0
+            }
+            libc::EOWNERDEAD | libc::ENOTRECOVERABLE => settle_slow(mutex, got),
+            other => other,
+        }
+    }
+}
+
+/// The same for a wait on a condition variable: the mutex is ours also when the deadline passed.
+///
+/// # Safety
+/// `got` is what libc's wait returned for this mutex.
+pub(crate) unsafe fn settle_wait(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if got == libc::ETIMEDOUT {
+            note(mutex);
+        }
+        settle(mutex, got)
+    }
+}
+
+/// Notes in a marked mutex who has it: us.
+#[inline]
+unsafe fn note(mutex: *mut pthread_mutex_t) {
+    // SAFETY: as in `settle`.
+    unsafe {
+        let mark = word(mutex, MARK);
+        if mark.load(Ordering::Relaxed) & !THREAD == BITS {
+            // Died just before: the thread that had it before is named. Relaxed: who reads it has the lock.
+            mark.store(BITS | word(mutex, OWNER).load(Ordering::Relaxed) & THREAD, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Somebody died holding it, and the lock is ours; or it has been given up.
+#[cold]
+unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
+    // SAFETY: as in `settle`.
+    let mark = unsafe { word(mutex, MARK) };
+    let before = mark.load(Ordering::Relaxed);
+    if before & !THREAD != BITS {
+        // The program asked for robustness by itself.
+        return got;
+    }
+    if got == libc::ENOTRECOVERABLE {
+        let why = format_args!("somebody was told of a death and gave it back without repair (ENOTRECOVERABLE)");
+        return log::refuse("mutex", mutex as usize, got, why);
+    }
+    let strict = settings::is_strict();
+    // SAFETY: this thread holds it, and libc has said EOWNERDEAD for it.
+    if !strict && unsafe { libc::pthread_mutex_consistent(mutex) } != 0 {
+        return got;
+    }
+    // Died between the two: libc marks the lock as ours, and the next one tells of our predecessor again.
+    // SAFETY: no memory is passed.
+    let me = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+    mark.store(BITS | me & THREAD, Ordering::Relaxed);
+    let then = if strict { "EOWNERDEAD is returned" } else { "made consistent and given to us" };
+    let thread = before & THREAD;
+    if thread == 0 || thread == me {
+        log::line("mutex", mutex as usize, format_args!("its holder died; {then}"));
+    } else {
+        log::line("mutex", mutex as usize, format_args!("its last known holder, thread {thread}, died; {then}"));
+    }
+    if strict { got } else { 0 }
+}

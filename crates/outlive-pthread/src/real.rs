@@ -1,0 +1,125 @@
+//! libc's own functions, which ours stand before.
+//!
+//! Each is looked up once; who comes before the library's start looks it up then. `dlsym` takes the loader's own lock, which
+//! is recursive and not one of ours, and allocates only where a name is missing: the names asked for here early are all
+//! there in every glibc. Two threads may look up one name at once: they find the same.
+
+use std::ffi::CStr;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{
+    c_int, c_void, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, pthread_mutexattr_t,
+    pthread_rwlock_t, pthread_rwlockattr_t, timespec,
+};
+
+/// A function of libc's, of type `F`.
+pub(crate) struct Real<F> {
+    name: &'static CStr,
+    found: AtomicPtr<c_void>,
+    _type: PhantomData<F>,
+}
+
+// SAFETY: an atomic and a name.
+unsafe impl<F> Sync for Real<F> {}
+
+/// Where a name has two versions with different bodies (condition variables on x86-64), this is the one that programs are
+/// linked with; elsewhere there is no such version, and the only one is found.
+const VERSION: &CStr = c"GLIBC_2.3.2";
+
+impl<F: Copy> Real<F> {
+    const fn new(name: &'static CStr) -> Real<F> {
+        assert!(size_of::<F>() == size_of::<*mut c_void>());
+        Real { name, found: AtomicPtr::new(core::ptr::null_mut()), _type: PhantomData }
+    }
+
+    /// The function; `None` in a libc that is too old to have it.
+    #[inline]
+    pub(crate) fn find(&self) -> Option<F> {
+        // Acquire and Release are not needed: what is pointed to is code, there since before the program began.
+        let mut found = self.found.load(Ordering::Relaxed);
+        if found.is_null() {
+            found = self.look_up();
+        }
+        // SAFETY: F is a pointer to a function, checked in `new`, of the type that libc documents for that name.
+        (!found.is_null()).then(|| unsafe { core::mem::transmute_copy::<*mut c_void, F>(&found) })
+    }
+
+    /// The function, which every libc has.
+    #[inline]
+    pub(crate) fn get(&self) -> F {
+        match self.find() {
+            Some(function) => function,
+            // Not reached: pthread's first functions are older than this program's loader.
+            // SAFETY: it only ends the process.
+            None => unsafe { libc::abort() },
+        }
+    }
+
+    #[cold]
+    fn look_up(&self) -> *mut c_void {
+        // SAFETY: both are strings that end in NUL.
+        let found = unsafe {
+            let versioned = libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), VERSION.as_ptr());
+            if versioned.is_null() { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } else { versioned }
+        };
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+macro_rules! real {
+    ($($static:ident = $name:literal ($($argument:ty),*);)*) => {
+        $(pub(crate) static $static: Real<unsafe extern "C-unwind" fn($($argument),*) -> c_int> = Real::new($name);)*
+
+        /// Looks up all of them.
+        pub(crate) fn find_all() {
+            $($static.find();)*
+        }
+    };
+}
+
+real! {
+    MUTEX_INIT = c"pthread_mutex_init" (*mut pthread_mutex_t, *const pthread_mutexattr_t);
+    MUTEX_LOCK = c"pthread_mutex_lock" (*mut pthread_mutex_t);
+    MUTEX_TRYLOCK = c"pthread_mutex_trylock" (*mut pthread_mutex_t);
+    MUTEX_TIMEDLOCK = c"pthread_mutex_timedlock" (*mut pthread_mutex_t, *const timespec);
+    MUTEX_CLOCKLOCK = c"pthread_mutex_clocklock" (*mut pthread_mutex_t, clockid_t, *const timespec);
+    MUTEX_UNLOCK = c"pthread_mutex_unlock" (*mut pthread_mutex_t);
+
+    COND_INIT = c"pthread_cond_init" (*mut pthread_cond_t, *const pthread_condattr_t);
+    COND_DESTROY = c"pthread_cond_destroy" (*mut pthread_cond_t);
+    COND_WAIT = c"pthread_cond_wait" (*mut pthread_cond_t, *mut pthread_mutex_t);
+    COND_TIMEDWAIT = c"pthread_cond_timedwait" (*mut pthread_cond_t, *mut pthread_mutex_t, *const timespec);
+    COND_CLOCKWAIT = c"pthread_cond_clockwait" (*mut pthread_cond_t, *mut pthread_mutex_t, clockid_t, *const timespec);
+    COND_SIGNAL = c"pthread_cond_signal" (*mut pthread_cond_t);
+    COND_BROADCAST = c"pthread_cond_broadcast" (*mut pthread_cond_t);
+
+    RWLOCK_INIT = c"pthread_rwlock_init" (*mut pthread_rwlock_t, *const pthread_rwlockattr_t);
+    RWLOCK_DESTROY = c"pthread_rwlock_destroy" (*mut pthread_rwlock_t);
+    RWLOCK_RDLOCK = c"pthread_rwlock_rdlock" (*mut pthread_rwlock_t);
+    RWLOCK_TRYRDLOCK = c"pthread_rwlock_tryrdlock" (*mut pthread_rwlock_t);
+    RWLOCK_TIMEDRDLOCK = c"pthread_rwlock_timedrdlock" (*mut pthread_rwlock_t, *const timespec);
+    RWLOCK_CLOCKRDLOCK = c"pthread_rwlock_clockrdlock" (*mut pthread_rwlock_t, clockid_t, *const timespec);
+    RWLOCK_WRLOCK = c"pthread_rwlock_wrlock" (*mut pthread_rwlock_t);
+    RWLOCK_TRYWRLOCK = c"pthread_rwlock_trywrlock" (*mut pthread_rwlock_t);
+    RWLOCK_TIMEDWRLOCK = c"pthread_rwlock_timedwrlock" (*mut pthread_rwlock_t, *const timespec);
+    RWLOCK_CLOCKWRLOCK = c"pthread_rwlock_clockwrlock" (*mut pthread_rwlock_t, clockid_t, *const timespec);
+    RWLOCK_UNLOCK = c"pthread_rwlock_unlock" (*mut pthread_rwlock_t);
+}
+
+// Declared here rather than taken from the crate libc: a thread that is cancelled unwinds from inside these.
+unsafe extern "C-unwind" {
+    pub(crate) fn pthread_testcancel();
+}
+
+unsafe extern "C" {
+    /// The program's name, kept by libc.
+    pub(crate) static program_invocation_short_name: *const core::ffi::c_char;
+    pub(crate) fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+    pub(crate) fn pthread_mutexattr_getrobust(attributes: *const pthread_mutexattr_t, robust: *mut c_int) -> c_int;
+    pub(crate) fn pthread_mutexattr_gettype(attributes: *const pthread_mutexattr_t, kind: *mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+pub(crate) const CANCEL_DISABLE: c_int = 1;

@@ -1,0 +1,193 @@
+/* pthread_cond.pml - the shim's condition variable: a counter, and one system call that counts on and wakes all.
+ *
+ * NW waiters, who each take RW items, and NN signallers, who each bring RN; one robust mutex over the items, one word here: free or a
+ * dead owner's -> mine, for whoever comes, sleepers on it too (libc's and the kernel's business).
+ *   count       the counter; counts to MOD and begins again
+ *   slp, dn     how often somebody went to sleep; and up to which of these all have been woken. Both go round, too
+ *   q[i]        waiter i stands in the kernel's queue of count
+ *
+ * wait     1. s = count   2. slp+1   3. unlock   4. count still s -> sleep (the kernel looks and queues in one step)   5. lock
+ * signal   1. f = slp   2. f is dn -> nobody sleeps: done   3. count+1 and wake all, in one step   4. dn = f
+ * A signaller signals with the mutex in hand or after it has given it back.
+ *
+ * Checked when everything has come to rest: no living waiter sleeps while an item is there, unless it is one whose bringer died before
+ * his signal (`unsig`): for those there is the re-check, which this is without.
+ * Switches: -DD=deaths -DNW= -DRW= -DNN= -DRN=
+ *   RECHECK     a wait may return for nothing while an item is there: then none is excused
+ * Mutations, each must be caught:
+ *   WAKEONE     a signal wakes one: it may be killed with it
+ *   LATE        s is read after the mutex has been given back
+ *   SLPFIRST    slp+1 before s is read
+ *   DNFIRST     dn = f before the wake
+ *   NOLOOK      the kernel queues without a look at count
+ *   WRAP        the counter has two values: 2^32 signals between 1 and 3 (the known limit; passes with RECHECK)
+ */
+#ifndef D
+#define D 1
+#endif
+#ifndef NW
+#define NW 2
+#endif
+#ifndef RW
+#define RW 1
+#endif
+#ifndef NN
+#define NN 1
+#endif
+#ifndef RN
+#define RN 2
+#endif
+#ifdef WRAP
+#define MOD 2
+#else
+#define MOD 16
+#endif
+#define N (NW+NN)
+#define NOBODY 255
+
+byte lo = NOBODY; bool dead[N], killed[N];
+byte count, slp, dn; bool q[NW];
+byte items, unsig; bool mine[N];        /* ghosts, but for items */
+byte budget;
+
+#define FREE (lo==NOBODY || dead[lo])
+
+inline wake() {
+	count=(count+1)%MOD;
+#ifdef WAKEONE
+	if :: q[0] -> q[0]=0
+#if NW > 1
+	:: q[1] -> q[1]=0
+#endif
+	:: else fi
+#else
+	q[0]=0;
+#if NW > 1
+	q[1]=0;
+#endif
+	/* all look now, also for what others brought and did not signal */
+	unsig=0
+#endif
+}
+
+inline signal() {
+	f=slp;
+	if
+	:: atomic { f==dn -> mine[me]=0 }
+	:: else ->
+#ifdef DNFIRST
+		dn=f;
+#endif
+		atomic { wake(); mine[me]=0 };
+#ifndef DNFIRST
+		dn=f
+#endif
+	fi;
+	f=0
+}
+
+proctype W(byte me) {
+	byte s, r;
+	{
+		do
+		:: r<RW ->
+			atomic { FREE -> lo=me };
+			do
+			:: items==0 ->
+#if !defined(LATE) && !defined(SLPFIRST)
+				s=count;
+#endif
+				slp=(slp+1)%16;
+#ifdef SLPFIRST
+				s=count;
+#endif
+				lo=NOBODY;
+#ifdef LATE
+				s=count;
+#endif
+#ifdef NOLOOK
+				q[me]=1;
+#else
+				atomic { if :: count==s -> q[me]=1 :: else fi };
+#endif
+end_w:				if
+				:: !q[me]
+#ifdef RECHECK
+				:: atomic { items>0 -> q[me]=0 }
+#endif
+				fi;
+				s=0;
+				atomic { FREE -> lo=me }
+			:: else -> break
+			od;
+			atomic { items--; if :: unsig>items -> unsig=items :: else fi };
+			lo=NOBODY;
+			r++
+		:: else -> break
+		od;
+		r=0;
+end_idle:	(false)
+	} unless { killed[me];
+		atomic { dead[me]=1; q[me]=0; s=0; r=0 }
+	}
+}
+
+proctype S(byte me) {
+	byte r, f; bool inside;
+	{
+		do
+		:: r<RN ->
+			atomic { FREE -> lo=me };
+			atomic { items++; mine[me]=1; if :: inside=1 :: inside=0 fi };
+			if :: inside -> signal() :: else fi;
+			lo=NOBODY;
+			if :: !inside -> signal() :: else fi;
+			inside=0;
+			r++
+		:: else -> break
+		od;
+		r=0;
+end_idle:	(false)
+	} unless { killed[me];
+		atomic { dead[me]=1; if :: mine[me] -> unsig++; mine[me]=0 :: else fi; r=0; f=0; inside=0 }
+	}
+}
+
+#ifdef RECHECK
+#define LOST (items>0)
+#else
+#define LOST (items>unsig)
+#endif
+#define WELL(i) !(q[i] && !dead[i] && LOST)
+
+active proctype killer() {
+	byte i;
+	atomic {
+		if :: budget=D
+#if D > 0
+		:: budget=D-1
+#endif
+		fi;
+		do :: i<NW -> run W(i); i++ :: else -> break od;
+		do :: i<N -> run S(i); i++ :: else -> break od;
+		i=0
+	};
+	do
+	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
+	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
+#if N > 2
+	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+#endif
+#if N > 3
+	:: atomic { budget>0 && !killed[3] -> killed[3]=1; budget-- }
+#endif
+	:: budget==0 -> break
+	od;
+	timeout;
+	assert(WELL(0));
+#if NW > 1
+	assert(WELL(1));
+#endif
+	/* nobody waits for the mutex in vain */
+	assert(FREE)
+}
