@@ -166,6 +166,16 @@
 #define OUTLIVE_ELAPSED 4
 
 /**
+ * There is another value; others publish or subscribe.
+ */
+#define OUTLIVE_CHANGED 5
+
+/**
+ * A publish is worth a try.
+ */
+#define OUTLIVE_WRITABLE 6
+
+/**
  * A barrier, open in this process. May be used by all threads at once; seats belong to the thread that took them.
  */
 typedef struct outlive_barrier_t outlive_barrier_t;
@@ -2283,6 +2293,63 @@ int outlive_wait_set_add_timer_every(struct outlive_wait_set_t *set, uint64_t na
 int outlive_wait_set_take_timer(struct outlive_wait_set_t *set,
                                 uint64_t key,
                                 uint64_t *elapsed);
+
+/**
+ * Adds a service's server: OUTLIVE_READABLE when a request is worth a try.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_server(struct outlive_wait_set_t *set, const struct outlive_server_t *server, uint64_t *key);
+
+/**
+ * Adds a call: OUTLIVE_READABLE when a reply, or its end, is there; OUTLIVE_ENDED when there is no server any more.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_call(struct outlive_wait_set_t *set, const struct outlive_call_t *call, uint64_t *key);
+
+/**
+ * Adds a publisher: OUTLIVE_WRITABLE when no reliable subscriber that lives is in the way.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_publisher(struct outlive_wait_set_t *set,
+                                   const struct outlive_publisher_t *publisher,
+                                   uint64_t *key);
+
+/**
+ * Adds a state: OUTLIVE_CHANGED of a value, what is there now being the first; OUTLIVE_ENDED of a writer's death; until
+ * `outlive_wait_set_take_state`.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_state(struct outlive_wait_set_t *set, const struct outlive_state_t *state, uint64_t *key);
+
+/**
+ * What is new about a state: `*version`, of the value that is there. From then on it is not ready before the next.
+ *
+ * Errors: EPIPE: its writer died. EAGAIN: nothing is new. EINVAL: no state of this set.
+ */
+int outlive_wait_set_take_state(struct outlive_wait_set_t *set, uint64_t key, uint64_t *version);
+
+/**
+ * Adds a topic: OUTLIVE_CHANGED when others publish or subscribe than were told last, until `outlive_wait_set_take_topic`.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_topic(struct outlive_wait_set_t *set,
+                               const struct outlive_topic_t *topic,
+                               uint64_t *key);
+
+/**
+ * How many publish and subscribe now: `*publishers`, `*subscribers`. From then on it is not ready before the next change.
+ *
+ * Errors: EAGAIN: nobody has come or gone. EINVAL: no topic of this set.
+ */
+int outlive_wait_set_take_topic(struct outlive_wait_set_t *set,
+                                uint64_t key,
+                                uint32_t *publishers,
+                                uint32_t *subscribers);
 
 /**
  * Takes a source out. What it was made from may be closed before or after.

@@ -245,6 +245,39 @@ static void condvar_owner_killed(void) {
     outlive_record_close(line);
 }
 
+static uint32_t suppliers;
+
+static void lend_token(void) {
+    OK(outlive_domain_process_token(domain, &suppliers));
+    CHECK(write(news[1], &suppliers, sizeof suppliers) == sizeof suppliers);
+    for_ever();
+}
+
+static void *kill_later(void *nothing) {
+    sleep_ms(50);
+    kill_it(doomed);
+    return nothing;
+}
+
+/* Whoever waits for what only one can bring is woken by that one's end. */
+static void condvar_peer_killed(void) {
+    struct line *line = open_line();
+    doomed = start(lend_token);
+    CHECK(read(news[0], &suppliers, sizeof suppliers) == sizeof suppliers);
+    close(news[0]);
+    OK(outlive_mutex_lock(&line->lock));
+    IS(ETIMEDOUT, outlive_condvar_wait_or_end(&line->changed, &line->lock, domain, suppliers, outlive_after_ms(5)));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
+    int code = 0;
+    while (code == 0) code = outlive_condvar_wait_or_end(&line->changed, &line->lock, domain, suppliers, SOON);
+    IS(ESRCH, code);
+    CHECK(pthread_join(thread, NULL) == 0);
+    IS(ESRCH, outlive_condvar_wait_or_end(&line->changed, &line->lock, domain, suppliers, SOON));
+    OK(outlive_mutex_unlock(&line->lock));
+    outlive_record_close(line);
+}
+
 static void try_parents(void) {
     outlive_mutex_t *mutex = open_total();
     IS(ETIMEDOUT, outlive_mutex_lock_until(mutex, outlive_after_ms(10)));
@@ -394,5 +427,5 @@ static void pi_owner_killed(void) {
 }
 
 TESTS(TEST(ordinary), TEST(owner_killed), TEST(owner_killed_while_waited_for), TEST(given_up_and_reset), TEST(in_record),
-      TEST(owner_killed_in_record), TEST(swept_in_record), TEST(condvar), TEST(condvar_owner_killed), TEST(forked),
+      TEST(owner_killed_in_record), TEST(swept_in_record), TEST(condvar), TEST(condvar_owner_killed), TEST(condvar_peer_killed), TEST(forked),
       TEST(pi_owner_killed), TEST(bad_arguments))
