@@ -131,6 +131,11 @@
 #define OUTLIVE_LATCH 9
 
 /**
+ * In an `outlive_place_t`: an `outlive_pi_mutex_t`.
+ */
+#define OUTLIVE_PI_MUTEX 12
+
+/**
  * Bits stay set until they are cleared.
  */
 #define OUTLIVE_RESET_MANUAL 0
@@ -159,6 +164,16 @@
  * The timer's moment has passed.
  */
 #define OUTLIVE_ELAPSED 4
+
+/**
+ * There is another value; others publish or subscribe.
+ */
+#define OUTLIVE_CHANGED 5
+
+/**
+ * A publish is worth a try.
+ */
+#define OUTLIVE_WRITABLE 6
 
 /**
  * A barrier, open in this process. May be used by all threads at once; seats belong to the thread that took them.
@@ -701,6 +716,14 @@ typedef struct outlive_ready_t {
    */
   uint32_t reserved;
 } outlive_ready_t;
+
+/**
+ * A mutex in shared memory whose holder inherits the priority of who waits for it, for real-time threads: 64 bytes of a
+ * record, or a named one. All zeroes are an unlocked one. It belongs to the pid namespace and the C library that first used it.
+ */
+typedef struct OUTLIVE_ALIGNED(64) outlive_pi_mutex_t {
+  uint64_t words[8];
+} outlive_pi_mutex_t;
 
 /**
  * Wait as long as it takes. A call still ends when what it waits for can never come because its peer died.
@@ -2272,6 +2295,63 @@ int outlive_wait_set_take_timer(struct outlive_wait_set_t *set,
                                 uint64_t *elapsed);
 
 /**
+ * Adds a service's server: OUTLIVE_READABLE when a request is worth a try.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_server(struct outlive_wait_set_t *set, const struct outlive_server_t *server, uint64_t *key);
+
+/**
+ * Adds a call: OUTLIVE_READABLE when a reply, or its end, is there; OUTLIVE_ENDED when there is no server any more.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_call(struct outlive_wait_set_t *set, const struct outlive_call_t *call, uint64_t *key);
+
+/**
+ * Adds a publisher: OUTLIVE_WRITABLE when no reliable subscriber that lives is in the way.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_publisher(struct outlive_wait_set_t *set,
+                                   const struct outlive_publisher_t *publisher,
+                                   uint64_t *key);
+
+/**
+ * Adds a state: OUTLIVE_CHANGED of a value, what is there now being the first; OUTLIVE_ENDED of a writer's death; until
+ * `outlive_wait_set_take_state`.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_state(struct outlive_wait_set_t *set, const struct outlive_state_t *state, uint64_t *key);
+
+/**
+ * What is new about a state: `*version`, of the value that is there. From then on it is not ready before the next.
+ *
+ * Errors: EPIPE: its writer died. EAGAIN: nothing is new. EINVAL: no state of this set.
+ */
+int outlive_wait_set_take_state(struct outlive_wait_set_t *set, uint64_t key, uint64_t *version);
+
+/**
+ * Adds a topic: OUTLIVE_CHANGED when others publish or subscribe than were told last, until `outlive_wait_set_take_topic`.
+ *
+ * Errors: EXDEV, EINVAL.
+ */
+int outlive_wait_set_add_topic(struct outlive_wait_set_t *set,
+                               const struct outlive_topic_t *topic,
+                               uint64_t *key);
+
+/**
+ * How many publish and subscribe now: `*publishers`, `*subscribers`. From then on it is not ready before the next change.
+ *
+ * Errors: EAGAIN: nobody has come or gone. EINVAL: no topic of this set.
+ */
+int outlive_wait_set_take_topic(struct outlive_wait_set_t *set,
+                                uint64_t key,
+                                uint32_t *publishers,
+                                uint32_t *subscribers);
+
+/**
  * Takes a source out. What it was made from may be closed before or after.
  *
  * Errors: EINVAL: it is not in.
@@ -2302,6 +2382,73 @@ int outlive_wait_set_wait(struct outlive_wait_set_t *set,
  */
 int outlive_wait_set_fd(struct outlive_wait_set_t *set,
                         int *fd);
+
+/**
+ * Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as `outlive_mutex_open`.
+ *
+ * Owner: `*mutex` is in shared memory, mapped until `outlive_pi_mutex_close`.
+ *
+ * Errors: as `outlive_mutex_open`. OUTLIVE_OTHER_PLACE comes from locking.
+ *
+ * If a process dies: while it makes the mutex, nothing is left of it.
+ */
+int outlive_pi_mutex_open(const struct outlive_domain_t *domain,
+                          const char *name,
+                          size_t size,
+                          const void *initial,
+                          struct outlive_pi_mutex_t **mutex);
+
+/**
+ * The value behind a named mutex. NULL: it has none, or is inside a record.
+ *
+ * Owner: shared memory, mapped until `outlive_pi_mutex_close`.
+ */
+void *outlive_pi_mutex_value(const struct outlive_pi_mutex_t *mutex);
+
+/**
+ * Closes this opening of a named mutex. Nobody of this process may hold it or wait for it by this address. NULL is nothing.
+ */
+void outlive_pi_mutex_close(struct outlive_pi_mutex_t *mutex);
+
+/**
+ * Takes the lock, waiting until the deadline as long as a living owner holds it, and lending that one the caller's priority.
+ *
+ * Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid namespace or C library.
+ *
+ * If a process dies: as `outlive_mutex_lock`; what its priority was lent for is taken back.
+ */
+int outlive_pi_mutex_lock(struct outlive_pi_mutex_t *mutex,
+                          outlive_deadline_t deadline);
+
+/**
+ * Gives the lock back.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL.
+ */
+int outlive_pi_mutex_unlock(struct outlive_pi_mutex_t *mutex);
+
+/**
+ * Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL.
+ */
+int outlive_pi_mutex_consistent(struct outlive_pi_mutex_t *mutex);
+
+/**
+ * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
+ * users.
+ *
+ * Errors: as `outlive_pi_mutex_lock`, but for EOWNERDEAD and ENOTRECOVERABLE.
+ */
+int outlive_pi_mutex_reset(struct outlive_pi_mutex_t *mutex,
+                           outlive_deadline_t deadline);
+
+/**
+ * Who holds it just now, dead or alive.
+ *
+ * Errors: ESRCH: nobody. EINVAL.
+ */
+int outlive_pi_mutex_holder(const struct outlive_pi_mutex_t *mutex, struct outlive_peer_info_t *info);
 
 #ifdef __cplusplus
 }  // extern "C"

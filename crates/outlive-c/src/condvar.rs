@@ -18,7 +18,7 @@ pub struct outlive_condvar_t {
     words: [u64; 4],
 }
 
-const _: () = assert!(size_of::<outlive_condvar_t>() == size_of::<EmbeddedCondvar>());
+const _: () = place::same_shape::<outlive_condvar_t, EmbeddedCondvar>();
 
 struct Handle(Condvar);
 

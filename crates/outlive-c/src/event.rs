@@ -24,8 +24,8 @@ pub struct outlive_latch_t {
     words: [u64; 4],
 }
 
-const _: () = assert!(size_of::<outlive_event_t>() == size_of::<EmbeddedEvent>());
-const _: () = assert!(size_of::<outlive_latch_t>() == size_of::<EmbeddedLatch>());
+const _: () = place::same_shape::<outlive_event_t, EmbeddedEvent>();
+const _: () = place::same_shape::<outlive_latch_t, EmbeddedLatch>();
 
 /// Bits stay set until they are cleared.
 pub const OUTLIVE_RESET_MANUAL: u32 = 0;

@@ -7,6 +7,7 @@
 //! | `deadline` | moments |
 //! | `owned` | guards and loans that stay with what they borrow from: the one place where a lifetime is extended |
 //! | `place` | from an address in shared memory to this process's handle of the primitive there |
+//! | `held` | what the thread holds of locks whose guards C does not see |
 //! | `domain`, `mutex`, `queue`, … | the functions, a file for each header section |
 
 // The names are C's.
@@ -20,9 +21,11 @@ mod condvar;
 mod deadline;
 mod domain;
 mod event;
+mod held;
 mod mutex;
 mod once;
 mod owned;
+mod pi_mutex;
 mod place;
 mod pool;
 mod queue;

@@ -3,14 +3,14 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use outlive::Kind;
-use outlive::sync::{Embedded, Guard, LockError, Mutex, Untyped, ValueType};
+use outlive::sync::{Embedded, Guard, Halfway, LockError, Mutex, Untyped, ValueType};
+use outlive::{Deadline, Kind};
 
 use crate::argument::{borrow, bytes, handle_out, out, text};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, outlive_peer_info_t};
-use crate::place::{self, Primitive, find};
+use crate::place::{self, Primitive, find, find_fast};
 use crate::wait::wait;
 
 /// A mutex in shared memory: 8 bytes of a record, or a named one of its own. All zeroes are an unlocked one. It is used by its
@@ -20,7 +20,7 @@ pub struct outlive_mutex_t {
     words: [u64; 1],
 }
 
-const _: () = assert!(size_of::<outlive_mutex_t>() == size_of::<Embedded<()>>());
+const _: () = place::same_shape::<outlive_mutex_t, Embedded<()>>();
 
 /// This process's half of a mutex.
 pub(crate) struct Handle {
@@ -168,9 +168,29 @@ pub unsafe extern "C" fn outlive_mutex_close(mutex: *mut outlive_mutex_t) {
 /// If a process dies: holding it, the next to lock is told, also if it is asleep already; waiting for it, nobody notices.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_lock(mutex: *mut outlive_mutex_t) -> c_int {
+    // What makes no call cannot panic, and keeps this short.
+    let halfway = match find_fast::<Handle>(mutex) {
+        None => None,
+        Some(handle) => match handle.mutex.lock_fast() {
+            Ok(guard) => {
+                handle.keep(guard);
+                return 0;
+            }
+            Err(halfway) => Some(halfway),
+        },
+    };
+    lock_slow(mutex, halfway)
+}
+
+#[cold]
+#[inline(never)]
+fn lock_slow(mutex: *mut outlive_mutex_t, halfway: Option<Halfway>) -> c_int {
     entry(|| {
         let handle = find::<Handle>(mutex)?;
-        handle.settle(handle.mutex.lock())
+        handle.settle(match halfway {
+            Some(halfway) => handle.mutex.lock_rest(halfway, Deadline::NEVER),
+            None => handle.mutex.lock(),
+        })
     })
 }
 
@@ -210,6 +230,17 @@ pub unsafe extern "C" fn outlive_mutex_lock_until(mutex: *mut outlive_mutex_t, d
 /// If a process dies: in here, the lock is free, or the next to lock is told.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_mutex_unlock(mutex: *mut outlive_mutex_t) -> c_int {
+    // As in `outlive_mutex_lock`.
+    let done = find_fast::<Handle>(mutex).is_some_and(|handle| {
+        // SAFETY: as in `Handle::guard`.
+        unsafe { handle.mutex.unlock_fast(&handle.held) }
+    });
+    if done { 0 } else { unlock_slow(mutex) }
+}
+
+#[cold]
+#[inline(never)]
+fn unlock_slow(mutex: *mut outlive_mutex_t) -> c_int {
     entry(|| {
         drop(find::<Handle>(mutex)?.guard()?);
         Ok(())

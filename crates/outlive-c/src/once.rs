@@ -17,7 +17,7 @@ pub struct outlive_once_t {
     words: [u64; 1],
 }
 
-const _: () = assert!(size_of::<outlive_once_t>() == size_of::<EmbeddedOnce<()>>());
+const _: () = place::same_shape::<outlive_once_t, EmbeddedOnce<()>>();
 
 struct Handle(Once<()>);
 

@@ -28,6 +28,11 @@ pub(crate) trait Primitive: Any + Send + Sync + Sized {
     fn new(handle: <Self::Field as Embed>::Handle) -> Self;
 }
 
+/// What C declares is as long as what Rust has there, and aligned as well.
+pub(crate) const fn same_shape<Words, Field>() {
+    assert!(size_of::<Words>() == size_of::<Field>() && align_of::<Words>() >= align_of::<Field>());
+}
+
 /// A file that is open.
 struct Open {
     untyped: Untyped,
@@ -63,15 +68,19 @@ fn known(address: usize) -> &'static Known {
 /// It lives until its file is closed, which the user may do only when nobody uses it.
 #[inline]
 pub(crate) fn find<'a, T: Primitive>(words: *const T::Words) -> Result<&'a T, Failure> {
+    find_fast(words).map_or_else(|| find_slow(words as usize), Ok)
+}
+
+/// The same if it is in its place in the fast table.
+#[inline]
+pub(crate) fn find_fast<'a, T: Primitive>(words: *const T::Words) -> Option<&'a T> {
     let address = words as usize;
     let known = known(address);
     // Acquire pairs with `remember`'s Release: the handle is there.
-    if known.key.load(Ordering::Acquire) == address | T::NUMBER << NUMBER_AT {
-        // SAFETY: put there for a T, as the key says, and open still. The place was not another's meanwhile: it would have
-        // to be closed first.
-        return Ok(unsafe { &*known.handle.load(Ordering::Relaxed).cast::<T>() });
-    }
-    find_slow(address)
+    let is_it = known.key.load(Ordering::Acquire) == address | T::NUMBER << NUMBER_AT;
+    // SAFETY: put there for a T, as the key says, and open still. The place was not another's meanwhile: it would have
+    // to be closed first.
+    is_it.then(|| unsafe { &*known.handle.load(Ordering::Relaxed).cast::<T>() })
 }
 
 /// Puts a handle into its place if that is free. The caller holds the table: nothing is closed meanwhile.

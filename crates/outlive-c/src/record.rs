@@ -24,6 +24,9 @@ pub const OUTLIVE_ONCE: u32 = 8;
 /// In an `outlive_place_t`: an `outlive_latch_t`.
 pub const OUTLIVE_LATCH: u32 = 9;
 
+/// In an `outlive_place_t`: an `outlive_pi_mutex_t`.
+pub const OUTLIVE_PI_MUTEX: u32 = 12;
+
 /// Where in a record a primitive lies, and which: `OUTLIVE_PLACE(type, member, OUTLIVE_MUTEX)`.
 #[repr(C)]
 pub struct outlive_place_t {
@@ -43,6 +46,7 @@ fn kind(number: u32) -> Result<Kind, Failure> {
         OUTLIVE_EVENT => Ok(Kind::Event),
         OUTLIVE_ONCE => Ok(Kind::Once),
         OUTLIVE_LATCH => Ok(Kind::Latch),
+        OUTLIVE_PI_MUTEX => Ok(Kind::PiMutex),
         _ => Err(Failure::new(libc::EINVAL, "a place of no kind that records have in C")),
     }
 }

@@ -16,13 +16,13 @@ use crate::wait::wait;
 pub struct outlive_client_t(Arc<Client>);
 
 /// A call that is under way.
-pub struct outlive_call_t(Owned<Pending<'static>, Client>);
+pub struct outlive_call_t(pub(crate) Owned<Pending<'static>, Client>);
 
 /// A reply. May be used by all threads at once.
 pub struct outlive_reply_t(Reply);
 
 /// The end that answers: one at a time, of all processes. Used by one thread at a time.
-pub struct outlive_server_t(Server);
+pub struct outlive_server_t(pub(crate) Server);
 
 /// A request that waits for its reply. May move to another thread, which replies.
 pub struct outlive_request_t(Request);

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlive::Kind;
 use outlive::sync::{EmbeddedRwLock, LockError, ReadGuard, RwLock, WriteGuard};
@@ -10,6 +9,7 @@ use outlive::sync::{EmbeddedRwLock, LockError, ReadGuard, RwLock, WriteGuard};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, outlive_deadline_t};
 use crate::domain::{give_holders, outlive_domain_t, outlive_peer_info_t};
+use crate::held::{self, HeldByThread};
 use crate::mutex::open_lock;
 use crate::place::{self, Primitive, find};
 
@@ -20,11 +20,11 @@ pub struct outlive_rwlock_t {
     words: [u64; 520],
 }
 
-const _: () = assert!(size_of::<outlive_rwlock_t>() == size_of::<EmbeddedRwLock<()>>());
+const _: () = place::same_shape::<outlive_rwlock_t, EmbeddedRwLock<()>>();
 
 struct Handle {
     lock: RwLock<()>,
-    /// Of all handles ever, so that what a thread holds of a closed one is not taken for another's at the same address.
+    /// By which threads note what they hold of it.
     number: u64,
 }
 
@@ -34,48 +34,27 @@ impl Primitive for Handle {
     const KIND: Kind = Kind::RwLock;
     const NUMBER: usize = 5;
     fn new(lock: RwLock<()>) -> Handle {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Handle { lock, number: NEXT.fetch_add(1, Ordering::Relaxed) }
+        Handle { lock, number: held::number() }
     }
 }
 
-/// How a thread holds a lock. The handle lives as long as its file is open, and nothing is found of a closed one.
+/// How a thread holds a lock.
 enum Held {
     Reading(ReadGuard<'static, ()>),
     Writing(WriteGuard<'static, ()>),
 }
 
-/// What the thread holds, by handle's number; the last one taken is the last.
-struct HeldByThread(Vec<(u64, Held)>);
-
-impl Drop for HeldByThread {
-    /// A thread that ends with a lock in hand has died with it, as far as others are concerned.
-    fn drop(&mut self) {
-        self.0.drain(..).for_each(|(_, held)| core::mem::forget(held));
-    }
-}
-
 thread_local! {
-    static HELD: RefCell<HeldByThread> = const { RefCell::new(HeldByThread(Vec::new())) };
-}
-
-fn held<R>(act: impl FnOnce(&mut Vec<(u64, Held)>) -> R) -> R {
-    HELD.with(|list| act(&mut list.borrow_mut().0))
+    static HELD: RefCell<HeldByThread<Held>> = const { RefCell::new(HeldByThread::new()) };
 }
 
 impl Handle {
     fn keep(&self, guard: Held) {
-        held(|list| list.push((self.number, guard)));
+        HELD.with(|held| held.borrow_mut().keep(self.number, guard));
     }
 
     fn take(&self) -> Result<Held, Failure> {
-        held(|list| {
-            let at = list.iter().rposition(|(number, _)| *number == self.number)?;
-            Some(list.remove(at).1)
-        })
-        .ok_or_else(|| {
-            Failure::new(libc::EPERM, "the calling thread does not hold the lock, or took it by another opening")
-        })
+        HELD.with(|held| held.borrow_mut().take(self.number))
     }
 
     fn told(&self, error: LockError<WriteGuard<'static, ()>>) -> Failure {

@@ -11,7 +11,7 @@ use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 
 /// The latest value under a name: one writer, any number of readers, nobody waits for anybody. May be used by all threads at
 /// once.
-pub struct outlive_state_t(StateBytes);
+pub struct outlive_state_t(pub(crate) StateBytes);
 
 /// The one who sets the values. Used by one thread at a time.
 pub struct outlive_state_writer_t(BytesWriter);

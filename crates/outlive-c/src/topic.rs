@@ -14,10 +14,10 @@ use crate::owned::Owned;
 use crate::wait::wait;
 
 /// A topic, open in this process: where publishers and subscribers are made. May be used by all threads at once.
-pub struct outlive_topic_t(Topic<[u8]>);
+pub struct outlive_topic_t(pub(crate) Topic<[u8]>);
 
 /// The end that messages go into. It and its loans are used by one thread at a time.
-pub struct outlive_publisher_t(Arc<Publisher<[u8]>>);
+pub struct outlive_publisher_t(pub(crate) Arc<Publisher<[u8]>>);
 
 /// Memory that a publisher has lent for a message, to be written in place.
 pub struct outlive_loan_t(Owned<Loan<'static, [u8]>, Publisher<[u8]>>);

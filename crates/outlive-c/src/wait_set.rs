@@ -5,6 +5,8 @@ use std::ffi::c_int;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use outlive::state::{BytesWatch, Change};
+use outlive::topic::Company;
 use outlive::wait::{Key, Source, Timer, WaitSet, What};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out};
@@ -14,7 +16,9 @@ use crate::domain::{outlive_domain_t, peer};
 use crate::event::{EventHandle, LatchHandle, outlive_event_t, outlive_latch_t};
 use crate::place::find;
 use crate::queue::outlive_receiver_t;
-use crate::topic::outlive_subscriber_t;
+use crate::rpc::{outlive_call_t, outlive_server_t};
+use crate::state::outlive_state_t;
+use crate::topic::{outlive_publisher_t, outlive_subscriber_t, outlive_topic_t};
 
 /// A set of things to wait for, of one domain. Used by one thread at a time.
 pub struct outlive_wait_set_t {
@@ -22,7 +26,14 @@ pub struct outlive_wait_set_t {
     next: u64,
     numbers: HashMap<Key, u64>,
     keys: HashMap<u64, Key>,
-    timers: HashMap<u64, Timer>,
+    told: HashMap<u64, Told>,
+}
+
+/// Sources that are ready until they have been told, by this process's half of them.
+enum Told {
+    Timer(Timer),
+    State(BytesWatch),
+    Topic(Company),
 }
 
 /// A receive is worth a try.
@@ -33,6 +44,11 @@ pub const OUTLIVE_ENDED: u32 = 2;
 pub const OUTLIVE_SET: u32 = 3;
 /// The timer's moment has passed.
 pub const OUTLIVE_ELAPSED: u32 = 4;
+
+/// There is another value; others publish or subscribe.
+pub const OUTLIVE_CHANGED: u32 = 5;
+/// A publish is worth a try.
+pub const OUTLIVE_WRITABLE: u32 = 6;
 
 /// Something that is ready.
 #[repr(C)]
@@ -65,7 +81,7 @@ pub unsafe extern "C" fn outlive_wait_set_open(
             next: 1,
             numbers: HashMap::new(),
             keys: HashMap::new(),
-            timers: HashMap::new(),
+            told: HashMap::new(),
         })));
         Ok(())
     })
@@ -210,7 +226,7 @@ unsafe fn add_timer(set: *mut outlive_wait_set_t, timer: Timer, key: *mut u64) -
     // SAFETY: the caller's promise.
     let number = unsafe { add(set, &timer, key) }?;
     // SAFETY: as above.
-    unsafe { borrow_mut(set, "a set") }?.timers.insert(number, timer);
+    unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Timer(timer));
     Ok(())
 }
 
@@ -227,9 +243,156 @@ pub unsafe extern "C" fn outlive_wait_set_take_timer(
     entry(|| {
         // SAFETY: as the header asks of the caller.
         let (set, out) = unsafe { (borrow(set, "a set")?, out(elapsed)?) };
-        let timer =
-            set.timers.get(&key).ok_or_else(|| Failure::new(libc::EINVAL, "no timer of this set has that key"))?;
+        let Some(Told::Timer(timer)) = set.told.get(&key) else {
+            return Err(Failure::new(libc::EINVAL, "no timer of this set has that key"));
+        };
         out.put(timer.take());
+        Ok(())
+    })
+}
+
+/// Adds a service's server: OUTLIVE_READABLE when a request is worth a try.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_server(
+    set: *mut outlive_wait_set_t,
+    server: *const outlive_server_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let server = unsafe { borrow(server, "a server") }?;
+        // SAFETY: as above.
+        unsafe { add(set, &server.0, key) }.map(drop)
+    })
+}
+
+/// Adds a call: OUTLIVE_READABLE when a reply, or its end, is there; OUTLIVE_ENDED when there is no server any more.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_call(
+    set: *mut outlive_wait_set_t,
+    call: *const outlive_call_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let call = unsafe { borrow(call, "a call") }?;
+        // SAFETY: as above.
+        unsafe { add(set, call.0.part(), key) }.map(drop)
+    })
+}
+
+/// Adds a publisher: OUTLIVE_WRITABLE when no reliable subscriber that lives is in the way.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_publisher(
+    set: *mut outlive_wait_set_t,
+    publisher: *const outlive_publisher_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let publisher = unsafe { borrow(publisher, "a publisher") }?;
+        // SAFETY: as above.
+        unsafe { add(set, &publisher.0.way(), key) }.map(drop)
+    })
+}
+
+/// Adds a state: OUTLIVE_CHANGED of a value, what is there now being the first; OUTLIVE_ENDED of a writer's death; until
+/// `outlive_wait_set_take_state`.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_state(
+    set: *mut outlive_wait_set_t,
+    state: *const outlive_state_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let watch = unsafe { borrow(state, "a state") }?.0.watch();
+        // SAFETY: as above.
+        let number = unsafe { add(set, &watch, key) }?;
+        // SAFETY: as above.
+        unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::State(watch));
+        Ok(())
+    })
+}
+
+/// What is new about a state: `*version`, of the value that is there. From then on it is not ready before the next.
+///
+/// Errors: EPIPE: its writer died. EAGAIN: nothing is new. EINVAL: no state of this set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_take_state(
+    set: *mut outlive_wait_set_t,
+    key: u64,
+    version: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (set, out) = unsafe { (borrow_mut(set, "a set")?, out(version)?) };
+        let Some(Told::State(watch)) = set.told.get_mut(&key) else {
+            return Err(Failure::new(libc::EINVAL, "no state of this set has that key"));
+        };
+        match watch.try_changed() {
+            Some(Change::WriterDied { version }) => {
+                out.put(version);
+                Err(Failure::new(libc::EPIPE, "the state's writer died; somebody may take over"))
+            }
+            Some(Change::Value { version }) => {
+                out.put(version);
+                Ok(())
+            }
+            _ => Err(Failure::new(libc::EAGAIN, "nothing is new about the state")),
+        }
+    })
+}
+
+/// Adds a topic: OUTLIVE_CHANGED when others publish or subscribe than were told last, until `outlive_wait_set_take_topic`.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_topic(
+    set: *mut outlive_wait_set_t,
+    topic: *const outlive_topic_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let company = unsafe { borrow(topic, "a topic") }?.0.watch();
+        // SAFETY: as above.
+        let number = unsafe { add(set, &company, key) }?;
+        // SAFETY: as above.
+        unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Topic(company));
+        Ok(())
+    })
+}
+
+/// How many publish and subscribe now: `*publishers`, `*subscribers`. From then on it is not ready before the next change.
+///
+/// Errors: EAGAIN: nobody has come or gone. EINVAL: no topic of this set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_take_topic(
+    set: *mut outlive_wait_set_t,
+    key: u64,
+    publishers: *mut u32,
+    subscribers: *mut u32,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (set, publishers, subscribers) =
+            unsafe { (borrow_mut(set, "a set")?, out(publishers)?, out(subscribers)?) };
+        let Some(Told::Topic(company)) = set.told.get_mut(&key) else {
+            return Err(Failure::new(libc::EINVAL, "no topic of this set has that key"));
+        };
+        let present = company.try_changed();
+        let present = present.ok_or_else(|| Failure::new(libc::EAGAIN, "nobody has come or gone"))?;
+        publishers.put(present.publishers.len() as u32);
+        subscribers.put(present.subscribers.len() as u32);
         Ok(())
     })
 }
@@ -245,7 +408,7 @@ pub unsafe extern "C" fn outlive_wait_set_remove(set: *mut outlive_wait_set_t, k
         let known =
             set.keys.remove(&key).ok_or_else(|| Failure::new(libc::EINVAL, "nothing in this set has that key"))?;
         set.numbers.remove(&known);
-        set.timers.remove(&key);
+        set.told.remove(&key);
         set.set.remove(known);
         Ok(())
     })
@@ -282,6 +445,8 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
                 What::Ended => OUTLIVE_ENDED,
                 What::Set => OUTLIVE_SET,
                 What::Elapsed => OUTLIVE_ELAPSED,
+                What::Changed => OUTLIVE_CHANGED,
+                What::Writable => OUTLIVE_WRITABLE,
                 _ => 0,
             };
             let key = this.numbers.get(&key).copied().unwrap_or(0);

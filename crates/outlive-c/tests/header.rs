@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 /// The order of the header's sections.
-const SOURCES: [&str; 17] = [
+const SOURCES: [&str; 18] = [
     "code",
     "deadline",
     "wait",
@@ -23,6 +23,7 @@ const SOURCES: [&str; 17] = [
     "rpc",
     "pool",
     "wait_set",
+    "pi_mutex",
 ];
 
 const BEGINNING: &str = "\

@@ -245,6 +245,39 @@ static void condvar_owner_killed(void) {
     outlive_record_close(line);
 }
 
+static uint32_t suppliers;
+
+static void lend_token(void) {
+    OK(outlive_domain_process_token(domain, &suppliers));
+    CHECK(write(news[1], &suppliers, sizeof suppliers) == sizeof suppliers);
+    for_ever();
+}
+
+static void *kill_later(void *nothing) {
+    sleep_ms(50);
+    kill_it(doomed);
+    return nothing;
+}
+
+/* Whoever waits for what only one can bring is woken by that one's end. */
+static void condvar_peer_killed(void) {
+    struct line *line = open_line();
+    doomed = start(lend_token);
+    CHECK(read(news[0], &suppliers, sizeof suppliers) == sizeof suppliers);
+    close(news[0]);
+    OK(outlive_mutex_lock(&line->lock));
+    IS(ETIMEDOUT, outlive_condvar_wait_or_end(&line->changed, &line->lock, domain, suppliers, outlive_after_ms(5)));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
+    int code = 0;
+    while (code == 0) code = outlive_condvar_wait_or_end(&line->changed, &line->lock, domain, suppliers, SOON);
+    IS(ESRCH, code);
+    CHECK(pthread_join(thread, NULL) == 0);
+    IS(ESRCH, outlive_condvar_wait_or_end(&line->changed, &line->lock, domain, suppliers, SOON));
+    OK(outlive_mutex_unlock(&line->lock));
+    outlive_record_close(line);
+}
+
 static void try_parents(void) {
     outlive_mutex_t *mutex = open_total();
     IS(ETIMEDOUT, outlive_mutex_lock_until(mutex, outlive_after_ms(10)));
@@ -339,6 +372,60 @@ static void bad_arguments(void) {
     outlive_record_close(line);
 }
 
+struct valve {
+    uint64_t position;
+    outlive_pi_mutex_t lock;
+};
+
+static struct valve *open_valve(void) {
+    const outlive_place_t place = OUTLIVE_PLACE(struct valve, lock, OUTLIVE_PI_MUTEX);
+    void *data = NULL;
+    OK(outlive_record_open(domain, "valve", sizeof(struct valve), &place, 1, NULL, NULL, &data));
+    return data;
+}
+
+static void hold_valve(void) {
+    OK(outlive_pi_mutex_lock(&open_valve()->lock, SOON));
+    tell();
+    for_ever();
+}
+
+static void pi_owner_killed(void) {
+    struct valve *valve = open_valve();
+    OK(outlive_pi_mutex_lock(&valve->lock, SOON));
+    IS(EDEADLK, outlive_pi_mutex_lock(&valve->lock, SOON));
+    OK(outlive_pi_mutex_unlock(&valve->lock));
+    IS(EPERM, outlive_pi_mutex_unlock(&valve->lock));
+    pid_t child = start(hold_valve);
+    hear();
+    IS(EBUSY, outlive_pi_mutex_lock(&valve->lock, OUTLIVE_TRY));
+    IS(ETIMEDOUT, outlive_pi_mutex_lock(&valve->lock, outlive_after_ms(5)));
+    outlive_peer_info_t info;
+    OK(outlive_pi_mutex_holder(&valve->lock, &info));
+    CHECK(info.pid == (uint32_t)child);
+    kill_it(child);
+    IS(EOWNERDEAD, outlive_pi_mutex_lock(&valve->lock, SOON));
+    OK(outlive_pi_mutex_unlock(&valve->lock));
+    IS(ENOTRECOVERABLE, outlive_pi_mutex_lock(&valve->lock, SOON));
+    OK(outlive_pi_mutex_reset(&valve->lock, SOON));
+    child = start(hold_valve);
+    hear();
+    kill_it(child);
+    IS(EOWNERDEAD, outlive_pi_mutex_lock(&valve->lock, SOON));
+    OK(outlive_pi_mutex_consistent(&valve->lock));
+    OK(outlive_pi_mutex_unlock(&valve->lock));
+    outlive_record_close(valve);
+
+    outlive_pi_mutex_t *named = NULL;
+    uint64_t initial = 5;
+    OK(outlive_pi_mutex_open(domain, "named", sizeof initial, &initial, &named));
+    CHECK(*(uint64_t *)outlive_pi_mutex_value(named) == 5);
+    OK(outlive_pi_mutex_lock(named, SOON));
+    OK(outlive_pi_mutex_unlock(named));
+    outlive_pi_mutex_close(named);
+    IS(EINVAL, outlive_pi_mutex_lock(named, SOON));
+}
+
 TESTS(TEST(ordinary), TEST(owner_killed), TEST(owner_killed_while_waited_for), TEST(given_up_and_reset), TEST(in_record),
-      TEST(owner_killed_in_record), TEST(swept_in_record), TEST(condvar), TEST(condvar_owner_killed), TEST(forked),
-      TEST(bad_arguments))
+      TEST(owner_killed_in_record), TEST(swept_in_record), TEST(condvar), TEST(condvar_owner_killed), TEST(condvar_peer_killed), TEST(forked),
+      TEST(pi_owner_killed), TEST(bad_arguments))

@@ -111,4 +111,78 @@ static void peer_killed(void) {
     IS(EINVAL, outlive_wait_set_add_receiver(NULL, NULL, &key));
 }
 
-TESTS(TEST(ordinary), TEST(peer_killed))
+static void write_and_hold(void) {
+    outlive_state_t *state = NULL;
+    outlive_state_writer_t *writer = NULL;
+    OK(outlive_state_open(domain, "mode", 8, "idle", 4, &state));
+    OK(outlive_state_writer(state, SOON, &writer));
+    OK(outlive_state_writer_set(writer, "on", 2, NULL));
+    tell();
+    for_ever();
+}
+
+/* States, services, publishers and who is there. */
+static void others(void) {
+    outlive_state_t *state = NULL;
+    outlive_topic_t *topic = NULL;
+    outlive_server_t *server = NULL;
+    outlive_client_t *client = NULL;
+    outlive_call_t *call = NULL;
+    OK(outlive_state_open(domain, "mode", 8, "idle", 4, &state));
+    OK(outlive_topic_open(domain, "topic", NULL, &topic));
+    OK(outlive_server_open(domain, "service", NULL, &server));
+    OK(outlive_client_open(domain, "service", NULL, &client));
+    OK(outlive_wait_set_open(domain, &set));
+    uint64_t by_state, by_topic, by_server, by_call, by_publisher, version = 0;
+    uint32_t publishers = 9, subscribers = 9;
+    OK(outlive_wait_set_add_state(set, state, &by_state));
+    OK(outlive_wait_set_add_topic(set, topic, &by_topic));
+    OK(outlive_wait_set_add_server(set, server, &by_server));
+    CHECK(what_of(by_state, SOON) == OUTLIVE_CHANGED);
+    OK(outlive_wait_set_take_state(set, by_state, &version));
+    CHECK(version == 1);
+    IS(EAGAIN, outlive_wait_set_take_state(set, by_state, &version));
+    IS(EINVAL, outlive_wait_set_take_state(set, by_topic, &version));
+    int code = outlive_wait_set_take_topic(set, by_topic, &publishers, &subscribers);
+    CHECK(code == EAGAIN || (code == 0 && publishers == 0 && subscribers == 0));
+    CHECK(what_of(by_topic, OUTLIVE_TRY) == 0 && what_of(by_state, OUTLIVE_TRY) == 0);
+
+    pid_t child = start(write_and_hold);
+    hear();
+    CHECK(what_of(by_state, SOON) == OUTLIVE_CHANGED);
+    OK(outlive_wait_set_take_state(set, by_state, &version));
+    CHECK(version == 2);
+    kill_it(child);
+    CHECK(what_of(by_state, SOON) == OUTLIVE_ENDED);
+    IS(EPIPE, outlive_wait_set_take_state(set, by_state, &version));
+
+    outlive_publisher_t *publisher = NULL;
+    OK(outlive_topic_publisher(topic, &publisher));
+    CHECK(what_of(by_topic, SOON) == OUTLIVE_CHANGED);
+    OK(outlive_wait_set_take_topic(set, by_topic, &publishers, &subscribers));
+    CHECK(publishers == 1 && subscribers == 0);
+    OK(outlive_wait_set_add_publisher(set, publisher, &by_publisher));
+    CHECK(what_of(by_publisher, SOON) == OUTLIVE_WRITABLE);
+    OK(outlive_wait_set_remove(set, by_publisher));
+
+    OK(outlive_client_begin(client, "?", 1, SOON, &call));
+    CHECK(what_of(by_server, SOON) == OUTLIVE_READABLE);
+    OK(outlive_wait_set_add_call(set, call, &by_call));
+    outlive_request_t *request = NULL;
+    outlive_reply_t *reply = NULL;
+    OK(outlive_server_next(server, OUTLIVE_TRY, &request));
+    CHECK(what_of(by_call, OUTLIVE_TRY) == 0);
+    OK(outlive_request_reply(request, "!", 1));
+    CHECK(what_of(by_call, SOON) == OUTLIVE_READABLE);
+    OK(outlive_call_next(call, OUTLIVE_TRY, &reply));
+    outlive_reply_free(reply);
+    outlive_wait_set_close(set);
+    outlive_call_drop(call);
+    outlive_client_close(client);
+    outlive_server_close(server);
+    outlive_publisher_close(publisher);
+    outlive_topic_close(topic);
+    outlive_state_close(state);
+}
+
+TESTS(TEST(ordinary), TEST(others), TEST(peer_killed))

@@ -93,7 +93,7 @@ pub use home::Home;
 #[cfg(not(loom))]
 pub use latch::{EmbeddedLatch, Latch};
 #[cfg(not(loom))]
-pub use mutex::{Embedded, Mutex};
+pub use mutex::{Embedded, Halfway, Mutex};
 #[cfg(not(loom))]
 pub use once::{EmbeddedOnce, Once, OnceState};
 #[cfg(not(loom))]

@@ -141,6 +141,52 @@ impl<T: Plain> Mutex<T> {
         unsafe { Guard::resumed(self.raw(), value_of(self.value), self.home.registry(), raw) }
     }
 
+    /// The first half of [`Mutex::lock`], which makes no call: for bindings, whose functions it keeps short. `Err` goes to
+    /// [`Mutex::lock_rest`] at once: perhaps the lock is taken already.
+    #[doc(hidden)]
+    #[inline]
+    pub fn lock_fast(&self) -> Result<Guard<'_, T>, Halfway> {
+        let registry = self.home.registry();
+        let bits = registry.fast_bits();
+        let got = bits != 0 && self.raw().acquire(TokenId::from_own(bits));
+        if got && self.raw().is_consistent() {
+            let me = Me { registry, id: TokenId::from_own(bits) };
+            // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+            return Ok(unsafe { Guard::new(self.raw(), value_of(self.value), me) });
+        }
+        Err(Halfway(got))
+    }
+
+    /// The other half.
+    #[doc(hidden)]
+    pub fn lock_rest(
+        &self,
+        halfway: Halfway,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
+        let (segment, registry) = (self.home.segment(), self.home.registry());
+        lock_at_slow(self.raw(), self.value, segment, registry, &self.patience, deadline.into(), halfway.0)
+    }
+
+    /// Gives back the lock whose guard's raw form stands there, as [`Mutex::guard_from_raw`] and a drop do, if that takes no
+    /// call; false: nothing has happened.
+    ///
+    /// # Safety
+    /// As for [`Mutex::guard_from_raw`].
+    #[doc(hidden)]
+    #[inline]
+    pub unsafe fn unlock_fast(&self, held: &core::sync::atomic::AtomicU32) -> bool {
+        // Relaxed, both: under the lock only its holder writes there, and no other thread's number is ours.
+        let raw = held.load(core::sync::atomic::Ordering::Relaxed);
+        let is_ours = raw != 0 && raw == self.home.registry().fast_bits();
+        if is_ours {
+            held.store(0, core::sync::atomic::Ordering::Relaxed);
+            // Consistent, or the guard would bear TOLD, which no thread's own number has.
+            self.raw().release();
+        }
+        is_ours
+    }
+
     /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value. Nobody comes in
     /// before the value is there.
     ///
@@ -187,6 +233,12 @@ impl<T: Plain> Mutex<T> {
         self.home.shared()
     }
 }
+
+/// Whether the lock has been taken already, by somebody who is to be told what became of its last owner.
+#[doc(hidden)]
+#[derive(Debug)]
+#[must_use = "the lock may be taken"]
+pub struct Halfway(bool);
 
 /// Locks `raw`, which guards `value`, for the calling thread.
 #[inline]

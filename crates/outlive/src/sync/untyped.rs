@@ -67,6 +67,7 @@ pub struct Untyped {
 const fn value_at(kind: Kind) -> usize {
     match kind {
         Kind::RwLock => size_of::<RawRwLock>(),
+        // A mutex's is kept away from its lock; one with priority inheritance is as long.
         _ => 64,
     }
 }
@@ -134,8 +135,8 @@ impl Untyped {
         Ok(Untyped { places: found, ..made })
     }
 
-    /// Opens the [`Mutex`](super::Mutex) or [`RwLock`](super::RwLock) of that name, or makes it, with a value of that size behind
-    /// it. `init` fills the value in before anybody else can see it.
+    /// Opens the [`Mutex`](super::Mutex), [`RwLock`](super::RwLock) or [`PiMutex`](super::PiMutex) of that name, or makes it, with a
+    /// value of that size behind it. `init` fills the value in before anybody else can see it.
     ///
     /// # Errors
     /// As [`Untyped::record`].
@@ -149,8 +150,9 @@ impl Untyped {
         value: ValueType<'_>,
         init: impl Fn(*mut u8),
     ) -> Result<Untyped, Error> {
-        if !matches!(kind, Kind::Mutex | Kind::RwLock) || value.align > 64 {
-            let why = "values behind locks are aligned to 64 bytes at most, and mutexes and rwlocks have them";
+        if !matches!(kind, Kind::Mutex | Kind::RwLock | Kind::PiMutex) || value.align > 64 {
+            let why =
+                "values behind locks are aligned to 64 bytes at most, and mutexes, rwlocks and pi mutexes have them";
             return Err(Error::InvalidName { name: name.to_owned(), why });
         }
         let made = Untyped::open(domain, name, kind, value, value_at(kind), |_, at| init(at))?;
@@ -283,7 +285,7 @@ impl Untyped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::{Embedded, EmbeddedCondvar, EmbeddedRwLock, LockError, Mutex, RwLock};
+    use crate::sync::{Embedded, EmbeddedCondvar, EmbeddedRwLock, LockError, Mutex, PiMutex, RwLock};
 
     fn in_a_domain(name: &str, test: impl FnOnce(&Domain)) {
         let folder = std::env::temp_dir().join(format!("outlive-untyped-{name}-{}", std::process::id()));
@@ -297,7 +299,7 @@ mod tests {
     fn a_named_lock_is_the_same_from_both_sides() {
         in_a_domain("named", |domain| {
             let eight = ValueType { name: None, size: 8, align: 8 };
-            for kind in [Kind::Mutex, Kind::RwLock] {
+            for kind in [Kind::Mutex, Kind::RwLock, Kind::PiMutex] {
                 let name = kind.to_string();
                 // SAFETY: nobody else has it yet; eight bytes, aligned.
                 let init = |at: *mut u8| unsafe { *at.cast::<u64>() = 77 };
@@ -307,6 +309,7 @@ mod tests {
                 assert_eq!(unsafe { *there.as_ptr().add(there.value_offset()).cast::<u64>() }, 77);
                 let seen = match kind {
                     Kind::Mutex => *Mutex::<u64>::open(domain, &name, 0).expect("open").lock().expect("free"),
+                    Kind::PiMutex => *PiMutex::<u64>::open(domain, &name, 0).expect("open").lock().expect("free"),
                     _ => *RwLock::<u64>::open(domain, &name, 0).expect("open").read().expect("free"),
                 };
                 assert_eq!(seen, 77);

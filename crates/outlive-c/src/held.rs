@@ -1,0 +1,41 @@
+//! The locks that a thread holds and whose guards C does not see.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::code::Failure;
+
+/// Guards by their handle's number; the last one taken is the last. The handle lives as long as its file is open, and
+/// nothing is found of a closed one: its number never comes again.
+pub(crate) struct HeldByThread<G>(Vec<(u64, G)>);
+
+impl<G> HeldByThread<G> {
+    pub(crate) const fn new() -> HeldByThread<G> {
+        HeldByThread(Vec::new())
+    }
+
+    pub(crate) fn keep(&mut self, number: u64, guard: G) {
+        self.0.push((number, guard));
+    }
+
+    pub(crate) fn take(&mut self, number: u64) -> Result<G, Failure> {
+        let at = self.0.iter().rposition(|(held, _)| *held == number);
+        let at = at.ok_or_else(|| {
+            Failure::new(libc::EPERM, "the calling thread does not hold the lock, or took it by another opening")
+        })?;
+        Ok(self.0.remove(at).1)
+    }
+}
+
+impl<G> Drop for HeldByThread<G> {
+    /// A thread that ends with a lock in hand has died with it, as far as others are concerned.
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(|(_, guard)| core::mem::forget(guard));
+    }
+}
+
+/// A new handle's number.
+pub(crate) fn number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: a count, nothing comes with it.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

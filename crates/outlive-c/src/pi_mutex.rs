@@ -1,0 +1,173 @@
+//! Mutexes with priority inheritance: by name, or inside a record.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_void};
+
+use outlive::Kind;
+use outlive::sync::{EmbeddedPi, LockError, PiGuard, PiMutex};
+
+use crate::argument::out;
+use crate::code::{Failure, entry, entry_or};
+use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
+use crate::domain::{outlive_domain_t, outlive_peer_info_t};
+use crate::held::{self, HeldByThread};
+use crate::mutex::open_lock;
+use crate::place::{self, Primitive, find};
+
+/// A mutex in shared memory whose holder inherits the priority of who waits for it, for real-time threads: 64 bytes of a
+/// record, or a named one. All zeroes are an unlocked one. It belongs to the pid namespace and the C library that first used it.
+#[repr(C, align(64))]
+pub struct outlive_pi_mutex_t {
+    words: [u64; 8],
+}
+
+const _: () = place::same_shape::<outlive_pi_mutex_t, EmbeddedPi<()>>();
+
+struct Handle {
+    mutex: PiMutex<()>,
+    /// By which threads note what they hold of it.
+    number: u64,
+}
+
+impl Primitive for Handle {
+    type Words = outlive_pi_mutex_t;
+    type Field = EmbeddedPi<()>;
+    const KIND: Kind = Kind::PiMutex;
+    const NUMBER: usize = 12;
+    fn new(mutex: PiMutex<()>) -> Handle {
+        Handle { mutex, number: held::number() }
+    }
+}
+
+type Guard = PiGuard<'static, ()>;
+
+thread_local! {
+    static HELD: RefCell<HeldByThread<Guard>> = const { RefCell::new(HeldByThread::new()) };
+}
+
+impl Handle {
+    fn keep(&self, guard: Guard) {
+        HELD.with(|held| held.borrow_mut().keep(self.number, guard));
+    }
+
+    fn take(&self) -> Result<Guard, Failure> {
+        HELD.with(|held| held.borrow_mut().take(self.number))
+    }
+
+    fn settle(&self, got: Result<Guard, LockError<Guard>>) -> Result<(), Failure> {
+        match got {
+            Ok(guard) => {
+                self.keep(guard);
+                Ok(())
+            }
+            Err(LockError::OwnerDied(guard)) => {
+                self.keep(guard);
+                Err(LockError::OwnerDied(()).into())
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
+/// Opens the mutex of that name, or makes it, with `size` bytes of value behind it: as `outlive_mutex_open`.
+///
+/// Owner: `*mutex` is in shared memory, mapped until `outlive_pi_mutex_close`.
+///
+/// Errors: as `outlive_mutex_open`. OUTLIVE_OTHER_PLACE comes from locking.
+///
+/// If a process dies: while it makes the mutex, nothing is left of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    size: usize,
+    initial: *const c_void,
+    mutex: *mut *mut outlive_pi_mutex_t,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe { open_lock(domain, name, Kind::PiMutex, size, initial, mutex) })
+}
+
+/// The value behind a named mutex. NULL: it has none, or is inside a record.
+///
+/// Owner: shared memory, mapped until `outlive_pi_mutex_close`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_value(mutex: *const outlive_pi_mutex_t) -> *mut c_void {
+    entry_or(core::ptr::null_mut(), || {
+        Ok(place::value(mutex.cast(), Kind::PiMutex).map_or(core::ptr::null_mut(), <*mut u8>::cast))
+    })
+}
+
+/// Closes this opening of a named mutex. Nobody of this process may hold it or wait for it by this address. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_close(mutex: *mut outlive_pi_mutex_t) {
+    entry(|| place::close(mutex.cast(), Kind::PiMutex));
+}
+
+/// Takes the lock, waiting until the deadline as long as a living owner holds it, and lending that one the caller's priority.
+///
+/// Errors: as `outlive_mutex_lock_until`, and OUTLIVE_OTHER_PLACE: it belongs to another pid namespace or C library.
+///
+/// If a process dies: as `outlive_mutex_lock`; what its priority was lent for is taken back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_lock(mutex: *mut outlive_pi_mutex_t, deadline: outlive_deadline_t) -> c_int {
+    entry(|| {
+        let handle = find::<Handle>(mutex)?;
+        match moment(deadline) {
+            Some(moment) => handle.settle(handle.mutex.lock_until(moment)),
+            None => handle.settle(handle.mutex.try_lock()),
+        }
+    })
+}
+
+/// Gives the lock back.
+///
+/// Errors: EPERM: this thread does not hold it. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_unlock(mutex: *mut outlive_pi_mutex_t) -> c_int {
+    entry(|| {
+        drop(find::<Handle>(mutex)?.take()?);
+        Ok(())
+    })
+}
+
+/// Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+///
+/// Errors: EPERM: this thread does not hold it. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_consistent(mutex: *mut outlive_pi_mutex_t) -> c_int {
+    entry(|| {
+        let handle = find::<Handle>(mutex)?;
+        let mut guard = handle.take()?;
+        guard.mark_consistent();
+        handle.keep(guard);
+        Ok(())
+    })
+}
+
+/// Makes a mutex that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
+/// users.
+///
+/// Errors: as `outlive_pi_mutex_lock`, but for EOWNERDEAD and ENOTRECOVERABLE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_reset(mutex: *mut outlive_pi_mutex_t, deadline: outlive_deadline_t) -> c_int {
+    entry(|| Ok(find::<Handle>(mutex)?.mutex.reset((), moment_or_past(deadline))?))
+}
+
+/// Who holds it just now, dead or alive.
+///
+/// Errors: ESRCH: nobody. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_holder(
+    mutex: *const outlive_pi_mutex_t,
+    info: *mut outlive_peer_info_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let out = unsafe { out(info) }?;
+        let holder = find::<Handle>(mutex)?.mutex.holder();
+        let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
+        out.put(outlive_peer_info_t::of_holder(&holder));
+        Ok(())
+    })
+}
