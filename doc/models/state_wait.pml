@@ -12,11 +12,16 @@
  *           then compare-exchange it in; sleep on {x, seq == t, h};
  *           woken, and h changed -> wake all on h
  *
+ * in a set (the first SET waiters; another thread does what is to be told, so that a look may find it told just now)
+ *        1. as above    2. words: h, does it live? living: {seq == t, h as it was}; else as in 4, without px: {x, seq == t, h with
+ *           WAITERS}    3. h, does it live?; then lv; what is to be told is told, perhaps by the other thread
+ *        4. living: its end, too; dead and no WAITERS: again from 1    5. sleep on those    6. as the end of 4
+ *
  * That all who sleep on a writer's end are woken by it is several.pml's: here they simply run again. Who may write is
  * endpoint.pml's. Writers come one after the other: the next when the one before is dead or has left.
  * Checked: when all has come to rest, every living waiter has been told of the last version, and of the death of a writer in
  * whose place nobody has come; a writer's last value is told before its death.
- * Switches: -DNW=writers -DS=sets of each -DNR=waiters -DD=deaths
+ * Switches: -DNW=writers -DS=sets of each -DNR=waiters -DD=deaths -DSET=waiters in sets
  * Mutations, each must be caught:
  *   NOLOOK      the waiter does not look again after 1
  *   CLEARFIRST  the ringer clears `sl` before it wakes
@@ -27,6 +32,7 @@
  *   NOTURN      who was woken through x does not wake the others
  *   LATEBIT     WAITERS goes in without a wake before: the kernel's wake for who came and died goes to one who slept after that
  *   QUIETLEAVE  4 of write wakes nobody
+ *   STALE       a set that saw a writer live, and then dead and told, sleeps on without asking for the next
  */
 #ifndef NW
 #define NW 2
@@ -39,6 +45,9 @@
 #endif
 #ifndef D
 #define D 1
+#endif
+#ifndef SET
+#define SET 0
 #endif
 byte lv=1, h, sl, seq; bool hw;
 bool wdead[NW], wout[NW], rdead[NR];
@@ -160,10 +169,56 @@ done:		skip
 	atomic { qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0; if :: px[me] && rdead[me] -> px[me]=0; wake1(qx) :: else -> px[me]=0 fi }
 }
 
+proctype InSet(byte me) {
+	byte t, e, f, v, k; bool b, living, l;
+	{
+		v=0;
+again:		t=seq;
+		atomic { sl=(sl&1 -> (sl+2)%32 : (sl+1)%32) };
+		atomic { e=h; b=hw; living=(e!=0 && !wdead[e-1]) };
+		if
+		:: living
+		:: else ->
+			b=1;
+			if
+			:: h!=e -> wakeall(qh)
+			:: else ->
+				if :: !hw -> wakeall(qh) :: else fi;
+				atomic { if :: h==e -> hw=1 :: else fi }
+			fi
+		fi;
+		atomic { f=h; l=(f!=0 && !wdead[f-1]); k=hw };
+		v=lv;
+		if
+		:: v!=seen[me] -> atomic { seen[me]=v; told[me]=0 }
+		:: else
+		fi;
+		if
+		:: f!=0 && !l && !told[me] -> atomic { assert(seen[me]>=last[f-1]); told[me]=1; v=0 }
+		:: else -> v=0
+		fi;
+		if
+#ifndef STALE
+		:: f!=0 && !l && !k -> atomic { k=0; f=0; e=0; b=0; living=0; t=0 }; goto again
+		:: else
+#else
+		:: true
+#endif
+		fi;
+		atomic { k=0; if :: seq==t && h==e && hw==b && (!l || !wdead[f-1]) -> qs[me]=1; qh[me]=1; qx[me]=!living; woken[me]=0; watch[me]=(l -> f : 0)
+			:: else -> woken[me]=1 fi; f=0; l=0 };
+end_s:		atomic { (woken[me] || (watch[me]!=0 && wdead[watch[me]-1])) -> woken[me]=0; qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0 };
+		if :: !living && h!=e -> wakeall(qh) :: else fi;
+		atomic { t=0; e=0; b=0; living=0 };
+		goto again
+	} unless { rdead[me] };
+	atomic { qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0 }
+}
+
 active proctype K() {
 	byte i;
 	atomic {
-		for (i : 0 .. NR-1) { seen[i]=1; run Waiter(i) };
+		for (i : 0 .. NR-1) { seen[i]=1; if :: i<SET -> run InSet(i) :: else -> run Waiter(i) fi };
 		for (i : 0 .. NW-1) { run Writer(i) };
 		i=0
 	};

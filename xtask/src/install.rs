@@ -10,6 +10,7 @@ pub(crate) struct Need {
 
 pub(crate) const SPIN: Need = Need { program: "spin", package: "spin" };
 pub(crate) const CC: Need = Need { program: "gcc", package: "gcc" };
+pub(crate) const CMAKE: Need = Need { program: "cmake", package: "cmake" };
 pub(crate) const MUSL: Need = Need { program: "musl-gcc", package: "musl-tools" };
 
 /// Whether a program can be started.

@@ -2,11 +2,14 @@
 //!
 //! Each verb is a file here. The tools that a verb needs are installed by it from the ordinary registries.
 
+mod c;
 mod count;
 mod crash;
 mod fuzz;
 mod install;
 mod models;
+mod prefix;
+mod python;
 mod race;
 mod soak;
 mod stage;
@@ -19,10 +22,14 @@ const HELP: &str = "\
 usage: cargo xtask VERB [OPTIONS]
 
   test [--no-install]     everything that must pass: format, clippy, Rust tests, doc tests, loom, models, crash tests,
-                          C tests, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
+                          C tests, Python, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
   models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
+  c [NAME]                the C library's tests and examples, against a copy installed into the target folder
+  header [--check]        writes crates/outlive-c/include/outlive.h anew
+  install --prefix DIR    outlive.h, liboutlive.so and .a, pkg-config and CMake files
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
+  python [--no-install]   builds the Python package into target/python and runs its tests
   race --minutes N        16 threads take and give back objects of 2 MiB, flush and gc at any time
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
   targets [--quick] [NAME]  every benchmark that has a target, and whether it was met; fails nothing
@@ -38,8 +45,12 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "models" => models::run(rest),
         "crash" => crash::run(rest),
+        "c" => c::run(rest),
+        "header" => c::header(rest),
+        "install" => prefix::run(rest),
         "fuzz" => fuzz::run(rest),
         "soak" => soak::run(rest),
+        "python" => python::run(rest),
         "race" => race::run(rest),
         "targets" => targets::run(rest),
         "help" | "--help" | "-h" => {

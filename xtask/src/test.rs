@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::install::{self, CC, MUSL, SPIN};
+use crate::install::{self, CC, CMAKE, MUSL, SPIN};
 use crate::root;
 use crate::stage::{self, Counts};
 
@@ -18,13 +18,18 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     };
     let begun = Instant::now();
-    let missing = install::install(&[&SPIN, &CC, &MUSL], may_install);
+    let missing = install::install(&[&SPIN, &CC, &CMAKE, &MUSL], may_install);
     let mut total = Count::default();
     total.add(stage::run("format", cargo(&["fmt", "--all", "--", "--check"]), Counts::ByExit));
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     total.add(stage::run("clippy", cargo(&clippy), Counts::ByExit));
     // The program first: the command line's tests and the demo use the very same build.
     total.add(stage::run("Rust tests", cargo(&["test", "--workspace", "--no-fail-fast"]), Counts::ByLines));
+    if missing.contains(&CC.program) || missing.contains(&CMAKE.program) {
+        total.add(stage::skip("C", "gcc or cmake is not there and may not be installed"));
+    } else {
+        total.add(stage::run("C", this(&["c"]), Counts::ByLines));
+    }
     total.add(stage::run("documentation", documentation(), Counts::ByExit));
     total.add(stage::run("loom models", loom(), Counts::ByLines));
     if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
@@ -36,6 +41,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         // The Rust test that compiles the C one says so too.
         total.add(stage::skip("robust lists on musl", "musl-gcc is not there and may not be installed"));
     }
+    let python: &[&str] = if may_install { &["python"] } else { &["python", "--no-install"] };
+    total.add(stage::run("Python", this(python), Counts::ByLines));
     total.add(stage::run("killed at every noted instruction", this(&["crash"]), Counts::ByLines));
     total.add(stage::run("killed at random, 30 s", this(&["soak", "--minutes", "0.5"]), Counts::ByExit));
     total.add(stage::run("16 threads race for a pool, 30 s", this(&["race", "--minutes", "0.5"]), Counts::ByExit));

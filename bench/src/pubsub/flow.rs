@@ -86,7 +86,8 @@ pub(crate) fn latency<T: Topic>(
     let there = T::place(stage, "there", shape)?;
     let back = T::place(stage, "back", shape)?;
     let board = Shared::<Board>::new()?;
-    let warm_up = operations / 8 + 2;
+    // At least as many as make every row use its memory for the first time.
+    let warm_up = operations / 8 + 64;
     let all = warm_up + operations;
     let mut crew = Crew::new()?;
     crew.start("answering process", stage.second_core(), || {
@@ -106,8 +107,8 @@ pub(crate) fn latency<T: Topic>(
         let mut publisher = T::publisher(&there)?;
         let mut latencies = Latencies::new()?;
         board.meet(2);
-        let begun = clock::now();
-        let mut at = begun;
+        let mut at = clock::now();
+        let mut begun = at;
         for number in 0..all {
             publisher.publish(shape.bytes, |message| write(message, number, every_byte))?;
             let found = subscriber.receive(|message| read(message, every_byte))?;
@@ -115,6 +116,8 @@ pub(crate) fn latency<T: Topic>(
             check::<T>(found, number, &shape)?;
             if number >= warm_up {
                 latencies.count(after - at);
+            } else {
+                begun = after;
             }
             at = after;
         }
@@ -177,7 +180,8 @@ pub(super) fn to_several<T: Topic, C: Content>(
     let place = T::place(stage, "there", shape)?;
     let board = Shared::<Board>::new()?;
     let everyone = shape.subscribers as u32 + 1;
-    let warm_up = 2;
+    // As many as make every row use its memory for the first time.
+    let warm_up = 16;
     let mut crew = Crew::new()?;
     // Pinned to none: there are more processes than cores.
     for worker in 0..shape.subscribers {

@@ -10,7 +10,10 @@ use crate::world::World;
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     use State::*;
-    [Create, Set, Get, Take, TakeOver, Leave, Wait].into_iter().map(|one| Box::new(one) as Box<dyn Scenario>).collect()
+    [Create, Set, Get, Take, TakeOver, Leave, Wait, WaitInSet]
+        .into_iter()
+        .map(|one| Box::new(one) as Box<dyn Scenario>)
+        .collect()
 }
 
 /// The victim's operation.
@@ -23,6 +26,7 @@ enum State {
     TakeOver,
     Leave,
     Wait,
+    WaitInSet,
 }
 
 impl State {
@@ -58,11 +62,10 @@ impl State {
         Ok(())
     }
 
+    /// The first plainly, the second in a wait set.
     fn follow(world: &mut World, name: &str) -> Result<(), Failure> {
-        for survivor in ["first", "second"] {
-            world.survivor(survivor)?.tell_and_see_asleep(&format!("state follow {name}"))?;
-        }
-        Ok(())
+        world.survivor("first")?.tell_and_see_asleep(&format!("state follow {name}"))?;
+        world.survivor("second")?.tell_and_see_asleep(&format!("state follow-in-set {name}"))
     }
 }
 
@@ -76,18 +79,20 @@ impl Scenario for State {
             State::TakeOver => "state-take-over",
             State::Leave => "state-leave",
             State::Wait => "state-wait",
+            State::WaitInSet => "state-wait-in-set",
         }
     }
 
     fn about(&self) -> &'static str {
         match self {
             State::Create => "make a state",
-            State::Set => "set a value, with two sleepers",
+            State::Set => "set a value, with two sleepers, one in a wait set",
             State::Get => "get a value by the way of one who was overtaken",
-            State::Take => "become the writer, with two sleepers",
+            State::Take => "become the writer, with two sleepers, one in a wait set",
             State::TakeOver => "take a dead writer's place and set a value",
             State::Leave => "leave as the writer, with one asleep who wants to be, and one who waits for a value",
             State::Wait => "wait for another value, with a sleeper before and one after",
+            State::WaitInSet => "the same in a wait set, the sleeper after in another",
         }
     }
 
@@ -104,7 +109,9 @@ impl Scenario for State {
                 world.dismiss("old");
                 Ok(())
             }
-            State::Wait => world.survivor("sleeper")?.tell_and_see_asleep(&format!("state follow {name}")),
+            State::Wait | State::WaitInSet => {
+                world.survivor("sleeper")?.tell_and_see_asleep(&format!("state follow {name}"))
+            }
             _ => Ok(()),
         }
     }
@@ -123,10 +130,11 @@ impl Scenario for State {
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self != State::Wait {
+        if !matches!(self, State::Wait | State::WaitInSet) {
             return Err(Failure::Hang("the victim sleeps and nobody is there to wake it".to_owned()));
         }
-        world.survivor("late")?.tell_and_see_asleep(&format!("state follow {name}"))?;
+        let how = if *self == State::Wait { "follow" } else { "follow-in-set" };
+        world.survivor("late")?.tell_and_see_asleep(&format!("state {how} {name}"))?;
         world.ask("next", &format!("state set {name} 9")).map(drop)
     }
 
@@ -189,7 +197,7 @@ impl Scenario for State {
                     other => return Err(Failure::wrong(format!("who waited is told `{other}`"))),
                 }
             }
-            State::Wait => {
+            State::Wait | State::WaitInSet => {
                 if !death.helped {
                     self.help(world)?;
                 }
@@ -252,9 +260,12 @@ impl Scenario for State {
                 stage.end();
                 Ok(())
             }
-            State::Wait => {
+            State::Wait | State::WaitInSet => {
                 stage.begin();
-                let told = state::follow(&state);
+                let told = match self {
+                    State::Wait => state::follow(&state),
+                    _ => state::follow_in_set(&domain, &state),
+                };
                 stage.end();
                 if told? == "9" { Ok(()) } else { Err("not told of the value".to_owned()) }
             }

@@ -102,6 +102,8 @@ mod tests {
         let id = TokenId::new(65_535, 8_191);
         assert_eq!(TokenId::from_word(id.as_u32() | WAITERS), Some(id));
         assert_eq!((id.slot(), id.generation()), (65_535, 8_191));
+        assert_eq!(TokenId::from_u32(id.as_u32()), Some(id));
+        assert_eq!(TokenId::from_u32(id.as_u32() | WAITERS), None);
         for garbage in [0, 1, 0x4000_0000, 0x6000_0001, 0x1fff_ffff, WAITERS] {
             assert_eq!(TokenId::from_word(garbage), None, "{garbage:#x}");
         }

@@ -12,6 +12,7 @@
 //! A *bundle* is a source's words, whose order matters (its X first): they are never parted. doc/protocols/wait_set.md.
 
 use super::id::TokenId;
+use super::net::Net;
 use super::registry::Registry;
 use super::slot::GROUPED;
 use super::wait::{Asleep, has_changed, look_again};
@@ -46,9 +47,9 @@ impl<'a> Words<'a> {
         self.ends.push(self.words.len());
     }
 
-    /// Where a wake-up is passed on that dies with this thread, if that is free: there are no owners, and nobody was first.
-    pub(crate) fn pass_on_to(&mut self, x: &'a AtomicU32) {
-        self.passes_to.get_or_insert(x);
+    /// Where a wake-up is passed on that dies with this thread, if there are no owners. False: somebody was first.
+    pub(crate) fn pass_on_to(&mut self, x: &'a AtomicU32) -> bool {
+        core::ptr::eq(*self.passes_to.get_or_insert(x), x)
     }
 
     fn groups(&self, head: Option<Watch<'a>>) -> Vec<Vec<Watch<'a>>> {
@@ -87,6 +88,7 @@ impl Many {
         pass: &PassOn,
         mut words: Words<'a>,
         owners: &[TokenId],
+        net: Net,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         let principal = words.words.first().copied();
@@ -113,10 +115,12 @@ impl Many {
             words.add(&[Watch { word: registry.x(), expected: 0 }]);
         }
         let principal = principal.or(words.words.get(1).copied()).unwrap_or(words.words[0]);
-        let until = registry.recheck().map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
+        let net = if owners.is_empty() { net } else { Net::Spread };
+        let until = net.until(registry, deadline);
         let note = super::note::Note::begin(registry, Some(&principal));
         let woken = self.sleep_in_groups(&words, head, principal, until);
         super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
+        net.note_end(woken == Ok(Wakeup::TimedOut) && !deadline.has_passed());
         let dead = |owner: &&TokenId| !registry.is_alive(**owner);
         if woken == Ok(Wakeup::TimedOut) && !deadline.has_passed() {
             owners.iter().for_each(|&owner| registry.confirm(owner));

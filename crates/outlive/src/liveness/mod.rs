@@ -10,6 +10,7 @@ mod claim;
 mod id;
 #[cfg(not(loom))]
 mod many;
+mod net;
 #[cfg(not(loom))]
 mod note;
 mod patience;
@@ -35,6 +36,7 @@ pub use id::TokenId;
 pub(crate) use id::WAITERS;
 #[cfg(not(loom))]
 pub(crate) use many::{Many, Words};
+pub(crate) use net::Net;
 #[cfg(not(loom))]
 pub(crate) use note::{Note, Noted};
 pub(crate) use patience::Patience;

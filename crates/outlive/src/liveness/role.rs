@@ -20,8 +20,10 @@
 
 use std::time::Duration;
 
+#[cfg(not(loom))]
+use super::Words;
 use super::wait::look_again;
-use super::{Asleep, Me, Peer, Registry, TokenId, WAITERS, WaitError, sleep, sleep_on};
+use super::{Asleep, Me, Net, Peer, Registry, TokenId, WAITERS, WaitError, sleep, sleep_on};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -79,6 +81,27 @@ impl Standing {
 
     pub(crate) fn is_living(self) -> bool {
         matches!(self.state, State::Living(_))
+    }
+
+    /// What `holder` said, without its bit for sleepers.
+    pub(crate) fn holder(self) -> u32 {
+        self.word & !WAITERS
+    }
+
+    /// Whether a sweep has taken the name of the dead out.
+    pub(crate) fn is_nameless(self) -> bool {
+        TokenId::from_word(self.word).is_none()
+    }
+
+    /// Whose end would change that. Of the dead, with whom nobody sleeps yet, their own: such a sleep ends at once, and the
+    /// next one asks to be woken by who comes ([`Role::add_to`]).
+    #[cfg(not(loom))]
+    pub(crate) fn watched(self) -> Option<TokenId> {
+        match self.state {
+            State::Living(owner) => Some(owner),
+            State::Nobody | State::Dead if self.word & WAITERS == 0 => TokenId::from_word(self.word),
+            State::Nobody | State::Dead => None,
+        }
     }
 }
 
@@ -243,35 +266,69 @@ impl Role<'_> {
             };
         }
         pass.to(x);
+        let asked = seen.word | WAITERS;
+        if !self.ask(asked) {
+            return look_again(deadline);
+        }
+        // A wake-up by `x` may have died with a wait set.
+        let own = [Watch { word: x, expected: 0 }, Watch { word: holder, expected: asked }];
+        let end = match word {
+            Some(word) => sleep_on(self.registry, &[own[0], word, own[1]], 1, Net::Spread, deadline),
+            None => sleep_on(self.registry, &own, 1, Net::Spread, deadline),
+        };
+        self.woken(asked);
+        end
+    }
+
+    /// Nobody lives, and `holder` said that, but for WAITERS: from now on whoever comes wakes who sleeps on it. False: it says
+    /// something else.
+    fn ask(self, asked: u32) -> bool {
+        let RoleWords { holder, x, .. } = self.words;
         // A stray write. It means nothing but 0.
         if x.load(Ordering::Relaxed) != 0 {
             x.store(0, Ordering::Relaxed);
         }
-        let asked = seen.word | WAITERS;
-        let is_as_seen = |word: u32| word | WAITERS == asked;
         let now = holder.load(Ordering::Acquire);
-        if !is_as_seen(now) {
+        if now | WAITERS != asked {
             // Woken by `x` or come late: whoever came may have died before waking the others.
             futex::wake_all(holder);
-            return look_again(deadline);
+            return false;
         }
-        if now != asked {
-            // Whoever sleeps there slept on what it said before, and whoever changed it may have died before waking them. The
-            // kernel would then wake one by `x`: not to be us, who know. Died just after: the next one does it again.
-            futex::wake_all(holder);
-            if holder.compare_exchange(now, asked, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-                return look_again(deadline);
-            }
+        if now == asked {
+            return true;
         }
-        let own = [Watch { word: x, expected: 0 }, Watch { word: holder, expected: asked }];
-        let end = match word {
-            Some(word) => sleep_on(self.registry, &[own[0], word, own[1]], 1, deadline),
-            None => sleep_on(self.registry, &own, 1, deadline),
-        };
-        if !is_as_seen(holder.load(Ordering::Acquire)) {
-            futex::wake_all(holder);
+        // Whoever sleeps there slept on what it said before, and whoever changed it may have died before waking them. The
+        // kernel would then wake one by `x`: not to be us, who know. Died just after: the next one does it again.
+        futex::wake_all(holder);
+        holder.compare_exchange(now, asked, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// What one who has slept on what it asked for owes the others.
+    pub(crate) fn woken(self, asked: u32) {
+        if self.words.holder.load(Ordering::Acquire) | WAITERS != asked {
+            futex::wake_all(&self.words.holder);
         }
-        end
+    }
+
+    /// The words on which a wait set sleeps as long as it stands as just now, `word` among them. What it asked for, for
+    /// [`Role::woken`]; `None`: somebody lives, whose end it watches ([`Standing::watched`], of a look behind this).
+    #[cfg(not(loom))]
+    pub(crate) fn add_to<'w>(self, word: Watch<'w>, words: &mut Words<'w>) -> Option<u32>
+    where
+        Self: 'w,
+    {
+        let RoleWords { holder, x, .. } = self.words;
+        let seen = self.standing();
+        if seen.is_living() {
+            words.add(&[word, Watch { word: holder, expected: seen.word }]);
+            return None;
+        }
+        let asked = seen.word | WAITERS;
+        // It says something else: then so does the sleep, at once.
+        let _ = self.ask(asked);
+        words.add(&[Watch { word: x, expected: 0 }, word, Watch { word: holder, expected: asked }]);
+        words.pass_on_to(x);
+        Some(asked)
     }
 
     /// A sweep's part: takes the names of the dead out. How many there were.

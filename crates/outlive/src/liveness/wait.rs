@@ -21,12 +21,13 @@
 //! | GROUPED | sleepers point to the registry's X | |
 //!
 //! Each of these has a counterexample in doc/models (mutex.pml, token.pml, several.pml) when left out. The coarse re-check
-//! (`Registry::recheck`) is for marks that the kernel lost; what it rescues is counted, and that count must stay 0 in
-//! every test without such a loss.
+//! (`Registry::recheck`, net.rs) is for marks that the kernel lost; what it rescues is counted, and that count must stay 0
+//! in every test without such a loss.
 
 use std::time::Duration;
 
 use super::id::TokenId;
+use super::net::Net;
 use super::registry::Registry;
 use super::slot::{ALONE, GROUPED, Slot};
 use crate::shim::Ordering;
@@ -58,7 +59,7 @@ pub(crate) fn sleep(
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
     let Some(owner) = owner else {
-        return sleep_on(registry, words, 0, deadline);
+        return sleep_on(registry, words, 0, Net::Needless, deadline);
     };
     // An id whose slot does not exist is a dead owner's.
     let Some(slot) = registry.slot(owner) else {
@@ -71,7 +72,7 @@ pub(crate) fn sleep(
         return look_again(deadline);
     }
     let principal = set.add_words(words);
-    let end = sleep_set(registry, set.watches(), principal, deadline, || {
+    let end = sleep_set(registry, set.watches(), principal, Net::Spread, deadline, || {
         registry.confirm(owner);
         !slot.is_alive(owner) || has_changed(&words[..words.len().min(2)])
     });
@@ -119,7 +120,7 @@ pub(crate) fn sleep_on_several(
     let is_cut = owners.len() > MOST_OWNERS;
     let until = if is_cut { deadline.earlier(Deadline::after(SLICE)) } else { deadline };
     let any_dead = || watched().any(|owner| !registry.is_alive(owner));
-    let end = sleep_set(registry, set.watches(), principal, until, || {
+    let end = sleep_set(registry, set.watches(), principal, Net::Spread, until, || {
         watched().for_each(|owner| registry.confirm(owner));
         // The end of a slice is no rescue.
         !is_cut && (any_dead() || has_changed(words))
@@ -193,9 +194,10 @@ pub(crate) fn sleep_on(
     registry: &Registry,
     words: &[Watch<'_>],
     principal: usize,
+    net: Net,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
-    let end = sleep_set(registry, words, principal, deadline, || has_changed(words));
+    let end = sleep_set(registry, words, principal, net, deadline, || has_changed(words));
     #[cfg(not(loom))]
     super::note::forget_if_woken();
     end
@@ -205,28 +207,35 @@ pub(crate) fn sleep_on(
 ///
 /// That another has changed and nobody woke us is no rescue: a wake of one passes others over.
 #[cold]
-pub(crate) fn sleep_among(registry: &Registry, words: &[Watch<'_>], deadline: Deadline) -> Result<Asleep, Errno> {
-    sleep_set(registry, words, 0, deadline, || false)
+pub(crate) fn sleep_among(
+    registry: &Registry,
+    words: &[Watch<'_>],
+    net: Net,
+    deadline: Deadline,
+) -> Result<Asleep, Errno> {
+    sleep_set(registry, words, 0, net, deadline, || false)
 }
 
 pub(super) fn has_changed(words: &[Watch<'_>]) -> bool {
     words.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
 }
 
-/// One sleep, cut short by the coarse re-check where that is on.
+/// One sleep, cut short by the coarse re-check where that is on and of use.
 fn sleep_set(
     registry: &Registry,
     set: &[Watch<'_>],
     principal: usize,
+    net: Net,
     deadline: Deadline,
     has_come: impl Fn() -> bool,
 ) -> Result<Asleep, Errno> {
-    let until = registry.recheck().map_or(deadline, |span| deadline.earlier(Deadline::after(span)));
+    let until = net.until(registry, deadline);
     #[cfg(not(loom))]
     let note = super::note::Note::begin(registry, set.get(principal));
     let woken = futex::wait_any(set, principal, until);
     #[cfg(not(loom))]
     super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
+    net.note_end(woken == Ok(Wakeup::TimedOut) && !deadline.has_passed());
     match woken? {
         // Also when woken: words that are damaged may wake us for ever.
         _ if deadline.has_passed() => Ok(Asleep::TimedOut),

@@ -24,7 +24,7 @@ use super::Shared;
 use super::error::SendError;
 use super::layout::{READER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
 use super::wake::wake_receiver;
-use crate::liveness::{Asleep, Me, Peer, TokenId, WAITERS, WaitError, sleep_on};
+use crate::liveness::{Asleep, Me, Net, Peer, TokenId, WAITERS, WaitError, Words, sleep_on};
 use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -89,7 +89,7 @@ pub(super) fn sleep_without_reader(
         return Ok(Asleep::LookAgain);
     }
     let set = [Watch { word: &head.x, expected: 0 }, space, Watch { word: &head.reader, expected: WAITERS }];
-    let end = sleep_on(shared.registry, &set, 1, deadline);
+    let end = sleep_on(shared.registry, &set, 1, Net::Needless, deadline);
     if head.reader.load(Ordering::Acquire) & !WAITERS != 0 {
         futex::wake_all(&head.reader);
     }
@@ -105,6 +105,16 @@ pub(super) fn sleep_until_reader_comes(
 ) -> Result<Asleep, Errno> {
     let head = shared.ring.head();
     pass.to(&head.x);
+    let Some(waited) = ask_who_comes(shared) else { return Ok(Asleep::LookAgain) };
+    let set = [Watch { word: &head.x, expected: 0 }, also, Watch { word: &head.reader, expected: waited }];
+    let end = sleep_on(shared.registry, &set, 2, Net::Needless, deadline);
+    woken_by_who_comes(shared, waited);
+    end
+}
+
+/// Nobody receives who lives: from now on who comes wakes those who sleep on `reader`. What they sleep on; `None`: look again.
+fn ask_who_comes(shared: &Shared) -> Option<u32> {
+    let head = shared.ring.head();
     if head.x.load(Ordering::Relaxed) != 0 {
         head.x.store(0, Ordering::Relaxed);
     }
@@ -113,17 +123,34 @@ pub(super) fn sleep_until_reader_comes(
     if TokenId::from_word(word).is_some_and(|id| shared.registry.is_alive(id)) {
         // As above.
         futex::wake_all(&head.reader);
-        return Ok(Asleep::LookAgain);
+        return None;
     }
-    if word != waited && head.reader.compare_exchange(word, waited, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-        return Ok(Asleep::LookAgain);
+    let asked = || head.reader.compare_exchange(word, waited, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    (word == waited || asked()).then_some(waited)
+}
+
+/// What one who has slept on that owes the others.
+pub(super) fn woken_by_who_comes(shared: &Shared, waited: u32) {
+    let reader = &shared.ring.head().reader;
+    if reader.load(Ordering::Acquire) != waited {
+        futex::wake_all(reader);
     }
-    let set = [Watch { word: &head.x, expected: 0 }, also, Watch { word: &head.reader, expected: waited }];
-    let end = sleep_on(shared.registry, &set, 2, deadline);
-    if head.reader.load(Ordering::Acquire) != waited {
-        futex::wake_all(&head.reader);
+}
+
+/// For a wait set: where nobody receives, the words to sleep on until somebody does.
+pub(super) fn add_who_comes<'a>(shared: &'a Shared, words: &mut Words<'a>) -> Option<u32> {
+    let head = shared.ring.head();
+    let word = head.reader.load(Ordering::Acquire);
+    if TokenId::from_word(word).is_some_and(|id| shared.registry.is_alive(id)) {
+        // It watches that one's end; gone between this and the look, that is looked at again.
+        words.add(&[Watch { word: &head.reader, expected: word }]);
+        return None;
     }
-    end
+    // Come since: this is not what it says, and nobody sleeps on it.
+    let waited = ask_who_comes(shared).unwrap_or(word | WAITERS);
+    words.add(&[Watch { word: &head.x, expected: 0 }, Watch { word: &head.reader, expected: waited }]);
+    words.pass_on_to(&head.x);
+    Some(waited)
 }
 
 /// Makes the calling thread's process the queue's receiver.

@@ -113,23 +113,93 @@ impl Receiver {
     /// Takes the message at the head if it lies in its slot, alone.
     #[inline]
     fn take_plain(&self, message: &mut Vec<u8>) -> bool {
+        let Some((slot, lap, len)) = self.plain() else { return false };
+        // SAFETY: a slot has `inline_bytes` of payload, and is ours until it is given back.
+        unsafe { copy(slot.payload, len, message) };
+        self.give_back(slot, lap, None, 1, 0);
+        true
+    }
+
+    /// The message at the head if it lies in its slot, alone: slot, lap, length.
+    #[inline]
+    fn plain(&self) -> Option<(Slot<'_>, u64, usize)> {
         let ring = &self.shared.ring;
         let region = self.region.get();
-        let Some(place) = ring.place(region, self.limit.get(), self.head.get()) else { return false };
+        let place = ring.place(region, self.limit.get(), self.head.get())?;
         let slot = ring.slot(region, place.index);
         // Acquire pairs with the sender's READY.
         if slot.head.ready.load(Ordering::Acquire) != published(place.lap) {
-            return false;
+            return None;
         }
         // Nothing but a length: no batch, no object.
         let meta = slot.head.meta.load(Ordering::Relaxed);
-        if meta > ring.inline_bytes() as u64 {
-            return false;
+        (meta <= ring.inline_bytes() as u64).then_some((slot, place.lap, meta as usize))
+    }
+
+    /// Receives a message into memory of the caller's, which may be uninitialised; `None` does not wait. Its bytes: if they are
+    /// more than there is room for, nothing was received, and the message stays. For bindings to languages that bring their
+    /// own buffers.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-recv-to-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// let queue = outlive::queue::Queue::create(&domain, "orders")?;
+    /// let mut receiver = queue.receiver()?;
+    /// queue.sender()?.send_batch(&["buy 10", "sell", "buy 9"])?;
+    /// let mut buffer = [0; 6];
+    /// for (room, len) in [(5, 6), (6, 6), (4, 4), (4, 5), (5, 5)] {
+    ///     // SAFETY: there is more room than that.
+    ///     assert_eq!(unsafe { receiver.recv_to(buffer.as_mut_ptr(), room, None) }?, len);
+    /// }
+    /// assert_eq!(&buffer, b"buy 90");
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Receiver::recv_until`], or [`Receiver::try_recv`].
+    ///
+    /// # Safety
+    /// `room` bytes can be written at `to`.
+    ///
+    /// # If a process dies
+    /// As with [`Receiver::recv`].
+    #[inline]
+    pub unsafe fn recv_to(&mut self, to: *mut u8, room: usize, deadline: Option<Deadline>) -> Result<usize, RecvError> {
+        let me = self.enter()?;
+        let this = &*self;
+        let Some((slot, lap, len)) = this.plain() else {
+            // SAFETY: the caller's promise.
+            return unsafe { this.recv_to_slow(me, to, room, deadline) };
+        };
+        if len <= room {
+            // SAFETY: as in `take_plain`; it fits.
+            unsafe { core::ptr::copy_nonoverlapping(slot.payload.cast_const(), to, len) };
+            this.give_back(slot, lap, None, 1, 0);
         }
-        // SAFETY: a slot has `inline_bytes` of payload, and is ours until it is given back.
-        unsafe { copy(slot.payload, meta as usize, message) };
-        self.give_back(slot, place.lap, None, 1, 0);
-        true
+        Ok(len)
+    }
+
+    /// # Safety
+    /// As [`Receiver::recv_to`].
+    #[inline(never)]
+    unsafe fn recv_to_slow(
+        &self,
+        me: Me,
+        to: *mut u8,
+        room: usize,
+        deadline: Option<Deadline>,
+    ) -> Result<usize, RecvError> {
+        if deadline.is_some() {
+            self.spin();
+        }
+        let found = self.wait_for_message(me, deadline)?;
+        if found.len <= room {
+            // SAFETY: `found` has checked that `len` bytes lie there; the slot is ours until it is given back; it fits.
+            unsafe { core::ptr::copy_nonoverlapping(found.bytes, to, found.len) };
+            self.commit(&found);
+        }
+        Ok(found.len)
     }
 
     #[inline(never)]

@@ -6,9 +6,10 @@ use super::look::Look;
 use super::sweep::collect_objects;
 use super::wake::wake_other_senders;
 use super::{Queue, Receiver, SendError};
-use crate::liveness::{Asleep, Me, Patience, Registry, TokenId};
+use crate::liveness::{Asleep, Me, Patience, Registry, TokenId, WAITERS, Words};
 use crate::pool::{Block, Tag};
 use crate::segment::Segment;
+use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
@@ -65,6 +66,23 @@ impl Queue {
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         endpoint::sleep_until_reader_comes(&self.shared, pass, also, deadline)
+    }
+
+    /// Where nobody serves, adds the words to sleep on until somebody does. What was asked of who comes, for
+    /// [`Queue::woken_by_who_serves`].
+    pub(crate) fn add_who_serves<'a>(&'a self, words: &mut Words<'a>) -> Option<u32> {
+        endpoint::add_who_comes(&self.shared, words)
+    }
+
+    /// Who served, if nobody has asked to be woken by the next.
+    pub(crate) fn dead_and_unasked(&self) -> Option<TokenId> {
+        let word = self.shared.ring.head().reader.load(Ordering::Acquire);
+        if word & WAITERS == 0 { TokenId::from_word(word) } else { None }
+    }
+
+    /// After a sleep on them.
+    pub(crate) fn woken_by_who_serves(&self, asked: u32) {
+        endpoint::woken_by_who_comes(&self.shared, asked);
     }
 
     /// An object of the pool, the calling thread's.

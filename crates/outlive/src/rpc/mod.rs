@@ -20,6 +20,8 @@
 //! doc/protocols/rpc.md has the argument.
 
 #[cfg(not(loom))]
+mod answer;
+#[cfg(not(loom))]
 mod bytes;
 #[cfg(not(loom))]
 mod client;
@@ -43,6 +45,8 @@ mod service;
 mod stream;
 mod words;
 
+#[cfg(not(loom))]
+pub(crate) use answer::{Answer, Came};
 #[cfg(not(loom))]
 pub use bytes::Reply;
 #[cfg(not(loom))]

@@ -15,6 +15,11 @@
 //!
 //! doc/models/rpc.pml.
 
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+
+use super::answer::Answer;
 use super::bytes::{Bytes, Reply};
 use super::client::Client;
 use super::error::CallError;
@@ -61,6 +66,8 @@ pub struct Pending<'c> {
     /// Replies taken.
     taken: u32,
     is_over: bool,
+    /// To a wait set: it is over.
+    told_over: OnceCell<Arc<AtomicBool>>,
 }
 
 /// What is to be done about a call that has no reply yet.
@@ -75,7 +82,7 @@ impl<'c> Pending<'c> {
     #[inline]
     pub(super) fn new(client: &'c Client, slot: u32, number: u64) -> Result<Pending<'c>, CallError> {
         let call = client.service.call(slot)?;
-        Ok(Pending { client, call, number, taken: 0, is_over: false })
+        Ok(Pending { client, call, number, taken: 0, is_over: false, told_over: OnceCell::new() })
     }
 
     /// Waits for the answer; of several, the first.
@@ -182,8 +189,23 @@ impl<'c> Pending<'c> {
     }
 
     #[inline]
-    fn finish(&mut self) {
+    fn end(&mut self) {
         self.is_over = true;
+        if let Some(told) = self.told_over.get() {
+            told.store(true, StdOrdering::Relaxed);
+        }
+    }
+
+    /// For a wait set.
+    pub(crate) fn answer(&self) -> Answer {
+        let over = self.told_over.get_or_init(|| Arc::new(AtomicBool::new(self.is_over)));
+        let service = self.client.service.clone();
+        Answer::new(service, self.call.slot, self.number, self.client.is_patient.get(), Arc::clone(over))
+    }
+
+    #[inline]
+    fn finish(&mut self) {
+        self.end();
         self.client.give_back(self.call.slot, self.number);
     }
 
@@ -194,7 +216,7 @@ impl<'c> Pending<'c> {
     }
 
     fn let_go_damaged(&mut self) {
-        self.is_over = true;
+        self.end();
         self.client.park(self.call.slot);
     }
 
@@ -346,7 +368,7 @@ impl<'c> Pending<'c> {
         }
         let Ok(me) = self.client.enter() else {
             // A forked child's copy.
-            self.is_over = true;
+            self.end();
             return true;
         };
         let words = self.call.words;
@@ -398,7 +420,7 @@ pub(super) fn short_slice() -> Deadline {
 }
 
 /// The claim as the kernel compares it: its lower half, with the owner, the state, and whether the number is odd.
-fn half_of(words: &Words, seen: Claim) -> Watch<'_> {
+pub(super) fn half_of(words: &Words, seen: Claim) -> Watch<'_> {
     const _: () = assert!(cfg!(target_endian = "little"));
     // SAFETY: the lower half of a word that lives as long; only the kernel reads through it (`liveness::sleep`).
     let half = unsafe { &*(&raw const words.claim).cast::<AtomicU32>() };

@@ -108,6 +108,12 @@ impl Server {
         self.take(None)
     }
 
+    /// The requests' end, for a wait set.
+    pub(crate) fn receiver(&self) -> Result<&Receiver, Error> {
+        // There, but while it is dropped.
+        self.receiver.as_ref().ok_or_else(|| self.service.segment().damaged("a server"))
+    }
+
     #[inline]
     fn take(&mut self, deadline: Option<Deadline>) -> Result<Request, ServeError> {
         let (service, process) = (&self.service, self.process);

@@ -13,6 +13,7 @@
 
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::Bell;
 use crate::sys::barrier;
 use crate::sys::futex;
 use crate::sys::robust::PassOn;
@@ -39,7 +40,9 @@ pub(super) struct Words {
     pub(super) sleeping: AtomicU32,
     /// Always 0: the kernel wakes a client here when a thread that writes for it ends alone.
     pub(super) x: AtomicU32,
-    reserved_2: Pad<28>,
+    /// Wait sets' sleeps.
+    pub(super) bell: Bell,
+    reserved_2: Pad<26>,
     // The server's; the first reply follows in the same line.
     pub(super) ready: AtomicU64,
 }
@@ -268,9 +271,18 @@ impl Words {
         // `ready` before the look at `sleeping`: pairs with the client's `heavy`.
         barrier::light();
         let sleeping = self.sleeping.load(Ordering::Relaxed);
+        // One line, one test: a set's number as well.
+        if (sleeping | self.bell.sleepers()) & 1 == 1 {
+            self.wake_client_slow(sleeping);
+        }
+    }
+
+    #[cold]
+    fn wake_client_slow(&self, sleeping: u32) {
         if sleeping & 1 == 1 {
             wake(&self.sleeping, sleeping);
         }
+        self.bell.ring();
     }
 
     /// The client has taken a reply of a stream, or wants no more: a server that waits for space is woken.

@@ -6,7 +6,7 @@ use super::Shared;
 use super::buffers::{Buffer, Buffers};
 use super::error::SetError;
 use super::layout::{BUFFERS_AT, FIXED_SIZE, HEAD_AT, Latest, MOST_BUFFERS, MOST_BYTES, StateHead, buffer_bytes};
-use super::wait::Change;
+use super::wait::{Change, Told};
 use super::write::RawWriter;
 use crate::liveness::{NoRole, Patience, Registry};
 use crate::segment::{Segment, Spec};
@@ -130,18 +130,31 @@ impl StateBytes {
     /// # Errors
     /// As [`StateBytes::get`]; then there is no value in the buffer.
     pub fn get_into(&self, value: &mut Vec<u8>) -> Result<u64, Error> {
-        let most = self.shared.buffers.capacity();
         value.clear();
-        value.reserve(most);
+        value.reserve(self.capacity());
+        // SAFETY: there is room.
+        let (version, len) = unsafe { self.get_to(value.as_mut_ptr())? };
+        // SAFETY: so many bytes have been written.
+        unsafe { value.set_len(len) };
+        Ok(version)
+    }
+
+    /// The same to a place of the caller's, which may be uninitialised: its version, and its bytes.
+    ///
+    /// # Errors
+    /// As [`StateBytes::get`]; then the place may hold parts of several values.
+    ///
+    /// # Safety
+    /// [`StateBytes::capacity`] bytes can be written at `to`.
+    #[inline]
+    pub unsafe fn get_to(&self, to: *mut u8) -> Result<(u64, usize), Error> {
+        let most = self.shared.buffers.capacity();
         let len_of = |buffer: Buffer<'_>| {
             let len = buffer.len.load(Ordering::Relaxed) as usize;
             (len <= most).then_some(len)
         };
-        // SAFETY: there is room for `most`, which is what a buffer holds, and no length is more.
-        let (version, len) = unsafe { self.shared.read(value.as_mut_ptr(), len_of)? };
-        // SAFETY: so many bytes have been written.
-        unsafe { value.set_len(len) };
-        Ok(version)
+        // SAFETY: the caller's promise: there is room for `most`, which is what a buffer holds, and no length is more.
+        unsafe { self.shared.read(to, len_of) }
     }
 
     /// The same by the path of one who has been overtaken: for tests.
@@ -232,13 +245,13 @@ impl StateBytes {
     /// # Errors
     /// As [`StateBytes::wait_changed`], and [`AwaitError::TimedOut`].
     pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
-        let change = self.shared.wait_changed(version, false, deadline.into()).map_err(AwaitError::System)?;
+        let change = self.shared.wait_changed(&Told::of(version), deadline.into()).map_err(AwaitError::System)?;
         change.ok_or(AwaitError::TimedOut)
     }
 
     /// Follows the value from here on: what is there now is the first that it tells of.
     pub fn watch(&self) -> BytesWatch {
-        BytesWatch { state: self.clone(), seen: 0, is_death_told: false }
+        BytesWatch { shared: Arc::clone(&self.shared), told: Arc::new(Told::of(0)) }
     }
 
     /// Who has the writer, dead or alive.
@@ -287,12 +300,19 @@ impl BytesWriter {
 /// Follows the values of a [`StateBytes`]: tells of each change that it sees, and of each death of a writer once. Values that
 /// were set and replaced between two looks are not told.
 pub struct BytesWatch {
-    state: StateBytes,
-    seen: u64,
-    is_death_told: bool,
+    pub(super) shared: Arc<Shared>,
+    pub(super) told: Arc<Told>,
 }
 
 impl BytesWatch {
+    /// The next change, if there is one. Never waits.
+    ///
+    /// # If a process dies
+    /// As [`BytesWatch::changed`].
+    pub fn try_changed(&mut self) -> Option<Change> {
+        self.shared.try_changed(&self.told)
+    }
+
     /// Waits for the next change.
     ///
     /// # Errors
@@ -309,20 +329,7 @@ impl BytesWatch {
     /// # Errors
     /// As [`BytesWatch::changed`], and [`AwaitError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
-        let shared = &self.state.shared;
-        // Another writer: its death is news.
-        self.is_death_told &= !shared.is_written();
-        let change = shared.wait_changed(self.seen, self.is_death_told, deadline.into()).map_err(AwaitError::System)?;
-        match change.ok_or(AwaitError::TimedOut)? {
-            Change::Value { version } => {
-                self.seen = version;
-                self.is_death_told = false;
-                Ok(Change::Value { version })
-            }
-            died => {
-                self.is_death_told = true;
-                Ok(died)
-            }
-        }
+        let change = self.shared.wait_changed(&self.told, deadline.into()).map_err(AwaitError::System)?;
+        change.ok_or(AwaitError::TimedOut)
     }
 }

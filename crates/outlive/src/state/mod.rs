@@ -29,6 +29,8 @@ mod error;
 mod layout;
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(not(loom))]
+mod outlook;
 mod read;
 #[cfg(not(loom))]
 #[expect(clippy::module_inception, reason = "the floor's main thing")]
@@ -40,6 +42,8 @@ mod write;
 #[cfg(not(loom))]
 pub use bytes::{BytesWatch, BytesWriter, StateBytes};
 pub use error::SetError;
+#[cfg(not(loom))]
+pub(crate) use outlook::{News, Outlook};
 #[cfg(not(loom))]
 pub use state::{State, StateWatch, StateWriter};
 pub use wait::Change;

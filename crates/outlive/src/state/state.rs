@@ -210,10 +210,22 @@ impl<T: Plain> StateWriter<T> {
 
 /// Follows the values of a [`State`]: tells of each change that it sees, and of each death of a writer once.
 pub struct StateWatch {
-    bytes: BytesWatch,
+    pub(super) bytes: BytesWatch,
 }
 
 impl StateWatch {
+    pub(crate) fn bytes_mut(&mut self) -> &mut BytesWatch {
+        &mut self.bytes
+    }
+
+    /// The next change, if there is one. Never waits.
+    ///
+    /// # If a process dies
+    /// As [`BytesWatch::changed`].
+    pub fn try_changed(&mut self) -> Option<Change> {
+        self.bytes.try_changed()
+    }
+
     /// Waits for the next change.
     ///
     /// # Errors

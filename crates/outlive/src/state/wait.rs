@@ -9,6 +9,8 @@
 //! So nobody sleeps beside a writer whose end he does not watch: one that dies between `latest` and its ring wakes him. What
 //! is looked at in which order: who lives first, then `latest`, so that a dead writer's last value is told before its death.
 
+use std::sync::atomic::{AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64, Ordering as StdOrdering};
+
 use super::Shared;
 use super::layout::Latest;
 use crate::liveness::{Asleep, Standing};
@@ -32,8 +34,25 @@ pub enum Change {
     },
 }
 
-enum Look {
-    Change(Change),
+/// What one who follows the values has been told. His wait set looks at it from another thread, perhaps.
+#[derive(Debug)]
+pub(super) struct Told {
+    version: StdAtomicU64,
+    /// Whose death: what `holder` said. 0: nobody's since the last value, or since somebody was seen to write.
+    death: StdAtomicU32,
+}
+
+impl Told {
+    /// Of that version, and of no death.
+    pub(super) fn of(version: u64) -> Told {
+        Told { version: StdAtomicU64::new(version), death: StdAtomicU32::new(0) }
+    }
+}
+
+pub(super) enum Look {
+    Value(u64),
+    /// The version; what `holder` said.
+    Died(u64, u32),
     Nothing(Standing),
 }
 
@@ -44,30 +63,52 @@ impl Shared {
         Latest(self.buffers.head().latest.load(Ordering::Acquire)).version()
     }
 
-    fn look(&self, seen: u64, is_death_told: bool) -> Look {
+    /// Relaxed on what has been told: it is one process's, and nothing comes with it.
+    pub(super) fn look(&self, told: &Told) -> Look {
+        // First of all: a death that is told while we look is not taken back.
+        let death = told.death.load(StdOrdering::Relaxed);
         let standing = self.role().standing();
         let version = self.version();
-        if version != seen {
-            Look::Change(Change::Value { version })
-        } else if standing.is_dead() && !is_death_told {
-            Look::Change(Change::WriterDied { version })
-        } else {
-            Look::Nothing(standing)
+        if version != told.version.load(StdOrdering::Relaxed) {
+            return Look::Value(version);
+        }
+        // Without a name, it may be the one who has been told.
+        let is_news = death == 0 || death != standing.holder() && !standing.is_nameless();
+        if standing.is_dead() && is_news {
+            return Look::Died(version, standing.holder());
+        }
+        if standing.is_living() && death != 0 {
+            // Another's death would be news.
+            let _ = told.death.compare_exchange(death, 0, StdOrdering::Relaxed, StdOrdering::Relaxed);
+        }
+        Look::Nothing(standing)
+    }
+
+    /// What has changed, if anything: from now on that has been told.
+    pub(super) fn try_changed(&self, told: &Told) -> Option<Change> {
+        self.tell(told, self.look(told)).ok()
+    }
+
+    fn tell(&self, told: &Told, found: Look) -> Result<Change, Standing> {
+        match found {
+            Look::Value(version) => {
+                told.version.store(version, StdOrdering::Relaxed);
+                told.death.store(0, StdOrdering::Relaxed);
+                Ok(Change::Value { version })
+            }
+            Look::Died(version, holder) => {
+                told.death.store(holder, StdOrdering::Relaxed);
+                Ok(Change::WriterDied { version })
+            }
+            Look::Nothing(standing) => Err(standing),
         }
     }
 
-    /// Waits until the version is not `seen`, or the writer is dead and that is news. `None`: the deadline passed.
-    pub(super) fn wait_changed(
-        &self,
-        seen: u64,
-        is_death_told: bool,
-        deadline: Deadline,
-    ) -> Result<Option<Change>, Error> {
+    /// Waits until there is something to tell. `None`: the deadline passed.
+    pub(super) fn wait_changed(&self, told: &Told, deadline: Deadline) -> Result<Option<Change>, Error> {
         let mut change = None;
         let mut look = || {
-            if let Look::Change(found) = self.look(seen, is_death_told) {
-                change = Some(found);
-            }
+            change = self.try_changed(told);
             change.is_some()
         };
         if look() || self.patience.spin(look) {
@@ -79,10 +120,10 @@ impl Shared {
         let mut last_try = false;
         loop {
             let listening = bell.listen();
-            let standing = match self.look(seen, is_death_told) {
-                Look::Change(change) => return Ok(Some(change)),
-                Look::Nothing(_) if last_try => return Ok(None),
-                Look::Nothing(standing) => standing,
+            let standing = match self.tell(told, self.look(told)) {
+                Ok(change) => return Ok(Some(change)),
+                Err(_) if last_try => return Ok(None),
+                Err(standing) => standing,
             };
             let until = listening.until(deadline);
             match self.role().sleep(&pass, Some(bell.watch(listening)), standing, until) {
@@ -91,11 +132,6 @@ impl Shared {
                 Err(errno) => return Err(Error::from_errno("wait in", self.registry.path(), errno)),
             }
         }
-    }
-
-    /// Whether a writer lives just now.
-    pub(super) fn is_written(&self) -> bool {
-        self.role().standing().is_living()
     }
 
     /// Waits until the writer's place may be had. False: the deadline passed.

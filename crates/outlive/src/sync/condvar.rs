@@ -44,7 +44,7 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 /// A notifier, before its `notify_one` has returned: perhaps nobody was notified. Holding the mutex meanwhile, it leaves
 /// [`LockError::OwnerDied`] to whoever locks next; but those who wait already learn it only if they watch its end, by
 /// [`Condvar::wait_or_end`], or from the coarse re-check ([`DomainOptions::recheck`](crate::DomainOptions::recheck)),
-/// upon which every wait returns.
+/// upon which every wait returns: after a second, two, four, up to 64.
 ///
 /// A process that is stopped (`SIGSTOP`) keeps a notification that it has got.
 pub struct Condvar {

@@ -3,7 +3,7 @@
 use super::home::Home;
 use super::raw_event::RawEvent;
 use super::raw_sleepers::Ticket;
-use crate::liveness::{Registry, Words};
+use crate::liveness::{Net, Registry, Words};
 use crate::shim::Ordering;
 
 /// When it is open.
@@ -29,16 +29,27 @@ pub(crate) struct Gate {
 pub(crate) struct Enlisted {
     ticket: Ticket,
     seen: u32,
+    /// Whether its thread's `list_op_pending` points here, unless it watches owners.
+    passes_on: bool,
 }
 
 impl Enlisted {
     /// Of one who has no word to look at besides.
     pub(crate) fn with(ticket: Ticket) -> Enlisted {
-        Enlisted { ticket, seen: 0 }
+        Enlisted { ticket, ..Enlisted::default() }
     }
 
     pub(crate) fn ticket(self) -> Ticket {
         self.ticket
+    }
+
+    /// Its thread's end passes a wake on, or not: see [`Words::pass_on_to`].
+    pub(crate) fn set_passes_on(&mut self, passes_on: bool) {
+        self.passes_on = passes_on;
+    }
+
+    pub(crate) fn passes_on(self) -> bool {
+        self.passes_on
     }
 }
 
@@ -63,7 +74,7 @@ impl Gate {
 
     /// From now on changes ring for the set; it looks behind a fence of its own.
     pub(crate) fn enlist(&self) -> Enlisted {
-        Enlisted { ticket: self.home.shared().enlist(), seen: 0 }
+        Enlisted::with(self.home.shared().enlist())
     }
 
     /// Whether nobody has rung since.
@@ -77,7 +88,12 @@ impl Gate {
         let (watches, seen) = raw.watches(enlisted.ticket);
         enlisted.seen = seen;
         words.add(&watches);
-        words.pass_on_to(raw.x());
+        enlisted.passes_on = words.pass_on_to(raw.sleepers().x());
+    }
+
+    /// Whether the set looks by itself now and then; `alone`: it watches nobody's end.
+    pub(crate) fn net(&self, enlisted: Enlisted, alone: bool) -> Net {
+        self.home.shared().sleepers().net_in_set(enlisted.passes_on, alone)
     }
 
     /// After a sleep on them.

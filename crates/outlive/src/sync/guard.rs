@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use super::order;
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use crate::Error;
-use crate::liveness::{Me, TokenId, WAITERS};
+use crate::liveness::{Me, Registry, TokenId, WAITERS};
 use crate::sys::robust::PassOn;
 
 /// In a guard's own copy of the token: `list_op_pending` is borrowed until the guard is dropped. So a guard without it
@@ -53,6 +53,34 @@ impl<'a, T> Guard<'a, T> {
     pub(super) unsafe fn told(raw: &'a RawMutex, value: NonNull<T>, me: Me) -> Guard<'a, T> {
         let id = TokenId::from_own(me.id.as_u32() | TOLD);
         Guard { raw, value, me: Me { id, ..me }, _thread: PhantomData }
+    }
+
+    /// A guard that was given up by [`Guard::into_raw`], if it is of the calling thread.
+    ///
+    /// # Safety
+    /// As for [`Guard::settle`]; `bits` came from a guard of this lock, and no guard was made of them since.
+    #[inline]
+    pub(super) unsafe fn resumed(
+        raw: &'a RawMutex,
+        value: NonNull<T>,
+        registry: &'static Registry,
+        bits: u32,
+    ) -> Option<Guard<'a, T>> {
+        let mine = bits != 0 && bits & !(KEPT | TOLD) == registry.current_bits();
+        let me = Me { registry, id: TokenId::from_own(bits) };
+        mine.then_some(Guard { raw, value, me, _thread: PhantomData })
+    }
+
+    /// Gives the guard up, but not the lock: for bindings to languages without guards. The number is never 0.
+    /// [`Mutex::guard_from_raw`](super::Mutex::guard_from_raw) makes a guard of it again.
+    ///
+    /// # If a process dies
+    /// As with a guard.
+    #[inline]
+    pub fn into_raw(self) -> u32 {
+        let bits = self.me.id.as_u32();
+        core::mem::forget(self);
+        bits
     }
 
     /// Turns the raw result into what the user sees.

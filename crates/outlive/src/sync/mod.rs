@@ -67,6 +67,8 @@ mod rw_guard;
 mod rw_lock;
 #[cfg(not(loom))]
 mod semaphore;
+#[cfg(not(loom))]
+mod untyped;
 
 #[cfg(not(loom))]
 pub use await_error::AwaitError;
@@ -112,6 +114,8 @@ pub use rw_guard::{ReadGuard, UpgradeError, WriteGuard};
 pub use rw_lock::{EmbeddedRwLock, RwLock};
 #[cfg(not(loom))]
 pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};
+#[cfg(not(loom))]
+pub use untyped::{Untyped, ValueType};
 
 /// Values that may live in shared memory: plain data of which every bit pattern is a value, without padding and without
 /// pointers. Derive [`zerocopy`]'s `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout`; numbers and arrays of them

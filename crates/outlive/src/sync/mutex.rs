@@ -131,6 +131,16 @@ impl<T: Plain> Mutex<T> {
         unsafe { Guard::settle(result, self.raw(), value_of(self.value), me) }
     }
 
+    /// The guard that [`Guard::into_raw`] gave up; `None`, and nothing has happened, when it is another thread's or none.
+    ///
+    /// # Safety
+    /// `raw` is 0, or came from a guard of this handle's, and no guard was made of it since by the thread whose it is.
+    #[inline]
+    pub unsafe fn guard_from_raw(&self, raw: u32) -> Option<Guard<'_, T>> {
+        // SAFETY: the value beside the lock is what it guards; the caller's promise.
+        unsafe { Guard::resumed(self.raw(), value_of(self.value), self.home.registry(), raw) }
+    }
+
     /// Makes a mutex that was given up ([`LockError::NotRecoverable`]) usable again, with this value. Nobody comes in
     /// before the value is there.
     ///
@@ -148,6 +158,23 @@ impl<T: Plain> Mutex<T> {
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
         unsafe { Guard::new(self.raw(), value_of(self.value), me) }.reset(value);
         Ok(())
+    }
+
+    /// Takes the mutex in whatever state it is in, given up or not, as if its owner had just died: make whole what it guards
+    /// and [mark it consistent](Guard::mark_consistent). Dropped without, a mutex that was given up stays so.
+    ///
+    /// # Errors
+    /// As [`Mutex::reset`].
+    ///
+    /// # If a process dies
+    /// As with [`Mutex::reset`].
+    pub fn lock_to_reset(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_, T>, LockError<()>> {
+        let me = self.home.me().map_err(LockError::System)?;
+        let take = || self.raw().take_to_reset(me, &self.patience, deadline.into());
+        let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
+        taken.map_err(|refused| LockError::from_refused(refused, me))?;
+        // SAFETY: the value beside the lock is what it guards, and the lock is ours.
+        Ok(unsafe { Guard::told(self.raw(), value_of(self.value), me) })
     }
 
     /// Who holds it just now.

@@ -21,7 +21,7 @@
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use super::raw_sleepers::{Sleepers, Ticket};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Patience, Registry, TokenId, sleep, sleep_among};
+use crate::liveness::{Asleep, Me, Net, Patience, Registry, TokenId, sleep, sleep_among};
 use crate::sys::Errno;
 use crate::sys::robust::PassOn;
 
@@ -100,7 +100,7 @@ impl RawCondvar {
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         patiences.notify.spin(|| self.plain.has_rung(ticket));
-        sleep_among(registry, &self.plain.watches(ticket), deadline)
+        sleep_among(registry, &self.plain.watches(ticket), Net::Spread, deadline)
     }
 
     /// Locks again. A wake-up may be ours alone: it is not to die with us in the queue for the mutex.

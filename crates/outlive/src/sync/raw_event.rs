@@ -14,11 +14,11 @@
 //!
 //! For that the setter's `list_op_pending` points to `x` before it changes `word`, and the sleeper's, too: killed before
 //! it has rung, the next one is woken. So a change that has been made wakes all, whoever dies. Setters make no system
-//! call when nobody sleeps, and need no fence: the sleeper's `heavy` puts it into them.
+//! call when nobody sleeps, and need no fence: the sleepers' `fence` puts it into them.
 
 use super::raw_sleepers::{Sleepers, Ticket};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Patience, Registry, sleep_among};
+use crate::liveness::{Asleep, Me, Net, Patience, Registry, sleep_among};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::barrier;
@@ -86,7 +86,7 @@ impl RawEvent {
         loop {
             let ticket = self.sleepers.enlist_for_ring();
             // Enlisted before the look: pairs with `light` in `change`.
-            let fenced = barrier::heavy();
+            let fenced = self.sleepers.fence(ticket);
             let seen = self.word.load(Ordering::Acquire);
             if let Some(got) = take(&self.word) {
                 return Ok(Some(got));
@@ -120,9 +120,9 @@ impl RawEvent {
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         if fenced {
-            return sleep_among(registry, watches, deadline);
+            return sleep_among(registry, watches, self.sleepers.net(), deadline);
         }
-        let ended = sleep_among(registry, watches, deadline.earlier(Deadline::after(SLICE)))?;
+        let ended = sleep_among(registry, watches, Net::Needless, deadline.earlier(Deadline::after(SLICE)))?;
         let passed = ended == Asleep::TimedOut && deadline.has_passed();
         Ok(if passed { Asleep::TimedOut } else { Asleep::LookAgain })
     }
@@ -135,7 +135,7 @@ impl RawEvent {
         _fenced: bool,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        sleep_among(registry, watches, deadline)
+        sleep_among(registry, watches, Net::Needless, deadline)
     }
 
     /// For a wait set, which looks at the word by itself, behind a fence: from now on changes ring for it.
@@ -155,9 +155,9 @@ impl RawEvent {
         ([x, sequence, Watch { word: &self.word, expected: seen }], seen)
     }
 
-    /// The word that passes a wake on.
-    pub(super) fn x(&self) -> &AtomicU32 {
-        self.sleepers.x()
+    /// Where it sleeps.
+    pub(super) fn sleepers(&self) -> &Sleepers {
+        &self.sleepers
     }
 
     /// Whether somebody may be asleep.

@@ -3,14 +3,15 @@
 //! | words | the sleeper | the waker |
 //! | --- | --- | --- |
 //! | `sequence` | reads it first of all; does not sleep once it has changed | raises it before the wake |
-//! | `epoch`: odd, somebody may sleep | takes a new odd number after that | even: nothing to do; after a wake that left nobody: that very number + 1 |
+//! | `epoch`: {number, `FENCED`, `SOMEBODY`} | takes a new number after that, with `SOMEBODY` | nobody: nothing to do; after a wake that left nobody: from that very word to the next number, nobody |
+//! | `may_lose`: 1, for good | now and then he looks by himself | a wait set that cannot pass a wake on has slept here |
 //! | `x`, always 0 | `list_op_pending` points to it; queued on **first** | all wakes go through it |
 //!
 //! | a death | what becomes of it |
 //! | --- | --- |
 //! | asleep | nothing; the kernel wakes one of the others for nothing |
 //! | woken, before it could use it | the kernel wakes the next on `x` |
-//! | a waker, before its wake | `epoch` is odd still: the next waker wakes |
+//! | a waker, before its wake | `epoch` says somebody still: the next waker wakes |
 //! | a waker, after it | an empty wake by the next |
 //!
 //! `sequence` is read before the number is taken: the other way round, a waker that saw the number and raised `sequence`
@@ -18,10 +19,15 @@
 //! both queues, and a wake through one could be swallowed by somebody whom the other has woken already.
 //! doc/protocols/condvar.md has the argument, doc/models/condvar.pml checks it.
 //!
-//! No fence is in here: a condition variable's user has the mutex for that, an event brings its own. Where all are woken
-//! and `list_op_pending` is needed for somebody else, `bell.rs` does with less.
+//! A condition variable's user has the mutex to see that a waker sees the number. Others need a fence between that and the look at what
+//! they wait for, and wakers none: `fence`. It is a system call that stops all processors, and one is enough for all who come until the
+//! next wake: `FENCED` says that it has been made since there was `SOMEBODY`. doc/models/one_fence.pml has the argument.
+//!
+//! Where all are woken and `list_op_pending` is needed for somebody else, `bell.rs` does with less.
 
+use crate::liveness::Net;
 use crate::shim::{AtomicU32, Ordering};
+use crate::sys::barrier;
 use crate::sys::futex::{self, Watch};
 
 /// See the file's head. All zero: nobody sleeps.
@@ -33,33 +39,70 @@ pub(crate) struct Sleepers {
     epoch: AtomicU32,
     // Written by nobody.
     x: AtomicU32,
-    reserved: AtomicU32,
+    // Written by wait sets, once.
+    may_lose: AtomicU32,
 }
 
-/// What `sequence` was when a sleeper enlisted.
+/// In `epoch`: somebody may sleep.
+const SOMEBODY: u32 = 1;
+/// In `epoch`, with `SOMEBODY`: every waker's look from now on sees that.
+const FENCED: u32 = 2;
+/// Numbers count above both.
+const ONE: u32 = 4;
+
+/// What a sleeper found when it enlisted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ticket(u32);
+pub(crate) struct Ticket {
+    sequence: u32,
+    is_fenced: bool,
+}
+
+/// The next number, without anybody.
+fn next(epoch: u32) -> u32 {
+    (epoch & !(SOMEBODY | FENCED)).wrapping_add(ONE)
+}
 
 impl Sleepers {
     #[cfg(loom)]
     pub(crate) fn new() -> Sleepers {
         let zero = || AtomicU32::new(0);
-        Sleepers { sequence: zero(), epoch: zero(), x: zero(), reserved: zero() }
+        Sleepers { sequence: zero(), epoch: zero(), x: zero(), may_lose: zero() }
     }
 
     /// Somebody is going to sleep. From now on wakers wake.
     pub(crate) fn enlist(&self) -> Ticket {
-        let ticket = Ticket(self.sequence.load(Ordering::Relaxed));
+        let sequence = self.sequence.load(Ordering::Relaxed);
         let mut seen = self.epoch.load(Ordering::Relaxed);
         loop {
-            let number = if seen & 1 == 1 { seen.wrapping_add(2) } else { seen.wrapping_add(1) };
+            let kept = if seen & SOMEBODY == 0 { 0 } else { seen & FENCED };
+            let number = next(seen) | kept | SOMEBODY;
             // Release pairs with the Acquire in `epoch`: who sees this number, or a later sleeper's, raises `sequence`
-            // after we have read it. Died just after: one empty wake.
+            // after we have read it. Acquire pairs with `fence`. Died just after: one empty wake.
             match self.epoch.compare_exchange_weak(seen, number, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return ticket,
+                Ok(_) => return Ticket { sequence, is_fenced: kept != 0 },
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// After this, between `enlist` and a sleep, a look at what is waited for finds it, or whoever changed it finds somebody to
+    /// wake. False: the kernel denies it, and a waker may overlook us.
+    pub(crate) fn fence(&self, ticket: Ticket) -> bool {
+        ticket.is_fenced || self.fence_slow(ticket)
+    }
+
+    #[cold]
+    fn fence_slow(&self, ticket: Ticket) -> bool {
+        if !barrier::heavy() {
+            return false;
+        }
+        let seen = self.epoch.load(Ordering::Acquire);
+        // Nobody has rung: there has been somebody all the while. A waker that ends that raises `sequence` first.
+        if seen & SOMEBODY != 0 && !self.has_rung(ticket) {
+            // Release pairs with `enlist`: the fence. Died just before: the next one makes another.
+            let _ = self.epoch.compare_exchange(seen, seen | FENCED, Ordering::Release, Ordering::Relaxed);
+        }
+        true
     }
 
     /// The words to sleep on, in that order.
@@ -68,12 +111,40 @@ impl Sleepers {
             // A stray write. It means nothing but 0.
             self.x.store(0, Ordering::Relaxed);
         }
-        [Watch { word: &self.x, expected: 0 }, Watch { word: &self.sequence, expected: ticket.0 }]
+        [Watch { word: &self.x, expected: 0 }, Watch { word: &self.sequence, expected: ticket.sequence }]
+    }
+
+    /// Whether the sleeper looks by himself now and then. After the ticket, behind the caller's fence.
+    pub(crate) fn net(&self) -> Net {
+        // Relaxed: set before a ring that the ticket would not have outlived, or that it is of.
+        if self.may_lose.load(Ordering::Relaxed) == 0 { Net::Needless } else { Net::Spread }
+    }
+
+    /// The same to a wait set that has enlisted; `alone`: it watches nobody's end.
+    #[cfg(not(loom))]
+    pub(crate) fn net_in_set(&self, passes_on: bool, alone: bool) -> Net {
+        if !(alone && passes_on) {
+            self.spread_net();
+        }
+        self.net()
+    }
+
+    /// A wait set sleeps here whose `list_op_pending` points elsewhere: a wake that it swallows as it dies is not passed on. Those who
+    /// sleep here already come back, and sleep on with a net.
+    #[cfg(not(loom))]
+    fn spread_net(&self) {
+        if self.may_lose.swap(1, Ordering::AcqRel) == 0 {
+            // Died just before: those sleep on without a net, beside a set that is dead.
+            let ringing = self.begin_ring();
+            futex::wake_all(&self.x);
+            let _ =
+                self.sequence.compare_exchange(ringing, ringing.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+        }
     }
 
     /// Whether there has been a wake since the ticket was had.
     pub(crate) fn has_rung(&self, ticket: Ticket) -> bool {
-        self.sequence.load(Ordering::Relaxed) != ticket.0
+        self.sequence.load(Ordering::Relaxed) != ticket.sequence
     }
 
     /// The word that passes a wake on: for `list_op_pending`.
@@ -85,7 +156,7 @@ impl Sleepers {
     #[inline]
     pub(crate) fn wake_one(&self) {
         let epoch = self.epoch();
-        if epoch & 1 == 1 {
+        if epoch & SOMEBODY != 0 {
             self.wake_one_slow(epoch);
         }
     }
@@ -94,7 +165,7 @@ impl Sleepers {
     #[inline]
     pub(crate) fn wake_all(&self) {
         let epoch = self.epoch();
-        if epoch & 1 == 1 {
+        if epoch & SOMEBODY != 0 {
             self.wake_all_slow(epoch);
         }
     }
@@ -105,7 +176,7 @@ impl Sleepers {
             // A ring under way, or cut short by a death. Not more than one for each waker.
             self.finish_ring();
             let ticket = self.enlist();
-            if ticket.0 & 1 == 0 {
+            if ticket.sequence & 1 == 0 {
                 return ticket;
             }
         }
@@ -117,7 +188,7 @@ impl Sleepers {
     #[inline]
     pub(crate) fn ring(&self) {
         let epoch = self.epoch();
-        if epoch & 1 == 1 {
+        if epoch & SOMEBODY != 0 {
             self.ring_slow(epoch);
         }
     }
@@ -169,7 +240,7 @@ impl Sleepers {
 
     #[cold]
     fn wake_one_slow(&self, epoch: u32) {
-        // Died before this, or before the wake: the number is odd still.
+        // Died before this, or before the wake: there is somebody still.
         self.sequence.fetch_add(1, Ordering::Release);
         if futex::wake_one(&self.x) == 0 {
             self.clear(epoch);
@@ -187,7 +258,7 @@ impl Sleepers {
     /// another sleeper's.
     fn clear(&self, epoch: u32) {
         // AcqRel keeps the chain of `enlist`s that a later waker's Acquire reads from.
-        let _ = self.epoch.compare_exchange(epoch, epoch.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.epoch.compare_exchange(epoch, next(epoch), Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Whoever was woken has no use for it, or cannot use it soon: the next one, if any.
@@ -198,7 +269,7 @@ impl Sleepers {
 
     /// Whether somebody may be asleep, and how many wakes there have been that somebody may have needed.
     pub(crate) fn look(&self) -> (bool, u32) {
-        (self.epoch.load(Ordering::Relaxed) & 1 == 1, self.sequence.load(Ordering::Relaxed))
+        (self.epoch.load(Ordering::Relaxed) & SOMEBODY != 0, self.sequence.load(Ordering::Relaxed))
     }
 }
 

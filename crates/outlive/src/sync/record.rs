@@ -165,7 +165,7 @@ struct Body<T>(T);
 unsafe impl<T: RecordType> Shared for Body<T> {}
 
 /// How many embedded primitives a header has room for.
-const MOST_PLACES: usize = 46;
+pub(super) const MOST_PLACES: usize = 46;
 
 impl<T: RecordType> Record<T> {
     /// Opens the record of that name, or makes it: zeroed, then filled in by `init`, before anybody else can see it.
@@ -268,7 +268,7 @@ impl<T: RecordType> Deref for Record<T> {
 }
 
 /// Header words: the count, then two places each.
-fn note_places(header: &Header, places: &[Place]) {
+pub(super) fn note_places(header: &Header, places: &[Place]) {
     header.extra[0].store(places.len() as u64, Ordering::Relaxed);
     for (word, pair) in header.extra[1..].iter().zip(places.chunks(2)) {
         let second = pair.get(1).map_or(0, |place| u64::from(place.packed()));

@@ -50,9 +50,8 @@ impl Deadline {
         if at == u64::MAX { Deadline::NEVER } else { Deadline { at, clock: ClockId::Realtime } }
     }
 
-    /// At so many nanoseconds of the monotonic clock.
-    #[cfg(not(loom))]
-    pub(crate) fn at_nanos(at: u64) -> Deadline {
+    /// At so many nanoseconds of `CLOCK_MONOTONIC`, as `clock_gettime` gives them; `u64::MAX` is [`Deadline::NEVER`].
+    pub const fn at_nanos(at: u64) -> Deadline {
         Deadline { at, clock: ClockId::Monotonic }
     }
 

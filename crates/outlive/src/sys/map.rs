@@ -167,6 +167,21 @@ pub(crate) unsafe fn unmap_page(page: NonNull<u8>) {
     let _ = unsafe { mm::munmap(page.as_ptr().cast(), PAGE as usize) };
 }
 
+/// What lies there will be read soon. Any address will do.
+#[inline]
+pub(crate) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which never faults.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the same.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(readonly, nostack, preserves_flags));
+    }
+}
+
 /// Private zeroed memory that the caller may keep for ever.
 pub(crate) fn anonymous(len: usize) -> Result<NonNull<u8>, Errno> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

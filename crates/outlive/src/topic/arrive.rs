@@ -18,7 +18,6 @@ use super::slot::Slot;
 use super::subscriber::Subscriber;
 use crate::liveness::{Me, sleep_among};
 use crate::sync::Ticket;
-use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
@@ -42,14 +41,14 @@ pub(super) fn wait<M: Message + ?Sized>(
     loop {
         let ticket = arrivals.enlist_for_ring();
         // Enlisted before the look: pairs with `light` in `Publisher::put`.
-        let fenced = barrier::heavy();
+        let fenced = arrivals.fence(ticket);
         let slots = (0..subscriber.ring_count()).map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));
         let seen = Seen::now(shared, ticket, subscriber.ring_count() as u32, slots);
         if subscriber.is_ready() || deadline.has_passed() {
             return Ok(());
         }
         let until = if fenced { deadline } else { deadline.earlier(Deadline::after(SLICE)) };
-        sleep_among(shared.registry, seen.watches(), until)
+        sleep_among(shared.registry, seen.watches(), arrivals.net(), until)
             .map_err(|errno| SubscribeError::System(Error::from_errno("wait for", shared.segment.path(), errno)))?;
         arrivals.woken(ticket, || subscriber.is_ready());
     }

@@ -16,6 +16,10 @@ use crate::shim::{AtomicU32, Ordering, fence};
 /// How many samples a subscriber can hold at a time.
 pub(super) const CELLS: usize = if cfg!(loom) { 1 } else { 256 };
 
+/// How many of them lie beside the claim, and are taken first.
+#[cfg(not(loom))]
+pub(super) const NEAR: usize = 8;
+
 /// The cells of one line.
 #[derive(Clone, Copy)]
 pub(super) struct Cells<'l> {

@@ -8,7 +8,7 @@ use super::layout::{Claim, LineWords};
 use super::message::Message;
 use super::slot::{Look, Slot};
 use super::subscriber::Subscriber;
-use crate::liveness::{Registry, Words};
+use crate::liveness::{Net, Registry, Words};
 use crate::shim::Ordering;
 use crate::sync::{Enlisted, Sleepers};
 
@@ -91,10 +91,15 @@ impl Inbox {
     }
 
     /// Adds the words to sleep on: see arrive.rs.
-    pub(crate) fn add_to<'a>(&'a self, enlisted: Enlisted, into: &mut Words<'a>) {
+    pub(crate) fn add_to<'a>(&'a self, enlisted: &mut Enlisted, into: &mut Words<'a>) {
         let slots = self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
         into.add(Seen::now(&self.shared, enlisted.ticket(), self.shared.rings(), slots).watches());
-        into.pass_on_to(self.arrivals().x());
+        enlisted.set_passes_on(into.pass_on_to(self.arrivals().x()));
+    }
+
+    /// Whether the set looks by itself now and then; `alone`: it watches nobody's end.
+    pub(crate) fn net(&self, enlisted: Enlisted, alone: bool) -> Net {
+        self.arrivals().net_in_set(enlisted.passes_on(), alone)
     }
 
     /// After a sleep on them.

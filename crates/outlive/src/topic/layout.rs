@@ -12,7 +12,7 @@
 //! ```
 //! Lines, rings and all that follow come to have pages when they are first used.
 
-use super::hold::{CELLS, Cells};
+use super::hold::{CELLS, Cells, NEAR};
 use super::slot::SLOT;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
@@ -89,7 +89,7 @@ pub(super) struct LineWords {
     // Written by its owner.
     pub(super) taken: AtomicU64,
     pub(super) lost: AtomicU64,
-    reserved_2: [AtomicU64; 4],
+    /// The first [`NEAR`] in the same cache line as the claim: most make do with them, and a publisher that looks takes one line from us.
     cells: [AtomicU32; CELLS],
     /// By ring: the next message.
     pub(super) cursors: [AtomicU64; MOST_RINGS],
@@ -101,7 +101,7 @@ const _: () = {
     assert!(size_of::<RingWords>() == 128);
     assert!(core::mem::offset_of!(RingWords, published) == 64);
     assert!(MOST_RINGS as u64 * 128 <= 2 * PAGE);
-    assert!(core::mem::offset_of!(LineWords, cells) == 64);
+    assert!(core::mem::offset_of!(LineWords, cells) + NEAR * size_of::<AtomicU32>() == 64);
     assert!(size_of::<LineWords>() as u64 <= LINE);
 };
 

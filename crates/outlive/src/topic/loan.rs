@@ -1,6 +1,9 @@
-//! Memory that a publisher has lent for a message.
+//! Memory that a publisher has lent for a message. What is known of it lies with the publisher, and a loan is a pointer to it: moved about for
+//! nothing, and a short message is written where it is copied from.
 
+use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
 
 use super::header::Header;
 use super::message::Message;
@@ -11,67 +14,155 @@ use crate::pool::Block;
 /// Memory for one message, to be written in place: [`Publisher::publish`] publishes it. Dropped, it is the publisher's again.
 #[must_use = "a loan that is dropped is not published"]
 pub struct Loan<'p, M: Message + ?Sized = [u8]> {
-    pub(super) publisher: &'p Publisher<M>,
-    pub(super) place: Place,
-    pub(super) len: usize,
-    pub(super) header: Option<Header>,
+    publisher: &'p Publisher<M>,
+    lent: NonNull<Lent>,
 }
 
-/// Where the bytes are meanwhile.
-pub(super) enum Place {
-    /// To be copied into the slot.
-    Slot([u64; INLINE_WORDS]),
-    Object(Block, *mut u8),
-    /// Published: the loan is about to be dropped.
-    Gone,
+/// What is known of a loan.
+struct Lent {
+    is_out: Cell<bool>,
+    /// Not the publisher's one: it goes with its loan.
+    is_alone: bool,
+    /// Where the object is written; null: the bytes lie in `inline`, to be copied into the slot.
+    at: *mut u8,
+    len: usize,
+    object: Option<Block>,
+    header: Option<Header>,
+    inline: [u64; INLINE_WORDS],
 }
 
-impl<M: Message + ?Sized> Loan<'_, M> {
+/// What a publisher's loans point to: it seldom has two at a time.
+pub(super) struct Desk(NonNull<Lent>);
+
+impl Lent {
+    fn new(is_alone: bool) -> NonNull<Lent> {
+        let at = core::ptr::null_mut();
+        let inline = [0; INLINE_WORDS];
+        let lent = Lent { is_out: Cell::new(false), is_alone, at, len: 0, object: None, header: None, inline };
+        Box::leak(Box::new(lent)).into()
+    }
+
+    #[inline]
+    fn as_ptr(&self) -> *const u8 {
+        if self.at.is_null() { self.inline.as_ptr().cast() } else { self.at }
+    }
+
+    #[inline]
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        if self.at.is_null() { self.inline.as_mut_ptr().cast() } else { self.at }
+    }
+}
+
+impl Desk {
+    pub(super) fn new() -> Desk {
+        Desk(Lent::new(false))
+    }
+
+    /// One that is in no loan.
+    #[inline]
+    fn free(&self) -> NonNull<Lent> {
+        // SAFETY: there as long as the desk. A loan that writes to it has said so here.
+        if unsafe { &*&raw const (*self.0.as_ptr()).is_out }.get() { Lent::new(true) } else { self.0 }
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // SAFETY: from `Lent::new`; loans do not outlive their publisher.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+impl<'p, M: Message + ?Sized> Loan<'p, M> {
+    /// Of an object of the publisher's and where it is written, or of a slot's room.
+    #[inline]
+    pub(super) fn new(publisher: &'p Publisher<M>, len: usize, object: Option<(Block, *mut u8)>) -> Loan<'p, M> {
+        let mut lent = publisher.desk().free();
+        // SAFETY: in no loan, so nobody else looks at it.
+        let this = unsafe { lent.as_mut() };
+        this.is_out.set(true);
+        this.at = object.map_or(core::ptr::null_mut(), |(_, at)| at);
+        this.len = len;
+        this.object = object.map(|(block, _)| block);
+        this.header = None;
+        Loan { publisher, lent }
+    }
+
+    fn lent(&self) -> &Lent {
+        // SAFETY: this loan's until it is dropped.
+        unsafe { self.lent.as_ref() }
+    }
+
+    fn lent_mut(&mut self) -> &mut Lent {
+        // SAFETY: as above.
+        unsafe { self.lent.as_mut() }
+    }
+
     /// What is to go with it: see [`Header`].
     pub fn set_header(&mut self, header: Header) {
-        self.header = Some(header);
+        self.lent_mut().header = Some(header);
+    }
+
+    pub(super) fn header(&self) -> Option<Header> {
+        self.lent().header
     }
 
     /// Of as many bytes at most.
     #[cfg(feature = "msgpack")]
     pub(super) fn cut(&mut self, len: usize) {
-        self.len = self.len.min(len);
+        let lent = self.lent_mut();
+        lent.len = lent.len.min(len);
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
+        let lent = self.lent();
         // SAFETY: as many bytes at least, this loan's alone.
-        unsafe { core::slice::from_raw_parts(self.as_ptr(), self.len) }
+        unsafe { core::slice::from_raw_parts(lent.as_ptr(), lent.len) }
     }
 
-    fn as_ptr(&self) -> *const u8 {
-        match &self.place {
-            Place::Slot(words) => words.as_ptr().cast(),
-            Place::Object(_, at) => *at,
-            Place::Gone => core::ptr::null(),
+    /// The object, if it has one of that publisher's: not the loan's any more.
+    #[inline]
+    pub(super) fn take_object(&mut self, publisher: &Publisher<M>) -> Option<(Block, usize)> {
+        if !core::ptr::eq(self.publisher, publisher) {
+            return None;
         }
+        let lent = self.lent_mut();
+        lent.object.take().map(|block| (block, lent.len))
     }
 }
 
 impl<M: Message + ?Sized> Deref for Loan<'_, M> {
     type Target = M;
 
+    #[inline]
     fn deref(&self) -> &M {
+        let lent = self.lent();
         // SAFETY: aligned as `lend` has seen to, of the length that was asked for.
-        unsafe { M::at(self.as_ptr(), self.len).unwrap_unchecked() }
+        unsafe { M::at(lent.as_ptr(), lent.len).unwrap_unchecked() }
     }
 }
 
 impl<M: Message + ?Sized> DerefMut for Loan<'_, M> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut M {
+        let lent = self.lent_mut();
         // SAFETY: as above; borrowed mutably, this loan's alone.
-        unsafe { M::at_mut(self.as_ptr().cast_mut(), self.len).unwrap_unchecked() }
+        unsafe { M::at_mut(lent.as_mut_ptr(), lent.len).unwrap_unchecked() }
     }
 }
 
 impl<M: Message + ?Sized> Drop for Loan<'_, M> {
+    #[inline]
     fn drop(&mut self) {
-        if let Place::Object(block, _) = self.place {
+        let lent = self.lent_mut();
+        let (object, is_alone) = (lent.object.take(), lent.is_alone);
+        lent.is_out.set(false);
+        if let Some(block) = object {
             self.publisher.ring(|ring| ring.stock.put_back(block));
+        }
+        if is_alone {
+            // SAFETY: from `Lent::new`, this loan's alone.
+            drop(unsafe { Box::from_raw(self.lent.as_ptr()) });
         }
     }
 }

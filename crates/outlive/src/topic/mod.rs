@@ -23,6 +23,7 @@
 //! One ring for each publisher, which all subscribers read by cursors of their own: doc/protocols/topic.md has the argument.
 
 mod arrive;
+mod company;
 mod error;
 mod file;
 mod header;
@@ -42,9 +43,14 @@ mod sample;
 mod slot;
 mod stock;
 mod subscriber;
+mod take;
+mod taken;
 #[expect(clippy::module_inception, reason = "the floor's main thing")]
 mod topic;
+mod way;
 
+pub(crate) use company::Roster;
+pub use company::{Company, Present};
 pub use error::{PublishError, SubscribeError};
 pub use header::Header;
 pub(crate) use inbox::Inbox;
@@ -55,4 +61,5 @@ pub use message::Message;
 pub use publisher::{Published, Publisher};
 pub use sample::Sample;
 pub use subscriber::{Subscriber, SubscriberOptions};
-pub use topic::{LARGEST_PAYLOAD, Present, Topic, TopicOptions};
+pub use topic::{LARGEST_PAYLOAD, Topic, TopicOptions};
+pub use way::Way;

@@ -17,7 +17,7 @@ use super::error::PublishError;
 use super::file::Shared;
 use super::header::Header;
 use super::line;
-use super::loan::{Loan, Place};
+use super::loan::{Desk, Loan};
 use super::message::Message;
 use super::reliable;
 use super::ring::{self, Ring};
@@ -61,6 +61,7 @@ pub struct Publisher<M: Message + ?Sized = [u8]> {
     ring: UnsafeCell<Ring>,
     /// The ring's slots.
     slots: *const [Slot],
+    desk: Desk,
     /// The thread that was last seen to be of the publisher's process.
     inside: Cell<u32>,
     /// Up to which message no reliable subscriber is in the way, as far as is known.
@@ -107,12 +108,13 @@ impl<M: Message + ?Sized> Publisher<M> {
     pub(super) fn new(shared: Arc<Shared>, stamps: bool) -> Result<Publisher<M>, Error> {
         let me = shared.registry.me()?;
         let process = shared.registry.process_token()?;
-        let ring = ring::take(&shared, process)?;
+        let ring = ring::take(&shared, me, process)?;
         let slots = core::ptr::from_ref(shared.slots(ring.index)?);
         Ok(Publisher {
             shared,
             ring: UnsafeCell::new(ring),
             slots,
+            desk: Desk::new(),
             inside: Cell::new(me.id.as_u32()),
             way_until: Cell::new(0),
             stamps,
@@ -149,6 +151,11 @@ impl<M: Message + ?Sized> Publisher<M> {
     }
 
     #[inline]
+    pub(super) fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    #[inline]
     fn slots(&self) -> &[Slot] {
         // SAFETY: of the segment that `shared` keeps mapped.
         unsafe { &*self.slots }
@@ -181,15 +188,14 @@ impl<M: Message + ?Sized> Publisher<M> {
     ) -> Result<Published<'_>, PublishError> {
         let me = self.enter()?;
         self.make_way(me, || deadline.into())?;
-        let header = self.header(loan.header);
-        // Of another publisher of this type: its memory is that one's. Copied, as what lies in the loan itself.
-        match loan.place {
-            Place::Object(block, _) if core::ptr::eq(loan.publisher, self) => {
-                loan.place = Place::Gone;
-                self.put(me, loan.len, Some(block), header.as_ref(), |_| {});
+        let header = self.header(loan.header());
+        match loan.take_object(self) {
+            Some((block, len)) => {
+                self.put(me, len, Some(block), header.as_ref(), |_| {});
                 Ok(self.published())
             }
-            _ => self.write(me, loan.bytes(), header),
+            // Short, or of another publisher of this type, whose memory it is: copied.
+            None => self.write(me, loan.bytes(), header),
         }
     }
 
@@ -244,6 +250,40 @@ impl<M: Message + ?Sized> Publisher<M> {
             return Err(PublishError::Full { slowest: crate::sync::Holder::of(self.shared.registry, slowest) });
         }
         self.write(me, message.bytes(), self.header(None))
+    }
+
+    /// Waits until no reliable subscriber is in the way of the next message: what this publisher publishes next does not wait.
+    /// For those who lend memory first, and want it back when the deadline passes.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-wait-clear-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::topic::{PublishError, SubscriberOptions, Topic};
+    /// use std::time::Duration;
+    /// let topic = Topic::<[u8]>::options().depth(1).open(&domain, "camera")?;
+    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..SubscriberOptions::default() })?;
+    /// let publisher = topic.publisher()?;
+    /// publisher.publish_copy(b"first")?;
+    /// let mut loan = publisher.loan(6)?;
+    /// loan.copy_from_slice(b"second");
+    /// let clear = publisher.wait_clear_until(Duration::from_millis(1));
+    /// assert!(matches!(clear, Err(PublishError::TimedOut { .. })));
+    /// drop(slow.recv()?);
+    /// publisher.wait_clear_until(Duration::from_secs(1))?;
+    /// publisher.publish(loan)?;
+    /// assert_eq!(*slow.recv()?, *b"second");
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PublishError::TimedOut`], [`PublishError::NotPublisher`], [`PublishError::Damaged`], [`PublishError::System`].
+    ///
+    /// # If a process dies
+    /// The subscriber that is waited for: it is so no longer, at once.
+    pub fn wait_clear_until(&self, deadline: impl Into<Deadline>) -> Result<(), PublishError> {
+        let me = self.enter()?;
+        self.make_way(me, || deadline.into())
     }
 
     /// Whether anybody is there to get what is published: a load or two, and a few for each subscriber that has died.
@@ -349,8 +389,9 @@ impl<M: Message + ?Sized> Publisher<M> {
         ring.places[at] = object;
     }
 
+    /// How the last message was published, of one who has published.
     #[inline]
-    fn published(&self) -> Published<'_> {
+    pub(crate) fn published(&self) -> Published<'_> {
         Published { shared: &self.shared, sequence: self.ring(|ring| ring.published) - 1 }
     }
 
@@ -488,13 +529,9 @@ impl<T: crate::sync::Plain> Publisher<T> {
 impl<M: Message + ?Sized> Publisher<M> {
     fn lend(&self, len: usize) -> Result<Loan<'_, M>, PublishError> {
         let me = self.enter()?;
-        let place = if len <= INLINE && M::FACTS.align <= 8 {
-            Place::Slot([0; INLINE / 8])
-        } else {
-            let (block, at) = self.take_object(me, len)?;
-            Place::Object(block, at)
-        };
-        Ok(Loan { publisher: self, place, len, header: None })
+        let is_short = len <= INLINE && M::FACTS.align <= 8;
+        let object = if is_short { None } else { Some(self.take_object(me, len)?) };
+        Ok(Loan::new(self, len, object))
     }
 }
 

@@ -8,13 +8,18 @@
 //!
 //! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave but the cells' (`hold.rs`).
 
+use std::time::Duration;
+
 use super::file::Shared;
 use super::layout::MOST_RINGS;
 use super::line::note_change;
 use super::stock::Stock;
+use crate::liveness::{Me, sleep};
 use crate::pool::{Block, Ends, Tag};
 use crate::shim::Ordering;
-use crate::{Error, TokenId};
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Error, TokenId};
 
 /// In `owner`: not to publish. The bit that a token leaves to whoever uses it.
 const LOOKING_AFTER: u32 = 1 << 31;
@@ -45,16 +50,49 @@ fn is_free(owner: u32, ends: &Ends) -> bool {
     TokenId::from_word(owner).is_none_or(|id| ends.has_ended(id))
 }
 
-/// Takes a ring that is nobody's.
-pub(super) fn take(shared: &Shared, process: TokenId) -> Result<Ring, Error> {
-    let ends = shared.ends();
-    for index in 0..MOST_RINGS as u32 {
-        if let Some(ring) = take_one(shared, process, index, &ends, Purpose::Publish)? {
-            note_change(shared);
-            return Ok(ring);
+/// How long one of the dead is given to end, or a ring to be looked after.
+const LONGEST_CARE: Duration = Duration::from_secs(2);
+/// How often one who is dead is asked after until he has ended: nobody tells.
+const ASK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Takes a ring that is nobody's. With all in use it waits for one whose publisher is dead already, or that somebody looks
+/// after: he is about to be done with it, or may have died, too.
+pub(super) fn take(shared: &Shared, me: Me, process: TokenId) -> Result<Ring, Error> {
+    let deadline = Deadline::after(LONGEST_CARE);
+    loop {
+        let ends = shared.ends();
+        for index in 0..MOST_RINGS as u32 {
+            if let Some(ring) = take_one(shared, process, index, &ends, Purpose::Publish)? {
+                note_change(shared);
+                return Ok(ring);
+            }
+        }
+        if !wait_for_one(shared, me, deadline)? {
+            let path = shared.segment.path().to_path_buf();
+            return Err(Error::TooManyPublishers { path, most: MOST_RINGS as u32 });
         }
     }
-    Err(Error::TooManyPublishers { path: shared.segment.path().to_path_buf(), most: MOST_RINGS as u32 })
+}
+
+/// Waits a moment for a ring that will be nobody's soon. False: there is none, or the deadline has passed.
+#[cold]
+fn wait_for_one(shared: &Shared, me: Me, deadline: Deadline) -> Result<bool, Error> {
+    let owners = || (0..MOST_RINGS as u32).map(|index| (index, shared.ring(index).owner.load(Ordering::Acquire)));
+    let is_soon_free = |owner: u32| {
+        owner & LOOKING_AFTER != 0 || TokenId::from_word(owner).is_none_or(|id| !shared.registry.is_alive(id))
+    };
+    let Some((index, expected)) = owners().find(|(_, owner)| is_soon_free(*owner)) else { return Ok(false) };
+    if deadline.has_passed() {
+        return Ok(false);
+    }
+    let word = Watch { word: &shared.ring(index).owner, expected };
+    let pass = PassOn::begin(me.list());
+    let living = TokenId::from_word(expected).filter(|&id| shared.registry.is_alive(id));
+    // Given back between the look and the sleep, it says something else. Its carer dead: asked after from then on.
+    let until = if living.is_some() { deadline } else { deadline.earlier(Deadline::after(ASK_AGAIN)) };
+    sleep(shared.registry, &pass, &[word], living, until)
+        .map_err(|errno| Error::from_errno("wait for a ring of", shared.segment.path(), errno))?;
+    Ok(true)
 }
 
 /// Takes that ring, if it is nobody's.
@@ -155,6 +193,10 @@ impl Ring {
         let words = shared.ring(self.index);
         // Release pairs with `take_one`. From ours: a forked child's copy, or one taken for dead, changes nothing.
         let _ = words.owner.compare_exchange(self.claim, 0, Ordering::Release, Ordering::Relaxed);
+        if self.claim & LOOKING_AFTER != 0 {
+            // Somebody may wait to publish. Died just before: he watches our end, too.
+            futex::wake_all(&words.owner);
+        }
     }
 }
 

@@ -14,8 +14,8 @@ const SOME: usize = 32;
 /// or some that together have so many bytes: looking takes subscribers' lines from them,
 const SOME_BYTES: u64 = 64 << 10;
 const SOME_LONG: usize = 4;
-/// or so many bytes: a look costs nothing beside them.
-const MANY_BYTES: u64 = 8 << 20;
+/// or so many bytes.
+const MANY_BYTES: u64 = MOST_READY;
 /// The most bytes that lie ready.
 const MOST_READY: u64 = 64 << 20;
 

@@ -1,28 +1,20 @@
-//! Taking messages: which one is next, copied or held, and what is passed over.
-//!
-//! | step | died just after |
-//! | --- | --- |
-//! | `ready` seen, the slot copied | |
-//! | cell = the object, fence, `ready` again | held by a dead process: until it has ended |
-//! | cursor = p + 1; publishers that wait are rung | not waited for any more, as soon as it is dead |
-//! | the sample is dropped: cell = 0 | |
+//! The end that messages come out of: joining, waiting, leaving. How one is taken: take.rs.
 
 use core::cell::Cell;
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::arrive;
 use super::error::SubscribeError;
 use super::file::Shared;
-use super::inbox::GONE;
 use super::layout::{LineWords, MOST_RINGS};
 use super::line;
 use super::message::Message;
 use super::ring;
-use super::sample::{Sample, unknown};
-use super::slot::{Facts, INLINE, Look, Slot};
+use super::sample::Sample;
+use super::slot::Slot;
+use super::taken::Shelf;
 use crate::shim::{Ordering, fence};
 use crate::sys::identity;
 use crate::{Deadline, Error, TokenId};
@@ -59,18 +51,18 @@ pub struct Subscriber<M: Message + ?Sized = [u8]> {
     line: u32,
     process: TokenId,
     /// The process, by number.
-    owner: u64,
+    pub(super) owner: u64,
     /// The thread that was last seen to be of this process.
     inside: Cell<u32>,
     /// By ring, the next message; of as many rings as have been met.
-    cursors: Vec<u64>,
-    /// Where to look for a free cell first.
-    next_cell: usize,
+    pub(super) cursors: Vec<u64>,
+    /// What its samples point to.
+    pub(super) shelf: Shelf,
     /// Its keys in order.
-    options: SubscriberOptions,
-    lost: u64,
+    pub(super) options: SubscriberOptions,
+    pub(super) lost: u64,
     /// When a message came last.
-    last: Instant,
+    pub(super) last: Instant,
     _message: PhantomData<*const M>,
 }
 
@@ -114,16 +106,12 @@ fn look_after_orphans() {
     });
 }
 
-/// What became of one message.
-enum Took {
-    /// Copied or held.
-    Yes,
-    /// It is not there (any more); the cursor stands behind it.
-    No,
-    /// Not one of the keys.
-    Unwanted,
-    TooManyHeld,
-    Damaged(&'static str),
+/// How long a receiver waits.
+struct Pause {
+    deadline: Deadline,
+    /// When a message is overdue.
+    due: Option<Deadline>,
+    has_waited: bool,
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
@@ -157,7 +145,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
             owner,
             inside: Cell::new(me.id.as_u32()),
             cursors,
-            next_cell: 0,
+            shelf: Shelf::new(),
             options,
             lost: 0,
             last: Instant::now(),
@@ -235,274 +223,42 @@ impl<M: Message + ?Sized> Subscriber<M> {
     #[inline]
     pub fn recv_until(&mut self, deadline: impl Into<Deadline>) -> Result<Sample<M>, SubscribeError> {
         self.enter()?;
-        if let Some(sample) = self.take_next()? {
-            return Ok(sample);
-        }
-        self.recv_slow(deadline.into())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn recv_slow(&mut self, deadline: Deadline) -> Result<Sample<M>, SubscribeError> {
-        let me = self.enter()?;
-        let due = self.options.period.map(|period| Deadline::at(self.last + period));
+        let mut deadline = Some(deadline);
+        let mut pause = None;
         loop {
-            let until = due.map_or(deadline, |due| deadline.earlier(due));
-            arrive::wait(self, me, until)?;
             if let Some(sample) = self.take_next()? {
                 return Ok(sample);
             }
+            // From here on: nobody asks the clock for a message that is there.
+            let pause = pause.get_or_insert_with(|| self.pause(deadline.take().map_or(Deadline::NEVER, Into::into)));
+            self.wait(pause)?;
+        }
+    }
+
+    /// Nothing is there: how long to wait.
+    #[cold]
+    fn pause(&self, deadline: Deadline) -> Pause {
+        let due = self.options.period.map(|period| Deadline::at(self.last + period));
+        Pause { deadline, due, has_waited: false }
+    }
+
+    /// Waits until there may be something, once more.
+    #[cold]
+    #[inline(never)]
+    fn wait(&mut self, pause: &mut Pause) -> Result<(), SubscribeError> {
+        if pause.has_waited {
             // Nothing came, or nothing for us.
-            if due.is_some_and(Deadline::has_passed) {
+            if pause.due.is_some_and(Deadline::has_passed) {
                 self.last = Instant::now();
                 return Err(SubscribeError::Missed);
             }
-            if deadline.has_passed() {
+            if pause.deadline.has_passed() {
                 return Err(SubscribeError::TimedOut);
             }
         }
-    }
-
-    /// The newest message that there is, taken before or not; those before it are passed over, without counting as lost. `None`: nobody has
-    /// ever published.
-    ///
-    /// # Errors
-    /// As [`Subscriber::try_recv`].
-    ///
-    /// # If a process dies
-    /// As with [`Subscriber::try_recv`].
-    pub fn latest(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
-        self.enter()?;
-        self.meet_rings()?;
-        let mut sample = MaybeUninit::uninit();
-        // Overwritten while it is looked at, there is a newer one: bounded, since what is damaged may be so for ever.
-        for _ in 0..1000 {
-            let mut newest = None;
-            for ring in 0..self.cursors.len() {
-                let published = self.shared.published(ring as u32);
-                self.cursors[ring] = self.cursors[ring].max(published.saturating_sub(1));
-                if published > 0 && self.slot(ring, published - 1).look(published - 1) == Look::There {
-                    let order = self.slot(ring, published - 1).facts().order;
-                    newest = newest.max(Some((order, ring, published - 1)));
-                }
-            }
-            let Some((_, newest, position)) = newest else { return Ok(None) };
-            let took = self.take(newest, position, &mut sample);
-            if let Took::Yes | Took::Unwanted = took {
-                for ring in 0..self.cursors.len() {
-                    let next = if ring == newest { position + 1 } else { self.cursors[ring] + 1 };
-                    let published = self.shared.published(ring as u32);
-                    self.advance(ring, next.min(published).max(self.cursors[ring]));
-                }
-            }
-            match took {
-                // SAFETY: it has been written.
-                Took::Yes => return Ok(Some(unsafe { sample.assume_init() })),
-                Took::Unwanted => return Ok(None),
-                Took::No => {}
-                Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
-                Took::Damaged(what) => return Err(SubscribeError::Damaged(self.shared.segment.damaged(what))),
-            }
-        }
-        Err(SubscribeError::Damaged(self.shared.segment.damaged("a ring's last message")))
-    }
-
-    // A sample is large: inlined all the way, it is written where it is wanted.
-    #[inline(always)]
-    fn take_next(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
-        if self.shared.rings() as usize != self.cursors.len() {
-            self.meet_rings()?;
-        }
-        let mut sample = MaybeUninit::uninit();
-        // Each round passes something over; what is damaged may make us do so for ever.
-        for _ in 0..1 << 17 {
-            let Some((order, ring)) = self.next_ring() else { return Ok(None) };
-            let position = self.cursors[ring];
-            if order == GONE {
-                // There after all, it takes its turn by its order.
-                if self.slot(ring, position).look(position) != Look::There {
-                    self.skip(ring);
-                }
-                continue;
-            }
-            match self.take(ring, position, &mut sample) {
-                Took::Yes => {
-                    self.advance(ring, position + 1);
-                    if self.options.period.is_some() {
-                        self.last = Instant::now();
-                    }
-                    // SAFETY: it has been written.
-                    return Ok(Some(unsafe { sample.assume_init() }));
-                }
-                Took::Unwanted => self.advance(ring, position + 1),
-                Took::No => self.skip(ring),
-                Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
-                Took::Damaged(what) => {
-                    self.advance(ring, position + 1);
-                    return Err(SubscribeError::Damaged(self.shared.segment.damaged(what)));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether something is there for this subscriber, as far as can be seen without taking it.
-    pub(super) fn is_ready(&self) -> bool {
-        if self.shared.rings() as usize != self.cursors.len() {
-            return true;
-        }
-        (0..self.cursors.len()).any(|ring| self.peek(ring).is_some())
-    }
-
-    #[inline]
-    fn peek(&self, ring: usize) -> Option<u64> {
-        let position = self.cursors[ring];
-        self.shared.peek(ring as u32, self.slot(ring, position), position)
-    }
-
-    /// The ring whose next message has the lowest order, or is gone.
-    #[inline]
-    fn next_ring(&mut self) -> Option<(u64, usize)> {
-        if self.options.keep_last != u32::MAX {
-            self.keep_last();
-        }
-        if self.cursors.len() == 1 { self.peek(0).map(|order| (order, 0)) } else { self.next_of_several() }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn next_of_several(&self) -> Option<(u64, usize)> {
-        let look = || (0..self.cursors.len()).filter_map(|ring| Some((self.peek(ring)?, ring))).min();
-        // Once more when there is one: what was published before it is in sight now.
-        look().and_then(|_| look())
-    }
-
-    #[cold]
-    fn keep_last(&mut self) {
-        for ring in 0..self.cursors.len() {
-            let published = self.shared.published(ring as u32);
-            let from = published.saturating_sub(u64::from(self.options.keep_last));
-            if self.cursors[ring] < from {
-                self.lose(from - self.cursors[ring]);
-                self.advance(ring, from);
-            }
-        }
-    }
-
-    /// What was at the ring's cursor is gone: on to the oldest that may be there.
-    #[cold]
-    fn skip(&mut self, ring: usize) {
-        let published = self.shared.published(ring as u32);
-        let oldest = published.saturating_sub(u64::from(self.shared.plan.depth));
-        let next = oldest.max(self.cursors[ring] + 1);
-        self.lose(next - self.cursors[ring]);
-        self.advance(ring, next);
-    }
-
-    fn lose(&mut self, count: u64) {
-        self.lost = self.lost.saturating_add(count);
-        self.words().lost.store(self.lost, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn advance(&mut self, ring: usize, to: u64) {
-        self.cursors[ring] = to;
-        // Release pairs with `reliable::slowest`: we have done with the slots before it.
-        self.words().cursors[ring].store(to, Ordering::Release);
-        if self.options.reliable {
-            // Died just before: its publisher watches our end, if it sleeps.
-            self.shared.ring(ring as u32).space.ring();
-        }
-    }
-
-    /// Rings that have come to be in use: all that is in those was published after we joined.
-    #[cold]
-    #[inline(never)]
-    fn meet_rings(&mut self) -> Result<(), SubscribeError> {
-        if (self.shared.rings() as usize) < self.cursors.len() {
-            return Err(SubscribeError::Damaged(self.shared.segment.damaged("the number of its publishers")));
-        }
-        for ring in self.cursors.len() as u32..self.shared.rings() {
-            self.shared.slots(ring)?;
-            self.cursors.push(0);
-        }
-        Ok(())
-    }
-
-    /// Takes a message into `into`.
-    #[inline(always)]
-    fn take(&mut self, ring: usize, position: u64, into: &mut MaybeUninit<Sample<M>>) -> Took {
-        let slot = self.slot(ring, position);
-        if slot.look(position) != Look::There {
-            return Took::No;
-        }
-        let facts = slot.facts();
-        let sample = into.write(Sample {
-            data: core::ptr::null(),
-            len: facts.len as usize,
-            cell: core::ptr::null(),
-            owner: self.owner,
-            order: facts.order,
-            position,
-            publisher: facts.publisher,
-            has_header: facts.has_header,
-            header: unknown(),
-            inline: unknown(),
-            _message: PhantomData,
-        });
-        if facts.has_header {
-            slot.read_header(&mut sample.header);
-        }
-        if facts.object.is_none() && sample.len <= INLINE {
-            slot.read(sample.len, &mut sample.inline);
-            if !slot.is_still(position) {
-                return Took::No;
-            }
-        }
-        let keys = &self.options.keys;
-        if !keys.is_empty() && slot.is_still(position) && keys.binary_search(&sample.header().key).is_err() {
-            return Took::Unwanted;
-        }
-        match facts.object {
-            None if sample.len > INLINE => Took::Damaged("a message's length"),
-            // SAFETY: as many bytes as were copied, aligned to 8.
-            None if unsafe { M::at(sample.inline.as_ptr().cast(), sample.len) }.is_none()
-                || M::FACTS.align > 8 && sample.len > 0 =>
-            {
-                Took::Damaged("a value of another size")
-            }
-            None => Took::Yes,
-            Some(_) => self.hold(ring, position, facts, into),
-        }
-    }
-
-    /// Holds the object of a message.
-    #[inline]
-    fn hold(&mut self, ring: usize, position: u64, facts: Facts, into: &mut MaybeUninit<Sample<M>>) -> Took {
-        let Some(reference) = facts.object else { return Took::No };
-        let cells = self.words().cells();
-        let Some(at) = cells.find(self.next_cell) else { return Took::TooManyHeld };
-        if !self.slot(ring, position).hold(position, reference, &cells, at) {
-            return Took::No;
-        }
-        // It is this message's, and stays so while the cell names it.
-        let block = self.shared.heap.object(&self.shared.segment, reference);
-        let Some(block) = block.filter(|block| block.capacity >= u64::from(facts.len)) else {
-            cells.clear(at);
-            return Took::Damaged("a message's object");
-        };
-        let data = self.shared.payload(&block);
-        // SAFETY: as many bytes can be read there, in a mapping that stays; objects are aligned to 64.
-        if unsafe { M::at(data, facts.len as usize) }.is_none() {
-            cells.clear(at);
-            return Took::Damaged("a value of another size");
-        }
-        // SAFETY: `take` has written it.
-        let sample = unsafe { into.assume_init_mut() };
-        sample.data = data;
-        sample.cell = self.words().cell(at);
-        self.next_cell = if at + 1 < super::hold::CELLS && at < 8 { at + 1 } else { 0 };
-        Took::Yes
+        pause.has_waited = true;
+        let me = self.enter()?;
+        arrive::wait(self, me, pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due)))
     }
 
     /// How many messages were overwritten or passed over before this subscriber had taken them.

@@ -3,6 +3,7 @@
 use core::marker::PhantomData;
 use std::sync::Arc;
 
+use super::company::{self, Company, Present, Side};
 use super::error::SubscribeError;
 use super::file::Shared;
 use super::layout::{MOST_BYTES, MOST_DEPTH, Plan};
@@ -11,12 +12,10 @@ use super::message::Message;
 use super::publisher::Publisher;
 use super::ring;
 use super::subscriber::{Subscriber, SubscriberOptions};
-use crate::liveness::{Asleep, Registry, TokenId, sleep_on_several};
+use crate::liveness::Registry;
 use crate::segment::{Segment, Spec};
 use crate::shim::Ordering;
 use crate::sync::Holder;
-use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
 use crate::{Deadline, Domain, Error, Kind, Wait};
 
 /// The largest payload: 1 GiB.
@@ -212,36 +211,34 @@ impl<M: Message + ?Sized> Topic<M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn wait_change_until(&self, seen: &mut Present, deadline: impl Into<Deadline>) -> Result<(), SubscribeError> {
-        let shared = &*self.shared;
-        let me = shared.registry.me()?;
-        let deadline = deadline.into();
-        let changes = &shared.head().changes;
-        let pass = PassOn::begin(me.list());
-        let mut start = 0;
-        loop {
-            // Acquire: who has come is seen.
-            let count = changes.load(Ordering::Acquire);
-            let now = Present {
-                publishers: ring::living(shared).collect(),
-                subscribers: line::living(shared).collect(),
-                known: true,
-            };
-            if now != *seen {
-                *seen = now;
-                return Ok(());
-            }
-            if deadline.has_passed() {
-                return Err(SubscribeError::TimedOut);
-            }
-            let mut owners: Vec<TokenId> = now.publishers.into_iter().chain(now.subscribers).collect();
-            owners.sort_unstable_by_key(|id| id.as_u32());
-            owners.dedup();
-            let words = [Watch { word: changes, expected: count }];
-            let slept = sleep_on_several(shared.registry, &pass, &words, &owners, start, deadline);
-            start = start.wrapping_add(1);
-            let (Asleep::LookAgain | Asleep::TimedOut) =
-                slept.map_err(|errno| Error::from_errno("watch", shared.segment.path(), errno))?;
-        }
+        company::wait_change(&self.shared, Side::Both, seen, deadline.into())
+    }
+
+    /// Follows who comes, goes and dies, from here on: who is there now is the first that it tells of. As a source of a
+    /// [`WaitSet`](crate::wait::WaitSet), too, and for `async`.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-company-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::topic::Topic;
+    /// use outlive::wait::{WaitSet, What};
+    /// let topic = Topic::<[u8]>::open(&domain, "camera")?;
+    /// let mut company = topic.watch();
+    /// assert_eq!(company.changed()?.subscribers.len(), 0);
+    ///
+    /// let mut set = WaitSet::new(&domain);
+    /// let comings = set.add(&company)?;
+    /// let subscriber = topic.subscriber()?;                 // in another process, as a rule
+    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(comings, What::Changed)]);
+    /// assert_eq!(company.try_changed().unwrap().subscribers.len(), 1);
+    /// drop(subscriber);
+    /// assert_eq!(company.changed()?.subscribers.len(), 0);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn watch(&self) -> Company {
+        Company::new(Arc::clone(&self.shared), Side::Both)
     }
 
     /// How this process's handles wait from now on.
@@ -277,18 +274,6 @@ impl Topic<[u8]> {
     pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
         Topic::finish(domain.open_segment(name)?, domain.registry(), Wait::Adaptive)
     }
-}
-
-/// Who was there: for [`Topic::wait_change_until`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Present {
-    /// The processes that publish, one for each publisher.
-    pub publishers: Vec<TokenId>,
-    /// The processes that subscribe, one for each subscriber.
-    pub subscribers: Vec<TokenId>,
-    /// Whether anybody has looked yet.
-    known: bool,
 }
 
 impl<M: Message + ?Sized> Clone for Topic<M> {

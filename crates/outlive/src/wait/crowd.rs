@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::source::{Announced, Look, Waited, What};
 use crate::Deadline;
-use crate::liveness::{Asleep, Many, Registry, TokenId, Words};
+use crate::liveness::{Asleep, Many, Net, Registry, TokenId, Words};
 use crate::sys::Errno;
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
@@ -94,20 +94,29 @@ impl Crowd {
         let mut until = if barrier::heavy() { deadline } else { deadline.earlier(Deadline::after(SHORT)) };
         let mut words = Words::new();
         let mut owners: Vec<TokenId> = Vec::new();
+        let mut asleep = Vec::with_capacity(self.members.len());
         extra.into_iter().for_each(|watch| words.add(&[watch]));
         for Member { waited, announced, .. } in &mut self.members {
+            let waited: &Arc<dyn Waited> = waited;
             // The words first: what they are is what the look behind them has not found enough.
             waited.add_words(announced, &mut words);
+            let announced: &Announced = announced;
+            asleep.push((waited, announced));
             match waited.look() {
                 Look::Ready(_) => return Ok(Asleep::LookAgain),
                 Look::Nothing => {}
                 Look::Owner(owner) => owners.push(owner),
+                Look::Several => waited.owners(&mut owners),
                 Look::At(moment) => until = until.earlier(moment),
             }
         }
         owners.sort_unstable_by_key(|owner| owner.as_u32());
         owners.dedup();
-        let slept = self.many.sleep(registry, pass, words, &owners, until);
+        let alone = owners.is_empty();
+        // All of them, also behind one that has it spread.
+        let nets = asleep.iter().map(|(waited, announced)| waited.net(announced, alone));
+        let net = nets.fold(Net::Needless, |all, one| if one == Net::Spread { one } else { all });
+        let slept = self.many.sleep(registry, pass, words, &owners, net, until);
         for member in &self.members {
             member.waited.woken(&member.announced);
         }

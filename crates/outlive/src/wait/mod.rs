@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`WaitSet`] | any mix of queues, topics, events, latches, peers' ends and timers; says which are ready |
+//! | [`WaitSet`] | any mix of queues, topics, services, states, events, latches, peers' ends and timers; says which are ready |
 //! | [`WaitSet::as_fd`] | a descriptor for `epoll` and `poll` |
 //! | `recv_async`, `dead_async` and the like | futures, for any executor |
 //!
@@ -12,9 +12,11 @@ mod bridge;
 mod crowd;
 mod descriptor;
 mod futures;
+mod services;
 mod set;
 mod source;
 mod sources;
+mod states;
 mod timer;
 mod topics;
 

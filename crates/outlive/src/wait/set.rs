@@ -19,7 +19,8 @@ pub struct Key(pub(super) u64);
 /// So many sources are looked at while spinning; a set of more sleeps at once.
 const FEW: usize = 8;
 
-/// Waits for any of many things at once: messages in queues, bits of events, latches, the ends of peers, moments.
+/// Waits for any of many things at once: messages in queues and topics, requests and answers, values of states, who comes and goes on a topic, room for a
+/// publisher, bits of events, latches, the ends of peers, moments.
 ///
 /// Nothing is taken by waiting: what is ready is told, and told again as long as it is ready. Any number of sources; more than
 /// the kernel watches at once (128 words: some 40 peers, or 120 queues) are watched through `io_uring`, and where
@@ -59,7 +60,7 @@ const FEW: usize = 8;
 /// # If a process dies
 /// Whose end is waited for: its source is ready, for all sets. A sender: what it had sent is told. One who waits in a set: nobody
 /// notices. An event's setter killed between setting and waking, *and* the waiter that the kernel woke for that, killed before it
-/// could pass it on: others who wait for that event are woken by the next who sets it, or after a second (doc/guarantees.md).
+/// could pass it on: others who wait for that event are woken by the next who sets it, or look by themselves, a second later or more (doc/guarantees.md).
 pub struct WaitSet {
     pub(super) registry: &'static Registry,
     crowd: Crowd,

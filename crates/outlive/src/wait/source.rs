@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::liveness::{Registry, TokenId, Words};
-use crate::sync::Enlisted;
+use crate::liveness::{Net, Registry, TokenId, Words};
+use crate::sync::{Bell, Enlisted};
 use crate::{Deadline, Error};
 
 /// Something that a [`WaitSet`](super::WaitSet) can wait for.
@@ -36,8 +36,12 @@ pub struct Watched {
 pub enum What {
     /// A receive is worth a try.
     Readable,
-    /// The peer, or all senders of a queue, have ended.
+    /// The peer, all senders of a queue, or the writer of a state, have ended.
     Ended,
+    /// There is another value; others publish or subscribe.
+    Changed,
+    /// A publish is worth a try.
+    Writable,
     /// The bits are set; the latch is open.
     Set,
     /// The timer's moment has passed.
@@ -52,6 +56,8 @@ pub(crate) enum Look {
     Nothing,
     /// Nothing. That owner's end would be worth another look as well.
     Owner(TokenId),
+    /// Nothing. The end of any of those whom [`Waited::owners`] names would be worth another look as well.
+    Several,
     /// Nothing before that moment.
     At(Deadline),
 }
@@ -65,6 +71,18 @@ pub(crate) struct Announced {
     pub(crate) sequence: u32,
     /// The same of an event or a latch.
     pub(crate) enlisted: Enlisted,
+    /// What was asked of whoever takes a role.
+    pub(crate) asked: Option<u32>,
+}
+
+impl Announced {
+    /// Another number in a bell, unless the one before still stands.
+    pub(crate) fn hear(&mut self, bell: &Bell) {
+        if !self.made || !bell.is_heard_by(self.sequence) {
+            self.sequence = bell.announce();
+            self.made = true;
+        }
+    }
 }
 
 /// A source, to its set. Looked at from any thread, and by shared words alone.
@@ -72,12 +90,20 @@ pub(crate) trait Waited: Send + Sync {
     /// Is it ready? Without a system call, as a rule, and without a fence.
     fn look(&self) -> Look;
 
+    /// Whose ends would make it worth another look, after a look that says so.
+    fn owners(&self, _into: &mut Vec<TokenId>) {}
+
     /// From now on whoever makes it ready rings for the set, which looks again behind a fence. An announcement that nobody
     /// has answered may be left as it stands.
     fn announce(&self, _announced: &mut Announced) {}
 
     /// Adds the words to sleep on.
     fn add_words<'a>(&'a self, _announced: &mut Announced, _words: &mut Words<'a>) {}
+
+    /// Whether the set looks by itself now and then (liveness/net.rs), after the words; `alone`: it watches nobody's end.
+    fn net(&self, _announced: &Announced, _alone: bool) -> Net {
+        Net::Needless
+    }
 
     /// After a sleep on them: what one who woke owes the others.
     fn woken(&self, _announced: &Announced) {}

@@ -1,9 +1,9 @@
-//! The sources there are: receivers of queues, peers, events and latches.
+//! The sources that have no file of their own: receivers of queues, peers, events and latches.
 
 use std::sync::Arc;
 
 use super::source::{Announced, Look, Source, Waited, Watched, What};
-use crate::liveness::Words;
+use crate::liveness::{Net, Words};
 use crate::queue::{Inbox, Lies, Receiver, TypedReceiver};
 use crate::sync::{Event, Gate, Latch};
 use crate::sys::futex::Watch;
@@ -36,10 +36,7 @@ impl Waited for Inbox {
     }
 
     fn announce(&self, announced: &mut Announced) {
-        if !announced.made || !self.bell().is_heard_by(announced.sequence) {
-            announced.sequence = self.bell().announce();
-            announced.made = true;
-        }
+        announced.hear(self.bell());
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
@@ -119,6 +116,10 @@ impl Waited for Gate {
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
         self.add_to(&mut announced.enlisted, words);
+    }
+
+    fn net(&self, announced: &Announced, alone: bool) -> Net {
+        Gate::net(self, announced.enlisted, alone)
     }
 
     fn woken(&self, announced: &Announced) {

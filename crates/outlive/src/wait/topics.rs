@@ -1,12 +1,17 @@
-//! Topics as sources: subscribers.
+//! Topics as sources: messages for a subscriber, who comes and goes, room for a publisher.
 
 use std::sync::Arc;
 
 use super::futures::Readiness;
 use super::source::{Announced, Look, Source, Waited, Watched, What};
 use crate::Error;
-use crate::liveness::Words;
-use crate::topic::{Inbox, Message, Sample, SubscribeError, Subscriber};
+use crate::liveness::{Net, TokenId, Words};
+use crate::shim::Ordering;
+use crate::sys::futex::Watch;
+use crate::topic::{
+    Company, Inbox, Message, Present, PublishError, Published, Publisher, Roster, Sample, SubscribeError, Subscriber,
+    Way,
+};
 
 /// Ready when a receive is worth a try: what is there may not be among its keys.
 impl<M: Message + ?Sized> Source for Subscriber<M> {
@@ -30,11 +35,106 @@ impl Waited for Inbox {
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
-        self.add_to(announced.enlisted, words);
+        self.add_to(&mut announced.enlisted, words);
+    }
+
+    fn net(&self, announced: &Announced, alone: bool) -> Net {
+        Inbox::net(self, announced.enlisted, alone)
     }
 
     fn woken(&self, announced: &Announced) {
         Inbox::woken(self, announced.enlisted);
+    }
+}
+
+/// Ready when others are there than were told last, until [`Company::try_changed`] has told it.
+impl Source for Company {
+    fn watched(&self) -> Result<Watched, Error> {
+        let roster = self.roster();
+        let registry = Some(roster.registry());
+        Ok(Watched { waited: Arc::new(roster), registry })
+    }
+}
+
+impl Waited for Roster {
+    fn look(&self) -> Look {
+        if self.has_news() { Look::Ready(What::Changed) } else { Look::Several }
+    }
+
+    fn owners(&self, into: &mut Vec<TokenId>) {
+        Roster::owners(self, into);
+    }
+
+    fn add_words<'a>(&'a self, _announced: &mut Announced, words: &mut Words<'a>) {
+        // Acquire: who has come is seen by the look. Whoever comes or goes wakes, whether anybody is asleep or not.
+        let expected = self.changes().load(Ordering::Acquire);
+        words.add(&[Watch { word: self.changes(), expected }]);
+    }
+}
+
+impl Company {
+    /// [`Company::changed`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    ///
+    /// # Errors
+    /// [`SubscribeError::System`].
+    ///
+    /// # If a process dies
+    /// As with [`Company::changed`].
+    pub async fn changed_async(&mut self) -> Result<Present, SubscribeError> {
+        loop {
+            if let Some(present) = self.try_changed() {
+                return Ok(present);
+            }
+            Readiness::of_one(self, self.roster().registry())?.await?;
+        }
+    }
+}
+
+/// Ready when a publish is worth a try: no reliable subscriber that lives is in the way.
+impl Source for Way {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(Watched { waited: Arc::new(self.clone()), registry: Some(self.registry()) })
+    }
+}
+
+impl Waited for Way {
+    fn look(&self) -> Look {
+        match Way::look(self) {
+            Ok(()) => Look::Ready(What::Writable),
+            Err(Some(slowest)) => Look::Owner(slowest),
+            Err(None) => Look::Nothing,
+        }
+    }
+
+    fn announce(&self, announced: &mut Announced) {
+        announced.hear(self.bell());
+    }
+
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+        words.add(&[Watch { word: self.bell().sequence(), expected: announced.sequence }]);
+    }
+}
+
+impl<M: Message + ?Sized> Publisher<M> {
+    /// [`Publisher::publish_copy`] for `async`: waits for reliable subscribers as
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async) does for messages.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish_copy`]; [`PublishError::System`] also when there is no thread to be had.
+    ///
+    /// # If a process dies
+    /// As with [`Publisher::publish`].
+    pub async fn publish_copy_async(&mut self, message: &M) -> Result<Published<'_>, PublishError> {
+        loop {
+            match self.try_publish_copy(message) {
+                Err(PublishError::Full { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(_) => break,
+            }
+            let way = self.way();
+            Readiness::of_one(&way, way.registry())?.await?;
+        }
+        Ok(self.published())
     }
 }
 

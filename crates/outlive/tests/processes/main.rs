@@ -21,6 +21,7 @@ mod forge;
 mod full_pools;
 mod generations;
 mod growth;
+mod idle;
 mod inversion;
 mod keeper;
 mod killed_receivers;
@@ -65,6 +66,7 @@ mod topic_samples;
 mod topics;
 mod wait_bridges;
 mod wait_sets;
+mod wait_sources;
 mod waiting;
 
 use std::ffi::{CStr, c_char, c_int};
@@ -124,6 +126,8 @@ const ALL: &[&[runner::Check]] = &[
     topic_damage::CHECKS,
     wait_sets::CHECKS,
     wait_bridges::CHECKS,
+    wait_sources::CHECKS,
+    idle::CHECKS,
 ];
 
 /// C's own main, so that no frame of Rust's start code lies below: `pthread_exit` of the main thread has to get past

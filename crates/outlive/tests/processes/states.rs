@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use outlive::state::{Change, SetError, State, StateBytes, StateWriter};
+use outlive::state::{Change, SetError, State, StateBytes, StateWatch, StateWriter};
 use outlive::sync::AwaitError;
-use outlive::{Detail, Error, abilities};
+use outlive::wait::{WaitSet, What};
+use outlive::{Deadline, Detail, Domain, Error, Peer, Wait};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -12,6 +13,9 @@ use crate::child::{Child, wait_until};
 use crate::forge::{BODY, Bytes};
 use crate::random::Random;
 use crate::runner::World;
+use crate::wait_bridges::block_on;
+use crate::wait_sets::{AS_IT_IS, NO_URING, NO_WAITV};
+use crate::waiting::owner;
 
 crate::checks!(
     values_of_all_sizes_come_back,
@@ -24,6 +28,10 @@ crate::checks!(
     killed_and_stopped_readers_hold_up_nobody: 60,
     who_waits_is_told_of_values_and_deaths,
     who_waits_is_told_without_futex_waitv,
+    who_waits_in_a_set_is_told,
+    who_waits_in_a_set_without_futex_waitv_is_told,
+    who_awaits_is_told,
+    sets_are_told_of_many_states: 60,
     who_waits_sees_one_that_comes_and_dies,
     the_next_writer_waits_for_the_end,
     pins_of_the_dead_are_cleared,
@@ -276,19 +284,47 @@ fn killed_and_stopped_readers_hold_up_nobody(world: &World) {
     assert!(matches!(detail, Detail::State { pins: 0, buffers: 4..=9, .. }), "{detail:?}");
 }
 
+/// How one waits.
+#[derive(Clone, Copy)]
+enum How {
+    Plainly,
+    InASet,
+    /// With an owner in the set beside the state, so that its thread's end passes on another wake-up.
+    BesideAnOwner(Peer),
+    Awaited,
+}
+
+fn change(watch: &mut StateWatch, set: &mut WaitSet, how: How) -> Change {
+    match how {
+        How::Plainly => watch.changed().expect("told"),
+        How::InASet | How::BesideAnOwner(_) => loop {
+            if let Some(change) = watch.try_changed() {
+                return change;
+            }
+            let told: Vec<_> = set.wait(Deadline::NEVER).expect("ready").map(|(_, what)| what).collect();
+            assert!(matches!(told[..], [What::Changed | What::Ended]), "{told:?}");
+        },
+        How::Awaited => block_on(watch.changed_async()).expect("told"),
+    }
+}
+
 /// Three that wait; each tells what came by the board.
-fn waiting(state: &State<Value>, board: &'static Board, has_waitv: bool) -> Vec<Child> {
+fn waiting(domain: &Domain, state: &State<Value>, board: &'static Board, prepare: fn(), hows: [How; 3]) -> Vec<Child> {
     let children: Vec<Child> = (0..3)
         .map(|index| {
-            Child::start(|| {
-                if !has_waitv {
-                    abilities::pretend_no_futex_waitv();
-                }
+            Child::start(move || {
+                prepare();
                 let mut watch = state.watch();
+                let mut set = WaitSet::new(domain);
+                set.set_wait(Wait::Block);
+                set.add(&watch).expect("added");
+                if let How::BesideAnOwner(peer) = hows[index] {
+                    set.add(&peer).expect("added");
+                }
                 assert_eq!(watch.changed(), Ok(Change::Value { version: 1 }));
                 board.set(index, 1);
                 loop {
-                    match watch.changed().expect("told") {
+                    match change(&mut watch, &mut set, hows[index]) {
                         Change::Value { version } => board.set(index, version),
                         Change::WriterDied { .. } => board.set(index, 1000 + board.get(index)),
                         other => panic!("{other:?}"),
@@ -308,11 +344,11 @@ fn told(board: &Board, what: u64) {
     wait_until("all three are told", || (0..3).all(|index| board.get(index) == what));
 }
 
-fn tell(world: &World, has_waitv: bool) {
+fn tell(world: &World, prepare: fn(), hows: [How; 3]) {
     let state = opened(world);
     let board: &'static Board = Box::leak(Box::new(Board::new()));
     // First nobody writes: they wait for one that comes.
-    let mut waiters = waiting(&state, board, has_waitv);
+    let mut waiters = waiting(&world.domain(), &state, board, prepare, hows);
     let asleep = |waiters: &[Child]| waiters.iter().for_each(|child| wait_asleep(child.pid()));
     let go = Board::new();
     let mut writer = Child::start(|| {
@@ -350,17 +386,87 @@ fn tell(world: &World, has_waitv: bool) {
 }
 
 fn who_waits_is_told_of_values_and_deaths(world: &World) {
-    tell(world, true);
+    tell(world, AS_IT_IS, [How::Plainly; 3]);
 }
 
 fn who_waits_is_told_without_futex_waitv(world: &World) {
-    tell(world, false);
+    tell(world, NO_WAITV, [How::Plainly; 3]);
+}
+
+fn who_waits_in_a_set_is_told(world: &World) {
+    let (_other, peer) = owner(&world.domain(), Board::new());
+    tell(world, AS_IT_IS, [How::InASet, How::BesideAnOwner(peer), How::InASet]);
+}
+
+fn who_waits_in_a_set_without_futex_waitv_is_told(world: &World) {
+    let (_other, peer) = owner(&world.domain(), Board::new());
+    tell(world, NO_WAITV, [How::InASet, How::BesideAnOwner(peer), How::InASet]);
+}
+
+fn who_awaits_is_told(world: &World) {
+    tell(world, AS_IT_IS, [How::Awaited; 3]);
+}
+
+/// Three hundred states in one set, their writers killed and replaced: each last value is told, and each death.
+fn sets_are_told_of_many_states(world: &World) {
+    const STATES: usize = 300;
+    let domain = world.domain();
+    let open = |at: usize| State::open(&domain, &format!("s{at}"), 0u64).expect("opens");
+    let states: Vec<_> = (0..STATES).map(open).collect();
+    for prepare in [AS_IT_IS, NO_URING] {
+        let board = Board::new();
+        let (shared, all) = (&domain, &states);
+        let mut waiter = Child::start(move || {
+            prepare();
+            let mut set = WaitSet::new(shared);
+            let mut watches: Vec<_> = all.iter().map(State::watch).collect();
+            let keys: Vec<_> = watches.iter().map(|watch| set.add(watch).expect("added")).collect();
+            loop {
+                let ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
+                for (key, _) in ready {
+                    let at = keys.binary_search(&key).expect("one of them");
+                    match watches[at].try_changed() {
+                        Some(Change::Value { version }) => board.set(at, 2 * version),
+                        Some(Change::WriterDied { version }) => board.set(at, 2 * version + 1),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+        });
+        (0..STATES).for_each(|at| {
+            board.reach(at, 1);
+        });
+        let mut random = Random::new();
+        for _ in 0..40 {
+            let seed = random.next();
+            let mut writer = Child::start(|| {
+                let mut random = Random::from_seed(seed);
+                let mut writers: Vec<_> = states.iter().map(|state| state.writer().expect("free")).collect();
+                loop {
+                    writers[random.below(STATES as u64) as usize].set(&1).expect("set");
+                }
+            });
+            random.pause(4000);
+            writer.kill();
+            for (at, state) in states.iter().enumerate() {
+                let is_dead = u64::from(state.writer_now().is_some());
+                wait_until("the last value and the death are told", || {
+                    // Who did not come to be the writer is no news.
+                    board.get(at) / 2 == state.version() && (is_dead == 0 || board.get(at) & 1 == 1)
+                });
+            }
+        }
+        waiter.kill();
+    }
+    assert_eq!(domain.stats().rescues, 0);
 }
 
 fn who_waits_sees_one_that_comes_and_dies(world: &World) {
     let state = opened(world);
     let board: &'static Board = Box::leak(Box::new(Board::new()));
-    let mut waiters = waiting(&state, board, true);
+    let (_other, peer) = owner(&world.domain(), Board::new());
+    let hows = [How::Plainly, How::BesideAnOwner(peer), How::Awaited];
+    let mut waiters = waiting(&world.domain(), &state, board, AS_IT_IS, hows);
     let mut random = Random::new();
     for _ in 0..200 {
         let before = state.version();

@@ -9,6 +9,7 @@ use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::order::{message, read_message};
+use crate::random::Random;
 use crate::runner::World;
 use crate::topics::{drain, held, open, options, reliable, usage};
 
@@ -22,6 +23,7 @@ crate::checks!(
     who_sweeps_is_no_publisher,
     nothing_is_lost_from_the_joining_on: 60,
     as_many_as_there_are_places,
+    the_last_ring_is_had_from_the_dead_and_from_who_looks_after_it: 60,
     comings_goings_and_deaths_are_told,
     a_dead_holders_samples_stay_until_it_has_ended,
     a_stopped_publisher_stops_nobody,
@@ -300,6 +302,50 @@ fn as_many_as_there_are_places(world: &World) {
         drop(topic.publisher().expect("a dead one's"));
         drop(topic.subscriber().expect("a dead one's"));
     }
+}
+
+/// All rings but one are in use; the last one's publishers are killed, others sweep after them and are killed, too: whoever wants it gets it.
+fn the_last_ring_is_had_from_the_dead_and_from_who_looks_after_it(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 2);
+    let _all: Vec<_> = (1..62).map(|_| topic.publisher().expect("a ring")).collect();
+    let mut random = Random::new();
+    for round in 0..120 {
+        let board = Board::new();
+        let mut last = Child::start(|| {
+            let publisher = open(&domain, 2).publisher().expect("the last ring");
+            for number in 0.. {
+                publisher.publish_copy(&message(number, 1, 2000)).expect("room");
+                board.set(0, 1);
+            }
+        });
+        board.reach(0, 1);
+        let sweeps = || {
+            Child::start(|| {
+                loop {
+                    // It tells what a killed one has left half done.
+                    let _ = domain.sweep(false);
+                }
+            })
+        };
+        let mut sweepers = [sweeps(), sweeps()];
+        random.pause(1000);
+        last.signal(libc::SIGKILL);
+        if round % 2 == 0 {
+            random.pause(2000);
+            sweepers[0].kill();
+        }
+        // Dead, and perhaps not at its end yet.
+        crate::child::wait_until("it is dead", || topic.publishers().len() == 61);
+        drop(topic.publisher().expect("the dead one's"));
+        last.wait();
+        sweepers.iter_mut().for_each(|sweeper| {
+            if !sweeper.has_ended() {
+                sweeper.kill();
+            }
+        });
+    }
+    assert_eq!(domain.stats().rescues, 0);
 }
 
 /// What a watcher was told last, on the board: publishers, subscribers.

@@ -148,14 +148,17 @@ fn things_of_another_domain_are_refused(world: &World) {
 fn a_queue_whose_senders_have_gone(world: &World) {
     let domain = world.domain();
     let queue = queue(&domain, "queue");
+    let board = Board::new();
     let mut sender = Child::start(|| {
         let sender = queue.sender().expect("a sender");
         sender.send(b"last").expect("sent");
+        board.set(1, 1);
         loop {
             std::thread::park();
         }
     });
-    let board = Board::new();
+    // Before that, all that there were have gone.
+    board.reach(1, 1);
     let waiter = Child::start(|| {
         let mut receiver = queue.receiver().expect("free");
         receiver.end_when_senders_gone(true);

@@ -14,6 +14,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(set::Set::FirstAmongMany),
         Box::new(set::Set::LastAmongMany),
         Box::new(wait::Wait::Manual),
+        Box::new(wait::Wait::InSet),
         Box::new(wait::Wait::Automatic),
         Box::new(arrive::Arrive),
     ]

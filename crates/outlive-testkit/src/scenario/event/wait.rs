@@ -1,6 +1,8 @@
 //! Waiting for a bit beside two who do: whoever dies, the others get through.
 
+use outlive::Deadline;
 use outlive::sync::Reset;
+use outlive::wait::WaitSet;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -13,6 +15,8 @@ use crate::world::World;
 pub enum Wait {
     /// The bits stay.
     Manual,
+    /// The same; the victim is in a wait set that watches an owner, too.
+    InSet,
     /// Each bit is had by one.
     Automatic,
 }
@@ -21,6 +25,7 @@ impl Scenario for Wait {
     fn name(&self) -> &'static str {
         match self {
             Wait::Manual => "event-wait",
+            Wait::InSet => "event-wait-in-set",
             Wait::Automatic => "event-wait-automatic",
         }
     }
@@ -28,6 +33,7 @@ impl Scenario for Wait {
     fn about(&self) -> &'static str {
         match self {
             Wait::Manual => "wait for a bit, with a sleeper before and one after",
+            Wait::InSet => "the same in a wait set that watches somebody's end, too",
             Wait::Automatic => "the same with automatic reset: wait for one of two bits and take it",
         }
     }
@@ -45,7 +51,7 @@ impl Scenario for Wait {
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         match self {
-            Wait::Manual => {
+            Wait::Manual | Wait::InSet => {
                 world.survivor("late")?.tell_and_see_asleep(&format!("event wait {name} 1"))?;
                 world.ask("setter", &format!("event set {name} 1")).map(drop)
             }
@@ -79,10 +85,23 @@ impl Scenario for Wait {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         let (reset, bits) = match self {
-            Wait::Manual => (Reset::Manual, 1),
+            Wait::Manual | Wait::InSet => (Reset::Manual, 1),
             Wait::Automatic => (Reset::Automatic, 5),
         };
         let event = event::event(&domain, place.name, reset)?;
+        if *self == Wait::InSet {
+            // Whoever that is: the sleeper lives, and has a token.
+            let mut others = domain.tokens().into_iter().filter(|token| token.alive && token.pid != std::process::id());
+            let other = others.next().ok_or("nobody else is there")?;
+            let mut set = WaitSet::new(&domain);
+            set.set_wait(outlive::Wait::Block);
+            set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
+            set.add(&event.any_of(bits)).map_err(|error| error.to_string())?;
+            stage.begin();
+            let ready = set.wait(Deadline::NEVER).map(|ready| ready.count());
+            stage.end();
+            return ready.map(drop).map_err(|error| error.to_string());
+        }
         stage.begin();
         let got = event.wait_any(bits);
         stage.end();

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use outlive::rpc::{CallError, Client, Pending, ReplyError, Request, ServeError, Server};
-use outlive::{Domain, Error, Wait};
+use outlive::wait::WaitSet;
+use outlive::{Deadline, Domain, Error, Wait};
 
 use super::number;
 use crate::message::Stamp;
@@ -66,6 +67,27 @@ fn wait(call: &mut Pending<'_>) -> Result<String, String> {
         match call.next() {
             Ok(Some(reply)) => last = Some(show(&reply)?),
             Ok(None) => return outcome(Ok(last)),
+            Err(error) => return outcome(Err(error)),
+        }
+    }
+}
+
+/// The same by a wait set.
+///
+/// # Errors
+/// What the set says, and what [`wait`] does.
+pub fn wait_in_set(domain: &Domain, call: &mut Pending<'_>) -> Result<String, String> {
+    let mut set = WaitSet::new(domain);
+    set.set_wait(Wait::Block);
+    set.add(&*call).map_err(|error| error.to_string())?;
+    let mut last = None;
+    loop {
+        match call.try_next() {
+            Ok(None) => {
+                set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+            }
+            Ok(Some(Some(reply))) => last = Some(show(&reply)?),
+            Ok(Some(None)) => return outcome(Ok(last)),
             Err(error) => return outcome(Err(error)),
         }
     }
@@ -149,11 +171,12 @@ impl Services {
                 Ok(outcomes?.join(" "))
             }
             // Asks, and waits: for a server too, if PATIENT.
-            ("call", [sender, first, len, patience]) => {
+            ("call" | "call-in-set", [sender, first, len, patience]) => {
                 let stamp = Stamp { sender: number(sender)?, number: number(first)? };
                 let client = open.client(domain, name)?;
                 client.wait_for_server(*patience == "patient");
                 match client.begin(&stamp.message(number(len)?)) {
+                    Ok(mut call) if *what == "call-in-set" => wait_in_set(domain, &mut call),
                     Ok(mut call) => wait(&mut call),
                     Err(error) => outcome(Err(error)),
                 }

@@ -1,6 +1,7 @@
 //! Orders about states: eight equal numbers.
 
 use outlive::state::{Change, State, StateBytes, StateWriter};
+use outlive::wait::WaitSet;
 use outlive::{Deadline, Domain, Error, Wait};
 
 /// What is set.
@@ -64,6 +65,32 @@ pub fn follow(state: &State<Eight>) -> Result<String, String> {
     }
 }
 
+/// The same by a wait set.
+///
+/// # Errors
+/// As [`follow`].
+pub fn follow_in_set(domain: &Domain, state: &State<Eight>) -> Result<String, String> {
+    let mut watch = state.watch();
+    let mut set = WaitSet::new(domain);
+    set.set_wait(Wait::Block);
+    set.add(&watch).map_err(|error| error.to_string())?;
+    let mut last = 1;
+    loop {
+        match watch.try_changed() {
+            Some(Change::Value { .. }) => {
+                last = whole(&state.get().map_err(|error| error.to_string())?)?;
+                if last == 9 {
+                    return Ok("9".to_owned());
+                }
+            }
+            Some(_) => return Ok(format!("{last} died")),
+            None => {
+                set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+            }
+        }
+    }
+}
+
 impl States {
     /// Carries out an order; see the match for which there are.
     pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
@@ -83,6 +110,7 @@ impl States {
             }
             ("get-pinned", []) => get_pinned(domain, name).map(|number| number.to_string()),
             ("follow", []) => follow(&state),
+            ("follow-in-set", []) => follow_in_set(domain, &state),
             // Becomes the writer, sets, and leaves. Answers the version.
             ("set", [number]) => set(state.writer(), super::number(number)?),
             ("set-in-turn", [number]) => set(state.writer_until(Deadline::NEVER), super::number(number)?),

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use outlive::topic::{Publisher, Sample, Subscriber, SubscriberOptions, Topic};
-use outlive::{Detail, Domain, Wait};
+use outlive::topic::{PublishError, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::wait::WaitSet;
+use outlive::{Deadline, Detail, Domain, Wait};
 
 use super::number;
 use crate::message::Stamp;
@@ -116,6 +117,25 @@ impl Topics {
                 for number in first..first + count {
                     let message = Stamp { sender, number }.message(length);
                     publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+                }
+                Ok("published".to_owned())
+            }
+            // The same by a wait set.
+            ("publish-by-way", [sender, first, count, length]) => {
+                let (sender, first, count): (u64, u64, u64) = (number(sender)?, number(first)?, number(count)?);
+                let length = number(length)?;
+                let publisher = open.publisher()?;
+                let mut set = WaitSet::new(domain);
+                set.set_wait(Wait::Block);
+                set.add(&publisher.way()).map_err(|error| error.to_string())?;
+                for number in first..first + count {
+                    let message = Stamp { sender, number }.message(length);
+                    while let Err(error) = publisher.try_publish_copy(&message) {
+                        if !matches!(error, PublishError::Full { .. }) {
+                            return Err(error.to_string());
+                        }
+                        set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    }
                 }
                 Ok("published".to_owned())
             }

@@ -4,7 +4,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
-use crate::scenario::member::rpc::client;
+use crate::scenario::member::rpc::{client, wait_in_set};
 use crate::scenario::{Death, Place, Scenario};
 use crate::world::World;
 
@@ -13,6 +13,8 @@ use crate::world::World;
 pub enum Call {
     /// Asks and waits, in slots.
     Short,
+    /// The same, in a wait set.
+    InSet,
     /// With objects both ways.
     Long,
     /// Asks and lets go.
@@ -29,6 +31,7 @@ impl Scenario for Call {
     fn name(&self) -> &'static str {
         match self {
             Call::Short => "rpc-call",
+            Call::InSet => "rpc-call-in-set",
             Call::Long => "rpc-call-long",
             Call::Cancel => "rpc-cancel",
         }
@@ -37,6 +40,7 @@ impl Scenario for Call {
     fn about(&self) -> &'static str {
         match self {
             Call::Short => "ask, sleep, be woken by the answer, beside another client that waits",
+            Call::InSet => "the same, asleep in a wait set",
             Call::Long => "the same with a long request and a long answer",
             Call::Cancel => "ask, and let go of the call before anybody has begun it",
         }
@@ -80,10 +84,16 @@ impl Scenario for Call {
         let client = client(&domain, place.name)?;
         let message = Stamp { sender: 1, number: 1 }.message(self.len());
         stage.begin();
-        let call = client.begin(&message).map_err(|error| error.to_string())?;
+        let mut call = client.begin(&message).map_err(|error| error.to_string())?;
         if *self == Call::Cancel {
             if call.cancel() {
                 return Err("nobody has begun it, and yet it says so".to_owned());
+            }
+        } else if *self == Call::InSet {
+            let told = wait_in_set(&domain, &mut call)?;
+            stage.acknowledge(1);
+            if told != "1:1" {
+                return Err(format!("the answer is {told}"));
             }
         } else {
             let reply = call.wait().map_err(|error| error.to_string())?;

@@ -16,6 +16,7 @@ use crate::world::World;
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(call::Call::Short),
+        Box::new(call::Call::InSet),
         Box::new(call::Call::Long),
         Box::new(call::Call::Cancel),
         Box::new(reply::Reply::Short),

@@ -33,8 +33,8 @@ impl Scenario for Reply {
             Reply::Short => {
                 "take two calls and answer them, of a client that wants this server and one that wants any, asleep"
             }
-            Reply::Long => "the same for the first of them, with a long answer",
-            Reply::Stream => "the same for the first of them, with three answers, short and long",
+            Reply::Long => "the same for the first of them, with a long answer, asleep in wait sets",
+            Reply::Stream => "the same for the first of them, with three answers, short and long, asleep in wait sets",
         }
     }
 
@@ -44,8 +44,9 @@ impl Scenario for Reply {
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        world.survivor("second")?.tell_and_see_asleep(&format!("rpc call {name} 2 1 48 at-once"))?;
-        world.survivor("third")?.tell_and_see_asleep(&format!("rpc call {name} 3 1 48 patient"))
+        let call = if *self == Reply::Short { "call" } else { "call-in-set" };
+        world.survivor("second")?.tell_and_see_asleep(&format!("rpc {call} {name} 2 1 48 at-once"))?;
+        world.survivor("third")?.tell_and_see_asleep(&format!("rpc {call} {name} 3 1 48 patient"))
     }
 
     fn check_alive(&self, world: &mut World) -> Result<(), Failure> {

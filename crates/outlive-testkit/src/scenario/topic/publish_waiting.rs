@@ -37,7 +37,7 @@ impl Scenario for PublishWaiting {
     fn about(&self) -> &'static str {
         match self {
             PublishWaiting::ForTaken => {
-                "wait for a reliable subscriber, beside another publisher who does, and publish"
+                "wait for a reliable subscriber, beside another publisher who does, in a wait set, and publish"
             }
             PublishWaiting::ForDeath => "the same, and the subscriber is killed",
         }
@@ -64,7 +64,8 @@ impl Scenario for PublishWaiting {
             super::finds(world, "keeper", &name, &[(1, 1..=DEPTH), (2, 1..=DEPTH)], None)?;
         }
         let len = self.len();
-        world.survivor("second")?.tell_and_see_asleep(&format!("topic publish {name} 2 {} 1 {len}", DEPTH + 1))
+        let publish = if *self == PublishWaiting::ForTaken { "publish-by-way" } else { "publish" };
+        world.survivor("second")?.tell_and_see_asleep(&format!("topic {publish} {name} 2 {} 1 {len}", DEPTH + 1))
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {

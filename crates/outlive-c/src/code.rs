@@ -1,0 +1,414 @@
+//! What functions return: 0, an errno number of POSIX or Linux where there is one for the fact, or a number of our own.
+//!
+//! One table for all errors, which doc/c-abi.md shows; a test compares the two.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int};
+use std::fmt::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use outlive::pool::PoolError;
+use outlive::queue::{RecvError, SendError};
+use outlive::rpc::{CallError, ReplyError, ServeError};
+use outlive::state::SetError;
+use outlive::sync::{AcquireError, AwaitError, BarrierError, Full, LockError, UpgradeError};
+use outlive::topic::{PublishError, SubscribeError};
+use outlive::{Error, WaitError};
+
+/// Shared bytes make no sense: a stray write, or somebody hostile.
+pub const OUTLIVE_DAMAGED: c_int = 10001;
+/// The name is in use for a thing of another kind.
+pub const OUTLIVE_OTHER_KIND: c_int = 10002;
+/// The thing holds values of another type, size or layout.
+pub const OUTLIVE_OTHER_TYPE: c_int = 10003;
+/// The file was made by a version of Outlive with another memory layout.
+pub const OUTLIVE_OTHER_VERSION: c_int = 10004;
+/// The file was not made by Outlive.
+pub const OUTLIVE_NOT_OURS: c_int = 10005;
+/// A participant's death broke the barrier.
+pub const OUTLIVE_BROKEN: c_int = 10006;
+/// The lock belongs to another pid namespace, or to another C library.
+pub const OUTLIVE_OTHER_PLACE: c_int = 10007;
+/// A debug mode of a pool found a fault in the program.
+pub const OUTLIVE_FAULT: c_int = 10008;
+/// A defect of Outlive itself: report it. The program may go on; what it had in hand may be lost.
+pub const OUTLIVE_PANIC: c_int = 10009;
+
+/// What an error is to C.
+pub(crate) trait Code: fmt::Display {
+    fn code(&self) -> c_int;
+}
+
+/// Each error's code. What a later version of the library adds is `EINVAL` until it has a line here.
+macro_rules! codes {
+    ($($error:ty { $($pattern:pat => $code:expr),* $(,)? })*) => { $(
+        impl Code for $error {
+            fn code(&self) -> c_int {
+                use $crate::code::*;
+                #[allow(unreachable_patterns)]
+                match self {
+                    $($pattern => $code,)*
+                    _ => libc::EINVAL,
+                }
+            }
+        }
+    )* };
+}
+
+codes! {
+    Error {
+        Error::InvalidName { .. } | Error::OtherCeiling { .. } => libc::EINVAL,
+        Error::NotFound { .. } => libc::ENOENT,
+        Error::Foreign { .. } | Error::TooOpen { .. } | Error::NoRealTime { .. } => libc::EPERM,
+        Error::NotAFolder { .. } => libc::ENOTDIR,
+        Error::NotASegment { .. } => OUTLIVE_NOT_OURS,
+        Error::OtherVersion { .. } => OUTLIVE_OTHER_VERSION,
+        Error::OtherKind { .. } => OUTLIVE_OTHER_KIND,
+        Error::OtherType { .. } => OUTLIVE_OTHER_TYPE,
+        Error::NoSpace { .. } => libc::ENOSPC,
+        Error::NoAddressSpace { .. } => libc::ENOMEM,
+        Error::Permission { .. } => libc::EACCES,
+        Error::Damaged { .. } => OUTLIVE_DAMAGED,
+        Error::ReceiverTaken { .. } | Error::ServerTaken { .. } | Error::WriterTaken { .. } => libc::EBUSY,
+        Error::ReceiverEnding { .. } | Error::WriterEnding { .. } => libc::EAGAIN,
+        Error::TooManyPublishers { .. } | Error::TooManySubscribers { .. } | Error::NoToken { .. } => libc::EUSERS,
+        Error::OtherNamespace { .. } | Error::OtherLibc { .. } => OUTLIVE_OTHER_PLACE,
+        Error::OtherDomain { .. } => libc::EXDEV,
+        Error::TooManyDomains => libc::EMFILE,
+        Error::System { errno, .. } => if *errno > 0 { *errno } else { libc::EIO },
+    }
+    WaitError {
+        WaitError::TimedOut => libc::ETIMEDOUT,
+        WaitError::System(error) => error.code(),
+    }
+    AwaitError {
+        AwaitError::TimedOut => libc::ETIMEDOUT,
+        AwaitError::System(error) => error.code(),
+    }
+    AcquireError {
+        AcquireError::WouldBlock => libc::EAGAIN,
+        AcquireError::TimedOut => libc::ETIMEDOUT,
+        AcquireError::Deadlock => libc::EDEADLK,
+        AcquireError::System(error) => error.code(),
+    }
+    Full {
+        Full => libc::EOVERFLOW,
+    }
+    BarrierError {
+        BarrierError::Broken => OUTLIVE_BROKEN,
+        BarrierError::TimedOut => libc::ETIMEDOUT,
+        BarrierError::Full => libc::EUSERS,
+        BarrierError::NotSeated => libc::EPERM,
+        BarrierError::System(error) => error.code(),
+    }
+    SendError {
+        SendError::Full => libc::EAGAIN,
+        SendError::ReaderDied => libc::EPIPE,
+        SendError::NoReader => libc::ENOTCONN,
+        SendError::TimedOut => libc::ETIMEDOUT,
+        SendError::TooLarge { .. } => libc::EMSGSIZE,
+        SendError::Damaged(_) => OUTLIVE_DAMAGED,
+        SendError::System(error) => error.code(),
+    }
+    RecvError {
+        RecvError::Empty => libc::EAGAIN,
+        RecvError::TimedOut => libc::ETIMEDOUT,
+        RecvError::SendersGone => libc::EPIPE,
+        RecvError::NotReceiver => libc::EPERM,
+        RecvError::Damaged(_) => OUTLIVE_DAMAGED,
+        RecvError::System(error) => error.code(),
+    }
+    PublishError {
+        PublishError::Full { .. } => libc::EAGAIN,
+        PublishError::TimedOut { .. } => libc::ETIMEDOUT,
+        PublishError::NoSpace { .. } => libc::ENOSPC,
+        PublishError::TooLarge { .. } => libc::EMSGSIZE,
+        PublishError::NotPublisher => libc::EPERM,
+        PublishError::Damaged(_) => OUTLIVE_DAMAGED,
+        PublishError::System(error) => error.code(),
+    }
+    SubscribeError {
+        SubscribeError::TimedOut => libc::ETIMEDOUT,
+        SubscribeError::Missed => libc::ETIME,
+        SubscribeError::TooManyHeld => libc::ENOBUFS,
+        SubscribeError::NotSubscriber => libc::EPERM,
+        SubscribeError::Damaged(_) => OUTLIVE_DAMAGED,
+        SubscribeError::System(error) => error.code(),
+    }
+    SetError {
+        SetError::TooLarge { .. } | SetError::OtherLength { .. } => libc::EMSGSIZE,
+        SetError::NotWriter => libc::EPERM,
+        SetError::Damaged(_) => OUTLIVE_DAMAGED,
+        SetError::System(error) => error.code(),
+    }
+    CallError {
+        CallError::NoServer => libc::ENOTCONN,
+        CallError::ServerDied { begun: false } => libc::EPIPE,
+        CallError::ServerDied { begun: true } => libc::ECONNRESET,
+        CallError::Dropped => libc::ECONNABORTED,
+        CallError::TimedOut { .. } => libc::ETIMEDOUT,
+        CallError::TooLarge { .. } => libc::EMSGSIZE,
+        CallError::TooMany => libc::EAGAIN,
+        CallError::NotClient => libc::EPERM,
+        CallError::Damaged(_) => OUTLIVE_DAMAGED,
+        CallError::System(error) => error.code(),
+    }
+    ServeError {
+        ServeError::Empty => libc::EAGAIN,
+        ServeError::TimedOut => libc::ETIMEDOUT,
+        ServeError::NotServer => libc::EPERM,
+        ServeError::Damaged(_) => OUTLIVE_DAMAGED,
+        ServeError::System(error) => error.code(),
+    }
+    ReplyError {
+        ReplyError::Cancelled => libc::ECANCELED,
+        ReplyError::ClientDied => libc::EPIPE,
+        ReplyError::TimedOut => libc::ETIMEDOUT,
+        ReplyError::TooLarge { .. } => libc::EMSGSIZE,
+        ReplyError::NoSpace => libc::ENOSPC,
+        ReplyError::NotServer => libc::EPERM,
+        ReplyError::Damaged(_) => OUTLIVE_DAMAGED,
+        ReplyError::System(error) => error.code(),
+    }
+    PoolError {
+        PoolError::NoSpace { .. } => libc::ENOSPC,
+        PoolError::TooLarge { .. } => libc::EMSGSIZE,
+        PoolError::Alignment { .. } | PoolError::NotAnObject { .. } | PoolError::Freed => libc::EINVAL,
+        PoolError::NotOurs => libc::EPERM,
+        PoolError::Stale => libc::ESTALE,
+        PoolError::NotForUs { .. } => libc::EACCES,
+        PoolError::TooManyHolders { .. } => libc::EUSERS,
+        PoolError::OtherType => OUTLIVE_OTHER_TYPE,
+        PoolError::OtherPool { .. } => libc::EXDEV,
+        PoolError::Fault(_) => OUTLIVE_FAULT,
+        PoolError::System(error) => error.code(),
+    }
+}
+
+impl<G> Code for LockError<G> {
+    fn code(&self) -> c_int {
+        match self {
+            LockError::OwnerDied(_) => libc::EOWNERDEAD,
+            LockError::NotRecoverable => libc::ENOTRECOVERABLE,
+            LockError::Deadlock => libc::EDEADLK,
+            LockError::NotHeld => libc::EPERM,
+            LockError::WouldBlock => libc::EBUSY,
+            LockError::TimedOut => libc::ETIMEDOUT,
+            LockError::AboveCeiling => libc::EINVAL,
+            LockError::Damaged => OUTLIVE_DAMAGED,
+            LockError::System(error) => error.code(),
+            _ => libc::EINVAL,
+        }
+    }
+}
+
+impl<T> Code for UpgradeError<'_, T> {
+    fn code(&self) -> c_int {
+        self.reason.code()
+    }
+}
+
+/// Why a call failed: its message has been noted for the thread.
+#[derive(Debug)]
+pub(crate) struct Failure(c_int);
+
+impl Failure {
+    /// A failure that is this library's own: an argument that cannot be, mostly.
+    #[cold]
+    pub(crate) fn new(code: c_int, message: &str) -> Failure {
+        note(&message);
+        Failure(code)
+    }
+
+    pub(crate) fn code(&self) -> c_int {
+        self.0
+    }
+}
+
+impl<E: Code> From<E> for Failure {
+    #[cold]
+    fn from(error: E) -> Failure {
+        note(&error);
+        Failure(error.code())
+    }
+}
+
+/// The body of every function: what it returns, as a code; no panic gets past it.
+#[inline]
+pub(crate) fn entry(act: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(failure)) => failure.code(),
+        Err(panic) => panicked(&*panic),
+    }
+}
+
+/// The body of a function that returns something else than a code: `otherwise` when it fails.
+#[inline]
+pub(crate) fn entry_or<R>(otherwise: R, act: impl FnOnce() -> Result<R, Failure>) -> R {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => otherwise,
+        Err(panic) => {
+            panicked(&*panic);
+            otherwise
+        }
+    }
+}
+
+#[cold]
+fn panicked(panic: &(dyn std::any::Any + Send)) -> c_int {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
+    note(&format_args!("a defect of Outlive, please report it: {text}"));
+    OUTLIVE_PANIC
+}
+
+const LONGEST: usize = 1024;
+
+thread_local! {
+    /// NUL-terminated. Without a destructor, so that it is there as long as the thread is.
+    static MESSAGE: UnsafeCell<[u8; LONGEST]> = const { UnsafeCell::new([0; LONGEST]) };
+}
+
+struct Message<'a> {
+    bytes: &'a mut [u8; LONGEST],
+    len: usize,
+}
+
+impl Write for Message<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut end = text.len().min(LONGEST - 1 - self.len);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.bytes[self.len..self.len + end].copy_from_slice(&text.as_bytes()[..end]);
+        self.len += end;
+        if end == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+/// Keeps the thread's message.
+#[cold]
+fn note(error: &dyn fmt::Display) {
+    MESSAGE.with(|cell| {
+        // SAFETY: this thread's own, and nothing that is called while it is borrowed comes back here: Display of errors
+        // only formats.
+        let bytes = unsafe { &mut *cell.get() };
+        let mut message = Message { bytes, len: 0 };
+        // Too long: cut off.
+        let _ = write!(message, "{error}");
+        let end = message.len;
+        bytes[end] = 0;
+    });
+}
+
+/// The message of the calling thread's last call that failed: what happened, and what to do next. In English, UTF-8, at
+/// most 1023 bytes. Never NULL; empty if no call has failed yet. Successful calls leave it as it is.
+///
+/// Owner: the library. Valid until the thread's next call that fails, or its end.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlive_last_error() -> *const c_char {
+    MESSAGE.with(|cell| cell.get().cast_const().cast())
+}
+
+/// What a return code says, in a few words: of the library's own codes and of errno numbers.
+///
+/// Owner: the library; constant for its own codes. For errno numbers as `strerror(3)`: valid until the thread's next call.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlive_strerror(code: c_int) -> *const c_char {
+    let text = match code {
+        0 => c"success",
+        OUTLIVE_DAMAGED => c"shared bytes make no sense",
+        OUTLIVE_OTHER_KIND => c"the name is in use for a thing of another kind",
+        OUTLIVE_OTHER_TYPE => c"values of another type, size or layout",
+        OUTLIVE_OTHER_VERSION => c"made by a version with another memory layout",
+        OUTLIVE_NOT_OURS => c"not made by Outlive",
+        OUTLIVE_BROKEN => c"a participant's death broke the barrier",
+        OUTLIVE_OTHER_PLACE => c"of another pid namespace or C library",
+        OUTLIVE_FAULT => c"a pool's debug mode found a fault",
+        OUTLIVE_PANIC => c"a defect of Outlive",
+        // SAFETY: strerror takes any number, and gives a text that lives until the thread's next call of it.
+        errno => return unsafe { libc::strerror(errno) },
+    };
+    text.as_ptr()
+}
+
+/// The version of the ABI that the library has: what was added to the header says since which. It only grows.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlive_abi_version() -> u32 {
+    OUTLIVE_ABI_VERSION
+}
+
+/// The version of the ABI that this header describes.
+pub const OUTLIVE_ABI_VERSION: u32 = 1;
+
+/// The version of the library, as text: `0.1.0`. Owner: the library; constant.
+#[unsafe(no_mangle)]
+pub extern "C" fn outlive_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn last() -> String {
+        // SAFETY: NUL-terminated, this thread's.
+        unsafe { CStr::from_ptr(outlive_last_error()) }.to_str().expect("UTF-8").to_owned()
+    }
+
+    #[test]
+    fn a_panic_is_a_code_and_a_message() {
+        assert_eq!(entry(|| panic!("of {} words", 3)), OUTLIVE_PANIC);
+        assert!(last().ends_with("of 3 words"), "{}", last());
+        assert_eq!(entry_or(7, || Err(Failure::new(libc::EINVAL, "no"))), 7);
+        assert_eq!(last(), "no");
+        assert_eq!(entry(|| Ok(())), 0);
+        assert_eq!(last(), "no");
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_letters() {
+        for shift in 0..4 {
+            let text = "x".repeat(shift) + &"ü".repeat(2000);
+            assert_eq!(Failure::new(libc::EIO, &text).code(), libc::EIO);
+            assert!(last().len() > LONGEST - 4 && text.starts_with(&last()));
+        }
+    }
+
+    #[test]
+    fn codes_of_our_own_have_words() {
+        for code in OUTLIVE_DAMAGED..=OUTLIVE_PANIC {
+            // SAFETY: constant texts.
+            let text = unsafe { CStr::from_ptr(outlive_strerror(code)) }.to_str().expect("UTF-8");
+            assert!(!text.starts_with("Unknown"), "{code}: {text}");
+        }
+    }
+
+    /// Each error's line in this file is one in the document's table, and the other way round.
+    #[test]
+    fn the_documents_table_is_this_one() {
+        let here = include_str!("code.rs");
+        let table = here.split_once("codes! {").expect("is there").1.split_once("\nimpl<G>").expect("is there").0;
+        let lines = table.lines().map(str::trim).filter(|line| line.contains("=>"));
+        let document = include_str!("../../../doc/c-abi.md");
+        let rows: Vec<&str> = document.lines().filter(|line| line.starts_with("| `")).collect();
+        for line in lines {
+            let (errors, code) = line.split_once(" => ").expect("an arrow");
+            let code = code.trim_end_matches(',').trim_start_matches("libc::");
+            if code.contains("error.code()") || code.contains("errno") {
+                continue;
+            }
+            for error in errors.split(" | ") {
+                let name = error.split([' ', '(']).next().unwrap_or(error);
+                let row = rows.iter().find(|row| row.starts_with(&format!("| `{code}` |")));
+                assert!(
+                    row.is_some_and(|row| row.contains(&format!("`{name}`"))),
+                    "doc/c-abi.md lacks {name} => {code}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Domains, tokens and peers.
+
+use std::ffi::{c_char, c_int};
+use std::time::Duration;
+
+use outlive::sync::Holder;
+use outlive::{Domain, Peer, TokenId, TokenInfo, TokenKind};
+
+use crate::argument::{borrow, borrow_mut, fill, handle_out, items, options, out, text, text_or_none};
+use crate::code::{Failure, entry, entry_or};
+use crate::deadline::{moment_or_past, outlive_deadline_t};
+
+/// A domain: a folder on a memory file system, in which processes meet; every named thing is a file in it. Nothing has to be
+/// started or set up. May be used by all threads at once.
+pub struct outlive_domain_t(pub(crate) Domain);
+
+/// How to open a domain: `outlive_domain_open_with`. Begin with `OUTLIVE_DOMAIN_OPTIONS_INIT`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct outlive_domain_options_t {
+    /// `sizeof(outlive_domain_options_t)`.
+    pub size: usize,
+    /// A folder, made when missing; its parent must exist. NULL: by `name`.
+    pub path: *const c_char,
+    /// A domain of the user's own, `/dev/shm/outlive-UID/NAME`. NULL: what `OUTLIVE_DOMAIN` names, else `default`.
+    pub name: *const c_char,
+    /// Not 0: the folder must be there already.
+    pub must_exist: u32,
+    /// Not 0: share the domain with the group `group` (0770, 0660).
+    pub has_group: u32,
+    /// The group's number.
+    pub group: u32,
+    /// How many milliseconds a sleeper sleeps at most before it looks by itself. 0: as by default (1 s); UINT32_MAX: never.
+    pub recheck_ms: u32,
+    /// 1: record in which order locks are taken, and tell when that can deadlock one day; 2: do not, whatever
+    /// `OUTLIVE_LOCK_ORDER` says.
+    pub lock_order: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// What is known about a token's owner. Of a fixed size for ever.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct outlive_peer_info_t {
+    /// The token.
+    pub token: u32,
+    /// Its process, in that process's pid namespace; 0 when no longer known.
+    pub pid: u32,
+    /// Its thread; 0 when no longer known.
+    pub tid: u32,
+    /// 1: it lives.
+    pub alive: u8,
+    /// 1: the token stands for the whole process.
+    pub is_process: u8,
+    /// 0.
+    pub reserved: [u8; 2],
+    /// The program's name, NUL-terminated.
+    pub program: [c_char; 16],
+    /// When the process was started, in clock ticks since boot; 0 when not looked up.
+    pub start_time: u64,
+    /// 0.
+    pub reserved2: [u64; 3],
+}
+
+fn program_of(name: &str) -> [c_char; 16] {
+    let mut program = [0; 16];
+    // The last one stays NUL.
+    for (to, byte) in program[..15].iter_mut().zip(name.bytes()) {
+        *to = byte as c_char;
+    }
+    program
+}
+
+impl outlive_peer_info_t {
+    pub(crate) fn of_holder(holder: &Holder) -> outlive_peer_info_t {
+        outlive_peer_info_t {
+            token: holder.token.as_u32(),
+            pid: holder.pid,
+            tid: holder.tid,
+            alive: u8::from(holder.alive),
+            is_process: 0,
+            reserved: [0; 2],
+            program: program_of(&holder.program),
+            start_time: 0,
+            reserved2: [0; 3],
+        }
+    }
+
+    fn of_info(info: &TokenInfo) -> outlive_peer_info_t {
+        outlive_peer_info_t {
+            token: info.id.as_u32(),
+            pid: info.pid,
+            tid: info.tid,
+            alive: u8::from(info.alive),
+            is_process: u8::from(info.kind == TokenKind::Process),
+            reserved: [0; 2],
+            program: program_of(&info.program),
+            start_time: info.start_time,
+            reserved2: [0; 3],
+        }
+    }
+}
+
+/// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`, made when missing. `name` NULL: the
+/// one that the environment's `OUTLIVE_DOMAIN` names (a path if it has a `/`), else `default`.
+///
+/// Owner: `*domain` is the caller's, until `outlive_domain_close`. What is opened in it may be used longer than it.
+///
+/// Errors: EINVAL, EPERM (a folder of somebody else's, or one that others may enter), ENOTDIR, EACCES, ENOSPC, ENOMEM,
+/// EMFILE, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+///
+/// If a process dies: nothing in a domain depends on who made it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_open(name: *const c_char, domain: *mut *mut outlive_domain_t) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, name) = unsafe { (handle_out(domain)?, text_or_none(name)?) };
+        let domain = name.map_or_else(Domain::open_default, Domain::open)?;
+        out.put(Box::into_raw(Box::new(outlive_domain_t(domain))));
+        Ok(())
+    })
+}
+
+/// The same in any folder, made when missing; its parent must exist.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_open_at(path: *const c_char, domain: *mut *mut outlive_domain_t) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, path) = unsafe { (handle_out(domain)?, text(path, "a path")?) };
+        out.put(Box::into_raw(Box::new(outlive_domain_t(Domain::open_at(path)?))));
+        Ok(())
+    })
+}
+
+/// The same, otherwise than by default. `options` NULL: as `outlive_domain_open(NULL, domain)`.
+///
+/// Errors: as `outlive_domain_open`, and ENOENT with `must_exist`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_open_with(
+    options: *const outlive_domain_options_t,
+    domain: *mut *mut outlive_domain_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let out = unsafe { handle_out(domain) }?;
+        let default = outlive_domain_options_t {
+            size: 0,
+            path: core::ptr::null(),
+            name: core::ptr::null(),
+            must_exist: 0,
+            has_group: 0,
+            group: 0,
+            recheck_ms: 0,
+            lock_order: 0,
+            reserved: 0,
+        };
+        // SAFETY: as above; integers and pointers.
+        let given = unsafe { self::options(options, default) }?;
+        let mut how = Domain::options().create(given.must_exist == 0);
+        how = how.group((given.has_group != 0).then_some(given.group));
+        how = match given.recheck_ms {
+            0 => how,
+            u32::MAX => how.recheck(None),
+            span => how.recheck(Some(Duration::from_millis(span.into()))),
+        };
+        how = match given.lock_order {
+            0 => how,
+            choice => how.lock_order(choice == 1),
+        };
+        // SAFETY: as above.
+        let (path, name) = unsafe { (text_or_none(given.path)?, text_or_none(given.name)?) };
+        let environment = std::env::var("OUTLIVE_DOMAIN").ok().filter(|name| !name.is_empty());
+        let opened = match (path, name.or(environment.as_deref())) {
+            (Some(path), _) => how.open_at(path),
+            (None, Some(path)) if name.is_none() && path.contains('/') => how.open_at(path),
+            (None, name) => how.open(name.unwrap_or("default")),
+        };
+        out.put(Box::into_raw(Box::new(outlive_domain_t(opened?))));
+        Ok(())
+    })
+}
+
+/// Lets go of a domain. What was opened in it stays open. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_close(domain: *mut outlive_domain_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(domain) }
+}
+
+/// Drops what a handle owns.
+///
+/// # Safety
+/// NULL, or a handle of this library's that nobody uses any more.
+pub(crate) unsafe fn close<T>(handle: *mut T) {
+    entry(|| {
+        if !handle.is_null() {
+            // SAFETY: the caller's promise; all handles are boxes.
+            drop(unsafe { Box::from_raw(handle) });
+        }
+        Ok(())
+    });
+}
+
+/// The domain's folder, as text, into `buffer`.
+///
+/// Errors: EINVAL; EMSGSIZE when it does not fit with its NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_path(
+    domain: *const outlive_domain_t,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> c_int {
+    entry(|| {
+        use std::os::unix::ffi::OsStrExt;
+        // SAFETY: as the header asks of the caller.
+        let domain = unsafe { borrow(domain, "a domain") }?;
+        let mut path = domain.0.path().as_os_str().as_bytes().to_vec();
+        path.push(0);
+        // SAFETY: as above.
+        unsafe { fill(&path, buffer.cast(), capacity) }
+    })
+}
+
+/// Takes a name out of the domain. Who has the thing open goes on with it; nobody else finds it any more.
+///
+/// Errors: ENOENT, EINVAL, EACCES.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_remove(domain: *const outlive_domain_t, name: *const c_char) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (domain, name) = unsafe { (borrow(domain, "a domain")?, text(name, "a name")?) };
+        Ok(domain.0.remove(name)?)
+    })
+}
+
+/// Frees what the dead have left, in all that the domain has. Everybody who meets it does so by himself; this is for tidying
+/// up. `*claims` (may be NULL): how many claims of the dead there were.
+///
+/// Errors: EINVAL, and what the system says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_sweep(domain: *const outlive_domain_t, claims: *mut u64) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (domain, claims) = unsafe { (borrow(domain, "a domain")?, crate::argument::out_or_none(claims)) };
+        let report = domain.0.sweep(false)?;
+        if let Some(claims) = claims {
+            claims.put(u64::from(report.claims));
+        }
+        Ok(())
+    })
+}
+
+/// The calling thread's token: a number by which others ask whether the thread lives, and wait for its end. It lives until
+/// the thread ends. Never 0.
+///
+/// Errors: EINVAL, EUSERS (65,536 are in use), ENOSPC.
+///
+/// If a process dies: its threads' tokens read dead from then on, for ever.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_token(domain: *const outlive_domain_t, token: *mut u32) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (domain, out) = unsafe { (borrow(domain, "a domain")?, out(token)?) };
+        out.put(domain.0.token()?.as_u32());
+        Ok(())
+    })
+}
+
+/// The process's token. It lives until the process's last thread has ended.
+///
+/// Errors: as `outlive_domain_token`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_domain_process_token(domain: *const outlive_domain_t, token: *mut u32) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (domain, out) = unsafe { (borrow(domain, "a domain")?, out(token)?) };
+        out.put(domain.0.process_token()?.as_u32());
+        Ok(())
+    })
+}
+
+fn id(token: u32) -> Result<TokenId, Failure> {
+    TokenId::from_u32(token).ok_or_else(|| Failure::new(libc::EINVAL, "a number that is no token"))
+}
+
+pub(crate) unsafe fn peer(domain: *const outlive_domain_t, token: u32) -> Result<Peer, Failure> {
+    // SAFETY: as the header asks of the caller.
+    Ok(unsafe { borrow(domain, "a domain") }?.0.peer(id(token)?))
+}
+
+/// Whether a token's owner lives. No system call. A token that never was, and one of no domain, reads dead.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_peer_is_alive(domain: *const outlive_domain_t, token: u32) -> bool {
+    // SAFETY: as the header asks of the caller.
+    entry_or(false, || Ok(unsafe { peer(domain, token) }?.is_alive()))
+}
+
+/// Sleeps until a token's owner has ended; returns at once if it is dead.
+///
+/// Errors: ETIMEDOUT: it lives; EINVAL, EUSERS, ENOSPC.
+///
+/// If a process dies: all who wait for it are woken, about 0.2 ms after a SIGKILL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_peer_wait_dead(
+    domain: *const outlive_domain_t,
+    token: u32,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| Ok(unsafe { peer(domain, token) }?.wait_dead(moment_or_past(deadline))?))
+}
+
+/// Sleeps until one of `count` tokens' owners has ended; `*dead` (may be NULL) says which.
+///
+/// Errors: as `outlive_peer_wait_dead`.
+///
+/// If a process dies: as `outlive_peer_wait_dead`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_peer_wait_any_dead(
+    domain: *const outlive_domain_t,
+    tokens: *const u32,
+    count: usize,
+    deadline: outlive_deadline_t,
+    dead: *mut u32,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (domain, tokens) = unsafe { (borrow(domain, "a domain")?, items(tokens, count, "tokens")?) };
+        let ids: Vec<TokenId> = tokens.iter().map(|&token| id(token)).collect::<Result<_, _>>()?;
+        let ended = domain.0.wait_any_dead(&ids, moment_or_past(deadline))?;
+        // SAFETY: as above.
+        if let Some(out) = unsafe { crate::argument::out_or_none(dead) } {
+            out.put(ended.as_u32());
+        }
+        Ok(())
+    })
+}
+
+/// What is known about a token's owner, dead or alive.
+///
+/// Errors: EINVAL; ESRCH when nothing is known any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_peer_info(
+    domain: *const outlive_domain_t,
+    token: u32,
+    info: *mut outlive_peer_info_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (peer, out) = unsafe { (peer(domain, token)?, out(info)?) };
+        let found = peer.info().ok_or_else(|| Failure::new(libc::ESRCH, "nothing is known of that token any more"))?;
+        out.put(outlive_peer_info_t::of_info(&found));
+        Ok(())
+    })
+}
+
+/// Copies a list of holders into a caller's array: as many as fit; `*count` says how many there are.
+///
+/// # Safety
+/// `capacity` of them can be written at `infos`.
+pub(crate) unsafe fn give_holders(
+    holders: &[Holder],
+    infos: *mut outlive_peer_info_t,
+    capacity: usize,
+    count: *mut usize,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let out = unsafe { out(count) }?;
+    for (at, holder) in holders.iter().take(capacity).enumerate() {
+        // SAFETY: the caller's promise; below `capacity`.
+        let place = unsafe { borrow_mut(infos.wrapping_add(at), "an array") }?;
+        *place = outlive_peer_info_t::of_holder(holder);
+    }
+    out.put(holders.len());
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! Events and latches: by name, or inside a record.
+
+use std::ffi::{c_char, c_int};
+
+use outlive::Kind;
+use outlive::sync::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset, Untyped};
+
+use crate::argument::{borrow, borrow_mut, handle_out, out_or_none, text};
+use crate::code::{Failure, entry, entry_or};
+use crate::deadline::{moment, outlive_deadline_t};
+use crate::domain::outlive_domain_t;
+use crate::place::{self, Primitive, find};
+
+/// Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes are a fresh one, with bits
+/// that stay until they are cleared.
+#[repr(C)]
+pub struct outlive_event_t {
+    words: [u64; 4],
+}
+
+/// A number of arrivals to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes are an open one.
+#[repr(C)]
+pub struct outlive_latch_t {
+    words: [u64; 4],
+}
+
+const _: () = assert!(size_of::<outlive_event_t>() == size_of::<EmbeddedEvent>());
+const _: () = assert!(size_of::<outlive_latch_t>() == size_of::<EmbeddedLatch>());
+
+/// Bits stay set until they are cleared.
+pub const OUTLIVE_RESET_MANUAL: u32 = 0;
+/// A waiter takes the bits that it waited for.
+pub const OUTLIVE_RESET_AUTOMATIC: u32 = 1;
+
+pub(crate) struct EventHandle(pub(crate) Event);
+
+impl Primitive for EventHandle {
+    type Words = outlive_event_t;
+    type Field = EmbeddedEvent;
+    const KIND: Kind = Kind::Event;
+    const NUMBER: usize = 7;
+    fn new(event: Event) -> EventHandle {
+        EventHandle(event)
+    }
+}
+
+pub(crate) struct LatchHandle(pub(crate) Latch);
+
+impl Primitive for LatchHandle {
+    type Words = outlive_latch_t;
+    type Field = EmbeddedLatch;
+    const KIND: Kind = Kind::Latch;
+    const NUMBER: usize = 9;
+    fn new(latch: Latch) -> LatchHandle {
+        LatchHandle(latch)
+    }
+}
+
+fn reset_of(number: u32) -> Result<Reset, Failure> {
+    match number {
+        OUTLIVE_RESET_MANUAL => Ok(Reset::Manual),
+        OUTLIVE_RESET_AUTOMATIC => Ok(Reset::Automatic),
+        _ => Err(Failure::new(libc::EINVAL, "none of the OUTLIVE_RESET numbers")),
+    }
+}
+
+/// Opens the event of that name, or makes it. `reset`: OUTLIVE_RESET_MANUAL or OUTLIVE_RESET_AUTOMATIC.
+///
+/// Owner: `*event` is in shared memory, mapped until `outlive_event_close`.
+///
+/// Errors: as `outlive_mutex_open`; OUTLIVE_OTHER_TYPE when it is there with the other reset.
+///
+/// If a process dies: while it makes it, nothing is left of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_event_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    reset: u32,
+    event: *mut *mut outlive_event_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(event)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        Event::open(&domain.0, name, reset_of(reset)?)?;
+        out.put(place::open(Untyped::named(&domain.0, name, Kind::Event)?).cast());
+        Ok(())
+    })
+}
+
+/// In a record's initialiser: how a new event's bits are reset.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_event_init(event: *mut outlive_event_t, reset: u32) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller: a new record's, which nobody else sees; of the same size; every pattern of
+        // bytes is a value.
+        unsafe { borrow_mut(event.cast::<EmbeddedEvent>(), "an event") }?.set_reset(reset_of(reset)?);
+        Ok(())
+    })
+}
+
+/// Closes this opening of a named one. Nobody of this process may wait for it by this address. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_event_close(event: *mut outlive_event_t) {
+    entry(|| place::close(event.cast(), Kind::Event));
+}
+
+/// Sets bits, and wakes who waits for them. `*before` (may be NULL): the bits as they were.
+///
+/// Errors: EINVAL.
+///
+/// If a process dies: in here, what is set is set, and who waits is woken all the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_event_set(event: *mut outlive_event_t, bits: u32, before: *mut u32) -> c_int {
+    entry(|| {
+        let old = find::<EventHandle>(event)?.0.set(bits);
+        // SAFETY: as the header asks of the caller.
+        if let Some(out) = unsafe { out_or_none(before) } {
+            out.put(old);
+        }
+        Ok(())
+    })
+}
+
+/// Clears bits. `*before` (may be NULL): the bits as they were.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_event_clear(event: *mut outlive_event_t, bits: u32, before: *mut u32) -> c_int {
+    entry(|| {
+        let old = find::<EventHandle>(event)?.0.clear(bits);
+        // SAFETY: as the header asks of the caller.
+        if let Some(out) = unsafe { out_or_none(before) } {
+            out.put(old);
+        }
+        Ok(())
+    })
+}
+
+/// The bits as they are. 0 for what is no event.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_event_bits(event: *const outlive_event_t) -> u32 {
+    entry_or(0, || Ok(find::<EventHandle>(event)?.0.bits()))
+}
+
+/// # Safety
+/// `seen` is NULL, or a place for a number.
+unsafe fn wait_for(
+    event: *mut outlive_event_t,
+    bits: u32,
+    all: bool,
+    deadline: outlive_deadline_t,
+    seen: *mut u32,
+) -> Result<(), Failure> {
+    let event = &find::<EventHandle>(event)?.0;
+    let got = match (moment(deadline), all) {
+        (Some(moment), false) => event.wait_any_until(bits, moment)?,
+        (Some(moment), true) => event.wait_all_until(bits, moment)?,
+        (None, all) => {
+            let got = if all { event.try_wait_all(bits) } else { event.try_wait_any(bits) };
+            got.ok_or_else(|| Failure::new(libc::EAGAIN, "the bits are not set just now"))?
+        }
+    };
+    // SAFETY: the caller's promise.
+    if let Some(out) = unsafe { out_or_none(seen) } {
+        out.put(got);
+    }
+    Ok(())
+}
+
+/// Waits until one of the bits is set, or the deadline. `*seen` (may be NULL): which of them were.
+///
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
+///
+/// If a process dies: another waiter, nobody notices. Who was to set them: the event does not know; see `outlive_wait_set_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_event_wait_any(
+    event: *mut outlive_event_t,
+    bits: u32,
+    deadline: outlive_deadline_t,
+    seen: *mut u32,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe { wait_for(event, bits, false, deadline, seen) })
+}
+
+/// Waits until all of the bits are set at once, or the deadline. Otherwise as `outlive_event_wait_any`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_event_wait_all(
+    event: *mut outlive_event_t,
+    bits: u32,
+    deadline: outlive_deadline_t,
+    seen: *mut u32,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe { wait_for(event, bits, true, deadline, seen) })
+}
+
+/// Opens the latch of that name, or makes it, which so many arrivals open.
+///
+/// Owner: `*latch` is in shared memory, mapped until `outlive_latch_close`.
+///
+/// Errors: as `outlive_mutex_open`.
+///
+/// If a process dies: while it makes it, nothing is left of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_latch_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    arrivals: u32,
+    latch: *mut *mut outlive_latch_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(latch)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        Latch::open(&domain.0, name, arrivals)?;
+        out.put(place::open(Untyped::named(&domain.0, name, Kind::Latch)?).cast());
+        Ok(())
+    })
+}
+
+/// In a record's initialiser: how many arrivals open a new latch.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_latch_init(latch: *mut outlive_latch_t, arrivals: u32) -> c_int {
+    entry(|| {
+        // SAFETY: as with `outlive_event_init`.
+        unsafe { borrow_mut(latch.cast::<EmbeddedLatch>(), "a latch") }?.expect_arrivals(arrivals);
+        Ok(())
+    })
+}
+
+/// Closes this opening of a named one. Nobody of this process may wait for it by this address. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_latch_close(latch: *mut outlive_latch_t) {
+    entry(|| place::close(latch.cast(), Kind::Latch));
+}
+
+/// Arrives so many times; the last wakes all who wait. UINT32_MAX opens it at once. `*missing` (may be NULL): how many are
+/// missing now.
+///
+/// Errors: EINVAL.
+///
+/// If a process dies: in here, it has arrived or not; who waits is woken all the same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_latch_arrive(latch: *mut outlive_latch_t, arrivals: u32, missing: *mut u32) -> c_int {
+    entry(|| {
+        let left = find::<LatchHandle>(latch)?.0.arrive(arrivals);
+        // SAFETY: as the header asks of the caller.
+        if let Some(out) = unsafe { out_or_none(missing) } {
+            out.put(left);
+        }
+        Ok(())
+    })
+}
+
+/// Waits until it is open, or the deadline.
+///
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_latch_wait(latch: *mut outlive_latch_t, deadline: outlive_deadline_t) -> c_int {
+    entry(|| {
+        let latch = &find::<LatchHandle>(latch)?.0;
+        match moment(deadline) {
+            Some(moment) => Ok(latch.wait_until(moment)?),
+            None if latch.is_open() => Ok(()),
+            None => Err(Failure::new(libc::EAGAIN, "arrivals are missing still")),
+        }
+    })
+}

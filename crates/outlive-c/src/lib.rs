@@ -1,0 +1,36 @@
+//! The C ABI of Outlive: what `include/outlive.h` declares. doc/c-abi.md has the rules that all functions keep.
+//!
+//! | file | for |
+//! | --- | --- |
+//! | `code` | return codes, the thread's last message; no panic gets past it |
+//! | `argument` | pointers from C: NULL, text, bytes |
+//! | `deadline` | moments |
+//! | `owned` | guards and loans that stay with what they borrow from: the one place where a lifetime is extended |
+//! | `place` | from an address in shared memory to this process's handle of the primitive there |
+//! | `domain`, `mutex`, `queue`, … | the functions, a file for each header section |
+
+// The names are C's.
+#![allow(non_camel_case_types)]
+// What a pointer has to be is said once, in doc/c-abi.md and at the head of outlive.h.
+#![allow(clippy::missing_safety_doc)]
+
+mod argument;
+mod code;
+mod condvar;
+mod deadline;
+mod domain;
+mod event;
+mod mutex;
+mod once;
+mod owned;
+mod place;
+mod pool;
+mod queue;
+mod record;
+mod rpc;
+mod rwlock;
+mod semaphore;
+mod state;
+mod topic;
+mod wait;
+mod wait_set;

@@ -1,0 +1,275 @@
+//! Mutexes: by name, or inside a record.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use outlive::Kind;
+use outlive::sync::{Embedded, Guard, LockError, Mutex, Untyped, ValueType};
+
+use crate::argument::{borrow, bytes, handle_out, out, text};
+use crate::code::{Failure, entry, entry_or};
+use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
+use crate::domain::{outlive_domain_t, outlive_peer_info_t};
+use crate::place::{self, Primitive, find};
+use crate::wait::wait;
+
+/// A mutex in shared memory: 8 bytes of a record, or a named one of its own. All zeroes are an unlocked one. It is used by its
+/// address, like a `pthread_mutex_t`, and never copied.
+#[repr(C)]
+pub struct outlive_mutex_t {
+    words: [u64; 1],
+}
+
+const _: () = assert!(size_of::<outlive_mutex_t>() == size_of::<Embedded<()>>());
+
+/// This process's half of a mutex.
+pub(crate) struct Handle {
+    pub(crate) mutex: Mutex<()>,
+    /// The raw form of its holder's guard. Written under the lock; a thread that does not hold it finds another's there, or 0.
+    held: AtomicU32,
+}
+
+impl Primitive for Handle {
+    type Words = outlive_mutex_t;
+    type Field = Embedded<()>;
+    const KIND: Kind = Kind::Mutex;
+    const NUMBER: usize = 2;
+    fn new(mutex: Mutex<()>) -> Handle {
+        Handle { mutex, held: AtomicU32::new(0) }
+    }
+}
+
+impl Handle {
+    /// Keeps the lock for the thread. Relaxed: only this thread's own value means anything to it, and only under the lock is
+    /// it written.
+    #[inline]
+    pub(crate) fn keep(&self, guard: Guard<'_, ()>) {
+        self.held.store(guard.into_raw(), Ordering::Relaxed);
+    }
+
+    /// The guard of the lock that the calling thread holds by this handle.
+    #[inline]
+    pub(crate) fn guard(&self) -> Result<Guard<'_, ()>, Failure> {
+        // SAFETY: whatever stands there came from a guard of this mutex, by `keep`. It is this thread's only if this thread
+        // kept it and has not taken it since: each taking puts 0 there first, or the next holder something else.
+        match unsafe { self.mutex.guard_from_raw(self.held.load(Ordering::Relaxed)) } {
+            Some(guard) => {
+                self.held.store(0, Ordering::Relaxed);
+                Ok(guard)
+            }
+            None => Err(not_held()),
+        }
+    }
+
+    /// What a locker gets; told of a death, it holds the lock all the same.
+    #[inline]
+    pub(crate) fn settle<'a>(&'a self, got: Result<Guard<'a, ()>, LockError<Guard<'a, ()>>>) -> Result<(), Failure> {
+        match got {
+            Ok(guard) => {
+                self.keep(guard);
+                Ok(())
+            }
+            Err(error) => Err(self.settle_slow(error)),
+        }
+    }
+
+    #[cold]
+    fn settle_slow<'a>(&'a self, error: LockError<Guard<'a, ()>>) -> Failure {
+        match error {
+            LockError::OwnerDied(guard) => {
+                self.keep(guard);
+                Failure::from(LockError::OwnerDied(()))
+            }
+            other => Failure::from(other),
+        }
+    }
+}
+
+#[cold]
+fn not_held() -> Failure {
+    Failure::new(libc::EPERM, "the calling thread does not hold the lock, or took it by another opening")
+}
+
+/// Opens the mutex of that name, or makes it, with `size` bytes of value behind it, aligned to 64: `outlive_mutex_value`. 0: a
+/// lock alone. `initial`: the value if it is made; NULL: zeroes. Rust's `Mutex<T>` with a T of as many bytes is the same.
+///
+/// Owner: `*mutex` is in shared memory, mapped until `outlive_mutex_close`.
+///
+/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (there with another size), ENOSPC, ENOMEM, EACCES,
+/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+///
+/// If a process dies: while it makes the mutex, nothing is left of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    size: usize,
+    initial: *const c_void,
+    mutex: *mut *mut outlive_mutex_t,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe { open_lock(domain, name, Kind::Mutex, size, initial, mutex) })
+}
+
+/// Opens a named lock with a value.
+///
+/// # Safety
+/// As the header asks of the callers of `outlive_mutex_open`.
+pub(crate) unsafe fn open_lock<T>(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    kind: Kind,
+    size: usize,
+    initial: *const c_void,
+    lock: *mut *mut T,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let (out, domain, name) = unsafe { (handle_out(lock)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+    let initial = if initial.is_null() {
+        None
+    } else {
+        // SAFETY: the caller's promise.
+        Some(unsafe { bytes(initial, size) }?)
+    };
+    let untyped = Untyped::lock(&domain.0, name, kind, ValueType { name: None, size, align: 1 }, |at| {
+        if let Some(initial) = initial {
+            // SAFETY: `size` bytes of a file that nobody else has yet.
+            unsafe { core::ptr::copy_nonoverlapping(initial.as_ptr(), at, initial.len()) };
+        }
+    })?;
+    out.put(place::open(untyped).cast());
+    Ok(())
+}
+
+/// The value behind a named mutex, to be touched by the lock's holder only. NULL: it has none, or is inside a record.
+///
+/// Owner: shared memory, mapped until `outlive_mutex_close`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_value(mutex: *const outlive_mutex_t) -> *mut c_void {
+    entry_or(core::ptr::null_mut(), || {
+        Ok(place::value(mutex.cast(), Kind::Mutex).map_or(core::ptr::null_mut(), <*mut u8>::cast))
+    })
+}
+
+/// Closes this opening of a named mutex: its address and its value's mean nothing any more. Nobody of this process may hold it
+/// or wait for it by this address. Others are not concerned. NULL is nothing; so is what is not an opened named mutex.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_close(mutex: *mut outlive_mutex_t) {
+    entry(|| place::close(mutex.cast(), Kind::Mutex));
+}
+
+/// Takes the lock, waiting as long as a living owner holds it. It belongs to the calling thread.
+///
+/// Errors: EOWNERDEAD: the lock is yours, but its last owner died with it: repair what it guards, call
+/// `outlive_mutex_consistent`, and unlock; unlocked without, it is given up. ENOTRECOVERABLE: it was given up
+/// (`outlive_mutex_lock_to_reset`). EDEADLK: this thread holds it already. EINVAL: no mutex that this process has open.
+/// OUTLIVE_DAMAGED, EUSERS, ENOSPC.
+///
+/// If a process dies: holding it, the next to lock is told, also if it is asleep already; waiting for it, nobody notices.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_lock(mutex: *mut outlive_mutex_t) -> c_int {
+    entry(|| {
+        let handle = find::<Handle>(mutex)?;
+        handle.settle(handle.mutex.lock())
+    })
+}
+
+/// Takes the lock if it is free, or its owner is dead.
+///
+/// Errors: as `outlive_mutex_lock`, and EBUSY.
+///
+/// If a process dies: as `outlive_mutex_lock`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_trylock(mutex: *mut outlive_mutex_t) -> c_int {
+    entry(|| {
+        let handle = find::<Handle>(mutex)?;
+        handle.settle(handle.mutex.try_lock())
+    })
+}
+
+/// Takes the lock, waiting until the deadline.
+///
+/// Errors: as `outlive_mutex_lock`, and ETIMEDOUT; EBUSY with OUTLIVE_TRY.
+///
+/// If a process dies: as `outlive_mutex_lock`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_lock_until(mutex: *mut outlive_mutex_t, deadline: outlive_deadline_t) -> c_int {
+    entry(|| {
+        let handle = find::<Handle>(mutex)?;
+        match moment(deadline) {
+            Some(moment) => handle.settle(handle.mutex.lock_until(moment)),
+            None => handle.settle(handle.mutex.try_lock()),
+        }
+    })
+}
+
+/// Gives the lock back.
+///
+/// Errors: EPERM: this thread does not hold it (also in a forked child: it is the parent's). EINVAL.
+///
+/// If a process dies: in here, the lock is free, or the next to lock is told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_unlock(mutex: *mut outlive_mutex_t) -> c_int {
+    entry(|| {
+        drop(find::<Handle>(mutex)?.guard()?);
+        Ok(())
+    })
+}
+
+/// Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+///
+/// Errors: EPERM: this thread does not hold it. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_consistent(mutex: *mut outlive_mutex_t) -> c_int {
+    entry(|| {
+        let handle = find::<Handle>(mutex)?;
+        let mut guard = handle.guard()?;
+        guard.mark_consistent();
+        handle.keep(guard);
+        Ok(())
+    })
+}
+
+/// Takes a mutex in whatever state it is in, given up (ENOTRECOVERABLE) or not, waiting for a living owner until the deadline:
+/// make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked without, it stays given up.
+///
+/// Errors: as `outlive_mutex_lock_until`, but for EOWNERDEAD and ENOTRECOVERABLE.
+///
+/// If a process dies: in the middle of the repair, it stays given up, or the next to lock is told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_lock_to_reset(
+    mutex: *mut outlive_mutex_t,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        let handle = find::<Handle>(mutex)?;
+        handle.keep(handle.mutex.lock_to_reset(moment_or_past(deadline))?);
+        Ok(())
+    })
+}
+
+/// Who holds it just now, dead or alive.
+///
+/// Errors: ESRCH: nobody. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_holder(mutex: *const outlive_mutex_t, info: *mut outlive_peer_info_t) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let out = unsafe { out(info) }?;
+        let holder = find::<Handle>(mutex)?.mutex.holder();
+        let holder = holder.ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
+        out.put(outlive_peer_info_t::of_holder(&holder));
+        Ok(())
+    })
+}
+
+/// How this process waits for this mutex: one of the OUTLIVE_WAIT numbers.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_set_wait(mutex: *mut outlive_mutex_t, how: u32) -> c_int {
+    entry(|| {
+        find::<Handle>(mutex)?.mutex.set_wait(wait(how)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,97 @@
+//! Things that are done once, by whoever comes first.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use outlive::Kind;
+use outlive::sync::{EmbeddedOnce, LockError, Once, OnceState, Untyped};
+
+use crate::argument::{borrow, handle_out, text};
+use crate::code::{Failure, entry};
+use crate::deadline::{moment, outlive_deadline_t};
+use crate::domain::outlive_domain_t;
+use crate::place::{self, Primitive, find};
+
+/// What has been done once, or not yet, in shared memory: 8 bytes of a record, or a named one. All zeroes: not yet.
+#[repr(C)]
+pub struct outlive_once_t {
+    words: [u64; 1],
+}
+
+const _: () = assert!(size_of::<outlive_once_t>() == size_of::<EmbeddedOnce<()>>());
+
+struct Handle(Once<()>);
+
+impl Primitive for Handle {
+    type Words = outlive_once_t;
+    type Field = EmbeddedOnce<()>;
+    const KIND: Kind = Kind::Once;
+    const NUMBER: usize = 8;
+    fn new(once: Once<()>) -> Handle {
+        Handle(once)
+    }
+}
+
+/// Does it. `previous_died`: 1 when somebody began before and died: half of it may be there. Must return.
+pub type outlive_make_t = Option<unsafe extern "C" fn(argument: *mut c_void, previous_died: c_int)>;
+
+/// Opens the once of that name, or makes it.
+///
+/// Owner: `*once` is in shared memory, mapped until `outlive_once_close`.
+///
+/// Errors: as `outlive_mutex_open`.
+///
+/// If a process dies: while it makes it, nothing is left of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_once_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    once: *mut *mut outlive_once_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(once)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        Once::<()>::open(&domain.0, name)?;
+        out.put(place::open(Untyped::named(&domain.0, name, Kind::Once)?).cast());
+        Ok(())
+    })
+}
+
+/// Closes this opening of a named one. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_once_close(once: *mut outlive_once_t) {
+    entry(|| place::close(once.cast(), Kind::Once));
+}
+
+/// Sees to it that it has been done: by `make(argument, previous_died)`, unless somebody has done it, or is about to, which is
+/// waited for until the deadline.
+///
+/// Errors: ETIMEDOUT; EBUSY with OUTLIVE_TRY: somebody living is about to. EDEADLK: this thread is. EINVAL, OUTLIVE_DAMAGED,
+/// EUSERS, ENOSPC.
+///
+/// If a process dies: in the middle of `make`, the next one who comes, or who waits, does it, and is told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_once_do(
+    once: *mut outlive_once_t,
+    make: outlive_make_t,
+    argument: *mut c_void,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        let make = make.ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of a function"))?;
+        let once = &find::<Handle>(once)?.0;
+        // SAFETY: as the header asks of the caller.
+        let act = |state: OnceState| unsafe { make(argument, c_int::from(state.previous_died())) };
+        let done: Result<&(), LockError<()>> = match moment(deadline) {
+            Some(moment) => once.get_or_init_until(moment, act),
+            None => once.try_get_or_init(act),
+        };
+        done?;
+        Ok(())
+    })
+}
+
+/// Whether it has been done: 1, 0. 0 for what is no once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_once_is_done(once: *const outlive_once_t) -> c_int {
+    crate::code::entry_or(0, || Ok(c_int::from(find::<Handle>(once)?.0.get().is_some())))
+}

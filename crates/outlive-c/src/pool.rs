@@ -1,0 +1,272 @@
+//! Pools: memory that one process hands to another.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use outlive::pool::{Modes, Object, Offset, Pool, PoolOptions, Shared};
+
+use crate::argument::{borrow, handle_out, options, out, out_or_none, text, text_or_none};
+use crate::code::{Failure, entry, entry_or};
+use crate::domain::{close, outlive_domain_t, peer};
+use crate::owned::Owned;
+
+/// A pool, open in this process: memory from 0 bytes to 1 GiB. May be used by all threads at once.
+pub struct outlive_pool_t(Arc<Pool>);
+
+/// An object that several processes hold, each by name. May be used by all threads at once.
+pub struct outlive_shared_t(Owned<Shared<'static>, Pool>);
+
+/// How to open a pool; one that is there keeps the size it was made with. Begin with `OUTLIVE_POOL_OPTIONS_INIT`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct outlive_pool_options_t {
+    /// `sizeof(outlive_pool_options_t)`.
+    pub size: usize,
+    /// The most bytes that the pool may take. 0: a quarter of the file system.
+    pub max_bytes: u64,
+    /// The most bytes that threads keep for themselves. 0: 16 MiB.
+    pub cache_bytes: u64,
+    /// Debug modes, as text: `tag,integrity`. NULL: none.
+    pub modes: *const c_char,
+    /// Not 0: as huge pages.
+    pub huge_pages: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// Opens the pool of that name, or makes it. `options` NULL: as by default.
+///
+/// Owner: `*pool` is the caller's, until `outlive_pool_close`.
+///
+/// Errors: as `outlive_queue_open`.
+///
+/// If a process dies: what it had is free once its last thread has ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    options: *const outlive_pool_options_t,
+    pool: *mut *mut outlive_pool_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(pool)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let default = outlive_pool_options_t {
+            size: 0,
+            max_bytes: 0,
+            cache_bytes: 0,
+            modes: core::ptr::null(),
+            huge_pages: 0,
+            reserved: 0,
+        };
+        // SAFETY: as above; integers and a pointer.
+        let given = unsafe { self::options(options, default) }?;
+        let mut how = PoolOptions { huge_pages: given.huge_pages != 0, ..PoolOptions::DEFAULT };
+        if given.max_bytes > 0 {
+            how.max_bytes = given.max_bytes;
+        }
+        if given.cache_bytes > 0 {
+            how.cache_bytes = given.cache_bytes;
+        }
+        // SAFETY: as above.
+        if let Some(modes) = unsafe { text_or_none(given.modes) }? {
+            how.modes = modes.parse::<Modes>().map_err(|error| Failure::new(libc::EINVAL, &error.to_string()))?;
+        }
+        out.put(Box::into_raw(Box::new(outlive_pool_t(Arc::new(Pool::open(&domain.0, name, how)?)))));
+        Ok(())
+    })
+}
+
+/// Lets go of a pool: addresses in it mean nothing any more, unless it is open elsewhere in this process. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_close(pool: *mut outlive_pool_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(pool) }
+}
+
+/// Takes memory of `size` bytes, aligned to `align`, a power of two up to 4,096 (0: 16). Its bytes are not defined.
+///
+/// Owner: `*data` is this process's, until `outlive_pool_free`, or handed over. Any thread may free it.
+///
+/// Errors: ENOSPC: the pool is at its largest; the message says who has most. EMSGSIZE, EINVAL, EUSERS, OUTLIVE_FAULT.
+///
+/// If a process dies: it is free once its last thread has ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_alloc(
+    pool: *const outlive_pool_t,
+    size: usize,
+    align: usize,
+    data: *mut *mut c_void,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(data)?) };
+        let object = if align == 0 { pool.0.alloc(size)? } else { pool.0.alloc_aligned(size, align)? };
+        out.put(object.into_raw().as_ptr().cast());
+        Ok(())
+    })
+}
+
+/// The object at an address, taken back for a moment.
+///
+/// # Safety
+/// As the header asks of the caller: `data` came from this pool, and is this process's still.
+unsafe fn object(pool: &outlive_pool_t, data: *mut c_void) -> Result<Object<'_>, Failure> {
+    let data = NonNull::new(data.cast::<u8>()).ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of memory"))?;
+    // SAFETY: the caller's promise.
+    Ok(unsafe { pool.0.from_raw(data) }?)
+}
+
+/// Frees memory. NULL is nothing.
+///
+/// Errors: EINVAL: no object begins there, or it was freed before. EPERM: it is not this process's. EXDEV: another pool's.
+/// OUTLIVE_FAULT: a debug mode found that somebody wrote where he may not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_free(pool: *const outlive_pool_t, data: *mut c_void) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let pool = unsafe { borrow(pool, "a pool") }?;
+        if data.is_null() {
+            return Ok(());
+        }
+        // SAFETY: as above.
+        Ok(unsafe { object(pool, data) }?.free()?)
+    })
+}
+
+/// Hands memory over: whoever has the offset may claim it, or only the owner of `token` (a process's; 0: anybody). In one
+/// atomic step: at no moment is it nobody's. `domain`: the token's; may be NULL without one.
+///
+/// Owner: `data` is no longer this process's; with EINVAL, EPERM and EXDEV it is as before.
+///
+/// Errors: as `outlive_pool_free`, and EINVAL for a number that is no token.
+///
+/// If a process dies: offered to anybody, it stays; to a process, it is free once that has ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_offer(
+    pool: *const outlive_pool_t,
+    data: *mut c_void,
+    domain: *const outlive_domain_t,
+    token: u32,
+    offset: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(offset)?) };
+        // SAFETY: as above.
+        let to = if token == 0 { None } else { Some(unsafe { peer(domain, token) }?) };
+        // SAFETY: as above.
+        let object = unsafe { object(pool, data) }?;
+        let offset = match to {
+            None => object.into_offset()?,
+            Some(to) => object.into_offset_for(&to)?,
+        };
+        out.put(offset.as_u64());
+        Ok(())
+    })
+}
+
+/// Takes over what was handed over. `*size` (may be NULL): its bytes.
+///
+/// Owner: `*data` is this process's, until `outlive_pool_free`, or handed over.
+///
+/// Errors: ESTALE: it was claimed before, or is gone. EACCES: it is for somebody else. OUTLIVE_OTHER_TYPE: it is a value of a
+/// type of Rust's. EINVAL, OUTLIVE_FAULT.
+///
+/// If a process dies: in here, it is still offered, or free with the dead one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_claim(
+    pool: *const outlive_pool_t,
+    offset: u64,
+    data: *mut *mut c_void,
+    size: *mut usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(data)?) };
+        let object = pool.0.claim(Offset::from(offset))?;
+        // SAFETY: as above.
+        if let Some(out) = unsafe { out_or_none(size) } {
+            out.put(object.len());
+        }
+        out.put(object.into_raw().as_ptr().cast());
+        Ok(())
+    })
+}
+
+/// Makes memory one that several processes hold, each by name; nobody writes to it from then on.
+///
+/// Owner: `data` is used up; with EINVAL, EPERM and EXDEV it is as before. `*shared` is the caller's, until
+/// `outlive_shared_release`.
+///
+/// Errors: as `outlive_pool_free`, and ENOSPC.
+///
+/// If a process dies: a holder, its name is taken out; the last one's death frees the object.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_share(
+    pool: *const outlive_pool_t,
+    data: *mut c_void,
+    shared: *mut *mut outlive_shared_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, pool) = unsafe { (handle_out(shared)?, borrow(pool, "a pool")?) };
+        let data =
+            NonNull::new(data.cast::<u8>()).ok_or_else(|| Failure::new(libc::EINVAL, "NULL in place of memory"))?;
+        let shared = Owned::new(Arc::clone(&pool.0), |pool| {
+            // SAFETY: as above.
+            unsafe { pool.from_raw(data) }?.share()
+        })?;
+        out.put(Box::into_raw(Box::new(outlive_shared_t(shared))));
+        Ok(())
+    })
+}
+
+/// Becomes one of those who hold a shared object.
+///
+/// Owner: `*shared` is the caller's, until `outlive_shared_release`.
+///
+/// Errors: ESTALE: it is gone. EUSERS: 62 processes hold it. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_join(
+    pool: *const outlive_pool_t,
+    offset: u64,
+    shared: *mut *mut outlive_shared_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, pool) = unsafe { (handle_out(shared)?, borrow(pool, "a pool")?) };
+        let shared = Owned::new(Arc::clone(&pool.0), |pool| pool.join(Offset::from(offset)))?;
+        out.put(Box::into_raw(Box::new(outlive_shared_t(shared))));
+        Ok(())
+    })
+}
+
+/// A shared object's bytes, to read. NULL for NULL. Owner: `shared`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_shared_data(shared: *const outlive_shared_t) -> *const c_void {
+    // SAFETY: as the header asks of the caller.
+    entry_or(core::ptr::null(), || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().as_ptr().cast()))
+}
+
+/// How many they are. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_shared_size(shared: *const outlive_shared_t) -> usize {
+    // SAFETY: as the header asks of the caller.
+    entry_or(0, || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().len()))
+}
+
+/// By which others join: good as long as somebody holds it. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_shared_offset(shared: *const outlive_shared_t) -> u64 {
+    // SAFETY: as the header asks of the caller.
+    entry_or(0, || Ok(unsafe { borrow(shared, "a shared object") }?.0.part().offset().as_u64()))
+}
+
+/// Lets go of a shared object; the last one frees it. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_shared_release(shared: *mut outlive_shared_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(shared) }
+}

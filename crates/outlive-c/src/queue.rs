@@ -1,0 +1,381 @@
+//! Queues: many senders, one receiver.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use outlive::queue::{Peeked, Queue, Receiver, Sender};
+
+use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text};
+use crate::code::{Failure, entry};
+use crate::deadline::{moment, outlive_deadline_t};
+use crate::domain::{close, outlive_domain_t};
+use crate::owned::outlasting;
+use crate::wait::wait;
+
+/// A queue, open in this process: where its ends are made. May be used by all threads at once.
+pub struct outlive_queue_t(Queue);
+
+/// The end that messages go into. Used by one thread at a time.
+pub struct outlive_sender_t(Sender);
+
+/// The end that messages come out of: one at a time, of all processes. Used by one thread at a time.
+pub struct outlive_receiver_t {
+    // In this order they are dropped.
+    /// Borrows from `receiver`.
+    peeked: Option<Peeked<'static>>,
+    pub(crate) receiver: Receiver,
+}
+
+/// How to make a queue; one that is there keeps what it was made with. Begin with `OUTLIVE_QUEUE_OPTIONS_INIT`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct outlive_queue_options_t {
+    /// `sizeof(outlive_queue_options_t)`.
+    pub size: usize,
+    /// The most bytes that the queue may take, messages and all. 0: a quarter of the file system, at most 6 GiB.
+    pub max_bytes: u64,
+    /// Slots to begin with. 0: 64.
+    pub first_slots: u32,
+    /// Bytes of a slot; messages of up to 16 less lie in it. 0: 128.
+    pub slot_bytes: u32,
+    /// Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message for one.
+    pub refuse_without_reader: u32,
+    /// How this process's ends wait: one of the OUTLIVE_WAIT numbers.
+    pub wait: u32,
+    /// Not 0: the queue must be there already.
+    pub must_exist: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// What has happened to a queue. Exact when it is quiet. Of a fixed size for ever.
+#[repr(C)]
+pub struct outlive_queue_counters_t {
+    /// Messages sent and acknowledged.
+    pub sent: u64,
+    /// Messages received for good.
+    pub received: u64,
+    /// Messages that lie there.
+    pub pending: u64,
+    /// Messages whose sender died in the middle; they were never acknowledged.
+    pub abandoned: u64,
+    /// Messages handed out again because a receiver died before it committed them.
+    pub redelivered: u64,
+    /// How often memory was added.
+    pub grown: u64,
+    /// The largest backlog seen, in slots.
+    pub high_water: u64,
+    /// Bytes of memory that the queue has taken.
+    pub bytes: u64,
+    /// The most it may take.
+    pub max_bytes: u64,
+    /// 0.
+    pub reserved: [u64; 7],
+}
+
+/// Bytes of the caller's.
+#[repr(C)]
+pub struct outlive_bytes_t {
+    /// Where. May be NULL when there are none.
+    pub data: *const c_void,
+    /// How many.
+    pub size: usize,
+}
+
+/// A message of a batch.
+struct Item<'a>(&'a [u8]);
+
+impl AsRef<[u8]> for Item<'_> {
+    fn as_ref(&self) -> &[u8] {
+        self.0
+    }
+}
+
+/// Opens the queue of that name, or makes it. `options` NULL: as by default.
+///
+/// Owner: `*queue` is the caller's, until `outlive_queue_close`. Its ends may be used longer than it.
+///
+/// Errors: EINVAL, OUTLIVE_OTHER_KIND, ENOSPC, ENOMEM, EACCES, ENOENT (with `must_exist`), OUTLIVE_OTHER_VERSION,
+/// OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+///
+/// If a process dies: while it makes the queue, nothing is left of it. What was sent stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_queue_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    options: *const outlive_queue_options_t,
+    queue: *mut *mut outlive_queue_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(queue)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        let default = outlive_queue_options_t {
+            size: 0,
+            max_bytes: 0,
+            first_slots: 0,
+            slot_bytes: 0,
+            refuse_without_reader: 0,
+            wait: 0,
+            must_exist: 0,
+            reserved: 0,
+        };
+        // SAFETY: as above; integers.
+        let given = unsafe { self::options(options, default) }?;
+        let mut how = Queue::options().refuse_without_reader(given.refuse_without_reader != 0).wait(wait(given.wait)?);
+        if given.max_bytes > 0 {
+            how = how.max_bytes(given.max_bytes);
+        }
+        if given.first_slots > 0 {
+            how = how.first_slots(given.first_slots);
+        }
+        if given.slot_bytes > 0 {
+            how = how.slot_bytes(given.slot_bytes);
+        }
+        let opened = if given.must_exist != 0 { Queue::open(&domain.0, name)? } else { how.create(&domain.0, name)? };
+        out.put(Box::into_raw(Box::new(outlive_queue_t(opened))));
+        Ok(())
+    })
+}
+
+/// Lets go of a queue. Its ends stay. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_queue_close(queue: *mut outlive_queue_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(queue) }
+}
+
+/// What has happened so far.
+///
+/// Errors: EINVAL, OUTLIVE_DAMAGED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_queue_counters(
+    queue: *const outlive_queue_t,
+    counters: *mut outlive_queue_counters_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (queue, out) = unsafe { (borrow(queue, "a queue")?, out(counters)?) };
+        let found = queue.0.counters()?;
+        out.put(outlive_queue_counters_t {
+            sent: found.sent,
+            received: found.received,
+            pending: found.pending,
+            abandoned: found.abandoned,
+            redelivered: found.redelivered,
+            grown: found.grown,
+            high_water: found.high_water,
+            bytes: found.bytes,
+            max_bytes: found.max_bytes,
+            reserved: [0; 7],
+        });
+        Ok(())
+    })
+}
+
+/// A new sender: any number, in any number of processes and threads.
+///
+/// Owner: `*sender` is the caller's, until `outlive_sender_close`.
+///
+/// Errors: EINVAL, EUSERS, ENOSPC.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_queue_sender(
+    queue: *const outlive_queue_t,
+    sender: *mut *mut outlive_sender_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, queue) = unsafe { (handle_out(sender)?, borrow(queue, "a queue")?) };
+        out.put(Box::into_raw(Box::new(outlive_sender_t(queue.0.sender()?))));
+        Ok(())
+    })
+}
+
+/// The receiver, if there is none, or it is dead: then what it had not committed comes first.
+///
+/// Owner: `*receiver` is the caller's, until `outlive_receiver_close`.
+///
+/// Errors: EBUSY: another lives. EAGAIN: the last one is dead, and one of its threads has not come to its end within two
+/// seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+///
+/// If a process dies: while it takes over, the next one does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_queue_receiver(
+    queue: *const outlive_queue_t,
+    receiver: *mut *mut outlive_receiver_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, queue) = unsafe { (handle_out(receiver)?, borrow(queue, "a queue")?) };
+        let receiver = outlive_receiver_t { peeked: None, receiver: queue.0.receiver()? };
+        out.put(Box::into_raw(Box::new(receiver)));
+        Ok(())
+    })
+}
+
+/// Drops a sender. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_sender_close(sender: *mut outlive_sender_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(sender) }
+}
+
+/// Drops the receiver: another may be made. A message that was peeked at and not committed stays. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_receiver_close(receiver: *mut outlive_receiver_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(receiver) }
+}
+
+/// Sends a message, of 0 bytes to 1 GiB, copied; waits until the deadline while the queue is at its largest and full.
+///
+/// Errors: EPIPE: the receiver died, and none has taken over. ENOTCONN: there is none, and the queue refuses messages then.
+/// ETIMEDOUT; EAGAIN with OUTLIVE_TRY: full. EMSGSIZE: larger than a message may be, or than the queue may grow. EINVAL,
+/// EUSERS, OUTLIVE_DAMAGED. In all cases nothing was sent, not in part either.
+///
+/// If a process dies: 0 says that the message is in the queue and outlives this process; dead in the middle, nothing of it is
+/// received. The receiver's death ends the wait at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_sender_send(
+    sender: *mut outlive_sender_t,
+    data: *const c_void,
+    size: usize,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (sender, message) = unsafe { (borrow(sender, "a sender")?, bytes(data, size)?) };
+        match moment(deadline) {
+            Some(moment) => sender.0.send_until(message, moment)?,
+            None => sender.0.try_send(message)?,
+        }
+        Ok(())
+    })
+}
+
+/// Sends many messages in one step: all of them are in the queue, one after the other, or none is.
+///
+/// Errors: as `outlive_sender_send`; the messages together, with 4 bytes each, count as one for EMSGSIZE. With OUTLIVE_TRY,
+/// ETIMEDOUT in place of EAGAIN.
+///
+/// If a process dies: in the middle, none of them is received.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_sender_send_batch(
+    sender: *mut outlive_sender_t,
+    messages: *const outlive_bytes_t,
+    count: usize,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (sender, messages) = unsafe { (borrow(sender, "a sender")?, items(messages, count, "messages")?) };
+        // SAFETY: as above.
+        let items = messages.iter().map(|message| Ok(Item(unsafe { bytes(message.data, message.size) }?)));
+        let items: Vec<Item<'_>> = items.collect::<Result<_, Failure>>()?;
+        sender.0.send_batch_until(&items, crate::deadline::moment_or_past(deadline))?;
+        Ok(())
+    })
+}
+
+/// Receives a message into `buffer`, waiting for one until the deadline. `*size`: its bytes. At most once: who dies after this
+/// has returned takes the message with it; `outlive_receiver_peek` is for where that must not be.
+///
+/// Errors: EMSGSIZE: it does not fit; `*size` says what is needed, and it stays in the queue. ETIMEDOUT; EAGAIN with
+/// OUTLIVE_TRY: nothing there. EPIPE: all senders are gone (`outlive_receiver_end_when_senders_gone`). EPERM: not the
+/// receiver (any more), as in a forked child. OUTLIVE_DAMAGED: that message is skipped. EINVAL, EUSERS.
+///
+/// If a process dies: a sender in the middle, its message is skipped; what it had sent is received.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_receiver_recv(
+    receiver: *mut outlive_receiver_t,
+    buffer: *mut c_void,
+    capacity: usize,
+    size: *mut usize,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (receiver, out) = unsafe { (borrow_mut(receiver, "a receiver")?, out(size)?) };
+        receiver.peeked = None;
+        let room = if buffer.is_null() { 0 } else { capacity };
+        // SAFETY: as above.
+        let len = unsafe { receiver.receiver.recv_to(buffer.cast(), room, moment(deadline)) }?;
+        out.put(len);
+        if len > room { Err(no_room(buffer, capacity, len)) } else { Ok(()) }
+    })
+}
+
+#[cold]
+fn no_room(buffer: *const c_void, capacity: usize, len: usize) -> Failure {
+    if buffer.is_null() && capacity > 0 {
+        return Failure::new(libc::EINVAL, "NULL in place of a buffer");
+    }
+    Failure::new(libc::EMSGSIZE, &format!("the buffer has {capacity} bytes, {len} are needed; the message stays"))
+}
+
+/// Looks at the next message where it lies, waiting for one until the deadline. It stays in the queue until
+/// `outlive_receiver_commit`; peeked at again without, it is the same one.
+///
+/// Owner: `*data` is shared memory, which stays as it is until the commit, the next call with this receiver, or its close.
+/// `*redelivered` (may be NULL): 1 when a receiver that died had been handed this message too, and may have acted on it.
+///
+/// Errors: as `outlive_receiver_recv`.
+///
+/// If a process dies: this one, before the commit: the next receiver is handed the same message, with `*redelivered`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_receiver_peek(
+    receiver: *mut outlive_receiver_t,
+    data: *mut *const c_void,
+    size: *mut usize,
+    redelivered: *mut u32,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (this, data, size) = unsafe { (borrow_mut(receiver, "a receiver")?, out(data)?, out(size)?) };
+        this.peeked = None;
+        // SAFETY: the receiver lies in the same box as what borrows from it, is dropped after that, and is not used before
+        // `peeked` has been taken or dropped: all functions here begin with that.
+        let source: &'static mut Receiver = unsafe { outlasting(&mut this.receiver) };
+        let peeked = match moment(deadline) {
+            Some(moment) => source.peek(moment)?,
+            None => source.try_peek()?,
+        };
+        data.put(peeked.as_ptr().cast());
+        size.put(peeked.len());
+        // SAFETY: as above.
+        if let Some(out) = unsafe { out_or_none(redelivered) } {
+            out.put(u32::from(peeked.redelivered()));
+        }
+        this.peeked = Some(peeked);
+        Ok(())
+    })
+}
+
+/// Takes the message that was peeked at out of the queue.
+///
+/// Errors: EINVAL: none was.
+///
+/// If a process dies: in here, the message is handed out again, or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_receiver_commit(receiver: *mut outlive_receiver_t) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let peeked = unsafe { borrow_mut(receiver, "a receiver") }?.peeked.take();
+        peeked.ok_or_else(|| Failure::new(libc::EINVAL, "no message was peeked at"))?.commit();
+        Ok(())
+    })
+}
+
+/// Whether a receive that finds nothing ends with EPIPE when there has been a sender and none is left, alive and not closed.
+/// Default: 0, wait for the next one.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_receiver_end_when_senders_gone(receiver: *mut outlive_receiver_t, end: u32) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let receiver = unsafe { borrow_mut(receiver, "a receiver") }?;
+        receiver.peeked = None;
+        receiver.receiver.end_when_senders_gone(end != 0);
+        Ok(())
+    })
+}

@@ -1,0 +1,103 @@
+//! Records: a user's own struct in shared memory, with primitives inside.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use outlive::Kind;
+use outlive::sync::{Place, Untyped, ValueType};
+
+use crate::argument::{borrow, handle_out, items, text};
+use crate::code::{Failure, entry};
+use crate::domain::outlive_domain_t;
+use crate::place;
+
+/// In an `outlive_place_t`: an `outlive_mutex_t`.
+pub const OUTLIVE_MUTEX: u32 = 2;
+/// In an `outlive_place_t`: an `outlive_rwlock_t`.
+pub const OUTLIVE_RWLOCK: u32 = 5;
+/// In an `outlive_place_t`: an `outlive_condvar_t`.
+pub const OUTLIVE_CONDVAR: u32 = 6;
+
+/// In an `outlive_place_t`: an `outlive_event_t`.
+pub const OUTLIVE_EVENT: u32 = 7;
+/// In an `outlive_place_t`: an `outlive_once_t`.
+pub const OUTLIVE_ONCE: u32 = 8;
+/// In an `outlive_place_t`: an `outlive_latch_t`.
+pub const OUTLIVE_LATCH: u32 = 9;
+
+/// Where in a record a primitive lies, and which: `OUTLIVE_PLACE(type, member, OUTLIVE_MUTEX)`.
+#[repr(C)]
+pub struct outlive_place_t {
+    /// Bytes from the record's start.
+    pub offset: usize,
+    /// One of the numbers above.
+    pub kind: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+fn kind(number: u32) -> Result<Kind, Failure> {
+    match number {
+        OUTLIVE_MUTEX => Ok(Kind::Mutex),
+        OUTLIVE_RWLOCK => Ok(Kind::RwLock),
+        OUTLIVE_CONDVAR => Ok(Kind::Condvar),
+        OUTLIVE_EVENT => Ok(Kind::Event),
+        OUTLIVE_ONCE => Ok(Kind::Once),
+        OUTLIVE_LATCH => Ok(Kind::Latch),
+        _ => Err(Failure::new(libc::EINVAL, "a place of no kind that records have in C")),
+    }
+}
+
+/// Fills a new record in, zeroed before, which nobody else sees yet. Must return; may be called twice, for two files of which
+/// one is thrown away. `argument` is the caller's.
+pub type outlive_init_t = Option<unsafe extern "C" fn(data: *mut c_void, argument: *mut c_void)>;
+
+/// Opens the record of that name, or makes it: `size` bytes, page-aligned, zeroed, filled in by `init` (may be NULL), before
+/// anybody else sees them. `places` says where the primitives lie: they stand in the file, so that what the dead hold is found
+/// by anybody, and a program with another idea of the struct is refused.
+///
+/// Owner: `*data` is shared memory, mapped until `outlive_record_close`. What is not under a lock in it has to be atomic.
+///
+/// Errors: EINVAL (also for places that overlap, lie outside or are not aligned, and for more than 46), OUTLIVE_OTHER_KIND,
+/// OUTLIVE_OTHER_TYPE (there with another size or with primitives at other places), ENOSPC, ENOMEM, EACCES,
+/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+///
+/// If a process dies: while it makes the record, nothing is left of it. Afterwards, each primitive tells by itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_record_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    size: usize,
+    places: *const outlive_place_t,
+    count: usize,
+    init: outlive_init_t,
+    argument: *mut c_void,
+    data: *mut *mut c_void,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(data)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        // SAFETY: as above.
+        let places = unsafe { items(places, count, "the places of primitives") }?;
+        let places = places.iter().map(|place| Ok(Place { offset: place.offset, kind: kind(place.kind)? }));
+        let places: Vec<Place> = places.collect::<Result<_, Failure>>()?;
+        if size == 0 {
+            return Err(Failure::new(libc::EINVAL, "a record without bytes"));
+        }
+        let layout = ValueType { name: None, size, align: 64 };
+        let untyped = Untyped::record(&domain.0, name, layout, &places, |at| {
+            if let Some(init) = init {
+                // SAFETY: `size` bytes of a file that nobody else has yet; as the header asks of the caller.
+                unsafe { init(at.cast(), argument) };
+            }
+        })?;
+        out.put(place::open(untyped).cast());
+        Ok(())
+    })
+}
+
+/// Closes this opening of a record: addresses in it mean nothing any more. Nobody of this process may hold or wait for a
+/// primitive in it. NULL is nothing; so is what is not an opened record's start.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_record_close(data: *mut c_void) {
+    entry(|| place::close(data.cast(), Kind::Record));
+}

@@ -1,0 +1,390 @@
+//! Requests and replies.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+use outlive::rpc::{Client, Pending, Reply, Request, Server, ServiceOptions, Stream};
+
+use crate::argument::{borrow, borrow_mut, bytes, handle_out, options, out, text};
+use crate::code::{Failure, entry, entry_or};
+use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
+use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
+use crate::owned::Owned;
+use crate::wait::wait;
+
+/// The end that asks. It and its calls are used by one thread at a time.
+pub struct outlive_client_t(Arc<Client>);
+
+/// A call that is under way.
+pub struct outlive_call_t(Owned<Pending<'static>, Client>);
+
+/// A reply. May be used by all threads at once.
+pub struct outlive_reply_t(Reply);
+
+/// The end that answers: one at a time, of all processes. Used by one thread at a time.
+pub struct outlive_server_t(Server);
+
+/// A request that waits for its reply. May move to another thread, which replies.
+pub struct outlive_request_t(Request);
+
+/// Several replies to one request.
+pub struct outlive_stream_t(Stream);
+
+/// How to make a service; one that is there keeps what it was made with. Begin with `OUTLIVE_SERVICE_OPTIONS_INIT`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct outlive_service_options_t {
+    /// `sizeof(outlive_service_options_t)`.
+    pub size: usize,
+    /// The most bytes that requests and replies may take together. 0: 1 GiB.
+    pub max_bytes: u64,
+    /// How this process's end waits: one of the OUTLIVE_WAIT numbers.
+    pub wait: u32,
+    /// For clients, not 0: calls that are not begun wait for a server, instead of failing with ENOTCONN or EPIPE.
+    pub wait_for_server: u32,
+}
+
+/// # Safety
+/// As the header asks of the caller.
+unsafe fn service(given: *const outlive_service_options_t) -> Result<(ServiceOptions, bool), Failure> {
+    let default = outlive_service_options_t { size: 0, max_bytes: 0, wait: 0, wait_for_server: 0 };
+    // SAFETY: the caller's promise; integers.
+    let given = unsafe { options(given, default) }?;
+    let mut how = ServiceOptions::default().wait(wait(given.wait)?);
+    if given.max_bytes > 0 {
+        how = how.max_bytes(given.max_bytes);
+    }
+    Ok((how, given.wait_for_server != 0))
+}
+
+/// Opens the service of that name as a client, or makes it. `options` NULL: as by default.
+///
+/// Owner: `*client` is the caller's, until `outlive_client_close`.
+///
+/// Errors: as `outlive_queue_open`, and EUSERS.
+///
+/// If a process dies: a client, its calls that are not begun never will be, and its replies are freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_client_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    options: *const outlive_service_options_t,
+    client: *mut *mut outlive_client_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(client)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        // SAFETY: as above.
+        let (how, is_patient) = unsafe { service(options) }?;
+        let client = how.client(&domain.0, name)?;
+        client.wait_for_server(is_patient);
+        #[expect(clippy::arc_with_non_send_sync, reason = "C's threads take turns with a client and its calls")]
+        let client = Arc::new(client);
+        out.put(Box::into_raw(Box::new(outlive_client_t(client))));
+        Ok(())
+    })
+}
+
+/// Lets go of a client. Its calls go on until they are dropped. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_client_close(client: *mut outlive_client_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(client) }
+}
+
+/// Asks, and waits for the reply until the deadline.
+///
+/// Owner: `*reply` is the caller's, until `outlive_reply_free`.
+///
+/// Errors: EPIPE: the server died, and nobody had begun the call. ECONNRESET: the server died with it begun, and may have done
+/// something. ENOTCONN: there is none. ECONNABORTED: the server dropped the request. ETIMEDOUT: the call is cancelled. EMSGSIZE,
+/// EAGAIN (1,024 calls are under way), EPERM (a forked child needs a client of its own), EINVAL, EUSERS, OUTLIVE_DAMAGED.
+///
+/// If a process dies: the server, the call ends at once. No call is ever begun twice.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_client_call(
+    client: *mut outlive_client_t,
+    data: *const c_void,
+    size: usize,
+    deadline: outlive_deadline_t,
+    reply: *mut *mut outlive_reply_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, client) = unsafe { (handle_out(reply)?, borrow(client, "a client")?) };
+        // SAFETY: as above.
+        let reply = client.0.call_until(unsafe { bytes(data, size) }?, moment_or_past(deadline))?;
+        out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
+        Ok(())
+    })
+}
+
+/// Asks without waiting for the reply; the deadline is for room for the request.
+///
+/// Owner: `*call` is the caller's, until `outlive_call_drop`.
+///
+/// Errors: as `outlive_client_call`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_client_begin(
+    client: *mut outlive_client_t,
+    data: *const c_void,
+    size: usize,
+    deadline: outlive_deadline_t,
+    call: *mut *mut outlive_call_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, client) = unsafe { (handle_out(call)?, borrow(client, "a client")?) };
+        // SAFETY: as above.
+        let request = unsafe { bytes(data, size) }?;
+        let begin = |client: &'static Client| client.begin_until(request, moment_or_past(deadline));
+        out.put(Box::into_raw(Box::new(outlive_call_t(Owned::new(Arc::clone(&client.0), begin)?))));
+        Ok(())
+    })
+}
+
+/// The next reply, waited for until the deadline; `*reply` is NULL when there are no more.
+///
+/// Owner: `*reply` is the caller's, until `outlive_reply_free`.
+///
+/// Errors: as `outlive_client_call`; ETIMEDOUT cancels nothing here; EAGAIN with OUTLIVE_TRY: not yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_call_next(
+    call: *mut outlive_call_t,
+    deadline: outlive_deadline_t,
+    reply: *mut *mut outlive_reply_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, call) = unsafe { (handle_out(reply)?, borrow_mut(call, "a call")?) };
+        let pending = call.0.part_mut();
+        let next = match moment(deadline) {
+            Some(moment) => pending.next_until(moment)?,
+            None => pending.try_next()?.ok_or_else(|| Failure::new(libc::EAGAIN, "no reply just now; wait for it"))?,
+        };
+        if let Some(reply) = next {
+            out.put(Box::into_raw(Box::new(outlive_reply_t(reply))));
+        }
+        Ok(())
+    })
+}
+
+/// Drops a call; one that is not over is cancelled. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_call_drop(call: *mut outlive_call_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(call) }
+}
+
+/// A reply's bytes. NULL for NULL. Owner: the reply.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_reply_data(reply: *const outlive_reply_t) -> *const c_void {
+    // SAFETY: as the header asks of the caller.
+    entry_or(core::ptr::null(), || Ok(unsafe { borrow(reply, "a reply") }?.0.as_ptr().cast()))
+}
+
+/// How many they are. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_reply_size(reply: *const outlive_reply_t) -> usize {
+    // SAFETY: as the header asks of the caller.
+    entry_or(0, || Ok(unsafe { borrow(reply, "a reply") }?.0.len()))
+}
+
+/// Frees a reply. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_reply_free(reply: *mut outlive_reply_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(reply) }
+}
+
+/// Opens the service of that name as its server, or makes it. `options` NULL: as by default.
+///
+/// Owner: `*server` is the caller's, until `outlive_server_close`.
+///
+/// Errors: EBUSY: another serves and lives. EAGAIN, EUSERS; otherwise as `outlive_queue_open`.
+///
+/// If a process dies: while it takes over, the next one does. A server's calls end at once; what it had not begun, the next one
+/// takes over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_server_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    options: *const outlive_service_options_t,
+    server: *mut *mut outlive_server_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(server)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        // SAFETY: as above.
+        let (how, _) = unsafe { service(options) }?;
+        out.put(Box::into_raw(Box::new(outlive_server_t(how.serve(&domain.0, name)?))));
+        Ok(())
+    })
+}
+
+/// Stops serving. Requests that it has go on. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_server_close(server: *mut outlive_server_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(server) }
+}
+
+/// The next request, waited for until the deadline.
+///
+/// Owner: `*request` is the caller's, until it is replied to or dropped.
+///
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EPERM: not the server (any more). EINVAL, EUSERS, OUTLIVE_DAMAGED.
+///
+/// If a process dies: a client, its requests are passed over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_server_next(
+    server: *mut outlive_server_t,
+    deadline: outlive_deadline_t,
+    request: *mut *mut outlive_request_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, server) = unsafe { (handle_out(request)?, borrow_mut(server, "a server")?) };
+        let request = match moment(deadline) {
+            Some(moment) => server.0.next_until(moment)?,
+            None => server.0.try_next()?,
+        };
+        out.put(Box::into_raw(Box::new(outlive_request_t(request))));
+        Ok(())
+    })
+}
+
+/// A request's bytes. NULL for NULL. Owner: the request.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_data(request: *const outlive_request_t) -> *const c_void {
+    // SAFETY: as the header asks of the caller.
+    entry_or(core::ptr::null(), || Ok(unsafe { borrow(request, "a request") }?.0.as_ptr().cast()))
+}
+
+/// How many they are. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_size(request: *const outlive_request_t) -> usize {
+    // SAFETY: as the header asks of the caller.
+    entry_or(0, || Ok(unsafe { borrow(request, "a request") }?.0.len()))
+}
+
+/// Whether the client wants no reply any more, or is dead. False for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_is_cancelled(request: *const outlive_request_t) -> bool {
+    // SAFETY: as the header asks of the caller.
+    entry_or(false, || Ok(unsafe { borrow(request, "a request") }?.0.is_cancelled()))
+}
+
+/// Who asks.
+///
+/// Errors: ESRCH: not known any more. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_client(
+    request: *const outlive_request_t,
+    info: *mut outlive_peer_info_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (request, out) = unsafe { (borrow(request, "a request")?, out(info)?) };
+        let client = request.0.client().ok_or_else(|| Failure::new(libc::ESRCH, "the client is not known any more"))?;
+        out.put(outlive_peer_info_t::of_holder(&client));
+        Ok(())
+    })
+}
+
+/// # Safety
+/// NULL, or a handle of this library's, which is used up.
+unsafe fn used_up<T>(handle: *mut T, what: &str) -> Result<Box<T>, Failure> {
+    if handle.is_null() {
+        return Err(Failure::new(libc::EINVAL, &format!("NULL in place of {what}")));
+    }
+    // SAFETY: the caller's promise; all handles are boxes.
+    Ok(unsafe { Box::from_raw(handle) })
+}
+
+/// Replies. Never waits.
+///
+/// Owner: the request is used up, whatever comes of it.
+///
+/// Errors: ECANCELED: the client wants no reply any more. EPIPE: it died. EMSGSIZE, ENOSPC, EPERM, EINVAL, OUTLIVE_DAMAGED: the
+/// client is told ECONNABORTED.
+///
+/// If a process dies: 0 says that the reply is the client's, whatever becomes of this process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_reply(
+    request: *mut outlive_request_t,
+    data: *const c_void,
+    size: usize,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let request = unsafe { used_up(request, "a request") }?;
+        // SAFETY: as above.
+        Ok(request.0.reply(unsafe { bytes(data, size) }?)?)
+    })
+}
+
+/// Drops a request: the client is told ECONNABORTED. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_drop(request: *mut outlive_request_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(request) }
+}
+
+/// Begins to reply by several replies.
+///
+/// Owner: the request is used up; `*stream` is the caller's, until `outlive_stream_finish` or `outlive_stream_drop`.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_request_stream(
+    request: *mut outlive_request_t,
+    stream: *mut *mut outlive_stream_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let out = unsafe { handle_out(stream) }?;
+        // SAFETY: as above.
+        let request = unsafe { used_up(request, "a request") }?;
+        out.put(Box::into_raw(Box::new(outlive_stream_t(request.0.stream()))));
+        Ok(())
+    })
+}
+
+/// Sends a reply of a stream, waiting until the deadline while eight are on their way.
+///
+/// Errors: ETIMEDOUT, also with OUTLIVE_TRY; otherwise as `outlive_request_reply`. The stream goes on after ETIMEDOUT, EMSGSIZE
+/// and ENOSPC.
+///
+/// If a process dies: the client: EPIPE, at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_stream_send(
+    stream: *mut outlive_stream_t,
+    data: *const c_void,
+    size: usize,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (stream, reply) = unsafe { (borrow_mut(stream, "a stream")?, bytes(data, size)?) };
+        Ok(stream.0.send_until(reply, moment_or_past(deadline))?)
+    })
+}
+
+/// The last word: nothing more comes.
+///
+/// Owner: the stream is used up.
+///
+/// Errors: as `outlive_request_reply`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_stream_finish(stream: *mut outlive_stream_t) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| Ok(unsafe { used_up(stream, "a stream") }?.0.finish()?))
+}
+
+/// Cuts a stream off: the client is told ECONNABORTED after the last reply. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_stream_drop(stream: *mut outlive_stream_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(stream) }
+}

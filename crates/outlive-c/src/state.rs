@@ -1,0 +1,211 @@
+//! States: the latest value under a name.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use outlive::state::{BytesWriter, Change, StateBytes};
+
+use crate::argument::{borrow, borrow_mut, bytes, fill, handle_out, out, out_or_none, text};
+use crate::code::{Failure, entry, entry_or};
+use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
+use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
+
+/// The latest value under a name: one writer, any number of readers, nobody waits for anybody. May be used by all threads at
+/// once.
+pub struct outlive_state_t(StateBytes);
+
+/// The one who sets the values. Used by one thread at a time.
+pub struct outlive_state_writer_t(BytesWriter);
+
+/// Opens the state of that name, or makes one for values of at most `most` bytes, 128 MiB at most, with this one in it. One
+/// that is there keeps the size and the value that it has. `most` 0: it must be there, of whatever type.
+///
+/// Owner: `*state` is the caller's, until `outlive_state_close`.
+///
+/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE, ENOSPC (also for a first value that is larger than `most`), ENOENT
+/// (with `most` 0), ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+///
+/// If a process dies: while it makes the state, nothing is left of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_open(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    most: usize,
+    initial: *const c_void,
+    size: usize,
+    state: *mut *mut outlive_state_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        // SAFETY: as above.
+        let initial = unsafe { bytes(initial, size) }?;
+        let opened = match most {
+            0 => StateBytes::open(&domain.0, name)?,
+            most => StateBytes::create(&domain.0, name, most, initial)?,
+        };
+        out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
+        Ok(())
+    })
+}
+
+/// Lets go of a state. Its writer stays. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_close(state: *mut outlive_state_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(state) }
+}
+
+/// The latest value, whole, into `buffer`; `*size`: its bytes; `*version` (may be NULL): which it is. Never waits. Needs
+/// no copy in between when `capacity` is `outlive_state_capacity` or more; `buffer` may be written behind the value then.
+///
+/// Errors: EMSGSIZE: it does not fit; `*size` says what is needed. EINVAL, ENOMEM, OUTLIVE_DAMAGED.
+///
+/// If a process dies: the writer in the middle of a set: the value before, whole.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_get(
+    state: *const outlive_state_t,
+    buffer: *mut c_void,
+    capacity: usize,
+    size: *mut usize,
+    version: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (state, size) = unsafe { (borrow(state, "a state")?, out(size)?) };
+        let (found, len) = if capacity >= state.0.capacity() && !buffer.is_null() {
+            // SAFETY: room for as much as it asks for, just compared.
+            unsafe { state.0.get_to(buffer.cast()) }?
+        } else {
+            let mut value = Vec::new();
+            let found = state.0.get_into(&mut value)?;
+            size.put_early(value.len());
+            // SAFETY: as above.
+            unsafe { fill(&value, buffer, capacity) }?;
+            (found, value.len())
+        };
+        size.put(len);
+        // SAFETY: as above.
+        if let Some(out) = unsafe { out_or_none(version) } {
+            out.put(found);
+        }
+        Ok(())
+    })
+}
+
+/// The most bytes that its values can have. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_capacity(state: *const outlive_state_t) -> usize {
+    // SAFETY: as the header asks of the caller.
+    entry_or(0, || Ok(unsafe { borrow(state, "a state") }?.0.capacity()))
+}
+
+/// The latest value's version: 1 is the first, and each set gives the next. 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_version(state: *const outlive_state_t) -> u64 {
+    // SAFETY: as the header asks of the caller.
+    entry_or(0, || Ok(unsafe { borrow(state, "a state") }?.0.version()))
+}
+
+/// Waits until the value is another than that of version `seen`, or its writer is dead, or until the deadline. `*version` (may
+/// be NULL): which it is now.
+///
+/// Errors: EPIPE: the writer is dead, and the value is the one that was seen. ETIMEDOUT, also with OUTLIVE_TRY. EINVAL, EUSERS.
+///
+/// If a process dies: the writer: who waits is told at once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_wait_changed(
+    state: *const outlive_state_t,
+    seen: u64,
+    deadline: outlive_deadline_t,
+    version: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (state, out) = unsafe { (borrow(state, "a state")?, out_or_none(version)) };
+        let change = state.0.wait_changed_until(seen, moment_or_past(deadline))?;
+        let (now, died) = match change {
+            Change::WriterDied { version } => (version, true),
+            Change::Value { version } => (version, false),
+            _ => (state.0.version(), false),
+        };
+        if let Some(out) = out {
+            out.put(now);
+        }
+        if died { Err(Failure::new(libc::EPIPE, "the state's writer died; somebody may take over")) } else { Ok(()) }
+    })
+}
+
+/// The writer, if there is none, or it is dead; waits until the deadline for a living one to leave or to end.
+///
+/// Owner: `*writer` is the caller's, until `outlive_state_writer_close`.
+///
+/// Errors: EBUSY: another lives. EAGAIN: the last one is dead, and one of its threads has not come to its end within two
+/// seconds. EINVAL, EUSERS, ENOSPC, OUTLIVE_DAMAGED.
+///
+/// If a process dies: while it takes over, the next one does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_writer(
+    state: *const outlive_state_t,
+    deadline: outlive_deadline_t,
+    writer: *mut *mut outlive_state_writer_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, state) = unsafe { (handle_out(writer)?, borrow(state, "a state")?) };
+        let writer = match moment(deadline) {
+            Some(moment) => state.0.writer_until(moment)?,
+            None => state.0.writer()?,
+        };
+        out.put(Box::into_raw(Box::new(outlive_state_writer_t(writer))));
+        Ok(())
+    })
+}
+
+/// Drops the writer: another may be made. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_writer_close(writer: *mut outlive_state_writer_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(writer) }
+}
+
+/// Who has the writer, dead or alive.
+///
+/// Errors: ESRCH: nobody. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_writer_now(
+    state: *const outlive_state_t,
+    info: *mut outlive_peer_info_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (state, out) = unsafe { (borrow(state, "a state")?, out(info)?) };
+        let holder = state.0.writer_now().ok_or_else(|| Failure::new(libc::ESRCH, "nobody has the writer"))?;
+        out.put(outlive_peer_info_t::of_holder(&holder));
+        Ok(())
+    })
+}
+
+/// Sets the value. Never waits. `*version` (may be NULL): which it is.
+///
+/// Errors: EMSGSIZE: too large, or of another length than all its values have. EPERM: not the writer (any more), as in a forked
+/// child. EINVAL, ENOSPC, OUTLIVE_DAMAGED.
+///
+/// If a process dies: in here, the value before is there, or this one, whole.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_writer_set(
+    writer: *mut outlive_state_writer_t,
+    data: *const c_void,
+    size: usize,
+    version: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (writer, value) = unsafe { (borrow_mut(writer, "a writer")?, bytes(data, size)?) };
+        let set = writer.0.set(value)?;
+        // SAFETY: as above.
+        if let Some(out) = unsafe { out_or_none(version) } {
+            out.put(set);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,21 @@
+//! How waiting is done.
+
+use outlive::Wait;
+
+use crate::code::Failure;
+
+/// Spin as long as that has lately been paying, then sleep. The default.
+pub const OUTLIVE_WAIT_ADAPTIVE: u32 = 0;
+/// Sleep at once: no processor time is spent on waiting.
+pub const OUTLIVE_WAIT_BLOCK: u32 = 1;
+/// Spin long before sleeping: lowest latency, at the price of a busy processor.
+pub const OUTLIVE_WAIT_SPIN: u32 = 2;
+
+pub(crate) fn wait(number: u32) -> Result<Wait, Failure> {
+    match number {
+        OUTLIVE_WAIT_ADAPTIVE => Ok(Wait::Adaptive),
+        OUTLIVE_WAIT_BLOCK => Ok(Wait::Block),
+        OUTLIVE_WAIT_SPIN => Ok(Wait::Spin),
+        _ => Err(Failure::new(libc::EINVAL, "none of the OUTLIVE_WAIT numbers")),
+    }
+}

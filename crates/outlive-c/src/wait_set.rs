@@ -1,0 +1,314 @@
+//! Waiting for many things at once.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use outlive::wait::{Key, Source, Timer, WaitSet, What};
+
+use crate::argument::{borrow, borrow_mut, handle_out, out};
+use crate::code::{Failure, entry};
+use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
+use crate::domain::{outlive_domain_t, peer};
+use crate::event::{EventHandle, LatchHandle, outlive_event_t, outlive_latch_t};
+use crate::place::find;
+use crate::queue::outlive_receiver_t;
+use crate::topic::outlive_subscriber_t;
+
+/// A set of things to wait for, of one domain. Used by one thread at a time.
+pub struct outlive_wait_set_t {
+    set: WaitSet,
+    next: u64,
+    numbers: HashMap<Key, u64>,
+    keys: HashMap<u64, Key>,
+    timers: HashMap<u64, Timer>,
+}
+
+/// A receive is worth a try.
+pub const OUTLIVE_READABLE: u32 = 1;
+/// The peer, or all senders of a queue, have ended.
+pub const OUTLIVE_ENDED: u32 = 2;
+/// The bits are set; the latch is open.
+pub const OUTLIVE_SET: u32 = 3;
+/// The timer's moment has passed.
+pub const OUTLIVE_ELAPSED: u32 = 4;
+
+/// Something that is ready.
+#[repr(C)]
+pub struct outlive_ready_t {
+    /// Which: as adding it said.
+    pub key: u64,
+    /// What about it: one of the numbers above.
+    pub what: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// An empty set, for things of that domain.
+///
+/// Owner: `*set` is the caller's, until `outlive_wait_set_close`.
+///
+/// Errors: EINVAL.
+///
+/// If a process dies: whose end is waited for is told, to all sets; a sender, what it had sent is told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_open(
+    domain: *const outlive_domain_t,
+    set: *mut *mut outlive_wait_set_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain) = unsafe { (handle_out(set)?, borrow(domain, "a domain")?) };
+        out.put(Box::into_raw(Box::new(outlive_wait_set_t {
+            set: WaitSet::new(&domain.0),
+            next: 1,
+            numbers: HashMap::new(),
+            keys: HashMap::new(),
+            timers: HashMap::new(),
+        })));
+        Ok(())
+    })
+}
+
+/// Drops a set, and its descriptor. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_close(set: *mut outlive_wait_set_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { crate::domain::close(set) }
+}
+
+/// Adds a source; its number.
+///
+/// # Safety
+/// As the header asks of the caller.
+unsafe fn add(set: *mut outlive_wait_set_t, source: &impl Source, key: *mut u64) -> Result<u64, Failure> {
+    // SAFETY: the caller's promise.
+    let (this, out) = unsafe { (borrow_mut(set, "a set")?, out(key)?) };
+    let number = this.next;
+    let added = this.set.add(source)?;
+    this.next += 1;
+    this.numbers.insert(added, number);
+    this.keys.insert(number, added);
+    out.put(number);
+    Ok(number)
+}
+
+/// Adds a queue's receiver: OUTLIVE_READABLE when a receive is worth a try, OUTLIVE_ENDED when it would be told that the senders
+/// are gone. Use OUTLIVE_TRY on what is ready.
+///
+/// Errors: EXDEV: of another domain. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_receiver(
+    set: *mut outlive_wait_set_t,
+    receiver: *const outlive_receiver_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let receiver = unsafe { borrow(receiver, "a receiver") }?;
+        // SAFETY: as above.
+        unsafe { add(set, &receiver.receiver, key) }.map(drop)
+    })
+}
+
+/// Adds a topic's subscriber: OUTLIVE_READABLE.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_subscriber(
+    set: *mut outlive_wait_set_t,
+    subscriber: *const outlive_subscriber_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let subscriber = unsafe { borrow(subscriber, "a subscriber") }?;
+        // SAFETY: as above.
+        unsafe { add(set, &subscriber.0, key) }.map(drop)
+    })
+}
+
+/// Adds bits of an event: OUTLIVE_SET as long as any of them is set, or all of them with `all` not 0. The set takes none.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_event(
+    set: *mut outlive_wait_set_t,
+    event: *const outlive_event_t,
+    bits: u32,
+    all: u32,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        let event = &find::<EventHandle>(event)?.0;
+        let bits = if all == 0 { event.any_of(bits) } else { event.all_of(bits) };
+        // SAFETY: as the header asks of the caller.
+        unsafe { add(set, &bits, key) }.map(drop)
+    })
+}
+
+/// Adds a latch: OUTLIVE_SET once it is open.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_latch(
+    set: *mut outlive_wait_set_t,
+    latch: *const outlive_latch_t,
+    key: *mut u64,
+) -> c_int {
+    entry(|| {
+        let latch = &find::<LatchHandle>(latch)?.0;
+        // SAFETY: as the header asks of the caller.
+        unsafe { add(set, latch, key) }.map(drop)
+    })
+}
+
+/// Adds a token's owner: OUTLIVE_ENDED when it has ended.
+///
+/// Errors: EXDEV, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_peer(
+    set: *mut outlive_wait_set_t,
+    domain: *const outlive_domain_t,
+    token: u32,
+    key: *mut u64,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe { add(set, &peer(domain, token)?, key) }.map(drop))
+}
+
+/// Adds a timer: OUTLIVE_ELAPSED from that moment on, until `outlive_wait_set_take_timer`.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_timer(
+    set: *mut outlive_wait_set_t,
+    at: outlive_deadline_t,
+    key: *mut u64,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe { add_timer(set, Timer::at(moment_or_past(at)), key) })
+}
+
+/// Adds a timer that elapses every so many nanoseconds, from one span from now on.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_add_timer_every(
+    set: *mut outlive_wait_set_t,
+    nanoseconds: u64,
+    key: *mut u64,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe { add_timer(set, Timer::every(Duration::from_nanos(nanoseconds)), key) })
+}
+
+/// # Safety
+/// As the header asks of the caller.
+unsafe fn add_timer(set: *mut outlive_wait_set_t, timer: Timer, key: *mut u64) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let number = unsafe { add(set, &timer, key) }?;
+    // SAFETY: as above.
+    unsafe { borrow_mut(set, "a set") }?.timers.insert(number, timer);
+    Ok(())
+}
+
+/// How many of a timer's moments have passed since this was asked last: `*elapsed`. From then on it is not ready before the
+/// next.
+///
+/// Errors: EINVAL: no timer of this set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_take_timer(
+    set: *mut outlive_wait_set_t,
+    key: u64,
+    elapsed: *mut u64,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (set, out) = unsafe { (borrow(set, "a set")?, out(elapsed)?) };
+        let timer =
+            set.timers.get(&key).ok_or_else(|| Failure::new(libc::EINVAL, "no timer of this set has that key"))?;
+        out.put(timer.take());
+        Ok(())
+    })
+}
+
+/// Takes a source out. What it was made from may be closed before or after.
+///
+/// Errors: EINVAL: it is not in.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_remove(set: *mut outlive_wait_set_t, key: u64) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let set = unsafe { borrow_mut(set, "a set") }?;
+        let known =
+            set.keys.remove(&key).ok_or_else(|| Failure::new(libc::EINVAL, "nothing in this set has that key"))?;
+        set.numbers.remove(&known);
+        set.timers.remove(&key);
+        set.set.remove(known);
+        Ok(())
+    })
+}
+
+/// Waits until something is ready, or the deadline: all that is ready then, as much as fits into `ready`; `*count` says how much
+/// was written. What did not fit is told the next time: what is ready is told as long as it is.
+///
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY: nothing. EINVAL, EUSERS, and what the system says.
+///
+/// If a process dies: one who waits in a set, nobody notices.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_wait(
+    set: *mut outlive_wait_set_t,
+    ready: *mut outlive_ready_t,
+    capacity: usize,
+    count: *mut usize,
+    deadline: outlive_deadline_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (this, out) = unsafe { (borrow_mut(set, "a set")?, out(count)?) };
+        if ready.is_null() || capacity == 0 {
+            return Err(Failure::new(libc::EINVAL, "no room for what is ready"));
+        }
+        let found = match moment(deadline) {
+            Some(moment) => this.set.wait(moment)?,
+            None => this.set.try_wait()?,
+        };
+        let mut written = 0;
+        for (key, what) in found.take(capacity) {
+            let what = match what {
+                What::Readable => OUTLIVE_READABLE,
+                What::Ended => OUTLIVE_ENDED,
+                What::Set => OUTLIVE_SET,
+                What::Elapsed => OUTLIVE_ELAPSED,
+                _ => 0,
+            };
+            let key = this.numbers.get(&key).copied().unwrap_or(0);
+            // SAFETY: as above; below `capacity`.
+            unsafe { ready.add(written).write(outlive_ready_t { key, what, reserved: 0 }) };
+            written += 1;
+        }
+        if written == 0 {
+            return Err(Failure::new(libc::EAGAIN, "nothing is ready just now"));
+        }
+        out.put(written);
+        Ok(())
+    })
+}
+
+/// A descriptor that is readable when something is ready, for `epoll` and `poll`: until `outlive_wait_set_wait` with OUTLIVE_TRY
+/// has found nothing.
+///
+/// Owner: the set; do not read from it, do not close it.
+///
+/// Errors: EINVAL, EUSERS, EMFILE, and what the system says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_wait_set_fd(set: *mut outlive_wait_set_t, fd: *mut c_int) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (set, out) = unsafe { (borrow_mut(set, "a set")?, out(fd)?) };
+        out.put(set.set.as_fd()?.as_raw_fd());
+        Ok(())
+    })
+}

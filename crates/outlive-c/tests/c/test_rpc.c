@@ -1,0 +1,174 @@
+/* Requests and replies: calls, streams; servers and clients are killed. */
+#include "testing.h"
+
+static outlive_server_t *server;
+static outlive_client_t *client;
+
+/* Doubles numbers; some have a meaning of their own: 0 ends it, 13 is dropped, 99 hangs, 1000 is answered by twenty. */
+static void serve(void) {
+    OK(outlive_server_open(domain, "double", NULL, &server));
+    tell();
+    for (uint64_t number = 1; number != 0;) {
+        outlive_request_t *request = NULL;
+        OK(outlive_server_next(server, SOON, &request));
+        CHECK(outlive_request_size(request) == sizeof number);
+        memcpy(&number, outlive_request_data(request), sizeof number);
+        if (number == 13) {
+            outlive_request_drop(request);
+            continue;
+        }
+        if (number == 99) for_ever();
+        if (number == 1000) {
+            outlive_stream_t *stream = NULL;
+            OK(outlive_request_stream(request, &stream));
+            for (uint64_t at = 0; at < 20; at++) OK(outlive_stream_send(stream, &at, sizeof at, SOON));
+            OK(outlive_stream_finish(stream));
+            continue;
+        }
+        outlive_peer_info_t info;
+        OK(outlive_request_client(request, &info));
+        CHECK(info.pid == (uint32_t)getppid() && (number == 4 || !outlive_request_is_cancelled(request)));
+        number *= 2;
+        int code = outlive_request_reply(request, &number, sizeof number);
+        CHECK(code == 0 || (number == 8 && code == ECANCELED));
+    }
+    outlive_server_close(server);
+}
+
+static void serve_late(void) {
+    sleep_ms(50);
+    serve();
+}
+
+static int ask(uint64_t number, uint64_t *answer) {
+    outlive_reply_t *reply = NULL;
+    int code = outlive_client_call(client, &number, sizeof number, SOON, &reply);
+    CHECK((code == 0) == (reply != NULL));
+    if (code == 0) {
+        CHECK(outlive_reply_size(reply) == sizeof *answer);
+        memcpy(answer, outlive_reply_data(reply), sizeof *answer);
+        outlive_reply_free(reply);
+    }
+    return code;
+}
+
+static void ordinary(void) {
+    pid_t child = start(serve);
+    hear();
+    OK(outlive_client_open(domain, "double", NULL, &client));
+    outlive_server_t *second = NULL;
+    IS(EBUSY, outlive_server_open(domain, "double", NULL, &second));
+    uint64_t answer = 0;
+    OK(ask(21, &answer));
+    CHECK(answer == 42);
+    IS(ECONNABORTED, ask(13, &answer));
+
+    outlive_call_t *call = NULL;
+    uint64_t number = 1000;
+    OK(outlive_client_begin(client, &number, sizeof number, SOON, &call));
+    for (uint64_t at = 0; at < 20; at++) {
+        outlive_reply_t *reply = NULL;
+        OK(outlive_call_next(call, SOON, &reply));
+        CHECK(outlive_reply_size(reply) == sizeof at && memcmp(outlive_reply_data(reply), &at, sizeof at) == 0);
+        outlive_reply_free(reply);
+    }
+    outlive_reply_t *none = NULL;
+    OK(outlive_call_next(call, SOON, &none));
+    CHECK(none == NULL);
+    outlive_call_drop(call);
+    /* Cancelled: begun or not. */
+    number = 4;
+    OK(outlive_client_begin(client, &number, sizeof number, SOON, &call));
+    outlive_call_drop(call);
+    OK(ask(0, &answer));
+    join(child);
+    IS(ENOTCONN, ask(1, &answer));
+    outlive_client_close(client);
+}
+
+static pid_t doomed;
+
+static void *kill_later(void *nothing) {
+    sleep_ms(80);
+    kill_it(doomed);
+    return nothing;
+}
+
+static void server_killed(void) {
+    doomed = start(serve);
+    hear();
+    OK(outlive_client_open(domain, "double", NULL, &client));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
+    uint64_t answer = 0;
+    /* Begun: it may have done something. */
+    IS(ECONNRESET, ask(99, &answer));
+    CHECK(pthread_join(thread, NULL) == 0);
+    IS(EPIPE, ask(1, &answer));
+    /* The next one takes over; a patient client's calls wait for it. */
+    outlive_client_close(client);
+    outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
+    options.wait_for_server = 1;
+    OK(outlive_client_open(domain, "double", &options, &client));
+    pid_t child = start(serve_late);
+    OK(ask(50, &answer));
+    CHECK(answer == 100);
+    hear();
+    outlive_call_t *call = NULL;
+    outlive_reply_t *reply = NULL;
+    uint64_t number = 99;
+    OK(outlive_client_begin(client, &number, sizeof number, SOON, &call));
+    IS(EAGAIN, outlive_call_next(call, OUTLIVE_TRY, &reply));
+    IS(ETIMEDOUT, outlive_call_next(call, outlive_after_ms(5), &reply));
+    outlive_call_drop(call);
+    outlive_client_close(client);
+    kill_it(child);
+}
+
+static void call_and_hold(void) {
+    OK(outlive_client_open(domain, "double", NULL, &client));
+    outlive_call_t *call = NULL;
+    uint64_t number = 1;
+    OK(outlive_client_begin(client, &number, sizeof number, SOON, &call));
+    tell();
+    for_ever();
+}
+
+static void client_killed(void) {
+    OK(outlive_server_open(domain, "double", NULL, &server));
+    pid_t child = start(call_and_hold);
+    hear();
+    outlive_request_t *request = NULL;
+    OK(outlive_server_next(server, SOON, &request));
+    kill_it(child);
+    CHECK(outlive_request_is_cancelled(request));
+    outlive_stream_t *stream = NULL;
+    OK(outlive_request_stream(request, &stream));
+    int code = 0;
+    for (int at = 0; at < 20 && code == 0; at++) code = outlive_stream_send(stream, "x", 1, SOON);
+    CHECK(code == EPIPE || code == ECANCELED);
+    outlive_stream_drop(stream);
+    IS(EAGAIN, outlive_server_next(server, OUTLIVE_TRY, &request));
+    IS(ETIMEDOUT, outlive_server_next(server, outlive_after_ms(5), &request));
+    outlive_server_close(server);
+}
+
+static void bad_arguments(void) {
+    outlive_request_t *request = NULL;
+    outlive_reply_t *reply = NULL;
+    IS(EINVAL, outlive_server_open(domain, "a/b", NULL, &server));
+    IS(EINVAL, outlive_server_next(NULL, SOON, &request));
+    IS(EINVAL, outlive_client_call(NULL, "x", 1, SOON, &reply));
+    IS(EINVAL, outlive_request_reply(NULL, "x", 1));
+    IS(EINVAL, outlive_stream_finish(NULL));
+    OK(outlive_client_open(domain, "double", NULL, &client));
+    IS(EINVAL, outlive_client_call(client, NULL, 1, SOON, &reply));
+    IS(EINVAL, outlive_client_call(client, "x", 1, SOON, NULL));
+    IS(EINVAL, outlive_call_next(NULL, SOON, &reply));
+    CHECK(outlive_reply_data(NULL) == NULL && outlive_request_size(NULL) == 0);
+    outlive_client_close(client);
+    outlive_client_close(NULL);
+    outlive_call_drop(NULL);
+}
+
+TESTS(TEST(ordinary), TEST(server_killed), TEST(client_killed), TEST(bad_arguments))

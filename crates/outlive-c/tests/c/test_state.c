@@ -1,0 +1,106 @@
+/* States: set, got, waited for; the writer is killed. */
+#include "testing.h"
+
+static outlive_state_t *open_state(void) {
+    outlive_state_t *state = NULL;
+    OK(outlive_state_open(domain, "mode", 64, "idle", 4, &state));
+    return state;
+}
+
+static void expect(outlive_state_t *state, const char *wanted, uint64_t wanted_version) {
+    char buffer[64];
+    size_t size = 0;
+    uint64_t version = 0;
+    OK(outlive_state_get(state, buffer, sizeof buffer, &size, &version));
+    CHECK(size == strlen(wanted) && memcmp(buffer, wanted, size) == 0 && version == wanted_version);
+    /* Into less than the largest value needs. */
+    OK(outlive_state_get(state, buffer, size, &size, NULL));
+    CHECK(memcmp(buffer, wanted, size) == 0 && outlive_state_version(state) == wanted_version);
+}
+
+static void ordinary(void) {
+    outlive_state_t *state = open_state();
+    outlive_state_writer_t *writer = NULL, *second = NULL;
+    expect(state, "idle", 1);
+    OK(outlive_state_writer(state, OUTLIVE_TRY, &writer));
+    IS(EBUSY, outlive_state_writer(state, OUTLIVE_TRY, &second));
+    IS(EBUSY, outlive_state_writer(state, outlive_after_ms(5), &second));
+    CHECK(second == NULL);
+    uint64_t version = 0;
+    OK(outlive_state_writer_set(writer, "driving", 7, &version));
+    CHECK(version == 2);
+    expect(state, "driving", 2);
+    OK(outlive_state_wait_changed(state, 1, SOON, &version));
+    CHECK(version == 2);
+    IS(ETIMEDOUT, outlive_state_wait_changed(state, 2, outlive_after_ms(5), &version));
+    char buffer[4];
+    size_t size = 0;
+    IS(EMSGSIZE, outlive_state_get(state, buffer, sizeof buffer, &size, NULL));
+    CHECK(size == 7 && outlive_state_capacity(state) == 64);
+    char large[65] = {0};
+    IS(EMSGSIZE, outlive_state_writer_set(writer, large, sizeof large, NULL));
+    outlive_peer_info_t info;
+    OK(outlive_state_writer_now(state, &info));
+    CHECK(info.pid == (uint32_t)getpid());
+    outlive_state_writer_close(writer);
+    IS(ESRCH, outlive_state_writer_now(state, &info));
+    outlive_state_t *again = NULL;
+    OK(outlive_state_open(domain, "mode", 0, NULL, 0, &again));
+    expect(again, "driving", 2);
+    outlive_state_close(again);
+    outlive_state_close(state);
+}
+
+static void write_and_hold(void) {
+    outlive_state_writer_t *writer = NULL;
+    OK(outlive_state_writer(open_state(), SOON, &writer));
+    OK(outlive_state_writer_set(writer, "driving", 7, NULL));
+    tell();
+    for_ever();
+}
+
+static pid_t doomed;
+
+static void *kill_later(void *nothing) {
+    sleep_ms(60);
+    kill_it(doomed);
+    return nothing;
+}
+
+static void writer_killed(void) {
+    outlive_state_t *state = open_state();
+    doomed = start(write_and_hold);
+    hear();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
+    uint64_t version = 0;
+    IS(EPIPE, outlive_state_wait_changed(state, 2, SOON, &version));
+    CHECK(version == 2 && pthread_join(thread, NULL) == 0);
+    expect(state, "driving", 2);
+    outlive_state_writer_t *writer = NULL;
+    OK(outlive_state_writer(state, SOON, &writer));
+    OK(outlive_state_writer_set(writer, "safe", 4, NULL));
+    expect(state, "safe", 3);
+    outlive_state_writer_close(writer);
+    outlive_state_close(state);
+}
+
+static void bad_arguments(void) {
+    outlive_state_t *state = NULL;
+    IS(ENOENT, outlive_state_open(domain, "none", 0, NULL, 0, &state));
+    IS(ENOSPC, outlive_state_open(domain, "none", 3, "four", 4, &state));
+    IS(ENOSPC, outlive_state_open(domain, "none", SIZE_MAX, NULL, 0, &state));
+    IS(EINVAL, outlive_state_open(domain, "none", 4, NULL, 4, &state));
+    state = open_state();
+    size_t size = 0;
+    IS(EINVAL, outlive_state_get(state, NULL, 64, &size, NULL));
+    IS(EINVAL, outlive_state_get(state, &size, 64, NULL, NULL));
+    IS(EINVAL, outlive_state_get(NULL, &size, 8, &size, NULL));
+    IS(EINVAL, outlive_state_writer(state, SOON, NULL));
+    IS(EINVAL, outlive_state_writer_set(NULL, "x", 1, NULL));
+    outlive_state_close(state);
+    outlive_state_close(NULL);
+    outlive_state_writer_close(NULL);
+}
+
+TESTS(TEST(ordinary), TEST(writer_killed), TEST(bad_arguments))

@@ -1,0 +1,231 @@
+/* Topics: loans, copies, samples; publishers and subscribers are killed. */
+#include "testing.h"
+
+static outlive_topic_t *topic;
+static outlive_publisher_t *publisher;
+static outlive_subscriber_t *subscriber;
+
+static void open_topic(uint32_t depth) {
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    options.depth = depth;
+    OK(outlive_topic_open(domain, "camera", depth ? &options : NULL, &topic));
+}
+
+static void close_all(void) {
+    outlive_publisher_close(publisher);
+    outlive_subscriber_close(subscriber);
+    outlive_topic_close(topic);
+    publisher = NULL;
+    subscriber = NULL;
+    topic = NULL;
+}
+
+static void publish(const char *text) {
+    OK(outlive_publisher_publish_copy(publisher, text, strlen(text), NULL, SOON, NULL));
+}
+
+static void take(const char *wanted) {
+    outlive_sample_t *sample = NULL;
+    OK(outlive_subscriber_recv(subscriber, &sample, SOON));
+    CHECK(outlive_sample_size(sample) == strlen(wanted));
+    CHECK(memcmp(outlive_sample_data(sample), wanted, strlen(wanted)) == 0);
+    outlive_sample_release(sample);
+}
+
+static void ordinary(void) {
+    open_topic(0);
+    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_subscriber(topic, NULL, &subscriber));
+    uint32_t publishers = 0, subscribers = 0;
+    OK(outlive_topic_counts(topic, &publishers, &subscribers));
+    CHECK(publishers == 1 && subscribers == 1 && outlive_publisher_subscriber_count(publisher) == 1);
+    CHECK(outlive_subscriber_publisher_count(subscriber) == 1);
+
+    for (size_t size = 0; size < 3000000; size = size * 9 + 1) {
+        outlive_loan_t *loan = NULL;
+        void *data = NULL;
+        uint64_t sequence = 0;
+        OK(outlive_publisher_loan(publisher, size, &loan, &data));
+        CHECK((uintptr_t)data % (size > 168 ? 64 : 8) == 0);
+        memset(data, (int)(size % 251), size);
+        outlive_header_t header = {0, 3, 42, {7}}, seen;
+        OK(outlive_loan_set_header(loan, &header));
+        OK(outlive_publisher_publish(publisher, loan, SOON, &sequence));
+        outlive_sample_t *sample = NULL;
+        OK(outlive_subscriber_recv(subscriber, &sample, SOON));
+        const unsigned char *bytes = outlive_sample_data(sample);
+        CHECK(outlive_sample_size(sample) == size && outlive_sample_sequence(sample) == sequence);
+        CHECK(size == 0 || (bytes[0] == size % 251 && bytes[size - 1] == size % 251));
+        OK(outlive_sample_header(sample, &seen));
+        CHECK(seen.frame == 3 && seen.key == 42 && seen.own[0] == 7 && seen.stamp != 0);
+        uint32_t me = 0;
+        OK(outlive_domain_process_token(domain, &me));
+        CHECK(outlive_sample_publisher(sample) == me);
+        outlive_sample_release(sample);
+    }
+    outlive_sample_t *sample = NULL;
+    IS(EAGAIN, outlive_subscriber_recv(subscriber, &sample, OUTLIVE_TRY));
+    IS(ETIMEDOUT, outlive_subscriber_recv(subscriber, &sample, outlive_after_ms(5)));
+    CHECK(sample == NULL);
+    publish("one");
+    publish("two");
+    CHECK(outlive_subscriber_lag(subscriber) == 2);
+    OK(outlive_subscriber_latest(subscriber, &sample));
+    CHECK(memcmp(outlive_sample_data(sample), "two", 3) == 0 && outlive_sample_order(sample) > 0);
+    /* It outlives its subscriber and its topic. */
+    outlive_loan_t *loan = NULL;
+    void *data = NULL;
+    OK(outlive_publisher_loan(publisher, 1 << 20, &loan, &data));
+    outlive_loan_drop(loan);
+    close_all();
+    CHECK(memcmp(outlive_sample_data(sample), "two", 3) == 0);
+    outlive_sample_release(sample);
+}
+
+static void chosen(void) {
+    open_topic(4);
+    OK(outlive_topic_publisher(topic, &publisher));
+    for (char letter = 'a'; letter < 'k'; letter++) {
+        outlive_header_t header = {1, 0, (uint64_t)letter % 2, {0}};
+        OK(outlive_publisher_publish_copy(publisher, &letter, 1, &header, SOON, NULL));
+    }
+    outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    uint64_t keys[] = {1};
+    options.history = 100;
+    options.keys = keys;
+    options.key_count = 1;
+    options.period = 20 * 1000 * 1000;
+    OK(outlive_topic_subscriber(topic, &options, &subscriber));
+    take("g");
+    take("i");
+    outlive_sample_t *sample = NULL;
+    IS(ETIME, outlive_subscriber_recv(subscriber, &sample, SOON));
+    close_all();
+    open_topic(4);
+    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_subscriber(topic, NULL, &subscriber));
+    for (int at = 0; at < 10; at++) publish("x");
+    take("x");
+    CHECK(outlive_subscriber_lost(subscriber) == 6);
+    close_all();
+}
+
+static void be_reliable(void) {
+    outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    open_topic(4);
+    options.reliable = 1;
+    OK(outlive_topic_subscriber(topic, &options, &subscriber));
+    tell();
+    for_ever();
+}
+
+static pid_t doomed;
+
+static void *kill_later(void *nothing) {
+    sleep_ms(60);
+    kill_it(doomed);
+    return nothing;
+}
+
+/* A publisher waits for a reliable subscriber, and is released by its death. */
+static void reliable_subscriber_killed(void) {
+    open_topic(4);
+    OK(outlive_topic_publisher(topic, &publisher));
+    doomed = start(be_reliable);
+    hear();
+    for (int at = 0; at < 4; at++) publish("x");
+    IS(EAGAIN, outlive_publisher_publish_copy(publisher, "x", 1, NULL, OUTLIVE_TRY, NULL));
+    IS(ETIMEDOUT, outlive_publisher_publish_copy(publisher, "x", 1, NULL, outlive_after_ms(10), NULL));
+    outlive_loan_t *loan = NULL;
+    void *data = NULL;
+    OK(outlive_publisher_loan(publisher, 500, &loan, &data));
+    IS(EAGAIN, outlive_publisher_publish(publisher, loan, OUTLIVE_TRY, NULL));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
+    publish("x");
+    CHECK(pthread_join(thread, NULL) == 0);
+    close_all();
+}
+
+static void publish_and_hold(void) {
+    open_topic(0);
+    OK(outlive_topic_publisher(topic, &publisher));
+    char frame[100000];
+    memset(frame, 'f', sizeof frame);
+    OK(outlive_publisher_publish_copy(publisher, frame, sizeof frame, NULL, SOON, NULL));
+    outlive_loan_t *loan = NULL;
+    void *data = NULL;
+    OK(outlive_publisher_loan(publisher, sizeof frame, &loan, &data));
+    tell();
+    for_ever();
+}
+
+/* What it published is taken, and stays as it is; its loan is free again. */
+static void publisher_killed(void) {
+    open_topic(0);
+    OK(outlive_topic_subscriber(topic, NULL, &subscriber));
+    pid_t child = start(publish_and_hold);
+    hear();
+    kill_it(child);
+    CHECK(outlive_subscriber_publisher_count(subscriber) == 0);
+    outlive_sample_t *sample = NULL;
+    OK(outlive_subscriber_recv(subscriber, &sample, SOON));
+    OK(outlive_topic_publisher(topic, &publisher));
+    for (int at = 0; at < 40; at++) publish("over it");
+    const char *bytes = outlive_sample_data(sample);
+    for (size_t at = 0; at < outlive_sample_size(sample); at++) CHECK(bytes[at] == 'f');
+    CHECK(!outlive_peer_is_alive(domain, outlive_sample_publisher(sample)));
+    outlive_sample_release(sample);
+    close_all();
+}
+
+static void use_parents(void) {
+    outlive_sample_t *sample = NULL;
+    IS(EPERM, outlive_subscriber_recv(subscriber, &sample, OUTLIVE_TRY));
+    IS(EPERM, outlive_publisher_publish_copy(publisher, "x", 1, NULL, SOON, NULL));
+}
+
+static void forked(void) {
+    open_topic(0);
+    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_subscriber(topic, NULL, &subscriber));
+    join(start(use_parents));
+    close(news[0]);
+    publish("parent");
+    take("parent");
+    close_all();
+}
+
+static void bad_arguments(void) {
+    outlive_sample_t *sample = NULL;
+    outlive_loan_t *loan = NULL;
+    void *data = NULL;
+    IS(EINVAL, outlive_topic_open(domain, "", NULL, &topic));
+    IS(EINVAL, outlive_topic_publisher(NULL, &publisher));
+    IS(EINVAL, outlive_topic_subscriber(NULL, NULL, &subscriber));
+    open_topic(0);
+    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_subscriber(topic, NULL, &subscriber));
+    IS(EINVAL, outlive_publisher_loan(publisher, 5, NULL, &data));
+    IS(EINVAL, outlive_publisher_loan(publisher, 5, &loan, NULL));
+    IS(EMSGSIZE, outlive_publisher_loan(publisher, SIZE_MAX, &loan, &data));
+    IS(EINVAL, outlive_publisher_publish(publisher, NULL, SOON, NULL));
+    IS(EINVAL, outlive_publisher_publish_copy(publisher, NULL, 5, NULL, SOON, NULL));
+    IS(EINVAL, outlive_publisher_publish_copy(publisher, "", SIZE_MAX, NULL, SOON, NULL));
+    IS(EINVAL, outlive_subscriber_recv(subscriber, NULL, OUTLIVE_TRY));
+    IS(EINVAL, outlive_subscriber_recv(NULL, &sample, OUTLIVE_TRY));
+    CHECK(outlive_sample_data(NULL) == NULL && outlive_sample_size(NULL) == 0);
+    IS(EINVAL, outlive_sample_header(NULL, NULL));
+    outlive_loan_drop(NULL);
+    outlive_sample_release(NULL);
+    outlive_topic_t *other = NULL;
+    outlive_queue_t *queue = NULL;
+    IS(OUTLIVE_OTHER_KIND, outlive_queue_open(domain, "camera", NULL, &queue));
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    options.wait = 17;
+    IS(EINVAL, outlive_topic_open(domain, "other", &options, &other));
+    close_all();
+}
+
+TESTS(TEST(ordinary), TEST(chosen), TEST(reliable_subscriber_killed), TEST(publisher_killed), TEST(forked),
+      TEST(bad_arguments))

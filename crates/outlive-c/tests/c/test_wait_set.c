@@ -1,0 +1,114 @@
+/* Wait sets: queues, topics, events, latches, peers and timers at once; and as a descriptor. */
+#include "testing.h"
+
+#include <poll.h>
+
+static outlive_wait_set_t *set;
+
+static uint32_t what_of(uint64_t key, outlive_deadline_t deadline) {
+    outlive_ready_t ready[8];
+    size_t count = 0;
+    int code = outlive_wait_set_wait(set, ready, 8, &count, deadline);
+    CHECK(code == 0 || code == EAGAIN || code == ETIMEDOUT);
+    for (size_t at = 0; code == 0 && at < count; at++)
+        if (ready[at].key == key) return ready[at].what;
+    return 0;
+}
+
+static void ordinary(void) {
+    outlive_queue_t *queue = NULL;
+    outlive_sender_t *sender = NULL;
+    outlive_receiver_t *receiver = NULL;
+    outlive_topic_t *topic = NULL;
+    outlive_publisher_t *publisher = NULL;
+    outlive_subscriber_t *subscriber = NULL;
+    outlive_event_t *event = NULL;
+    outlive_latch_t *latch = NULL;
+    OK(outlive_queue_open(domain, "queue", NULL, &queue));
+    OK(outlive_queue_sender(queue, &sender));
+    OK(outlive_queue_receiver(queue, &receiver));
+    OK(outlive_topic_open(domain, "topic", NULL, &topic));
+    OK(outlive_topic_publisher(topic, &publisher));
+    OK(outlive_topic_subscriber(topic, NULL, &subscriber));
+    OK(outlive_event_open(domain, "event", OUTLIVE_RESET_MANUAL, &event));
+    OK(outlive_latch_open(domain, "latch", 1, &latch));
+
+    OK(outlive_wait_set_open(domain, &set));
+    uint64_t by_queue, by_topic, by_event, by_latch, by_timer, by_ticks, elapsed = 0;
+    OK(outlive_wait_set_add_receiver(set, receiver, &by_queue));
+    OK(outlive_wait_set_add_subscriber(set, subscriber, &by_topic));
+    OK(outlive_wait_set_add_event(set, event, 6, 1, &by_event));
+    OK(outlive_wait_set_add_latch(set, latch, &by_latch));
+    CHECK(what_of(by_queue, OUTLIVE_TRY) == 0 && what_of(by_queue, outlive_after_ms(5)) == 0);
+
+    OK(outlive_sender_send(sender, "x", 1, SOON));
+    CHECK(what_of(by_queue, SOON) == OUTLIVE_READABLE);
+    OK(outlive_publisher_publish_copy(publisher, "x", 1, NULL, SOON, NULL));
+    CHECK(what_of(by_topic, SOON) == OUTLIVE_READABLE);
+    OK(outlive_event_set(event, 2, NULL));
+    CHECK(what_of(by_event, OUTLIVE_TRY) == 0);
+    OK(outlive_event_set(event, 4, NULL));
+    CHECK(what_of(by_event, SOON) == OUTLIVE_SET);
+    OK(outlive_latch_arrive(latch, 1, NULL));
+    CHECK(what_of(by_latch, SOON) == OUTLIVE_SET);
+    OK(outlive_wait_set_add_timer(set, outlive_after_ms(1), &by_timer));
+    OK(outlive_wait_set_add_timer_every(set, 1000000, &by_ticks));
+    sleep_ms(5);
+    CHECK(what_of(by_timer, SOON) == OUTLIVE_ELAPSED && what_of(by_ticks, SOON) == OUTLIVE_ELAPSED);
+    OK(outlive_wait_set_take_timer(set, by_ticks, &elapsed));
+    CHECK(elapsed >= 4);
+    IS(EINVAL, outlive_wait_set_take_timer(set, by_queue, &elapsed));
+
+    /* Less room than there is ready: the rest is told the next time. */
+    outlive_ready_t one;
+    size_t count = 0;
+    OK(outlive_wait_set_wait(set, &one, 1, &count, SOON));
+    CHECK(count == 1);
+    IS(EINVAL, outlive_wait_set_wait(set, &one, 0, &count, SOON));
+    OK(outlive_wait_set_remove(set, by_queue));
+    IS(EINVAL, outlive_wait_set_remove(set, by_queue));
+    CHECK(what_of(by_queue, SOON) == 0);
+    /* A source outlives what it was made from. */
+    outlive_event_close(event);
+    CHECK(what_of(by_event, SOON) == OUTLIVE_SET);
+    outlive_wait_set_close(set);
+    outlive_latch_close(latch);
+    outlive_subscriber_close(subscriber);
+    outlive_publisher_close(publisher);
+    outlive_topic_close(topic);
+    outlive_receiver_close(receiver);
+    outlive_sender_close(sender);
+    outlive_queue_close(queue);
+}
+
+static void lend_token(void) {
+    uint32_t token = 0;
+    OK(outlive_domain_process_token(domain, &token));
+    CHECK(write(news[1], &token, sizeof token) == sizeof token);
+    for_ever();
+}
+
+static void peer_killed(void) {
+    pid_t child = start(lend_token);
+    uint32_t token = 0;
+    CHECK(read(news[0], &token, sizeof token) == sizeof token);
+    close(news[0]);
+    uint64_t by_peer = 0;
+    OK(outlive_wait_set_open(domain, &set));
+    OK(outlive_wait_set_add_peer(set, domain, token, &by_peer));
+    int fd = -1;
+    OK(outlive_wait_set_fd(set, &fd));
+    struct pollfd polled = {fd, POLLIN, 0};
+    CHECK(what_of(by_peer, OUTLIVE_TRY) == 0 && poll(&polled, 1, 5) == 0);
+    kill_it(child);
+    CHECK(poll(&polled, 1, 10000) == 1);
+    CHECK(what_of(by_peer, OUTLIVE_TRY) == OUTLIVE_ENDED);
+    outlive_wait_set_close(set);
+    outlive_wait_set_close(NULL);
+    uint64_t key = 0;
+    IS(EINVAL, outlive_wait_set_open(NULL, &set));
+    IS(EINVAL, outlive_wait_set_add_peer(NULL, domain, token, &key));
+    IS(EINVAL, outlive_wait_set_add_receiver(NULL, NULL, &key));
+}
+
+TESTS(TEST(ordinary), TEST(peer_killed))

@@ -1,0 +1,112 @@
+//! `include/outlive.h` is what the sources say: written by cbindgen, and checked in, so that C programmers need no Rust.
+//!
+//! `cargo xtask header` writes it anew.
+
+use std::path::{Path, PathBuf};
+
+/// The order of the header's sections.
+const SOURCES: [&str; 17] = [
+    "code",
+    "deadline",
+    "wait",
+    "domain",
+    "record",
+    "mutex",
+    "condvar",
+    "rwlock",
+    "event",
+    "once",
+    "semaphore",
+    "queue",
+    "topic",
+    "state",
+    "rpc",
+    "pool",
+    "wait_set",
+];
+
+const BEGINNING: &str = "\
+/* Outlive: shared-memory communication for processes that may die at any instruction. The C interface, ABI version 1.
+ *
+ * Written by cbindgen from the sources, which have the same comments: edit those. doc/c-abi.md has the rules in full:
+ *
+ * - Functions return 0, or a positive number: errno's where there is one (EOWNERDEAD, ETIMEDOUT, EPIPE, ...), else one of the
+ *   OUTLIVE_ codes. outlive_last_error() has the thread's last message. Nothing is ever thrown.
+ * - `X_open` gives a handle, `X_close` takes it; NULL to a close is nothing. A result's place is NULL (handles) or as it was
+ *   (everything else) when a call fails. NULL where something is needed is EINVAL.
+ * - What waits takes a moment: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also ends when what it waits for can never come
+ *   because a peer died.
+ * - Mutexes, condition variables, rwlocks, events, latches and onces are bytes in shared memory, used by their address, as with
+ *   pthreads: named ones, or inside a record, a struct of your own. A lock belongs to the thread that took it.
+ * - A forked child has nothing of its parent's but what is in shared memory: it opens its own ends, and holds none of its
+ *   parent's locks.
+ * - From version to version things are only added: options structs begin with their size (use the INIT macros), others never
+ *   change.
+ */";
+
+const MACROS: &str = "\
+#define OUTLIVE_ALIGNED(n) __attribute__((aligned(n)))
+
+/** A primitive's place in a record: OUTLIVE_PLACE(struct line, lock, OUTLIVE_MUTEX). */
+#define OUTLIVE_PLACE(type, member, kind) { offsetof(type, member), (kind), 0 }
+
+#define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
+#define OUTLIVE_TOPIC_OPTIONS_INIT { sizeof(outlive_topic_options_t), 0, 0, 0, 0, 0 }
+#define OUTLIVE_SUBSCRIBER_OPTIONS_INIT { sizeof(outlive_subscriber_options_t), 0, 0, 0, 0, NULL, 0, 0 }
+#define OUTLIVE_SERVICE_OPTIONS_INIT { sizeof(outlive_service_options_t), 0, 0, 0 }
+#define OUTLIVE_POOL_OPTIONS_INIT { sizeof(outlive_pool_options_t), 0, 0, NULL, 0, 0 }";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
+}
+
+fn generated() -> String {
+    let config = cbindgen::Config {
+        language: cbindgen::Language::C,
+        header: Some(BEGINNING.to_owned()),
+        include_guard: Some("OUTLIVE_H".to_owned()),
+        after_includes: Some(format!("\n{MACROS}")),
+        cpp_compat: true,
+        usize_is_size_t: true,
+        documentation_style: cbindgen::DocumentationStyle::Doxy,
+        line_length: 120,
+        no_includes: true,
+        sys_includes: ["stdbool.h", "stddef.h", "stdint.h"].map(str::to_owned).to_vec(),
+        layout: cbindgen::LayoutConfig { aligned_n: Some("OUTLIVE_ALIGNED".to_owned()), ..Default::default() },
+        ..Default::default()
+    };
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    for source in SOURCES {
+        let path = root().join("src").join(source).with_extension("rs");
+        assert!(path.exists(), "{} is not there", path.display());
+        builder = builder.with_src(path);
+    }
+    let mut bytes = Vec::new();
+    builder.generate().expect("cbindgen understands the sources").write(&mut bytes);
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn the_header_is_what_the_sources_say() {
+    let path = root().join("include/outlive.h");
+    let header = generated();
+    if std::env::var_os("OUTLIVE_WRITE_HEADER").is_some() {
+        std::fs::write(&path, &header).expect("written");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == header, "include/outlive.h is not what the sources say: run cargo xtask header");
+}
+
+/// Every source that declares a function is in the list above.
+#[test]
+fn no_function_is_left_out() {
+    let header = generated();
+    for source in std::fs::read_dir(root().join("src")).expect("is there") {
+        let text = std::fs::read_to_string(source.expect("an entry").path()).expect("text");
+        for line in text.lines().filter(|line| line.contains("extern \"C\" fn outlive_")) {
+            let name = line.split_once("fn ").expect("a function").1.split('(').next().expect("a name");
+            assert!(header.contains(&format!("{name}(")), "{name} is not in the header");
+        }
+    }
+}

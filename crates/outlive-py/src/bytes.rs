@@ -1,0 +1,176 @@
+//! What is given to be sent: anything that shows its bytes.
+
+use std::ffi::{CStr, c_char};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::dlpack::{self, Taken};
+use crate::layout::Layout;
+use crate::waiting::detached;
+
+/// From so many bytes on, other threads may run while they are copied.
+const LONG: usize = 64 << 10;
+
+/// Bytes to be sent, kept as long as this is there.
+pub(crate) enum Given<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Buffer(View<'py>),
+    Tensor(Box<Taken<'py>>),
+}
+
+impl<'py> Given<'py> {
+    /// The bytes of `object`: bytes, or whatever has the buffer protocol.
+    pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
+        if let Ok(bytes) = object.cast::<PyBytes>() {
+            return Ok(Given::Bytes(bytes.clone()));
+        }
+        View::get(object).map(Given::Buffer).map_err(|error| {
+            if error.is_instance_of::<PyTypeError>(object.py()) {
+                let class = object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+                return PyTypeError::new_err(format!("a bytes-like object is required, not '{class}'"));
+            }
+            error
+        })
+    }
+
+    /// The same, or a tensor.
+    pub(crate) fn array_of(object: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
+        match Given::of(object) {
+            Err(error) if error.is_instance_of::<PyTypeError>(object.py()) => match dlpack::take(object)? {
+                Some(tensor) => Ok(Given::Tensor(Box::new(tensor))),
+                None => Err(PyTypeError::new_err(format!("{}, an array or a tensor", error.value(object.py())))),
+            },
+            other => other,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Given::Bytes(bytes) => bytes.as_bytes().len(),
+            Given::Buffer(buffer) => buffer.len(),
+            Given::Tensor(tensor) => tensor.layout.len().unwrap_or(0),
+        }
+    }
+
+    /// What it is besides bytes.
+    pub(crate) fn layout(&self) -> PyResult<Option<Layout>> {
+        match self {
+            Given::Bytes(_) => Ok(None),
+            Given::Buffer(buffer) => Layout::of_format(buffer.format(), buffer.view.itemsize as usize, &buffer.shape()),
+            Given::Tensor(tensor) => Ok(Some(tensor.layout.clone())),
+        }
+    }
+
+    /// Copies them.
+    ///
+    /// # Safety
+    /// `len` bytes can be written there, and nobody else does.
+    pub(crate) unsafe fn copy_to(&self, py: Python<'_>, to: *mut u8) -> PyResult<()> {
+        let len = self.len();
+        let copy = |from: *const u8| {
+            // SAFETY: the caller's promise for the destination. The source is held; what other threads write to it
+            // meanwhile is their own doing, as with every copy of a buffer.
+            let copy = || unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
+            if len >= LONG { detached(py, copy) } else { copy() }
+        };
+        match self {
+            Given::Bytes(bytes) => copy(bytes.as_bytes().as_ptr()),
+            Given::Buffer(buffer) if len == 0 || buffer.is_in_a_row() => copy(buffer.pointer()),
+            // SAFETY: the caller's promise.
+            Given::Buffer(buffer) => return unsafe { buffer.copy_strided(to) },
+            Given::Tensor(tensor) => {
+                // SAFETY: the caller's promise.
+                let copy = || unsafe { tensor.copy_to(to) };
+                if len >= LONG { detached(py, copy) } else { copy() }
+            }
+        }
+        Ok(())
+    }
+
+    /// They lie in a row, for as long as this is there; or a copy that does.
+    pub(crate) fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+        match self {
+            Given::Bytes(bytes) => Ok(with(bytes.as_bytes())),
+            Given::Buffer(buffer) if buffer.len() > 0 && buffer.is_in_a_row() => {
+                // SAFETY: the buffer is held; what other threads write to it meanwhile is their own doing.
+                let bytes = unsafe { core::slice::from_raw_parts(buffer.pointer(), buffer.len()) };
+                Ok(with(bytes))
+            }
+            other => {
+                let mut copy = vec![0; other.len()];
+                // SAFETY: just made as long.
+                unsafe { other.copy_to(py, copy.as_mut_ptr())? };
+                Ok(with(&copy))
+            }
+        }
+    }
+}
+
+/// An object's buffer, until this is dropped. PyO3's own refuses arrays without a dimension.
+pub(crate) struct View<'py> {
+    /// In a box: an exporter may have pointers into it.
+    view: Box<ffi::Py_buffer>,
+    py: Python<'py>,
+}
+
+impl<'py> View<'py> {
+    fn get(object: &Bound<'py, PyAny>) -> PyResult<View<'py>> {
+        let mut view = Box::new(ffi::Py_buffer::new());
+        // SAFETY: the object's, with the interpreter in hand; what is asked for is all that there may be, read-only.
+        if unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &raw mut *view, ffi::PyBUF_FULL_RO) } != 0 {
+            return Err(PyErr::fetch(object.py()));
+        }
+        Ok(View { view, py: object.py() })
+    }
+
+    fn len(&self) -> usize {
+        self.view.len as usize
+    }
+
+    fn pointer(&self) -> *const u8 {
+        self.view.buf.cast_const().cast()
+    }
+
+    fn format(&self) -> &CStr {
+        // SAFETY: none is bytes; else a string that lives as long as the buffer.
+        if self.view.format.is_null() { c"B" } else { unsafe { CStr::from_ptr(self.view.format) } }
+    }
+
+    fn shape(&self) -> Vec<usize> {
+        let dimensions = self.view.ndim.max(0) as usize;
+        if dimensions == 0 || self.view.shape.is_null() {
+            return Vec::new();
+        }
+        // SAFETY: as many as dimensions, as long as the buffer.
+        let shape = unsafe { core::slice::from_raw_parts(self.view.shape, dimensions) };
+        shape.iter().map(|extent| *extent as usize).collect()
+    }
+
+    /// Row by row.
+    fn is_in_a_row(&self) -> bool {
+        // SAFETY: a buffer that was filled in.
+        unsafe { ffi::PyBuffer_IsContiguous(&raw const *self.view, b'C' as c_char) == 1 }
+    }
+
+    /// Copies what does not lie in a row, row by row.
+    ///
+    /// # Safety
+    /// `len` bytes can be written there, and nobody else does.
+    #[cold]
+    unsafe fn copy_strided(&self, to: *mut u8) -> PyResult<()> {
+        // SAFETY: a buffer that was filled in; the caller's promise.
+        let failed =
+            unsafe { ffi::PyBuffer_ToContiguous(to.cast(), &raw const *self.view, self.view.len, b'C' as c_char) != 0 };
+        if failed { Err(PyErr::fetch(self.py)) } else { Ok(()) }
+    }
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        // SAFETY: once, with the interpreter in hand, as `py` says.
+        unsafe { ffi::PyBuffer_Release(&raw mut *self.view) };
+    }
+}

@@ -1,0 +1,253 @@
+//! DLPack, both ways: samples as tensors of other libraries, and their tensors as messages. Version 1, on the CPU.
+//!
+//! A tensor that is given out keeps its sample until its consumer calls the deleter, on whatever thread. It is marked
+//! read-only, which only version 1 can say: who asks for an older one is refused, unless a copy will do.
+
+use std::ffi::{CStr, c_void};
+
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyCapsule};
+
+use crate::layout::{Layout, MOST_DIMENSIONS};
+
+/// `(kDLCPU, 0)`.
+pub(crate) const CPU: (i32, i32) = (1, 0);
+/// Memory of the host that a GPU can reach, too.
+const CUDA_HOST: i32 = 3;
+
+const VERSIONED: &CStr = c"dltensor_versioned";
+const UNVERSIONED: &CStr = c"dltensor";
+const READ_ONLY: u64 = 1;
+const COPIED: u64 = 2;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DataType {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Tensor {
+    data: *mut c_void,
+    device: (i32, i32),
+    dimensions: i32,
+    dtype: DataType,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+#[repr(C)]
+struct Managed {
+    tensor: Tensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+}
+
+#[repr(C)]
+struct ManagedVersioned {
+    version: (u32, u32),
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)>,
+    flags: u64,
+    tensor: Tensor,
+}
+
+/// What a consumer has: the tensor first, since its address is all that comes back.
+#[repr(C)]
+struct Given {
+    managed: ManagedVersioned,
+    shape: [i64; MOST_DIMENSIONS],
+    strides: [i64; MOST_DIMENSIONS],
+    /// Of a tensor over a sample.
+    sample: Option<Py<PyAny>>,
+    /// Of one that is a copy.
+    copy: Vec<u8>,
+}
+
+/// The sample as a capsule.
+pub(crate) fn export<'py>(
+    sample: &Bound<'py, PyAny>,
+    bytes: &[u8],
+    layout: &Layout,
+    max_version: Option<(u32, u32)>,
+    device: Option<(i32, i32)>,
+    copy: Option<bool>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if max_version.is_none_or(|(major, _)| major < 1) {
+        return Err(PyBufferError::new_err(
+            "a sample is read-only, which DLPack says from version 1 on (max_version=(1, 0)); older: use numpy()",
+        ));
+    }
+    if device.is_some_and(|device| device != CPU) {
+        return Err(PyBufferError::new_err("a sample is in the CPU's memory"));
+    }
+    let is_copy = copy == Some(true);
+    let (code, bits) = layout.dlpack();
+    let mut given = Box::new(Given {
+        managed: ManagedVersioned {
+            version: (1, 0),
+            context: core::ptr::null_mut(),
+            deleter: Some(delete),
+            flags: if is_copy { COPIED } else { READ_ONLY },
+            tensor: Tensor {
+                data: bytes.as_ptr().cast_mut().cast(),
+                device: CPU,
+                dimensions: layout.shape().len() as i32,
+                dtype: DataType { code, bits, lanes: 1 },
+                shape: core::ptr::null_mut(),
+                strides: core::ptr::null_mut(),
+                byte_offset: 0,
+            },
+        },
+        shape: [0; MOST_DIMENSIONS],
+        strides: [0; MOST_DIMENSIONS],
+        sample: (!is_copy).then(|| sample.clone().unbind()),
+        copy: if is_copy { bytes.to_vec() } else { Vec::new() },
+    });
+    let mut stride = 1;
+    for (at, extent) in layout.shape().iter().enumerate().rev() {
+        given.shape[at] = *extent as i64;
+        given.strides[at] = stride;
+        stride *= (*extent as i64).max(1);
+    }
+    if is_copy {
+        given.managed.tensor.data = given.copy.as_mut_ptr().cast();
+    }
+    let given = Box::into_raw(given);
+    // SAFETY: just made; its arrays lie in it, where it stays until it is deleted.
+    unsafe {
+        (*given).managed.tensor.shape = (&raw mut (*given).shape).cast();
+        (*given).managed.tensor.strides = (&raw mut (*given).strides).cast();
+    }
+    // SAFETY: the name is static; the destructor is called once.
+    let capsule = unsafe { ffi::PyCapsule_New(given.cast(), VERSIONED.as_ptr(), Some(destroy)) };
+    // SAFETY: a new reference, or null with an exception set.
+    let capsule = unsafe { Bound::from_owned_ptr_or_err(sample.py(), capsule) };
+    if capsule.is_err() {
+        // SAFETY: nobody else has it.
+        drop(unsafe { Box::from_raw(given) });
+    }
+    capsule
+}
+
+/// The consumer has done with the tensor, on whatever thread.
+unsafe extern "C" fn delete(managed: *mut ManagedVersioned) {
+    // SAFETY: what `export` made, at whose beginning that is; called once.
+    let given = unsafe { Box::from_raw(managed.cast::<Given>()) };
+    // Not attached to an interpreter that has gone, the reference stays: so does the process's memory.
+    let kept = std::mem::ManuallyDrop::new(given);
+    let _ = Python::try_attach(|_| drop(std::mem::ManuallyDrop::into_inner(kept)));
+}
+
+/// The capsule goes; a consumer that took the tensor has renamed it.
+unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
+    // SAFETY: called with our capsule; with the name that it had, it holds what `export` made, which nobody took.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
+            delete(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
+        }
+    }
+}
+
+/// Somebody's tensor, to be copied: kept by its capsule.
+pub(crate) struct Taken<'py> {
+    _capsule: Bound<'py, PyCapsule>,
+    tensor: Tensor,
+    extents: Vec<usize>,
+    strides: Vec<isize>,
+    pub(crate) layout: Layout,
+}
+
+/// The object as a tensor, if it is one.
+pub(crate) fn take<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
+    let py = object.py();
+    if !object.hasattr("__dlpack__")? || !object.hasattr("__dlpack_device__")? {
+        return Ok(None);
+    }
+    let (device, _): (i32, i32) = object.call_method0("__dlpack_device__")?.extract()?;
+    if device != CPU.0 && device != CUDA_HOST {
+        return Err(PyTypeError::new_err("only tensors in the CPU's memory can be published: copy it there first"));
+    }
+    let asked = [("max_version", (1, 0))].into_py_dict(py)?;
+    let capsule = match object.call_method("__dlpack__", (), Some(&asked)) {
+        // Of before version 1.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => object.call_method0("__dlpack__")?,
+        other => other?,
+    };
+    let capsule = capsule.cast_into::<PyCapsule>()?;
+    // SAFETY: a capsule with that name holds such a tensor, by DLPack's rules.
+    let tensor = unsafe {
+        let pointer = |name: &CStr| {
+            let is = ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) == 1;
+            is.then(|| ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()))
+        };
+        match (pointer(VERSIONED), pointer(UNVERSIONED)) {
+            (Some(managed), _) if (*managed.cast::<ManagedVersioned>()).version.0 == 1 => {
+                (*managed.cast::<ManagedVersioned>()).tensor
+            }
+            (None, Some(managed)) => (*managed.cast::<Managed>()).tensor,
+            _ => return Err(PyTypeError::new_err("a tensor of a DLPack version that is not known here")),
+        }
+    };
+    let dimensions = tensor.dimensions.max(0) as usize;
+    let words = |at: *mut i64| match at.is_null() || dimensions == 0 {
+        true => Vec::new(),
+        // SAFETY: DLPack: as many as dimensions.
+        false => unsafe { core::slice::from_raw_parts(at, dimensions) }.to_vec(),
+    };
+    let extents: Vec<usize> = words(tensor.shape).into_iter().map(|extent| extent.max(0) as usize).collect();
+    let DataType { code, bits, lanes } = tensor.dtype;
+    let layout = Layout::of_dlpack(code, bits, lanes, &extents)?;
+    let item = isize::from(bits / 8);
+    let mut strides: Vec<isize> = words(tensor.strides).into_iter().map(|stride| stride as isize * item).collect();
+    if strides.is_empty() {
+        // Null: row-major.
+        strides = vec![0; dimensions];
+        let mut stride = item;
+        for at in (0..dimensions).rev() {
+            strides[at] = stride;
+            stride = stride.saturating_mul(extents[at].max(1) as isize);
+        }
+    }
+    Ok(Some(Taken { _capsule: capsule, tensor, extents, strides, layout }))
+}
+
+impl Taken<'_> {
+    /// Its items, row by row.
+    ///
+    /// # Safety
+    /// As many bytes as the layout says can be written there.
+    pub(crate) unsafe fn copy_to(&self, mut to: *mut u8) {
+        let item = usize::from(self.tensor.dtype.bits / 8);
+        let Some(count) = self.layout.len().map(|len| len / item).filter(|count| *count > 0) else { return };
+        let from = self.tensor.data.cast::<u8>().wrapping_add(self.tensor.byte_offset as usize);
+        let mut index = vec![0; self.extents.len()];
+        // The last dimension at once where it lies in a row.
+        let row = match (self.extents.last(), self.strides.last()) {
+            (Some(extent), Some(stride)) if *stride == item as isize => *extent,
+            _ => 1,
+        };
+        for _ in 0..count / row {
+            let at = index.iter().zip(&self.strides).map(|(at, stride)| *at as isize * stride).sum();
+            // SAFETY: DLPack's promise for the source; the caller's for the destination, which gets `count` items in all.
+            unsafe {
+                core::ptr::copy_nonoverlapping(from.wrapping_offset(at), to, item * row);
+                to = to.add(item * row);
+            }
+            let outer = index.len() - usize::from(row > 1);
+            for (at, extent) in index[..outer].iter_mut().zip(&self.extents).rev() {
+                *at += 1;
+                if *at < *extent {
+                    break;
+                }
+                *at = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Domains, and those who take part in them.
+
+use outlive::{TokenId, WaitError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::errors::{Raise, Raised, raise};
+use crate::waiting::{Until, wait};
+
+/// The folder in which named things meet: everything is opened in one.
+///
+/// ``Domain()`` is the one that ``OUTLIVE_DOMAIN`` names, else ``default`` below ``/dev/shm/outlive-UID``; a name without a
+/// ``/`` is one beside it, a path any folder. It is made when missing. Domains can be pickled, inherited by ``fork``, and sent
+/// to other processes.
+///
+/// >>> domain = Domain(folder)
+/// >>> domain.path == folder
+/// True
+/// >>> domain.peer(domain.process_token()).alive
+/// True
+#[pyclass(module = "outlive", frozen, eq)]
+#[derive(Clone)]
+pub(crate) struct Domain {
+    pub(crate) domain: outlive::Domain,
+}
+
+impl PartialEq for Domain {
+    fn eq(&self, other: &Domain) -> bool {
+        self.domain.path() == other.domain.path()
+    }
+}
+
+/// What every class is opened with: a domain, or what names one.
+pub(crate) fn of(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<outlive::Domain> {
+    let Some(given) = given.filter(|given| !given.is_none()) else {
+        return outlive::Domain::open_default().raised(py);
+    };
+    if let Ok(domain) = given.cast::<Domain>() {
+        return Ok(domain.get().domain.clone());
+    }
+    let path: std::path::PathBuf = given.extract()?;
+    match path.to_str() {
+        Some(name) if !name.contains('/') => outlive::Domain::open(name).raised(py),
+        _ => outlive::Domain::open_at(&path).raised(py),
+    }
+}
+
+#[pymethods]
+impl Domain {
+    #[new]
+    #[pyo3(signature = (path=None, *, create=true, group=None))]
+    fn new(py: Python<'_>, path: Option<std::path::PathBuf>, create: bool, group: Option<u32>) -> PyResult<Domain> {
+        let options = outlive::Domain::options().create(create).group(group);
+        let domain = match &path {
+            None => outlive::Domain::open_default(),
+            Some(path) => match path.to_str() {
+                Some(name) if !name.contains('/') => options.open(name),
+                _ => options.open_at(path),
+            },
+        };
+        Ok(Domain { domain: domain.raised(py)? })
+    }
+
+    /// The domain's folder.
+    #[getter]
+    fn path(&self) -> String {
+        self.domain.path().to_string_lossy().into_owned()
+    }
+
+    /// The calling thread's token: a number that names it to others, until it ends.
+    fn token(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.domain.token().raised(py)?.as_u32())
+    }
+
+    /// This process's token.
+    fn process_token(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.domain.process_token().raised(py)?.as_u32())
+    }
+
+    /// Whoever bears that token: to ask whether it lives, and to wait for its end.
+    fn peer(&self, py: Python<'_>, token: u32) -> PyResult<Peer> {
+        let known = self.domain.tokens().into_iter().find(|info| info.id.as_u32() == token);
+        match known {
+            Some(info) => Ok(Peer { domain: self.domain.clone(), token: info.id }),
+            None => Err(raise(py, "BadName", format!("{token:#x} is no token of this domain"))),
+        }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let class = slf.get_type().into_any();
+        Ok((class, PyTuple::new(slf.py(), [slf.get().domain.path()])?))
+    }
+
+    fn __hash__(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        self.domain.path().hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Domain('{}')", self.path())
+    }
+}
+
+/// Somebody's token.
+///
+/// >>> domain = Domain(folder)
+/// >>> me = domain.peer(domain.token())
+/// >>> me.alive, me.pid == os.getpid()
+/// (True, True)
+/// >>> me.wait_dead(timeout=0)
+/// False
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Peer {
+    domain: outlive::Domain,
+    token: TokenId,
+}
+
+impl Peer {
+    pub(crate) fn peer(&self) -> outlive::Peer {
+        self.domain.peer(self.token)
+    }
+}
+
+#[pymethods]
+impl Peer {
+    #[getter]
+    fn token(&self) -> u32 {
+        self.token.as_u32()
+    }
+
+    /// Whether it lives: one load, and right at once after its death.
+    #[getter]
+    fn alive(&self) -> bool {
+        self.peer().is_alive()
+    }
+
+    /// Its process, in its own pid namespace; None when that is not known any more.
+    #[getter]
+    fn pid(&self) -> Option<u32> {
+        self.peer().info().map(|info| info.pid)
+    }
+
+    /// Waits for its end; False when the timeout passed first.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_dead(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let peer = self.peer();
+        let ended = wait(py, Until::timeout(timeout)?, |deadline| match peer.wait_dead(deadline) {
+            Err(WaitError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        match ended {
+            None => Ok(false),
+            Some(Ok(())) => Ok(true),
+            Some(Err(WaitError::System(error))) => Err(error.raise(py)),
+            Some(Err(other)) => Err(raise(py, "OutliveError", other)),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        let life = if self.alive() { "alive" } else { "dead" };
+        format!("<Peer {:#x}, {life}>", self.token.as_u32())
+    }
+}

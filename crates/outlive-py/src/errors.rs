@@ -1,0 +1,227 @@
+//! The core's errors as Python's: classes of `outlive/errors.py`, each of Outlive's and of Python's own kind.
+
+use outlive::Error;
+use outlive::queue::{RecvError, SendError};
+use outlive::rpc::{CallError, ReplyError, ServeError};
+use outlive::state::SetError;
+use outlive::sync::{AcquireError, AwaitError, LockError};
+use outlive::topic::{PublishError, SubscribeError};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+const ENOSPC: i32 = 28;
+
+/// An exception of that class.
+pub(crate) fn raise(py: Python<'_>, class: &str, message: impl ToString) -> PyErr {
+    match find(py, class) {
+        Ok(class) => PyErr::from_type(class, (message.to_string(),)),
+        Err(error) => error,
+    }
+}
+
+/// An `OSError` of that class.
+fn raise_errno(py: Python<'_>, class: &str, errno: i32, message: impl ToString) -> PyErr {
+    match find(py, class) {
+        Ok(class) => PyErr::from_type(class, (errno, message.to_string())),
+        Err(error) => error,
+    }
+}
+
+fn find<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyType>> {
+    Ok(py.import("outlive.errors")?.getattr(class)?.cast_into::<PyType>()?)
+}
+
+/// Turns an error of the core's into an exception.
+pub(crate) trait Raise {
+    fn raise(self, py: Python<'_>) -> PyErr;
+}
+
+/// `result.raised(py)?`
+pub(crate) trait Raised<T> {
+    fn raised(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T, E: Raise> Raised<T> for Result<T, E> {
+    fn raised(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| error.raise(py))
+    }
+}
+
+impl Raise for Error {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            Error::InvalidName { .. } | Error::OtherCeiling { .. } => "BadName",
+            Error::NotFound { .. } => return raise_errno(py, "NotFound", 2, self),
+            Error::Foreign { .. } | Error::TooOpen { .. } | Error::Permission { .. } | Error::NoRealTime { .. } => {
+                return raise_errno(py, "NotPermitted", 13, self);
+            }
+            Error::OtherKind { .. } | Error::OtherType { .. } | Error::OtherDomain { .. } => "WrongKind",
+            Error::NoSpace { .. } | Error::NoAddressSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
+            Error::Damaged { .. } | Error::NotASegment { .. } | Error::OtherVersion { .. } => "Damaged",
+            Error::ReceiverTaken { .. }
+            | Error::ServerTaken { .. }
+            | Error::WriterTaken { .. }
+            | Error::ReceiverEnding { .. }
+            | Error::WriterEnding { .. } => "Taken",
+            Error::TooManyPublishers { .. }
+            | Error::TooManySubscribers { .. }
+            | Error::NoToken { .. }
+            | Error::TooManyDomains => "TooMany",
+            Error::System { errno, .. } => return raise_errno(py, "Refused", *errno, self),
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl<G> Raise for LockError<G> {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match self {
+            LockError::System(error) => return error.raise(py),
+            LockError::NotRecoverable => "NotRecoverable",
+            LockError::Deadlock => "Deadlock",
+            LockError::NotHeld => "NotYours",
+            LockError::WouldBlock | LockError::TimedOut => "Timeout",
+            LockError::Damaged => "Damaged",
+            LockError::OwnerDied(_) => "OwnerDied",
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for AcquireError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match self {
+            AcquireError::System(error) => return error.raise(py),
+            AcquireError::Deadlock => "Deadlock",
+            _ => "Timeout",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for AwaitError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            AwaitError::System(error) => error.raise(py),
+            other => raise(py, "Timeout", other),
+        }
+    }
+}
+
+impl Raise for PublishError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            PublishError::Damaged(error) | PublishError::System(error) => return error.clone().raise(py),
+            PublishError::Full { .. } | PublishError::TimedOut { .. } => "Timeout",
+            PublishError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
+            PublishError::TooLarge { .. } => "TooLarge",
+            PublishError::NotPublisher => "NotYours",
+            PublishError::Encoding(_) => return pyo3::exceptions::PyTypeError::new_err(self.to_string()),
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for SubscribeError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            SubscribeError::Damaged(error) | SubscribeError::System(error) => return error.clone().raise(py),
+            SubscribeError::TimedOut => "Timeout",
+            SubscribeError::Missed => "Missed",
+            SubscribeError::TooManyHeld => "TooMany",
+            SubscribeError::NotSubscriber => "NotYours",
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for SendError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
+            SendError::Full | SendError::TimedOut => "Full",
+            SendError::ReaderDied => "ReaderDied",
+            SendError::NoReader => "NoReader",
+            SendError::TooLarge { .. } => "TooLarge",
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for RecvError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            RecvError::Damaged(error) | RecvError::System(error) => return error.clone().raise(py),
+            RecvError::Empty | RecvError::TimedOut => "Empty",
+            RecvError::SendersGone => "SendersGone",
+            RecvError::NotReceiver => "NotYours",
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for SetError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            SetError::Damaged(error) | SetError::System(error) => return error.clone().raise(py),
+            SetError::TooLarge { .. } | SetError::OtherLength { .. } => "TooLarge",
+            SetError::NotWriter => "NotYours",
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for CallError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let (class, begun) = match &self {
+            CallError::Damaged(error) | CallError::System(error) => return error.clone().raise(py),
+            CallError::NoServer => ("NoServer", None),
+            CallError::ServerDied { begun } => ("ServerDied", Some(*begun)),
+            CallError::TimedOut { begun } => ("CallTimeout", Some(*begun)),
+            CallError::Dropped => ("Dropped", None),
+            CallError::TooLarge { .. } => ("TooLarge", None),
+            CallError::TooMany => ("TooMany", None),
+            CallError::NotClient => ("NotYours", None),
+            _ => ("OutliveError", None),
+        };
+        match (begun, find(py, class)) {
+            (Some(begun), Ok(class)) => PyErr::from_type(class, (self.to_string(), begun)),
+            _ => raise(py, class, self),
+        }
+    }
+}
+
+impl Raise for ServeError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            ServeError::Damaged(error) | ServeError::System(error) => return error.clone().raise(py),
+            ServeError::Empty | ServeError::TimedOut => "Timeout",
+            ServeError::NotServer => "NotYours",
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for ReplyError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            ReplyError::Damaged(error) | ReplyError::System(error) => return error.clone().raise(py),
+            ReplyError::Cancelled => "Cancelled",
+            ReplyError::ClientDied => "ClientDied",
+            ReplyError::TimedOut => "Timeout",
+            ReplyError::TooLarge { .. } => "TooLarge",
+            ReplyError::NoSpace => return raise_errno(py, "NoSpace", ENOSPC, self),
+            ReplyError::NotServer => "NotYours",
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}

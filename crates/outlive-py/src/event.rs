@@ -1,0 +1,116 @@
+//! `Event`: `threading.Event`, and 32 bits of it.
+
+use std::sync::Arc;
+
+use outlive::sync::{AwaitError, Event as Core, Reset};
+use pyo3::prelude::*;
+
+use crate::domain;
+use crate::errors::Raised;
+use crate::waiting::{Until, wait};
+
+/// An event between processes with ``threading.Event``'s methods, and 32 of them in one: ``bits``.
+///
+/// What was set stays set, also when who set it is killed. With ``automatic``, each bit lets one waiter through and is clear
+/// again.
+///
+/// >>> ready = Event("ready", folder)
+/// >>> ready.wait(timeout=0.01)
+/// False
+/// >>> ready.set()
+/// >>> ready.wait(), ready.is_set()
+/// (True, True)
+/// >>> ready.set(0b110)
+/// >>> bin(ready.wait_bits(0b100))
+/// '0b100'
+/// >>> ready.clear()
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Event {
+    pub(crate) event: Arc<Core>,
+    pub(crate) domain: outlive::Domain,
+    name: String,
+    automatic: bool,
+}
+
+impl Event {
+    fn until(&self, py: Python<'_>, bits: u32, all: bool, timeout: Option<f64>) -> PyResult<u32> {
+        let event = &self.event;
+        if let Some(got) = if all { event.try_wait_all(bits) } else { event.try_wait_any(bits) } {
+            return Ok(got);
+        }
+        let got = wait(py, Until::timeout(timeout)?, |deadline| {
+            let got = if all { event.wait_all_until(bits, deadline) } else { event.wait_any_until(bits, deadline) };
+            match got {
+                Err(AwaitError::TimedOut) => None,
+                other => Some(other),
+            }
+        })?;
+        got.unwrap_or(Ok(0)).raised(py)
+    }
+}
+
+#[pymethods]
+impl Event {
+    #[new]
+    #[pyo3(signature = (name, domain=None, *, automatic=false))]
+    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, automatic: bool) -> PyResult<Event> {
+        let domain = domain::of(py, domain)?;
+        let reset = if automatic { Reset::Automatic } else { Reset::Manual };
+        let event = Arc::new(Core::open(&domain, &name, reset).raised(py)?);
+        Ok(Event { event, domain, name, automatic })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// The bits that are set.
+    #[getter]
+    fn bits(&self) -> u32 {
+        self.event.bits()
+    }
+
+    /// Sets the event, or these bits of it, and wakes who waits for them.
+    #[pyo3(signature = (bits=1))]
+    fn set(&self, bits: u32) {
+        self.event.set(bits);
+    }
+
+    /// Clears the event, or these bits of it.
+    #[pyo3(signature = (bits=u32::MAX))]
+    fn clear(&self, bits: u32) {
+        self.event.clear(bits);
+    }
+
+    /// Whether any bit is set.
+    fn is_set(&self) -> bool {
+        self.event.bits() != 0
+    }
+
+    /// Waits until any bit is set; False when the timeout passed first.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        Ok(self.until(py, u32::MAX, false, timeout)? != 0)
+    }
+
+    /// Waits until any of these bits is set, or all: those that are; 0 when the timeout passed first.
+    #[pyo3(signature = (bits, *, all=false, timeout=None))]
+    fn wait_bits(&self, py: Python<'_>, bits: u32, all: bool, timeout: Option<f64>) -> PyResult<u32> {
+        self.until(py, bits, all, timeout)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
+        let open = slf.py().import("outlive._reopen")?.getattr("event")?;
+        Ok((open, (slf.get().name.clone(), slf.get().domain(), slf.get().automatic)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Event '{}', {:#b}>", self.name, self.bits())
+    }
+}

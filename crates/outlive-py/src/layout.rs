@@ -1,0 +1,226 @@
+//! What an array is besides its bytes: type and extents; how that travels, and how Python is shown it.
+//!
+//! It travels in the message's header, in the 32 bytes that are the users' own, so that the payload is the array's bytes and
+//! nothing else, aligned as they lie in shared memory, for readers in any language:
+//!
+//! | byte | |
+//! | --- | --- |
+//! | 0 | 0xA5: an array |
+//! | 1 | dimensions, 0 to 7 |
+//! | 2 | kind as in numpy: `b` (bool), `i`, `u`, `f`, `c` |
+//! | 3 | bytes of an item |
+//! | 4 … 31 | extents, 32 bits each, little-endian; row-major, native byte order |
+//!
+//! A header that says so and does not fit the payload is no array's: shared bytes are looked at before they are used.
+
+use std::ffi::{CStr, c_int, c_void};
+
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+const MARK: u8 = 0xA5;
+pub(crate) const MOST_DIMENSIONS: usize = 7;
+
+/// Kind, bytes, the buffer protocol's letter, DLPack's code.
+type Item = (u8, u8, &'static CStr, u8);
+
+static ITEMS: [Item; 14] = [
+    (b'b', 1, c"?", 6),
+    (b'u', 1, c"B", 1),
+    (b'u', 2, c"H", 1),
+    (b'u', 4, c"I", 1),
+    (b'u', 8, c"L", 1),
+    (b'i', 1, c"b", 0),
+    (b'i', 2, c"h", 0),
+    (b'i', 4, c"i", 0),
+    (b'i', 8, c"l", 0),
+    (b'f', 2, c"e", 2),
+    (b'f', 4, c"f", 2),
+    (b'f', 8, c"d", 2),
+    (b'c', 8, c"Zf", 5),
+    (b'c', 16, c"Zd", 5),
+];
+static BYTE: &Item = &ITEMS[1];
+
+/// A row-major array's type and extents.
+#[derive(Clone)]
+pub(crate) struct Layout {
+    item: &'static Item,
+    dimensions: usize,
+    shape: [isize; MOST_DIMENSIONS],
+    strides: [isize; MOST_DIMENSIONS],
+}
+
+impl Layout {
+    /// So many bytes.
+    pub(crate) fn bytes(len: usize) -> Layout {
+        Layout::bytes_checked(len).unwrap_or_else(|_| unreachable!("no message is that long"))
+    }
+
+    /// So many bytes, if a message can have them.
+    pub(crate) fn bytes_checked(len: usize) -> PyResult<Layout> {
+        Layout::new(BYTE, &[len])
+    }
+
+    fn new(item: &'static Item, extents: &[usize]) -> PyResult<Layout> {
+        if extents.len() > MOST_DIMENSIONS {
+            let why = format!("{} dimensions; an array that is published has at most 7", extents.len());
+            return Err(PyValueError::new_err(why));
+        }
+        let mut layout = Layout { item, dimensions: extents.len(), shape: [0; 7], strides: [0; 7] };
+        let mut stride = isize::from(item.1);
+        for at in (0..extents.len()).rev() {
+            let extent = u32::try_from(extents[at]).ok().filter(|extent| *extent <= 1 << 30);
+            let extent = extent.ok_or_else(|| PyValueError::new_err("an extent is larger than any message"))?;
+            layout.shape[at] = extent as isize;
+            layout.strides[at] = stride;
+            stride = stride.saturating_mul((extent as isize).max(1));
+        }
+        Ok(layout)
+    }
+
+    /// Of numpy's short form for a type: `<f4`.
+    pub(crate) fn of_numpy(dtype: &str, extents: &[usize]) -> PyResult<Layout> {
+        let other = || {
+            PyTypeError::new_err(format!(
+                "arrays of '{dtype}' cannot be published: numbers and bool can, in native byte order"
+            ))
+        };
+        let (order, rest) = dtype.split_at_checked(1).ok_or_else(other)?;
+        let (kind, bytes) = rest.split_at_checked(1).ok_or_else(other)?;
+        let native = if cfg!(target_endian = "little") { "<" } else { ">" };
+        let bytes: u8 = bytes.parse().map_err(|_| other())?;
+        let item = ITEMS.iter().find(|item| kind.as_bytes() == [item.0] && item.1 == bytes);
+        match item {
+            Some(item) if order == native || order == "|" || order == "=" => Layout::new(item, extents),
+            _ => Err(other()),
+        }
+    }
+
+    /// Of the buffer protocol's letters; `None`: bytes, or something that has none here.
+    pub(crate) fn of_format(format: &CStr, item_bytes: usize, extents: &[usize]) -> PyResult<Option<Layout>> {
+        let letters = format.to_bytes();
+        let letters = match letters {
+            [b'@' | b'=', rest @ ..] => rest,
+            [b'<', rest @ ..] if cfg!(target_endian = "little") => rest,
+            [b'>', rest @ ..] if cfg!(target_endian = "big") => rest,
+            all => all,
+        };
+        let kind = match letters {
+            b"?" => b'b',
+            b"b" | b"h" | b"i" | b"l" | b"q" | b"n" => b'i',
+            b"B" | b"H" | b"I" | b"L" | b"Q" | b"N" => b'u',
+            b"e" | b"f" | b"d" => b'f',
+            b"Zf" | b"Zd" => b'c',
+            b"c" if extents.len() == 1 => return Ok(None),
+            _ => {
+                let why = format!("arrays of items '{}' cannot be published", format.to_string_lossy());
+                return Err(PyTypeError::new_err(
+                    why + ": numbers and bool can, in native byte order; or publish their bytes",
+                ));
+            }
+        };
+        if kind == b'u' && item_bytes == 1 && extents.len() == 1 {
+            return Ok(None);
+        }
+        let item = ITEMS.iter().find(|item| item.0 == kind && usize::from(item.1) == item_bytes);
+        let item = item.ok_or_else(|| PyTypeError::new_err("arrays of such items cannot be published"))?;
+        Layout::new(item, extents).map(Some)
+    }
+
+    /// Of DLPack's type.
+    pub(crate) fn of_dlpack(code: u8, bits: u8, lanes: u16, extents: &[usize]) -> PyResult<Layout> {
+        let item = ITEMS.iter().find(|item| item.3 == code && u16::from(item.1) * 8 == u16::from(bits) && lanes == 1);
+        let item = item
+            .ok_or_else(|| PyTypeError::new_err("tensors of such items cannot be published: numbers and bool can"))?;
+        Layout::new(item, extents)
+    }
+
+    pub(crate) fn dlpack(&self) -> (u8, u8) {
+        (self.item.3, self.item.1 * 8)
+    }
+
+    /// As it travels.
+    pub(crate) fn to_own(&self) -> [u8; 32] {
+        let mut own = [0; 32];
+        own[..4].copy_from_slice(&[MARK, self.dimensions as u8, self.item.0, self.item.1]);
+        for (bytes, extent) in own[4..].as_chunks_mut::<4>().0.iter_mut().zip(self.shape()) {
+            *bytes = (*extent as u32).to_le_bytes();
+        }
+        own
+    }
+
+    /// As it came, if it fits so many bytes.
+    pub(crate) fn of_own(own: &[u8; 32], len: usize) -> Option<Layout> {
+        let [MARK, dimensions @ 0..=7, kind, bytes] = own[..4] else { return None };
+        let item = ITEMS.iter().find(|item| item.0 == kind && item.1 == bytes)?;
+        let mut extents = [0; MOST_DIMENSIONS];
+        for (extent, bytes) in extents.iter_mut().zip(own[4..].as_chunks::<4>().0) {
+            *extent = u32::from_le_bytes(*bytes) as usize;
+        }
+        let layout = Layout::new(item, &extents[..usize::from(dimensions)]).ok()?;
+        (layout.len() == Some(len)).then_some(layout)
+    }
+
+    /// Its bytes; `None`: more than there can be.
+    pub(crate) fn len(&self) -> Option<usize> {
+        let item = usize::from(self.item.1);
+        self.shape().iter().try_fold(item, |len, extent| len.checked_mul(*extent as usize))
+    }
+
+    pub(crate) fn shape(&self) -> &[isize] {
+        &self.shape[..self.dimensions]
+    }
+
+    /// numpy's short form.
+    pub(crate) fn numpy(&self) -> String {
+        let order = match self.item.1 {
+            1 => '|',
+            _ if cfg!(target_endian = "little") => '<',
+            _ => '>',
+        };
+        format!("{order}{}{}", char::from(self.item.0), self.item.1)
+    }
+
+    /// Shows `len` bytes at `data` as this by the buffer protocol.
+    ///
+    /// # Safety
+    /// `view` is the caller's of `__getbuffer__`; the bytes stay, and this stays where it is, as long as `owner` lives.
+    pub(crate) unsafe fn show(
+        &self,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+        owner: Bound<'_, PyAny>,
+        data: *mut u8,
+        len: usize,
+        readonly: bool,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("nowhere to put it"));
+        }
+        let asked = |bits: c_int| flags & bits == bits;
+        // SAFETY: the caller's promise.
+        let view = unsafe { &mut *view };
+        view.obj = core::ptr::null_mut();
+        if readonly && asked(ffi::PyBUF_WRITABLE) {
+            return Err(PyBufferError::new_err("a sample is read-only"));
+        }
+        if asked(ffi::PyBUF_F_CONTIGUOUS) && !asked(ffi::PyBUF_C_CONTIGUOUS) && self.dimensions > 1 {
+            return Err(PyBufferError::new_err("it is row-major"));
+        }
+        view.buf = data.cast::<c_void>();
+        view.len = len as isize;
+        view.readonly = c_int::from(readonly);
+        view.suboffsets = core::ptr::null_mut();
+        view.internal = core::ptr::null_mut();
+        let with_shape = asked(ffi::PyBUF_ND);
+        view.itemsize = isize::from(self.item.1);
+        view.ndim = if with_shape { self.dimensions as c_int } else { 1 };
+        view.shape = if with_shape { self.shape.as_ptr().cast_mut() } else { core::ptr::null_mut() };
+        view.strides = if asked(ffi::PyBUF_STRIDES) { self.strides.as_ptr().cast_mut() } else { core::ptr::null_mut() };
+        view.format = if asked(ffi::PyBUF_FORMAT) { self.item.2.as_ptr().cast_mut() } else { core::ptr::null_mut() };
+        view.obj = owner.into_ptr();
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Outlive for Python: the extension module `outlive._outlive`. doc/python.md has the design: who keeps what alive, threads,
+//! fork, signals.
+//!
+//! | file | |
+//! | --- | --- |
+//! | `waiting` | waits without the interpreter, in slices, so that Ctrl-C works |
+//! | `turn` | handles of the core's that one thread at a time may use |
+//! | `held` | guards, permits and loans, kept in objects; the one place where a lifetime is made longer |
+//! | `errors` | the core's errors as Python's |
+//! | `layout`, `bytes`, `dlpack`, `msgpack` | what a message is besides its bytes, and how bytes come and go |
+//! | the others | a class or two each, named as in the core |
+
+// What users read are the classes' docstrings.
+#![allow(missing_docs, clippy::needless_pass_by_value)]
+
+mod bytes;
+mod dlpack;
+mod domain;
+mod errors;
+mod event;
+mod held;
+mod layout;
+mod loan;
+mod lock;
+mod msgpack;
+mod queue;
+mod rw_lock;
+mod sample;
+mod semaphore;
+mod service;
+mod state;
+mod subscriber;
+mod topic;
+mod turn;
+mod wait_set;
+mod waiting;
+
+use pyo3::prelude::*;
+
+/// The classes; `outlive/__init__.py` is what users import.
+///
+/// Without the interpreter's lock as well: every class is Sync by what it is made of, see `turn` and `held`.
+#[pymodule(gil_used = false)]
+mod _outlive {
+    #[pymodule_export]
+    use crate::domain::{Domain, Peer};
+    #[pymodule_export]
+    use crate::event::Event;
+    #[pymodule_export]
+    use crate::loan::Loan;
+    #[pymodule_export]
+    use crate::lock::Lock;
+    #[pymodule_export]
+    use crate::queue::Queue;
+    #[pymodule_export]
+    use crate::rw_lock::{RwHold, RwLock};
+    #[pymodule_export]
+    use crate::sample::Sample;
+    #[pymodule_export]
+    use crate::semaphore::Semaphore;
+    #[pymodule_export]
+    use crate::service::{Client, Request, Server};
+    #[pymodule_export]
+    use crate::state::State;
+    #[pymodule_export]
+    use crate::subscriber::Subscriber;
+    #[pymodule_export]
+    use crate::topic::{Publisher, Topic};
+    #[pymodule_export]
+    use crate::turn::_after_fork;
+    #[pymodule_export]
+    use crate::wait_set::WaitSet;
+}

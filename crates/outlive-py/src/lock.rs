@@ -1,0 +1,216 @@
+//! `Lock`: a mutex with `threading.Lock`'s methods.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use outlive::sync::{Guard, LockError, Mutex};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::domain;
+use crate::errors::{Raised, raise};
+use crate::held::{Held, lender, this_thread};
+use crate::waiting::{Until, wait};
+
+type Given = Guard<'static, u64>;
+
+/// A lock between processes that survives whoever holds it, with ``threading.Lock``'s methods.
+///
+/// Owned by a thread, as ``threading.RLock`` is: the thread that acquired it releases it, nobody else can. Acquiring it twice
+/// is no recursion but ``Deadlock``. When a holder dies, the next ``acquire`` returns all the same, and ``owner_died`` is set:
+/// check what the lock guards, repair it, and call ``mark_consistent``; a lock that is released without is given up, and all
+/// others get ``NotRecoverable`` until somebody calls ``reset``. Who cannot repair calls ``check``.
+///
+/// It guards a number of 64 bits, ``value``, for you to use or not; in Rust it is a ``Mutex<u64>``. Pickled, or inherited by
+/// ``fork``, it is the same lock, not held. An object that is collected while its thread holds the lock releases it.
+///
+/// >>> lock = Lock("total", folder)
+/// >>> with lock as held:
+/// ...     if held.owner_died:         # somebody was killed in here; a number is whole whatever happened
+/// ...         held.mark_consistent()
+/// ...     held.value += 1
+/// >>> lock.acquire(timeout=1.0)
+/// True
+/// >>> lock.locked(), lock.value
+/// (True, 1)
+/// >>> lock.release()
+#[pyclass(module = "outlive", frozen, weakref)]
+pub(crate) struct Lock {
+    /// Before `mutex`, which it borrows.
+    held: Held<Given>,
+    owner_died: AtomicBool,
+    mutex: Arc<Mutex<u64>>,
+    domain: outlive::Domain,
+    name: String,
+}
+
+/// How long to try, as `threading.Lock.acquire` is told; `None`: not at all.
+pub(crate) fn patience(blocking: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
+    match (blocking, timeout) {
+        (true, None) => Ok(Some(Until::NEVER)),
+        (true, Some(-1.0)) => Ok(Some(Until::NEVER)),
+        (true, seconds) => Until::timeout(seconds).map(Some),
+        (false, None | Some(-1.0)) => Ok(None),
+        (false, Some(_)) => Err(PyValueError::new_err("can't specify a timeout for a non-blocking call")),
+    }
+}
+
+impl Lock {
+    fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
+        // SAFETY: in an Arc, and `held` is dropped before it.
+        let mutex = unsafe { lender(&*self.mutex) };
+        match mutex.try_lock() {
+            Err(LockError::WouldBlock) => {}
+            Err(LockError::Deadlock) if until.is_none() => return Ok(false),
+            other => return self.settle(py, other),
+        }
+        let Some(until) = until else { return Ok(false) };
+        let got = wait(py, until, |deadline| match mutex.lock_until(deadline) {
+            Err(LockError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        match got {
+            None => Ok(false),
+            Some(got) => self.settle(py, got),
+        }
+    }
+
+    fn settle(&self, py: Python<'_>, got: Result<Given, LockError<Given>>) -> PyResult<bool> {
+        let (guard, owner_died) = match got {
+            Ok(guard) => (guard, false),
+            Err(LockError::OwnerDied(guard)) => (guard, true),
+            Err(other) => return Err(other).raised(py),
+        };
+        let thread = this_thread(&self.domain).raised(py)?;
+        self.owner_died.store(owner_died, Ordering::Relaxed);
+        self.held.put(thread, guard);
+        Ok(true)
+    }
+
+    fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        self.held.with(thread, with).ok_or_else(|| PyRuntimeError::new_err("this thread does not hold the lock"))
+    }
+
+    fn give_back(&self, py: Python<'_>) -> PyResult<()> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        match self.held.take(thread) {
+            Some(guard) => {
+                drop(guard);
+                Ok(())
+            }
+            None => Err(PyRuntimeError::new_err("cannot release a lock that this thread has not acquired")),
+        }
+    }
+}
+
+#[pymethods]
+impl Lock {
+    #[new]
+    #[pyo3(signature = (name, domain=None, *, value=0))]
+    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, value: u64) -> PyResult<Lock> {
+        let domain = domain::of(py, domain)?;
+        let mutex = Arc::new(Mutex::open(&domain, &name, value).raised(py)?);
+        Ok(Lock { held: Held::nothing(), owner_died: AtomicBool::new(false), mutex, domain, name })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// Acquires the lock; False when it was not to be had (``blocking=False``, or the timeout, in seconds, passed).
+    #[pyo3(signature = (blocking=true, timeout=Some(-1.0)))]
+    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
+        self.take(py, patience(blocking, timeout)?)
+    }
+
+    /// Gives the lock back. Of a lock whose last owner died and that was not marked consistent: gives it up.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        self.give_back(py)
+    }
+
+    /// Whether some living thread holds it.
+    fn locked(&self) -> bool {
+        self.mutex.holder().is_some_and(|holder| holder.alive)
+    }
+
+    /// The process that holds it, dead or alive; None if nobody.
+    #[getter]
+    fn holder_pid(&self) -> Option<u32> {
+        self.mutex.holder().map(|holder| holder.pid)
+    }
+
+    /// Whether its last holder died, as the thread that holds it was told, and has not said yet that all is whole.
+    #[getter]
+    fn owner_died(&self, py: Python<'_>) -> PyResult<bool> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        Ok(self.held.is_of(thread) && self.owner_died.load(Ordering::Relaxed))
+    }
+
+    /// Says that what the lock guards is whole again.
+    fn mark_consistent(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |guard| guard.mark_consistent())?;
+        self.owner_died.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Raises ``OwnerDied`` if the last holder died: for those who cannot repair what it left. Leaving the ``with`` block by it
+    /// gives the lock up.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if self.owner_died(py)? {
+            return Err(raise(
+                py,
+                "OwnerDied",
+                "the last owner died holding the lock; what it guards may be half-written",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Makes a lock that was given up usable again, with this value.
+    #[pyo3(signature = (value=0, timeout=None))]
+    fn reset(&self, py: Python<'_>, value: u64, timeout: Option<f64>) -> PyResult<()> {
+        let until = Until::timeout(timeout)?;
+        let done = wait(py, until, |deadline| match self.mutex.reset(value, deadline) {
+            Err(LockError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        done.unwrap_or(Err(LockError::TimedOut)).raised(py)
+    }
+
+    /// The number that it guards; only with the lock in hand.
+    #[getter]
+    fn value(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |guard| **guard)
+    }
+
+    #[setter]
+    fn set_value(&self, py: Python<'_>, value: u64) -> PyResult<()> {
+        self.with(py, |guard| **guard = value)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().take(slf.py(), Some(Until::NEVER))?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
+        self.give_back(py)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, domain::Domain)) {
+        (slf.get_type().into_any(), (slf.get().name.clone(), slf.get().domain()))
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.locked() { "locked" } else { "unlocked" };
+        format!("<Lock '{}', {state}>", self.name)
+    }
+}

@@ -1,0 +1,408 @@
+//! `Queue`: `multiprocessing.Queue`'s methods for objects, and plain ones for bytes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use outlive::queue::{Queue as Core, Receiver, RecvError, SendError, Sender};
+use outlive::sync::{LockError, Mutex};
+use outlive::wait::WaitSet;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::bytes::Given;
+use crate::domain;
+use crate::errors::{Raised, raise};
+use crate::turn::{Inside, Turn, process};
+use crate::waiting::{Until, wait};
+
+/// A queue between processes, growing in shared memory, whose messages outlive who sent them.
+///
+/// **Objects**, with ``multiprocessing.Queue``'s methods: ``put`` and ``get`` pickle, any number of processes may do either, and
+/// there is no feeder thread: what ``put`` returned from is there, also when this process is killed. Who is killed in ``get``
+/// holds up nobody. ``maxsize`` is in bytes here: ``max_bytes``. Never ``get`` what somebody may send whom you do not trust.
+///
+/// **Bytes**: ``send``, ``recv`` and iteration. The first ``recv`` makes this process the queue's one receiver (``Taken`` while
+/// another lives) until ``close``; senders are told at once when it dies (``ReaderDied``), and what was sent before is there for
+/// the next.
+///
+/// Pickled, or inherited by ``fork`` or ``spawn``, it is the same queue.
+///
+/// >>> queue = Queue("orders", folder)
+/// >>> queue.put({"buy": 10})
+/// >>> queue.qsize(), queue.get(timeout=1.0), queue.empty()
+/// (1, {'buy': 10}, True)
+/// >>> queue.send(b"sell")
+/// >>> queue.recv()
+/// b'sell'
+/// >>> try:
+/// ...     queue.get_nowait()
+/// ... except stdlib_queue.Empty:
+/// ...     print("nothing")
+/// nothing
+/// >>> queue.close()
+#[pyclass(module = "outlive", frozen, weakref)]
+pub(crate) struct Queue {
+    sender: Turn<End<Sender>>,
+    receiver: Turn<End<Receiver>>,
+    set: Turn<End<WaitSet>>,
+    /// Who gets objects, one at a time: made when first needed.
+    getters: Turn<Option<Mutex<u64>>>,
+    closed: AtomicBool,
+    end_when_senders_gone: bool,
+    queue: Core,
+    domain: outlive::Domain,
+    name: String,
+}
+
+/// An end, once it is needed, and the process whose it is.
+type End<T> = Option<(u32, T)>;
+
+impl Queue {
+    fn check(&self) -> PyResult<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(PyValueError::new_err(format!("Queue '{}' is closed", self.name)));
+        }
+        Ok(())
+    }
+
+    fn send_bytes(&self, py: Python<'_>, bytes: &[u8], until: Option<Until>) -> PyResult<Result<(), SendError>> {
+        self.check()?;
+        let Some(mut inside) = self.sender.enter_until(py, until.unwrap_or_else(Until::now))? else {
+            return Ok(Err(SendError::Full));
+        };
+        let sender = match &mut *inside {
+            Some((of, sender)) if *of == process() => sender,
+            // None yet, or a forked child's copy.
+            other => &mut other.insert((process(), self.queue.sender().raised(py)?)).1,
+        };
+        match (sender.try_send(bytes), until) {
+            (Err(SendError::Full), Some(until)) => {
+                let sent = wait(py, until, |deadline| match sender.send_until(bytes, deadline) {
+                    Err(SendError::TimedOut) => None,
+                    other => Some(other),
+                })?;
+                Ok(sent.unwrap_or(Err(SendError::TimedOut)))
+            }
+            (sent, _) => Ok(sent),
+        }
+    }
+
+    /// The receiver, which becomes this process's unless it is. `None`: another thread was inside until then.
+    fn receiver(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, End<Receiver>>>> {
+        self.check()?;
+        let Some(mut inside) = self.receiver.enter_until(py, until)? else { return Ok(None) };
+        if inside.as_ref().is_none_or(|(of, _)| *of != process()) {
+            // Dropped first: of a forked child's copy.
+            *inside = None;
+            let receiver = self.queue.receiver().raised(py)?;
+            receiver.end_when_senders_gone(self.end_when_senders_gone);
+            *inside = Some((process(), receiver));
+        }
+        Ok(Some(inside))
+    }
+
+    fn recv_bytes(&self, py: Python<'_>, until: Option<Until>) -> PyResult<Result<Vec<u8>, RecvError>> {
+        let Some(mut inside) = self.receiver(py, until.unwrap_or_else(Until::now))? else {
+            return Ok(Err(RecvError::Empty));
+        };
+        match &mut *inside {
+            Some((_, receiver)) => receive(py, receiver, until),
+            None => Ok(Err(RecvError::NotReceiver)),
+        }
+    }
+
+    /// The next object's bytes: by the receiver that this process is, or by one that it becomes for as long as that takes.
+    fn get_bytes(&self, py: Python<'_>, until: Option<Until>) -> PyResult<Result<Vec<u8>, RecvError>> {
+        self.check()?;
+        let patience = until.unwrap_or_else(Until::now);
+        let Some(mut inside) = self.receiver.enter_until(py, patience)? else { return Ok(Err(RecvError::Empty)) };
+        if let Some((of, receiver)) = &mut *inside
+            && *of == process()
+        {
+            return receive(py, receiver, until);
+        }
+        *inside = None;
+        let mut getters = self.getters.enter(py)?;
+        let getters = match &mut *getters {
+            Some(getters) => getters,
+            none => none.insert(Mutex::open(&self.domain, &format!("{}.getters", self.name), 0).raised(py)?),
+        };
+        let mut turn = match (getters.try_lock(), until) {
+            (Err(LockError::WouldBlock), None) => return Ok(Err(RecvError::Empty)),
+            (Err(LockError::WouldBlock), Some(until)) => {
+                let turn = wait(py, until, |deadline| match getters.lock_until(deadline) {
+                    Err(LockError::TimedOut) => None,
+                    other => Some(other),
+                })?;
+                match turn {
+                    Some(turn) => turn,
+                    None => return Ok(Err(RecvError::TimedOut)),
+                }
+            }
+            (turn, _) => turn,
+        };
+        if let Err(LockError::OwnerDied(guard)) = &mut turn {
+            // It guards nothing but whose turn it is.
+            guard.mark_consistent();
+        }
+        let _turn = match turn {
+            Ok(guard) | Err(LockError::OwnerDied(guard)) => guard,
+            Err(other) => return Err(other).raised(py),
+        };
+        let mut receiver = self.queue.receiver().raised(py)?;
+        receive(py, &mut receiver, until)
+    }
+
+    /// A reader died in the middle: nobody is to be kept from sending by that, since another one gets what is there.
+    #[cold]
+    fn get_over_a_death(&self) {
+        // Taken over and given back; or somebody else has done so.
+        drop(self.queue.receiver());
+    }
+}
+
+fn receive(py: Python<'_>, receiver: &mut Receiver, until: Option<Until>) -> PyResult<Result<Vec<u8>, RecvError>> {
+    match (receiver.try_recv(), until) {
+        (Err(RecvError::Empty), Some(until)) => {
+            let received = wait(py, until, |deadline| match receiver.recv_until(deadline) {
+                Err(RecvError::TimedOut) => None,
+                other => Some(other),
+            })?;
+            Ok(received.unwrap_or(Err(RecvError::TimedOut)))
+        }
+        (received, _) => Ok(received),
+    }
+}
+
+/// How long to try, as `multiprocessing.Queue` is told.
+fn patience(block: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
+    match (block, timeout) {
+        (false, _) => Ok(None),
+        // What has passed already does not wait, there.
+        (true, Some(seconds)) if seconds < 0.0 => Ok(None),
+        (true, seconds) => Until::timeout(seconds).map(Some),
+    }
+}
+
+#[pymethods]
+impl Queue {
+    #[new]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, refuse_without_reader=false, end_when_senders_gone=false))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        domain: Option<&Bound<'_, PyAny>>,
+        max_bytes: Option<u64>,
+        refuse_without_reader: bool,
+        end_when_senders_gone: bool,
+    ) -> PyResult<Queue> {
+        let domain = domain::of(py, domain)?;
+        let mut options = Core::options().refuse_without_reader(refuse_without_reader);
+        if let Some(bytes) = max_bytes {
+            options = options.max_bytes(bytes);
+        }
+        let queue = options.create(&domain, &name).raised(py)?;
+        Ok(Queue {
+            sender: Turn::new(None),
+            receiver: Turn::new(None),
+            set: Turn::new(None),
+            getters: Turn::new(None),
+            closed: AtomicBool::new(false),
+            end_when_senders_gone,
+            queue,
+            domain,
+            name,
+        })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// Puts an object, pickled. ``queue.Full`` when the queue may not grow any more.
+    #[pyo3(signature = (obj, block=true, timeout=None))]
+    fn put(&self, py: Python<'_>, obj: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<()> {
+        let until = patience(block, timeout)?;
+        let pickled = pickler(py)?.call_method1("dumps", (obj,))?;
+        let given = Given::of(&pickled)?;
+        let send = || given.with(py, |bytes| self.send_bytes(py, bytes, until))?;
+        let mut sent = send()?;
+        if sent == Err(SendError::ReaderDied) {
+            self.get_over_a_death();
+            sent = send()?;
+        }
+        sent.raised(py)
+    }
+
+    /// Gets an object. ``queue.Empty`` when none came.
+    #[pyo3(signature = (block=true, timeout=None))]
+    fn get<'py>(&self, py: Python<'py>, block: bool, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let bytes = self.get_bytes(py, patience(block, timeout)?)?.raised(py)?;
+        py.import("pickle")?.call_method1("loads", (PyBytes::new(py, &bytes),))
+    }
+
+    fn put_nowait(&self, py: Python<'_>, obj: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.put(py, obj, false, None)
+    }
+
+    fn get_nowait<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, false, None)
+    }
+
+    /// Messages that lie there just now.
+    fn qsize(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.queue.counters().raised(py)?.pending)
+    }
+
+    /// Whether nothing lies there just now.
+    fn empty(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.qsize(py)? == 0)
+    }
+
+    /// Whether it has grown as large as it may; a short message may fit still.
+    fn full(&self, py: Python<'_>) -> PyResult<bool> {
+        let counters = self.queue.counters().raised(py)?;
+        Ok(counters.pending > 0 && counters.bytes >= counters.max_bytes)
+    }
+
+    /// What has happened to the queue: sent, received, pending, abandoned, redelivered, bytes, max_bytes.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counters = self.queue.counters().raised(py)?;
+        let dict = PyDict::new(py);
+        for (name, count) in [
+            ("sent", counters.sent),
+            ("received", counters.received),
+            ("pending", counters.pending),
+            ("abandoned", counters.abandoned),
+            ("redelivered", counters.redelivered),
+            ("bytes", counters.bytes),
+            ("max_bytes", counters.max_bytes),
+        ] {
+            dict.set_item(name, count)?;
+        }
+        Ok(dict)
+    }
+
+    /// Gives this process's ends back: it may not be used any more, others may.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.closed.store(true, Ordering::Relaxed);
+        *self.set.enter(py)? = None;
+        *self.sender.enter(py)? = None;
+        *self.receiver.enter(py)? = None;
+        Ok(())
+    }
+
+    /// There is no feeder thread to wait for.
+    fn join_thread(&self) {}
+
+    /// There is no feeder thread.
+    fn cancel_join_thread(&self) {}
+
+    /// Sends bytes. ``Full`` when the queue may not grow and had no room for so many seconds, ``ReaderDied`` at once when the
+    /// receiver died, ``NoReader`` if the queue was made to refuse messages then.
+    #[pyo3(signature = (data, timeout=None))]
+    fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
+        let until = Until::timeout(timeout)?;
+        Given::of(data)?.with(py, |bytes| self.send_bytes(py, bytes, Some(until)))??.raised(py)
+    }
+
+    /// Sends bytes if there is room.
+    fn try_send(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        Given::of(data)?.with(py, |bytes| self.send_bytes(py, bytes, None))??.raised(py)
+    }
+
+    /// Receives bytes, as the queue's one receiver; ``Empty`` when none came for so many seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = self.recv_bytes(py, Some(Until::timeout(timeout)?))?.raised(py)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Receives bytes if some are there.
+    fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        match self.recv_bytes(py, None)? {
+            Err(RecvError::Empty) => Ok(None),
+            other => Ok(Some(PyBytes::new(py, &other.raised(py)?))),
+        }
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// Waits for each; ends with ``end_when_senders_gone`` when they are.
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        match self.recv_bytes(py, Some(Until::NEVER))? {
+            Err(RecvError::SendersGone) => Ok(None),
+            other => Ok(Some(PyBytes::new(py, &other.raised(py)?))),
+        }
+    }
+
+    /// The next bytes, for ``asyncio``.
+    fn recv_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
+    }
+
+    fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("next_of", (slf,))
+    }
+
+    /// A descriptor that is readable when bytes are there, for event loops; see ``is_ready``. It makes this process the receiver.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        use std::os::fd::AsRawFd;
+        let mut set = self.set.enter(py)?;
+        let set = match &mut *set {
+            Some((of, set)) if *of == process() => set,
+            other => {
+                let mut made = WaitSet::new(&self.domain);
+                self.watch(py, &mut made)?;
+                &mut other.insert((process(), made)).1
+            }
+        };
+        Ok(set.as_fd().raised(py)?.as_raw_fd())
+    }
+
+    /// Whether a receive is worth a try. The descriptor is readable until this has said no.
+    fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        match &mut *self.set.enter(py)? {
+            Some((of, set)) if *of == process() => Ok(set.try_wait().raised(py)?.next().is_some()),
+            _ => Ok(!self.empty(py)?),
+        }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
+        let this = slf.get();
+        let open = slf.py().import("outlive._reopen")?.getattr("queue")?;
+        Ok((open, (this.name.clone(), this.domain(), this.end_when_senders_gone)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Queue '{}'>", self.name)
+    }
+}
+
+impl Queue {
+    /// Adds the receiver, which this process becomes, to a set.
+    pub(crate) fn watch(&self, py: Python<'_>, set: &mut WaitSet) -> PyResult<outlive::wait::Key> {
+        let inside = self.receiver(py, Until::NEVER)?;
+        match inside.as_ref().and_then(|inside| inside.as_ref()) {
+            Some((_, receiver)) => set.add(receiver).raised(py),
+            None => Err(raise(py, "NotYours", "this is not the queue's receiver")),
+        }
+    }
+}
+
+/// What `multiprocessing` pickles with.
+fn pickler(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("multiprocessing.reduction")?.getattr("ForkingPickler")
+}

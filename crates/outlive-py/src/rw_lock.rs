@@ -1,0 +1,214 @@
+//! `RwLock`: many readers or one writer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use outlive::sync::{LockError, ReadGuard, RwLock as Core, WriteGuard};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::domain;
+use crate::errors::{Raised, raise};
+use crate::held::{Held, lender, this_thread};
+use crate::waiting::{Until, wait};
+
+/// A lock between processes for many readers at once or one writer; it survives both.
+///
+/// A reader's death is nobody's business. A writer's: the next to come, to read or to write, has the lock alone, as a writer,
+/// and ``owner_died`` is set. It guards a number of 64 bits, ``value``; in Rust it is an ``RwLock<u64>``.
+///
+/// >>> lock = RwLock("limits", folder)
+/// >>> with lock.write() as held:
+/// ...     held.value = 7
+/// >>> with lock.read(timeout=1.0) as held:
+/// ...     held.value, held.owner_died
+/// (7, False)
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct RwLock {
+    lock: Arc<Core<u64>>,
+    domain: outlive::Domain,
+    name: String,
+}
+
+#[pymethods]
+impl RwLock {
+    #[new]
+    #[pyo3(signature = (name, domain=None, *, value=0))]
+    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, value: u64) -> PyResult<RwLock> {
+        let domain = domain::of(py, domain)?;
+        let lock = Arc::new(Core::open(&domain, &name, value).raised(py)?);
+        Ok(RwLock { lock, domain, name })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// For ``with``: the lock to read. ``Timeout`` when it was not to be had for so many seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn read(&self, timeout: Option<f64>) -> PyResult<RwHold> {
+        self.hold(false, timeout)
+    }
+
+    /// For ``with``: the lock to write.
+    #[pyo3(signature = (timeout=None))]
+    fn write(&self, timeout: Option<f64>) -> PyResult<RwHold> {
+        self.hold(true, timeout)
+    }
+
+    /// Makes a lock that was given up usable again, with this value.
+    #[pyo3(signature = (value=0, timeout=None))]
+    fn reset(&self, py: Python<'_>, value: u64, timeout: Option<f64>) -> PyResult<()> {
+        let until = Until::timeout(timeout)?;
+        let done = wait(py, until, |deadline| match self.lock.reset(value, deadline) {
+            Err(LockError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        done.unwrap_or(Err(LockError::TimedOut)).raised(py)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, domain::Domain)) {
+        (slf.get_type().into_any(), (slf.get().name.clone(), slf.get().domain()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<RwLock '{}', {} inside>", self.name, self.lock.holders().len())
+    }
+}
+
+impl RwLock {
+    fn hold(&self, to_write: bool, timeout: Option<f64>) -> PyResult<RwHold> {
+        // What is wrong with a timeout is told where it is given.
+        Until::timeout(timeout)?;
+        let (lock, domain) = (Arc::clone(&self.lock), self.domain.clone());
+        Ok(RwHold { held: Held::nothing(), owner_died: AtomicBool::new(false), to_write, timeout, lock, domain })
+    }
+}
+
+enum Given {
+    Read(ReadGuard<'static, u64>),
+    Write(WriteGuard<'static, u64>),
+}
+
+type Got = Result<Given, LockError<WriteGuard<'static, u64>>>;
+
+/// What ``RwLock.read`` and ``RwLock.write`` give: the lock, inside a ``with`` block. One thread's at a time.
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct RwHold {
+    /// Before `lock`, which it borrows.
+    held: Held<Given>,
+    owner_died: AtomicBool,
+    to_write: bool,
+    timeout: Option<f64>,
+    lock: Arc<Core<u64>>,
+    domain: outlive::Domain,
+}
+
+impl RwHold {
+    fn take(&self, py: Python<'_>) -> PyResult<()> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        if !self.held.reserve(thread) {
+            return Err(PyRuntimeError::new_err("this is in use: ask the lock for another one"));
+        }
+        let taken = self.take_reserved(py, thread);
+        if taken.is_err() {
+            self.held.take(thread);
+        }
+        taken
+    }
+
+    fn take_reserved(&self, py: Python<'_>, thread: u32) -> PyResult<()> {
+        // SAFETY: in an Arc, and `held` is dropped before it.
+        let lock = unsafe { lender(&*self.lock) };
+        let timed_out = |got: Got| match got {
+            Err(LockError::TimedOut | LockError::WouldBlock) => None,
+            other => Some(other),
+        };
+        let first: Got =
+            if self.to_write { lock.try_write().map(Given::Write) } else { lock.try_read().map(Given::Read) };
+        let got = match timed_out(first) {
+            Some(got) => Some(got),
+            None => wait(py, Until::timeout(self.timeout)?, |deadline| {
+                timed_out(match self.to_write {
+                    true => lock.write_until(deadline).map(Given::Write),
+                    false => lock.read_until(deadline).map(Given::Read),
+                })
+            })?,
+        };
+        let (given, owner_died) = match got {
+            None => return Err(raise(py, "Timeout", "somebody still had the lock when the timeout passed")),
+            Some(Ok(given)) => (given, false),
+            Some(Err(LockError::OwnerDied(guard))) => (Given::Write(guard), true),
+            Some(Err(other)) => return Err(other).raised(py),
+        };
+        self.owner_died.store(owner_died, Ordering::Relaxed);
+        self.held.put(thread, given);
+        Ok(())
+    }
+
+    fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        self.held.with(thread, with).ok_or_else(|| PyRuntimeError::new_err("only inside its 'with' block"))
+    }
+}
+
+#[pymethods]
+impl RwHold {
+    /// Whether a writer died in here: then this has the lock as a writer, however it was asked for.
+    #[getter]
+    fn owner_died(&self) -> bool {
+        self.owner_died.load(Ordering::Relaxed)
+    }
+
+    /// Says that what the lock guards is whole again.
+    fn mark_consistent(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |given| {
+            if let Given::Write(guard) = given {
+                guard.mark_consistent();
+            }
+        })?;
+        self.owner_died.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The number that the lock guards.
+    #[getter]
+    fn value(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |given| match given {
+            Given::Read(guard) => **guard,
+            Given::Write(guard) => **guard,
+        })
+    }
+
+    #[setter]
+    fn set_value(&self, py: Python<'_>, value: u64) -> PyResult<()> {
+        let written = self.with(py, |given| match given {
+            Given::Read(_) => false,
+            Given::Write(guard) => {
+                **guard = value;
+                true
+            }
+        })?;
+        if written { Ok(()) } else { Err(PyRuntimeError::new_err("a reader may not write: use lock.write()")) }
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().take(slf.py())?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        drop(self.held.take(thread));
+        self.owner_died.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}

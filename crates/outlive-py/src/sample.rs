@@ -1,0 +1,170 @@
+//! `Sample`: a message in a reader's hands, and all views of it.
+
+use std::ffi::c_int;
+
+use outlive::topic;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use pyo3::{ffi, intern};
+
+use crate::dlpack;
+use crate::layout::Layout;
+use crate::msgpack;
+
+/// A message, where it lies in shared memory. It stays as it is as long as this object or a view of it is there, whatever its
+/// publisher and the topic do meanwhile; then its memory can be used again. A subscriber may hold 256.
+///
+/// Read-only bytes by the buffer protocol: ``memoryview(sample)``, ``bytes(sample)``, ``file.write(sample)``. An array that was
+/// published is shown as such: ``sample.numpy()``, ``numpy.asarray(sample)``, ``numpy.from_dlpack(sample)``.
+///
+/// >>> topic = Topic("camera", folder)
+/// >>> subscriber = topic.subscriber()
+/// >>> topic.publisher().publish(np.eye(3), key=7)
+/// 0
+/// >>> sample = subscriber.recv()
+/// >>> sample.shape, sample.dtype, sample.key, len(sample)
+/// ((3, 3), '<f8', 7, 72)
+/// >>> eye = sample.numpy()
+/// >>> del sample, subscriber, topic           # the view is enough to keep it
+/// >>> float(eye.trace()), eye.flags.writeable
+/// (3.0, False)
+#[pyclass(module = "outlive", frozen, weakref)]
+pub(crate) struct Sample {
+    sample: topic::Sample,
+    layout: Layout,
+    is_array: bool,
+    header: topic::Header,
+}
+
+impl Sample {
+    pub(crate) fn new(sample: topic::Sample) -> Sample {
+        let header = sample.header();
+        let len = sample.bytes().len();
+        let array = Layout::of_own(&header.own, len);
+        Sample { is_array: array.is_some(), layout: array.unwrap_or_else(|| Layout::bytes(len)), header, sample }
+    }
+}
+
+#[pymethods]
+impl Sample {
+    /// A read-only numpy array over the message, which keeps the sample alive, as do all views of it. A message that was not
+    /// published as an array is one of bytes, unless ``dtype`` (and ``shape``) say otherwise.
+    #[pyo3(signature = (dtype=None, shape=None))]
+    fn numpy<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        shape: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let numpy = numpy(slf.py())?;
+        let array = match dtype {
+            None => numpy.call_method1(intern!(slf.py(), "asarray"), (slf,))?,
+            Some(dtype) => numpy.call_method1(intern!(slf.py(), "frombuffer"), (slf, dtype))?,
+        };
+        match shape {
+            None => Ok(array),
+            Some(shape) => array.call_method1(intern!(slf.py(), "reshape"), (shape,)),
+        }
+    }
+
+    /// The array's extents; of bytes: how many.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.layout.shape())
+    }
+
+    /// The array's type in numpy's short form; None of bytes.
+    #[getter]
+    fn dtype(&self) -> Option<String> {
+        self.is_array.then(|| self.layout.numpy())
+    }
+
+    /// The value, read from msgpack.
+    fn msgpack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        msgpack::read(py, self.sample.bytes())
+    }
+
+    /// Its number among the messages of its publisher's ring, without gaps but for what was lost.
+    #[getter]
+    fn sequence(&self) -> u64 {
+        self.sample.sequence()
+    }
+
+    /// Its order among all messages of the topic.
+    #[getter]
+    fn order(&self) -> u64 {
+        self.sample.order()
+    }
+
+    /// The token of the process that published it: for ``Domain.peer``.
+    #[getter]
+    fn publisher(&self) -> Option<u32> {
+        self.sample.publisher().map(|token| token.as_u32())
+    }
+
+    /// When it was published, in nanoseconds since 1970; 0 if that was not said.
+    #[getter]
+    fn stamp(&self) -> u64 {
+        self.header.stamp
+    }
+
+    #[getter]
+    fn frame(&self) -> u64 {
+        self.header.frame
+    }
+
+    /// By which subscribers may choose.
+    #[getter]
+    fn key(&self) -> u64 {
+        self.header.key
+    }
+
+    /// The header's 32 bytes for the users' own purposes; an array's type and extents are in there.
+    #[getter]
+    fn own<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.header.own)
+    }
+
+    fn __len__(&self) -> usize {
+        self.sample.bytes().len()
+    }
+
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<&Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _ = stream;
+        let this = slf.get();
+        dlpack::export(slf.as_any(), this.sample.bytes(), &this.layout, max_version, dl_device, copy)
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        dlpack::CPU
+    }
+
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let this = slf.get();
+        let bytes = this.sample.bytes();
+        let (data, len, layout) = (bytes.as_ptr().cast_mut(), bytes.len(), &raw const this.layout);
+        // SAFETY: the view's; the object does not move, and keeps both sample and layout.
+        unsafe { (*layout).show(view, flags, slf.into_any(), data, len, true) }
+    }
+
+    fn __repr__(&self) -> String {
+        let what = match self.dtype() {
+            Some(dtype) => format!("{dtype} {:?}", self.layout.shape()),
+            None => format!("{} bytes", self.sample.bytes().len()),
+        };
+        format!("<Sample {}, {what}>", self.sample.sequence())
+    }
+}
+
+/// numpy, if it is there.
+pub(crate) fn numpy(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static NUMPY: pyo3::sync::PyOnceLock<Py<PyAny>> = pyo3::sync::PyOnceLock::new();
+    let module = NUMPY.get_or_try_init(py, || py.import("numpy").map(|numpy| numpy.into_any().unbind()))?;
+    Ok(module.bind(py).clone())
+}

@@ -1,0 +1,139 @@
+//! `Semaphore`: permits that come back when their holder dies.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outlive::sync::{AcquireError, Permit, Semaphore as Core};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::domain;
+use crate::errors::Raised;
+use crate::held::{lender, this_thread};
+use crate::lock::patience;
+use crate::waiting::{Until, wait};
+
+/// A semaphore between processes whose permits come back when their holder dies, with ``threading.BoundedSemaphore``'s methods.
+///
+/// A permit belongs to the thread that acquired it, which releases it. One that is there already keeps its number of permits.
+///
+/// >>> slots = Semaphore("encoders", 2, folder)
+/// >>> with slots:
+/// ...     slots.free
+/// 1
+/// >>> slots.acquire(), slots.acquire(timeout=1), slots.acquire(blocking=False)
+/// (True, True, False)
+/// >>> slots.release(2)
+/// >>> slots.free
+/// 2
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Semaphore {
+    /// By thread. Before `semaphore`, which they borrow. Locked for a moment, never while waiting.
+    permits: Mutex<Vec<(u32, Permitted)>>,
+    semaphore: Arc<Core>,
+    domain: outlive::Domain,
+    name: String,
+    permitted: u32,
+}
+
+struct Permitted(#[expect(dead_code, reason = "dropped to give it back")] Permit<'static>);
+
+// SAFETY: dropped by the thread that acquired it, which is asked for by name; by another one, dropping it does nothing,
+// since it compares tokens.
+unsafe impl Send for Permitted {}
+
+impl Semaphore {
+    fn take(&self, py: Python<'_>, until: Option<Until>) -> PyResult<bool> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        // SAFETY: in an Arc, and `permits` is dropped before it.
+        let semaphore = unsafe { lender(&*self.semaphore) };
+        let got = match (semaphore.try_acquire(), until) {
+            (Err(AcquireError::WouldBlock), None) => None,
+            (Err(AcquireError::WouldBlock), Some(until)) => {
+                wait(py, until, |deadline| match semaphore.acquire_until(deadline) {
+                    Err(AcquireError::TimedOut) => None,
+                    other => Some(other),
+                })?
+            }
+            (other, _) => Some(other),
+        };
+        let Some(got) = got else { return Ok(false) };
+        let permit = got.raised(py)?;
+        self.permits.lock().unwrap_or_else(PoisonError::into_inner).push((thread, Permitted(permit)));
+        Ok(true)
+    }
+
+    fn give_back(&self, py: Python<'_>, count: usize) -> PyResult<()> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mine = permits.iter().filter(|(of, _)| *of == thread).count();
+        if mine < count {
+            return Err(PyValueError::new_err(format!("this thread has {mine} permits and cannot release {count}")));
+        }
+        for _ in 0..count {
+            let at = permits.iter().rposition(|(of, _)| *of == thread);
+            drop(at.map(|at| permits.swap_remove(at)));
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Semaphore {
+    #[new]
+    #[pyo3(signature = (name, value=1, domain=None))]
+    fn new(py: Python<'_>, name: String, value: u32, domain: Option<&Bound<'_, PyAny>>) -> PyResult<Semaphore> {
+        let domain = domain::of(py, domain)?;
+        let semaphore = Arc::new(Core::open(&domain, &name, value).raised(py)?);
+        Ok(Semaphore { permits: Mutex::default(), semaphore, domain, name, permitted: value })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// How many permits are free just now.
+    #[getter]
+    fn free(&self) -> usize {
+        self.semaphore.free()
+    }
+
+    /// Acquires a permit; False when there was none to be had.
+    #[pyo3(signature = (blocking=true, timeout=None))]
+    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
+        self.take(py, patience(blocking, timeout)?)
+    }
+
+    /// Gives so many of this thread's permits back.
+    #[pyo3(signature = (n=1))]
+    fn release(&self, py: Python<'_>, n: usize) -> PyResult<()> {
+        if n < 1 {
+            return Err(PyValueError::new_err("n must be one or more"));
+        }
+        self.give_back(py, n)
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.take(py, Some(Until::NEVER))
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.give_back(py, 1)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, u32, domain::Domain)) {
+        let this = slf.get();
+        (slf.get_type().into_any(), (this.name.clone(), this.permitted, this.domain()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Semaphore '{}', {} free>", self.name, self.free())
+    }
+}

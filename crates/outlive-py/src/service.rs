@@ -1,0 +1,193 @@
+//! `Client`, `Server` and `Request`.
+
+use std::sync::{Mutex, PoisonError};
+
+use outlive::rpc;
+use outlive::rpc::{CallError, ServeError};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::bytes::Given;
+use crate::domain;
+use crate::errors::{Raise, Raised};
+use crate::turn::Turn;
+use crate::waiting::{Until, wait};
+
+/// The asking end of a service. Any number of them; any thread may use it, one at a time.
+///
+/// The server's death ends every call at once with ``ServerDied``, whose ``begun`` says whether it may be made again.
+///
+/// >>> client = Client("clock", folder)
+/// >>> client.call(b"now")
+/// Traceback (most recent call last):
+/// outlive.errors.NoServer: the service has no server; start one, or wait for one
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Client {
+    turn: Turn<rpc::Client>,
+    domain: outlive::Domain,
+    name: String,
+    wait_for_server: bool,
+}
+
+#[pymethods]
+impl Client {
+    #[new]
+    #[pyo3(signature = (name, domain=None, *, wait_for_server=false))]
+    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, wait_for_server: bool) -> PyResult<Client> {
+        let domain = domain::of(py, domain)?;
+        let client = rpc::Client::open(&domain, &name).raised(py)?;
+        client.wait_for_server(wait_for_server);
+        Ok(Client { turn: Turn::new(client), domain, name, wait_for_server })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks, and waits for the answer; ``CallTimeout`` when it took longer than so many seconds: the call is cancelled then.
+    #[pyo3(signature = (request, timeout=None))]
+    fn call<'py>(
+        &self,
+        py: Python<'py>,
+        request: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let until = Until::timeout(timeout)?;
+        let request = Given::of(request)?;
+        let late = CallError::TimedOut { begun: false };
+        let Some(inside) = self.turn.enter_until(py, until)? else { return Err(late.raise(py)) };
+        let client = &*inside;
+        let begun = request.with(py, |bytes| {
+            wait(py, until, |deadline| match client.begin_until(bytes, deadline) {
+                Err(CallError::TimedOut { .. }) => None,
+                other => Some(other),
+            })
+        })??;
+        let Some(begun) = begun else { return Err(late.raise(py)) };
+        // Interrupted, it is dropped, which cancels the call.
+        let mut pending = begun.raised(py)?;
+        let answer = wait(py, until, |deadline| match pending.next_until(deadline) {
+            Err(CallError::TimedOut { .. }) => None,
+            other => Some(other),
+        })?;
+        match answer {
+            Some(answer) => match answer.raised(py)? {
+                Some(reply) => Ok(PyBytes::new(py, &reply)),
+                None => Err(CallError::Dropped.raise(py)),
+            },
+            None => Err(CallError::TimedOut { begun: pending.cancel() }.raise(py)),
+        }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
+        let this = slf.get();
+        let open = slf.py().import("outlive._reopen")?.getattr("client")?;
+        Ok((open, (this.name.clone(), domain::Domain { domain: this.domain.clone() }, this.wait_for_server)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Client of '{}'>", self.name)
+    }
+}
+
+/// The answering end of a service, one at a time (``Taken`` while another lives). An iterator over requests, which waits for
+/// each. Requests may be answered in any order, by any thread.
+///
+/// >>> server, client = Server("double", folder), Client("double", folder)
+/// >>> def serve():
+/// ...     request = server.next(timeout=10)
+/// ...     request.reply(request.data * 2)
+/// >>> answering = threading.Thread(target=serve)
+/// >>> answering.start()
+/// >>> client.call(b"ab", timeout=10)
+/// b'abab'
+/// >>> answering.join()
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Server {
+    turn: Turn<rpc::Server>,
+    name: String,
+}
+
+impl Server {
+    fn take(&self, py: Python<'_>, until: Until) -> PyResult<Request> {
+        let Some(mut inside) = self.turn.enter_until(py, until)? else {
+            return Err(ServeError::TimedOut.raise(py));
+        };
+        let server = &mut *inside;
+        let taken = wait(py, until, |deadline| match server.next_until(deadline) {
+            Err(ServeError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        let request = taken.unwrap_or(Err(ServeError::TimedOut)).raised(py)?;
+        Ok(Request { data: PyBytes::new(py, &request).unbind(), request: Mutex::new(Some(request)) })
+    }
+}
+
+#[pymethods]
+impl Server {
+    #[new]
+    #[pyo3(signature = (name, domain=None))]
+    fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>) -> PyResult<Server> {
+        let domain = domain::of(py, domain)?;
+        Ok(Server { turn: Turn::new(rpc::Server::open(&domain, &name).raised(py)?), name })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The next request, waiting for one; ``Timeout`` when none came for so many seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Request> {
+        self.take(py, Until::timeout(timeout)?)
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Request> {
+        self.take(py, Until::NEVER)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Server of '{}'>", self.name)
+    }
+}
+
+/// A request that the server has begun. Dropped without an answer, its client is told ``Dropped``.
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Request {
+    #[pyo3(get)]
+    data: Py<PyBytes>,
+    /// Locked for a moment, never while waiting.
+    request: Mutex<Option<rpc::Request>>,
+}
+
+#[pymethods]
+impl Request {
+    /// Answers. ``ClientDied`` or ``Cancelled`` when nobody wants it any more.
+    fn reply(&self, py: Python<'_>, answer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let answer = Given::of(answer)?;
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let request = request.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))?;
+        answer.with(py, |bytes| request.reply(bytes))?.raised(py)
+    }
+
+    /// The process that asks; None when that is not known any more.
+    #[getter]
+    fn client_pid(&self) -> Option<u32> {
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        request.as_ref().and_then(|request| request.client()).map(|holder| holder.pid)
+    }
+
+    /// Whether nobody wants the answer any more.
+    #[getter]
+    fn cancelled(&self) -> bool {
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        request.as_ref().is_none_or(|request| request.is_cancelled())
+    }
+}

@@ -1,0 +1,142 @@
+//! `Subscriber`: waiting for messages by a call, by an iterator, by `async`.
+
+use outlive::topic::{SubscribeError, Subscriber as Core};
+use outlive::wait::WaitSet;
+use pyo3::prelude::*;
+
+use crate::errors::{Raised, raise};
+use crate::sample::Sample;
+use crate::turn::Turn;
+use crate::waiting::{Until, wait};
+
+/// The end of a topic that messages come out of: each subscriber gets all of them. Any thread may use it, one at a time; a
+/// forked child needs one of its own.
+///
+/// An iterator, also with ``async for``, that waits for each message and does not end.
+///
+/// >>> topic = Topic("ticks", folder, depth=4)
+/// >>> publisher = topic.publisher()
+/// >>> for tick in range(10):
+/// ...     _ = publisher.publish(b"%d" % tick)
+/// >>> subscriber = topic.subscriber(history=4)
+/// >>> bytes(next(subscriber)), bytes(subscriber.latest()), subscriber.try_recv()
+/// (b'6', b'9', None)
+/// >>> subscriber.recv(timeout=0.01)
+/// Traceback (most recent call last):
+/// outlive.errors.Timeout: nothing came until the deadline passed
+#[pyclass(module = "outlive", frozen, weakref)]
+pub(crate) struct Subscriber {
+    pub(crate) turn: Turn<Core>,
+    /// For the descriptor, made when that is first asked for.
+    set: Turn<Option<WaitSet>>,
+    pub(crate) domain: outlive::Domain,
+    name: String,
+}
+
+impl Subscriber {
+    pub(crate) fn new(subscriber: Core, domain: outlive::Domain, name: String) -> Subscriber {
+        Subscriber { turn: Turn::new(subscriber), set: Turn::new(None), domain, name }
+    }
+
+    fn take(&self, py: Python<'_>, until: Until) -> PyResult<Sample> {
+        let Some(mut inside) = self.turn.enter_until(py, until)? else {
+            return Err(SubscribeError::TimedOut).raised(py);
+        };
+        if let Some(sample) = inside.try_recv().raised(py)? {
+            return Ok(Sample::new(sample));
+        }
+        let subscriber = &mut *inside;
+        let taken = wait(py, until, |deadline| match subscriber.recv_until(deadline) {
+            Err(SubscribeError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        taken.unwrap_or(Err(SubscribeError::TimedOut)).map(Sample::new).raised(py)
+    }
+}
+
+#[pymethods]
+impl Subscriber {
+    /// The next message, the oldest first; waits for it, ``Timeout`` when none came for so many seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Sample> {
+        self.take(py, Until::timeout(timeout)?)
+    }
+
+    /// The next message, if one is there.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
+        let mut inside = self.turn.enter(py)?;
+        Ok(inside.try_recv().raised(py)?.map(Sample::new))
+    }
+
+    /// The newest message, taken before or not; None when nobody has ever published.
+    fn latest(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
+        let mut inside = self.turn.enter(py)?;
+        Ok(inside.latest().raised(py)?.map(Sample::new))
+    }
+
+    /// Messages that were overwritten or passed over before they were taken.
+    #[getter]
+    fn lost(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.turn.enter(py)?.lost())
+    }
+
+    /// Messages that wait to be taken.
+    #[getter]
+    fn lag(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.turn.enter(py)?.lag())
+    }
+
+    /// How many publishers live.
+    #[getter]
+    fn publisher_count(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.turn.enter(py)?.publisher_count())
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Sample> {
+        self.take(py, Until::NEVER)
+    }
+
+    /// The next message, for ``asyncio``.
+    fn recv_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
+    }
+
+    fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Subscriber::recv_async(slf)
+    }
+
+    /// A descriptor that is readable when a message is there, for event loops; see ``is_ready``.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        use std::os::fd::AsRawFd;
+        let mut set = self.set.enter(py)?;
+        if set.is_none() {
+            let mut made = WaitSet::new(&self.domain);
+            made.add(&*self.turn.enter(py)?).raised(py)?;
+            *set = Some(made);
+        }
+        match &mut *set {
+            Some(set) => Ok(set.as_fd().raised(py)?.as_raw_fd()),
+            None => Err(raise(py, "OutliveError", "no descriptor")),
+        }
+    }
+
+    /// Whether a receive is worth a try. The descriptor is readable until this has said no.
+    fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        match &mut *self.set.enter(py)? {
+            Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
+            None => Ok(self.turn.enter(py)?.lag() > 0),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Subscriber of '{}'>", self.name)
+    }
+}

@@ -1,0 +1,339 @@
+//! `Topic` and `Publisher`.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outlive::topic::{Header, PublishError, Publisher as Core, SubscriberOptions, Topic as CoreTopic};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::bytes::Given;
+use crate::domain;
+use crate::errors::{Raise, Raised, raise};
+use crate::held::lender;
+use crate::layout::Layout;
+use crate::loan::{Loan, Stray};
+use crate::msgpack;
+use crate::sample::numpy;
+use crate::subscriber::Subscriber;
+use crate::turn::{Inside, Turn};
+use crate::waiting::{Until, passed, wait};
+
+/// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays, msgpack.
+///
+/// Opened by name, made when missing; one that is there keeps the options that it was made with. ``depth``: how many messages
+/// of each publisher are kept. In Rust it is a ``Topic<[u8]>``; ``exists=True`` opens any topic, which must be there, as bytes.
+///
+/// >>> topic = Topic("lidar", folder)
+/// >>> subscriber = topic.subscriber()
+/// >>> publisher = topic.publisher()
+/// >>> with publisher.loan((2, 3), "float32") as points:   # in shared memory, published when the block ends
+/// ...     points[:] = 1.5
+/// >>> points = subscriber.recv(timeout=1.0).numpy()       # where it lies, read-only, never changes
+/// >>> points.shape, float(points.sum())
+/// ((2, 3), 9.0)
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Topic {
+    topic: CoreTopic,
+    domain: outlive::Domain,
+    name: String,
+}
+
+#[pymethods]
+impl Topic {
+    #[new]
+    #[pyo3(signature = (name, domain=None, *, depth=16, max_bytes=None, stamps=true, exists=false))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        domain: Option<&Bound<'_, PyAny>>,
+        depth: u32,
+        max_bytes: Option<u64>,
+        stamps: bool,
+        exists: bool,
+    ) -> PyResult<Topic> {
+        let domain = domain::of(py, domain)?;
+        let mut options = CoreTopic::options().depth(depth).stamps(stamps);
+        if let Some(bytes) = max_bytes {
+            options = options.max_bytes(bytes);
+        }
+        let topic = if exists { CoreTopic::open_as_bytes(&domain, &name) } else { options.open(&domain, &name) };
+        Ok(Topic { topic: topic.raised(py)?, domain, name })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// A new publisher, of up to 62.
+    fn publisher(&self, py: Python<'_>) -> PyResult<Publisher> {
+        let publisher = self.topic.publisher().raised(py)?;
+        Ok(Publisher { lender: Arc::new(Lender { strays: Mutex::default(), turn: Turn::new(publisher) }) })
+    }
+
+    /// A new subscriber, of up to 64: to what is published from now on, and to the last ``history`` messages of each publisher.
+    ///
+    /// ``reliable``: publishers wait for it, as long as it lives. ``keep_last``: the most messages to be behind. ``keys``: messages
+    /// with these keys only. ``period``: receiving raises ``Missed`` when nothing comes for so many seconds.
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=Vec::new(), period=None))]
+    fn subscriber(
+        &self,
+        py: Python<'_>,
+        reliable: bool,
+        history: u32,
+        keep_last: Option<u32>,
+        keys: Vec<u64>,
+        period: Option<f64>,
+    ) -> PyResult<Subscriber> {
+        let period = match period {
+            None => None,
+            Some(seconds) => Some(
+                std::time::Duration::try_from_secs_f64(seconds)
+                    .map_err(|_| PyValueError::new_err("a period is a number of seconds, not negative"))?,
+            ),
+        };
+        let keep_last = keep_last.unwrap_or(u32::MAX);
+        let options = SubscriberOptions { reliable, history, keep_last, keys, period };
+        let subscriber = self.topic.subscriber_with(options).raised(py)?;
+        Ok(Subscriber::new(subscriber, self.domain.clone(), self.name.clone()))
+    }
+
+    /// The processes that publish and live, one entry for each publisher.
+    fn publishers(&self) -> Vec<u32> {
+        self.topic.publishers().into_iter().map(|holder| holder.pid).collect()
+    }
+
+    /// The processes that subscribe and live, one entry for each subscriber.
+    fn subscribers(&self) -> Vec<u32> {
+        self.topic.subscribers().into_iter().map(|holder| holder.pid).collect()
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain))> {
+        let open = slf.py().import("outlive._reopen")?.getattr("topic")?;
+        Ok((open, (slf.get().name.clone(), slf.get().domain())))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Topic '{}'>", self.name)
+    }
+}
+
+/// A publisher of the core's, and loans of it that were dropped while another thread was inside.
+pub(crate) struct Lender {
+    /// Before the publisher, which they borrow. Locked for a moment, never while waiting.
+    strays: Mutex<Vec<Stray>>,
+    turn: Turn<Core>,
+}
+
+impl Lender {
+    /// Comes in. The publisher is given by shared reference only: loans refer to it.
+    pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<Alone<'_>> {
+        let inside = self.turn.enter(py)?;
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(Alone(inside))
+    }
+
+    /// A loan that is not published: the memory is the publisher's again, now or when somebody comes in next.
+    pub(crate) fn give_back(&self, stray: Stray) {
+        match self.turn.try_enter() {
+            Some(inside) => {
+                drop(stray);
+                drop(inside);
+            }
+            None => self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(stray),
+        }
+    }
+}
+
+/// Inside with a publisher.
+pub(crate) struct Alone<'l>(Inside<'l, Core>);
+
+impl Alone<'_> {
+    /// Memory for a message. To be dropped inside as well.
+    ///
+    /// # Safety
+    /// Before the lender is.
+    pub(crate) unsafe fn lend(&self, len: usize) -> Result<outlive::topic::Loan<'static>, PublishError> {
+        // SAFETY: the lender lies in an Arc; the caller's promise.
+        unsafe { lender(&*self.0) }.loan(len)
+    }
+
+    /// Waits until no reliable subscriber is in the way of the next message, which then is published without waiting.
+    pub(crate) fn make_way(&self, py: Python<'_>, until: Until) -> PyResult<()> {
+        let publisher = &*self.0;
+        match publisher.wait_clear_until(passed()) {
+            Err(PublishError::TimedOut { .. }) => {}
+            other => return other.raised(py),
+        }
+        let mut slowest = None;
+        let clear = wait(py, until, |deadline| match publisher.wait_clear_until(deadline) {
+            Err(PublishError::TimedOut { slowest: holder }) => {
+                slowest = Some(holder);
+                None
+            }
+            other => Some(other),
+        })?;
+        match (clear, slowest) {
+            (Some(clear), _) => clear.raised(py),
+            (None, Some(slowest)) => Err(PublishError::TimedOut { slowest }.raise(py)),
+            (None, None) => Err(raise(py, "Timeout", "a reliable subscriber was in the way when the timeout passed")),
+        }
+    }
+
+    pub(crate) fn publish(&self, py: Python<'_>, loan: outlive::topic::Loan<'_>) -> PyResult<u64> {
+        Ok(self.0.publish(loan).raised(py)?.sequence())
+    }
+}
+
+/// The end of a topic that messages go into. Any thread may use it, one at a time; a forked child needs one of its own.
+///
+/// >>> topic = Topic("words", folder)
+/// >>> subscriber, publisher = topic.subscriber(), topic.publisher()
+/// >>> publisher.publish(b"hello", key=1)
+/// 0
+/// >>> publisher.publish_msgpack({"pi": 3.14, "seen": [1, 2, None]})
+/// 1
+/// >>> bytes(subscriber.recv()), subscriber.recv().msgpack()
+/// (b'hello', {'pi': 3.14, 'seen': [1, 2, None]})
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Publisher {
+    lender: Arc<Lender>,
+}
+
+/// What goes with a message: the array's layout, or what the user says.
+pub(crate) fn header(
+    layout: Option<&Layout>,
+    key: u64,
+    frame: u64,
+    stamp: u64,
+    own: Option<&[u8]>,
+) -> PyResult<Option<Header>> {
+    let own = match (layout, own) {
+        (Some(_), Some(_)) => {
+            return Err(PyValueError::new_err("an array's type and extents are in 'own': publish its bytes instead"));
+        }
+        (Some(layout), None) => layout.to_own(),
+        (None, Some(given)) => {
+            let mut own = [0; 32];
+            let into = own.get_mut(..given.len());
+            into.ok_or_else(|| PyValueError::new_err("'own' has at most 32 bytes"))?.copy_from_slice(given);
+            own
+        }
+        (None, None) if key == 0 && frame == 0 && stamp == 0 => return Ok(None),
+        (None, None) => [0; 32],
+    };
+    Ok(Some(Header { key, frame, stamp, own }))
+}
+
+#[pymethods]
+impl Publisher {
+    /// Publishes a copy of bytes, of an array, or of a tensor on the CPU (by DLPack). Its number among the publisher's messages.
+    ///
+    /// Waits for reliable subscribers only, as long as they live; ``Timeout`` when that takes longer than so many seconds.
+    #[pyo3(signature = (data, *, key=0, frame=0, stamp=0, own=None, timeout=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
+    fn publish(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        key: u64,
+        frame: u64,
+        stamp: u64,
+        own: Option<&[u8]>,
+        timeout: Option<f64>,
+    ) -> PyResult<u64> {
+        let until = Until::timeout(timeout)?;
+        let given = Given::array_of(data)?;
+        let header = header(given.layout()?.as_ref(), key, frame, stamp, own)?;
+        let inside = self.lender.enter(py)?;
+        inside.make_way(py, until)?;
+        // SAFETY: published or dropped before this returns, inside.
+        let mut loan = unsafe { inside.lend(given.len()) }.raised(py)?;
+        // SAFETY: as long as was asked for, this loan's alone.
+        unsafe { given.copy_to(py, loan.as_mut_ptr())? };
+        if let Some(header) = header {
+            loan.set_header(header);
+        }
+        inside.publish(py, loan)
+    }
+
+    /// Publishes a value as msgpack: None, bool, int, float, str, bytes, list, tuple and dict.
+    #[pyo3(signature = (value, *, timeout=None))]
+    fn publish_msgpack(&self, py: Python<'_>, value: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<u64> {
+        let until = Until::timeout(timeout)?;
+        let inside = self.lender.enter(py)?;
+        inside.make_way(py, until)?;
+        let raised = RefCell::new(None);
+        let published = inside.0.publish_msgpack(&msgpack::Value::new(value, &raised));
+        let published = published.map(|published| published.sequence());
+        match raised.into_inner() {
+            Some(raised) => Err(raised),
+            None => published.raised(py),
+        }
+    }
+
+    /// Memory for a message, to be written in place: for ``with``, which publishes it at the end of its block, or gives it back
+    /// when that ends by an exception.
+    ///
+    /// With a ``dtype`` the block gets a numpy array of that ``shape``; without, a ``memoryview`` of so many bytes. Its contents
+    /// are whatever was there before. After the block the array is read-only, and what was published must not be written by
+    /// views that the block made of it.
+    #[pyo3(signature = (shape, dtype=None, *, key=0, frame=0, stamp=0, own=None, timeout=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
+    fn loan(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        key: u64,
+        frame: u64,
+        stamp: u64,
+        own: Option<&[u8]>,
+        timeout: Option<f64>,
+    ) -> PyResult<Loan> {
+        Until::timeout(timeout)?;
+        let extents = match shape.cast::<PyTuple>() {
+            Ok(tuple) => tuple.extract::<Vec<usize>>()?,
+            Err(_) => match shape.extract::<usize>() {
+                Ok(extent) => vec![extent],
+                Err(error) => shape.extract::<Vec<usize>>().map_err(|_| error)?,
+            },
+        };
+        let layout = match dtype {
+            None if extents.len() == 1 => Layout::bytes_checked(extents[0])?,
+            None => return Err(PyTypeError::new_err("without a dtype a loan has so many bytes: one number")),
+            Some(dtype) => {
+                let dtype: String = numpy(py)?.call_method1("dtype", (dtype,))?.getattr("str")?.extract()?;
+                Layout::of_numpy(&dtype, &extents)?
+            }
+        };
+        let len = layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
+        let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;
+        let inside = self.lender.enter(py)?;
+        // SAFETY: `Loan` keeps the lender, and gives back or publishes before it lets go of it.
+        let mut loan = unsafe { inside.lend(len) }.raised(py)?;
+        if let Some(header) = header {
+            loan.set_header(header);
+        }
+        Ok(Loan::new(loan, layout, dtype.is_some(), timeout, Arc::clone(&self.lender)))
+    }
+
+    /// Whether anybody is there to get what is published.
+    #[getter]
+    fn has_subscribers(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.lender.enter(py)?.0.has_subscribers())
+    }
+
+    /// How many subscribers live.
+    #[getter]
+    fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
+        Ok(self.lender.enter(py)?.0.subscriber_count())
+    }
+}

@@ -1,0 +1,120 @@
+//! A handle of the core's that one thread at a time may use, in an object that all Python threads have.
+//!
+//! Who comes while another is inside waits without the interpreter, and can be interrupted. A handle that is waited in
+//! (`recv` without a timeout) is occupied as long as that lasts.
+//!
+//! In a forked child a thread that was inside is not there any more: who is inside is named by the process, by a number that
+//! `os.fork` changes.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use outlive::futex;
+use pyo3::prelude::*;
+
+use crate::waiting::{Until, wait};
+
+/// This process's number among its forks: never 0.
+static PROCESS: AtomicU32 = AtomicU32::new(1);
+
+/// Called in the child by `os.fork`.
+#[pyfunction]
+pub(crate) fn _after_fork() {
+    PROCESS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Which of a process and its forked children this is.
+pub(crate) fn process() -> u32 {
+    PROCESS.load(Ordering::Relaxed)
+}
+
+pub(crate) struct Turn<T> {
+    /// 0: nobody; else the process of who is inside.
+    inside: AtomicU32,
+    waiting: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached by who is inside only, one thread at a time.
+unsafe impl<T: Send> Sync for Turn<T> {}
+
+impl<T> Turn<T> {
+    pub(crate) fn new(value: T) -> Turn<T> {
+        Turn { inside: AtomicU32::new(0), waiting: AtomicU32::new(0), value: UnsafeCell::new(value) }
+    }
+
+    /// Comes in, waiting for who is inside.
+    pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<Inside<'_, T>> {
+        match self.enter_until(py, Until::NEVER)? {
+            Some(inside) => Ok(inside),
+            None => unreachable!("there is no deadline"),
+        }
+    }
+
+    /// The same; `None` when that took too long.
+    pub(crate) fn enter_until(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, T>>> {
+        match self.try_enter() {
+            Some(inside) => Ok(Some(inside)),
+            None => self.enter_slow(py, until),
+        }
+    }
+
+    /// Comes in if nobody is inside.
+    pub(crate) fn try_enter(&self) -> Option<Inside<'_, T>> {
+        let process = process();
+        let found = self.inside.load(Ordering::Relaxed);
+        if found == process {
+            return None;
+        }
+        // Acquire pairs with the Release in `Inside`'s drop: what was done to the value.
+        let changed = self.inside.compare_exchange(found, process, Ordering::Acquire, Ordering::Relaxed);
+        changed.is_ok().then_some(Inside { turn: self })
+    }
+
+    #[cold]
+    fn enter_slow(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, T>>> {
+        // SeqCst, with the swap in the drop and the look in `try_enter` that follows: one of the two sees the other.
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let came = wait(py, until, |deadline| {
+            self.try_enter().or_else(|| {
+                // Whatever it says: look again.
+                let _ = futex::wait(&self.inside, process(), deadline);
+                self.try_enter()
+            })
+        });
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        came
+    }
+}
+
+/// Alone with the value.
+pub(crate) struct Inside<'t, T> {
+    turn: &'t Turn<T>,
+}
+
+impl<T> Deref for Inside<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: this thread is inside.
+        unsafe { &*self.turn.value.get() }
+    }
+}
+
+impl<T> DerefMut for Inside<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this thread is inside, and there is one `Inside`.
+        unsafe { &mut *self.turn.value.get() }
+    }
+}
+
+impl<T> Drop for Inside<'_, T> {
+    fn drop(&mut self) {
+        self.turn.inside.swap(0, Ordering::SeqCst);
+        if self.turn.waiting.load(Ordering::SeqCst) != 0 {
+            // It cannot fail; were it to, who waits looks again at the end of its slice.
+            let _ = futex::wake(&self.turn.inside, 1);
+        }
+    }
+}

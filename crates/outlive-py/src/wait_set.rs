@@ -1,0 +1,174 @@
+//! `WaitSet`: waiting for any of several things.
+
+use std::time::Duration;
+
+use outlive::sync::AwaitError;
+use outlive::wait::{Key, Timer, WaitSet as Core};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+
+use crate::domain::{self, Peer};
+use crate::errors::Raised;
+use crate::event::Event;
+use crate::queue::Queue;
+use crate::subscriber::Subscriber;
+use crate::turn::Turn;
+use crate::waiting::{Until, wait};
+
+/// Waits for any of several: subscribers, queues (whose receiver this process becomes), events, peers' ends, moments.
+///
+/// >>> queue, event = Queue("jobs", folder), Event("stop", folder)
+/// >>> waiting = WaitSet(folder)
+/// >>> waiting.add(queue), waiting.add(event, bits=0b10)
+/// (None, None)
+/// >>> waiting.wait(timeout=0.01)
+/// []
+/// >>> event.set(0b10)
+/// >>> waiting.wait() == [event]
+/// True
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct WaitSet {
+    turn: Turn<Core>,
+    /// Apart from the set, so that the collector can look at them.
+    sources: std::sync::Mutex<Vec<(Key, Py<PyAny>)>>,
+}
+
+#[pymethods]
+impl WaitSet {
+    #[new]
+    #[pyo3(signature = (domain=None))]
+    fn new(py: Python<'_>, domain: Option<&Bound<'_, PyAny>>) -> PyResult<WaitSet> {
+        let domain = domain::of(py, domain)?;
+        Ok(WaitSet { turn: Turn::new(Core::new(&domain)), sources: std::sync::Mutex::default() })
+    }
+
+    /// Waits for this, too. ``bits``: of an event, any of which will do.
+    #[pyo3(signature = (source, *, bits=None))]
+    fn add(&self, py: Python<'_>, source: &Bound<'_, PyAny>, bits: Option<u32>) -> PyResult<()> {
+        let mut set = self.turn.enter(py)?;
+        if bits.is_some() && !source.is_instance_of::<Event>() {
+            return Err(PyTypeError::new_err("'bits' are an event's"));
+        }
+        let key = if let Ok(subscriber) = source.cast::<Subscriber>() {
+            set.add(&*subscriber.get().turn.enter(py)?).raised(py)?
+        } else if let Ok(queue) = source.cast::<Queue>() {
+            queue.get().watch(py, &mut set)?
+        } else if let Ok(event) = source.cast::<Event>() {
+            set.add(&event.get().event.any_of(bits.unwrap_or(u32::MAX))).raised(py)?
+        } else if let Ok(peer) = source.cast::<Peer>() {
+            set.add(&peer.get().peer()).raised(py)?
+        } else {
+            return Err(PyTypeError::new_err("a set waits for subscribers, queues, events and peers"));
+        };
+        self.push(key, source.clone().unbind());
+        Ok(())
+    }
+
+    /// Tells of ``name`` every so many seconds.
+    #[pyo3(signature = (seconds, name=None))]
+    fn every(&self, py: Python<'_>, seconds: f64, name: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let span = Duration::try_from_secs_f64(seconds).ok().filter(|span| !span.is_zero());
+        let span = span.ok_or_else(|| PyValueError::new_err("a number of seconds, more than 0"))?;
+        let timer = Py::new(py, Ticks { timer: Timer::every(span), name: name.map(|name| name.clone().unbind()) })?;
+        let key = self.turn.enter(py)?.add(&timer.get().timer).raised(py)?;
+        self.push(key, timer.into_any());
+        Ok(())
+    }
+
+    /// Waits for this no longer.
+    fn remove(&self, py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut set = self.turn.enter(py)?;
+        let mut gone = Vec::new();
+        self.with(|sources| {
+            while let Some(at) = sources.iter().position(|(_, known)| known.is(source)) {
+                gone.push(sources.swap_remove(at));
+            }
+        });
+        for (key, _) in &gone {
+            set.remove(*key);
+        }
+        if gone.is_empty() { Err(PyKeyError::new_err("that is not in the set")) } else { Ok(()) }
+    }
+
+    /// Waits until something is ready: all that is, as it was added, or by the name of a moment; nothing when the timeout passed.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
+        let until = Until::timeout(timeout)?;
+        let Some(mut inside) = self.turn.enter_until(py, until)? else { return Ok(Vec::new()) };
+        let set = &mut *inside;
+        let mut found = Vec::new();
+        let ready = wait(py, until, |deadline| match set.wait(deadline) {
+            Err(AwaitError::TimedOut) => None,
+            Err(other) => Some(Err(other)),
+            Ok(ready) => {
+                found.extend(ready.map(|(key, _)| key));
+                Some(Ok(()))
+            }
+        })?;
+        ready.unwrap_or(Ok(())).raised(py)?;
+        self.names(py, &found)
+    }
+
+    /// How many there are.
+    fn __len__(&self) -> usize {
+        self.with(|sources| sources.len())
+    }
+
+    /// A descriptor that is readable when something is ready, until ``try_wait`` has found nothing.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        use std::os::fd::AsRawFd;
+        Ok(self.turn.enter(py)?.as_fd().raised(py)?.as_raw_fd())
+    }
+
+    /// All that is ready now.
+    fn try_wait(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let found: Vec<Key> = self.turn.enter(py)?.try_wait().raised(py)?.map(|(key, _)| key).collect();
+        self.names(py, &found)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.sources.try_lock() {
+            Ok(sources) => sources.iter().try_for_each(|(_, source)| visit.call(source)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let gone = self.with(std::mem::take);
+        drop(gone);
+    }
+}
+
+impl WaitSet {
+    fn push(&self, key: Key, source: Py<PyAny>) {
+        self.with(|sources| sources.push((key, source)));
+    }
+
+    fn with<R>(&self, with: impl FnOnce(&mut Vec<(Key, Py<PyAny>)>) -> R) -> R {
+        with(&mut self.sources.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// What was added under those keys; of a moment, its name.
+    fn names(&self, py: Python<'_>, keys: &[Key]) -> PyResult<Vec<Py<PyAny>>> {
+        let sources: Vec<Py<PyAny>> = self.with(|sources| {
+            let find = |key: &Key| sources.iter().find(|(known, _)| known == key);
+            keys.iter().filter_map(find).map(|(_, source)| source.clone_ref(py)).collect()
+        });
+        let name = |source: Py<PyAny>| match source.bind(py).cast::<Ticks>() {
+            Ok(ticks) => {
+                ticks.get().timer.take();
+                ticks.get().name.as_ref().map_or_else(|| py.None(), |name| name.clone_ref(py))
+            }
+            Err(_) => source,
+        };
+        Ok(sources.into_iter().map(name).collect())
+    }
+}
+
+/// A moment in a set.
+#[pyclass(module = "outlive", frozen)]
+struct Ticks {
+    timer: Timer,
+    name: Option<Py<PyAny>>,
+}

@@ -1,0 +1,103 @@
+//! Waiting without the interpreter, and Ctrl-C in every wait.
+//!
+//! A wait is made of slices: the thread gives the interpreter up, waits in the core until the slice is over, comes back,
+//! and runs what handlers of signals are due. Only the main thread runs handlers, so only its slices are short. A slice
+//! that ends has lost nothing: the core's waits are by deadline, and say at the last moment what is there.
+
+use std::time::{Duration, Instant};
+
+use outlive::Deadline;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// How long a signal may wait for its handler.
+const SLICE: Duration = Duration::from_millis(50);
+/// In threads that run no handlers: should the interpreter's main thread be another than the process's.
+const LONG_SLICE: Duration = Duration::from_millis(500);
+
+/// Until when to wait; never, if there is no moment.
+#[derive(Clone, Copy)]
+pub(crate) struct Until(Option<Instant>);
+
+impl Until {
+    pub(crate) const NEVER: Until = Until(None);
+
+    /// Seconds from now, as Python's `timeout` says; `None` is for ever.
+    pub(crate) fn timeout(seconds: Option<f64>) -> PyResult<Until> {
+        let Some(seconds) = seconds else { return Ok(Until::NEVER) };
+        if seconds.is_nan() || seconds < 0.0 {
+            return Err(PyValueError::new_err("a timeout is a number of seconds, not negative, or None for ever"));
+        }
+        // Too long for the clock is for ever.
+        let span = Duration::try_from_secs_f64(seconds).ok();
+        Ok(Until(span.and_then(|span| Instant::now().checked_add(span))))
+    }
+
+    pub(crate) fn now() -> Until {
+        Until(Some(Instant::now()))
+    }
+
+    pub(crate) fn has_passed(self) -> bool {
+        self.0.is_some_and(|moment| moment <= Instant::now())
+    }
+
+    /// The end of the slice that begins now.
+    pub(crate) fn slice(self) -> Deadline {
+        let end = Instant::now() + if is_main_thread() { SLICE } else { LONG_SLICE };
+        Deadline::at(self.0.map_or(end, |moment| moment.min(end)))
+    }
+}
+
+/// A deadline that has passed: for calls that are not to wait, and have no other form.
+pub(crate) fn passed() -> Deadline {
+    Deadline::at_time_of_day(std::time::SystemTime::UNIX_EPOCH)
+}
+
+fn is_main_thread() -> bool {
+    outlive::futex::thread_id() == std::process::id()
+}
+
+/// Asks `once`, which waits until the deadline that it is given and says `None` when that passed first, until it has an
+/// answer. `None`: `until` has passed.
+pub(crate) fn wait<T>(
+    py: Python<'_>,
+    until: Until,
+    mut once: impl FnMut(Deadline) -> Option<T>,
+) -> PyResult<Option<T>> {
+    loop {
+        if let Some(got) = detached(py, || once(until.slice())) {
+            return Ok(Some(got));
+        }
+        py.check_signals()?;
+        if until.has_passed() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Makes a call of the core's with the interpreter given up, so that other Python threads run meanwhile.
+///
+/// To be given closures that touch nothing of Python's: those of this crate call the core, and copy bytes whose buffers
+/// are held.
+pub(crate) fn detached<R>(py: Python<'_>, call: impl FnOnce() -> R) -> R {
+    let mut result = None;
+    let work = Here(|| result = Some(call()));
+    py.detach(move || work.run());
+    match result {
+        Some(result) => result,
+        None => unreachable!("`detach` has called it"),
+    }
+}
+
+/// Work of the calling thread.
+struct Here<F>(F);
+
+// SAFETY: `Python::detach` asks for Send to keep what belongs to the interpreter out, and makes the call on the calling
+// thread; `detached`'s callers keep it out by what they do.
+unsafe impl<F> Send for Here<F> {}
+
+impl<F: FnOnce()> Here<F> {
+    fn run(self) {
+        (self.0)();
+    }
+}

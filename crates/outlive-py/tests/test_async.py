@@ -1,0 +1,98 @@
+"""asyncio: by descriptors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from outlive import Queue, Topic
+
+
+def run(coroutine):
+    async def bounded():
+        return await asyncio.wait_for(coroutine, 20)
+
+    return asyncio.run(bounded())
+
+
+def test_async_for_over_a_topic_of_another_process(folder, start):
+    subscriber = Topic("topic", folder, depth=256).subscriber(reliable=True)
+    program = start("""
+        publisher = Topic("topic", folder).publisher()
+        for number in range(50):
+            publisher.publish(b"%d" % number)
+            time.sleep(0.002)
+    """)
+
+    async def read():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.001)
+
+        ticking = asyncio.create_task(tick())
+        seen = []
+        async for sample in subscriber:
+            seen.append(int(bytes(sample)))
+            if len(seen) == 50:
+                break
+        ticking.cancel()
+        return seen, ticks
+
+    seen, ticks = run(read())
+    assert seen == list(range(50))
+    assert ticks > 5, "the loop went on meanwhile"
+    assert program.end() == 0
+
+
+def test_queues_and_cancelling(folder, start):
+    queue = Queue("queue", folder, end_when_senders_gone=True)
+
+    async def read():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(queue.recv_async(), 0.05)
+        waiting = asyncio.create_task(queue.recv_async())
+        await asyncio.sleep(0.01)
+        with pytest.raises(RuntimeError):
+            await queue.recv_async()
+        queue.send(b"first")
+        assert await waiting == b"first"
+        program = start("queue = Queue('queue', folder); queue.send(b'second'); queue.send(b'third')")
+        second = await queue.recv_async()
+        third = await queue.recv_async()
+        program.end()
+        return second, third
+
+    assert run(read()) == (b"second", b"third")
+
+
+def test_async_for_ends_when_senders_are_gone(folder, start):
+    program = start("queue = Queue('queue', folder); [queue.send(b'x') for _ in range(5)]; time.sleep(0.2)")
+    queue = Queue("queue", folder, end_when_senders_gone=True)
+
+    async def read():
+        return [message async for message in queue]
+
+    assert run(read()) == [b"x"] * 5
+    assert program.end() == 0
+
+
+def test_two_subscribers_in_one_loop(folder):
+    topics = [Topic(f"topic{number}", folder) for number in range(2)]
+    subscribers = [topic.subscriber() for topic in topics]
+    publishers = [topic.publisher() for topic in topics]
+
+    async def read():
+        both = asyncio.gather(*(subscriber.recv_async() for subscriber in subscribers))
+        await asyncio.sleep(0.02)
+        publishers[1].publish(b"one")
+        publishers[0].publish(b"zero")
+        return [bytes(sample) for sample in await both]
+
+    assert run(read()) == [b"zero", b"one"]
+    assert os.fstat(subscribers[0].fileno())

@@ -1,0 +1,207 @@
+"""Locks, semaphores, events: what threading's do, between threads and processes."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from outlive import Deadlock, Event, Lock, NotRecoverable, OwnerDied, RwLock, Semaphore, Timeout
+
+
+def in_thread(call):
+    """What the call comes to in another thread."""
+    result = []
+
+    def run():
+        try:
+            result.append(call())
+        except BaseException as error:  # noqa: BLE001
+            result.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(20)
+    assert result, "it hangs"
+    return result[0]
+
+
+def test_a_lock_has_threadings_methods(folder):
+    lock = Lock("lock", folder)
+    assert lock.acquire() is True
+    assert lock.locked()
+    assert lock.acquire(False) is False
+    assert lock.acquire(blocking=False) is False
+    with pytest.raises(Deadlock):
+        lock.acquire()
+    assert in_thread(lambda: lock.acquire(timeout=0.05)) is False
+    assert in_thread(lambda: lock.acquire(blocking=False)) is False
+    assert isinstance(in_thread(lock.release), RuntimeError)
+    lock.release()
+    assert not lock.locked()
+    with pytest.raises(RuntimeError):
+        lock.release()
+    assert in_thread(lambda: (lock.acquire(True, 1.0), lock.release())) == (True, None)
+
+
+def test_two_handles_are_one_lock(folder):
+    one, two = Lock("lock", folder), Lock("lock", folder)
+    with one:
+        assert two.locked() and not two.acquire(blocking=False)
+        with pytest.raises(RuntimeError):
+            two.release()
+    with two as held:
+        held.value = 2**64 - 1
+    with one as held:
+        assert held.value == 2**64 - 1
+    with pytest.raises(RuntimeError):
+        one.value
+
+
+def test_threads_exclude_each_other(folder):
+    lock = Lock("lock", folder)
+    counts = [0]
+
+    def count():
+        for _ in range(500):
+            with lock as held:
+                held.value += 1
+                seen = counts[0]
+                counts[0] = seen + 1
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    with lock:
+        assert (lock.value, counts) == (2000, [2000])
+
+
+def test_processes_exclude_each_other(folder, start):
+    code = """
+        lock = Lock("total", folder)
+        for _ in range(2000):
+            with lock as held:
+                held.value += 1
+    """
+    for program in [start(code) for _ in range(3)]:
+        assert program.end() == 0
+    with Lock("total", folder) as held:
+        assert held.value == 6000
+
+
+@pytest.mark.parametrize("repairs", [True, False])
+def test_the_next_is_told_of_a_death(folder, start, repairs):
+    program = start("""
+        with Lock("lock", folder) as held:
+            held.value = 7
+            say("inside")
+            time.sleep(60)
+    """)
+    assert program.line() == "inside"
+    lock = Lock("lock", folder)
+    assert lock.acquire(timeout=0.01) is False
+    waiting = []
+    thread = threading.Thread(target=lambda: waiting.append((lock.acquire(timeout=20), lock.owner_died, lock.release())))
+    thread.start()
+    program.kill()
+    thread.join(20)
+    assert waiting == [(True, True, None)], "the one who waited was told"
+    # It gave the lock up.
+    with pytest.raises(NotRecoverable):
+        lock.acquire()
+    lock.reset(8)
+    with lock as held:
+        assert (held.value, held.owner_died) == (8, False)
+    program = start("lock = Lock('lock', folder); lock.acquire(); say('inside'); time.sleep(60)")
+    program.line()
+    program.kill()
+    if repairs:
+        with lock as held:
+            assert held.owner_died
+            held.mark_consistent()
+            assert not held.owner_died
+            held.check()
+        with lock as held:
+            assert not held.owner_died
+    else:
+        with pytest.raises(OwnerDied), lock as held:
+            held.check()
+        with pytest.raises(NotRecoverable):
+            lock.acquire(timeout=1)
+
+
+def test_readers_and_writers(folder, start):
+    lock = RwLock("lock", folder, value=3)
+    with lock.read() as one, lock.read() as two:
+        assert one.value == two.value == 3
+        with pytest.raises(RuntimeError):
+            one.value = 4
+        outcome = in_thread(lambda: lock.write(timeout=0.05).__enter__())
+        assert isinstance(outcome, Timeout) and isinstance(outcome, TimeoutError)
+    with lock.write() as held:
+        held.value = 4
+        assert isinstance(in_thread(lambda: lock.read(timeout=0.05).__enter__()), Timeout)
+    with pytest.raises(RuntimeError):
+        held.value
+    hold = lock.read()
+    with hold, pytest.raises(RuntimeError):
+        hold.__enter__()
+    program = start("""
+        with RwLock("lock", folder).write():
+            say("writes")
+            time.sleep(60)
+    """)
+    program.line()
+    program.kill()
+    with lock.read(timeout=20) as held:
+        assert held.owner_died
+        held.value = 5
+        held.mark_consistent()
+    with lock.read() as held:
+        assert (held.value, held.owner_died) == (5, False)
+
+
+def test_a_dead_readers_lock_is_free(folder, start):
+    program = start("""
+        with RwLock("lock", folder).read():
+            say("reads")
+            time.sleep(60)
+    """)
+    program.line()
+    lock = RwLock("lock", folder)
+    with pytest.raises(Timeout), lock.write(timeout=0.05):
+        pass
+    program.kill()
+    with lock.write(timeout=20) as held:
+        assert not held.owner_died
+
+
+def test_permits_come_back(folder, start):
+    slots = Semaphore("slots", 2, folder)
+    program = start("slots = Semaphore('slots', 2, folder); slots.acquire(); say('has one'); time.sleep(60)")
+    program.line()
+    assert slots.acquire() and not slots.acquire(timeout=0.05) and not slots.acquire(blocking=False)
+    assert isinstance(in_thread(slots.release), ValueError), "not its own"
+    program.kill()
+    assert slots.acquire(timeout=20)
+    slots.release(2)
+    with pytest.raises(ValueError):
+        slots.release()
+    assert slots.free == 2
+
+
+def test_an_event_wakes(folder, start):
+    event = Event("event", folder)
+    program = start("say('waits'); say(Event('event', folder).wait(timeout=20))")
+    program.line()
+    event.set()
+    assert program.line() == "True"
+    event.clear()
+    assert not event.is_set()
+    assert event.wait(timeout=0) is False
+    assert event.wait_bits(0b11, all=True, timeout=0.01) == 0
+    once = Event("once", folder, automatic=True)
+    once.set()
+    assert once.wait(1) and not once.wait(0)

@@ -1,0 +1,279 @@
+"""Queues, states, services, wait sets."""
+
+from __future__ import annotations
+
+import queue as stdlib
+import threading
+import time
+
+import pytest
+
+from outlive import (
+    CallTimeout,
+    Client,
+    ClientDied,
+    Domain,
+    Dropped,
+    Empty,
+    Event,
+    Full,
+    NoServer,
+    PeerDied,
+    Queue,
+    ReaderDied,
+    SendersGone,
+    Server,
+    ServerDied,
+    State,
+    Taken,
+    Timeout,
+    TooLarge,
+    Topic,
+    WaitSet,
+)
+
+
+def test_multiprocessings_methods(folder):
+    queue = Queue("queue", folder)
+    for thing in [1, None, "text", {"a": [1, 2]}, b"x" * 100_000, ValueError("inside")]:
+        queue.put(thing)
+    assert queue.qsize() == 6 and not queue.empty() and not queue.full()
+    assert [queue.get() for _ in range(5)] == [1, None, "text", {"a": [1, 2]}, b"x" * 100_000]
+    assert str(queue.get_nowait()) == "inside"
+    assert queue.empty()
+    for get in [queue.get_nowait, lambda: queue.get(False), lambda: queue.get(True, 0.01), lambda: queue.get(timeout=-1)]:
+        with pytest.raises(stdlib.Empty):
+            get()
+    queue.put_nowait(1)
+    queue.put(2, False)
+    queue.put(3, True, 1.0)
+    queue.close()
+    queue.join_thread()
+    queue.cancel_join_thread()
+    with pytest.raises(ValueError):
+        queue.put(4)
+    with pytest.raises(ValueError):
+        queue.get()
+    again = Queue("queue", folder)
+    assert [again.get() for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(Exception, match="pickle"):
+        again.put(lambda: None)
+
+
+def test_a_full_queue(folder):
+    queue = Queue("queue", folder, max_bytes=1 << 16)
+    with pytest.raises(stdlib.Full):
+        while True:
+            queue.put(b"x" * 1000, block=False)
+    assert queue.full()
+    with pytest.raises(Full):
+        queue.put(b"x" * 1000, timeout=0.06)
+    with pytest.raises(Full):
+        queue.send(b"x" * 1000, timeout=0.01)
+    with pytest.raises(TooLarge):
+        queue.send(bytes(1 << 20))
+    got = threading.Timer(0.1, queue.get)
+    got.start()
+    queue.put(b"x" * 1000, timeout=20)
+    got.join(20)
+
+
+def test_many_processes_put_and_get(folder, start):
+    """As with multiprocessing's: each object to one of them."""
+    work, done = Queue("work", folder), Queue("done", folder)
+    code = """
+        work, done = Queue("work", folder), Queue("done", folder)
+        say("ready")
+        while (number := work.get()) is not None:
+            done.put(number * number)
+    """
+    workers = [start(code) for _ in range(3)]
+    for worker in workers:
+        worker.line()
+    for number in range(300):
+        work.put(number)
+    # One of them is killed, most likely in get: nobody hangs, and no put fails.
+    while work.qsize() > 0:
+        time.sleep(0.001)
+    workers[0].kill()
+    for number in range(300, 600):
+        work.put(number)
+    for _ in workers:
+        work.put(None)
+    squares = sorted(done.get(timeout=20) for _ in range(600 - lost(work, done, workers)))
+    assert len(set(squares)) == len(squares) >= 598
+    for worker in workers[1:]:
+        assert worker.end() == 0
+
+
+def lost(work, done, workers):
+    """What the killed worker had taken and not answered."""
+    until = time.monotonic() + 20
+    while (workers[1].process.poll() is None or workers[2].process.poll() is None) and time.monotonic() < until:
+        time.sleep(0.01)
+    return 600 - done.qsize()
+
+
+def test_bytes_go_to_one_receiver_and_its_death_is_told(folder, start):
+    queue = Queue("queue", folder)
+    program = start("""
+        queue = Queue("queue", folder)
+        say(queue.recv())
+        time.sleep(60)
+    """)
+    queue.send(b"first")
+    assert program.line() == "b'first'"
+    with pytest.raises(Taken):
+        queue.recv(timeout=1)
+    queue.send(memoryview(b"second"))
+    program.kill()
+    with pytest.raises(ReaderDied) as raised:
+        while True:
+            queue.send(b"third")
+    assert isinstance(raised.value, PeerDied)
+    assert queue.recv(timeout=5) == b"second"
+    with pytest.raises(Empty):
+        while True:
+            assert queue.recv(timeout=0.05) == b"third"
+    assert queue.try_recv() is None
+    queue.send(b"")
+    assert next(iter(queue)) == b""
+    assert queue.counters()["pending"] == 0
+
+
+def test_put_goes_on_when_a_getter_was_killed(folder, start):
+    queue = Queue("queue", folder)
+    program = start("say('gets'); Queue('queue', folder).get()")
+    program.line()
+    time.sleep(0.2)
+    program.kill()
+    queue.put("on")
+    assert queue.get(timeout=20) == "on"
+
+
+def test_senders_gone(folder, start):
+    program = start("queue = Queue('queue', folder); queue.send(b'one'); queue.send(b'two')")
+    assert program.end() == 0
+    queue = Queue("queue", folder, end_when_senders_gone=True)
+    assert list(queue) == [b"one", b"two"]
+    with pytest.raises(SendersGone):
+        queue.recv()
+
+
+def test_states(folder, start):
+    state = State("state", 16, folder, initial=b"first")
+    program = start("""
+        state = State("state", domain=folder)
+        state.set(b"second")
+        say("set")
+        time.sleep(60)
+    """)
+    assert state.wait_changed(1, timeout=20) == 2
+    program.line()
+    assert state.get() == b"second" and state.size >= 16
+    with pytest.raises(Taken):
+        state.set(b"mine")
+    program.kill()
+    with pytest.raises(PeerDied):
+        state.wait_changed(2, timeout=20)
+    assert state.set(b"mine") == 3
+    with pytest.raises(TooLarge):
+        state.set(b"x" * 1000)
+    assert state.get() == b"mine"
+
+
+def test_services(folder, start):
+    client = Client("service", folder)
+    with pytest.raises(NoServer):
+        client.call(b"")
+    server = Server("service", folder)
+    with pytest.raises(CallTimeout) as late:
+        client.call(b"nobody takes it", timeout=0.06)
+    assert not late.value.begun and isinstance(late.value, TimeoutError)
+    with pytest.raises(Taken):
+        Server("service", folder)
+    program = start("""
+        client = Client("service", folder)
+        say(client.call(b"x" * 100_000, timeout=20)[:3])
+        try:
+            client.call(b"drop", timeout=20)
+        except Dropped:
+            say("dropped")
+        client.call(b"wait")
+    """)
+    request = server.next(timeout=20)
+    assert request.data == b"x" * 100_000 and request.client_pid == program.pid and not request.cancelled
+    request.reply(request.data.replace(b"x", b"y"))
+    assert program.line() == "b'yyy'"
+    with pytest.raises(RuntimeError):
+        request.reply(b"again")
+    request = next(server)
+    del request
+    assert program.line() == "dropped"
+    request = server.next(timeout=20)
+    program.kill()
+    with pytest.raises(ClientDied):
+        request.reply(b"too late")
+    with pytest.raises(Timeout):
+        server.next(timeout=0.01)
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_servers_death_ends_calls(folder, start, begun):
+    program = start(f"""
+        server = Server("service", folder)
+        say("serves")
+        if {begun}:
+            request = server.next()
+            say("begun")
+        time.sleep(60)
+    """)
+    program.line()
+    client = Client("service", folder)
+    outcome = []
+
+    def call():
+        try:
+            client.call(b"x", timeout=20)
+        except ServerDied as died:
+            outcome.append(died.begun)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    if begun:
+        program.line()
+    else:
+        time.sleep(0.2)
+    program.kill()
+    thread.join(20)
+    assert outcome == [begun]
+
+
+def test_wait_sets(folder, start):
+    domain = Domain(folder)
+    topic, queue, event = Topic("topic", domain), Queue("queue", domain), Event("event", domain)
+    subscriber = topic.subscriber()
+    program = start("say(Domain(folder).process_token()); time.sleep(60)")
+    peer = domain.peer(int(program.line()))
+    waiting = WaitSet(domain)
+    for source in [subscriber, queue, event, peer]:
+        waiting.add(source)
+    assert len(waiting) == 4 and waiting.wait(timeout=0.01) == [] and waiting.try_wait() == []
+    topic.publisher().publish(b"x")
+    assert waiting.wait(timeout=20) == [subscriber]
+    subscriber.recv()
+    queue.send(b"y")
+    assert waiting.wait(timeout=20) == [queue]
+    assert queue.recv() == b"y"
+    event.set(4)
+    program.kill()
+    assert peer.wait_dead(timeout=20) and not peer.alive
+    assert set(map(id, waiting.wait(timeout=20))) == {id(event), id(peer)}
+    waiting.remove(event)
+    waiting.remove(peer)
+    with pytest.raises(KeyError):
+        waiting.remove(peer)
+    waiting.every(0.01, "tick")
+    assert waiting.wait(timeout=20) == ["tick"]
+    with pytest.raises(TypeError):
+        waiting.add(7)

@@ -1,0 +1,59 @@
+"""What a typed program does with Outlive: looked at by mypy, and run by ``test_types.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import numpy as np
+import numpy.typing as npt
+
+import outlive
+
+
+def count(domain: outlive.Domain) -> int:
+    lock = outlive.Lock("total", domain)
+    with lock as held:
+        if held.owner_died:
+            held.mark_consistent()
+        held.value += 1
+        return held.value
+
+
+def publish(topic: outlive.Topic) -> int:
+    publisher = topic.publisher()
+    with publisher.loan((4, 4), np.float32) as image:
+        image[:] = 0.5
+    with publisher.loan(3) as view:
+        view[:] = b"abc"
+    return publisher.publish(np.arange(3), key=7)
+
+
+def mean(sample: outlive.Sample) -> float:
+    image: npt.NDArray[np.float32] = sample.numpy()
+    return float(image.mean())
+
+
+async def first(subscriber: outlive.Subscriber) -> bytes | None:
+    async for sample in subscriber:
+        return bytes(sample)
+    return None
+
+
+def main(folder: str) -> None:
+    domain = outlive.Domain(folder)
+    topic = outlive.Topic("frames", domain)
+    subscriber = topic.subscriber()
+    numbers: list[int] = [count(domain), publish(topic)]
+    queue = outlive.Queue("queue", domain)
+    queue.put(numbers)
+    try:
+        queue.get_nowait()
+        queue.get(timeout=0.01)
+    except outlive.Empty as empty:
+        print(empty)
+    print(mean(subscriber.recv(timeout=1.0)), asyncio.run(first(subscriber)), numbers)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

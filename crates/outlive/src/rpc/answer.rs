@@ -1,0 +1,108 @@
+//! A call as a wait set sees it: is there something to be told to who waits for its answer? By shared words, from any thread, and
+//! without changing the call: a try finds out.
+//!
+//! Slept on are {`x`, the set's bell, the claim as it was} and the end of whose the call is, as by who waits plainly (pending.rs); of a call
+//! that waits for a server, {the queue's `x`, its `reader` with WAITERS} besides.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+
+use super::pending::half_of;
+use super::service::Service;
+use super::words::{Claim, Ready, State, next};
+use crate::liveness::{Registry, TokenId, Words};
+use crate::queue::Server;
+use crate::shim::Ordering;
+use crate::sync::Bell;
+use crate::sys::futex::Watch;
+
+/// See the file's head. It keeps the service mapped.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    service: Service,
+    slot: u32,
+    number: u64,
+    is_patient: bool,
+    over: Arc<AtomicBool>,
+}
+
+/// What is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// A reply, or the call's end.
+    Something,
+    /// There is no server any more that could answer.
+    ServerGone,
+    /// Nothing. That thread's or process's end would make it worth another look.
+    Nothing(Option<TokenId>),
+}
+
+impl Answer {
+    pub(super) fn new(service: Service, slot: u32, number: u64, is_patient: bool, over: Arc<AtomicBool>) -> Answer {
+        Answer { service, slot, number, is_patient, over }
+    }
+
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.service.queue.registry()
+    }
+
+    fn words(&self) -> Option<&super::words::Words> {
+        // Over, the slot is another call's.
+        let over = self.over.load(StdOrdering::Relaxed);
+        self.service.call(self.slot).ok().filter(|_| !over).map(|call| call.words)
+    }
+
+    /// What the server rings.
+    pub(crate) fn bell(&self) -> Option<&Bell> {
+        self.words().map(|words| &words.bell)
+    }
+
+    fn is_begun(&self, seen: Claim) -> bool {
+        next(seen.number()) != self.number
+    }
+
+    pub(crate) fn look(&self) -> Came {
+        let Some(words) = self.words() else { return Came::Nothing(None) };
+        // The claim first: who reads dead by then had written what is ready by then.
+        let seen = words.claim();
+        let server = self.service.queue.server();
+        let owner = seen.owner().filter(|&owner| self.registry().is_alive(owner));
+        let ready = words.ready();
+        // Acquire as in stream.rs; of another call: nothing was taken of this one.
+        let taken = Ready(words.taken.load(Ordering::Acquire));
+        let taken = if taken.number() == self.number { taken.count() } else { 0 };
+        if ready.number() == self.number && (ready.beyond(taken) > 0 || ready.is_end()) {
+            return Came::Something;
+        }
+        if !self.is_begun(seen) {
+            return match server {
+                Ok(Server::Alive(process)) => Came::Nothing(Some(process)),
+                // One who died since the words: that sleep ends at once, and the next one asks who comes.
+                Ok(_) if self.is_patient => Came::Nothing(self.service.queue.dead_and_unasked()),
+                _ => Came::ServerGone,
+            };
+        }
+        match seen.state() {
+            State::Taken | State::Writing if owner.is_some() => Came::Nothing(owner),
+            // A sweep's, or of one who is dead: told by a try.
+            _ => Came::ServerGone,
+        }
+    }
+
+    /// Adds the words to sleep on, `bell` among them. What was asked of a server that comes, and whether a wake-up for that is passed on.
+    pub(crate) fn add_to<'a>(&'a self, bell: Watch<'a>, words: &mut Words<'a>) -> Option<u32> {
+        let call = self.words()?;
+        let seen = call.claim();
+        // A stray write. It means nothing but 0.
+        if call.x.load(Ordering::Relaxed) != 0 {
+            call.x.store(0, Ordering::Relaxed);
+        }
+        words.add(&[Watch { word: &call.x, expected: 0 }, bell, half_of(call, seen)]);
+        if self.is_patient && !self.is_begun(seen) { self.service.queue.add_who_serves(words) } else { None }
+    }
+
+    /// After a sleep on them.
+    pub(crate) fn woken(&self, asked: u32) {
+        self.service.queue.woken_by_who_serves(asked);
+    }
+}

@@ -1,0 +1,192 @@
+//! Who comes, goes and dies.
+//!
+//! | it happens | who waits |
+//! | --- | --- |
+//! | one comes, or leaves in order | `changes` + 1, wake all |
+//! | one dies | sleeps on the ends of all whom he was told of |
+//! | one comes, and dies before `changes` + 1 | has seen him, and watches his end; or has not, and then it is no news |
+//!
+//! `changes` is read first, then who is there: who comes after that look raises it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::error::SubscribeError;
+use super::file::Shared;
+use super::message::Message;
+use super::publisher::Publisher;
+use super::subscriber::Subscriber;
+use super::{line, ring};
+use crate::liveness::{Asleep, Registry, sleep_on_several};
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::futex::Watch;
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Error, TokenId};
+
+/// Who was there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Present {
+    /// The processes that publish, one for each publisher.
+    pub publishers: Vec<TokenId>,
+    /// The processes that subscribe, one for each subscriber.
+    pub subscribers: Vec<TokenId>,
+    /// Whether anybody has looked yet.
+    known: bool,
+}
+
+/// Whom one watches.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Both,
+    Publishers,
+    Subscribers,
+}
+
+impl Side {
+    fn present(self, shared: &Shared) -> Present {
+        let publishers = if self == Side::Subscribers { Vec::new() } else { ring::living(shared).collect() };
+        let subscribers = if self == Side::Publishers { Vec::new() } else { line::living(shared).collect() };
+        Present { publishers, subscribers, known: true }
+    }
+}
+
+impl Present {
+    fn owners(&self, into: &mut Vec<TokenId>) {
+        into.extend(self.publishers.iter().chain(&self.subscribers).copied());
+    }
+}
+
+/// Waits until others are there than were seen.
+pub(super) fn wait_change(
+    shared: &Shared,
+    side: Side,
+    seen: &mut Present,
+    deadline: Deadline,
+) -> Result<(), SubscribeError> {
+    let me = shared.registry.me()?;
+    let changes = &shared.head().changes;
+    let pass = PassOn::begin(me.list());
+    let mut start = 0;
+    loop {
+        // Acquire: who has come is seen.
+        let count = changes.load(Ordering::Acquire);
+        let now = side.present(shared);
+        if now != *seen {
+            *seen = now;
+            return Ok(());
+        }
+        if deadline.has_passed() {
+            return Err(SubscribeError::TimedOut);
+        }
+        let mut owners = Vec::new();
+        now.owners(&mut owners);
+        owners.sort_unstable_by_key(|id| id.as_u32());
+        owners.dedup();
+        let words = [Watch { word: changes, expected: count }];
+        let slept = sleep_on_several(shared.registry, &pass, &words, &owners, start, deadline);
+        start = start.wrapping_add(1);
+        let (Asleep::LookAgain | Asleep::TimedOut) =
+            slept.map_err(|errno| Error::from_errno("watch", shared.segment.path(), errno))?;
+    }
+}
+
+/// Follows who publishes to a topic and who subscribes: tells of each change that it sees, of deaths at once. Of
+/// [`Topic::watch`](super::Topic::watch), [`Publisher::watch_subscribers`] and [`Subscriber::watch_publishers`].
+///
+/// It keeps the topic open, and counts as neither.
+///
+/// # If a process dies
+/// That is one of the things it tells of.
+pub struct Company {
+    shared: Arc<Shared>,
+    side: Side,
+    told: Arc<Mutex<Present>>,
+}
+
+impl Company {
+    pub(super) fn new(shared: Arc<Shared>, side: Side) -> Company {
+        Company { shared, side, told: Arc::default() }
+    }
+
+    /// Who is there now, if that is news. Never waits.
+    pub fn try_changed(&mut self) -> Option<Present> {
+        let now = self.side.present(&self.shared);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if now == *told {
+            return None;
+        }
+        told.clone_from(&now);
+        Some(now)
+    }
+
+    /// Waits until others are there than were told last. The first call returns at once.
+    ///
+    /// # Errors
+    /// [`SubscribeError::System`].
+    ///
+    /// # If a process dies
+    /// That is told, at once.
+    pub fn changed(&mut self) -> Result<Present, SubscribeError> {
+        self.changed_until(Deadline::NEVER)
+    }
+
+    /// The same, until the deadline.
+    ///
+    /// # Errors
+    /// As [`Company::changed`], and [`SubscribeError::TimedOut`].
+    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Present, SubscribeError> {
+        let mut seen = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        wait_change(&self.shared, self.side, &mut seen, deadline.into())?;
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&seen);
+        Ok(seen)
+    }
+
+    /// For a wait set.
+    pub(crate) fn roster(&self) -> Roster {
+        Roster { shared: Arc::clone(&self.shared), side: self.side, told: Arc::clone(&self.told) }
+    }
+}
+
+/// Company as a wait set sees it. It keeps the topic mapped.
+pub(crate) struct Roster {
+    shared: Arc<Shared>,
+    side: Side,
+    told: Arc<Mutex<Present>>,
+}
+
+impl Roster {
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.shared.registry
+    }
+
+    pub(crate) fn has_news(&self) -> bool {
+        let now = self.side.present(&self.shared);
+        now != *self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose ends are to be watched: of those who were told to be there, whoever lives by now. One who has died since is found by the sleep.
+    pub(crate) fn owners(&self, into: &mut Vec<TokenId>) {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).owners(into);
+    }
+
+    /// Raised by who comes or leaves.
+    pub(crate) fn changes(&self) -> &AtomicU32 {
+        &self.shared.head().changes
+    }
+}
+
+impl<M: Message + ?Sized> Publisher<M> {
+    /// Follows who subscribes: see [`Topic::watch`](super::Topic::watch).
+    #[must_use]
+    pub fn watch_subscribers(&self) -> Company {
+        Company::new(Arc::clone(&self.shared), Side::Subscribers)
+    }
+}
+
+impl<M: Message + ?Sized> Subscriber<M> {
+    /// Follows who publishes: see [`Topic::watch`](super::Topic::watch).
+    #[must_use]
+    pub fn watch_publishers(&self) -> Company {
+        Company::new(Arc::clone(&self.shared), Side::Publishers)
+    }
+}

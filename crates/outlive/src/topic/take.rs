@@ -1,0 +1,261 @@
+//! Taking messages: which one is next, copied or held, and what is passed over.
+//!
+//! | step | died just after |
+//! | --- | --- |
+//! | `ready` seen, the slot copied | |
+//! | cell = the object, fence, `ready` again | held by a dead process: until it has ended |
+//! | cursor = p + 1; publishers that wait are rung | not waited for any more, as soon as it is dead |
+//! | the sample is dropped: cell = 0 | |
+
+use core::ptr::NonNull;
+use std::time::Instant;
+
+use super::error::SubscribeError;
+use super::inbox::GONE;
+use super::message::Message;
+use super::sample::Sample;
+use super::slot::{Facts, INLINE, Look};
+use super::subscriber::Subscriber;
+use super::taken::{Free, Taken};
+use crate::shim::Ordering;
+use crate::sys::map::prefetch;
+
+/// What became of one message.
+enum Took {
+    /// Copied or held.
+    Yes(NonNull<Taken>),
+    /// It is not there (any more); the cursor stands behind it.
+    No,
+    /// Not one of the keys.
+    Unwanted,
+    TooManyHeld,
+    Damaged(&'static str),
+}
+
+impl<M: Message + ?Sized> Subscriber<M> {
+    /// The newest message that there is, taken before or not; those before it are passed over, without counting as lost. `None`: nobody has
+    /// ever published.
+    ///
+    /// # Errors
+    /// As [`Subscriber::try_recv`].
+    ///
+    /// # If a process dies
+    /// As with [`Subscriber::try_recv`].
+    pub fn latest(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
+        self.enter()?;
+        self.meet_rings()?;
+        // Overwritten while it is looked at, there is a newer one: bounded, since what is damaged may be so for ever.
+        for _ in 0..1000 {
+            let mut newest = None;
+            for ring in 0..self.cursors.len() {
+                let published = self.shared.published(ring as u32);
+                self.cursors[ring] = self.cursors[ring].max(published.saturating_sub(1));
+                if published > 0 && self.slot(ring, published - 1).look(published - 1) == Look::There {
+                    let order = self.slot(ring, published - 1).facts().order;
+                    newest = newest.max(Some((order, ring, published - 1)));
+                }
+            }
+            let Some((_, newest, position)) = newest else { return Ok(None) };
+            let took = self.take(newest, position);
+            if let Took::Yes(_) | Took::Unwanted = took {
+                for ring in 0..self.cursors.len() {
+                    let next = if ring == newest { position + 1 } else { self.cursors[ring] + 1 };
+                    let published = self.shared.published(ring as u32);
+                    self.advance(ring, next.min(published).max(self.cursors[ring]));
+                }
+            }
+            match took {
+                Took::Yes(taken) => return Ok(Some(Sample::new(taken))),
+                Took::Unwanted => return Ok(None),
+                Took::No => {}
+                Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
+                Took::Damaged(what) => return Err(SubscribeError::Damaged(self.shared.segment.damaged(what))),
+            }
+        }
+        Err(SubscribeError::Damaged(self.shared.segment.damaged("a ring's last message")))
+    }
+
+    /// What is next, if anything is there.
+    #[inline]
+    pub(super) fn take_next(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
+        if self.shared.rings() as usize != self.cursors.len() {
+            self.meet_rings()?;
+        }
+        // Each round passes something over; what is damaged may make us do so for ever.
+        for _ in 0..1 << 17 {
+            let Some((order, ring)) = self.next_ring() else { return Ok(None) };
+            let position = self.cursors[ring];
+            if order == GONE {
+                // There after all, it takes its turn by its order.
+                if self.slot(ring, position).look(position) != Look::There {
+                    self.skip(ring);
+                }
+                continue;
+            }
+            match self.take(ring, position) {
+                Took::Yes(taken) => {
+                    self.advance(ring, position + 1);
+                    if self.options.period.is_some() {
+                        self.last = Instant::now();
+                    }
+                    return Ok(Some(Sample::new(taken)));
+                }
+                Took::Unwanted => self.advance(ring, position + 1),
+                Took::No => self.skip(ring),
+                Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
+                Took::Damaged(what) => {
+                    self.advance(ring, position + 1);
+                    return Err(SubscribeError::Damaged(self.shared.segment.damaged(what)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether something is there for this subscriber, as far as can be seen without taking it.
+    pub(super) fn is_ready(&self) -> bool {
+        if self.shared.rings() as usize != self.cursors.len() {
+            return true;
+        }
+        (0..self.cursors.len()).any(|ring| self.peek(ring).is_some())
+    }
+
+    #[inline]
+    pub(super) fn peek(&self, ring: usize) -> Option<u64> {
+        let position = self.cursors[ring];
+        self.shared.peek(ring as u32, self.slot(ring, position), position)
+    }
+
+    /// The ring whose next message has the lowest order, or is gone.
+    #[inline]
+    fn next_ring(&mut self) -> Option<(u64, usize)> {
+        if self.options.keep_last != u32::MAX {
+            self.keep_last();
+        }
+        if self.cursors.len() == 1 { self.peek(0).map(|order| (order, 0)) } else { self.next_of_several() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_of_several(&self) -> Option<(u64, usize)> {
+        let look = || (0..self.cursors.len()).filter_map(|ring| Some((self.peek(ring)?, ring))).min();
+        // Once more when there is one: what was published before it is in sight now.
+        look().and_then(|_| look())
+    }
+
+    #[cold]
+    fn keep_last(&mut self) {
+        for ring in 0..self.cursors.len() {
+            let published = self.shared.published(ring as u32);
+            let from = published.saturating_sub(u64::from(self.options.keep_last));
+            if self.cursors[ring] < from {
+                self.lose(from - self.cursors[ring]);
+                self.advance(ring, from);
+            }
+        }
+    }
+
+    /// What was at the ring's cursor is gone: on to the oldest that may be there.
+    #[cold]
+    fn skip(&mut self, ring: usize) {
+        let published = self.shared.published(ring as u32);
+        let oldest = published.saturating_sub(u64::from(self.shared.plan.depth));
+        let next = oldest.max(self.cursors[ring] + 1);
+        self.lose(next - self.cursors[ring]);
+        self.advance(ring, next);
+    }
+
+    fn lose(&mut self, count: u64) {
+        self.lost = self.lost.saturating_add(count);
+        self.words().lost.store(self.lost, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn advance(&mut self, ring: usize, to: u64) {
+        self.cursors[ring] = to;
+        // Release pairs with `reliable::slowest`: we have done with the slots before it.
+        self.words().cursors[ring].store(to, Ordering::Release);
+        if self.options.reliable {
+            // Died just before: its publisher watches our end, if it sleeps.
+            self.shared.ring(ring as u32).space.ring();
+        }
+    }
+
+    /// Rings that have come to be in use: all that is in those was published after we joined.
+    #[cold]
+    #[inline(never)]
+    fn meet_rings(&mut self) -> Result<(), SubscribeError> {
+        if (self.shared.rings() as usize) < self.cursors.len() {
+            return Err(SubscribeError::Damaged(self.shared.segment.damaged("the number of its publishers")));
+        }
+        for ring in self.cursors.len() as u32..self.shared.rings() {
+            self.shared.slots(ring)?;
+            self.cursors.push(0);
+        }
+        Ok(())
+    }
+
+    /// Takes a message.
+    #[inline]
+    fn take(&mut self, ring: usize, position: u64) -> Took {
+        let slot = self.slot(ring, position);
+        if slot.look(position) != Look::There {
+            return Took::No;
+        }
+        let facts = slot.facts();
+        let mut free = self.shelf.free();
+        let taken = free.as_mut();
+        taken.begin(self.owner, position, facts);
+        if facts.has_header {
+            slot.read_header(&mut taken.header);
+        }
+        if facts.object.is_none() && taken.len <= INLINE {
+            slot.read(taken.len, &mut taken.inline);
+            if !slot.is_still(position) {
+                return Took::No;
+            }
+        }
+        let keys = &self.options.keys;
+        if !keys.is_empty() && slot.is_still(position) && keys.binary_search(&taken.header().key).is_err() {
+            return Took::Unwanted;
+        }
+        match facts.object {
+            None if taken.len > INLINE => Took::Damaged("a message's length"),
+            // SAFETY: as many bytes as were copied, aligned to 8.
+            None if unsafe { M::at(taken.data(), taken.len) }.is_none() || M::FACTS.align > 8 && taken.len > 0 => {
+                Took::Damaged("a value of another size")
+            }
+            None => Took::Yes(free.keep()),
+            Some(reference) => self.hold(ring, position, facts, reference, free),
+        }
+    }
+
+    /// Holds the object of a message.
+    #[inline]
+    fn hold(&mut self, ring: usize, position: u64, facts: Facts, reference: u32, mut free: Free) -> Took {
+        let cells = self.words().cells();
+        let Some(at) = cells.find(free.near) else { return Took::TooManyHeld };
+        // Where the object lies, before it is ours: if the slot still says so below, it has been there all the while. So its first
+        // line travels while the fence waits.
+        let block = self.shared.heap.object(&self.shared.segment, reference);
+        if let Some(block) = &block {
+            prefetch(self.shared.payload(block));
+        }
+        if !self.slot(ring, position).hold(position, reference, &cells, at) {
+            return Took::No;
+        }
+        // It is this message's, and stays so while the cell names it.
+        let Some(block) = block.filter(|block| block.capacity >= u64::from(facts.len)) else {
+            cells.clear(at);
+            return Took::Damaged("a message's object");
+        };
+        let data = self.shared.payload(&block);
+        // SAFETY: as many bytes can be read there, in a mapping that stays; objects are aligned to 64.
+        if unsafe { M::at(data, facts.len as usize) }.is_none() {
+            cells.clear(at);
+            return Took::Damaged("a value of another size");
+        }
+        free.as_mut().lies_at(data, self.words().cell(at));
+        Took::Yes(free.keep())
+    }
+}

@@ -1,0 +1,140 @@
+//! Services as sources: requests to a server, answers to a call.
+
+use std::sync::Arc;
+
+use super::futures::Readiness;
+use super::source::{Announced, Look, Source, Waited, Watched, What};
+use crate::Error;
+use crate::liveness::{Net, Words};
+use crate::rpc::{Answer, CallError, Came, Pending, Reply, Request, ServeError, Server};
+use crate::sys::futex::Watch;
+
+/// Ready when [`Server::try_next`] is worth a try.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-server-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::rpc::{Client, Server};
+/// use outlive::wait::{WaitSet, What};
+///
+/// let (mut one, mut two) = (Server::open(&domain, "one")?, Server::open(&domain, "two")?);
+/// let client = Client::open(&domain, "two")?;            // in another process, as a rule
+/// let mut set = WaitSet::new(&domain);
+/// let (_ones, twos) = (set.add(&one)?, set.add(&two)?);
+/// let mut call = client.begin(b"2 + 2")?;
+/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(twos, What::Readable)]);
+///
+/// let mut answers = WaitSet::new(&domain);
+/// let answer = answers.add(&call)?;
+/// assert_eq!(answers.try_wait()?.count(), 0);
+/// two.try_next()?.reply(b"4")?;
+/// assert_eq!(answers.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(answer, What::Readable)]);
+/// assert_eq!(*call.try_next()?.unwrap().unwrap(), *b"4");
+/// assert!(one.try_next().is_err());
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl Source for Server {
+    fn watched(&self) -> Result<Watched, Error> {
+        self.receiver()?.watched()
+    }
+}
+
+impl Server {
+    /// [`Server::next`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    ///
+    /// # Errors
+    /// As [`Server::next`]; [`ServeError::System`] also when there is no thread to be had.
+    ///
+    /// # If a process dies
+    /// As with [`Server::next`].
+    pub async fn next_async(&mut self) -> Result<Request, ServeError> {
+        loop {
+            match self.try_next() {
+                Err(ServeError::Empty) => {}
+                taken => return taken,
+            }
+            let inbox = self.receiver().map_err(ServeError::System)?.inbox();
+            Readiness::of_one(self, inbox.registry()).map_err(ServeError::System)?.await.map_err(ServeError::System)?;
+        }
+    }
+}
+
+/// Ready when [`Pending::try_next`] has something to tell: a reply or the call's end ([`What::Readable`]), or that there is no
+/// server any more to answer it ([`What::Ended`]); from the last of these on no more.
+impl Source for Pending<'_> {
+    fn watched(&self) -> Result<Watched, Error> {
+        let answer = self.answer();
+        let registry = Some(answer.registry());
+        Ok(Watched { waited: Arc::new(answer), registry })
+    }
+}
+
+impl Waited for Answer {
+    fn look(&self) -> Look {
+        match Answer::look(self) {
+            Came::Something => Look::Ready(What::Readable),
+            Came::ServerGone => Look::Ready(What::Ended),
+            Came::Nothing(Some(owner)) => Look::Owner(owner),
+            Came::Nothing(None) => Look::Nothing,
+        }
+    }
+
+    fn announce(&self, announced: &mut Announced) {
+        if let Some(bell) = self.bell() {
+            announced.hear(bell);
+        }
+    }
+
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+        announced.asked = self.bell().and_then(|bell| {
+            let bell = Watch { word: bell.sequence(), expected: announced.sequence };
+            self.add_to(bell, words)
+        });
+    }
+
+    fn net(&self, announced: &Announced, _alone: bool) -> Net {
+        // Without a server: see queue/endpoint.rs.
+        if announced.asked.is_some() { Net::Spread } else { Net::Needless }
+    }
+
+    fn woken(&self, announced: &Announced) {
+        announced.asked.into_iter().for_each(|asked| Answer::woken(self, asked));
+    }
+}
+
+impl Pending<'_> {
+    /// [`Pending::next`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async). Dropped before it is
+    /// ready, it has taken nothing, and the call goes on.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-async-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// use outlive::rpc::{Client, Server};
+    /// let mut server = Server::open(&domain, "double")?;
+    /// std::thread::spawn(move || server.next().unwrap().reply(b"4"));
+    /// let client = Client::open(&domain, "double")?;
+    /// # runtime.block_on(async {
+    /// let mut call = client.begin(b"2")?;
+    /// assert_eq!(*call.next_async().await?.unwrap(), *b"4");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pending::next`]; [`CallError::System`] also when there is no thread to be had.
+    ///
+    /// # If a process dies
+    /// As with [`Pending::next`].
+    pub async fn next_async(&mut self) -> Result<Option<Reply>, CallError> {
+        loop {
+            if let Some(found) = self.try_next()? {
+                return Ok(found);
+            }
+            Readiness::of_one(self, self.answer().registry())?.await?;
+        }
+    }
+}

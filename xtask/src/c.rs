@@ -1,0 +1,215 @@
+//! `cargo xtask c`: builds the C library, installs it into the target folder, and builds and runs the C tests and examples
+//! against what is installed there, as a user would; with and without sanitizers. `cargo xtask header` writes outlive.h.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::count::Count;
+use crate::install::is_there;
+use crate::prefix::{self, Profile};
+use crate::root;
+use crate::test::cargo;
+
+/// `cargo xtask header [--check]`.
+pub(crate) fn header(args: &[String]) -> ExitCode {
+    let mut test = cargo(&["test", "--quiet", "-p", "outlive-c", "--test", "header"]);
+    match args {
+        [] => {
+            test.env("OUTLIVE_WRITE_HEADER", "1");
+        }
+        [check] if check == "--check" => {}
+        _ => {
+            eprintln!("usage: cargo xtask header [--check]");
+            return ExitCode::from(2);
+        }
+    }
+    match test.status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// `cargo xtask c [NAME]`: all, or the tests whose name contains NAME.
+pub(crate) fn run(args: &[String]) -> ExitCode {
+    let only = match args {
+        [] => None,
+        [name] => Some(name.as_str()),
+        _ => {
+            eprintln!("usage: cargo xtask c [NAME]");
+            return ExitCode::from(2);
+        }
+    };
+    let here = prefix::target().join("c");
+    let installed = here.join("installed");
+    if let Err(error) = prefix::install(&installed, Profile::Dev) {
+        println!("the C library: {error}");
+        return finish(Count::FAILED);
+    }
+    let mut total = Count::default();
+    let tests = root().join("crates/outlive-c/tests/c");
+    total.add(ctest(&tests, &here.join("tests"), &installed, &[], only));
+    if can_sanitize(&here) {
+        let sanitized = ["-DOUTLIVE_SANITIZE=ON"];
+        total.add(ctest(&tests, &here.join("tests-sanitized"), &installed, &sanitized, only));
+    } else {
+        println!("sanitizers: skipped, the compiler does not have them");
+        total.add(Count::SKIPPED);
+    }
+    total.add(ctest(&root().join("crates/outlive-c/examples"), &here.join("examples"), &installed, &[], only));
+    if only.is_none() {
+        total.add(by_pkg_config(&here, &installed));
+        total.add(headers_compile(&here));
+    }
+    finish(total)
+}
+
+fn finish(total: Count) -> ExitCode {
+    println!("C: {} tests", total.passed + total.failed);
+    println!("{total}");
+    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Configures, builds and runs a CMake project; what ctest counted.
+fn ctest(source: &Path, build: &Path, installed: &Path, options: &[&str], only: Option<&str>) -> Count {
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(source).arg("-B").arg(build).args(options);
+    configure.arg(format!("-DCMAKE_PREFIX_PATH={}", installed.display()));
+    if is_there("ninja") && !build.join("Makefile").exists() {
+        configure.args(["-G", "Ninja"]);
+    }
+    let mut make = Command::new("cmake");
+    make.arg("--build").arg(build).args(["--parallel", "2"]);
+    for command in [&mut configure, &mut make] {
+        let (is_well, said) = run_quietly(command);
+        if !is_well {
+            println!("{said}");
+            return Count::FAILED;
+        }
+    }
+    let mut test = Command::new("ctest");
+    test.arg("--test-dir").arg(build).args(["--output-on-failure", "--parallel", "2", "--no-tests=error"]);
+    if let Some(name) = only {
+        test.args(["-R", name]);
+    }
+    let (is_well, said) = run_quietly(&mut test);
+    let count = said.lines().find_map(tests_of);
+    if !is_well {
+        println!("{said}");
+    }
+    match count {
+        Some(count) if is_well || count.failed > 0 => count,
+        // A filter may leave a project without tests.
+        _ if only.is_some() && said.contains("No tests were found") => Count::default(),
+        _ => Count::FAILED,
+    }
+}
+
+/// `97% tests passed, 1 tests failed out of 33`.
+fn tests_of(line: &str) -> Option<Count> {
+    let (_, rest) = line.split_once("tests passed, ")?;
+    let (failed, of) = rest.split_once(" tests failed out of ")?;
+    let (failed, of): (u64, u64) = (failed.trim().parse().ok()?, of.trim().parse().ok()?);
+    Some(Count { passed: of.checked_sub(failed)?, failed, skipped: 0 })
+}
+
+/// Whether it ended well, and what it said.
+fn run_quietly(command: &mut Command) -> (bool, String) {
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) => {
+            let said = [output.stdout, output.stderr].concat();
+            (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+        }
+        Err(error) => (false, format!("{}: {error}", command.get_program().to_string_lossy())),
+    }
+}
+
+fn can_sanitize(here: &Path) -> bool {
+    let Ok(empty) = write(here, "empty.c", "int main(void) { return 0; }\n") else { return false };
+    let to = here.join("empty");
+    let mut compile = Command::new("cc");
+    compile.args(["-fsanitize=address,undefined", "-o"]).arg(&to).arg(empty);
+    run_quietly(&mut compile).0 && run_quietly(&mut Command::new(to)).0
+}
+
+fn write(here: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
+    fs::create_dir_all(here)?;
+    let path = here.join(name);
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
+/// A program that finds the library by pkg-config: with the shared one, and with the static one.
+fn by_pkg_config(here: &Path, installed: &Path) -> Count {
+    if !is_there("pkg-config") {
+        println!("pkg-config: skipped, it is not there");
+        return Count::SKIPPED;
+    }
+    let lib = installed.join("lib");
+    let text = "#include <outlive.h>\nint main(void) { return outlive_abi_version() < OUTLIVE_ABI_VERSION; }\n";
+    let mut count = Count::default();
+    for (name, flags) in [("shared", &["--cflags", "--libs"][..]), ("static", &["--static", "--cflags", "--libs"])] {
+        let mut ask = Command::new("pkg-config");
+        ask.args(flags).arg("outlive").env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
+        let (mut is_well, mut said) = run_quietly(&mut ask);
+        if let (true, Ok(source)) = (is_well, write(here, "consumer.c", text)) {
+            let to = here.join(format!("consumer-{name}"));
+            let mut compile = Command::new("cc");
+            compile.arg(source).arg("-o").arg(&to);
+            for word in said.split_ascii_whitespace() {
+                match word {
+                    "-loutlive" if name == "static" => compile.arg("-l:liboutlive.a"),
+                    word => compile.arg(word),
+                };
+            }
+            (is_well, said) = run_quietly(&mut compile);
+            if is_well {
+                (is_well, said) = run_quietly(Command::new(&to).env("LD_LIBRARY_PATH", &lib));
+            }
+        }
+        count.add(if is_well { Count::PASSED } else { Count::FAILED });
+        if !is_well {
+            println!("by pkg-config, {name}: {said}");
+        }
+    }
+    count
+}
+
+/// The header by itself, in old and new C and C++, with everything that a compiler can complain of.
+fn headers_compile(here: &Path) -> Count {
+    let mut count = Count::default();
+    let folder = root().join("crates/outlive-c/include");
+    for (compiler, standard, language) in
+        [("cc", "c99", "c"), ("cc", "c17", "c"), ("c++", "c++11", "c++"), ("c++", "c++20", "c++")]
+    {
+        if !is_there(compiler) {
+            println!("outlive.h as {standard}: skipped, there is no {compiler}");
+            count.add(Count::SKIPPED);
+            continue;
+        }
+        let mut compile = Command::new(compiler);
+        compile.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]);
+        compile.arg("-I").arg(&folder).args(["-x", language]);
+        let Ok(source) = write(here, "only.c", "#include <outlive.h>\n") else { return Count::FAILED };
+        let (is_well, said) = run_quietly(compile.arg(source));
+        count.add(if is_well { Count::PASSED } else { Count::FAILED });
+        if !is_well {
+            println!("outlive.h as {standard}: {said}");
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ctests_closing_line_is_read() {
+        let of = |passed, failed| Some(Count { passed, failed, skipped: 0 });
+        assert_eq!(tests_of("100% tests passed, 0 tests failed out of 34"), of(34, 0));
+        assert_eq!(tests_of("97% tests passed, 1 tests failed out of 33"), of(32, 1));
+        assert_eq!(tests_of("Total Test time (real) =   0.72 sec"), None);
+    }
+}

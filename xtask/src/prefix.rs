@@ -1,0 +1,104 @@
+//! `cargo xtask install --prefix DIR`: headers, libraries, pkg-config and CMake files, where C and C++ programs find them.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::root;
+use crate::test::cargo;
+
+const USAGE: &str = "usage: cargo xtask install --prefix DIR [--dev]";
+
+pub(crate) fn run(args: &[String]) -> ExitCode {
+    let (prefix, profile) = match args {
+        [flag, prefix] if flag == "--prefix" => (prefix, Profile::Release),
+        [flag, prefix, dev] if flag == "--prefix" && dev == "--dev" => (prefix, Profile::Dev),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match install(Path::new(prefix), profile) {
+        Ok(()) => {
+            println!("installed into {prefix}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("cargo xtask install: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Release,
+    /// For tests: quick to build.
+    Dev,
+}
+
+/// Where cargo puts what it builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Builds the C library and puts it there, with all that goes with it.
+pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
+    let mut build = cargo(&["build", "--quiet", "-p", "outlive-c"]);
+    if profile == Profile::Release {
+        build.arg("--release");
+    }
+    if !build.status()?.success() {
+        return Err(io::Error::other("outlive-c could not be built"));
+    }
+    let built = target().join(if profile == Profile::Release { "release" } else { "debug" });
+    let version = env!("CARGO_PKG_VERSION");
+    let [include, lib] = ["include", "lib"].map(|folder| prefix.join(folder));
+    for folder in [&include, &lib.join("pkgconfig"), &lib.join("cmake/outlive")] {
+        fs::create_dir_all(folder)?;
+    }
+    let ours = root().join("crates/outlive-c");
+    for header in fs::read_dir(ours.join("include"))? {
+        let header = header?;
+        put(&header.path(), &include.join(header.file_name()))?;
+    }
+    let shared = format!("liboutlive.so.{version}");
+    put(&built.join("liboutlive_c.so"), &lib.join(&shared))?;
+    put(&built.join("liboutlive_c.a"), &lib.join("liboutlive.a"))?;
+    link(&shared, &lib.join("liboutlive.so.0"))?;
+    link("liboutlive.so.0", &lib.join("liboutlive.so"))?;
+    let filled_in = |from: &str, to: &Path| -> io::Result<()> {
+        replace(to, fs::read_to_string(ours.join("cmake").join(from))?.replace("@VERSION@", version).as_bytes())
+    };
+    filled_in("outlive.pc.in", &lib.join("pkgconfig/outlive.pc"))?;
+    filled_in("outlive-config-version.cmake.in", &lib.join("cmake/outlive/outlive-config-version.cmake"))?;
+    put(&ours.join("cmake/outlive-config.cmake"), &lib.join("cmake/outlive/outlive-config.cmake"))
+}
+
+/// A copy under a new inode: a program that runs with the old library goes on with it.
+fn put(from: &Path, to: &Path) -> io::Result<()> {
+    let new = beside(to);
+    fs::copy(from, &new).map_err(|error| io::Error::other(format!("{}: {error}", from.display())))?;
+    fs::rename(new, to)
+}
+
+fn replace(to: &Path, text: &[u8]) -> io::Result<()> {
+    let new = beside(to);
+    fs::write(&new, text)?;
+    fs::rename(new, to)
+}
+
+fn link(to: &str, at: &Path) -> io::Result<()> {
+    let new = beside(at);
+    symlink(to, &new)?;
+    fs::rename(new, at)
+}
+
+/// A name in the same folder that nobody else has.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    path.with_file_name(name)
+}

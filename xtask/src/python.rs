@@ -1,0 +1,85 @@
+//! `cargo xtask python`: builds the Python package into an environment of its own, target/python, and runs its tests.
+//!
+//! Maturin builds with the profile and the target folder of the other tests, so that the library itself is there already.
+//! A machine without Python is told so, and the stage is skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::install::{self, Need};
+use crate::root;
+
+/// With venv and pip, which Debian has apart.
+pub(crate) const PYTHON: Need = Need { program: "python3", package: "python3-venv" };
+
+const PACKAGES: [&str; 4] = ["maturin>=1.9,<2", "mypy", "numpy>=2.1", "pytest>=8"];
+
+pub(crate) fn run(args: &[String]) -> ExitCode {
+    let may_install = match args {
+        [] => true,
+        [flag] if flag == "--no-install" => false,
+        _ => {
+            eprintln!("usage: cargo xtask python [--no-install]");
+            return ExitCode::from(2);
+        }
+    };
+    let environment = match prepare(may_install) {
+        Ok(environment) => environment,
+        Err(why) => {
+            println!("skipped: {why}");
+            println!("0 passed, 0 failed, 1 skipped");
+            return ExitCode::SUCCESS;
+        }
+    };
+    let built = in_package(&environment, "maturin").args(["develop", "--quiet", "--profile", "dev"]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        println!("the package could not be built\n0 passed, 1 failed");
+        return ExitCode::FAILURE;
+    }
+    let tests = in_package(&environment, "python").args(["-m", "pytest"]).status();
+    if tests.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// An environment that has all that the tests need; or why there is none.
+fn prepare(may_install: bool) -> Result<PathBuf, String> {
+    if !install::install(&[&PYTHON], may_install).is_empty() {
+        return Err("python3 is not there and may not be installed".to_owned());
+    }
+    let fits = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";
+    if !succeeds(Command::new("python3").args(["-c", fits])) {
+        return Err("python3 is older than 3.11, or has no venv (Debian: python3-venv)".to_owned());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let environment = root().join(target).join("python");
+    let python = environment.join("bin/python");
+    let is_complete = "import maturin, mypy, numpy, pytest";
+    if succeeds(Command::new(&python).args(["-c", is_complete])) {
+        return Ok(environment);
+    }
+    if !may_install {
+        return Err(format!("{} lacks packages, and none may be installed", environment.display()));
+    }
+    println!("making {} with {}", environment.display(), PACKAGES.join(", "));
+    let made = succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    if made && succeeds(Command::new(&python).args(pip).args(PACKAGES)) {
+        Ok(environment)
+    } else {
+        Err("its packages could not be had from PyPI".to_owned())
+    }
+}
+
+/// A program of the environment, run in the package's folder.
+fn in_package(environment: &Path, program: &str) -> Command {
+    let bin = environment.join("bin");
+    let mut path = vec![bin.clone()];
+    path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let mut command = Command::new(bin.join(program));
+    command.current_dir(root().join("crates/outlive-py")).env("VIRTUAL_ENV", environment);
+    command.env("PATH", std::env::join_paths(path).unwrap_or_default()).env_remove("PYTHONPATH");
+    command
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+}
