@@ -42,7 +42,6 @@ pub struct Subscribing {
 type Here = (Topic<[u8]>, Subscriber<[u8]>);
 
 /// What came.
-#[expect(clippy::large_enum_variant, reason = "given back and taken apart at once, never kept")]
 pub enum Came {
     /// A message.
     Sample(Sample<[u8]>),

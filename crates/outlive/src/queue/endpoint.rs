@@ -24,7 +24,9 @@ use super::Shared;
 use super::error::SendError;
 use super::layout::{READER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
 use super::wake::wake_receiver;
-use crate::liveness::{Asleep, Me, Net, Peer, TokenId, WAITERS, WaitError, Words, sleep_on};
+#[cfg(not(loom))]
+use crate::liveness::Words;
+use crate::liveness::{Asleep, Me, Net, Peer, TokenId, WAITERS, WaitError, sleep_on};
 use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -138,6 +140,7 @@ pub(super) fn woken_by_who_comes(shared: &Shared, waited: u32) {
 }
 
 /// For a wait set: where nobody receives, the words to sleep on until somebody does.
+#[cfg(not(loom))]
 pub(super) fn add_who_comes<'a>(shared: &'a Shared, words: &mut Words<'a>) -> Option<u32> {
     let head = shared.ring.head();
     let word = head.reader.load(Ordering::Acquire);

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `sequence` | reads it first of all; does not sleep once it has changed | raises it before the wake |
 //! | `epoch`: {number, `FENCED`, `SOMEBODY`} | takes a new number after that, with `SOMEBODY` | nobody: nothing to do; after a wake that left nobody: from that very word to the next number, nobody |
-//! | `may_lose`: 1, for good | now and then he looks by himself | a wait set that cannot pass a wake on has slept here |
+//! | `may_lose`: not 0, for good | now and then he looks by himself | a wait set that cannot pass a wake on is about to sleep here, or has; 2: all who slept without a net have been called |
 //! | `x`, always 0 | `list_op_pending` points to it; queued on **first** | all wakes go through it |
 //!
 //! | a death | what becomes of it |
@@ -39,9 +39,15 @@ pub(crate) struct Sleepers {
     epoch: AtomicU32,
     // Written by nobody.
     x: AtomicU32,
-    // Written by wait sets, once.
+    // Written by wait sets, two steps for good.
     may_lose: AtomicU32,
 }
+
+/// In `may_lose`.
+#[cfg(not(loom))]
+const MAY_LOSE: u32 = 1;
+#[cfg(not(loom))]
+const ALL_CALLED: u32 = 2;
 
 /// In `epoch`: somebody may sleep.
 const SOMEBODY: u32 = 1;
@@ -133,13 +139,16 @@ impl Sleepers {
     /// sleep here already come back, and sleep on with a net.
     #[cfg(not(loom))]
     fn spread_net(&self) {
-        if self.may_lose.swap(1, Ordering::AcqRel) == 0 {
-            // Died just before: those sleep on without a net, beside a set that is dead.
-            let ringing = self.begin_ring();
-            futex::wake_all(&self.x);
-            let _ =
-                self.sequence.compare_exchange(ringing, ringing.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+        // Acquire pairs with the last store: those whom that ring woke have a net.
+        if self.may_lose.load(Ordering::Acquire) == ALL_CALLED {
+            return;
         }
+        let _ = self.may_lose.compare_exchange(0, MAY_LOSE, Ordering::AcqRel, Ordering::Relaxed);
+        let ringing = self.begin_ring();
+        futex::wake_all(&self.x);
+        let _ = self.sequence.compare_exchange(ringing, ringing.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
+        // Died before: the next set calls them.
+        self.may_lose.store(ALL_CALLED, Ordering::Release);
     }
 
     /// Whether there has been a wake since the ticket was had.

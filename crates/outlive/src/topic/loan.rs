@@ -62,7 +62,7 @@ impl Desk {
     #[inline]
     fn free(&self) -> NonNull<Lent> {
         // SAFETY: there as long as the desk. A loan that writes to it has said so here.
-        if unsafe { &*&raw const (*self.0.as_ptr()).is_out }.get() { Lent::new(true) } else { self.0 }
+        if unsafe { (*self.0.as_ptr()).is_out.get() } { Lent::new(true) } else { self.0 }
     }
 }
 

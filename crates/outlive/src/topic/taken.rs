@@ -33,20 +33,22 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    const NONE: Taken = Taken {
-        out: AtomicU32::new(0),
-        is_alone: false,
-        has_header: false,
-        data: core::ptr::null(),
-        len: 0,
-        cell: core::ptr::null(),
-        owner: 0,
-        order: 0,
-        position: 0,
-        publisher: 0,
-        header: [MaybeUninit::uninit(); HEADER_WORDS],
-        inline: [MaybeUninit::uninit(); INLINE_WORDS],
-    };
+    const fn none(is_alone: bool) -> Taken {
+        Taken {
+            out: AtomicU32::new(0),
+            is_alone,
+            has_header: false,
+            data: core::ptr::null(),
+            len: 0,
+            cell: core::ptr::null(),
+            owner: 0,
+            order: 0,
+            position: 0,
+            publisher: 0,
+            header: [MaybeUninit::uninit(); HEADER_WORDS],
+            inline: [MaybeUninit::uninit(); INLINE_WORDS],
+        }
+    }
 
     /// The message at that position; its payload is `inline` until it is said to lie elsewhere.
     #[inline]
@@ -124,7 +126,7 @@ impl Shelf {
     pub(super) fn new() -> Shelf {
         // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| Shelf(Box::leak(Box::new([const { Taken::NONE }; NEAR])).into()))
+        spare.unwrap_or_else(|| Shelf(Box::leak(Box::new([const { Taken::none(false) }; NEAR])).into()))
     }
 
     #[inline]
@@ -157,7 +159,7 @@ impl Drop for Shelf {
 impl Free {
     #[cold]
     fn alone() -> Free {
-        let taken = Box::leak(Box::new(Taken { is_alone: true, ..Taken::NONE })).into();
+        let taken = Box::leak(Box::new(Taken::none(true))).into();
         Free { taken, near: NEAR }
     }
 

@@ -1,0 +1,96 @@
+/* company.pml - following who comes and goes on a topic (topic/company.rs), in a wait set; death between any two steps.
+ *
+ *   pl[i]     member i's place: claimed or not       dead[i]
+ *   ch        `changes`                              told[i]    what the follower was told, in words of its process
+ *
+ * member   1. pl=1    2. ch+1, wake all on ch    3. pl=0    4. ch+1, wake all    (1 to 4: R times; it may stay for ever, after 2)
+ * follower 1. c = ch    2. look: who has a place and lives; another than told -> told by it or by another thread; again from 1
+ *          3. the ends to watch: of those who were told
+ *          4. sleep on {ch == c, those ends: one dead already -> again}
+ *
+ * That all who sleep on an end are woken by it is several.pml's: here they simply run again.
+ * Checked: when all has come to rest, the follower has been told of who is there and lives, and of nobody else.
+ * Switches: -DN=members -DR=rounds -DD=deaths
+ * Mutations, each must be caught:
+ *   COUNTLATE   ch is read after the look
+ *   OWNLOOK     the ends to watch are of those who live at a look of their own
+ *   QUIET       who leaves does not wake
+ */
+#ifndef N
+#define N 2
+#endif
+#ifndef R
+#define R 1
+#endif
+#ifndef D
+#define D 1
+#endif
+bool pl[N], dead[N], told[N], stays[N];
+byte ch, deaths, down;
+bool asleep, woken, watch[N];
+
+#define WAKE() ch++; if :: asleep -> woken=1 :: else fi
+
+proctype Member(byte me) {
+	byte r;
+	{
+		do
+		:: r<R -> r++;
+			pl[me]=1;
+			atomic { ch++ };
+			atomic { if :: asleep -> woken=1 :: else fi };
+			if
+			:: true
+			:: true -> stays[me]=1;
+end_m:				(false)
+			fi;
+			pl[me]=0;
+			atomic { ch++ };
+#ifndef QUIET
+			atomic { if :: asleep -> woken=1 :: else fi }
+#endif
+		:: else -> break
+		od;
+		down++
+	} unless { dead[me] };
+	skip
+}
+
+proctype Follower() {
+	byte c, i; bool news, now[N];
+again:
+#ifndef COUNTLATE
+	c=ch;
+#endif
+	/* one place after the other, as the look does */
+	i=0; do :: i<N -> now[i]=(pl[i] && !dead[i]); i++ :: else -> break od;
+	atomic { i=0; news=0; do :: i<N -> if :: now[i]!=told[i] -> news=1; told[i]=now[i] :: else fi; now[i]=0; i++ :: else -> break od; i=0 };
+#ifdef COUNTLATE
+	c=ch;
+#endif
+	if :: news -> news=0; if :: goto again :: true fi :: else fi;	/* told by another thread: the sleep goes on */
+	atomic {
+		i=0; do :: i<N ->
+#ifdef OWNLOOK
+			watch[i]=(pl[i] && !dead[i]);
+#else
+			watch[i]=told[i];
+#endif
+			i++ :: else -> break od; i=0 };
+	atomic {
+		i=0; do :: i<N -> if :: watch[i] && dead[i] -> news=1 :: else fi; i++ :: else -> break od; i=0;
+		if :: ch==c && !news -> asleep=1 :: else -> woken=1 fi; news=0; c=0 };
+end_f:	atomic { (woken || (N>0 && watch[0] && dead[0]) || (N>1 && watch[N-1] && dead[N-1])) ->
+		woken=0; asleep=0; i=0; do :: i<N -> watch[i]=0; i++ :: else -> break od; i=0 };
+	goto again
+}
+
+active proctype K() {
+	byte i;
+	atomic { run Follower(); for (i : 0 .. N-1) { run Member(i) }; i=0 };
+	do
+	:: deaths<D -> atomic { i=0; do :: i+1<N -> i++ :: break od; dead[i]=1; deaths++; i=0 }
+	:: break
+	od;
+	timeout -> atomic { for (i : 0 .. N-1) { assert(told[i]==(pl[i] && !dead[i])) } }
+}
