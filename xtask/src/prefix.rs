@@ -44,14 +44,14 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Builds the C library and puts it there, with all that goes with it.
+/// Builds the C library and puts it there, with all that goes with it, and the shim for `LD_PRELOAD`.
 pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
-    let mut build = cargo(&["build", "--quiet", "-p", "outlive-c"]);
+    let mut build = cargo(&["build", "--quiet", "-p", "outlive-c", "-p", "outlive-pthread"]);
     if profile == Profile::Release {
         build.arg("--release");
     }
     if !build.status()?.success() {
-        return Err(io::Error::other("outlive-c could not be built"));
+        return Err(io::Error::other("outlive-c and outlive-pthread could not be built"));
     }
     let built = target().join(if profile == Profile::Release { "release" } else { "debug" });
     let version = env!("CARGO_PKG_VERSION");
@@ -69,6 +69,7 @@ pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
     put(&built.join("liboutlive_c.a"), &lib.join("liboutlive.a"))?;
     link(&shared, &lib.join("liboutlive.so.0"))?;
     link("liboutlive.so.0", &lib.join("liboutlive.so"))?;
+    put(&built.join("liboutlive_pthread.so"), &lib.join("liboutlive_pthread.so"))?;
     let filled_in = |from: &str, to: &Path| -> io::Result<()> {
         replace(to, fs::read_to_string(ours.join("cmake").join(from))?.replace("@VERSION@", version).as_bytes())
     };

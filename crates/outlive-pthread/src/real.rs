@@ -1,8 +1,8 @@
 //! libc's own functions, which ours stand before.
 //!
 //! Each is looked up once; who comes before the library's start looks it up then. `dlsym` takes the loader's own lock, which
-//! is recursive and not one of ours, and allocates only where a name is missing: the names asked for here early are all
-//! there in every glibc. Two threads may look up one name at once: they find the same.
+//! is recursive and not one of ours, and allocates only where a name or its version is missing: an allocator may lock, and
+//! would come back here. So only what is there is asked for before the library's start. Two threads may look up one name at once: they find the same.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -16,6 +16,7 @@ use libc::{
 /// A function of libc's, of type `F`.
 pub(crate) struct Real<F> {
     name: &'static CStr,
+    version: Option<&'static CStr>,
     found: AtomicPtr<c_void>,
     _type: PhantomData<F>,
 }
@@ -23,14 +24,17 @@ pub(crate) struct Real<F> {
 // SAFETY: an atomic and a name.
 unsafe impl<F> Sync for Real<F> {}
 
-/// Where a name has two versions with different bodies (condition variables on x86-64), this is the one that programs are
-/// linked with; elsewhere there is no such version, and the only one is found.
-const VERSION: &CStr = c"GLIBC_2.3.2";
+/// Condition variables on x86-64 have two versions with different bodies; this is the one that programs are linked with.
+#[cfg(target_arch = "x86_64")]
+const COND: Option<&CStr> = Some(c"GLIBC_2.3.2");
+#[cfg(not(target_arch = "x86_64"))]
+const COND: Option<&CStr> = None;
+const ONLY: Option<&CStr> = None;
 
 impl<F: Copy> Real<F> {
-    const fn new(name: &'static CStr) -> Real<F> {
+    const fn new(name: &'static CStr, version: Option<&'static CStr>) -> Real<F> {
         assert!(size_of::<F>() == size_of::<*mut c_void>());
-        Real { name, found: AtomicPtr::new(core::ptr::null_mut()), _type: PhantomData }
+        Real { name, version, found: AtomicPtr::new(core::ptr::null_mut()), _type: PhantomData }
     }
 
     /// The function; `None` in a libc that is too old to have it.
@@ -60,8 +64,10 @@ impl<F: Copy> Real<F> {
     fn look_up(&self) -> *mut c_void {
         // SAFETY: both are strings that end in NUL.
         let found = unsafe {
-            let versioned = libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), VERSION.as_ptr());
-            if versioned.is_null() { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } else { versioned }
+            match self.version {
+                Some(version) => libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), version.as_ptr()),
+                None => libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()),
+            }
         };
         self.found.store(found, Ordering::Relaxed);
         found
@@ -69,8 +75,9 @@ impl<F: Copy> Real<F> {
 }
 
 macro_rules! real {
-    ($($static:ident = $name:literal ($($argument:ty),*);)*) => {
-        $(pub(crate) static $static: Real<unsafe extern "C-unwind" fn($($argument),*) -> c_int> = Real::new($name);)*
+    ($($static:ident = $name:literal $version:ident ($($argument:ty),*);)*) => {
+        $(pub(crate) static $static: Real<unsafe extern "C-unwind" fn($($argument),*) -> c_int> =
+            Real::new($name, $version);)*
 
         /// Looks up all of them.
         pub(crate) fn find_all() {
@@ -80,32 +87,32 @@ macro_rules! real {
 }
 
 real! {
-    MUTEX_INIT = c"pthread_mutex_init" (*mut pthread_mutex_t, *const pthread_mutexattr_t);
-    MUTEX_LOCK = c"pthread_mutex_lock" (*mut pthread_mutex_t);
-    MUTEX_TRYLOCK = c"pthread_mutex_trylock" (*mut pthread_mutex_t);
-    MUTEX_TIMEDLOCK = c"pthread_mutex_timedlock" (*mut pthread_mutex_t, *const timespec);
-    MUTEX_CLOCKLOCK = c"pthread_mutex_clocklock" (*mut pthread_mutex_t, clockid_t, *const timespec);
-    MUTEX_UNLOCK = c"pthread_mutex_unlock" (*mut pthread_mutex_t);
+    MUTEX_INIT = c"pthread_mutex_init" ONLY (*mut pthread_mutex_t, *const pthread_mutexattr_t);
+    MUTEX_LOCK = c"pthread_mutex_lock" ONLY (*mut pthread_mutex_t);
+    MUTEX_TRYLOCK = c"pthread_mutex_trylock" ONLY (*mut pthread_mutex_t);
+    MUTEX_TIMEDLOCK = c"pthread_mutex_timedlock" ONLY (*mut pthread_mutex_t, *const timespec);
+    MUTEX_CLOCKLOCK = c"pthread_mutex_clocklock" ONLY (*mut pthread_mutex_t, clockid_t, *const timespec);
+    MUTEX_UNLOCK = c"pthread_mutex_unlock" ONLY (*mut pthread_mutex_t);
 
-    COND_INIT = c"pthread_cond_init" (*mut pthread_cond_t, *const pthread_condattr_t);
-    COND_DESTROY = c"pthread_cond_destroy" (*mut pthread_cond_t);
-    COND_WAIT = c"pthread_cond_wait" (*mut pthread_cond_t, *mut pthread_mutex_t);
-    COND_TIMEDWAIT = c"pthread_cond_timedwait" (*mut pthread_cond_t, *mut pthread_mutex_t, *const timespec);
-    COND_CLOCKWAIT = c"pthread_cond_clockwait" (*mut pthread_cond_t, *mut pthread_mutex_t, clockid_t, *const timespec);
-    COND_SIGNAL = c"pthread_cond_signal" (*mut pthread_cond_t);
-    COND_BROADCAST = c"pthread_cond_broadcast" (*mut pthread_cond_t);
+    COND_INIT = c"pthread_cond_init" COND (*mut pthread_cond_t, *const pthread_condattr_t);
+    COND_DESTROY = c"pthread_cond_destroy" COND (*mut pthread_cond_t);
+    COND_WAIT = c"pthread_cond_wait" COND (*mut pthread_cond_t, *mut pthread_mutex_t);
+    COND_TIMEDWAIT = c"pthread_cond_timedwait" COND (*mut pthread_cond_t, *mut pthread_mutex_t, *const timespec);
+    COND_CLOCKWAIT = c"pthread_cond_clockwait" ONLY (*mut pthread_cond_t, *mut pthread_mutex_t, clockid_t, *const timespec);
+    COND_SIGNAL = c"pthread_cond_signal" COND (*mut pthread_cond_t);
+    COND_BROADCAST = c"pthread_cond_broadcast" COND (*mut pthread_cond_t);
 
-    RWLOCK_INIT = c"pthread_rwlock_init" (*mut pthread_rwlock_t, *const pthread_rwlockattr_t);
-    RWLOCK_DESTROY = c"pthread_rwlock_destroy" (*mut pthread_rwlock_t);
-    RWLOCK_RDLOCK = c"pthread_rwlock_rdlock" (*mut pthread_rwlock_t);
-    RWLOCK_TRYRDLOCK = c"pthread_rwlock_tryrdlock" (*mut pthread_rwlock_t);
-    RWLOCK_TIMEDRDLOCK = c"pthread_rwlock_timedrdlock" (*mut pthread_rwlock_t, *const timespec);
-    RWLOCK_CLOCKRDLOCK = c"pthread_rwlock_clockrdlock" (*mut pthread_rwlock_t, clockid_t, *const timespec);
-    RWLOCK_WRLOCK = c"pthread_rwlock_wrlock" (*mut pthread_rwlock_t);
-    RWLOCK_TRYWRLOCK = c"pthread_rwlock_trywrlock" (*mut pthread_rwlock_t);
-    RWLOCK_TIMEDWRLOCK = c"pthread_rwlock_timedwrlock" (*mut pthread_rwlock_t, *const timespec);
-    RWLOCK_CLOCKWRLOCK = c"pthread_rwlock_clockwrlock" (*mut pthread_rwlock_t, clockid_t, *const timespec);
-    RWLOCK_UNLOCK = c"pthread_rwlock_unlock" (*mut pthread_rwlock_t);
+    RWLOCK_INIT = c"pthread_rwlock_init" ONLY (*mut pthread_rwlock_t, *const pthread_rwlockattr_t);
+    RWLOCK_DESTROY = c"pthread_rwlock_destroy" ONLY (*mut pthread_rwlock_t);
+    RWLOCK_RDLOCK = c"pthread_rwlock_rdlock" ONLY (*mut pthread_rwlock_t);
+    RWLOCK_TRYRDLOCK = c"pthread_rwlock_tryrdlock" ONLY (*mut pthread_rwlock_t);
+    RWLOCK_TIMEDRDLOCK = c"pthread_rwlock_timedrdlock" ONLY (*mut pthread_rwlock_t, *const timespec);
+    RWLOCK_CLOCKRDLOCK = c"pthread_rwlock_clockrdlock" ONLY (*mut pthread_rwlock_t, clockid_t, *const timespec);
+    RWLOCK_WRLOCK = c"pthread_rwlock_wrlock" ONLY (*mut pthread_rwlock_t);
+    RWLOCK_TRYWRLOCK = c"pthread_rwlock_trywrlock" ONLY (*mut pthread_rwlock_t);
+    RWLOCK_TIMEDWRLOCK = c"pthread_rwlock_timedwrlock" ONLY (*mut pthread_rwlock_t, *const timespec);
+    RWLOCK_CLOCKWRLOCK = c"pthread_rwlock_clockwrlock" ONLY (*mut pthread_rwlock_t, clockid_t, *const timespec);
+    RWLOCK_UNLOCK = c"pthread_rwlock_unlock" ONLY (*mut pthread_rwlock_t);
 }
 
 // Declared here rather than taken from the crate libc: a thread that is cancelled unwinds from inside these.

@@ -45,7 +45,7 @@ everywhere! {
 /// Without the shim it finds what is lost: it can fail.
 #[test]
 fn without_the_shim_survivors_hang() {
-    for operation in ["mutex", "write", "read", "cond-wait"] {
+    for operation in ["mutex", "write"] {
         let place = Place::new(&format!("everywhere-{operation}"), false);
         let mut command = place.command(&compile("cc", "everywhere.c"));
         command.arg(place.path("locks")).arg(operation).arg("400");

@@ -175,7 +175,7 @@ fn a_thread_that_ends_with_locks_in_hand_leaves_them_to_others() {
 fn the_note_of_the_holder_survives_everything_that_libc_does() {
     let place = Place::new("note", true);
     place.run("init");
-    for which in ["plain", "recursive", "checking", "inheriting"] {
+    for which in ["plain", "recursive", "checking", "adaptive", "inheriting"] {
         let used =
             format!("lock-{which} unlock-{which} trylock-{which} unlock-{which} timedlock-{which} unlock-{which}");
         place.run(&used);

@@ -5,7 +5,7 @@ mod programs;
 use std::path::Path;
 use std::process::Command;
 
-use programs::Place;
+use programs::{Place, Running, compile};
 
 #[test]
 fn private_locks_are_libcs() {
@@ -32,4 +32,14 @@ fn programs_without_such_locks_do_what_they_did() {
     }
     assert_eq!(place.log(), "");
     assert!(!place.path("domain").exists(), "nothing was asked of Outlive");
+}
+
+/// Its allocator is called by the loader, and locks, before the shim has had a chance to look anything up.
+#[test]
+fn a_program_whose_allocator_locks_is_not_called_from_inside_a_lock() {
+    for place in Place::without_and_with("mallocs") {
+        let running = Running::start(place.command(&compile("cc", "mallocs.c")), "mallocs");
+        assert_eq!(running.all_lines(), "0 allocated");
+        assert_eq!(place.log(), "");
+    }
 }

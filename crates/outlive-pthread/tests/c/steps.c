@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 struct shared {
-	pthread_mutex_t plain, recursive, checking, inheriting, protecting, robust;
+	pthread_mutex_t plain, recursive, checking, adaptive, inheriting, protecting, robust;
 	pthread_rwlock_t rwlock;
 	pthread_cond_t cond, monotonic;
 	volatile int items;
@@ -57,6 +57,7 @@ static int init(void)
 	int error = init_mutex(&shared->plain, PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_STALLED);
 	error |= init_mutex(&shared->recursive, PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_STALLED);
 	error |= init_mutex(&shared->checking, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_STALLED);
+	error |= init_mutex(&shared->adaptive, PTHREAD_MUTEX_ADAPTIVE_NP, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_STALLED);
 	error |= init_mutex(&shared->inheriting, PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT, PTHREAD_MUTEX_STALLED);
 	error |= init_mutex(&shared->protecting, PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_PROTECT, PTHREAD_MUTEX_STALLED);
 	error |= init_mutex(&shared->robust, PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_ROBUST);
@@ -76,7 +77,8 @@ static int init(void)
 static pthread_mutex_t *mutex_of(const char *name)
 {
 	return !strcmp(name, "plain") ? &shared->plain : !strcmp(name, "recursive") ? &shared->recursive
-		: !strcmp(name, "checking") ? &shared->checking : !strcmp(name, "inheriting") ? &shared->inheriting
+		: !strcmp(name, "checking") ? &shared->checking : !strcmp(name, "adaptive") ? &shared->adaptive
+		: !strcmp(name, "inheriting") ? &shared->inheriting
 		: !strcmp(name, "protecting") ? &shared->protecting : !strcmp(name, "robust") ? &shared->robust : NULL;
 }
 

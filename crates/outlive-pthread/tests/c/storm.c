@@ -48,6 +48,16 @@ static void check(int who, const char *wrong)
 	}
 }
 
+/* No lock may be refused. */
+static void must(int error, const char *what)
+{
+	if (error) {
+		sprintf(shared->wrong, "%s: error %d", what, error);
+		kill(getppid(), SIGUSR1);
+		pause();
+	}
+}
+
 static void work(int worker, int life)
 {
 	unsigned seed = name(worker, life) * 2654435761u;
@@ -57,7 +67,7 @@ static void work(int worker, int life)
 		/* The first one only brings: so there always is somebody who does. */
 		if (what == 1 && worker == 0) what = 0;
 		if (what < 2) {
-			pthread_mutex_lock(&shared->mutex);
+			must(pthread_mutex_lock(&shared->mutex), "lock");
 			check(shared->in_mutex, "two in the mutex");
 			shared->in_mutex = me;
 			if (what == 0) {
@@ -67,33 +77,33 @@ static void work(int worker, int life)
 			} else {
 				while (shared->items == 0) {
 					shared->in_mutex = 0;
-					pthread_cond_wait(&shared->cond, &shared->mutex);
+					must(pthread_cond_wait(&shared->cond, &shared->mutex), "wait");
 					check(shared->in_mutex, "two in the mutex after a wait");
 					shared->in_mutex = me;
 				}
 				shared->items--;
 				shared->in_mutex = 0;
 			}
-			pthread_mutex_unlock(&shared->mutex);
+			must(pthread_mutex_unlock(&shared->mutex), "unlock of the mutex");
 		} else if (what < 4) {
-			pthread_rwlock_rdlock(&shared->rwlock);
+			must(pthread_rwlock_rdlock(&shared->rwlock), "rdlock");
 			shared->reading[worker] = me;
 			check(shared->writing, "a reader beside a writer");
 			if (what == 3) {
-				pthread_rwlock_rdlock(&shared->rwlock);
-				pthread_rwlock_unlock(&shared->rwlock);
+				must(pthread_rwlock_rdlock(&shared->rwlock), "rdlock");
+				must(pthread_rwlock_unlock(&shared->rwlock), "unlock");
 			}
 			shared->reading[worker] = 0;
-			pthread_rwlock_unlock(&shared->rwlock);
+			must(pthread_rwlock_unlock(&shared->rwlock), "unlock");
 		} else {
-			pthread_rwlock_wrlock(&shared->rwlock);
+			must(pthread_rwlock_wrlock(&shared->rwlock), "wrlock");
 			check(shared->writing, "two writers");
 			shared->writing = me;
 			__sync_synchronize();
 			for (int i = 0; i < WORKERS; i++)
 				check(shared->reading[i], "a writer beside a reader");
 			shared->writing = 0;
-			pthread_rwlock_unlock(&shared->rwlock);
+			must(pthread_rwlock_unlock(&shared->rwlock), "unlock");
 		}
 		shared->turns[worker]++;
 	}
@@ -169,6 +179,8 @@ int main(int count, char **args)
 			while (shared->turns[k] == before[k]) usleep(20);
 		alarm(0);
 	}
+	for (int i = 0; i < WORKERS; i++) shared->doomed[i] = life[i];
+	__sync_synchronize();
 	for (int i = 0; i < WORKERS; i++) kill(pids[i], SIGKILL), waitpid(pids[i], NULL, 0);
 	printf("%ld %u\n", kills, turns());
 	return 0;
