@@ -19,7 +19,7 @@ import outlive
 def count(domain: outlive.Domain, number: int) -> None:
     """Counts for ever."""
     lock = outlive.Lock("count", domain)
-    tally = outlive.State(f"tally-{number}", 8, domain, initial=bytes(8))
+    tally = outlive.State(f"tally-{number}", domain=domain)
     while True:
         with lock as held:
             if held.owner_died:
@@ -32,11 +32,14 @@ def count(domain: outlive.Domain, number: int) -> None:
 
 def main() -> None:
     domain = outlive.Domain(sys.argv[1] if len(sys.argv) > 1 else f"counter-{os.getpid()}")
+    tallies = [outlive.State(f"tally-{number}", 8, domain, initial=bytes(8)) for number in range(4)]
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=count, args=(domain, number)) for number in range(4)]
     for process in processes:
         process.start()
-    time.sleep(1.0)
+    for tally in tallies:
+        # Each has counted; version 1 is the one that it was made with.
+        tally.wait_changed(1, timeout=30)
     for process in processes:
         process.kill()
         process.join()
@@ -45,8 +48,7 @@ def main() -> None:
         if held.owner_died:
             held.mark_consistent()
         counted = held.value
-    tallies = [outlive.State(f"tally-{number}", domain=domain).get() for number in range(len(processes))]
-    told = sum(int.from_bytes(tally, "little") for tally in tallies)
+    told = sum(int.from_bytes(tally.get(), "little") for tally in tallies)
     print(f"{counted} counted, {told} in the tallies of {len(processes)} processes, all of them killed")
     # Each was killed once: at most one count of each is not in its tally.
     assert 0 <= counted - told <= len(processes) and counted > 0

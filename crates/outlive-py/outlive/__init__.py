@@ -30,7 +30,9 @@ import os as _os
 
 from . import _outlive
 from ._outlive import (
+    Barrier,
     Client,
+    Condition,
     Domain,
     Event,
     Loan,
@@ -84,11 +86,13 @@ from .errors import (
 
 __all__ = [
     "BadName",
+    "Barrier",
     "BarrierBroken",
     "CallTimeout",
     "Cancelled",
     "Client",
     "ClientDied",
+    "Condition",
     "Damaged",
     "Deadlock",
     "Domain",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._outlive import Client, Domain, Event, Queue, Topic
+from ._outlive import Barrier, Client, Domain, Event, Queue, Topic
 
 
 def event(name: str, domain: Domain, automatic: bool) -> Event:
@@ -19,3 +19,7 @@ def queue(name: str, domain: Domain, end_when_senders_gone: bool) -> Queue:
 
 def client(name: str, domain: Domain, wait_for_server: bool) -> Client:
     return Client(name, domain, wait_for_server=wait_for_server)
+
+
+def barrier(name: str, parties: int, domain: Domain, count_out: bool) -> Barrier:
+    return Barrier(name, parties, domain, count_out=count_out)

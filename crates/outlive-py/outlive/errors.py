@@ -8,6 +8,7 @@ and what to do next.
 from __future__ import annotations
 
 import queue as _queue
+import threading as _threading
 
 __all__ = [
     "BadName",
@@ -121,7 +122,7 @@ class Cancelled(OutliveError):
     """The client wants no answer any more."""
 
 
-class BarrierBroken(OutliveError):
+class BarrierBroken(PeerDied, _threading.BrokenBarrierError):
     """A participant died: ``repair`` the barrier to go on."""
 
 

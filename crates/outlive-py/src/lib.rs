@@ -13,7 +13,9 @@
 // What users read are the classes' docstrings.
 #![allow(missing_docs, clippy::needless_pass_by_value)]
 
+mod barrier;
 mod bytes;
+mod condition;
 mod dlpack;
 mod domain;
 mod errors;
@@ -42,6 +44,10 @@ use pyo3::prelude::*;
 /// Without the interpreter's lock as well: every class is Sync by what it is made of, see `turn` and `held`.
 #[pymodule(gil_used = false)]
 mod _outlive {
+    #[pymodule_export]
+    use crate::barrier::Barrier;
+    #[pymodule_export]
+    use crate::condition::Condition;
     #[pymodule_export]
     use crate::domain::{Domain, Peer};
     #[pymodule_export]

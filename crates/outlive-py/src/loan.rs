@@ -16,7 +16,7 @@ use pyo3::types::PyMemoryView;
 use pyo3::{ffi, intern};
 
 use crate::layout::Layout;
-use crate::sample::numpy;
+use crate::sample::{ASARRAY, WEAK_REFERENCE};
 use crate::topic::Lender;
 use crate::turn::process;
 use crate::waiting::Until;
@@ -93,7 +93,7 @@ impl Loan {
         if self.is_array {
             let array = shown.call0()?;
             if !array.is_none() {
-                array.getattr(intern!(py, "flags"))?.setattr(intern!(py, "writeable"), false)?;
+                array.call_method1(intern!(py, "setflags"), (false,))?;
             }
         } else if let Err(error) = shown.call_method0(intern!(py, "release")) {
             // There are views of it, whose business it is.
@@ -144,9 +144,9 @@ impl Loan {
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         let (view, keep) = if this.is_array {
-            let array = numpy(py)?.call_method1(intern!(py, "asarray"), (slf,))?;
+            let array = ASARRAY.get(py)?.call1((slf,))?;
             // By a weak reference: the array refers to us.
-            let weak = py.import(intern!(py, "weakref"))?.call_method1(intern!(py, "ref"), (&array,))?;
+            let weak = WEAK_REFERENCE.get(py)?.call1((&array,))?;
             (array, weak)
         } else {
             let view = PyMemoryView::from(slf.as_any())?.into_any();

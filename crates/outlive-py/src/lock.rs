@@ -12,7 +12,7 @@ use crate::errors::{Raised, raise};
 use crate::held::{Held, lender, this_thread};
 use crate::waiting::{Until, wait};
 
-type Given = Guard<'static, u64>;
+pub(crate) type Given = Guard<'static, u64>;
 
 /// A lock between processes that survives whoever holds it, with ``threading.Lock``'s methods.
 ///
@@ -75,7 +75,7 @@ impl Lock {
         }
     }
 
-    fn settle(&self, py: Python<'_>, got: Result<Given, LockError<Given>>) -> PyResult<bool> {
+    pub(crate) fn settle(&self, py: Python<'_>, got: Result<Given, LockError<Given>>) -> PyResult<bool> {
         let (guard, owner_died) = match got {
             Ok(guard) => (guard, false),
             Err(LockError::OwnerDied(guard)) => (guard, true),
@@ -85,6 +85,15 @@ impl Lock {
         self.owner_died.store(owner_died, Ordering::Relaxed);
         self.held.put(thread, guard);
         Ok(true)
+    }
+
+    pub(crate) fn core_domain(&self) -> &outlive::Domain {
+        &self.domain
+    }
+
+    /// For a wait that gives the lock back and takes it again.
+    pub(crate) fn take_guard(&self, thread: u32) -> Option<Given> {
+        self.held.take(thread)
     }
 
     fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
@@ -126,12 +135,12 @@ impl Lock {
 
     /// Acquires the lock; False when it was not to be had (``blocking=False``, or the timeout, in seconds, passed).
     #[pyo3(signature = (blocking=true, timeout=Some(-1.0)))]
-    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
+    pub(crate) fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
         self.take(py, patience(blocking, timeout)?)
     }
 
     /// Gives the lock back. Of a lock whose last owner died and that was not marked consistent: gives it up.
-    fn release(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn release(&self, py: Python<'_>) -> PyResult<()> {
         self.give_back(py)
     }
 

@@ -55,14 +55,14 @@ impl Sample {
         dtype: Option<&Bound<'py, PyAny>>,
         shape: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let numpy = numpy(slf.py())?;
+        let py = slf.py();
         let array = match dtype {
-            None => numpy.call_method1(intern!(slf.py(), "asarray"), (slf,))?,
-            Some(dtype) => numpy.call_method1(intern!(slf.py(), "frombuffer"), (slf, dtype))?,
+            None => ASARRAY.get(py)?.call1((slf,))?,
+            Some(dtype) => FROMBUFFER.get(py)?.call1((slf, dtype))?,
         };
         match shape {
             None => Ok(array),
-            Some(shape) => array.call_method1(intern!(slf.py(), "reshape"), (shape,)),
+            Some(shape) => array.call_method1(intern!(py, "reshape"), (shape,)),
         }
     }
 
@@ -162,9 +162,25 @@ impl Sample {
     }
 }
 
-/// numpy, if it is there.
-pub(crate) fn numpy(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    static NUMPY: pyo3::sync::PyOnceLock<Py<PyAny>> = pyo3::sync::PyOnceLock::new();
-    let module = NUMPY.get_or_try_init(py, || py.import("numpy").map(|numpy| numpy.into_any().unbind()))?;
-    Ok(module.bind(py).clone())
+/// A function of a module's, looked up once.
+pub(crate) struct Function {
+    module: &'static str,
+    name: &'static str,
+    found: pyo3::sync::PyOnceLock<Py<PyAny>>,
 }
+
+impl Function {
+    const fn new(module: &'static str, name: &'static str) -> Function {
+        Function { module, name, found: pyo3::sync::PyOnceLock::new() }
+    }
+
+    pub(crate) fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
+        let find = || Ok::<_, PyErr>(py.import(self.module)?.getattr(self.name)?.unbind());
+        Ok(self.found.get_or_try_init(py, find)?.bind(py))
+    }
+}
+
+pub(crate) static ASARRAY: Function = Function::new("numpy", "asarray");
+pub(crate) static DTYPE: Function = Function::new("numpy", "dtype");
+static FROMBUFFER: Function = Function::new("numpy", "frombuffer");
+pub(crate) static WEAK_REFERENCE: Function = Function::new("weakref", "ref");

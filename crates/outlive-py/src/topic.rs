@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::topic::{Header, PublishError, Publisher as Core, SubscriberOptions, Topic as CoreTopic};
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -15,7 +16,7 @@ use crate::held::lender;
 use crate::layout::Layout;
 use crate::loan::{Loan, Stray};
 use crate::msgpack;
-use crate::sample::numpy;
+use crate::sample::DTYPE;
 use crate::subscriber::Subscriber;
 use crate::turn::{Inside, Turn};
 use crate::waiting::{Until, passed, wait};
@@ -310,7 +311,7 @@ impl Publisher {
             None if extents.len() == 1 => Layout::bytes_checked(extents[0])?,
             None => return Err(PyTypeError::new_err("without a dtype a loan has so many bytes: one number")),
             Some(dtype) => {
-                let dtype: String = numpy(py)?.call_method1("dtype", (dtype,))?.getattr("str")?.extract()?;
+                let dtype: String = DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
                 Layout::of_numpy(&dtype, &extents)?
             }
         };

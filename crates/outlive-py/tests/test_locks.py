@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from outlive import Deadlock, Event, Lock, NotRecoverable, OwnerDied, RwLock, Semaphore, Timeout
+from outlive import Barrier, BarrierBroken, Condition, Deadlock, Event, Lock, NotRecoverable, OwnerDied, RwLock, Semaphore, Timeout
 
 
 def in_thread(call):
@@ -205,3 +205,69 @@ def test_an_event_wakes(folder, start):
     once = Event("once", folder, automatic=True)
     once.set()
     assert once.wait(1) and not once.wait(0)
+
+
+def test_a_death_breaks_a_barrier(folder, start):
+    code = """
+        step = Barrier("step", 2, folder)
+        say(step.wait(timeout=20))
+        time.sleep(60)
+    """
+    step = Barrier("step", 2, folder)
+    program = start(code)
+    assert {str(step.wait(timeout=20)), program.line()} == {"True", "False"}
+    with pytest.raises(Timeout):
+        step.wait(timeout=0.05)
+    assert len(step.participants()) == 2
+    program.kill()
+    with pytest.raises(BarrierBroken) as raised:
+        step.wait(timeout=20)
+    assert isinstance(raised.value, threading.BrokenBarrierError) and step.broken
+    step.repair(timeout=20)
+    assert not step.broken
+    program = start(code)
+    step.wait(timeout=20)
+    step.leave()
+
+
+def test_a_barrier_counts_the_dead_out(folder, start):
+    step = Barrier("step", 2, folder, count_out=True)
+    program = start("step = Barrier('step', 2, folder); step.wait(); say('passed'); time.sleep(60)")
+    step.wait(timeout=20)
+    program.line()
+    program.kill()
+    step.wait(timeout=20)
+    step.leave()
+
+
+def test_conditions(folder, start):
+    lock = Lock("lock", folder)
+    condition = Condition("condition", lock)
+    program = start("""
+        lock = Lock("lock", folder)
+        condition = Condition("condition", lock)
+        with condition:
+            say("waits")
+            condition.wait_for(lambda: lock.value == 1, timeout=20)
+            lock.value = 2
+            condition.notify_all()
+        say("done")
+        with condition:
+            say("inside")
+            time.sleep(60)
+    """)
+    program.line()
+    with condition:
+        lock.value = 1
+        condition.notify()
+        assert condition.wait_for(lambda: lock.value == 2, timeout=20)
+    assert program.line() == "done"
+    program.line()
+    program.kill()
+    with condition:
+        assert lock.owner_died
+        lock.mark_consistent()
+        assert condition.wait(timeout=0.01) is False
+        assert condition.wait_for(lambda: "", timeout=0.01) == ""
+    with pytest.raises(RuntimeError):
+        condition.wait()

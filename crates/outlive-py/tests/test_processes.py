@@ -10,7 +10,7 @@ import time
 import pytest
 
 import outlive
-from outlive import Domain, Event, Lock, NotYours, Queue, RwLock, Semaphore, State, Topic
+from outlive import Barrier, Condition, Domain, Event, Lock, NotYours, Queue, RwLock, Semaphore, State, Topic
 
 WAITS = {
     "lock": "Lock('held', folder).acquire()",
@@ -27,6 +27,8 @@ WAITS = {
     "server": "Server('service', folder).next()",
     "client": "Client('service', folder).call(b'x')",
     "state": "State('state', 8, folder).wait_changed(1)",
+    "barrier": "Barrier('step', 2, folder).wait()",
+    "condition": "c = Condition('condition', Lock('free', folder))\nwith c: c.wait_for(lambda: False)",
     "peer": "d = Domain(folder); d.peer(d.token()).wait_dead()",
     "set": "WaitSet(folder).wait()",
     "a turn": """
@@ -216,7 +218,7 @@ def test_what_is_given_to_children(folder, how):
         process.close()
 
 
-@pytest.mark.parametrize("make", [Lock, RwLock, Event, Queue, Topic, lambda n, d: State(n, 8, d), lambda n, d: Semaphore(n, 1, d)])
+@pytest.mark.parametrize("make", [Lock, RwLock, Event, Queue, Topic, lambda n, d: State(n, 8, d), lambda n, d: Semaphore(n, 1, d), lambda n, d: Barrier(n, 2, d), lambda n, d: Condition(n, Lock('lock', d))])
 def test_pickled_things_are_the_same_thing(folder, make):
     thing = make("thing", folder)
     again = pickle.loads(pickle.dumps(thing))

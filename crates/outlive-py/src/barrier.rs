@@ -1,0 +1,156 @@
+//! `Barrier`: participants with names.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outlive::sync::{Barrier as Core, BarrierError, Seat, WhenOneDies};
+use pyo3::prelude::*;
+
+use crate::domain;
+use crate::errors::{Raise, Raised};
+use crate::held::{lender, this_thread};
+use crate::waiting::{Until, wait};
+
+/// A barrier between processes: each phase begins when all participants have arrived in the one before.
+///
+/// A thread takes its seat with its first ``wait``, and keeps it until ``leave``. The death of one who is missing ends all waits
+/// at once: with ``BarrierBroken``, until somebody calls ``repair``, or, with ``count_out``, the others go on without it.
+///
+/// >>> step = Barrier("step", 2, folder)
+/// >>> other = threading.Thread(target=lambda: (step.wait(timeout=10), step.leave()))
+/// >>> other.start()
+/// >>> step.wait(timeout=10) in (True, False)      # True for one of them: what is to be done once, it may do
+/// True
+/// >>> other.join()
+/// >>> step.leave()
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Barrier {
+    /// By thread. Before `barrier`, which they borrow. Locked for a moment, never while waiting.
+    seats: Mutex<Vec<(u32, Seated)>>,
+    barrier: Arc<Core>,
+    domain: outlive::Domain,
+    name: String,
+    parties: u32,
+    count_out: bool,
+}
+
+/// What it is opened with again: name, parties, domain, count_out.
+type Opened = (String, u32, domain::Domain, bool);
+
+struct Seated(Seat<'static>);
+
+// SAFETY: used and dropped by the thread that took it, which is asked for by name; by another one, dropping it does
+// nothing, since it compares tokens.
+unsafe impl Send for Seated {}
+
+impl Barrier {
+    fn seat(&self, thread: u32) -> Option<Seated> {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = seats.iter().position(|(of, _)| *of == thread)?;
+        Some(seats.swap_remove(at).1)
+    }
+
+    fn arrive(&self, py: Python<'_>, seat: &mut Seated, until: Until) -> PyResult<bool> {
+        let passed = wait(py, until, |deadline| match seat.0.wait_until(deadline) {
+            // The arrival stands: the next slice goes on with it.
+            Err(BarrierError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        Ok(passed.unwrap_or(Err(BarrierError::TimedOut)).raised(py)?.is_serial())
+    }
+}
+
+#[pymethods]
+impl Barrier {
+    #[new]
+    #[pyo3(signature = (name, parties, domain=None, *, count_out=false))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        parties: u32,
+        domain: Option<&Bound<'_, PyAny>>,
+        count_out: bool,
+    ) -> PyResult<Barrier> {
+        let domain = domain::of(py, domain)?;
+        let when = if count_out { WhenOneDies::CountOut } else { WhenOneDies::Break };
+        let barrier = Arc::new(Core::open(&domain, &name, parties, when).raised(py)?);
+        Ok(Barrier { seats: Mutex::default(), barrier, domain, name, parties, count_out })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// Arrives, and waits until all have; whether this is the one of them that may do what is to be done once. ``Timeout``: the
+    /// arrival stands, and waiting again goes on with it.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let until = Until::timeout(timeout)?;
+        let thread = this_thread(&self.domain).raised(py)?;
+        let mut seat = match self.seat(thread) {
+            Some(seat) => seat,
+            // SAFETY: in an Arc, and `seats` is dropped before it; this one goes there, or is dropped in here.
+            None => Seated(unsafe { lender(&*self.barrier) }.join().raised(py)?),
+        };
+        let passed = self.arrive(py, &mut seat, until);
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner).push((thread, seat));
+        passed
+    }
+
+    /// Gives this thread's seat up.
+    fn leave(&self, py: Python<'_>) -> PyResult<()> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        drop(self.seat(thread));
+        Ok(())
+    }
+
+    /// Whether a death has broken it.
+    #[getter]
+    fn broken(&self) -> bool {
+        self.barrier.is_broken()
+    }
+
+    /// Participants: process, and whether it has arrived in the present phase.
+    fn participants(&self) -> Vec<(u32, bool)> {
+        self.barrier.participants().into_iter().map(|(holder, arrived)| (holder.pid, arrived)).collect()
+    }
+
+    /// Makes a broken barrier whole: the dead lose their seats.
+    #[pyo3(signature = (timeout=None))]
+    fn repair(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let done = wait(py, Until::timeout(timeout)?, |deadline| match self.barrier.repair(deadline) {
+            Err(BarrierError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        done.unwrap_or(Err(BarrierError::TimedOut)).raised(py)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Opened)> {
+        let this = slf.get();
+        let open = slf.py().import("outlive._reopen")?.getattr("barrier")?;
+        Ok((open, (this.name.clone(), this.parties, this.domain(), this.count_out)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Barrier '{}', {} joined>", self.name, self.participants().len())
+    }
+}
+
+impl Raise for BarrierError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match self {
+            BarrierError::System(error) => return error.raise(py),
+            BarrierError::Broken => "BarrierBroken",
+            BarrierError::TimedOut => "Timeout",
+            BarrierError::Full => "TooMany",
+            BarrierError::NotSeated => "NotYours",
+            _ => "OutliveError",
+        };
+        crate::errors::raise(py, class, self)
+    }
+}

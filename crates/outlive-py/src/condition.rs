@@ -1,0 +1,145 @@
+//! `Condition`: waiting for what a lock guards to change.
+
+use std::sync::Arc;
+
+use outlive::sync::{Condvar, LockError};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::errors::Raised;
+use crate::held::{lender, this_thread};
+use crate::lock::Lock;
+use crate::waiting::{Until, detached};
+
+/// A condition variable between processes, of a ``Lock``, with ``threading.Condition``'s methods.
+///
+/// ``wait`` may return though nobody notified, at the latest when signals are looked for: look at the condition, in a loop, or
+/// by ``wait_for``. A notification survives the death of whoever got it.
+///
+/// >>> lock = Lock("stock", folder)
+/// >>> delivered = Condition("delivered", lock)
+/// >>> def deliver():
+/// ...     with delivered:
+/// ...         lock.value = 3
+/// ...         delivered.notify_all()
+/// >>> supplier = threading.Thread(target=deliver)
+/// >>> with delivered:
+/// ...     supplier.start()
+/// ...     delivered.wait_for(lambda: lock.value == 3, timeout=10)
+/// True
+/// >>> supplier.join()
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Condition {
+    condvar: Arc<Condvar>,
+    lock: Py<Lock>,
+    name: String,
+}
+
+impl Condition {
+    /// One slice of a wait: so what changed while nobody waited, between two, is looked at by who called.
+    fn sleep(&self, py: Python<'_>, until: Until) -> PyResult<bool> {
+        let lock = self.lock.get();
+        let thread = this_thread(lock.core_domain()).raised(py)?;
+        let guard = lock.take_guard(thread);
+        let guard =
+            guard.ok_or_else(|| PyRuntimeError::new_err("cannot wait on a lock that this thread does not hold"))?;
+        // SAFETY: in an Arc that outlives this call; what is borrowed is the lock's guard, in whose object it goes back, and
+        // which refers to the mutex alone.
+        let condvar = unsafe { lender(&*self.condvar) };
+        let ended = detached(py, || condvar.wait_until(guard, until.slice()));
+        let again = match ended {
+            Ok((guard, _)) => Ok(guard),
+            Err(LockError::OwnerDied((guard, _))) => Err(LockError::OwnerDied(guard)),
+            Err(other) => return Err(other).raised(py),
+        };
+        lock.settle(py, again)?;
+        // The lock is held, whatever a handler raises: the 'with' block gives it back.
+        py.check_signals()?;
+        Ok(!until.has_passed())
+    }
+}
+
+#[pymethods]
+impl Condition {
+    #[new]
+    fn new(py: Python<'_>, name: String, lock: Py<Lock>) -> PyResult<Condition> {
+        let condvar = Arc::new(Condvar::open(lock.get().core_domain(), &name).raised(py)?);
+        Ok(Condition { condvar, lock, name })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its lock.
+    #[getter]
+    fn lock(&self, py: Python<'_>) -> Py<Lock> {
+        self.lock.clone_ref(py)
+    }
+
+    #[pyo3(signature = (blocking=true, timeout=Some(-1.0)))]
+    fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
+        self.lock.get().acquire(py, blocking, timeout)
+    }
+
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        self.lock.get().release(py)
+    }
+
+    /// Gives the lock back, waits, and takes it again; False when the timeout passed.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        self.sleep(py, Until::timeout(timeout)?)
+    }
+
+    /// Waits until ``predicate()``, called under the lock, is true; what it said last.
+    #[pyo3(signature = (predicate, timeout=None))]
+    fn wait_for<'py>(
+        &self,
+        py: Python<'py>,
+        predicate: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let until = Until::timeout(timeout)?;
+        loop {
+            let said = predicate.call0()?;
+            if said.is_truthy()? || until.has_passed() {
+                return Ok(said);
+            }
+            self.sleep(py, until)?;
+        }
+    }
+
+    /// Wakes one who waits, or so many. The lock should be held.
+    #[pyo3(signature = (n=1))]
+    fn notify(&self, n: usize) {
+        for _ in 0..n {
+            self.condvar.notify_one();
+        }
+    }
+
+    /// Wakes all who wait.
+    fn notify_all(&self) {
+        self.condvar.notify_all();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().lock.get().acquire(slf.py(), true, None)?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.lock.get().release(py)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, Py<Lock>)) {
+        (slf.get_type().into_any(), (slf.get().name.clone(), slf.get().lock.clone_ref(slf.py())))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Condition '{}'>", self.name)
+    }
+}
