@@ -15,7 +15,8 @@ use crate::waiting::{Until, detached};
 /// A condition variable between processes, of a ``Lock``, with ``threading.Condition``'s methods.
 ///
 /// ``wait`` may return though nobody notified, at the latest when signals are looked for: look at the condition, in a loop, or
-/// by ``wait_for``. A notification survives the death of whoever got it.
+/// by ``wait_for``. A notification survives the death of whoever got it. To return, it takes the lock again, however long a
+/// living holder keeps it: that part of the wait has no timeout and cannot be interrupted.
 ///
 /// >>> lock = Lock("stock", folder)
 /// >>> delivered = Condition("delivered", lock)

@@ -23,7 +23,7 @@ const MARK: u8 = 0xA5;
 pub(crate) const MOST_DIMENSIONS: usize = 7;
 
 /// Kind, bytes, the buffer protocol's letter, DLPack's code.
-type Item = (u8, u8, &'static CStr, u8);
+pub(crate) type Item = (u8, u8, &'static CStr, u8);
 
 static ITEMS: [Item; 14] = [
     (b'b', 1, c"?", 6),
@@ -63,7 +63,11 @@ impl Layout {
         Layout::new(BYTE, &[len])
     }
 
-    fn new(item: &'static Item, extents: &[usize]) -> PyResult<Layout> {
+    pub(crate) fn item(&self) -> &'static Item {
+        self.item
+    }
+
+    pub(crate) fn new(item: &'static Item, extents: &[usize]) -> PyResult<Layout> {
         if extents.len() > MOST_DIMENSIONS {
             let why = format!("{} dimensions; an array that is published has at most 7", extents.len());
             return Err(PyValueError::new_err(why));

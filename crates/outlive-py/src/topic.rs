@@ -13,7 +13,7 @@ use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raise, Raised, raise};
 use crate::held::lender;
-use crate::layout::Layout;
+use crate::layout::{Item, Layout};
 use crate::loan::{Loan, Stray};
 use crate::msgpack;
 use crate::sample::DTYPE;
@@ -76,7 +76,8 @@ impl Topic {
     /// A new publisher, of up to 62.
     fn publisher(&self, py: Python<'_>) -> PyResult<Publisher> {
         let publisher = self.topic.publisher().raised(py)?;
-        Ok(Publisher { lender: Arc::new(Lender { strays: Mutex::default(), turn: Turn::new(publisher) }) })
+        let lender = Arc::new(Lender { strays: Mutex::default(), turn: Turn::new(publisher) });
+        Ok(Publisher { lender, last_type: Mutex::default() })
     }
 
     /// A new subscriber, of up to 64: to what is published from now on, and to the last ``history`` messages of each publisher.
@@ -206,6 +207,32 @@ impl Alone<'_> {
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Publisher {
     lender: Arc<Lender>,
+    /// The type of the last loan, and what it is: numpy need not be asked again. Locked for a moment.
+    last_type: Mutex<Option<(Py<PyAny>, &'static Item)>>,
+}
+
+impl Publisher {
+    fn layout_of(&self, dtype: &Bound<'_, PyAny>, extents: &[usize]) -> PyResult<Layout> {
+        let py = dtype.py();
+        let mut last = self.last_type.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, item)) = &*last
+            && known.is(dtype)
+        {
+            return Layout::new(item, extents);
+        }
+        // Whatever a type's own code does, it does not find us locked.
+        let other = last.take();
+        drop(last);
+        drop(other);
+        let name: String = DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
+        let layout = Layout::of_numpy(&name, extents)?;
+        // Of types and their like, which do not change what they are.
+        if dtype.is_instance_of::<pyo3::types::PyType>() || dtype.is_instance_of::<pyo3::types::PyString>() {
+            let known = (dtype.clone().unbind(), layout.item());
+            *self.last_type.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        }
+        Ok(layout)
+    }
 }
 
 /// What goes with a message: the array's layout, or what the user says.
@@ -310,10 +337,7 @@ impl Publisher {
         let layout = match dtype {
             None if extents.len() == 1 => Layout::bytes_checked(extents[0])?,
             None => return Err(PyTypeError::new_err("without a dtype a loan has so many bytes: one number")),
-            Some(dtype) => {
-                let dtype: String = DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
-                Layout::of_numpy(&dtype, &extents)?
-            }
+            Some(dtype) => self.layout_of(dtype, &extents)?,
         };
         let len = layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than a message can have"))?;
         let header = header(dtype.map(|_| &layout), key, frame, stamp, own)?;

@@ -252,6 +252,7 @@ def test_conditions(folder, start):
             lock.value = 2
             condition.notify_all()
         say("done")
+        Event("go", folder).wait(timeout=20)
         with condition:
             say("inside")
             time.sleep(60)
@@ -262,6 +263,8 @@ def test_conditions(folder, start):
         condition.notify()
         assert condition.wait_for(lambda: lock.value == 2, timeout=20)
     assert program.line() == "done"
+    # Not before: the lock is not fair, and who waits takes it again after whoever comes.
+    Event("go", folder).set()
     program.line()
     program.kill()
     with condition:
