@@ -50,7 +50,7 @@ impl TokenId {
         self.0
     }
 
-    /// The token that a word of a claim names, for claims of your own in shared memory; `None` if the bits cannot be one.
+    /// The id of that number, as [`TokenId::as_u32`] gave it, for claims of your own in shared memory; `None` if the number cannot be one.
     ///
     /// A [`Domain`](crate::Domain) sweeps its own claims only: do not leave one of the dead lying for millions of threads' lives,
     /// or its number may be somebody else's.
@@ -66,8 +66,8 @@ impl TokenId {
     /// # Ok::<(), outlive::Error>(())
     /// ```
     #[inline]
-    pub fn from_u32(word: u32) -> Option<TokenId> {
-        TokenId::from_word(word)
+    pub fn from_u32(number: u32) -> Option<TokenId> {
+        TokenId::from_word(number).filter(|id| id.0 == number)
     }
 
     #[inline]
