@@ -34,13 +34,16 @@ template <class T> class State {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
 
 public:
-    /** Opens it, or makes it with that value. */
+    /** Opens it, or makes it with that value. OUTLIVE_OTHER_TYPE: it is there with values of another size. */
     static expected<State> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
         outlive_state_t *handle = nullptr;
         int code =
             outlive_state_open(domain.raw(), name.c_str(), sizeof(T), std::addressof(initial), sizeof(T), &handle);
         if (code != 0) return Failure::last(code);
-        return State(handle);
+        State state(handle);
+        if (outlive_state_capacity(handle) != sizeof(T))
+            return Failure(OUTLIVE_OTHER_TYPE, "the state '" + name + "' is there, with values of another size");
+        return state;
     }
 
     /** The latest value, whole. Never waits. */

@@ -28,10 +28,6 @@ void use(outlive::Domain &domain, outlive::Sender &sender, outlive::Sample &samp
     (void)sender.send(Named{});
 #elif CASE == 3
     (void)sample.as<Named>();
-#elif CASE == 4
-    (void)outlive::State<int *>::open(domain, "pointer");
-#elif CASE == 5
-    (void)sender.send(std::vector<std::string>{});
 #endif
     (void)domain, (void)sender, (void)sample;
 }

@@ -38,9 +38,9 @@ static void queue_ranges() {
     CHECK(queue.counters()->received == 5);
     /* Without a deadline: to the end of the last sender. */
     receiver.end_when_senders_gone().value();
-    std::jthread other([queue = outlive::Queue::open(open_domain(), "log").value()] {
-        auto sender = queue.sender().value();
-        for (int at = 1; at <= 100; at++) sender.send(at).value();
+    std::jthread other([sender = queue.sender().value()]() mutable {
+        auto last = std::move(sender);
+        for (int at = 1; at <= 100; at++) last.send(at).value();
     });
     int sum = 0;
     for (auto message : receiver) sum += message.as<int>();
