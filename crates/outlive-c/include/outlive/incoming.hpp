@@ -58,7 +58,7 @@ public:
     Incoming<End> begin() { return {static_cast<End &>(*this), never}; }
     std::default_sentinel_t end() const noexcept { return {}; }
     /** What comes in until then; `at_once`: what is there already. */
-    Until<End> until(Deadline deadline) noexcept { return {static_cast<End &>(*this), deadline}; }
+    Until<End> until(Deadline deadline) & noexcept { return {static_cast<End &>(*this), deadline}; }
 };
 
 } // namespace detail

@@ -30,10 +30,18 @@ namespace detail {
 /** The locks that this thread took over from the dead and has not declared whole. Nearly always empty. */
 class Inherited {
 public:
-    static void add(const void *lock) { locks().push_back(lock); }
-    static bool has(const void *lock) { return std::ranges::find(locks(), lock) != locks().end(); }
+    static void add(const void *lock) {
+        locks().push_back(lock);
+        count = locks().size();
+    }
+    static bool has(const void *lock) {
+        return count != 0 && std::ranges::find(locks(), lock) != locks().end();
+    }
     static void remove(const void *lock) {
-        if (!locks().empty()) [[unlikely]] std::erase(locks(), lock);
+        if (count != 0) [[unlikely]] {
+            std::erase(locks(), lock);
+            count = locks().size();
+        }
     }
 
 private:
@@ -41,6 +49,8 @@ private:
         thread_local std::vector<const void *> locks;
         return locks;
     }
+    /* As many as there are, to be looked at without the list's own initialisation. */
+    static inline constinit thread_local size_t count = 0;
 };
 
 /** Whether the lock was got; `Error` for what is neither yes nor no. */

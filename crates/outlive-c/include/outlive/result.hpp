@@ -90,7 +90,8 @@ public:
     /** The value; throws `Error` when there is none. */
     T &value() & { return check(), *std::get_if<0>(&either_); }
     const T &value() const & { return check(), *std::get_if<0>(&either_); }
-    T &&value() && { return check(), std::move(*std::get_if<0>(&either_)); }
+    /* Not a T &&, so that `for (auto message : queue.receiver().value())` runs over something that lives. */
+    T value() && { return check(), std::move(*std::get_if<0>(&either_)); }
 
     /** The value, which is there. */
     T &operator*() & noexcept { return *std::get_if<0>(&either_); }

@@ -28,6 +28,9 @@ void use(outlive::Domain &domain, outlive::Sender &sender, outlive::Sample &samp
     (void)sender.send(Named{});
 #elif CASE == 3
     (void)sample.as<Named>();
+#elif CASE == 4
+    /* The range would hold a receiver that is gone. */
+    for (auto message : outlive::Queue::open(domain, "log").value().receiver().value().until(outlive::at_once)) (void)message;
 #endif
     (void)domain, (void)sender, (void)sample;
 }

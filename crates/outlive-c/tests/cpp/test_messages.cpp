@@ -45,6 +45,14 @@ static void queue_ranges() {
     int sum = 0;
     for (auto message : receiver) sum += message.as<int>();
     CHECK(sum == 5050 && receiver.recv(soon).code() == EPIPE);
+    /* Over an end that only the loop has. */
+    auto other_queue = outlive::Queue::open(open_domain(), "other").value();
+    auto sender = other_queue.sender().value();
+    sender.send(7).value();
+    for (auto message : other_queue.receiver().value()) {
+        CHECK(message.as<int>() == 7);
+        break;
+    }
 }
 
 static void receiver_killed() {
