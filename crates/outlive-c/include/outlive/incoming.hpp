@@ -59,6 +59,8 @@ public:
     std::default_sentinel_t end() const noexcept { return {}; }
     /** What comes in until then; `at_once`: what is there already. */
     Until<End> until(Deadline deadline) & noexcept { return {static_cast<End &>(*this), deadline}; }
+    /** A range over an end that would be gone: keep the end first. */
+    Until<End> until(Deadline deadline) && = delete;
 };
 
 } // namespace detail

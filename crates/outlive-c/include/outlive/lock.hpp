@@ -82,6 +82,8 @@ public:
     /** The last owner died holding it: look after the value, then `mark_consistent()`. */
     bool owner_died() const { return lock_ && lock_->owner_died(); }
     void mark_consistent() { lock_->mark_consistent(); }
+    /** The lock itself. */
+    L *mutex() const noexcept { return lock_; }
     /** Before its time. */
     void unlock() noexcept {
         if (L *lock = std::exchange(lock_, nullptr)) lock->unlock();

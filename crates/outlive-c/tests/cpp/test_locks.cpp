@@ -208,6 +208,65 @@ static void reader_killed() {
     CHECK(writes.owns_lock() && !line->limits.owner_died());
 }
 
+struct Slot {
+    outlive::mutex lock;
+    outlive::condition_variable changed;
+    uint64_t items;
+};
+
+static void condition_variables() {
+    auto domain = open_domain();
+    auto open_slot = [](outlive::Domain &domain) {
+        return outlive::Record<Slot>::open(domain, "slot", {&Slot::lock, &Slot::changed}).value();
+    };
+    auto slot = open_slot(domain);
+    {
+        std::unique_lock held(slot->lock);
+        CHECK(!slot->changed.wait_for(held, 5ms));
+        CHECK(!slot->changed.wait_for(held, 5ms, [&] { return slot->items > 0; }));
+    }
+    Child maker([&](outlive::Domain &domain, auto) {
+        auto slot = open_slot(domain);
+        std::scoped_lock held(slot->lock);
+        slot->items = 3;
+        slot->changed.notify_all();
+    });
+    {
+        std::unique_lock held(slot->lock);
+        CHECK(slot->changed.wait_for(held, soon, [&] { return slot->items == 3; }) && slot->items == 3);
+    }
+    maker.join();
+    /* The maker dies with the mutex in hand, after it has notified: who waits has the mutex, and is told. */
+    Child killed([&](outlive::Domain &domain, auto tell) {
+        auto slot = open_slot(domain);
+        std::unique_lock held(slot->lock);
+        while (slot->items != 4) {
+            held.unlock();
+            usleep(1000);
+            held.lock();
+        }
+        slot->changed.notify_one();
+        tell();
+        for_ever();
+    });
+    std::unique_lock held(slot->lock);
+    slot->items = 4;
+    std::thread killer([&] {
+        killed.hear();
+        killed.kill();
+    });
+    CHECK(slot->changed.wait_for(held, soon, [] { return false; }));
+    CHECK(slot->lock.owner_died());
+    slot->lock.mark_consistent();
+    killer.join();
+    held.unlock();
+    auto bell = outlive::Condvar::open(domain, "bell").value();
+    auto total = outlive::Mutex<int>::open(domain, "total").value();
+    auto guard = total.acquire(soon).value();
+    CHECK(!bell.wait_until(guard, 5ms));
+    bell.notify_one();
+}
+
 /* A forked child holds none of its parent's locks: going out of the scope in it gives nothing back. */
 static void forked() {
     auto domain = open_domain();
@@ -244,4 +303,4 @@ static void bad_arguments() {
 }
 
 TESTS(TEST(ordinary), TEST(two_at_once), TEST(killed_in_scoped_lock), TEST(killed_before_a_waiter), TEST(given_up),
-      TEST(shared), TEST(writer_killed), TEST(reader_killed), TEST(forked), TEST(bad_arguments))
+      TEST(shared), TEST(writer_killed), TEST(reader_killed), TEST(condition_variables), TEST(forked), TEST(bad_arguments))

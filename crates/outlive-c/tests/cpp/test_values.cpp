@@ -80,6 +80,30 @@ static void semaphores_and_events() {
     CHECK(bell.clear(1).value() == 3 && bell.bits() == 2);
 }
 
+static void pools() {
+    auto domain = open_domain();
+    auto pool = outlive::Pool::open(domain, "pool").value();
+    auto memory = pool.alloc(5000, 64).value();
+    CHECK(memory.bytes().size() == 5000 && reinterpret_cast<uintptr_t>(memory.bytes().data()) % 64 == 0);
+    std::memset(memory.bytes().data(), 7, 5000);
+    auto moved = std::move(memory);
+    auto offset = pool.offer(std::move(moved)).value();
+    CHECK(moved.bytes().empty());
+    /* Whoever claims it and dies gives it back. */
+    Child child([offset](outlive::Domain &domain, auto tell) {
+        auto pool = outlive::Pool::open(domain, "pool").value();
+        auto memory = pool.claim(offset).value();
+        CHECK(memory.bytes().size() == 5000 && memory.bytes()[4999] == std::byte{7});
+        tell();
+        for_ever();
+    });
+    child.hear();
+    CHECK(pool.claim(offset).code() == ESTALE);
+    child.kill();
+    CHECK(pool.alloc(1, 3).code() == EINVAL);
+    CHECK(pool.alloc(size_t(2) << 30).code() == EMSGSIZE);
+}
+
 static void deadlines() {
     using namespace std::chrono;
     CHECK(outlive::Deadline(hours::max()).raw() == OUTLIVE_NEVER);
@@ -104,4 +128,4 @@ static void results() {
     CHECK(outlive::Failure(OUTLIVE_DAMAGED, "").error_code().default_error_condition().category() == outlive::category());
 }
 
-TESTS(TEST(domains), TEST(states), TEST(semaphores_and_events), TEST(deadlines), TEST(results))
+TESTS(TEST(domains), TEST(states), TEST(semaphores_and_events), TEST(pools), TEST(deadlines), TEST(results))
