@@ -67,7 +67,8 @@ inline bool got(const void *lock, int code) {
 
 } // namespace detail
 
-/** A lock in hand: given back when this goes. `L` is the lock, `T` what it guards (void: nothing that it knows of). */
+/** A lock in hand: given back when this goes. `L` is the lock, `T` what it guards (void: nothing that it knows of).
+ * As with the standard's guards, the lock object stays where it is meanwhile: not moved, not destroyed. */
 template <class L, class T> class [[nodiscard]] Guard {
 public:
     Guard(L &lock, T *value) noexcept : lock_(&lock), value_(value) {}
