@@ -1,4 +1,4 @@
-//! `cargo xtask c`: builds the C library, installs it into the target folder, and builds and runs the C tests and examples
+//! `cargo xtask c`: builds the C library, installs it into the target folder, and builds and runs the C and C++ tests and examples
 //! against what is installed there, as a user would; with and without sanitizers. `cargo xtask header` writes outlive.h.
 
 use std::fs;
@@ -48,16 +48,26 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         return finish(Count::FAILED);
     }
     let mut total = Count::default();
-    let tests = root().join("crates/outlive-c/tests/c");
-    total.add(ctest(&tests, &here.join("tests"), &installed, &[], only));
-    if can_sanitize(&here) {
-        let sanitized = ["-DOUTLIVE_SANITIZE=ON"];
-        total.add(ctest(&tests, &here.join("tests-sanitized"), &installed, &sanitized, only));
+    let sanitizes = can_sanitize(&here);
+    let ours = root().join("crates/outlive-c");
+    let mut languages = vec![("tests/c", "tests", "examples", "examples")];
+    if is_there("c++") {
+        languages.push(("tests/cpp", "tests-cpp", "examples/cpp", "examples-cpp"));
     } else {
-        println!("sanitizers: skipped, the compiler does not have them");
+        println!("C++: skipped, there is no c++");
         total.add(Count::SKIPPED);
     }
-    total.add(ctest(&root().join("crates/outlive-c/examples"), &here.join("examples"), &installed, &[], only));
+    for (tests, built_tests, examples, built_examples) in languages {
+        total.add(ctest(&ours.join(tests), &here.join(built_tests), &installed, &[], only));
+        if sanitizes {
+            let built = here.join(format!("{built_tests}-sanitized"));
+            total.add(ctest(&ours.join(tests), &built, &installed, &["-DOUTLIVE_SANITIZE=ON"], only));
+        } else {
+            println!("sanitizers: skipped, the compiler does not have them");
+            total.add(Count::SKIPPED);
+        }
+        total.add(ctest(&ours.join(examples), &here.join(built_examples), &installed, &[], only));
+    }
     if only.is_none() {
         total.add(by_pkg_config(&here, &installed));
         total.add(headers_compile(&here));
@@ -66,7 +76,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 }
 
 fn finish(total: Count) -> ExitCode {
-    println!("C: {} tests", total.passed + total.failed);
+    println!("C and C++: {} tests", total.passed + total.failed);
     println!("{total}");
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -176,26 +186,32 @@ fn by_pkg_config(here: &Path, installed: &Path) -> Count {
     count
 }
 
-/// The header by itself, in old and new C and C++, with everything that a compiler can complain of.
+/// The headers by themselves, in old and new C and C++, with everything that a compiler can complain of.
 fn headers_compile(here: &Path) -> Count {
     let mut count = Count::default();
     let folder = root().join("crates/outlive-c/include");
-    for (compiler, standard, language) in
-        [("cc", "c99", "c"), ("cc", "c17", "c"), ("c++", "c++11", "c++"), ("c++", "c++20", "c++")]
-    {
+    for (header, compiler, standard, language, more) in [
+        ("outlive.h", "cc", "c99", "c", "-pedantic"),
+        ("outlive.h", "cc", "c17", "c", "-pedantic"),
+        ("outlive.h", "c++", "c++11", "c++", "-pedantic"),
+        ("outlive.h", "c++", "c++20", "c++", "-pedantic"),
+        ("outlive.hpp", "c++", "c++20", "c++", "-pedantic"),
+        ("outlive.hpp", "c++", "c++20", "c++", "-fno-exceptions"),
+    ] {
+        let what = format!("{header} as {standard} with {more}");
         if !is_there(compiler) {
-            println!("outlive.h as {standard}: skipped, there is no {compiler}");
+            println!("{what}: skipped, there is no {compiler}");
             count.add(Count::SKIPPED);
             continue;
         }
         let mut compile = Command::new(compiler);
-        compile.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]);
+        compile.arg(format!("-std={standard}")).args(["-Wall", "-Wextra", "-Werror", more, "-fsyntax-only"]);
         compile.arg("-I").arg(&folder).args(["-x", language]);
-        let Ok(source) = write(here, "only.c", "#include <outlive.h>\n") else { return Count::FAILED };
+        let Ok(source) = write(here, "only.c", &format!("#include <{header}>\n")) else { return Count::FAILED };
         let (is_well, said) = run_quietly(compile.arg(source));
         count.add(if is_well { Count::PASSED } else { Count::FAILED });
         if !is_well {
-            println!("outlive.h as {standard}: {said}");
+            println!("{what}: {said}");
         }
     }
     count

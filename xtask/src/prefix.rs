@@ -60,9 +60,15 @@ pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     let ours = root().join("crates/outlive-c");
-    for header in fs::read_dir(ours.join("include"))? {
-        let header = header?;
-        put(&header.path(), &include.join(header.file_name()))?;
+    // outlive.h and outlive.hpp, and the folder of what the latter includes.
+    for folder in ["", "outlive"] {
+        fs::create_dir_all(include.join(folder))?;
+        for header in fs::read_dir(ours.join("include").join(folder))? {
+            let header = header?;
+            if header.file_type()?.is_file() {
+                put(&header.path(), &include.join(folder).join(header.file_name()))?;
+            }
+        }
     }
     let shared = format!("liboutlive.so.{version}");
     put(&built.join("liboutlive_c.so"), &lib.join(&shared))?;

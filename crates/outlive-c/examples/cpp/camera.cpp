@@ -1,0 +1,49 @@
+/* A camera to three viewers: frames are written in place and read in place, by all three at once. One viewer is killed with a
+ * frame in hand; nobody else notices, and its frame is memory again. */
+#include <outlive.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <iostream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+constexpr size_t bytes = 640 * 480 * 3;
+constexpr int frames = 60;
+
+static outlive::Topic open_camera() {
+    return outlive::Topic::open(outlive::Domain::open().value(), "camera").value();
+}
+
+static void view(int viewer) {
+    outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    options.reliable = 1; /* The camera waits for this one, but not for the dead. */
+    auto camera = open_camera().subscriber(options).value();
+    int seen = 0;
+    for (auto frame : camera.until(std::chrono::seconds(10))) {
+        auto pixels = frame.bytes();
+        if (pixels.size() != bytes || std::ranges::count(pixels, std::byte(seen)) != ptrdiff_t(bytes)) _exit(1);
+        if (viewer == 2 && seen == 20) kill(getpid(), SIGKILL);
+        if (++seen == frames) break;
+    }
+    std::cout << "viewer " << viewer << " saw " << seen << " frames" << std::endl;
+    _exit(seen == frames ? 0 : 1);
+}
+
+int main() {
+    for (int viewer = 0; viewer < 3; viewer++) {
+        if (fork() == 0) view(viewer);
+    }
+    auto topic = open_camera();
+    auto camera = topic.publisher().value();
+    while (topic.subscriber_count() < 3) usleep(1000);
+    for (int at = 0; at < frames; at++) {
+        auto frame = camera.loan(bytes).value();
+        std::ranges::fill(frame.bytes(), std::byte(at));
+        camera.publish(std::move(frame), std::chrono::seconds(10)).value();
+    }
+    int well = 0, status;
+    while (wait(&status) > 0) well += WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    std::cout << well << " viewers saw all, one was killed\n";
+    return well == 2 ? 0 : 1;
+}

@@ -1,0 +1,81 @@
+/* Condition variables between processes, over `mutex` and `Mutex<T>`. */
+#ifndef OUTLIVE_CONDVAR_HPP
+#define OUTLIVE_CONDVAR_HPP
+
+#include "lock.hpp"
+
+namespace outlive {
+
+namespace detail {
+
+/** What a condition variable does. A `Lock` is a `std::unique_lock` or a `Guard` of a mutex of Outlive's, which is held. */
+template <class Self> class CondvarCalls {
+public:
+    /** Gives the mutex back, waits for a notification, takes the mutex again: false at the deadline. May return without a
+     * notification. If somebody died holding the mutex meanwhile, its `owner_died()` is true. An `Error` when the mutex was
+     * given up (ENOTRECOVERABLE; also when it was a dead owner's, not marked consistent), or was not held. */
+    template <class Lock> bool wait_until(Lock &lock, Deadline deadline) {
+        outlive_mutex_t *mutex = lock.mutex()->raw();
+        Inherited::remove(mutex);
+        int code = outlive_condvar_wait_until(raw(), mutex, deadline.raw());
+        return got(mutex, code);
+    }
+    template <class Lock> void wait(Lock &lock) { wait_until(lock, never); }
+    template <class Lock> bool wait_for(Lock &lock, Deadline span) { return wait_until(lock, span); }
+
+    /** Waits until `is_so()`, or the deadline, or the mutex's `owner_died()`: look at that first. Whether it is so; true when
+     * somebody died, without asking, for what is guarded may be broken. */
+    template <class Lock, class Predicate> bool wait_until(Lock &lock, Deadline deadline, Predicate is_so) {
+        while (!lock.mutex()->owner_died() && !is_so()) {
+            if (!wait_until(lock, deadline)) return is_so();
+        }
+        return true;
+    }
+    template <class Lock, class Predicate> bool wait_for(Lock &lock, Deadline span, Predicate is_so) {
+        return wait_until(lock, span, is_so);
+    }
+    template <class Lock, class Predicate> void wait(Lock &lock, Predicate is_so) { wait_until(lock, never, is_so); }
+
+    void notify_one() { done(outlive_condvar_notify_one(raw())).value(); }
+    void notify_all() { done(outlive_condvar_notify_all(raw())).value(); }
+
+private:
+    outlive_condvar_t *raw() { return static_cast<Self &>(*this).raw(); }
+};
+
+} // namespace detail
+
+/** A condition variable as a member of a struct in a `Record`: 32 bytes. */
+class condition_variable : public detail::CondvarCalls<condition_variable> {
+public:
+    condition_variable() = default;
+    condition_variable(const condition_variable &) = delete;
+    condition_variable &operator=(const condition_variable &) = delete;
+
+    static constexpr uint32_t kind = OUTLIVE_CONDVAR;
+    outlive_condvar_t *raw() noexcept { return &words_; }
+
+private:
+    outlive_condvar_t words_;
+};
+static_assert(sizeof(condition_variable) == sizeof(outlive_condvar_t) && std::is_standard_layout_v<condition_variable>);
+
+/** A condition variable by name. */
+class Condvar : public detail::CondvarCalls<Condvar> {
+public:
+    static expected<Condvar> open(const Domain &domain, const std::string &name) {
+        outlive_condvar_t *handle = nullptr;
+        if (int code = outlive_condvar_open(domain.raw(), name.c_str(), &handle)) return Failure::last(code);
+        return Condvar(handle);
+    }
+
+    outlive_condvar_t *raw() noexcept { return handle_.get(); }
+
+private:
+    explicit Condvar(outlive_condvar_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_condvar_t, outlive_condvar_close> handle_;
+};
+
+} // namespace outlive
+
+#endif

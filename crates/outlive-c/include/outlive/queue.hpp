@@ -1,0 +1,171 @@
+/* Queues: many senders, one receiver, nothing that was acknowledged is lost. */
+#ifndef OUTLIVE_QUEUE_HPP
+#define OUTLIVE_QUEUE_HPP
+
+#include <cstring>
+#include <vector>
+
+#include "domain.hpp"
+#include "incoming.hpp"
+
+namespace outlive {
+
+namespace detail {
+
+[[noreturn]] inline void raise_other_size(size_t got, size_t wanted) {
+    raise(Failure(OUTLIVE_OTHER_TYPE,
+                  "a message of " + std::to_string(got) + " bytes is not a value of " + std::to_string(wanted)));
+}
+
+/** A value from unaligned bytes; `Error` if it is not of their size. */
+template <class T> T value_of(std::span<const std::byte> bytes) {
+    static_assert(Payload<T>, "a message is trivially copyable, of standard layout, and no pointer");
+    if (bytes.size() != sizeof(T)) raise_other_size(bytes.size(), sizeof(T));
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+}
+
+} // namespace detail
+
+/** A message that was received: its bytes are the program's own. */
+class Received {
+public:
+    explicit Received(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
+
+    std::span<const std::byte> bytes() const noexcept { return bytes_; }
+    std::string_view text() const noexcept { return text_of(bytes_); }
+    /** As a value; an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
+    template <class T> T as() const { return detail::value_of<T>(bytes_); }
+
+private:
+    std::vector<std::byte> bytes_;
+};
+
+/** A message where it lies in the queue: until `Receiver::commit`, or the receiver's next call. */
+class Peeked {
+public:
+    Peeked(std::span<const std::byte> bytes, bool redelivered) noexcept : bytes_(bytes), redelivered_(redelivered) {}
+
+    std::span<const std::byte> bytes() const noexcept { return bytes_; }
+    std::string_view text() const noexcept { return text_of(bytes_); }
+    template <class T> T as() const { return detail::value_of<T>(bytes_); }
+    /** A receiver that died had been handed this message too, and may have acted on it. */
+    bool redelivered() const noexcept { return redelivered_; }
+
+private:
+    std::span<const std::byte> bytes_;
+    bool redelivered_;
+};
+
+/** The end that messages go into. Used by one thread at a time. */
+class Sender {
+public:
+    /** Sends a copy; EPIPE: the receiver died, and none has taken over. ETIMEDOUT, EAGAIN: full. Success says that the message
+     * outlives this process. */
+    template <Message M> expected<void> send(const M &message, Deadline deadline = never) {
+        auto bytes = bytes_of(message);
+        return detail::done(outlive_sender_send(raw(), bytes.data(), bytes.size(), deadline.raw()));
+    }
+    /** Many messages in one step: all of them are in the queue, or none is. */
+    expected<void> send_batch(std::span<const std::span<const std::byte>> messages, Deadline deadline = never) {
+        std::vector<outlive_bytes_t> all;
+        all.reserve(messages.size());
+        for (auto message : messages) all.push_back({message.data(), message.size()});
+        return detail::done(outlive_sender_send_batch(raw(), all.data(), all.size(), deadline.raw()));
+    }
+
+    outlive_sender_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    friend class Queue;
+    explicit Sender(outlive_sender_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_sender_t, outlive_sender_close> handle_;
+};
+
+/** The end that messages come out of. Used by one thread at a time. */
+class Receiver : public detail::Ranges<Receiver> {
+public:
+    using value_type = Received;
+    /** A range ends when all senders are gone: `end_when_senders_gone`. */
+    static constexpr int last_code = EPIPE;
+
+    /** Takes a message out; who dies after that takes it along (`peek`, `commit` for where that must not be). ETIMEDOUT, EAGAIN:
+     * nothing there. EPIPE: all senders are gone. */
+    expected<Received> recv(Deadline deadline = never) {
+        std::vector<std::byte> bytes(most_);
+        for (;;) {
+            size_t size = 0;
+            int code = outlive_receiver_recv(raw(), bytes.data(), bytes.size(), &size, deadline.raw());
+            if (code == EMSGSIZE && size > bytes.size()) {
+                /* It stays where it is. */
+                bytes.resize(most_ = size);
+                continue;
+            }
+            if (code != 0) return Failure::last(code);
+            bytes.resize(size);
+            return Received(std::move(bytes));
+        }
+    }
+    /** Looks at the next message where it lies. Peeked at again without a commit, it is the same one. */
+    expected<Peeked> peek(Deadline deadline = never) {
+        const void *data = nullptr;
+        size_t size = 0;
+        uint32_t redelivered = 0;
+        if (int code = outlive_receiver_peek(raw(), &data, &size, &redelivered, deadline.raw())) return Failure::last(code);
+        return Peeked({static_cast<const std::byte *>(data), size}, redelivered != 0);
+    }
+    /** Takes the message that was peeked at out of the queue. */
+    expected<void> commit() { return detail::done(outlive_receiver_commit(raw())); }
+    /** Whether receiving ends (EPIPE; a range: at its end) when there has been a sender and none is left. */
+    expected<void> end_when_senders_gone(bool end = true) {
+        return detail::done(outlive_receiver_end_when_senders_gone(raw(), end));
+    }
+
+    outlive_receiver_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    friend class Queue;
+    explicit Receiver(outlive_receiver_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_receiver_t, outlive_receiver_close> handle_;
+    /* The most bytes that a message had. */
+    size_t most_ = 256;
+};
+
+/** A queue: where its ends are made. May be used by all threads at once. */
+class Queue {
+public:
+    /** Begin `options` with OUTLIVE_QUEUE_OPTIONS_INIT. */
+    static expected<Queue> open(const Domain &domain, const std::string &name,
+                                const outlive_queue_options_t &options = OUTLIVE_QUEUE_OPTIONS_INIT) {
+        outlive_queue_t *handle = nullptr;
+        if (int code = outlive_queue_open(domain.raw(), name.c_str(), &options, &handle)) return Failure::last(code);
+        return Queue(handle);
+    }
+
+    /** Any number of them. */
+    expected<Sender> sender() const {
+        outlive_sender_t *handle = nullptr;
+        if (int code = outlive_queue_sender(handle_.get(), &handle)) return Failure::last(code);
+        return Sender(handle);
+    }
+    /** The one receiver; EBUSY: another lives. */
+    expected<Receiver> receiver() const {
+        outlive_receiver_t *handle = nullptr;
+        if (int code = outlive_queue_receiver(handle_.get(), &handle)) return Failure::last(code);
+        return Receiver(handle);
+    }
+    expected<outlive_queue_counters_t> counters() const {
+        outlive_queue_counters_t counters{};
+        if (int code = outlive_queue_counters(handle_.get(), &counters)) return Failure::last(code);
+        return counters;
+    }
+
+private:
+    explicit Queue(outlive_queue_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_queue_t, outlive_queue_close> handle_;
+};
+
+} // namespace outlive
+
+#endif

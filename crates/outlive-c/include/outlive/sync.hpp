@@ -1,0 +1,131 @@
+/* Semaphores and events. */
+#ifndef OUTLIVE_SYNC_HPP
+#define OUTLIVE_SYNC_HPP
+
+#include "domain.hpp"
+
+namespace outlive {
+
+/** So many permits, and whoever dies gives its own back. May be used by all threads at once; a permit belongs to the thread
+ * that took it. */
+class Semaphore {
+public:
+    /** A permit: given back when this goes. */
+    class [[nodiscard]] Permit {
+    public:
+        Permit(Permit &&other) noexcept
+            : semaphore_(std::exchange(other.semaphore_, nullptr)), index_(other.index_) {}
+        Permit &operator=(Permit &&other) noexcept {
+            std::swap(semaphore_, other.semaphore_);
+            std::swap(index_, other.index_);
+            return *this;
+        }
+        ~Permit() {
+            if (semaphore_ != nullptr) outlive_semaphore_release(semaphore_);
+        }
+        /** From 0 on; no two holders have the same. */
+        uint32_t index() const noexcept { return index_; }
+
+    private:
+        friend class Semaphore;
+        Permit(outlive_semaphore_t *semaphore, uint32_t index) noexcept : semaphore_(semaphore), index_(index) {}
+        outlive_semaphore_t *semaphore_;
+        uint32_t index_;
+    };
+
+    /** `most`: as many may there be at a time, if `add` adds some; 0: no more than `permits`. */
+    static expected<Semaphore> open(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
+        outlive_semaphore_t *handle = nullptr;
+        int code = outlive_semaphore_open(domain.raw(), name.c_str(), permits, most, &handle);
+        if (code != 0) return Failure::last(code);
+        return Semaphore(handle);
+    }
+
+    /** ETIMEDOUT; EAGAIN (`at_once`). EDEADLK: this thread holds all. The semaphore must live longer than its permits. */
+    expected<Permit> acquire(Deadline deadline = never) {
+        uint32_t index = 0;
+        if (int code = outlive_semaphore_acquire(raw(), deadline.raw(), &index)) return Failure::last(code);
+        return Permit(raw(), index);
+    }
+    /** Adds a permit; EOVERFLOW: there are as many as there may be. */
+    expected<void> add() { return detail::done(outlive_semaphore_add(raw())); }
+    /** How many are free just now. */
+    uint32_t free() const noexcept { return outlive_semaphore_free(raw()); }
+
+    outlive_semaphore_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    explicit Semaphore(outlive_semaphore_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_semaphore_t, outlive_semaphore_close> handle_;
+};
+
+namespace detail {
+
+/** What an event does. */
+template <class Self> class EventCalls {
+public:
+    /** Sets bits, and wakes who waits for them; the bits as they were. */
+    expected<uint32_t> set(uint32_t bits) {
+        uint32_t before = 0;
+        if (int code = outlive_event_set(raw(), bits, &before)) return Failure::last(code);
+        return before;
+    }
+    expected<uint32_t> clear(uint32_t bits) {
+        uint32_t before = 0;
+        if (int code = outlive_event_clear(raw(), bits, &before)) return Failure::last(code);
+        return before;
+    }
+    uint32_t bits() const noexcept { return outlive_event_bits(raw()); }
+    /** Which of the bits were set. ETIMEDOUT; EAGAIN (`at_once`). */
+    expected<uint32_t> wait_any(uint32_t bits, Deadline deadline = never) {
+        uint32_t seen = 0;
+        if (int code = outlive_event_wait_any(raw(), bits, deadline.raw(), &seen)) return Failure::last(code);
+        return seen;
+    }
+    expected<uint32_t> wait_all(uint32_t bits, Deadline deadline = never) {
+        uint32_t seen = 0;
+        if (int code = outlive_event_wait_all(raw(), bits, deadline.raw(), &seen)) return Failure::last(code);
+        return seen;
+    }
+
+private:
+    outlive_event_t *raw() const noexcept { return const_cast<Self &>(static_cast<const Self &>(*this)).raw(); }
+};
+
+} // namespace detail
+
+/** An event as a member of a struct in a `Record`: 32 bytes; bits stay until they are cleared. */
+class event : public detail::EventCalls<event> {
+public:
+    event() = default;
+    event(const event &) = delete;
+    event &operator=(const event &) = delete;
+
+    static constexpr uint32_t kind = OUTLIVE_EVENT;
+    outlive_event_t *raw() noexcept { return &words_; }
+
+private:
+    outlive_event_t words_;
+};
+static_assert(sizeof(event) == sizeof(outlive_event_t) && std::is_standard_layout_v<event>);
+
+/** Thirty-two bits to wait for, by name. */
+class Event : public detail::EventCalls<Event> {
+public:
+    /** `reset`: OUTLIVE_RESET_MANUAL, or OUTLIVE_RESET_AUTOMATIC: a waiter takes the bits that it waited for. */
+    static expected<Event> open(const Domain &domain, const std::string &name, uint32_t reset = OUTLIVE_RESET_MANUAL) {
+        outlive_event_t *handle = nullptr;
+        if (int code = outlive_event_open(domain.raw(), name.c_str(), reset, &handle)) return Failure::last(code);
+        return Event(handle);
+    }
+
+    outlive_event_t *raw() noexcept { return handle_.get(); }
+
+private:
+    explicit Event(outlive_event_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_event_t, outlive_event_close> handle_;
+};
+
+} // namespace outlive
+
+#endif

@@ -1,0 +1,188 @@
+/* Topics: messages of any size to many processes, written and read in place. */
+#ifndef OUTLIVE_TOPIC_HPP
+#define OUTLIVE_TOPIC_HPP
+
+#include "queue.hpp"
+
+namespace outlive {
+
+using Header = outlive_header_t;
+
+namespace detail {
+
+/* Of up to 168 bytes a message is aligned to 8. */
+template <class T> constexpr bool is_aligned_in_place = alignof(T) <= 8 || (sizeof(T) > 168 && alignof(T) <= 64);
+
+} // namespace detail
+
+/** Memory lent for a message. Dropped unpublished, it is given back. */
+class Loan {
+public:
+    /** To be written; undefined before. */
+    std::span<std::byte> bytes() const noexcept { return bytes_; }
+    /** As a value; an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
+    template <class T> T &as() const {
+        static_assert(Payload<T>, "a message is trivially copyable, of standard layout, and no pointer");
+        static_assert(detail::is_aligned_in_place<T>);
+        if (bytes_.size() != sizeof(T)) detail::raise_other_size(bytes_.size(), sizeof(T));
+        return *reinterpret_cast<T *>(bytes_.data());
+    }
+    expected<void> set_header(const Header &header) { return detail::done(outlive_loan_set_header(handle_.get(), &header)); }
+
+private:
+    friend class Publisher;
+    Loan(outlive_loan_t *handle, std::span<std::byte> bytes) : handle_(handle), bytes_(bytes) {}
+    detail::Handle<outlive_loan_t, outlive_loan_drop> handle_;
+    std::span<std::byte> bytes_;
+};
+
+/** A message that was taken: it stays as it is as long as this lives, whatever its publisher does, and longer than its
+ * subscriber. May be used by all threads at once. */
+class Sample {
+public:
+    std::span<const std::byte> bytes() const noexcept {
+        return {static_cast<const std::byte *>(outlive_sample_data(raw())), outlive_sample_size(raw())};
+    }
+    std::string_view text() const noexcept { return text_of(bytes()); }
+    /** As a value, where it lies; an `Error` (OUTLIVE_OTHER_TYPE) if it has another size. */
+    template <class T> const T &as() const {
+        static_assert(Payload<T>, "a message is trivially copyable, of standard layout, and no pointer");
+        static_assert(detail::is_aligned_in_place<T>);
+        if (bytes().size() != sizeof(T)) detail::raise_other_size(bytes().size(), sizeof(T));
+        return *reinterpret_cast<const T *>(bytes().data());
+    }
+    Header header() const noexcept {
+        Header header{};
+        outlive_sample_header(raw(), &header);
+        return header;
+    }
+    /** Its number among its publisher's messages; gaps are what was lost. */
+    uint64_t sequence() const noexcept { return outlive_sample_sequence(raw()); }
+    /** Its order among all messages of the topic. */
+    uint64_t order() const noexcept { return outlive_sample_order(raw()); }
+    /** The token of the process that published it; 0: not known. */
+    uint32_t publisher() const noexcept { return outlive_sample_publisher(raw()); }
+
+    outlive_sample_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    friend class Subscriber;
+    explicit Sample(outlive_sample_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_sample_t, outlive_sample_release> handle_;
+};
+
+/** The end that messages go into. It and its loans are used by one thread at a time. */
+class Publisher {
+public:
+    /** Lends memory for so many bytes; ENOSPC: subscribers hold what there is. */
+    expected<Loan> loan(size_t size) {
+        outlive_loan_t *handle = nullptr;
+        void *data = nullptr;
+        if (int code = outlive_publisher_loan(raw(), size, &handle, &data)) return Failure::last(code);
+        return Loan(handle, {static_cast<std::byte *>(data), size});
+    }
+    /** Publishes a loan of this publisher's; its number. Waits, until the deadline, only for reliable subscribers. */
+    expected<uint64_t> publish(Loan loan, Deadline deadline = never) {
+        uint64_t sequence = 0;
+        int code = outlive_publisher_publish(raw(), loan.handle_.release(), deadline.raw(), &sequence);
+        if (code != 0) return Failure::last(code);
+        return sequence;
+    }
+    /** Publishes a copy; its number. */
+    template <Message M> expected<uint64_t> publish(const M &message, Deadline deadline = never) {
+        return publish_copy(bytes_of(message), nullptr, deadline);
+    }
+    template <Message M> expected<uint64_t> publish(const M &message, const Header &header, Deadline deadline = never) {
+        return publish_copy(bytes_of(message), &header, deadline);
+    }
+    uint32_t subscriber_count() const noexcept { return outlive_publisher_subscriber_count(raw()); }
+
+    outlive_publisher_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    friend class Topic;
+    explicit Publisher(outlive_publisher_t *handle) : handle_(handle) {}
+    expected<uint64_t> publish_copy(std::span<const std::byte> bytes, const Header *header, Deadline deadline) {
+        uint64_t sequence = 0;
+        int code =
+            outlive_publisher_publish_copy(raw(), bytes.data(), bytes.size(), header, deadline.raw(), &sequence);
+        if (code != 0) return Failure::last(code);
+        return sequence;
+    }
+    detail::Handle<outlive_publisher_t, outlive_publisher_close> handle_;
+};
+
+/** The end that messages come out of: each subscriber gets all of them. Used by one thread at a time. */
+class Subscriber : public detail::Ranges<Subscriber> {
+public:
+    using value_type = Sample;
+    /** A range ends at its deadline only: publishers come and go. */
+    static constexpr int last_code = 0;
+
+    /** What is next. ETIMEDOUT, EAGAIN: nothing there. ETIME: nothing for longer than the period. ENOBUFS: 256 are held. */
+    expected<Sample> recv(Deadline deadline = never) {
+        outlive_sample_t *handle = nullptr;
+        if (int code = outlive_subscriber_recv(raw(), &handle, deadline.raw())) return Failure::last(code);
+        return Sample(handle);
+    }
+    /** The newest message, taken before or not; EAGAIN: nobody has ever published. */
+    expected<Sample> latest() {
+        outlive_sample_t *handle = nullptr;
+        if (int code = outlive_subscriber_latest(raw(), &handle)) return Failure::last(code);
+        return Sample(handle);
+    }
+    /** How many messages were overwritten before this one came to them. */
+    uint64_t lost() const noexcept { return outlive_subscriber_lost(raw()); }
+    /** How many lie there for it. */
+    uint64_t lag() const noexcept { return outlive_subscriber_lag(raw()); }
+    uint32_t publisher_count() const noexcept { return outlive_subscriber_publisher_count(raw()); }
+
+    outlive_subscriber_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    friend class Topic;
+    explicit Subscriber(outlive_subscriber_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_subscriber_t, outlive_subscriber_close> handle_;
+};
+
+/** A topic: where publishers and subscribers are made. May be used by all threads at once. */
+class Topic {
+public:
+    /** Begin `options` with OUTLIVE_TOPIC_OPTIONS_INIT. */
+    static expected<Topic> open(const Domain &domain, const std::string &name,
+                                const outlive_topic_options_t &options = OUTLIVE_TOPIC_OPTIONS_INIT) {
+        outlive_topic_t *handle = nullptr;
+        if (int code = outlive_topic_open(domain.raw(), name.c_str(), &options, &handle)) return Failure::last(code);
+        return Topic(handle);
+    }
+
+    expected<Publisher> publisher() const {
+        outlive_publisher_t *handle = nullptr;
+        if (int code = outlive_topic_publisher(raw(), &handle)) return Failure::last(code);
+        return Publisher(handle);
+    }
+    /** Begin `options` with OUTLIVE_SUBSCRIBER_OPTIONS_INIT. */
+    expected<Subscriber>
+    subscriber(const outlive_subscriber_options_t &options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT) const {
+        outlive_subscriber_t *handle = nullptr;
+        if (int code = outlive_topic_subscriber(raw(), &options, &handle)) return Failure::last(code);
+        return Subscriber(handle);
+    }
+    uint32_t publisher_count() const noexcept { return counts().first; }
+    uint32_t subscriber_count() const noexcept { return counts().second; }
+
+    outlive_topic_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    explicit Topic(outlive_topic_t *handle) : handle_(handle) {}
+    std::pair<uint32_t, uint32_t> counts() const noexcept {
+        std::pair<uint32_t, uint32_t> counts{};
+        outlive_topic_counts(raw(), &counts.first, &counts.second);
+        return counts;
+    }
+    detail::Handle<outlive_topic_t, outlive_topic_close> handle_;
+};
+
+} // namespace outlive
+
+#endif

@@ -1,0 +1,186 @@
+/* Queues, topics and calls: ranges, values, deaths. */
+#include "testing.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <ranges>
+#include <thread>
+
+static_assert(std::input_iterator<outlive::Incoming<outlive::Receiver>>);
+static_assert(std::input_iterator<outlive::Incoming<outlive::Subscriber>>);
+static_assert(std::sentinel_for<std::default_sentinel_t, outlive::Incoming<outlive::Receiver>>);
+static_assert(std::ranges::input_range<outlive::Receiver> && std::ranges::input_range<outlive::Subscriber>);
+static_assert(std::ranges::input_range<outlive::Until<outlive::Server>>);
+
+struct Pose {
+    double x, y, angle;
+};
+
+static void queue_ranges() {
+    auto queue = outlive::Queue::open(open_domain(), "log").value();
+    auto receiver = queue.receiver().value();
+    {
+        auto sender = queue.sender().value();
+        sender.send("first").value();
+        sender.send(Pose{1, 2, 3}).value();
+        sender.send(std::vector<uint16_t>(500, 7)).value();
+        std::array<std::span<const std::byte>, 2> two{outlive::bytes_of("four"), outlive::bytes_of("five")};
+        sender.send_batch(two).value();
+    }
+    auto first = receiver.recv(soon).value();
+    CHECK(first.text() == "first");
+    THROWS(OUTLIVE_OTHER_TYPE, (void)first.as<Pose>());
+    CHECK(receiver.recv(soon).value().as<Pose>().angle == 3);
+    size_t bytes = 0;
+    for (auto message : receiver.until(outlive::at_once)) bytes += message.bytes().size();
+    CHECK(bytes == 1000 + 4 + 4);
+    CHECK(receiver.recv(outlive::at_once).code() == EAGAIN && receiver.recv(5ms).code() == ETIMEDOUT);
+    CHECK(queue.counters()->received == 5);
+    /* Without a deadline: to the end of the last sender. */
+    receiver.end_when_senders_gone().value();
+    std::jthread other([sender = queue.sender().value()]() mutable {
+        auto last = std::move(sender);
+        for (int at = 1; at <= 100; at++) last.send(at).value();
+    });
+    int sum = 0;
+    for (auto message : receiver) sum += message.as<int>();
+    CHECK(sum == 5050 && receiver.recv(soon).code() == EPIPE);
+    /* Over an end that only the loop has. */
+    auto other_queue = outlive::Queue::open(open_domain(), "other").value();
+    auto sender = other_queue.sender().value();
+    sender.send(7).value();
+    for (auto message : other_queue.receiver().value()) {
+        CHECK(message.as<int>() == 7);
+        break;
+    }
+}
+
+static void receiver_killed() {
+    auto domain = open_domain();
+    auto queue = outlive::Queue::open(domain, "log").value();
+    auto sender = queue.sender().value();
+    sender.send("kept").value();
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto receiver = outlive::Queue::open(domain, "log").value().receiver().value();
+        CHECK(receiver.peek(soon).value().text() == "kept");
+        tell();
+        for_ever();
+    });
+    child.hear();
+    CHECK(queue.receiver().code() == EBUSY);
+    child.kill();
+    /* The next send is told, or the first after the death has been seen. */
+    outlive::expected<void> told;
+    for (auto end = std::chrono::steady_clock::now() + soon; told && std::chrono::steady_clock::now() < end;)
+        told = sender.send("more", soon);
+    CHECK(told.code() == EPIPE && told.error().message().size() > 0);
+    auto receiver = queue.receiver().value();
+    auto again = receiver.peek(soon).value();
+    CHECK(again.text() == "kept" && again.redelivered());
+    receiver.commit().value();
+    CHECK(receiver.commit().code() == EINVAL);
+}
+
+static void topic_ranges() {
+    auto domain = open_domain();
+    auto topic = outlive::Topic::open(domain, "poses").value();
+    auto publisher = topic.publisher().value();
+    auto subscriber = topic.subscriber().value();
+    CHECK(topic.publisher_count() == 1 && publisher.subscriber_count() == 1);
+    for (int at = 0; at < 5; at++) publisher.publish(Pose{double(at), 0, 0}, outlive::Header{0, 9, 0, {}}).value();
+    double x = 0;
+    for (auto sample : subscriber.until(outlive::at_once)) {
+        CHECK(sample.as<Pose>().x == x++ && sample.header().frame == 9 && sample.header().stamp != 0);
+        CHECK(sample.publisher() == domain.process_token().value());
+    }
+    CHECK(x == 5 && subscriber.lost() == 0 && subscriber.recv(outlive::at_once).code() == EAGAIN);
+    auto loan = publisher.loan(sizeof(Pose)).value();
+    loan.as<Pose>() = {7, 8, 9};
+    CHECK(publisher.publish(std::move(loan)).value() == subscriber.latest()->sequence());
+    { auto unused = publisher.loan(1000).value(); }
+    /* As a range of the standard's, taken from an endless one. */
+    for (int at = 0; at < 3; at++) publisher.publish(at).value();
+    auto numbers = std::views::transform(subscriber, [](auto &&sample) { return sample.template as<int>(); });
+    int sum = 0;
+    for (int number : numbers | std::views::take_while([](int number) { return number < 2; })) sum += number;
+    CHECK(sum == 1);
+}
+
+static void samples_outlive_all_else() {
+    auto keep = [] {
+        auto topic = outlive::Topic::open(open_domain(), "frames").value();
+        auto subscriber = topic.subscriber().value();
+        Child child([](outlive::Domain &domain, auto tell) {
+            auto publisher = outlive::Topic::open(domain, "frames").value().publisher().value();
+            publisher.publish(std::vector<unsigned char>(100'000, 42)).value();
+            tell();
+            for_ever();
+        });
+        child.hear();
+        auto sample = subscriber.recv(soon).value();
+        child.kill();
+        /* Others publish on; this one stays. */
+        auto publisher = topic.publisher().value();
+        for (int at = 0; at < 100; at++) publisher.publish(std::vector<unsigned char>(100'000, 1)).value();
+        return sample;
+    };
+    outlive::Sample sample = keep();
+    CHECK(sample.bytes().size() == 100'000);
+    CHECK(std::ranges::all_of(sample.bytes(), [](std::byte byte) { return byte == std::byte{42}; }));
+}
+
+static void calls() {
+    auto domain = open_domain();
+    CHECK(outlive::Client::open(domain, "add").value().call(1, soon).code() == ENOTCONN);
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto server = outlive::Server::open(domain, "add").value();
+        tell();
+        for (auto request : server) {
+            if (request.text() == "die") for_ever();
+            if (request.text() == "count") {
+                auto stream = std::move(request).stream().value();
+                for (int at = 0; at < 20; at++) stream.send(at, soon).value();
+                std::move(stream).finish().value();
+                continue;
+            }
+            auto [one, two, three] = request.template as<Pose>();
+            std::move(request).reply(one + two + three).value();
+        }
+    });
+    child.hear();
+    CHECK(outlive::Server::open(domain, "add").code() == EBUSY);
+    auto client = outlive::Client::open(domain, "add").value();
+    CHECK(client.call(Pose{1, 2, 3}, soon).value().as<double>() == 6);
+    auto call = client.begin("count", soon).value();
+    int sum = 0, next = 0;
+    for (auto reply : call) {
+        CHECK(reply.as<int>() == next++);
+        sum += reply.as<int>();
+    }
+    CHECK(sum == 190);
+    auto lost = client.begin("die", soon).value();
+    CHECK(lost.recv(20ms).code() == ETIMEDOUT);
+    child.kill();
+    THROWS(ECONNRESET, for (auto reply : lost)(void) reply);
+}
+
+static void wait_sets() {
+    auto domain = open_domain();
+    auto queue = outlive::Queue::open(domain, "log").value();
+    auto receiver = queue.receiver().value();
+    auto bell = outlive::Event::open(domain, "bell").value();
+    auto set = outlive::WaitSet::open(domain).value();
+    auto letters = set.add(receiver).value(), rings = set.add(bell, 1).value();
+    auto tick = set.add_timer_every(1h).value();
+    CHECK(set.wait(outlive::at_once).code() == EAGAIN && set.fd().value() >= 0 && set.take_timer(tick).value() == 0);
+    queue.sender().value().send("a").value();
+    auto ready = set.wait(soon).value();
+    CHECK(ready.size() == 1 && ready[0].key == letters && ready[0].what == OUTLIVE_READABLE);
+    CHECK(receiver.recv(outlive::at_once)->text() == "a");
+    bell.set(1).value();
+    ready = set.wait(soon).value();
+    CHECK(std::ranges::any_of(ready, [&](auto &one) { return one.key == rings && one.what == OUTLIVE_SET; }));
+}
+
+TESTS(TEST(queue_ranges), TEST(receiver_killed), TEST(topic_ranges), TEST(samples_outlive_all_else), TEST(calls),
+      TEST(wait_sets))

@@ -1,0 +1,131 @@
+/* Domains, states, semaphores, events, deadlines, results. */
+#include "testing.hpp"
+
+#include <thread>
+
+static void domains() {
+    auto domain = open_domain();
+    CHECK(domain.path() == folder);
+    auto token = domain.token().value();
+    CHECK(domain.is_alive(token) && domain.info(token)->pid == static_cast<uint32_t>(getpid()));
+    CHECK(domain.wait_dead(token, 5ms).code() == ETIMEDOUT);
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto state = outlive::State<uint32_t>::open(domain, "token").value();
+        state.writer().value().set(domain.process_token().value()).value();
+        tell();
+        for_ever();
+    });
+    child.hear();
+    auto peer = outlive::State<uint32_t>::open(domain, "token").value().get().value();
+    CHECK(domain.is_alive(peer));
+    child.kill();
+    domain.wait_dead(peer, soon).value();
+    CHECK(!domain.is_alive(peer));
+    CHECK(domain.sweep().has_value() && domain.remove("token").has_value());
+    CHECK(domain.remove("token").code() == ENOENT);
+    THROWS(EINVAL, (void)outlive::Domain::open("a/b").value());
+    THROWS(ENOTDIR, (void)outlive::Domain::open_at("/dev/null/there").value());
+}
+
+struct Reading {
+    double value;
+    uint64_t at;
+};
+
+static void states() {
+    auto domain = open_domain();
+    auto state = outlive::State<Reading>::open(domain, "reading", {1, 1}).value();
+    CHECK(state.get()->value == 1 && state.version() == 1);
+    CHECK(state.wait_changed(1, 5ms).code() == ETIMEDOUT);
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto writer = outlive::State<Reading>::open(domain, "reading").value().writer().value();
+        writer.set({2, 2}).value();
+        tell();
+        for_ever();
+    });
+    child.hear();
+    CHECK(state.writer().code() == EBUSY);
+    auto got = state.get_versioned().value();
+    CHECK(got.version == 2 && got.value.at == 2);
+    child.kill();
+    CHECK(state.wait_changed(2, soon).code() == EPIPE);
+    auto writer = state.writer(soon).value();
+    CHECK(writer.set({3, 3}).value() == 3 && state.get()->at == 3);
+    THROWS(OUTLIVE_OTHER_TYPE, (void)outlive::State<char>::open(domain, "reading").value());
+}
+
+static void semaphores_and_events() {
+    auto domain = open_domain();
+    auto seats = outlive::Semaphore::open(domain, "seats", 2).value();
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto seats = outlive::Semaphore::open(domain, "seats", 2).value();
+        auto permit = seats.acquire().value();
+        tell();
+        for_ever();
+    });
+    child.hear();
+    auto one = seats.acquire(soon).value();
+    CHECK(seats.free() == 0 && seats.acquire(outlive::at_once).code() == EAGAIN);
+    child.kill();
+    {
+        auto two = seats.acquire(soon).value();
+        CHECK(two.index() != one.index());
+        THROWS(EDEADLK, (void)seats.acquire().value());
+    }
+    CHECK(seats.free() == 1);
+    auto bell = outlive::Event::open(domain, "bell").value();
+    CHECK(bell.wait_any(3, 5ms).code() == ETIMEDOUT);
+    std::jthread ringer([&] { bell.set(1).value(), bell.set(2).value(); });
+    CHECK(bell.wait_all(3, soon).value() == 3 && bell.bits() == 3);
+    CHECK(bell.clear(1).value() == 3 && bell.bits() == 2);
+}
+
+static void pools() {
+    auto domain = open_domain();
+    auto pool = outlive::Pool::open(domain, "pool").value();
+    auto memory = pool.alloc(5000, 64).value();
+    CHECK(memory.bytes().size() == 5000 && reinterpret_cast<uintptr_t>(memory.bytes().data()) % 64 == 0);
+    std::memset(memory.bytes().data(), 7, 5000);
+    auto moved = std::move(memory);
+    auto offset = pool.offer(std::move(moved)).value();
+    CHECK(moved.bytes().empty());
+    /* Whoever claims it and dies gives it back. */
+    Child child([offset](outlive::Domain &domain, auto tell) {
+        auto pool = outlive::Pool::open(domain, "pool").value();
+        auto memory = pool.claim(offset).value();
+        CHECK(memory.bytes().size() == 5000 && memory.bytes()[4999] == std::byte{7});
+        tell();
+        for_ever();
+    });
+    child.hear();
+    CHECK(pool.claim(offset).code() == ESTALE);
+    child.kill();
+    CHECK(pool.alloc(1, 3).code() == EINVAL);
+    CHECK(pool.alloc(size_t(2) << 30).code() == EMSGSIZE);
+}
+
+static void deadlines() {
+    using namespace std::chrono;
+    CHECK(outlive::Deadline(hours::max()).raw() == OUTLIVE_NEVER);
+    CHECK(outlive::Deadline(steady_clock::time_point::max()).raw() != OUTLIVE_TRY);
+    /* What has passed is not `at_once`: it is ETIMEDOUT. */
+    auto bell = outlive::Event::open(open_domain(), "bell").value();
+    for (outlive::Deadline passed : {outlive::Deadline(-5s), outlive::Deadline(0s),
+                                     outlive::Deadline(steady_clock::time_point::min()),
+                                     outlive::Deadline(system_clock::now() - 1h)})
+        CHECK(bell.wait_any(1, passed).code() == ETIMEDOUT);
+    CHECK(bell.wait_any(1, outlive::at_once).code() == EAGAIN);
+}
+
+static void results() {
+    outlive::expected<int> yes = 5, no = outlive::Failure(EPIPE, "they are gone");
+    CHECK(yes && *yes == 5 && yes.value() == 5 && yes.code() == 0 && !no && no.code() == EPIPE);
+    CHECK(std::move(yes).value_or(7) == 5 && std::move(no).value_or(7) == 7);
+    outlive::expected<void> done, failed = outlive::Failure(OUTLIVE_DAMAGED, "");
+    CHECK(done.has_value() && failed.error().message() == outlive_strerror(OUTLIVE_DAMAGED));
+    THROWS(OUTLIVE_DAMAGED, failed.value());
+    CHECK(outlive::Failure(EPIPE, "").error_code() == std::errc::broken_pipe);
+    CHECK(outlive::Failure(OUTLIVE_DAMAGED, "").error_code().default_error_condition().category() == outlive::category());
+}
+
+TESTS(TEST(domains), TEST(states), TEST(semaphores_and_events), TEST(pools), TEST(deadlines), TEST(results))
