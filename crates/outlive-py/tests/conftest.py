@@ -23,6 +23,8 @@ PRELUDE = """
 import os, signal, sys, threading, time
 import outlive
 from outlive import *
+# Tests that run in a shell's background have inherited an ignored SIGINT, which Python would go on to ignore.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 folder = sys.argv[1]
 def say(*words):
     print(*words, flush=True)
