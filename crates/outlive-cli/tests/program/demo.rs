@@ -83,7 +83,7 @@ fn a_broken_promise_is_noticed() {
         let stage = Stage::new();
         let mut args = vec!["demo", "--seconds", "1", "--fault", fault, "--patience", "2", "--json"];
         if ["scratch", "skip"].contains(&fault) {
-            // It is played with a sensor's tenth frame.
+            // It is played with every tenth frame of a sensor.
             (args[2], args[6]) = ("2", "10");
         } else {
             args.push("--no-robot");

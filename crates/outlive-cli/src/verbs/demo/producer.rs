@@ -85,6 +85,6 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
 }
 
 /// Whether this process is the one to play the fault that was asked for.
-pub fn takes_fault(ledger: &Ledger) -> bool {
+fn takes_fault(ledger: &Ledger) -> bool {
     ledger.fault_played.swap(1, Ordering::AcqRel) == 0
 }
