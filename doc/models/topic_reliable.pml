@@ -4,16 +4,17 @@
  *   cp[l] cs[l]          line l's claim, one word: whose it is, and JOINING, RELIABLE or LEAVING; 0: nobody's
  *   cursor[l]            the next message that it has not taken
  *   sl seq               the bell `space`: sleepers (odd: somebody may sleep), sequence
+ *   awaited              the line whose taking is rung for, by number + 1; 0: everybody's
  *   limit                private to the publisher: up to which position nobody needs to be asked
  *
  * publish  p < limit: ready := 0; ready := p + 1; published := p + 1
  *          else look: of each line that is RELIABLE and whose owner is not dead: its cursor; limit := min(lowest, p) + K.
- *          Still p >= limit: s := seq; sl := a new odd number (heavy fence); look again; sleep on {seq is s, the end of the
- *          slowest line's owner}; look; again
+ *          Still p >= limit: awaited := the slowest line; s := seq; sl := a new odd number (heavy fence); look again; another is the
+ *          slowest now: again; sleep on {seq is s, the end of the slowest line's owner}; look; again
  * give up  the oldest message q that is in place and not the last, if q < limit - K: ready := 0
  * join     line 0 or dead's -> (me, JOINING); cursor := published; claim := (me, RELIABLE)
  * take     published; ready is cursor + 1: taken; cursor += 1; ring
- * ring     sl odd: seq += 1; wake; compare-exchange sl -> + 1
+ * ring     sl odd, and awaited this line or everybody (a leaving one does not ask): seq += 1; wake; compare-exchange sl -> + 1
  * leave    claim := (me, LEAVING); ring; claim := 0
  *
  * Subscriber 1 is reliable from the start, 2 joins at any time, takes L messages at most and leaves. A dead process's end (over, see topic.pml)
@@ -29,6 +30,8 @@
  *   SEQLATE      the sleeper reads seq after it has taken its number
  *   NOLOOK       the sleeper does not look again
  *   NOWATCH      the sleeper does not watch anybody's end
+ *   NAMEOLD      it sleeps though another is the slowest by now
+ *   NAMELATE     it names the slowest after its second look
  *   ANYLINE      it watches some reliable subscriber that is not the slowest
  *   RINGFIRST    take: the bell before the cursor
  *   LIMITALL     limit := lowest + K; without reliable lines there is none
@@ -57,6 +60,7 @@
 
 byte published, ready[K];
 byte cp[2], cs[2], cursor[2];
+byte awaited;
 bool sl, seq;				/* sl is odd; seq is no more what the sleeper has read */
 byte num[3];				/* what a ringer has read from sl: 0 even, 1 the number that is there, 2 an older one */
 bool inq, woken;
@@ -69,10 +73,11 @@ inline wake() { d_step { if :: inq -> inq=0; woken=1 :: else fi } }
 
 #define CLEAR atomic { if :: num[me]==1 -> sl=0 :: else fi }
 
-inline ring() {
+inline ring(whose) {
 	num[me]=sl;
 	if
-	:: num[me] ->
+	:: num[me] && !(whose==0 || awaited==0 || awaited==whose) -> num[me]=0
+	:: num[me] && (whose==0 || awaited==0 || awaited==whose) ->
 #ifdef CLEARFIRST
 		CLEAR;
 #endif
@@ -84,7 +89,7 @@ inline ring() {
 		CLEAR;
 #endif
 		num[me]=0
-	:: else
+	:: !num[me]
 	fi
 }
 
@@ -94,7 +99,7 @@ inline number() {
 
 /* limit, and whose end to watch */
 inline look() {
-	atomic { low=NONE; slow=0; l=0 };
+	atomic { low=NONE; slow=0; line=0; l=0 };
 	do
 	:: l<2 ->
 		w=(cs[l]==RELIABLE -> cp[l] : 0);
@@ -102,10 +107,10 @@ inline look() {
 		:: w!=0 && !dead[w] ->
 			atomic { c=cursor[l];
 #ifdef ANYLINE
-				if :: slow==0 || c>=low -> slow=w :: else fi;
+				if :: slow==0 || c>=low -> slow=w; line=l+1 :: else fi;
 				if :: c<low -> low=c :: else fi;
 #else
-				if :: c<low -> low=c; slow=w :: else fi;
+				if :: c<low -> low=c; slow=w; line=l+1 :: else fi;
 #endif
 				c=0 }
 		:: else
@@ -130,7 +135,7 @@ inline gone(q) {
 }
 
 proctype Pub() {
-	byte p, limit, low, slow, l, w, c, q;
+	byte p, limit, low, slow, line, l, w, c, q;
 	bool timedout;
 	do
 	:: p<M ->
@@ -153,6 +158,9 @@ proctype Pub() {
 			look();
 			do
 			:: p>=limit ->
+#ifndef NAMELATE
+				awaited=line;
+#endif
 #ifdef SEQLATE
 				number();
 				seq=0;
@@ -163,9 +171,17 @@ proctype Pub() {
 #ifndef NOLOOK
 				look();
 #endif
+#ifdef NAMELATE
+				awaited=line;
+#endif
 				if
 				:: p<limit -> break
-				:: else ->
+#ifndef NAMEOLD
+				:: p>=limit && line!=awaited -> skip
+				:: p>=limit && line==awaited ->
+#else
+				:: p>=limit ->
+#endif
 #ifdef NOWATCH
 					slow=0;
 #endif
@@ -184,7 +200,7 @@ proctype Pub() {
 				fi
 			:: else -> break
 			od;
-			slow=0
+			atomic { slow=0; line=0 }
 		:: else
 		fi;
 		if
@@ -255,11 +271,11 @@ proctype Sub(byte me) {
 			if
 			:: v ->
 #ifdef RINGFIRST
-				ring();
+				ring(l+1);
 				cursor[l]=cur;
 #else
 				cursor[l]=cur;
-				ring();
+				ring(l+1);
 #endif
 			:: else
 			fi;
@@ -270,7 +286,7 @@ proctype Sub(byte me) {
 		:: got ->
 			atomic { assert(cp[l]==me); cs[l]=LEAVING; relying[me]=0; base[me]=0; next[me]=0 };
 #ifndef LEAVESILENT
-			ring();
+			ring(0);
 #endif
 			atomic { cp[l]=0; cs[l]=0 }
 		:: else

@@ -24,6 +24,9 @@ pub struct SweepReport {
     pub tokens: u32,
     /// Token slots that had rested since their numbers went round.
     pub rested: u32,
+    /// Things in which something is left of processes that are dead, and of whom a thread may be writing still: for a later sweep. Of a process that
+    /// cannot be asked after, a second later.
+    pub ending: u32,
     /// Bytes of memory that the system has back: of pools, what was free and more than was needed lately.
     pub bytes: u64,
     /// Things that could not be swept, and why.
@@ -31,7 +34,7 @@ pub struct SweepReport {
 }
 
 impl SweepReport {
-    /// Whether the dead had left nothing.
+    /// Whether the dead had left nothing, and have not.
     pub fn is_clean(&self) -> bool {
         *self == SweepReport { bytes: self.bytes, ..SweepReport::default() }
     }
@@ -51,10 +54,9 @@ impl Domain {
         let mut report = SweepReport::default();
         // Before the first look: only slots that rested before it can be let go after it.
         let resting = registry.resting();
-        let mut names_left = false;
         for name in self.names()? {
             match self.sweep_entry(&name, dry_run, &mut report) {
-                Ok(left) => names_left |= left,
+                Ok(left) => report.ending += u32::from(left),
                 // Removed meanwhile.
                 Err(Error::NotFound { .. }) => {}
                 // Not ours: it bears no claims.
@@ -63,7 +65,7 @@ impl Domain {
             }
         }
         report.rested = resting.len() as u32;
-        if !dry_run && report.failed.is_empty() && !names_left {
+        if !dry_run && report.failed.is_empty() && report.ending == 0 {
             registry.end_rest(&resting);
         }
         report.tokens = registry.retire_dead(dry_run);

@@ -40,8 +40,43 @@ struct Zeroes(Page);
 unsafe impl Sync for Zeroes {}
 static ZEROES: Zeroes = Zeroes(Page { list: Cell::new(core::ptr::null_mut()), ids: [const { Cell::new(0) }; _] });
 
+/// Where the thread's page is.
+#[cfg(not(all(feature = "shared-library", target_arch = "x86_64", not(target_feature = "avx512f"), not(miri))))]
+mod page {
+    use super::*;
+
+    thread_local! {
+        static PAGE: Cell<*const Page> = const { Cell::new(&raw const ZEROES.0) };
+    }
+
+    #[inline]
+    pub(super) fn get() -> *const Page {
+        PAGE.get()
+    }
+
+    pub(super) fn set(page: *const Page) {
+        PAGE.set(page);
+    }
+}
+
+#[cfg(all(feature = "shared-library", target_arch = "x86_64", not(target_feature = "avx512f"), not(miri)))]
+mod page {
+    use super::*;
+    use crate::sys::thread_word;
+
+    // The word begins as 0: it holds how far the page is from the page of zeroes.
+    #[inline]
+    pub(super) fn get() -> *const Page {
+        // Exposed by `set`; of the page of zeroes below.
+        core::ptr::with_exposed_provenance((&raw const ZEROES.0).expose_provenance().wrapping_add(thread_word::get()))
+    }
+
+    pub(super) fn set(page: *const Page) {
+        thread_word::set(page.expose_provenance().wrapping_sub((&raw const ZEROES.0).addr()));
+    }
+}
+
 thread_local! {
-    static PAGE: Cell<*const Page> = const { Cell::new(&raw const ZEROES.0) };
     /// The newest of this thread's tokens: when it reads dead, the thread has ended.
     static LAST: Cell<Option<Me>> = const { Cell::new(None) };
 }
@@ -61,7 +96,7 @@ extern "C" fn leave(_: *mut core::ffi::c_void) {
     if let Ok(Some(last)) = LAST.try_with(Cell::get)
         && let Ok(mut retired) = RETIRED.try_lock()
     {
-        retired.0.push((PAGE.get(), last));
+        retired.0.push((page::get(), last));
     }
 }
 
@@ -73,7 +108,7 @@ impl Registry {
     pub(crate) fn current_bits(&self) -> u32 {
         // SAFETY: the pointer is either to the static zeroes or to this thread's own page, and `open` gives out indexes
         // below MOST_REGISTRIES only.
-        unsafe { (*PAGE.get()).ids.get_unchecked(self.index).get() }
+        unsafe { (*page::get()).ids.get_unchecked(self.index).get() }
     }
 
     /// As [`Registry::current_bits`], for the fast path of a lock: 0 as well while the process watches the order of locks,
@@ -82,7 +117,7 @@ impl Registry {
     pub(crate) fn fast_bits(&self) -> u32 {
         let at = self.fast.load(Ordering::Relaxed);
         // SAFETY: as in `current_bits`; `fast` is the index or 0.
-        unsafe { (*PAGE.get()).ids.get_unchecked(at).get() }
+        unsafe { (*page::get()).ids.get_unchecked(at).get() }
     }
 
     /// The calling thread and its token, claimed now if it has none.
@@ -122,18 +157,18 @@ impl Me {
     /// The calling thread's robust list.
     pub(crate) fn list(self) -> *mut robust::ListHead {
         // SAFETY: as in `current_bits`.
-        unsafe { (*PAGE.get()).list.get() }
+        unsafe { (*page::get()).list.get() }
     }
 }
 
 fn own_page() -> Result<&'static Page, crate::sys::Errno> {
-    let mut page = PAGE.get();
+    let mut page = page::get();
     if core::ptr::eq(page, &raw const ZEROES.0) {
         page = match retired_page() {
             Some(page) => page,
             None => map::page_wiped_on_fork()?.as_ptr().cast(),
         };
-        PAGE.set(page);
+        page::set(page);
         LEAVE.arm()?;
     }
     // SAFETY: mapped, a valid Page also when zeroed, this thread's alone, never unmapped.

@@ -7,6 +7,9 @@
 //! - a living process token has the same pid and start time: `exec` again, and the new program uses the pool, too; or
 //! - where pids tell nothing (another pid namespace, no /proc, the token's slot has a new owner), a second has passed since
 //!   this process first saw it dead.
+//!
+//! A device that it has set to work writes until the kernel closes its files, which is after its mappings are gone: of such a process the
+//! second row does not count, and ten seconds must pass instead ([`Ends::have_its_devices_ended`]).
 
 use std::cell::RefCell;
 use std::sync::Mutex;
@@ -17,6 +20,8 @@ use crate::sys::process;
 
 /// How long to let pass where nothing can be asked.
 const GRACE: Duration = Duration::from_secs(1);
+/// The same for one whose device may be writing.
+const DEVICES_GRACE: Duration = Duration::from_secs(10);
 
 /// What is known of a process by its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +61,25 @@ impl Ends {
         !self.registry.is_alive(id) && self.of(id) == End::Ended
     }
 
+    /// Of one who had a device write for it: whether that one has stopped, too.
+    pub(crate) fn have_its_devices_ended(&self, id: TokenId) -> bool {
+        self.has_ended(id)
+            && (self.numbers(id).is_some_and(|(pid, started)| {
+                process::is_gone(pid, started) || self.has_become_another(id, pid, started)
+            }) || self.dead_for(id) >= DEVICES_GRACE)
+    }
+
+    /// Pid and start time, where those tell something.
+    fn numbers(&self, id: TokenId) -> Option<(u32, u64)> {
+        let info = self.registry.info(id.slot()).filter(|info| info.id == id)?;
+        let can_be_asked = info.same_namespace && info.start_time != 0 && process::has_own_proc();
+        can_be_asked.then_some((info.pid, info.start_time))
+    }
+
     fn of_dead(&self, id: TokenId) -> End {
-        let info = self.registry.info(id.slot()).filter(|info| info.id == id);
-        let asked = info.filter(|info| info.same_namespace && info.start_time != 0 && process::has_own_proc());
-        let Some(info) = asked else { return self.after_grace(id) };
-        let (pid, started) = (info.pid, info.start_time);
+        let Some((pid, started)) = self.numbers(id) else {
+            return if self.dead_for(id) >= GRACE { End::Ended } else { End::Ending };
+        };
         let over = process::is_gone(pid, started)
             || !process::has_mapped(pid, self.file_id.0, self.file_id.1)
             || self.has_become_another(id, pid, started);
@@ -77,18 +96,18 @@ impl Ends {
         })
     }
 
-    fn after_grace(&self, id: TokenId) -> End {
+    /// Since this process first saw it dead.
+    fn dead_for(&self, id: TokenId) -> Duration {
         let mut seen = SEEN_DEAD.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let index = self.registry.index;
-        let since = match seen.iter().find(|(registry, known, _)| (*registry, *known) == (index, id)) {
-            Some((.., since)) => *since,
+        match seen.iter().find(|(registry, known, _)| (*registry, *known) == (index, id)) {
+            Some((.., since)) => since.elapsed(),
             None => {
                 // Long over: whoever asks again starts anew.
                 seen.retain(|(.., since)| since.elapsed() < GRACE * 60);
                 seen.push((index, id, Instant::now()));
-                return End::Ending;
+                Duration::ZERO
             }
-        };
-        if since.elapsed() >= GRACE { End::Ended } else { End::Ending }
+        }
     }
 }

@@ -53,6 +53,7 @@ mod shared;
 mod shortage;
 mod spans;
 mod tag;
+mod units;
 mod upkeep;
 mod usage;
 mod value;

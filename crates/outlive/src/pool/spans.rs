@@ -87,6 +87,11 @@ impl Word {
         }
     }
 
+    /// As it stands in the table: never the same again in another life, until lives wrap.
+    pub(super) fn raw(self) -> u64 {
+        self.0
+    }
+
     fn life(self) -> u64 {
         self.0 >> 32 & LIVES
     }

@@ -130,6 +130,17 @@ impl Sender {
         self.send_message(message, 0, Some(deadline.into()))
     }
 
+    /// Sends a message; `None` does not wait. For bindings, whose calls have the deadline as a number.
+    ///
+    /// # Errors
+    /// As [`Sender::try_send`], or [`Sender::send_until`].
+    #[doc(hidden)]
+    // Always: a binding's function is this and nothing else.
+    #[inline(always)]
+    pub fn send_or_try(&self, message: &[u8], deadline: Option<Deadline>) -> Result<(), SendError> {
+        self.send_here(message, 0, deadline)
+    }
+
     /// Sends many messages in one step: all of them are in the queue, one after the other, or none is. Costs a claim and
     /// a wake-up for all together. Returns how many they were.
     ///
@@ -162,6 +173,11 @@ impl Sender {
 
     #[inline]
     fn send_message(&self, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
+        self.send_here(bytes, batch, deadline)
+    }
+
+    #[inline(always)]
+    fn send_here(&self, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
         let me = self.shared.registry.me()?;
         if bytes.len() <= self.shared.ring.inline_bytes() {
             let meta = Meta { len: bytes.len() as u32, batch, object: false };
@@ -224,7 +240,8 @@ impl Sender {
     }
 
     /// Steps 1 to 7, waiting while the queue is full if there is a deadline.
-    #[inline]
+    // Always: a call with so many arguments, some of them by way of memory, is a tenth of a send.
+    #[inline(always)]
     fn put(&self, me: Me, body: &Body<'_>, meta: Meta, deadline: Option<Deadline>) -> Result<(), SendError> {
         loop {
             match self.claim(me) {
@@ -240,7 +257,7 @@ impl Sender {
     }
 
     /// Steps 1 to 5.
-    #[inline]
+    #[inline(always)]
     fn claim(&self, me: Me) -> Result<Claim<'_>, Refused> {
         let ring = &self.shared.ring;
         let head = ring.head();

@@ -34,6 +34,8 @@ pub enum CallError {
     },
     /// The client has as many calls in flight as it can have: wait for some of them, or drop them.
     TooMany,
+    /// The value cannot be written as msgpack; nothing was asked. Only with the feature `msgpack`.
+    Encoding(String),
     /// A forked child has its parent's client: it needs one of its own.
     NotClient,
     /// The service's bytes make no sense: a stray write, or somebody hostile.
@@ -62,6 +64,7 @@ impl fmt::Display for CallError {
             CallError::TooLarge { len, most } => {
                 write!(f, "a request of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes")
             }
+            CallError::Encoding(why) => write!(f, "the value cannot be written as msgpack: {why}"),
             CallError::TooMany => f.write_str("too many calls in flight; wait for some of them"),
             CallError::NotClient => f.write_str("this is a forked child's copy of a client; open one of its own"),
             CallError::Damaged(error) | CallError::System(error) => error.fmt(f),
@@ -157,6 +160,8 @@ pub enum ReplyError {
     /// The service is as large as it may grow, or the file system full. The client is told [`CallError::Dropped`], unless
     /// it is a stream's.
     NoSpace,
+    /// The value cannot be written as msgpack. Only with the feature `msgpack`.
+    Encoding(String),
     /// A forked child has its parent's request.
     NotServer,
     /// The service's bytes make no sense: a stray write, or somebody hostile.
@@ -175,6 +180,7 @@ impl fmt::Display for ReplyError {
                 write!(f, "a reply of {len} bytes does not fit, the most is {most}; stream it, or raise max_bytes")
             }
             ReplyError::NoSpace => f.write_str("there is no memory for the reply; raise max_bytes, or reply in pieces"),
+            ReplyError::Encoding(why) => write!(f, "the value cannot be written as msgpack: {why}"),
             ReplyError::NotServer => f.write_str("this is a forked child's copy of a request, which is its parent's"),
             ReplyError::Damaged(error) | ReplyError::System(error) => error.fmt(f),
         }

@@ -31,6 +31,8 @@ mod error;
 mod look;
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(feature = "msgpack", not(loom)))]
+mod msgpack;
 #[cfg(not(loom))]
 mod pending;
 #[cfg(not(loom))]

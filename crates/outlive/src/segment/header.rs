@@ -13,8 +13,8 @@ use crate::{Error, Kind};
 const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// Changes with every change of any shared layout. 2: the registry has an X of its own, before its counters, and a slot's
 /// says whether sleepers use that one. 3: an object's number in its span has 15 bits, there are pools, and
-/// readers' words of a reader-writer lock have no waiters' bit, but a bell.
-const LAYOUT_VERSION: u32 = 5;
+/// readers' words of a reader-writer lock have no waiters' bit, but a bell. 6: a topic's ring says whether a device writes there.
+const LAYOUT_VERSION: u32 = 6;
 /// Programs of another byte order or pointer width lay things out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;
@@ -104,6 +104,14 @@ impl Header {
         let align = u64::from(self.type_align.load(Ordering::Relaxed));
         let name = self.type_name();
         if (size, align, name.as_str()) == (spec.type_size, spec.type_align, clip(&spec.type_name)) {
+            return Ok(());
+        }
+        // Languages without Rust's types know a value's size alone, and its bytes may be any: `[u8; N]` is every type of that
+        // size. Up to this alignment values lie at the same place whatever they are.
+        let has_plain_value = matches!(spec.kind, Kind::Mutex | Kind::RwLock | Kind::PiMutex | Kind::State);
+        let bytes = format!("[u8; {size}]");
+        let is_bytes = name == bytes || spec.type_name == bytes;
+        if has_plain_value && is_bytes && size == spec.type_size && align.max(spec.type_align) <= 64 {
             return Ok(());
         }
         let describe = |name: &str, size: u64, align: u64| format!("'{name}' ({size} bytes, alignment {align})");

@@ -256,6 +256,14 @@ impl View {
     }
 }
 
+impl View {
+    /// As [`Segment::offset_of`].
+    pub(crate) fn offset_of(&self, address: usize) -> Option<u64> {
+        let offset = address.checked_sub(self.map.base().as_ptr() as usize)? as u64;
+        (offset < self.map.len()).then_some(offset)
+    }
+}
+
 /// The most address space that one file gets: 4,096 of them fit into the 47 bits that a process has.
 pub(crate) const MOST_RESERVED: u64 = 16 << 30;
 

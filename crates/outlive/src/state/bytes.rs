@@ -40,7 +40,7 @@ pub struct StateBytes {
 
 /// What a state's file is made as.
 pub(super) struct Shape {
-    pub(super) type_name: &'static str,
+    pub(super) type_name: String,
     pub(super) type_align: u64,
     pub(super) capacity: u64,
     pub(super) is_fixed: bool,
@@ -59,8 +59,39 @@ impl StateBytes {
     /// # If a process dies
     /// While it makes the state: nothing is left of it.
     pub fn create(domain: &Domain, name: &str, most: usize, initial: &[u8]) -> Result<StateBytes, Error> {
-        let shape = Shape { type_name: "", type_align: 1, capacity: most as u64, is_fixed: false };
+        let shape = Shape { type_name: String::new(), type_align: 1, capacity: most as u64, is_fixed: false };
         StateBytes::make(domain, name, &shape, initial)
+    }
+
+    /// Opens the state of that name, or makes one whose values all have so many bytes, with this one in it, filled up with
+    /// zeroes. It is the same as a [`State`](super::State) of a type of that size: for languages that have other types.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-fixed-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::state::{State, StateBytes};
+    ///
+    /// let bytes = StateBytes::create_fixed(&domain, "level", 8, &10u64.to_ne_bytes())?;
+    /// let level = State::<u64>::open(&domain, "level", 0)?;
+    /// assert_eq!(level.get()?, 10);
+    /// assert!(bytes.writer()?.set(b"short").is_err());
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`StateBytes::create`]; [`Error::OtherType`] also for one whose values have another size, or several.
+    ///
+    /// # If a process dies
+    /// While it makes the state: nothing is left of it.
+    pub fn create_fixed(domain: &Domain, name: &str, size: usize, initial: &[u8]) -> Result<StateBytes, Error> {
+        let shape = Shape { type_name: format!("[u8; {size}]"), type_align: 1, capacity: size as u64, is_fixed: true };
+        let state = StateBytes::make(domain, name, &shape, initial)?;
+        // Its header says this size; what else it says is no more to be trusted.
+        if state.capacity() != size || !state.is_fixed_size() {
+            return Err(state.shared.buffers.segment.damaged("a state's size"));
+        }
+        Ok(state)
     }
 
     pub(super) fn make(domain: &Domain, name: &str, shape: &Shape, initial: &[u8]) -> Result<StateBytes, Error> {
@@ -73,7 +104,7 @@ impl StateBytes {
         let bytes = |count: u32| BUFFERS_AT + u64::from(count) * buffer_bytes(capacity);
         let spec = Spec {
             kind: Kind::State,
-            type_name: shape.type_name.to_owned(),
+            type_name: shape.type_name.clone(),
             type_size: if shape.is_fixed { capacity } else { 0 },
             type_align: shape.type_align,
             reserve: bytes(MOST_BUFFERS),
@@ -88,7 +119,7 @@ impl StateBytes {
             head.latest.store(Latest::new(1, 0).0, Ordering::Relaxed);
             // Nobody else sees it yet; the link that gives it its name orders all of it before any opener.
             let len: &crate::shim::AtomicU64 = segment.at(BUFFERS_AT + 8)?;
-            len.store(initial.len() as u64, Ordering::Relaxed);
+            len.store(if shape.is_fixed { capacity } else { initial.len() as u64 }, Ordering::Relaxed);
             segment.at::<crate::shim::AtomicU64>(BUFFERS_AT)?.store(1, Ordering::Relaxed);
             segment.exists(BUFFERS_AT + buffer_bytes(capacity))?;
             // SAFETY: the first buffer exists, and holds as many bytes; nobody else can reach it.
@@ -160,9 +191,18 @@ impl StateBytes {
     /// The same by the path of one who has been overtaken: for tests.
     #[doc(hidden)]
     pub fn get_as_if_overtaken(&self) -> Result<(Vec<u8>, u64), Error> {
+        self.get_as_if_stopped(|| {})
+    }
+
+    /// The same, with a stop between the pin and the copy.
+    #[doc(hidden)]
+    pub fn get_as_if_stopped(&self, stop: impl Fn()) -> Result<(Vec<u8>, u64), Error> {
         let most = self.shared.buffers.capacity();
         let mut value = Vec::with_capacity(most);
-        let len_of = |buffer: Buffer<'_>| Some((buffer.len.load(Ordering::Relaxed) as usize).min(most));
+        let len_of = |buffer: Buffer<'_>| {
+            stop();
+            Some((buffer.len.load(Ordering::Relaxed) as usize).min(most))
+        };
         // SAFETY: there is room for `most`, which is what a buffer holds, and no length is more.
         let (version, len) = unsafe { self.shared.read_overtaken(value.as_mut_ptr(), len_of)? };
         // SAFETY: so many bytes have been written.

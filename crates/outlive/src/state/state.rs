@@ -61,7 +61,7 @@ impl<T: Plain> State<T> {
     pub fn open(domain: &Domain, name: &str, initial: T) -> Result<State<T>, Error> {
         const { assert!(size_of::<T>() as u64 <= MOST_BYTES) };
         let shape = Shape {
-            type_name: std::any::type_name::<T>(),
+            type_name: std::any::type_name::<T>().to_owned(),
             type_align: align_of::<T>() as u64,
             capacity: size_of::<T>() as u64,
             is_fixed: true,

@@ -69,10 +69,16 @@ impl Bell {
     /// Wakes whoever sleeps, after something has changed.
     #[inline]
     pub(crate) fn ring(&self) {
+        self.ring_if(|| true);
+    }
+
+    /// As [`Bell::ring`], if the sleeper is one whom this concerns: it has said so before it listened.
+    #[inline]
+    pub(crate) fn ring_if(&self, concerns: impl FnOnce() -> bool) {
         // The change before the look: pairs with `heavy` in `listen`.
         barrier::light();
         let sleepers = self.sleepers.load(Ordering::Relaxed);
-        if sleepers & 1 == 1 {
+        if sleepers & 1 == 1 && concerns() {
             self.ring_slow(sleepers);
         }
     }

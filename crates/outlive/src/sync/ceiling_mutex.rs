@@ -258,6 +258,12 @@ pub struct CeilingGuard<'a, T> {
 unsafe impl<T: Sync> Sync for CeilingGuard<'_, T> {}
 
 impl<T> CeilingGuard<'_, T> {
+    /// Whether the last owner died with it, and nothing has been marked consistent since: what [`LockError::OwnerDied`] said.
+    #[must_use]
+    pub fn owner_died(&self) -> bool {
+        self.guard.owner_died()
+    }
+
     /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
     /// gives the lock up: every later locker gets [`LockError::NotRecoverable`].
     pub fn mark_consistent(&mut self) {

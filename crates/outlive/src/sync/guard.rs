@@ -134,6 +134,12 @@ impl<'a, T> Guard<'a, T> {
         self.mark_consistent();
     }
 
+    /// Whether the last owner died with it, and nothing has been marked consistent since: what [`LockError::OwnerDied`] said.
+    #[must_use]
+    pub fn owner_died(&self) -> bool {
+        !self.raw.is_consistent()
+    }
+
     /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
     /// gives the lock up: every later locker gets [`LockError::NotRecoverable`].
     pub fn mark_consistent(&mut self) {

@@ -477,6 +477,13 @@ pub struct PiGuard<'a, T> {
 unsafe impl<T: Sync> Sync for PiGuard<'_, T> {}
 
 impl<T> PiGuard<'_, T> {
+    /// Whether the last owner died with it, and nothing has been marked consistent since: what [`LockError::OwnerDied`] said.
+    #[must_use]
+    pub fn owner_died(&self) -> bool {
+        // Relaxed: written by holders only.
+        self.raw.state.load(Ordering::Relaxed) != CONSISTENT
+    }
+
     /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
     /// gives the lock up: every later locker gets [`LockError::NotRecoverable`].
     pub fn mark_consistent(&mut self) {

@@ -175,6 +175,12 @@ impl<'a, T> WriteGuard<'a, T> {
         if got == Acquired::OwnerDied { Err(LockError::OwnerDied(guard)) } else { Ok(guard) }
     }
 
+    /// Whether the last owner died with it, and nothing has been marked consistent since: what [`LockError::OwnerDied`] said.
+    #[must_use]
+    pub fn owner_died(&self) -> bool {
+        !self.held.raw.is_consistent()
+    }
+
     /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
     /// gives the lock up: everybody who comes later gets [`LockError::NotRecoverable`].
     pub fn mark_consistent(&mut self) {

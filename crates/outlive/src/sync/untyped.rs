@@ -23,8 +23,8 @@ use crate::{Domain, Error, Kind};
 /// What a value is, in words that every language has.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueType<'a> {
-    /// Its name, as the file's header has it; `None`: that of as many bytes in Rust, `[u8; N]`. Not compared with the name
-    /// in a file that is there: languages name their types differently.
+    /// Its name, as the file's header has it; `None`: that of as many bytes in Rust, `[u8; N]`, which under a lock is every
+    /// type of that size. Not compared with the name in a file that is there: languages name their types differently.
     pub name: Option<&'a str>,
     /// Bytes.
     pub size: usize,
@@ -315,6 +315,18 @@ mod tests {
                 assert_eq!(seen, 77);
                 let other = Untyped::lock(domain, &name, kind, ValueType { size: 9, ..eight }, |_| ());
                 assert!(matches!(other, Err(Error::OtherType { .. })));
+                // Made without a name for its type, it is open to each of that size.
+                let nameless = format!("{kind} nameless");
+                drop(Untyped::lock(domain, &nameless, kind, ValueType { align: 1, ..eight }, init).expect("made"));
+                let opened = |name: &str| match kind {
+                    Kind::Mutex => Mutex::<u64>::open(domain, name, 0).map(drop),
+                    Kind::PiMutex => PiMutex::<u64>::open(domain, name, 0).map(drop),
+                    _ => RwLock::<u64>::open(domain, name, 0).map(drop),
+                };
+                assert_eq!(opened(&nameless), Ok(()));
+                let smaller = format!("{kind} smaller");
+                drop(Untyped::lock(domain, &smaller, kind, ValueType { size: 4, ..eight }, |_| ()).expect("made"));
+                assert!(matches!(opened(&smaller), Err(Error::OtherType { .. })));
             }
         });
     }

@@ -39,6 +39,8 @@ pub(crate) mod wait_threads;
 
 #[cfg(not(loom))]
 pub(crate) mod thread_end;
+#[cfg(all(feature = "shared-library", target_arch = "x86_64", not(target_feature = "avx512f"), not(loom), not(miri)))]
+pub(crate) mod thread_word;
 #[cfg(not(loom))]
 pub(crate) mod uring;
 

@@ -111,6 +111,11 @@ impl Shared {
         Ok(self.writable.get_or_init(|| view))
     }
 
+    /// Where in the file an address lies at which payloads are written.
+    pub(super) fn written_at(&self, address: *const u8) -> Option<u64> {
+        self.writable.get()?.offset_of(address.addr())
+    }
+
     /// Who has ended, as it is now.
     pub(super) fn ends(&self) -> Ends {
         Ends::new(self.registry, self.file_id)

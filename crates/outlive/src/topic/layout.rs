@@ -67,16 +67,66 @@ pub(super) struct RingWords {
     // Written by whoever takes the ring, and by its publisher when it sleeps.
     /// 0, or the publishing process's token.
     pub(super) owner: AtomicU32,
-    reserved: AtomicU32,
+    /// 1: a device may write into its objects, until the process is gone.
+    pub(super) device: AtomicU32,
     /// Where it sleeps when it waits for subscribers.
     pub(super) space: Bell,
-    reserved_2: [AtomicU32; 12],
+    /// Whose taking is worth a ring to it: see [`Awaited`].
+    awaited: AtomicU32,
+    reserved_2: [AtomicU32; 11],
     // Written by its publisher.
     /// How many messages there have been.
     pub(super) published: AtomicU64,
     /// The order of the last one.
     pub(super) order: AtomicU64,
     reserved_3: [AtomicU64; 6],
+}
+
+/// Of whom a ring's publisher is waiting: others need not wake it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Awaited(u32);
+
+impl Awaited {
+    /// Every subscriber's taking is rung for.
+    pub(super) const ANYBODY: Awaited = Awaited(0);
+    /// The same until the ring's next owner: a wait set looks at more lines than one.
+    const ANYBODY_FOR_GOOD: Awaited = Awaited(u32::MAX);
+
+    /// That line alone.
+    pub(super) fn line(line: u32) -> Awaited {
+        Awaited(line + 1)
+    }
+
+    /// Whether that line's taking is rung for.
+    pub(super) fn is(self, line: u32) -> bool {
+        self == Awaited::line(line) || self == Awaited::ANYBODY || self == Awaited::ANYBODY_FOR_GOOD
+    }
+}
+
+impl RingWords {
+    /// Who is rung for.
+    pub(super) fn awaited(&self) -> Awaited {
+        Awaited(self.awaited.load(Ordering::Relaxed))
+    }
+
+    /// Before its publisher listens at `space`, and looks again.
+    pub(super) fn wait_for(&self, whom: Awaited) {
+        // Another thread may just have begun to have a wait set, which is to be rung for by all.
+        let seen = self.awaited.load(Ordering::Relaxed);
+        if seen != Awaited::ANYBODY_FOR_GOOD.0 {
+            let _ = self.awaited.compare_exchange(seen, whom.0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Before a wait set listens at `space`.
+    pub(super) fn wait_for_anybody(&self) {
+        self.awaited.store(Awaited::ANYBODY_FOR_GOOD.0, Ordering::Relaxed);
+    }
+
+    /// Somebody else's from now on.
+    pub(super) fn reset_awaited(&self) {
+        self.awaited.store(Awaited::ANYBODY.0, Ordering::Relaxed);
+    }
 }
 
 /// What there is of a subscriber.

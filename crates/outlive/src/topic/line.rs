@@ -10,14 +10,48 @@
 
 use super::file::Shared;
 use super::layout::{Claim, LineWords, MOST_LINES, State};
-use crate::liveness::Me;
+use super::ring::{ASK_AGAIN, LONGEST_CARE};
+use crate::liveness::{Me, sleep};
 use crate::pool::Ends;
 use crate::shim::Ordering;
-use crate::sys::futex;
-use crate::{Error, TokenId};
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::PassOn;
+use crate::{Deadline, Error, TokenId};
 
-/// Takes a line for a process: joining.
-pub(super) fn take(shared: &Shared, process: TokenId) -> Result<u32, Error> {
+/// Takes a line for a process: joining. With all in use it waits for one whose subscriber is dead already, until he has ended, or that somebody
+/// clears.
+pub(super) fn take(shared: &Shared, me: Me, process: TokenId) -> Result<u32, Error> {
+    let deadline = Deadline::after(LONGEST_CARE);
+    let changes = &shared.head().changes;
+    loop {
+        let news = Watch { word: changes, expected: changes.load(Ordering::Acquire) };
+        if let Some(line) = take_one(shared, process)? {
+            return Ok(line);
+        }
+        if deadline.has_passed() || !is_one_soon_free(shared) {
+            return Err(Error::TooManySubscribers {
+                path: shared.segment.path().to_path_buf(),
+                most: MOST_LINES as u32,
+            });
+        }
+        // Nobody tells that somebody has ended, and who clears a line is about to be done.
+        let pass = PassOn::begin(me.list());
+        sleep(shared.registry, &pass, &[news], None, deadline.earlier(Deadline::after(ASK_AGAIN)))
+            .map_err(|errno| Error::from_errno("wait for a line of", shared.segment.path(), errno))?;
+    }
+}
+
+/// Whether a line will be nobody's soon: its owner is dead, or somebody clears it.
+#[cold]
+fn is_one_soon_free(shared: &Shared) -> bool {
+    shared.lines().any(|words| {
+        Claim::of(words.claim.load(Ordering::Acquire))
+            .is_none_or(|claim| claim.state == State::Sweeping || !shared.registry.is_alive(claim.process))
+    })
+}
+
+/// Takes a line that is nobody's, if there is one.
+fn take_one(shared: &Shared, process: TokenId) -> Result<Option<u32>, Error> {
     let ends = shared.ends();
     let joining = Claim { process, state: State::Joining }.word();
     for line in 0..MOST_LINES as u32 {
@@ -39,9 +73,9 @@ pub(super) fn take(shared: &Shared, process: TokenId) -> Result<u32, Error> {
         words.lost.store(0, Ordering::Relaxed);
         // Release pairs with `line_count`: its pages are there.
         shared.head().lines.fetch_max(line + 1, Ordering::Release);
-        return Ok(line);
+        return Ok(Some(line));
     }
-    Err(Error::TooManySubscribers { path: shared.segment.path().to_path_buf(), most: MOST_LINES as u32 })
+    Ok(None)
 }
 
 /// From joining to what was asked for, once the cursors are written.

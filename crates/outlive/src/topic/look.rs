@@ -118,8 +118,9 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Er
     let (lines, names_left) = line::sweep(&shared, me, &ends, dry_run);
     let (rings, objects) = ring::sweep(&shared, process, &ends, dry_run)?;
     let found = shared.heap.collect(&shared.segment, me, dry_run, &|_| Still::There)?;
-    let owners =
-        (0..shared.rings()).filter_map(|ring| TokenId::from_word(shared.ring(ring).owner.load(Ordering::Acquire)));
-    let ending = owners.filter(|id| !me.is_alive(*id)).any(|id| !ends.has_ended(id));
+    let ending = (0..shared.rings()).map(|ring| shared.ring(ring)).any(|words| {
+        let owner = TokenId::from_word(words.owner.load(Ordering::Acquire));
+        owner.is_some_and(|id| !me.is_alive(id) && !ring::has_ended(words, id, &ends))
+    });
     Ok(Swept { claims: lines + rings, objects: objects + found.count(), names_left: names_left || ending })
 }

@@ -33,6 +33,7 @@ mod layout;
 mod line;
 mod loan;
 mod look;
+mod memory;
 mod message;
 #[cfg(feature = "msgpack")]
 mod msgpack;
@@ -57,6 +58,7 @@ pub(crate) use inbox::Inbox;
 pub use loan::Loan;
 pub use look::{RingUsage, SubscriberUsage, TopicUsage};
 pub(crate) use look::{look, sweep};
+pub use memory::PayloadMemory;
 pub use message::Message;
 pub use publisher::{Published, Publisher};
 pub use sample::Sample;

@@ -237,6 +237,22 @@ impl<M: Message + ?Sized> Publisher<M> {
         self.copy(None, message, || deadline.into())
     }
 
+    /// Publishes a copy with a header, until the deadline.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish_copy`], and [`PublishError::TimedOut`].
+    ///
+    /// # If a process dies
+    /// As with [`Publisher::publish`].
+    pub fn publish_with_until(
+        &self,
+        header: Header,
+        message: &M,
+        deadline: impl Into<Deadline>,
+    ) -> Result<Published<'_>, PublishError> {
+        self.copy(Some(header), message, || deadline.into())
+    }
+
     /// Publishes a copy if no reliable subscriber is in the way.
     ///
     /// # Errors
@@ -284,6 +300,46 @@ impl<M: Message + ?Sized> Publisher<M> {
     pub fn wait_clear_until(&self, deadline: impl Into<Deadline>) -> Result<(), PublishError> {
         let me = self.enter()?;
         self.make_way(me, || deadline.into())
+    }
+
+    /// How many messages can be published from now on without waiting for any reliable subscriber: as many as the topic's depth at
+    /// most. Those that join later are in the way of none of these. For who has promised several, and may not wait when he keeps it.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-clear-messages-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::topic::{SubscriberOptions, Topic};
+    /// let topic = Topic::<u64>::options().depth(4).open(&domain, "steps")?;
+    /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..Default::default() })?;
+    /// let publisher = topic.publisher()?;
+    /// publisher.publish_copy(&1)?;
+    /// assert_eq!(publisher.clear_messages(), 3);
+    /// drop(slow.recv()?);
+    /// assert_eq!(publisher.clear_messages(), 4);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # If a process dies
+    /// A subscriber's: it is in no way any more, at once.
+    #[must_use]
+    pub fn clear_messages(&self) -> u64 {
+        let (index, position) = self.ring(|ring| (ring.index, ring.published));
+        let until = reliable::look(&self.shared, index, position).unwrap_or(position);
+        self.way_until.set(until);
+        until.saturating_sub(position)
+    }
+
+    /// To be called before a device (a GPU's copy engine, a network card) is told to write into a loan of this publisher, once:
+    /// from then on the publisher's memory counts as used until its process is gone, not only its threads. A device does not stop
+    /// with them.
+    ///
+    /// # If a process dies
+    /// This one's: its memory is the next publisher's as soon as the kernel has closed the last of its files.
+    pub fn expect_device_writes(&self) {
+        let words = self.shared.ring(self.ring(|ring| ring.index));
+        // Release pairs with `ring::has_ended`. Died just after: no device has been told yet, and the ring is waited for in vain.
+        words.device.store(1, Ordering::Release);
     }
 
     /// Whether anybody is there to get what is published: a load or two, and a few for each subscriber that has died.
@@ -418,7 +474,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         if position < self.way_until.get() {
             return Ok(());
         }
-        self.way_until.set(reliable::look(&self.shared, index, position)?);
+        self.way_until.set(reliable::look(&self.shared, index, position).map_err(|line| line.process)?);
         Ok(())
     }
 
@@ -453,7 +509,8 @@ impl<M: Message + ?Sized> Publisher<M> {
     #[cold]
     fn find_memory(&self, me: Me, ring: &mut Ring, len: u64) -> Result<Block, PublishError> {
         let shared = &*self.shared;
-        let try_again = |ring: &Ring| match shared.heap.allocate_for(&shared.segment, me, len, ring.index, shared) {
+        let index = ring.index;
+        let try_again = || match shared.heap.allocate_for(&shared.segment, me, len, index, shared) {
             Err(Error::NoSpace { .. }) => Ok(None),
             other => other.map(Some),
         };
@@ -466,22 +523,14 @@ impl<M: Message + ?Sized> Publisher<M> {
         line::sweep(shared, me, &ends, false);
         ring::sweep(shared, ring.process, &ends, false)?;
         shared.heap.collect(&shared.segment, me, false, &|_| Still::There)?;
-        if let Some(block) = try_again(ring)? {
+        if let Some(block) = try_again()? {
             return Ok(block);
         }
-        // The own oldest messages, but the last one.
-        let slots = self.slots().len() as u64;
-        let needed = reliable::needed_from(shared, ring.index);
-        for position in ring.published.saturating_sub(slots)..ring.published.saturating_sub(1).min(needed) {
-            let at = (position & (slots - 1)) as usize;
-            if ring.places[at].is_none() {
-                continue;
-            }
-            ring.give_up(shared, at)?;
-            ring.stock.give_back(shared, ring.index);
-            if let Some(block) = try_again(ring)? {
-                return Ok(block);
-            }
+        if let Some(block) = ring.give_up_oldest(shared, try_again)? {
+            return Ok(block);
+        }
+        if let Some(block) = ring::give_up_left(shared, ring.process, &ends, try_again)? {
+            return Ok(block);
         }
         Err(PublishError::NoSpace { wanted: len, held: shared.lines().map(|words| words.cells().count()).sum() })
     }

@@ -1,49 +1,59 @@
 //! Waiting for reliable subscribers.
 //!
 //! The publisher needs every reliable line's cursor beyond the message that it is about to overwrite. It sleeps on its ring's bell and on the end
-//! of the slowest one: whose death it is told as it would be of a message taken.
+//! of the slowest one: whose death it is told as it would be of a message taken. `awaited` names that one's line, and the others do not ring:
+//! of many subscribers only one wakes it, until the next in the way is named.
 
 use super::error::PublishError;
 use super::file::Shared;
-use super::layout::{Claim, State};
+use super::layout::{Awaited, Claim, State};
 use crate::liveness::{Asleep, Me, sleep};
 use crate::shim::{Ordering, fence};
 use crate::sync::Holder;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error, TokenId};
 
+/// A reliable line.
+#[derive(Clone, Copy)]
+pub(super) struct InTheWay {
+    line: u32,
+    pub(super) process: TokenId,
+    cursor: u64,
+}
+
 /// Up to which message the way is clear for ring `index`, whose next one is `position`. `Err`: the slowest of those in the way.
-pub(super) fn look(shared: &Shared, index: u32, position: u64) -> Result<u64, TokenId> {
+pub(super) fn look(shared: &Shared, index: u32, position: u64) -> Result<u64, InTheWay> {
     let depth = u64::from(shared.plan.depth);
     if shared.head().reliable.load(Ordering::Acquire) == 0 {
         // One that joins from now on begins at this position or later.
         return Ok(position + depth);
     }
-    let until = |(_, cursor): (TokenId, u64)| cursor.saturating_add(depth);
+    let until = |line: InTheWay| line.cursor.saturating_add(depth);
     match slowest(shared, index) {
-        Some(line) if until(line) <= position => Err(line.0),
+        Some(line) if until(line) <= position => Err(line),
         Some(line) => Ok(until(line).min(position + depth)),
         None => Ok(position + depth),
     }
 }
 
-/// Who of the reliable ones that live is most behind in that ring, and where.
-fn slowest(shared: &Shared, index: u32) -> Option<(TokenId, u64)> {
+/// Who of the reliable ones that live is most behind in that ring; of several the first.
+fn slowest(shared: &Shared, index: u32) -> Option<InTheWay> {
     // What was published before, and then who has joined: pairs with the fence in `Subscriber::new`.
     fence(Ordering::SeqCst);
-    let reliable = shared.lines().filter_map(|words| {
+    let reliable = shared.lines().zip(0..).filter_map(|(words, line)| {
         // Acquire pairs with `line::join`: its cursors are written.
         let claim = Claim::of(words.claim.load(Ordering::Acquire))?;
         let counts = claim.state == State::Reliable && shared.registry.is_alive(claim.process);
         // Acquire: it has done with the slot.
-        counts.then(|| (claim.process, words.cursors[index as usize].load(Ordering::Acquire)))
+        let cursor = || words.cursors[index as usize].load(Ordering::Acquire);
+        counts.then(|| InTheWay { line, process: claim.process, cursor: cursor() })
     });
-    reliable.min_by_key(|(_, cursor)| *cursor)
+    reliable.min_by_key(|line| line.cursor)
 }
 
 /// The first message that a reliable line has still to take.
 pub(super) fn needed_from(shared: &Shared, index: u32) -> u64 {
-    slowest(shared, index).map_or(u64::MAX, |(_, cursor)| cursor)
+    slowest(shared, index).map_or(u64::MAX, |line| line.cursor)
 }
 
 /// Waits until the way is clear; up to which message.
@@ -59,19 +69,33 @@ pub(super) fn wait(
     if is_clear() || !deadline.has_passed() && shared.patience.spin(&mut is_clear) {
         return Ok(until);
     }
-    let bell = &shared.ring(index).space;
+    let words = shared.ring(index);
+    let bell = &words.space;
     let pass = PassOn::begin(me.list());
+    let mut slowest = match look(shared, index, position) {
+        Ok(until) => return Ok(until),
+        Err(slowest) => slowest,
+    };
     loop {
+        // Named before the bell's fence, as the number is: who takes after that fence finds itself named, and the look below finds the
+        // cursor of one who took before.
+        words.wait_for(Awaited::line(slowest.line));
         let listening = bell.listen();
         // Listened before the look: pairs with the ringer's fence.
-        let slowest = match look(shared, index, position) {
+        let named = slowest;
+        slowest = match look(shared, index, position) {
             Ok(until) => return Ok(until),
             Err(slowest) => slowest,
         };
         if deadline.has_passed() {
-            return Err(PublishError::TimedOut { slowest: Holder::of(shared.registry, slowest) });
+            return Err(PublishError::TimedOut { slowest: Holder::of(shared.registry, slowest.process) });
         }
-        let slept = sleep(shared.registry, &pass, &[bell.watch(listening)], Some(slowest), listening.until(deadline));
+        if (slowest.line, slowest.process) != (named.line, named.process) {
+            // It took, or died: nobody rings for the one that is the slowest now.
+            continue;
+        }
+        let end = Some(slowest.process);
+        let slept = sleep(shared.registry, &pass, &[bell.watch(listening)], end, listening.until(deadline));
         // Timed out: looked at once more.
         let (Asleep::LookAgain | Asleep::TimedOut) =
             slept.map_err(|errno| PublishError::System(Error::from_errno("wait in", shared.segment.path(), errno)))?;

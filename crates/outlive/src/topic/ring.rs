@@ -11,8 +11,9 @@
 use std::time::Duration;
 
 use super::file::Shared;
-use super::layout::MOST_RINGS;
+use super::layout::{MOST_RINGS, RingWords};
 use super::line::note_change;
+use super::reliable;
 use super::stock::Stock;
 use crate::liveness::{Me, sleep};
 use crate::pool::{Block, Ends, Tag};
@@ -45,15 +46,24 @@ pub(super) struct Ring {
     pub(super) stock: Stock,
 }
 
+/// Whether one who owns that ring has ended, as far as the ring is concerned.
+pub(super) fn has_ended(words: &RingWords, owner: TokenId, ends: &Ends) -> bool {
+    // Acquire pairs with `Publisher::expect_device_writes`; and it was stored long before its death, which is seen here.
+    match words.device.load(Ordering::Acquire) {
+        0 => ends.has_ended(owner),
+        _ => ends.have_its_devices_ended(owner),
+    }
+}
+
 /// Whose that ring may be: nobody's, or one's who has ended.
-fn is_free(owner: u32, ends: &Ends) -> bool {
-    TokenId::from_word(owner).is_none_or(|id| ends.has_ended(id))
+fn is_free(words: &RingWords, owner: u32, ends: &Ends) -> bool {
+    TokenId::from_word(owner).is_none_or(|id| has_ended(words, id, ends))
 }
 
 /// How long one of the dead is given to end, or a ring to be looked after.
-const LONGEST_CARE: Duration = Duration::from_secs(2);
+pub(super) const LONGEST_CARE: Duration = Duration::from_secs(2);
 /// How often one who is dead is asked after until he has ended: nobody tells.
-const ASK_AGAIN: Duration = Duration::from_millis(1);
+pub(super) const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Takes a ring that is nobody's. With all in use it waits for one whose publisher is dead already, or that somebody looks
 /// after: he is about to be done with it, or may have died, too.
@@ -105,7 +115,7 @@ fn take_one(
 ) -> Result<Option<Ring>, Error> {
     let words = shared.ring(index);
     let seen = words.owner.load(Ordering::Acquire);
-    if !is_free(seen, ends) {
+    if !is_free(words, seen, ends) {
         return Ok(None);
     }
     let claim = process.as_u32() | if purpose == Purpose::LookAfter { LOOKING_AFTER } else { 0 };
@@ -113,6 +123,8 @@ fn take_one(
     if words.owner.compare_exchange(seen, claim, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Ok(None);
     }
+    // Relaxed: ours. Died just before: no device of ours has written, and its own is believed to until we are gone.
+    words.device.store(0, Ordering::Relaxed);
     if index >= shared.rings() {
         if let Err(error) = shared.make_ring(index) {
             words.owner.store(0, Ordering::Release);
@@ -121,6 +133,8 @@ fn take_one(
         // Release pairs with `Shared::rings`: its slots exist. Died just before: they exist, and nobody looks at them.
         shared.head().rings.fetch_max(index + 1, Ordering::Release);
     }
+    // Whoever waited was its owner before.
+    words.reset_awaited();
     match recover(shared, process, index, claim) {
         Ok(ring) => Ok(Some(ring)),
         Err(error) => {
@@ -172,11 +186,29 @@ fn recover(shared: &Shared, process: TokenId, index: u32, claim: u32) -> Result<
 }
 
 impl Ring {
-    /// The message in that slot is gone; what it had is in limbo.
-    pub(super) fn give_up(&mut self, shared: &Shared, at: usize) -> Result<(), Error> {
-        shared.slots(self.index)?[at].begin();
-        self.retire(at);
-        Ok(())
+    /// Gives its oldest messages up, one after the other, until that finds what is wanted: never the last one, nor one that a reliable
+    /// subscriber has still to take. A death in between: as if overwritten.
+    pub(super) fn give_up_oldest<T>(
+        &mut self,
+        shared: &Shared,
+        wanted: impl Fn() -> Result<Option<T>, Error>,
+    ) -> Result<Option<T>, Error> {
+        let slots = shared.slots(self.index)?;
+        let depth = slots.len() as u64;
+        let needed = reliable::needed_from(shared, self.index);
+        for position in self.published.saturating_sub(depth)..self.published.saturating_sub(1).min(needed) {
+            let at = (position & (depth - 1)) as usize;
+            if self.places[at].is_none() {
+                continue;
+            }
+            slots[at].begin();
+            self.retire(at);
+            self.stock.give_back(shared, self.index);
+            if let Some(found) = wanted()? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// The object that the slot had is in limbo: the slot has been overwritten.
@@ -200,12 +232,32 @@ impl Ring {
     }
 }
 
+/// The same with the rings that nobody has.
+pub(super) fn give_up_left<T>(
+    shared: &Shared,
+    process: TokenId,
+    ends: &Ends,
+    wanted: impl Fn() -> Result<Option<T>, Error>,
+) -> Result<Option<T>, Error> {
+    for index in 0..shared.rings() {
+        if let Some(mut ring) = take_one(shared, process, index, ends, Purpose::LookAfter)? {
+            let found = ring.give_up_oldest(shared, &wanted);
+            ring.leave(shared);
+            if let Some(found) = found? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Looks after rings that nobody has: what nobody holds of them is freed. How many objects.
 pub(super) fn sweep(shared: &Shared, process: TokenId, ends: &Ends, dry_run: bool) -> Result<(u32, u32), Error> {
     let (mut claims, mut objects) = (0, 0);
     for index in 0..shared.rings() {
-        let owner = shared.ring(index).owner.load(Ordering::Acquire);
-        let is_dead = TokenId::from_word(owner).is_some_and(|id| ends.has_ended(id));
+        let words = shared.ring(index);
+        let owner = words.owner.load(Ordering::Acquire);
+        let is_dead = TokenId::from_word(owner).is_some_and(|id| has_ended(words, id, ends));
         claims += u32::from(is_dead);
         if dry_run {
             continue;

@@ -40,6 +40,26 @@ impl<M: Message + ?Sized> Sample<M> {
         unsafe { self.taken.as_ref() }
     }
 
+    /// As one pointer: for bindings, whose handle it is.
+    #[doc(hidden)]
+    #[must_use]
+    #[inline]
+    pub fn into_raw(self) -> NonNull<core::ffi::c_void> {
+        let taken = self.taken.cast();
+        core::mem::forget(self);
+        taken
+    }
+
+    /// The sample again.
+    ///
+    /// # Safety
+    /// From [`Sample::into_raw`] of such a sample. There may be several, of which one at most is dropped, as the last.
+    #[doc(hidden)]
+    #[inline]
+    pub unsafe fn from_raw(raw: NonNull<core::ffi::c_void>) -> Sample<M> {
+        Sample::new(raw.cast())
+    }
+
     /// The payload.
     #[must_use]
     #[inline]

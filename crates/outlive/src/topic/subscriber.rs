@@ -48,7 +48,7 @@ use crate::{Deadline, Error, TokenId};
 /// held can be used again once its last thread has ended.
 pub struct Subscriber<M: Message + ?Sized = [u8]> {
     pub(super) shared: Arc<Shared>,
-    line: u32,
+    pub(super) line: u32,
     process: TokenId,
     /// The process, by number.
     pub(super) owner: u64,
@@ -121,7 +121,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         let process = shared.registry.process_token()?;
         let owner = identity::this_process()
             .map_err(|errno| Error::from_errno("subscribe to", shared.segment.path(), errno))?;
-        let line = line::take(&shared, process)?;
+        let line = line::take(&shared, me, process)?;
         let words = shared.line(line)?;
         let depth = u64::from(shared.plan.depth);
         let history = u64::from(options.history).min(depth);

@@ -177,7 +177,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
         self.words().cursors[ring].store(to, Ordering::Release);
         if self.options.reliable {
             // Died just before: its publisher watches our end, if it sleeps.
-            self.shared.ring(ring as u32).space.ring();
+            let words = self.shared.ring(ring as u32);
+            words.space.ring_if(|| words.awaited().is(self.line));
         }
     }
 

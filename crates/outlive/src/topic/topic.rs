@@ -67,7 +67,8 @@ pub struct TopicOptions<M: Message + ?Sized = [u8]> {
 
 impl<M: Message + ?Sized> TopicOptions<M> {
     /// How many messages of each publisher are kept, rounded up to a power of two from 1 to 65,536: as many may a subscriber be behind, and get as history.
-    /// Default: 16.
+    /// Default: 16. Keep few of large messages: a publisher writes one place more than are kept, in turn, and what its caches do not hold is
+    /// written slower (16 of 1 MiB: half as fast as 2).
     pub fn depth(mut self, messages: u32) -> Self {
         self.depth = messages;
         self

@@ -46,6 +46,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     #[must_use]
     pub fn way(&self) -> Way {
         let (ring, process) = self.ring(|ring| (ring.index, ring.process));
+        self.shared.ring(ring).wait_for_anybody();
         Way { shared: Arc::clone(&self.shared), ring, process }
     }
 }
@@ -61,7 +62,9 @@ impl Way {
         if self.shared.ring(self.ring).owner.load(Ordering::Acquire) != self.process.as_u32() {
             return Err(None);
         }
-        reliable::look(&self.shared, self.ring, self.shared.published(self.ring)).map(drop).map_err(Some)
+        reliable::look(&self.shared, self.ring, self.shared.published(self.ring))
+            .map(drop)
+            .map_err(|line| Some(line.process))
     }
 
     /// What subscribers ring.

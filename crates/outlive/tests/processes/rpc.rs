@@ -17,6 +17,7 @@ use crate::runner::World;
 crate::checks!(
     four_clients_get_their_own_answers: 60,
     every_size_comes_back_whole: 60,
+    values_as_msgpack,
     many_calls_in_flight_are_answered_in_any_order,
     streams_wait_for_their_clients,
     a_cancelled_stream_ends_its_sender,
@@ -90,6 +91,71 @@ fn every_size_comes_back_whole(world: &World) {
         let bytes = if len < 16 { vec![len as u8; len] } else { message(1, len as u64, len) };
         assert_eq!(*client.call_until(&bytes, PATIENCE).expect("answered"), *bytes);
     }
+}
+
+#[cfg(feature = "msgpack")]
+fn values_as_msgpack(world: &World) {
+    type Value = (u64, String, Vec<f32>);
+    let domain = world.domain();
+    let client = Client::open(&domain, "s").expect("opens");
+    let _server = Child::start(|| {
+        let mut server = Server::open(&domain, "s").expect("none lives");
+        loop {
+            let request = server.next().expect("served");
+            match request.msgpack::<Value>() {
+                Ok((0, ..)) => {
+                    let mut stream = request.stream();
+                    for part in 0..3u64 {
+                        stream.send_msgpack(&part).expect("taken");
+                    }
+                    stream.finish().expect("taken");
+                }
+                Ok((number, text, floats)) => {
+                    request.reply_msgpack(&(number + 1, text + "!", floats)).expect("taken");
+                }
+                // The client is told that it was dropped.
+                Err(_) => drop(request.reply_msgpack(&Unspeakable).expect_err("has no form")),
+            }
+        }
+    });
+    await_dropping_server(&client);
+    for len in [1usize, 3, 30_000] {
+        let question: Value = (len as u64, "x".repeat(len), vec![0.5; len]);
+        let reply = client.call_msgpack_until(&question, PATIENCE).expect("answered");
+        let answer: Value = (len as u64 + 1, "x".repeat(len) + "!", vec![0.5; len]);
+        assert_eq!(reply.msgpack::<Value>().expect("well-formed"), answer);
+    }
+    let mut pending = client.begin_msgpack(&(0u64, "", [0.0f32; 0])).expect("room");
+    for part in 0..3u64 {
+        let reply = pending.next_until(PATIENCE).expect("lives").expect("three");
+        assert_eq!(reply.msgpack::<u64>().expect("well-formed"), part);
+    }
+    assert!(pending.next_until(PATIENCE).expect("lives").is_none());
+    assert!(matches!(client.call_msgpack(&Unspeakable), Err(CallError::Encoding(_))));
+}
+
+/// What serde cannot write.
+#[cfg(feature = "msgpack")]
+struct Unspeakable;
+
+#[cfg(feature = "msgpack")]
+impl serde::Serialize for Unspeakable {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("it has no words"))
+    }
+}
+
+/// Waits until there is a server that lets go of what is no msgpack.
+#[cfg(feature = "msgpack")]
+fn await_dropping_server(client: &Client) {
+    client.wait_for_server(true);
+    assert_eq!(client.call_until(b"\xc1", PATIENCE).expect_err("dropped"), CallError::Dropped);
+    client.wait_for_server(false);
+}
+
+#[cfg(not(feature = "msgpack"))]
+fn values_as_msgpack(world: &World) {
+    world.skip("built without the feature msgpack");
 }
 
 fn many_calls_in_flight_are_answered_in_any_order(world: &World) {

@@ -20,6 +20,7 @@ use crate::waiting::owner;
 crate::checks!(
     values_of_all_sizes_come_back,
     a_name_of_another_type_is_refused,
+    values_of_other_languages_are_of_every_type_of_their_size,
     a_second_writer_is_refused,
     a_forked_childs_writer_is_none,
     a_writer_moves_between_threads,
@@ -144,6 +145,28 @@ fn a_name_of_another_type_is_refused(world: &World) {
     assert_eq!(bytes.writer().expect("free").set(b"x"), Err(SetError::OtherLength { len: 1, wanted: 8 }));
     assert_eq!(state.get(), Ok(7));
     assert_eq!(State::<u64>::open(&domain, "s", 9).expect("opens").get(), Ok(7), "it keeps what it has");
+}
+
+fn values_of_other_languages_are_of_every_type_of_their_size(world: &World) {
+    let domain = world.domain();
+    let bytes = StateBytes::create_fixed(&domain, "theirs", 8, &7u64.to_ne_bytes()).expect("made");
+    let ours = State::<u64>::open(&domain, "theirs", 0).expect("opens");
+    assert_eq!(ours.writer().expect("free").set(&8), Ok(2));
+    assert_eq!(bytes.get().expect("got"), 8u64.to_ne_bytes());
+    assert_eq!(bytes.writer().expect("free").set(b"x"), Err(SetError::OtherLength { len: 1, wanted: 8 }));
+    assert!(matches!(State::<u32>::open(&domain, "theirs", 0), Err(Error::OtherType { .. })));
+    assert!(matches!(StateBytes::create_fixed(&domain, "theirs", 7, b""), Err(Error::OtherType { .. })));
+    assert!(matches!(StateBytes::create(&domain, "theirs", 8, b""), Err(Error::OtherType { .. })));
+    let zeroes = StateBytes::create_fixed(&domain, "zeroes", 8, b"").expect("made");
+    assert_eq!((zeroes.get(), zeroes.is_fixed_size()), (Ok(vec![0; 8]), true));
+    assert!(matches!(StateBytes::create_fixed(&domain, "small", 1, b"two"), Err(Error::NoSpace { .. })));
+    assert!(matches!(StateBytes::create_fixed(&domain, "large", usize::MAX, b""), Err(Error::NoSpace { .. })));
+    // And the other way round.
+    drop(State::<u64>::open(&domain, "ours", 9).expect("opens"));
+    let bytes = StateBytes::create_fixed(&domain, "ours", 8, b"").expect("opens");
+    assert_eq!(bytes.get().expect("got"), 9u64.to_ne_bytes());
+    drop(StateBytes::create(&domain, "bytes", 8, &[0; 8]).expect("made"));
+    assert!(matches!(StateBytes::create_fixed(&domain, "bytes", 8, &[0; 8]), Err(Error::OtherType { .. })));
 }
 
 fn a_second_writer_is_refused(world: &World) {
@@ -428,6 +451,8 @@ fn sets_are_told_of_many_states(world: &World) {
                     match watches[at].try_changed() {
                         Some(Change::Value { version }) => board.set(at, 2 * version),
                         Some(Change::WriterDied { version }) => board.set(at, 2 * version + 1),
+                        // The death of one who had set nothing, which is not waited for below: the next writer has come.
+                        None => {}
                         other => panic!("{other:?}"),
                     }
                 }

@@ -24,6 +24,8 @@ crate::checks!(
     nothing_is_lost_from_the_joining_on: 60,
     as_many_as_there_are_places,
     the_last_ring_is_had_from_the_dead_and_from_who_looks_after_it: 60,
+    the_last_line_is_had_from_the_dead: 60,
+    what_is_left_of_who_has_not_ended_is_said,
     comings_goings_and_deaths_are_told,
     a_dead_holders_samples_stay_until_it_has_ended,
     a_stopped_publisher_stops_nobody,
@@ -346,6 +348,56 @@ fn the_last_ring_is_had_from_the_dead_and_from_who_looks_after_it(world: &World)
         });
     }
     assert_eq!(domain.stats().rescues, 0);
+}
+
+/// All lines but one are in use; the last one's subscriber is killed: whoever wants it gets it, also before the dead one has ended.
+fn the_last_line_is_had_from_the_dead(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 2);
+    let _all: Vec<_> = (1..64).map(|_| topic.subscriber().expect("a line")).collect();
+    for _ in 0..60 {
+        let board = Board::new();
+        let mut last = Child::start(|| {
+            let _subscriber = open(&domain, 2).subscriber().expect("the last line");
+            // Much to be given back at its end, before which it is not over.
+            let memory = vec![1_u8; 8 << 20];
+            board.set(0, 1);
+            std::thread::sleep(FAR);
+            drop(memory);
+        });
+        board.reach(0, 1);
+        last.signal(libc::SIGKILL);
+        crate::child::wait_until("it is dead", || topic.subscribers().len() == 63);
+        drop(topic.subscriber().expect("the dead one's"));
+        last.wait();
+    }
+    assert_eq!(domain.stats().rescues, 0);
+}
+
+/// The thread that has the process's token is gone, and another goes on: a sweep leaves what it has, and says so.
+fn what_is_left_of_who_has_not_ended_is_said(world: &World) {
+    let domain = world.domain();
+    let topic = open(&domain, 2);
+    let mut child = Child::start(|| {
+        let publisher = open(&domain, 2).publisher().expect("a ring");
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::thread::sleep(FAR));
+            std::mem::forget(publisher);
+            // SAFETY: ends this thread and nothing else, without destructors.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        });
+    });
+    crate::child::wait_until("its token reads dead", || {
+        usage(&domain).rings.first().and_then(|ring| ring.publisher.as_ref()).is_some_and(|who| !who.alive)
+    });
+    domain.sweep(false).expect("sweeps");
+    let report = domain.sweep(false).expect("sweeps");
+    assert_eq!((report.claims, report.ending), (0, 1));
+    assert!(!report.is_clean());
+    child.kill();
+    assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
+    assert!(domain.sweep(false).expect("sweeps").is_clean());
+    drop(topic);
 }
 
 /// What a watcher was told last, on the board: publishers, subscribers.

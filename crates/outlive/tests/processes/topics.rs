@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use outlive::topic::{Header, LARGEST_PAYLOAD, PublishError, SubscribeError, Subscriber, SubscriberOptions, Topic};
 use outlive::topic::{TopicOptions, TopicUsage};
-use outlive::{Detail, Domain};
+use outlive::{Detail, Domain, Wait};
 
+use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::large::free_bytes;
 use crate::order::{message, read_message};
 use crate::runner::World;
+use crate::wait_sets::sleeps;
 
 crate::checks!(
     every_size_arrives_whole: 60,
@@ -24,6 +26,7 @@ crate::checks!(
     a_period_without_a_message_is_told,
     answers_come_after_what_they_answer: 60,
     publishers_come_in_any_order_and_all_arrives: 60,
+    only_the_slowest_wakes_its_publisher,
 );
 
 /// A topic of bytes.
@@ -411,4 +414,28 @@ fn publishers_come_in_any_order_and_all_arrives(world: &World) {
     children.into_iter().for_each(Child::finish);
     assert!(subscriber.try_recv().expect("ours").is_none());
     assert_eq!((subscriber.lost(), subscriber.publisher_count()), (0, 0));
+}
+
+fn only_the_slowest_wakes_its_publisher(world: &World) {
+    let domain = world.domain();
+    let topic = options(4).wait(Wait::Block).open(&domain, "topic").expect("opens");
+    let [mut slow, mut fast] = [(); 2].map(|()| topic.subscriber_with(reliable()).expect("a line"));
+    let child = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        for number in 0..4 {
+            publisher.publish_copy(&message(1, number, 60)).expect("room");
+        }
+        let before = sleeps();
+        publisher.publish_copy_until(&message(1, 4, 60), PATIENCE).expect("taken");
+        let slept = sleeps() - before;
+        // Once; and one more, for what the system does.
+        assert!((1..=2).contains(&slept), "{slept} sleeps, though only one of two was in the way");
+    });
+    for number in 0..4 {
+        wait_asleep(child.pid());
+        assert_eq!(read_message(&fast.recv_until(PATIENCE).expect("published")), (1, number));
+    }
+    wait_asleep(child.pid());
+    assert_eq!(read_message(&slow.recv_until(PATIENCE).expect("published")), (1, 0));
+    child.finish();
 }
