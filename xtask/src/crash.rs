@@ -1,16 +1,26 @@
-//! `cargo xtask crash`: the testkit's kill points.
+//! `cargo xtask crash`: the testkit's kill points, of victims in Rust and in C.
 
 use std::process::ExitCode;
 
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::count::Count;
+use crate::install::is_there;
+use crate::prefix::{self, Profile};
+use crate::root;
 use crate::stage::{self, Counts};
 use crate::test::cargo;
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let set = match args {
-        [] => "--quick",
-        [flag] if flag == "--all" => "--all",
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let (set, recheck) = match words[..] {
+        [] => ("--quick", None),
+        ["--all"] => ("--all", None),
+        ["--recheck", which] => ("--quick", Some(which)),
+        ["--all", "--recheck", which] => ("--all", Some(which)),
         _ => {
-            eprintln!("usage: cargo xtask crash [--all]");
+            eprintln!("usage: cargo xtask crash [--all] [--recheck on|off]");
             return ExitCode::from(2);
         }
     };
@@ -19,8 +29,57 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         println!("0 passed, 1 failed");
         return ExitCode::FAILURE;
     }
-    let command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "crash", "--", set]);
-    finish(stage::run_long("crash", command, Counts::ByLines))
+    let crash = || {
+        let mut crash = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "crash", "--", set]);
+        crash.args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
+        crash
+    };
+    let mut total = stage::run_long("crash", crash(), Counts::ByLines);
+    let mut of_c = crash();
+    if set == "--quick" && recheck.is_none() {
+        // What sleepers do without the re-check is what both have seen of Rust's victims.
+        of_c.args(["--recheck", "off"]);
+    }
+    total.add(victims_in_c(of_c));
+    println!("{total}");
+    finish(total)
+}
+
+/// The same survivors, of a victim in C.
+fn victims_in_c(mut crash: Command) -> Count {
+    if !is_there("cc") {
+        println!("victims in C: skipped, there is no cc");
+        return Count::SKIPPED;
+    }
+    match victim_in_c() {
+        Ok(victim) => {
+            crash.arg("--victim").arg(victim);
+            stage::run_long("crash, victims in C", crash, Counts::ByLines)
+        }
+        Err(why) => {
+            println!("victims in C: {why}");
+            Count::FAILED
+        }
+    }
+}
+
+fn victim_in_c() -> Result<PathBuf, String> {
+    let installed = prefix::target().join("c/installed");
+    prefix::install(&installed, Profile::Dev).map_err(|error| error.to_string())?;
+    let (lib, victim) = (installed.join("lib"), prefix::target().join("c/victim"));
+    let mut compile = Command::new("cc");
+    // Bound at once: a first call is then as long as the next.
+    compile.args(["-O1", "-Wall", "-Werror", "-Wl,-z,now", "-o"]).arg(&victim).arg("-I").arg(installed.join("include"));
+    compile
+        .arg("-I")
+        .arg(root().join("crates/outlive-testkit/c"))
+        .arg(root().join("crates/outlive-c/tests/c/victim.c"));
+    compile.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-loutlive");
+    match compile.status() {
+        Ok(status) if status.success() => Ok(victim),
+        Ok(_) => Err("victim.c could not be compiled and linked".to_owned()),
+        Err(error) => Err(format!("cc: {error}")),
+    }
 }
 
 /// The count as the last line, and as the exit code.

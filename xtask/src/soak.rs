@@ -1,21 +1,36 @@
 //! `cargo xtask soak`: processes killed, stopped and replaced at random, for as long as asked.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::crash::finish;
 use crate::stage::{self, Counts};
 use crate::test::cargo;
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let [flag, minutes] = args else {
-        eprintln!("usage: cargo xtask soak --minutes N");
-        return ExitCode::from(2);
+    let (topics, minutes) = match args {
+        [flag, minutes] if flag == "--minutes" => (false, minutes),
+        [topics, flag, minutes] if topics == "--topics" && flag == "--minutes" => (true, minutes),
+        _ => return usage(),
     };
-    if flag != "--minutes" || minutes.parse::<f64>().is_err() {
-        eprintln!("usage: cargo xtask soak --minutes N");
-        return ExitCode::from(2);
+    if minutes.parse::<f64>().is_err() {
+        return usage();
     }
     let mut command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "soak", "--"]);
     command.args(["--minutes", minutes]);
+    if topics {
+        command.arg("--topics");
+    }
     finish(stage::run_long("soak", command, Counts::ByExit))
+}
+
+/// The crowd of the test command: few processes, in short rounds.
+pub(crate) fn crowd() -> Command {
+    let mut command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "soak", "--"]);
+    command.args(["--topics", "--minutes", "0.2", "--round", "2", "--processes", "14"]);
+    command
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: cargo xtask soak [--topics] --minutes N");
+    ExitCode::from(2)
 }

@@ -37,8 +37,10 @@ pub struct Orders {
     pub to: u64,
     /// The processor on which engine and victim take turns.
     pub cpu: Option<usize>,
-    /// The program that plays victims and survivors.
+    /// The program that plays survivors.
     pub program: PathBuf,
+    /// The program that plays victims.
+    pub victim: PathBuf,
 }
 
 /// What came out of it.
@@ -77,7 +79,7 @@ impl Round<'_> {
         let recheck = world.recheck().word();
         let arguments = [self.scenario.name(), "victim", text(&domain)?, recheck, &name, text(&control)?, &cpu];
         let log = world.folder().join("victim.log");
-        let victim = Victim::start(&self.orders.program, &arguments, &self.control, &log)
+        let victim = Victim::start(&self.orders.victim, &arguments, &self.control, &log)
             .map_err(|error| Failure::broken(format!("the victim: {error}")))?;
         world.introduce(victim.pid() as u32, victim.tid() as u32);
         self.scenario.gather(world)?;

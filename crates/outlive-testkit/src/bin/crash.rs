@@ -3,7 +3,7 @@
 //! `crash --quick` kills where something differs for the survivors or the kernel, `crash --all` at every instruction.
 //! One scenario in one mode is one test; the last line is `N passed, N failed`, the exit code 1 when one failed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -38,6 +38,9 @@ struct Arguments {
     /// How many tests run beside each other; as many as there are processors unless said otherwise.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    /// Victims are played by this program, in another language: the scenarios that it names when it is asked for nothing.
+    #[arg(long, value_name = "PROGRAM")]
+    victim: Option<PathBuf>,
     /// List the scenarios and end.
     #[arg(long)]
     list: bool,
@@ -49,6 +52,7 @@ struct Arguments {
 impl Arguments {
     fn tests(&self) -> Vec<(Box<dyn Scenario>, Recheck)> {
         let mut tests = Vec::new();
+        let known = self.victim.as_ref().map(|program| known_to(program));
         for recheck in [Recheck::Off, Recheck::On] {
             for scenario in scenario::all() {
                 let named = self.only.is_empty()
@@ -57,7 +61,8 @@ impl Arguments {
                     });
                 let moded = self.recheck.as_ref().is_none_or(|word| word == recheck.word());
                 let applies = recheck == Recheck::Off || scenario.uses_recheck();
-                if named && moded && applies {
+                let known = known.as_ref().is_none_or(|known| known.iter().any(|name| name == scenario.name()));
+                if named && moded && applies && known {
                     tests.push((scenario, recheck));
                 }
             }
@@ -70,8 +75,15 @@ impl Arguments {
     }
 }
 
-fn victim_program() -> std::io::Result<PathBuf> {
+/// Plays survivors, and victims unless another program does.
+fn our_program() -> std::io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("victim"))
+}
+
+/// The scenarios that a program plays victims of; none if it does not run.
+fn known_to(program: &Path) -> Vec<String> {
+    let told = Command::new(program).stdin(Stdio::null()).output().map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&told).lines().map(str::to_owned).collect()
 }
 
 fn title(scenario: &dyn Scenario, recheck: Recheck) -> String {
@@ -122,7 +134,8 @@ fn run_here(arguments: &Arguments, cpu: usize) -> std::io::Result<bool> {
         from: arguments.from,
         to: arguments.to,
         cpu: Some(cpu),
-        program: victim_program()?,
+        program: our_program()?,
+        victim: arguments.victim.clone().map_or_else(our_program, Ok)?,
     };
     Ok(match campaign::run(scenario.as_ref(), *recheck, &orders) {
         Ok(report) => {
@@ -149,6 +162,9 @@ fn run_apart(arguments: &Arguments, scenario: &str, recheck: Recheck, cpu: usize
     let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "crash".into()));
     command.args(["--only", scenario, "--recheck", recheck.word(), "--here", &cpu.to_string()]);
     command.args(["--from", &arguments.from.to_string(), "--to", &arguments.to.to_string()]);
+    if let Some(victim) = &arguments.victim {
+        command.arg("--victim").arg(victim);
+    }
     command.arg(if arguments.all { "--all" } else { "--quick" }).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output();
     let mut totals = totals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

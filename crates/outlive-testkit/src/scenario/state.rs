@@ -10,7 +10,7 @@ use crate::world::World;
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     use State::*;
-    [Create, Set, Get, Take, TakeOver, Leave, Wait, WaitInSet]
+    [Create, Set, Grow, Get, Take, TakeOver, Leave, Wait, WaitInSet]
         .into_iter()
         .map(|one| Box::new(one) as Box<dyn Scenario>)
         .collect()
@@ -21,6 +21,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 enum State {
     Create,
     Set,
+    Grow,
     Get,
     Take,
     TakeOver,
@@ -51,6 +52,21 @@ impl State {
             .ok_or_else(|| Failure::wrong(format!("the value and version are {answer}")))
     }
 
+    /// The next writer has the buffer that the dead one may have made, and what the stopped readers have is as it was.
+    fn has_grown(world: &mut World, name: &str, ended: bool) -> Result<(), Failure> {
+        let more = world.ask("stopped", &format!("state more-buffers {name}"))?;
+        world.saw(if more == "1" { "a buffer more" } else { "none more" });
+        if more != "1" && (ended || more != "0") {
+            return Err(Failure::wrong(format!("{more} buffers more than at first")));
+        }
+        State::goes_on(world, name, &[2, 3, 4])?;
+        let more = world.ask("stopped", &format!("state more-buffers {name}"))?;
+        if more != "1" {
+            return Err(Failure::wrong(format!("{more} buffers more than at first, and one was needed")));
+        }
+        world.ask("stopped", &format!("state unpin-all {name}")).map(drop)
+    }
+
     /// Both who follow say that.
     fn told(world: &mut World, what: &str) -> Result<(), Failure> {
         for survivor in ["first", "second"] {
@@ -74,6 +90,7 @@ impl Scenario for State {
         match self {
             State::Create => "state-create",
             State::Set => "state-set",
+            State::Grow => "state-grow",
             State::Get => "state-get",
             State::Take => "state-take",
             State::TakeOver => "state-take-over",
@@ -87,6 +104,7 @@ impl Scenario for State {
         match self {
             State::Create => "make a state",
             State::Set => "set a value, with two sleepers, one in a wait set",
+            State::Grow => "set a value that needs another buffer, since readers that are stopped have all the others",
             State::Get => "get a value by the way of one who was overtaken",
             State::Take => "become the writer, with two sleepers, one in a wait set",
             State::TakeOver => "take a dead writer's place and set a value",
@@ -104,6 +122,7 @@ impl Scenario for State {
         world.ask("reader", &format!("state get {name}"))?;
         match self {
             State::Take => State::follow(world, &name),
+            State::Grow => world.ask("stopped", &format!("state pin-all {name}")).map(drop),
             State::TakeOver => {
                 world.ask("old", &format!("state hold {name}"))?;
                 world.dismiss("old");
@@ -119,7 +138,7 @@ impl Scenario for State {
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         match self {
-            State::Set => State::follow(world, &name),
+            State::Set | State::Grow => State::follow(world, &name),
             State::Leave => {
                 world.survivor("heir")?.tell_and_see_asleep(&format!("state set-in-turn {name} 9"))?;
                 world.survivor("sleeper")?.tell_and_see_asleep(&format!("state follow {name}"))
@@ -140,7 +159,7 @@ impl Scenario for State {
 
     fn check_alive(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if matches!(self, State::Set | State::Take | State::TakeOver) {
+        if matches!(self, State::Set | State::Grow | State::Take | State::TakeOver) {
             let answer = world.ask("next", &format!("state set {name} 7"))?;
             if answer != "taken" {
                 return Err(Failure::wrong(format!("a second writer set version {answer} while the first lives")));
@@ -160,10 +179,13 @@ impl Scenario for State {
                 }
                 State::got(world, &name, &[1])?;
             }
-            State::Set => {
+            State::Set | State::Grow => {
                 let number = State::got(world, &name, if death.ended { &[2] } else { &[1, 2] })?;
                 world.saw(if number == 2 { "set" } else { "not set" });
                 State::told(world, &format!("{number} died"))?;
+                if *self == State::Grow {
+                    State::has_grown(world, &name, death.ended)?;
+                }
             }
             State::Get => {
                 // Its pin, if it had one, holds up nobody: more sets than there are buffers.
@@ -225,10 +247,10 @@ impl Scenario for State {
         let state = state::open(&domain, place.name)?;
         let writer = || state.writer().map_err(|error| error.to_string());
         match self {
-            State::Set => {
+            State::Set | State::Grow => {
                 let mut writer = writer()?;
                 stage.begin();
-                let set = writer.set(&[2; 8]);
+                let set = writer.set(&state::eight(2));
                 stage.end();
                 std::mem::forget(writer);
                 set.map(drop).map_err(|error| error.to_string())
@@ -248,7 +270,7 @@ impl Scenario for State {
             State::TakeOver => {
                 stage.begin();
                 let mut writer = writer()?;
-                let set = writer.set(&[2; 8]);
+                let set = writer.set(&state::eight(2));
                 stage.end();
                 std::mem::forget(writer);
                 set.map(drop).map_err(|error| error.to_string())

@@ -6,7 +6,6 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -65,10 +64,26 @@ pub struct Pages {
     entries: [Life; MOST_LIVES],
 }
 
+/// Maps a file of such words, which is made when it is missing, for the rest of the process's life.
+///
+/// # Errors
+/// What opening, sizing or mapping reports.
+///
+/// # Safety
+/// `P` is made of atomics alone, for which any bytes are valid.
+pub(super) unsafe fn map<P>(file: &Path) -> io::Result<&'static P> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file)?;
+    file.set_len(size_of::<P>() as u64)?;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let how = MapFlags::SHARED | MapFlags::NORESERVE;
+    // SAFETY: a fresh shared mapping of a file that is as long, never unmapped; any bytes are valid, as the caller says.
+    unsafe { Ok(&*mmap(std::ptr::null_mut(), size_of::<P>(), access, how, &file, 0)?.cast()) }
+}
+
 /// A mapping of the ledger, for the rest of the process's life.
 #[derive(Clone, Copy)]
 pub struct Ledger {
-    pages: NonNull<Pages>,
+    pages: &'static Pages,
 }
 
 impl Ledger {
@@ -77,27 +92,14 @@ impl Ledger {
     /// # Errors
     /// What opening, sizing or mapping reports.
     pub fn open(file: &Path) -> io::Result<Ledger> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(file)?;
-        file.set_len(size_of::<Pages>() as u64)?;
-        // SAFETY: a fresh shared mapping of a file that is as long.
-        let address = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                size_of::<Pages>(),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::NORESERVE,
-                &file,
-                0,
-            )?
-        };
-        Ok(Ledger { pages: NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)? })
+        // SAFETY: atomics alone.
+        Ok(Ledger { pages: unsafe { map(file)? } })
     }
 
     /// The whole.
     #[must_use]
     pub fn pages(&self) -> &'static Pages {
-        // SAFETY: never unmapped; atomics only, for which any bytes are valid.
-        unsafe { self.pages.as_ref() }
+        self.pages
     }
 
     /// A worker's post.

@@ -4,6 +4,10 @@
 //! what arrived. The supervisor ([`supervisor::run`]) kills, starts anew, watches that everybody gets on, and compares at
 //! the end: acknowledged and lost, corrupted, hung, each 0.
 
+//!
+//! A larger [`crowd`] does so with topics, a state and a service, in rounds, after each of which memory is measured.
+
+pub mod crowd;
 pub mod ledger;
 pub mod supervisor;
 pub mod worker;

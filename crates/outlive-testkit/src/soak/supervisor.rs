@@ -104,22 +104,14 @@ struct Soak<'a> {
 
 impl Soak<'_> {
     fn start(&mut self, number: usize) -> io::Result<Post> {
-        let log = File::options().create(true).append(true).open(&self.log)?;
         let mut command = Command::new(&self.orders.program);
         let seed = self.random.word();
         command.arg("work").arg(&self.domain).arg(&self.file);
         let mib = self.orders.queue_mib.to_string();
         command.args([number.to_string(), self.orders.recheck.word().to_owned(), seed.to_string(), mib]);
-        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        // SAFETY: one system call on numbers between fork and exec: workers end with the supervisor.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            })
-        };
         let progress = self.ledger.post(number).progress.load(Ordering::SeqCst);
-        Ok(Post { child: command.spawn()?, stopped_until: None, begun_at: progress, progress, idle: Duration::ZERO })
+        let child = start_worker(command, &self.log)?;
+        Ok(Post { child, stopped_until: None, begun_at: progress, progress, idle: Duration::ZERO })
     }
 
     fn signal(&self, worker: usize, signal: libc::c_int) {
@@ -337,7 +329,21 @@ impl Soak<'_> {
     }
 }
 
-fn last_line(log: &Path) -> String {
+/// Starts a worker that ends with us, and tells the log what it has to say.
+pub(super) fn start_worker(mut command: Command, log: &Path) -> io::Result<Child> {
+    let log = File::options().create(true).append(true).open(log)?;
+    command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    // SAFETY: one system call on numbers between fork and exec: workers end with the supervisor.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    };
+    command.spawn()
+}
+
+pub(super) fn last_line(log: &Path) -> String {
     std::fs::read_to_string(log).unwrap_or_default().lines().last().unwrap_or("it said nothing").to_owned()
 }
 

@@ -4,6 +4,7 @@
 //! The domain is opened by the first order, so that a survivor can be there before it.
 
 pub(super) mod barrier;
+mod company;
 pub(super) mod condvar;
 mod domain;
 pub(super) mod event;
@@ -44,6 +45,7 @@ pub struct Member {
     states: state::States,
     services: rpc::Services,
     topics: topic::Topics,
+    followers: company::Followers,
 }
 
 impl Member {
@@ -66,6 +68,7 @@ impl Member {
             states: state::States::default(),
             services: rpc::Services::default(),
             topics: topic::Topics::default(),
+            followers: company::Followers::default(),
         }
     }
 
@@ -97,6 +100,7 @@ impl Obeys for Member {
             ["state", order @ ..] => self.states.obey(&domain, order),
             ["rpc", order @ ..] => self.services.obey(&domain, order),
             ["topic", order @ ..] => self.topics.obey(&domain, order),
+            ["company", order @ ..] => self.followers.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
             _ => Err("unknown order".to_owned()),

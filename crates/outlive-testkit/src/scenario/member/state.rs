@@ -1,22 +1,75 @@
-//! Orders about states: eight equal numbers.
+//! Orders about states: eight equal numbers, with room for more, so that four buffers are all there are at first.
 
-use outlive::state::{Change, State, StateBytes, StateWriter};
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use outlive::state::{BytesWriter, Change, StateBytes};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain, Error, Wait};
+use outlive::{Deadline, Detail, Domain, Error, Wait};
 
-/// What is set.
-pub type Eight = [u64; 8];
+/// The most bytes of a value.
+const MOST: usize = 640;
 
-/// The writers that a survivor keeps.
+/// A value.
+#[must_use]
+pub fn eight(number: u64) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes.as_chunks_mut::<8>().0.fill(number.to_ne_bytes());
+    bytes
+}
+
+/// The writers that a survivor keeps, and the readers that are stopped in the middle of a get.
 #[derive(Default)]
-pub struct States(Vec<StateWriter<Eight>>);
+pub struct States {
+    writers: Vec<BytesWriter>,
+    stopped: BTreeMap<String, Vec<Stopped>>,
+}
+
+/// A thread that has a buffer pinned until it is let on.
+struct Stopped {
+    goes_on: mpsc::Sender<()>,
+    thread: JoinHandle<Result<u64, String>>,
+}
+
+impl Stopped {
+    fn at_the_latest(domain: &Domain, name: &str) -> Result<Stopped, String> {
+        let bytes = StateBytes::open(domain, name).map_err(|error| error.to_string())?;
+        let (goes_on, may_go_on) = mpsc::channel();
+        let (stands, is_pinned) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let stop = || {
+                let _ = stands.send(());
+                // Until the sender is dropped.
+                let _ = may_go_on.recv();
+            };
+            let (value, _) = bytes.get_as_if_stopped(stop).map_err(|error| error.to_string())?;
+            whole(&value)
+        });
+        is_pinned.recv().map_err(|error| error.to_string())?;
+        Ok(Stopped { goes_on, thread })
+    }
+
+    fn go_on(self) -> Result<u64, String> {
+        drop(self.goes_on);
+        self.thread.join().map_err(|_| "a stopped reader panicked".to_owned())?
+    }
+}
+
+/// How many buffers it has.
+fn buffers(domain: &Domain, name: &str) -> Result<usize, String> {
+    match domain.entry(name).map_err(|error| error.to_string())?.detail {
+        Detail::State { buffers, .. } => Ok(buffers as usize),
+        _ => Err("no state".to_owned()),
+    }
+}
 
 /// The state of that name, at first of ones.
 ///
 /// # Errors
 /// What opening reports, as text.
-pub fn open(domain: &Domain, name: &str) -> Result<State<Eight>, String> {
-    let state = State::open(domain, name, [1; 8]).map_err(|error| error.to_string())?;
+pub fn open(domain: &Domain, name: &str) -> Result<StateBytes, String> {
+    let state = StateBytes::create(domain, name, MOST, &eight(1)).map_err(|error| error.to_string())?;
     state.set_wait(Wait::Block);
     Ok(state)
 }
@@ -25,12 +78,16 @@ pub fn open(domain: &Domain, name: &str) -> Result<State<Eight>, String> {
 ///
 /// # Errors
 /// When it is not whole.
-pub fn whole(value: &[u64]) -> Result<u64, String> {
-    if value.len() == 8 && value.iter().all(|number| *number == value[0]) {
-        Ok(value[0])
-    } else {
-        Err(format!("parts of several values: {value:?}"))
-    }
+pub fn whole(value: &[u8]) -> Result<u64, String> {
+    let number = value.first_chunk::<8>().map_or(0, |number| u64::from_ne_bytes(*number));
+    if value == eight(number) { Ok(number) } else { Err(format!("parts of several values: {value:?}")) }
+}
+
+/// The latest value, and its version.
+fn get(state: &StateBytes) -> Result<(u64, u64), String> {
+    let mut value = Vec::new();
+    let version = state.get_into(&mut value).map_err(|error| error.to_string())?;
+    Ok((whole(&value)?, version))
 }
 
 /// The latest value by the way of one who has been overtaken.
@@ -40,22 +97,19 @@ pub fn whole(value: &[u64]) -> Result<u64, String> {
 pub fn get_pinned(domain: &Domain, name: &str) -> Result<u64, String> {
     let bytes = StateBytes::open(domain, name).map_err(|error| error.to_string())?;
     let (value, _) = bytes.get_as_if_overtaken().map_err(|error| error.to_string())?;
-    let numbers: Vec<u64> =
-        value.chunks_exact(8).filter_map(|n| Some(u64::from_ne_bytes(n.try_into().ok()?))).collect();
-    whole(&numbers)
+    whole(&value)
 }
 
 /// Follows from the first version on, until the writer is dead or nines are set. Answers what was seen last, and why it ended.
 ///
 /// # Errors
 /// What waiting reports, and values that are not whole.
-pub fn follow(state: &State<Eight>) -> Result<String, String> {
+pub fn follow(state: &StateBytes) -> Result<String, String> {
     let (mut seen, mut last) = (1, 1);
     loop {
         match state.wait_changed(seen).map_err(|error| error.to_string())? {
             Change::Value { .. } => {
-                let (value, version) = state.get_with_version().map_err(|error| error.to_string())?;
-                (seen, last) = (version, whole(&value)?);
+                (last, seen) = get(state)?;
                 if last == 9 {
                     return Ok("9".to_owned());
                 }
@@ -69,7 +123,7 @@ pub fn follow(state: &State<Eight>) -> Result<String, String> {
 ///
 /// # Errors
 /// As [`follow`].
-pub fn follow_in_set(domain: &Domain, state: &State<Eight>) -> Result<String, String> {
+pub fn follow_in_set(domain: &Domain, state: &StateBytes) -> Result<String, String> {
     let mut watch = state.watch();
     let mut set = WaitSet::new(domain);
     set.set_wait(Wait::Block);
@@ -78,7 +132,7 @@ pub fn follow_in_set(domain: &Domain, state: &State<Eight>) -> Result<String, St
     loop {
         match watch.try_changed() {
             Some(Change::Value { .. }) => {
-                last = whole(&state.get().map_err(|error| error.to_string())?)?;
+                (last, _) = get(state)?;
                 if last == 9 {
                     return Ok("9".to_owned());
                 }
@@ -97,16 +151,16 @@ impl States {
         let text = |error: Error| error.to_string();
         let [verb, name, more @ ..] = order else { return Err("unknown order".to_owned()) };
         let state = open(domain, name)?;
-        let set = |writer: Result<StateWriter<Eight>, Error>, number: u64| match writer {
-            Ok(mut writer) => writer.set(&[number; 8]).map(|version| version.to_string()).map_err(|e| e.to_string()),
+        let set = |writer: Result<BytesWriter, Error>, number: u64| match writer {
+            Ok(mut writer) => writer.set(&eight(number)).map(|version| version.to_string()).map_err(|e| e.to_string()),
             Err(Error::WriterTaken { .. }) => Ok("taken".to_owned()),
             Err(error) => Err(error.to_string()),
         };
         match (*verb, more) {
             // The number and the version.
             ("get", []) => {
-                let (value, version) = state.get_with_version().map_err(text)?;
-                Ok(format!("{} {version}", whole(&value)?))
+                let (number, version) = get(&state)?;
+                Ok(format!("{number} {version}"))
             }
             ("get-pinned", []) => get_pinned(domain, name).map(|number| number.to_string()),
             ("follow", []) => follow(&state),
@@ -115,7 +169,29 @@ impl States {
             ("set", [number]) => set(state.writer(), super::number(number)?),
             ("set-in-turn", [number]) => set(state.writer_until(Deadline::NEVER), super::number(number)?),
             ("hold", []) => {
-                self.0.push(state.writer().map_err(text)?);
+                self.writers.push(state.writer().map_err(text)?);
+                Ok(String::new())
+            }
+            // Readers pin all buffers but the latest, each a value of ones.
+            ("pin-all", []) => {
+                let mut stopped = Vec::new();
+                while stopped.len() + 1 < buffers(domain, name)? {
+                    stopped.push(Stopped::at_the_latest(domain, name)?);
+                    set(state.writer(), 1)?;
+                }
+                self.stopped.insert((*name).to_owned(), stopped);
+                Ok(String::new())
+            }
+            ("more-buffers", []) => {
+                let pinned = self.stopped.get(*name).ok_or("nobody is stopped")?.len();
+                Ok((buffers(domain, name)? - pinned - 1).to_string())
+            }
+            ("unpin-all", []) => {
+                for stopped in self.stopped.remove(*name).ok_or("nobody is stopped")? {
+                    if stopped.go_on()? != 1 {
+                        return Err("what a stopped reader had pinned was written".to_owned());
+                    }
+                }
                 Ok(String::new())
             }
             ("writer", []) => Ok(match state.writer_now() {

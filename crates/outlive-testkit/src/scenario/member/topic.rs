@@ -11,6 +11,11 @@ use crate::message::Stamp;
 
 /// How many messages of each publisher are kept.
 pub const DEPTH: u64 = 4;
+/// The same of a topic with little memory, that memory, and what fills it soon.
+pub const SMALL_DEPTH: u64 = 32;
+const SMALL: u64 = 128 << 10;
+/// See [`small_topic`].
+pub const LARGE: usize = 9_000;
 
 /// The topic of that name, as all scenarios have it.
 ///
@@ -19,6 +24,33 @@ pub const DEPTH: u64 = 4;
 pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
     let options = Topic::options().depth(DEPTH as u32).max_bytes(1 << 20).stamps(false).wait(Wait::Block);
     options.open(domain, name).map_err(|error| error.to_string())
+}
+
+/// The same with so little memory that messages of [`LARGE`] bytes fill it before its slots are.
+///
+/// # Errors
+/// What opening says.
+pub fn small_topic(domain: &Domain, name: &str) -> Result<Topic, String> {
+    let options = Topic::options().depth(SMALL_DEPTH as u32).max_bytes(SMALL).stamps(false).wait(Wait::Block);
+    options.open(domain, name).map_err(|error| error.to_string())
+}
+
+/// Publishes messages of [`LARGE`] bytes, from number 1 on, until one of them has had to be given up: how many.
+///
+/// # Errors
+/// What publishing says.
+pub fn fill(domain: &Domain, name: &str, publisher: &Publisher) -> Result<u64, String> {
+    for number in 1..SMALL_DEPTH {
+        let message = Stamp { sender: 1, number }.message(LARGE);
+        publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+        let Detail::Topic(usage) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
+            return Err("no topic".to_owned());
+        };
+        if usage.rings.iter().map(|ring| u64::from(ring.kept)).sum::<u64>() < number {
+            return Ok(number);
+        }
+    }
+    Err("there is memory for all slots".to_owned())
 }
 
 /// A subscriber of it.
@@ -36,9 +68,14 @@ struct Open {
     publisher: Option<Publisher>,
     subscriber: Option<Subscriber>,
     samples: Vec<(Sample, Stamp)>,
+    crowd: (Vec<Publisher>, Vec<Subscriber>),
 }
 
 impl Open {
+    fn new(topic: Topic) -> Open {
+        Open { topic, publisher: None, subscriber: None, samples: Vec::new(), crowd: Default::default() }
+    }
+
     fn publisher(&self) -> Result<&Publisher, String> {
         self.publisher.as_ref().ok_or_else(|| "no publisher".to_owned())
     }
@@ -61,8 +98,7 @@ fn show(stamp: Stamp) -> String {
 impl Topics {
     fn named(&mut self, domain: &Domain, name: &str) -> Result<&mut Open, String> {
         if !self.open.contains_key(name) {
-            let open = Open { topic: topic(domain, name)?, publisher: None, subscriber: None, samples: Vec::new() };
-            self.open.insert(name.to_owned(), open);
+            self.open.insert(name.to_owned(), Open::new(topic(domain, name)?));
         }
         self.open.get_mut(name).ok_or_else(|| "no such topic".to_owned())
     }
@@ -79,6 +115,10 @@ impl Topics {
             if let Some(mut open) = self.open.remove(*name) {
                 open.samples.clear();
             }
+            return Ok(String::new());
+        }
+        if *order == "small" {
+            self.open.insert((*name).to_owned(), Open::new(small_topic(domain, name)?));
             return Ok(String::new());
         }
         // Without opening it. Rings, messages that are kept, objects; lines, samples held.
@@ -143,6 +183,33 @@ impl Topics {
             ("recv", []) => {
                 let sample = open.subscriber()?.recv().map_err(|error| error.to_string())?;
                 Stamp::of(&sample).map(show)
+            }
+            // The same in a wait set, beside somebody's end.
+            ("recv-in-set", []) => {
+                let mut set = WaitSet::new(domain);
+                set.set_wait(Wait::Block);
+                let own = domain.process_token().map_err(|error| error.to_string())?;
+                let subscriber = open.subscriber()?;
+                set.add(subscriber).and_then(|_| set.add(&domain.peer(own))).map_err(|error| error.to_string())?;
+                loop {
+                    set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    if let Some(sample) = subscriber.try_recv().map_err(|error| error.to_string())? {
+                        return Stamp::of(&sample).map(show);
+                    }
+                }
+            }
+            // So many more of them, for as long as the topic is open.
+            ("crowd", ["publishers", count]) => {
+                for _ in 0..number::<u32>(count)? {
+                    open.crowd.0.push(open.topic.publisher().map_err(|error| error.to_string())?);
+                }
+                Ok(String::new())
+            }
+            ("crowd", ["subscribers", count]) => {
+                for _ in 0..number::<u32>(count)? {
+                    open.crowd.1.push(subscriber(&open.topic, false, 0)?);
+                }
+                Ok(String::new())
             }
             // Receives what is there. Answers the stamps.
             ("drain", []) => {

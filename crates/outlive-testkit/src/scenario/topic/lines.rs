@@ -47,7 +47,9 @@ impl Scenario for Line {
         match self {
             Line::Join => "become a reliable subscriber with history",
             Line::Leave => "stop subscribing while a publisher waits for it",
-            Line::LeaveHolding => "stop subscribing with samples held while a publisher waits, and drop them",
+            Line::LeaveHolding => {
+                "stop subscribing with samples held while a publisher waits in a wait set, and drop them"
+            }
             Line::Release => "drop a sample whose message has been overwritten",
         }
     }
@@ -58,9 +60,7 @@ impl Scenario for Line {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        super::everybody_is_there(world)?;
-        world.ask("second", &format!("topic publisher {name}"))?;
-        world.ask("keeper", &format!("topic subscriber {name} reliable 0"))?;
+        super::two_ends(world, &name)?;
         super::publish(world, "second", &name, Stamp { sender: 2, number: 1 }, DEPTH, self.len())?;
         super::finds(world, "keeper", &name, &[(2, 1..=DEPTH)], None).map(drop)
     }
@@ -76,8 +76,8 @@ impl Scenario for Line {
             }
             // LeaveHolding has taken two.
             Line::Leave | Line::LeaveHolding => {
-                let count = if *self == Line::LeaveHolding { 3 } else { 1 };
-                world.survivor("second")?.tell_and_see_asleep(&format!("topic publish {name} 2 {next} {count} {len}"))
+                let (publish, count) = if *self == Line::LeaveHolding { ("publish-by-way", 3) } else { ("publish", 1) };
+                world.survivor("second")?.tell_and_see_asleep(&format!("topic {publish} {name} 2 {next} {count} {len}"))
             }
         }
     }

@@ -1,8 +1,12 @@
-//! Topics: published to (in the slot, by objects, waiting), received from, joined and left, rings taken over and swept.
+//! Topics: published to (in the slot, by objects, waiting, without memory), received from, joined and left, rings taken over and swept; with all places
+//! taken; followed by those who want to know who is there.
 //!
 //! In all of them sender 1 is the victim, 2 "second", who has ring 0, 3 "heir", who takes the victim's, 4 "dying". Beside them
 //! "keeper" subscribes reliably: nothing may be lost for it. "holder" holds samples: nothing may change in them.
 
+mod company;
+mod full;
+mod give_up;
 mod lines;
 mod publish;
 mod publish_waiting;
@@ -22,7 +26,10 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     let receive = receive::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let lines = lines::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let rings = rings::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
-    publish.chain(waiting).chain(receive).chain(lines).chain(rings).collect()
+    let full = full::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    let company = company::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    let give_up = std::iter::once(Box::new(give_up::GiveUp) as Box<dyn Scenario>);
+    publish.chain(give_up).chain(waiting).chain(receive).chain(lines).chain(rings).chain(full).chain(company).collect()
 }
 
 /// Bytes of a message that lies in its slot, and of one that does not.
@@ -36,6 +43,13 @@ fn everybody_is_there(world: &mut World) -> Result<(), Failure> {
         world.ask(survivor, "topic token -")?;
     }
     Ok(())
+}
+
+/// Everybody is there, `second` publishes, and `keeper` subscribes reliably.
+fn two_ends(world: &mut World, name: &str) -> Result<(), Failure> {
+    everybody_is_there(world)?;
+    world.ask("second", &format!("topic publisher {name}"))?;
+    world.ask("keeper", &format!("topic subscriber {name} reliable 0")).map(drop)
 }
 
 /// A survivor's list of stamps.

@@ -1,4 +1,4 @@
-//! Publishing over the oldest message, which somebody holds, beside one who sleeps until something comes.
+//! Publishing over the oldest message, which somebody holds, beside two who sleep until something comes.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -16,10 +16,20 @@ pub enum Publish {
     Large,
     /// An object, lent and published in the operation.
     InPlace,
+    /// The same, by one who has said just before that a device writes into his loans.
+    ByDevice,
 }
 
 /// All of them.
-pub const ALL: [Publish; 3] = [Publish::Small, Publish::Large, Publish::InPlace];
+pub const ALL: [Publish; 4] = [Publish::Small, Publish::Large, Publish::InPlace, Publish::ByDevice];
+
+/// One plainly, one in a wait set.
+const SLEEPERS: [&str; 2] = ["sleeper", "in-set"];
+
+fn is_woken_by(world: &mut World, sleeper: &'static str, message: &str) -> Result<(), Failure> {
+    let answer = world.answer(sleeper)?;
+    if answer == message { Ok(()) } else { Err(Failure::wrong(format!("{sleeper} is woken by {answer}"))) }
+}
 
 /// The message.
 const FIFTH: Stamp = Stamp { sender: 1, number: DEPTH + 1 };
@@ -36,14 +46,22 @@ impl Scenario for Publish {
             Publish::Small => "topic-publish-small",
             Publish::Large => "topic-publish-large",
             Publish::InPlace => "topic-loan-and-publish",
+            Publish::ByDevice => "topic-publish-by-device",
         }
     }
 
     fn about(&self) -> &'static str {
         match self {
-            Publish::Small => "publish 48 bytes over the oldest message, beside a sleeping subscriber",
-            Publish::Large => "publish an object over a message that is held, beside a sleeping subscriber",
+            Publish::Small => {
+                "publish 48 bytes over the oldest message, beside sleeping subscribers, one in a wait set"
+            }
+            Publish::Large => {
+                "publish an object over a message that is held, beside sleeping subscribers, one in a wait set"
+            }
             Publish::InPlace => "borrow an object and publish it over a message that is held",
+            Publish::ByDevice => {
+                "say that a device writes, borrow an object and publish it over a message that is held"
+            }
         }
     }
 
@@ -57,7 +75,7 @@ impl Scenario for Publish {
         world.ask("after", "topic token -")?;
         world.ask("second", &format!("topic publisher {name}"))?;
         world.ask("keeper", &format!("topic subscriber {name} reliable 0"))?;
-        for plain in ["second", "holder", "sleeper"] {
+        for plain in ["second", "holder", "sleeper", "in-set"] {
             world.ask(plain, &format!("topic subscriber {name} plain 0"))?;
         }
         Ok(())
@@ -65,16 +83,17 @@ impl Scenario for Publish {
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        for everything in ["keeper", "second", "sleeper"] {
+        for everything in ["keeper", "second", "sleeper", "in-set"] {
             super::finds(world, everything, &name, &[(1, 1..=DEPTH)], None)?;
         }
         world.ask("holder", &format!("topic hold {name} {DEPTH}"))?;
-        world.survivor("sleeper")?.tell_and_see_asleep(&format!("topic recv {name}"))
+        world.survivor("sleeper")?.tell_and_see_asleep(&format!("topic recv {name}"))?;
+        world.survivor("in-set")?.tell_and_see_asleep(&format!("topic recv-in-set {name}"))
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        super::counts(world, &name, 1, 4)?;
+        super::counts(world, &name, 1, 5)?;
         let there = super::finds(world, "keeper", &name, &[], Some(FIFTH))?;
         if death.acknowledged == 1 && !there {
             return Err(Failure::wrong("published and acknowledged, yet it is not there"));
@@ -84,11 +103,12 @@ impl Scenario for Publish {
         }
         world.saw(if there { "published" } else { "nothing published" });
         // Who sleeps is woken by what was published, whoever died in it; else by the next one.
-        let answer = if there { Some(world.answer("sleeper")?) } else { None };
+        if there {
+            SLEEPERS.iter().try_for_each(|sleeper| is_woken_by(world, sleeper, "1:5"))?;
+        }
         super::publish(world, "second", &name, Stamp { sender: 2, number: 1 }, 1, self.len())?;
-        let answer = answer.map_or_else(|| world.answer("sleeper"), Ok)?;
-        if answer != if there { "1:5" } else { "2:1" } {
-            return Err(Failure::wrong(format!("the sleeper is woken by {answer}")));
+        if !there {
+            SLEEPERS.iter().try_for_each(|sleeper| is_woken_by(world, sleeper, "2:1"))?;
         }
         // What was published in answer comes after it.
         world.ask("after", &format!("topic subscriber {name} plain 4"))?;
@@ -111,7 +131,10 @@ impl Scenario for Publish {
         }
         let message = FIFTH.message(self.len());
         stage.begin();
-        if *self == Publish::InPlace {
+        if *self == Publish::ByDevice {
+            publisher.expect_device_writes();
+        }
+        if matches!(self, Publish::InPlace | Publish::ByDevice) {
             let mut loan = publisher.loan(message.len()).map_err(|error| error.to_string())?;
             loan.copy_from_slice(&message);
             publisher.publish(loan).map_err(|error| error.to_string())?;

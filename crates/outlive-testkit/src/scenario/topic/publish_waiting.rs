@@ -49,9 +49,7 @@ impl Scenario for PublishWaiting {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        super::everybody_is_there(world)?;
-        world.ask("second", &format!("topic publisher {name}"))?;
-        world.ask("keeper", &format!("topic subscriber {name} reliable 0"))?;
+        super::two_ends(world, &name)?;
         if *self == PublishWaiting::ForDeath {
             world.ask("dying", &format!("topic subscriber {name} reliable 0"))?;
         }

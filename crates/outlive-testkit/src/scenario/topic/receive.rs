@@ -1,5 +1,9 @@
 //! Taking a message that a waiting publisher wants to be taken; and waiting for one, beside others who do.
 
+use outlive::topic::Subscriber;
+use outlive::wait::WaitSet;
+use outlive::{Deadline, Domain};
+
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
@@ -16,12 +20,18 @@ pub enum Receive {
     Large,
     /// What comes while it sleeps.
     Waiting,
+    /// The same, asleep in a wait set.
+    InSet,
 }
 
 /// All of them.
-pub const ALL: [Receive; 3] = [Receive::Small, Receive::Large, Receive::Waiting];
+pub const ALL: [Receive; 4] = [Receive::Small, Receive::Large, Receive::Waiting, Receive::InSet];
 
 impl Receive {
+    fn waits(self) -> bool {
+        matches!(self, Receive::Waiting | Receive::InSet)
+    }
+
     fn len(self) -> usize {
         if self == Receive::Small { super::IN_SLOT } else { super::OBJECT }
     }
@@ -33,6 +43,7 @@ impl Scenario for Receive {
             Receive::Small => "topic-receive-small",
             Receive::Large => "topic-receive-large",
             Receive::Waiting => "topic-receive-waiting",
+            Receive::InSet => "topic-receive-in-set",
         }
     }
 
@@ -41,6 +52,7 @@ impl Scenario for Receive {
             Receive::Small => "reliably take 48 bytes, for which a publisher waits",
             Receive::Large => "reliably take an object, for which a publisher waits",
             Receive::Waiting => "wait for a message, with a sleeper before and one after, and take it",
+            Receive::InSet => "the same in a wait set that watches somebody's end, too, the sleeper after in another",
         }
     }
 
@@ -50,10 +62,8 @@ impl Scenario for Receive {
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        super::everybody_is_there(world)?;
-        world.ask("second", &format!("topic publisher {name}"))?;
-        world.ask("keeper", &format!("topic subscriber {name} reliable 0"))?;
-        if *self == Receive::Waiting {
+        super::two_ends(world, &name)?;
+        if self.waits() {
             for plain in ["sleeper", "other"] {
                 world.ask(plain, &format!("topic subscriber {name} plain 0"))?;
             }
@@ -64,7 +74,7 @@ impl Scenario for Receive {
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self == Receive::Waiting {
+        if self.waits() {
             return Ok(());
         }
         let len = self.len();
@@ -74,17 +84,18 @@ impl Scenario for Receive {
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
-        if *self != Receive::Waiting {
+        if !self.waits() {
             return Err(Failure::Hang("there is a message, yet it sleeps".to_owned()));
         }
         let name = world.fresh(self.stem());
-        world.survivor("other")?.tell_and_see_asleep(&format!("topic recv {name}"))?;
+        let recv = if *self == Receive::InSet { "recv-in-set" } else { "recv" };
+        world.survivor("other")?.tell_and_see_asleep(&format!("topic {recv} {name}"))?;
         super::publish(world, "second", &name, Stamp { sender: 2, number: 1 }, 1, self.len())
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        if *self == Receive::Waiting {
+        if self.waits() {
             if !death.helped {
                 self.help(world)?;
             }
@@ -108,6 +119,9 @@ impl Scenario for Receive {
         let domain = place.open()?;
         let topic = topic(&domain, place.name)?;
         let mut subscriber = subscriber(&topic, true, 0)?;
+        if *self == Receive::InSet {
+            return receive_in_set(&domain, subscriber, stage);
+        }
         stage.begin();
         let sample = subscriber.recv().map_err(|error| error.to_string())?;
         stage.acknowledge(1);
@@ -116,4 +130,22 @@ impl Scenario for Receive {
         std::mem::forget((sample, subscriber));
         if stamp == (Stamp { sender: 2, number: 1 }) { Ok(()) } else { Err(format!("it took {stamp:?}")) }
     }
+}
+
+fn receive_in_set(domain: &Domain, mut subscriber: Subscriber, stage: &Stage) -> Result<(), String> {
+    let text = |error: outlive::Error| error.to_string();
+    // Whoever that is: the sleeper lives, and has a token.
+    let mut others = domain.tokens().into_iter().filter(|token| token.alive && token.pid != std::process::id());
+    let other = others.next().ok_or("nobody else is there")?;
+    let mut set = WaitSet::new(domain);
+    set.set_wait(outlive::Wait::Block);
+    set.add(&domain.peer(other.id)).and_then(|_| set.add(&subscriber)).map_err(text)?;
+    stage.begin();
+    set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+    let sample = subscriber.try_recv().map_err(|error| error.to_string())?;
+    stage.acknowledge(1);
+    stage.end();
+    let stamp = sample.as_ref().map(|sample| Stamp::of(sample)).transpose()?;
+    std::mem::forget((sample, subscriber));
+    if stamp == Some(Stamp { sender: 2, number: 1 }) { Ok(()) } else { Err(format!("it took {stamp:?}")) }
 }

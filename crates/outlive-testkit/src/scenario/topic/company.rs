@@ -1,0 +1,215 @@
+//! Who comes, goes and dies is told to those who follow it, plainly and in a wait set: of the victim as of everybody else.
+
+use std::time::{Duration, Instant};
+
+use outlive::topic::{Company as Following, Publisher, Subscriber, Topic};
+use outlive::wait::WaitSet;
+use outlive::{Deadline, Domain, Wait};
+
+use crate::campaign::PATIENCE;
+use crate::engine::victim::Stage;
+use crate::failure::Failure;
+use crate::scenario::member::topic::{subscriber, topic};
+use crate::scenario::{Death, Place, Scenario};
+use crate::world::World;
+
+/// What the victim does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// Becomes a publisher.
+    PublisherComes,
+    /// Stops being one.
+    PublisherGoes,
+    /// Becomes a subscriber.
+    SubscriberComes,
+    /// Stops being one.
+    SubscriberGoes,
+    /// Follows, and is told.
+    Follows,
+    /// The same in a wait set.
+    FollowsInSet,
+}
+
+/// All of them.
+pub const ALL: [Company; 6] = [
+    Company::PublisherComes,
+    Company::PublisherGoes,
+    Company::SubscriberComes,
+    Company::SubscriberGoes,
+    Company::Follows,
+    Company::FollowsInSet,
+];
+
+/// Those who follow from the beginning, and those who come after the victim sleeps.
+const BEFORE: &str = "watcher";
+const AFTER: &str = "late-watcher";
+
+/// That what both threads of a survivor were told last comes to be that.
+fn is_told(world: &mut World, who: &'static str, name: &str, publishers: u32, subscribers: u32) -> Result<(), Failure> {
+    let wanted = format!("{publishers} {subscribers}, {publishers} {subscribers}");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let told = world.ask(who, &format!("company told {name}"))?;
+        if told == wanted {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(Failure::Hang(format!("{who} was told {told}, there are {wanted}")));
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+impl Company {
+    fn follows(self) -> bool {
+        matches!(self, Company::Follows | Company::FollowsInSet)
+    }
+
+    /// Publishers and subscribers when the victim stands before its operation.
+    fn at_first(self) -> (u32, u32) {
+        match self {
+            Company::PublisherGoes => (2, 1),
+            Company::SubscriberGoes => (1, 2),
+            _ => (1, 1),
+        }
+    }
+}
+
+impl Scenario for Company {
+    fn name(&self) -> &'static str {
+        match self {
+            Company::PublisherComes => "topic-company-publisher-comes",
+            Company::PublisherGoes => "topic-company-publisher-goes",
+            Company::SubscriberComes => "topic-company-subscriber-comes",
+            Company::SubscriberGoes => "topic-company-subscriber-goes",
+            Company::Follows => "topic-company-follow",
+            Company::FollowsInSet => "topic-company-follow-in-set",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Company::PublisherComes => {
+                "become a publisher of a topic whose company is followed, plainly and in a wait set"
+            }
+            Company::PublisherGoes => "stop being one",
+            Company::SubscriberComes => "become a subscriber of a topic whose company is followed",
+            Company::SubscriberGoes => "stop being one",
+            Company::Follows => "follow who comes and goes, beside others who do, and be told",
+            Company::FollowsInSet => "the same in a wait set",
+        }
+    }
+
+    fn stem(&self) -> &'static str {
+        "topic"
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        super::two_ends(world, &name)?;
+        world.ask(BEFORE, &format!("company follow {name}"))?;
+        is_told(world, BEFORE, &name, 1, 1)
+    }
+
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        let (publishers, subscribers) = self.at_first();
+        is_told(world, BEFORE, &name, publishers, subscribers)
+    }
+
+    fn help(&self, world: &mut World) -> Result<(), Failure> {
+        if !self.follows() {
+            return Err(Failure::Hang("the victim sleeps and nobody is there to wake it".to_owned()));
+        }
+        let name = world.fresh(self.stem());
+        world.ask(AFTER, &format!("company follow {name}"))?;
+        is_told(world, AFTER, &name, 1, 1)?;
+        world.ask("late", &format!("topic subscriber {name} plain 0")).map(drop)
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        if self.follows() {
+            if !death.helped {
+                self.help(world)?;
+            }
+            is_told(world, BEFORE, &name, 1, 2)?;
+            is_told(world, AFTER, &name, 1, 2)?;
+            world.ask("late", &format!("topic close {name}"))?;
+            is_told(world, AFTER, &name, 1, 1)?;
+            world.ask(AFTER, &format!("company end {name}"))?;
+        }
+        // The dead one is not there, and nothing else has happened that could wake anybody.
+        is_told(world, BEFORE, &name, 1, 1)?;
+        super::counts(world, &name, 1, 1)?;
+        // Others who come and go are told as before.
+        world.ask("late", &format!("topic subscriber {name} plain 0"))?;
+        is_told(world, BEFORE, &name, 1, 2)?;
+        world.ask("heir", &format!("topic publisher {name}"))?;
+        is_told(world, BEFORE, &name, 2, 2)?;
+        for goes in ["late", "heir"] {
+            world.ask(goes, &format!("topic close {name}"))?;
+        }
+        is_told(world, BEFORE, &name, 1, 1)?;
+        world.ask(BEFORE, &format!("company end {name}"))?;
+        super::still_works(world, &name, 1, 2, super::OBJECT)
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let domain = place.open()?;
+        domain.token().and_then(|_| domain.process_token()).map_err(|error| error.to_string())?;
+        let topic: Topic = topic(&domain, place.name)?;
+        let publisher = || -> Result<Publisher, String> { topic.publisher().map_err(|error| error.to_string()) };
+        let subscriber = || -> Result<Subscriber, String> { subscriber(&topic, true, 0) };
+        match self {
+            Company::PublisherComes => {
+                stage.begin();
+                let come = publisher();
+                stage.end();
+                come.map(std::mem::forget)
+            }
+            Company::SubscriberComes => {
+                stage.begin();
+                let come = subscriber();
+                stage.end();
+                come.map(std::mem::forget)
+            }
+            Company::PublisherGoes => {
+                let goes = publisher()?;
+                stage.begin();
+                drop(goes);
+                stage.end();
+                Ok(())
+            }
+            Company::SubscriberGoes => {
+                let goes = subscriber()?;
+                stage.begin();
+                drop(goes);
+                stage.end();
+                Ok(())
+            }
+            Company::Follows => {
+                let mut company = topic.watch();
+                company.changed().map_err(|error| error.to_string())?;
+                stage.begin();
+                let told = company.changed();
+                stage.end();
+                let told = told.map_err(|error| error.to_string())?;
+                if told.subscribers.len() == 2 { Ok(()) } else { Err(format!("told {told:?}")) }
+            }
+            Company::FollowsInSet => follow_in_set(&domain, topic.watch(), stage),
+        }
+    }
+}
+
+fn follow_in_set(domain: &Domain, mut company: Following, stage: &Stage) -> Result<(), String> {
+    company.changed().map_err(|error| error.to_string())?;
+    let mut set = WaitSet::new(domain);
+    set.set_wait(Wait::Block);
+    set.add(&company).map_err(|error| error.to_string())?;
+    stage.begin();
+    set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+    let told = company.try_changed();
+    stage.end();
+    if told.as_ref().is_some_and(|told| told.subscribers.len() == 2) { Ok(()) } else { Err(format!("told {told:?}")) }
+}

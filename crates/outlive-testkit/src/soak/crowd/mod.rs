@@ -1,0 +1,82 @@
+//! Topics, a state and a service, used by many processes that are killed and stopped at random, round after round.
+//!
+//! | role | does | must hold |
+//! | --- | --- | --- |
+//! | keeper, one for each topic, never killed | takes all there is, reliably; holds some of it | nothing published is lost, nothing comes twice, no held sample changes |
+//! | publisher | comes, publishes by copies and in place, waits for the reliable ones plainly and in a wait set, goes | what is acknowledged arrives |
+//! | passer-by | comes, takes what it can get of some topics, plainly or by a wait set, holds some of it, goes | what comes is whole and in order |
+//! | setter, getter | take turns at writing a state; read it | values are whole, and never older than one seen before |
+//! | server, client | take turns at serving; ask | an answer is the answer to that question |
+//! | sweeper | sweeps | |
+//!
+//! After each round all but the keepers are killed; these take what is there, and let go of it. Then the books must agree, nothing of the dead may
+//! be left, and what memory is in use is noted: it must not grow from round to round.
+
+pub mod book;
+pub mod supervisor;
+mod users;
+pub mod worker;
+
+use outlive::topic::Topic;
+use outlive::{Domain, Error};
+
+/// How many topics there are, each with a keeper: the first workers.
+pub const TOPICS: usize = 4;
+/// The most processes at a time, and how many there are unless said otherwise.
+pub const MOST: usize = 64;
+/// See [`MOST`].
+pub const USUAL: usize = 30;
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Of the topic of that number.
+    Keeper(usize),
+    /// See the folder's head.
+    Publisher,
+    /// See the folder's head.
+    PasserBy,
+    /// See the folder's head.
+    Setter,
+    /// See the folder's head.
+    Getter,
+    /// See the folder's head.
+    Server,
+    /// See the folder's head.
+    Client,
+    /// See the folder's head.
+    Sweeper,
+}
+
+/// After the keepers, again and again.
+const PARTS: [Role; 26] = {
+    use Role::{Client, Getter, PasserBy, Publisher, Server, Setter, Sweeper};
+    [
+        Publisher, Publisher, PasserBy, Server, Client, Setter, PasserBy, Publisher, Getter, Sweeper, Client,
+        Publisher, Server, PasserBy, Publisher, Setter, Publisher, PasserBy, Getter, Publisher, Client, Publisher,
+        PasserBy, Publisher, PasserBy, Publisher,
+    ]
+};
+
+impl Role {
+    /// What the worker of that number does.
+    #[must_use]
+    pub fn of(number: usize) -> Role {
+        if number < TOPICS { Role::Keeper(number) } else { PARTS[(number - TOPICS) % PARTS.len()] }
+    }
+}
+
+/// A topic's name.
+#[must_use]
+pub fn topic_name(topic: usize) -> String {
+    format!("topic-{topic}")
+}
+
+/// The topic of that number. From two to 64 messages are kept, and memory runs out now and then.
+///
+/// # Errors
+/// What opening says.
+pub fn open_topic(domain: &Domain, topic: usize) -> Result<Topic, Error> {
+    let depth = [2, 4, 16, 64][topic % TOPICS];
+    Topic::options().depth(depth).max_bytes(24 << 20).open(domain, &topic_name(topic))
+}
