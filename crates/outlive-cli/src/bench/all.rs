@@ -19,7 +19,7 @@ pub struct AllArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Only these, separated by commas: liveness, locks, counter, inversion, queue, mq, pool
+    /// Only these, separated by commas: liveness, locks, counter, inversion, queue, mq, copies, state, pool
     #[arg(long, value_name = "BENCHES", value_delimiter = ',')]
     benches: Vec<String>,
 
@@ -53,7 +53,7 @@ pub struct AllArgs {
 }
 
 /// What is run, as one would type it; and in a quick run, if that differs.
-const ALL: [(&str, Option<&str>); 26] = [
+const ALL: [(&str, Option<&str>); 30] = [
     ("liveness", None),
     ("locks", None),
     ("locks --contended", None),
@@ -69,6 +69,10 @@ const ALL: [(&str, Option<&str>); 26] = [
     ("queue --grow", Some("queue --grow --grow-mib 64")),
     ("mq --size 64,512,4096", None),
     ("mq --size 64,512,4096 --wait block", Some("mq --size 64 --wait block")),
+    ("copies", Some("copies --size 4096,1048576")),
+    ("state", None),
+    ("state --write", None),
+    ("state --contended", None),
     ("pool", Some("pool --size 64,49152,2097152")),
     ("pool --threads 2", Some("pool --threads 2 --size 64")),
     ("pool --threads 4", Some("pool --threads 4 --size 64")),

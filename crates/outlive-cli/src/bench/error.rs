@@ -63,3 +63,8 @@ impl error::Error for Error {
 pub fn check(returned: libc::c_int, doing: &'static str) -> Result<libc::c_int, Error> {
     if returned == -1 { Err(Error::last(doing)) } else { Ok(returned) }
 }
+
+/// What came of something, whose error is told as that of what was being done.
+pub fn told<T, E: fmt::Display>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
+    result.map_err(|error| Error::told(doing, error))
+}

@@ -9,6 +9,7 @@
 //! | `inversion` | a control loop's intervals beside a load: a report of its own |
 //! | `realtime` | scheduling for locks that are made for it |
 //! | `liveness`, `locks`, `counter`, `queue`, `mq`, `pool` | the benchmarks; in each, one file for every alternative |
+//! | `rpc`, `copies`, `state` | benchmarks of one file |
 //! | `all`, `page` | all of them, one after another, on one page |
 //!
 //! All figures are costs in nanoseconds: less is better.
@@ -18,10 +19,11 @@ pub(crate) mod asleep;
 pub(crate) mod chart;
 pub(crate) mod clock;
 pub(crate) mod compiled;
+mod copies;
 mod counter;
 pub(crate) mod crew;
 pub(crate) mod crossing;
-mod error;
+pub(crate) mod error;
 pub(crate) mod interrupt;
 mod inversion;
 mod lines;
@@ -38,6 +40,7 @@ pub(crate) mod round;
 mod rpc;
 pub(crate) mod scratch;
 pub(crate) mod shared;
+mod state;
 pub(crate) mod statistics;
 
 pub use error::Error;
@@ -83,6 +86,10 @@ pub(crate) enum Which {
     /// A request to another process and its answer: a service, beside two queues and sockets
     #[command(name = "calls")]
     Rpc(rpc::RpcArgs),
+    /// A message published as a copy, beside copying it
+    Copies(copies::CopiesArgs),
+    /// The latest value read, or written: a state, beside a seqlock by hand and a readers-writer lock
+    State(state::StateArgs),
     /// Taking and giving back memory: a pool's objects, beside a locked list, the system and malloc
     Pool(pool::PoolArgs),
     /// All of them, one after another; with --html, on one page with plots
@@ -372,6 +379,8 @@ fn prepare(which: &Which, peers: pool::Peers) -> Result<(Prepared, &Common), Err
         Which::Inversion(_) => return Err(Error::Refused("it has a report of its own".into())),
         Which::Mq(args) => (mq::prepare(args)?, &args.common),
         Which::Rpc(args) => (rpc::prepare(args)?, &args.common),
+        Which::Copies(args) => (copies::prepare(args)?, &args.common),
+        Which::State(args) => (state::prepare(args), &args.common),
         Which::Pool(args) => (pool::prepare(args, peers)?, &args.common),
         Which::All(_) => return Err(Error::Refused("all of them cannot be one".into())),
     })

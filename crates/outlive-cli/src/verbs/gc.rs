@@ -23,6 +23,8 @@ struct Swept {
     objects: u32,
     tokens: u32,
     rested: u32,
+    /// Things in which something is left of who is dead and has not ended.
+    ending: u32,
     /// Of pools: what the system has back.
     bytes: u64,
     failed: Vec<FailedEntry>,
@@ -49,6 +51,7 @@ pub fn run(args: &GcArgs, common: &Common) -> Result<(), Failure> {
             objects: report.objects,
             tokens: report.tokens,
             rested: report.rested,
+            ending: report.ending,
             bytes: report.bytes,
             failed,
         })?;
@@ -80,6 +83,10 @@ pub fn told(report: &SweepReport, dry_run: bool) -> String {
     let verb = if dry_run { "would sweep" } else { "swept" };
     let swept =
         if parts.is_empty() { "nothing left of the dead".to_owned() } else { format!("{verb} {}", parts.join(", ")) };
+    let swept = match report.ending {
+        0 => swept,
+        ending => format!("{swept}; {} of processes that have not quite ended", counted(u64::from(ending), "thing")),
+    };
     let back = if report.bytes == 0 { String::new() } else { format!("; {} back to the system", bytes(report.bytes)) };
     format!("{swept}{back}")
 }

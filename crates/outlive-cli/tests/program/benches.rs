@@ -247,7 +247,7 @@ fn help_says_what_is_measured() {
     let stage = Stage::new();
     let help = |args: &[&str]| stage.run(&[&["bench"], args, &["--help"]].concat()).expect(0).text();
     let benches = help(&[]);
-    for name in ["liveness", "locks", "mutex", "counter", "queue", "mq", "pool", "all"] {
+    for name in ["liveness", "locks", "mutex", "counter", "queue", "mq", "copies", "state", "pool", "all"] {
         assert!(benches.lines().any(|line| line.trim_start().starts_with(name)), "{name} in {benches}");
     }
     for (bench, options) in [
@@ -274,4 +274,18 @@ fn a_call_is_compared_with_two_queues_and_sockets() {
     let report = bench(&["calls", "--size", "64,5000"]);
     let rows = "outlive two_queues unix_seqpacket cacheline futex";
     assert_eq!(names(&report["rows"]).join(" "), format!("{rows} {rows}"));
+}
+
+#[test]
+fn copies_are_compared_with_copying() {
+    let report = bench(&["copies", "--size", "64,70000"]);
+    let rows = "outlive memcpy memcpy_one";
+    assert_eq!(names(&report["rows"]).join(" "), format!("{rows} {rows}"));
+}
+
+#[test]
+fn the_latest_value_is_read_whole() {
+    for mode in [&["state"][..], &["state", "--write"], &["state", "--contended"]] {
+        assert_eq!(names(&bench(mode)["rows"]).join(" "), "outlive seqlock rwlock");
+    }
 }
