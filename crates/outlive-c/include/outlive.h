@@ -1,4 +1,4 @@
-/* Outlive: shared-memory communication for processes that may die at any instruction. The C interface, ABI version 1.
+/* Outlive: shared-memory communication for processes that may die at any instruction. The C interface, ABI version 2.
  *
  * Written by cbindgen from the sources, which have the same comments: edit those. doc/c-abi.md has the rules in full:
  *
@@ -83,7 +83,7 @@
 /**
  * The version of the ABI that this header describes.
  */
-#define OUTLIVE_ABI_VERSION 1
+#define OUTLIVE_ABI_VERSION 2
 
 /**
  * Spin as long as that has lately been paying, then sleep. The default.
@@ -184,6 +184,12 @@ typedef struct outlive_barrier_t outlive_barrier_t;
  * A call that is under way.
  */
 typedef struct outlive_call_t outlive_call_t;
+
+/**
+ * A mutex whose holders run at its ceiling, a real-time priority of 1 to 99, open in this process. May be used by all threads
+ * at once; the lock belongs to the thread that took it. Since ABI 2.
+ */
+typedef struct outlive_ceiling_mutex_t outlive_ceiling_mutex_t;
 
 /**
  * The end that asks. It and its calls are used by one thread at a time.
@@ -700,6 +706,68 @@ typedef struct outlive_pool_options_t {
 } outlive_pool_options_t;
 
 /**
+ * How much of a pool is whose. Of a fixed size for ever. Since ABI 2.
+ */
+typedef struct outlive_pool_usage_t {
+  /**
+   * Objects that there are; the next six sum up to it.
+   */
+  uint64_t objects;
+  /**
+   * In use by a process.
+   */
+  uint64_t used;
+  /**
+   * In the cache of a thread.
+   */
+  uint64_t cached;
+  /**
+   * Nobody's.
+   */
+  uint64_t free;
+  /**
+   * Handed over and not claimed yet.
+   */
+  uint64_t offered;
+  /**
+   * Held by several processes, or one that lets others join.
+   */
+  uint64_t shared;
+  /**
+   * In the hands of a thread that takes or frees just now, or died doing so.
+   */
+  uint64_t moving;
+  /**
+   * How often there was no room for one.
+   */
+  uint64_t failed;
+  /**
+   * Bytes of all objects.
+   */
+  uint64_t object_bytes;
+  /**
+   * Bytes of those that are handed over and not claimed yet.
+   */
+  uint64_t unclaimed_bytes;
+  /**
+   * Bytes of memory that the pool has taken.
+   */
+  uint64_t bytes;
+  /**
+   * The most that it may take.
+   */
+  uint64_t max_bytes;
+  /**
+   * Processes that have objects, the dead too.
+   */
+  uint64_t holders;
+  /**
+   * 0.
+   */
+  uint64_t reserved[3];
+} outlive_pool_usage_t;
+
+/**
  * Something that is ready.
  */
 typedef struct outlive_ready_t {
@@ -992,6 +1060,12 @@ int outlive_mutex_unlock(struct outlive_mutex_t *mutex);
 int outlive_mutex_consistent(struct outlive_mutex_t *mutex);
 
 /**
+ * Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
+ * EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+ */
+bool outlive_mutex_owner_died(const struct outlive_mutex_t *mutex);
+
+/**
  * Takes a mutex in whatever state it is in, given up (ENOTRECOVERABLE) or not, waiting for a living owner until the deadline:
  * make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked without, it stays given up.
  *
@@ -1153,6 +1227,12 @@ int outlive_rwlock_unlock(struct outlive_rwlock_t *lock);
  * Errors: EPERM: this thread does not hold it as its writer. EINVAL.
  */
 int outlive_rwlock_consistent(struct outlive_rwlock_t *lock);
+
+/**
+ * Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
+ * EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+ */
+bool outlive_rwlock_owner_died(const struct outlive_rwlock_t *lock);
 
 /**
  * From reader to writer, once the other readers have left, waiting for them until the deadline. Nobody writes in between, so
@@ -1384,6 +1464,29 @@ int outlive_semaphore_release(const struct outlive_semaphore_t *semaphore);
  * Errors: EPERM: it has none. EINVAL.
  */
 int outlive_semaphore_consume(const struct outlive_semaphore_t *semaphore);
+
+/**
+ * Hands the permit that this thread took last by this handle to another thread, or process: the owner of `token`, who takes it
+ * up by `outlive_semaphore_take_up`. In one atomic step: at no moment is it nobody's. Since ABI 2.
+ *
+ * Errors: EPERM: it has none. EINVAL, also for a number that is no token.
+ *
+ * If a process dies: who it was handed to, before or after taking it up: the permit is free.
+ */
+int outlive_semaphore_hand_to(const struct outlive_semaphore_t *semaphore,
+                              uint32_t token);
+
+/**
+ * Takes up a permit that somebody handed to this thread or its process, waiting for one until the deadline. `*index` (may be
+ * NULL): which it is. Since ABI 2.
+ *
+ * Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
+ *
+ * If a process dies: who was to hand one over: this does not know of it, use a deadline.
+ */
+int outlive_semaphore_take_up(const struct outlive_semaphore_t *semaphore,
+                              outlive_deadline_t deadline,
+                              uint32_t *index);
 
 /**
  * Adds a permit.
@@ -1811,11 +1914,12 @@ void outlive_sample_release(struct outlive_sample_t *sample);
 
 /**
  * Opens the state of that name, or makes one for values of at most `most` bytes, 128 MiB at most, with this one in it. One
- * that is there keeps the size and the value that it has. `most` 0: it must be there, of whatever type.
+ * that is there keeps the value that it has, and is refused when it is of another size. `most` 0: it must be there, of
+ * whatever type and size.
  *
  * Owner: `*state` is the caller's, until `outlive_state_close`.
  *
- * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE, ENOSPC (also for a first value that is larger than `most`), ENOENT
+ * Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (also for values of another size), ENOSPC (also for a first value that is larger than `most`), ENOENT
  * (with `most` 0), ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
  *
  * If a process dies: while it makes the state, nothing is left of it.
@@ -1826,6 +1930,23 @@ int outlive_state_open(const struct outlive_domain_t *domain,
                        const void *initial,
                        size_t size,
                        struct outlive_state_t **state);
+
+/**
+ * Opens the state of that name, or makes one whose values all have `size` bytes, with those at `initial` in it (NULL:
+ * zeroes). It is the same as Rust's `State<T>` with a T of as many bytes, and C++'s.
+ *
+ * Owner: `*state` is the caller's, until `outlive_state_close`.
+ *
+ * Errors: as `outlive_state_open`; OUTLIVE_OTHER_TYPE also for one whose values have another size, or several. EINVAL also for
+ * `size` 0.
+ *
+ * If a process dies: while it makes the state, nothing is left of it.
+ */
+int outlive_state_open_fixed(const struct outlive_domain_t *domain,
+                             const char *name,
+                             size_t size,
+                             const void *initial,
+                             struct outlive_state_t **state);
 
 /**
  * Lets go of a state. Its writer stays. NULL is nothing.
@@ -2114,6 +2235,27 @@ int outlive_pool_open(const struct outlive_domain_t *domain,
  * Lets go of a pool: addresses in it mean nothing any more, unless it is open elsewhere in this process. NULL is nothing.
  */
 void outlive_pool_close(struct outlive_pool_t *pool);
+
+/**
+ * Looks at all objects.
+ *
+ * Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED. Since ABI 2.
+ *
+ * If a process dies: what it had counts as its, until somebody frees it (`outlive_pool_gc`).
+ */
+int outlive_pool_usage(const struct outlive_pool_t *pool, struct outlive_pool_usage_t *usage);
+
+/**
+ * Gives memory back to the system, except what is likely to be needed again, and frees what the dead had. `*objects` (may be
+ * NULL): of the dead, free now; `*bytes` (may be NULL): of memory that the system has back. Since ABI 2.
+ *
+ * Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
+ *
+ * If a process dies: in here, some of it is done, and the next one does the rest.
+ */
+int outlive_pool_gc(const struct outlive_pool_t *pool,
+                    uint64_t *objects,
+                    uint64_t *bytes);
 
 /**
  * Takes memory of `size` bytes, aligned to `align`, a power of two up to 4,096 (0: 16). Its bytes are not defined.
@@ -2435,6 +2577,12 @@ int outlive_pi_mutex_unlock(struct outlive_pi_mutex_t *mutex);
 int outlive_pi_mutex_consistent(struct outlive_pi_mutex_t *mutex);
 
 /**
+ * Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
+ * EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+ */
+bool outlive_pi_mutex_owner_died(const struct outlive_pi_mutex_t *mutex);
+
+/**
  * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
  * users.
  *
@@ -2449,6 +2597,72 @@ int outlive_pi_mutex_reset(struct outlive_pi_mutex_t *mutex,
  * Errors: ESRCH: nobody. EINVAL.
  */
 int outlive_pi_mutex_holder(const struct outlive_pi_mutex_t *mutex, struct outlive_peer_info_t *info);
+
+/**
+ * Opens the mutex of that name, or makes it with that ceiling. Rust's `CeilingMutex<()>` is the same.
+ *
+ * Owner: `*mutex` is the caller's, until `outlive_ceiling_mutex_close`.
+ *
+ * Errors: as `outlive_mutex_open`; EINVAL also when it is there with another ceiling, or when none of 1 to 99 is asked for.
+ * Since ABI 2.
+ *
+ * If a process dies: while it makes the mutex, nothing is left of it.
+ */
+int outlive_ceiling_mutex_open(const struct outlive_domain_t *domain,
+                               const char *name,
+                               uint32_t ceiling,
+                               struct outlive_ceiling_mutex_t **mutex);
+
+/**
+ * Lets go of a mutex. What threads hold by it stays theirs until they end. NULL is nothing. Since ABI 2.
+ */
+void outlive_ceiling_mutex_close(struct outlive_ceiling_mutex_t *mutex);
+
+/**
+ * Takes the lock, at the ceiling already while it waits, until the deadline, as long as a living owner holds it.
+ *
+ * Errors: as `outlive_mutex_lock_until`; EINVAL: the thread's own priority is higher than the ceiling. EPERM: no right to run
+ * at the ceiling. Since ABI 2.
+ *
+ * If a process dies: as `outlive_mutex_lock`.
+ */
+int outlive_ceiling_mutex_lock(struct outlive_ceiling_mutex_t *mutex,
+                               outlive_deadline_t deadline);
+
+/**
+ * Gives the lock back, and then lowers the thread.
+ *
+ * Errors: EPERM: this thread does not hold it by this handle. EINVAL. Since ABI 2.
+ */
+int outlive_ceiling_mutex_unlock(struct outlive_ceiling_mutex_t *mutex);
+
+/**
+ * Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
+ *
+ * Errors: EPERM: this thread does not hold it by this handle. EINVAL. Since ABI 2.
+ */
+int outlive_ceiling_mutex_consistent(struct outlive_ceiling_mutex_t *mutex);
+
+/**
+ * As `outlive_mutex_owner_died`. Since ABI 2.
+ */
+bool outlive_ceiling_mutex_owner_died(const struct outlive_ceiling_mutex_t *mutex);
+
+/**
+ * Makes a mutex that was given up (ENOTRECOVERABLE) usable again. What it guards was made whole before, by an agreement of its
+ * users.
+ *
+ * Errors: as `outlive_ceiling_mutex_lock`, but for EOWNERDEAD and ENOTRECOVERABLE. Since ABI 2.
+ */
+int outlive_ceiling_mutex_reset(struct outlive_ceiling_mutex_t *mutex,
+                                outlive_deadline_t deadline);
+
+/**
+ * Who holds it just now, dead or alive.
+ *
+ * Errors: ESRCH: nobody. EINVAL. Since ABI 2.
+ */
+int outlive_ceiling_mutex_holder(const struct outlive_ceiling_mutex_t *mutex, struct outlive_peer_info_t *info);
 
 #ifdef __cplusplus
 }  // extern "C"

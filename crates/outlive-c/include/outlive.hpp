@@ -10,7 +10,7 @@
  * - `for (auto message : receiver)`, `for (auto sample : subscriber)`, `for (auto request : server)`; `x.until(deadline)` ends
  *   at the deadline.
  * - Values in shared memory are trivially copyable and of standard layout, checked at compile time.
- * - What is not here yet (barriers, latches, onces, priority-inheriting mutexes, shared objects of a pool) is in outlive.h.
+ * - What is not here yet (shared objects of a pool) is in outlive.h.
  * - A deadline is a span, a moment of either clock, `outlive::never` or `outlive::at_once`. */
 #ifndef OUTLIVE_HPP
 #define OUTLIVE_HPP
@@ -18,8 +18,10 @@
 #include "outlive/condvar.hpp"
 #include "outlive/domain.hpp"
 #include "outlive/lock.hpp"
+#include "outlive/meeting.hpp"
 #include "outlive/pool.hpp"
 #include "outlive/queue.hpp"
+#include "outlive/realtime.hpp"
 #include "outlive/record.hpp"
 #include "outlive/result.hpp"
 #include "outlive/rpc.hpp"

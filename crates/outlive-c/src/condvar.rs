@@ -10,7 +10,7 @@ use crate::code::{Failure, entry};
 use crate::deadline::{moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, peer};
 use crate::mutex::{Handle as MutexHandle, outlive_mutex_t};
-use crate::place::{self, Primitive, find};
+use crate::place::{self, Primitive, fast_table, find};
 
 /// A condition variable in shared memory: 32 bytes of a record, or a named one. All zeroes are a fresh one.
 #[repr(C)]
@@ -26,7 +26,7 @@ impl Primitive for Handle {
     type Words = outlive_condvar_t;
     type Field = EmbeddedCondvar;
     const KIND: Kind = Kind::Condvar;
-    const NUMBER: usize = 6;
+    fast_table!();
     fn new(condvar: Condvar) -> Handle {
         Handle(condvar)
     }

@@ -24,11 +24,14 @@ pub(crate) fn moment(deadline: outlive_deadline_t) -> Option<Deadline> {
         OUTLIVE_TRY => None,
         OUTLIVE_NEVER => Some(Deadline::NEVER),
         deadline if deadline & TIME_OF_DAY == 0 => Some(Deadline::at_nanos(deadline)),
-        deadline => {
-            let since = Duration::from_nanos(deadline & !TIME_OF_DAY);
-            Some(UNIX_EPOCH.checked_add(since).map_or(Deadline::NEVER, Deadline::at_time_of_day))
-        }
+        deadline => Some(time_of_day(deadline & !TIME_OF_DAY)),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn time_of_day(nanoseconds: u64) -> Deadline {
+    UNIX_EPOCH.checked_add(Duration::from_nanos(nanoseconds)).map_or(Deadline::NEVER, Deadline::at_time_of_day)
 }
 
 /// The same where there is no form that does not wait: a moment that has passed.

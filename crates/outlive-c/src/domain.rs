@@ -280,7 +280,7 @@ pub unsafe extern "C" fn outlive_domain_process_token(domain: *const outlive_dom
     })
 }
 
-fn id(token: u32) -> Result<TokenId, Failure> {
+pub(crate) fn id(token: u32) -> Result<TokenId, Failure> {
     TokenId::from_u32(token).ok_or_else(|| Failure::new(libc::EINVAL, "a number that is no token"))
 }
 

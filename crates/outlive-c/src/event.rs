@@ -9,7 +9,7 @@ use crate::argument::{borrow, borrow_mut, handle_out, out_or_none, text};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
-use crate::place::{self, Primitive, find};
+use crate::place::{self, Primitive, fast_table, find};
 
 /// Thirty-two bits to wait for, in shared memory: 32 bytes of a record, or a named one. All zeroes are a fresh one, with bits
 /// that stay until they are cleared.
@@ -38,7 +38,7 @@ impl Primitive for EventHandle {
     type Words = outlive_event_t;
     type Field = EmbeddedEvent;
     const KIND: Kind = Kind::Event;
-    const NUMBER: usize = 7;
+    fast_table!();
     fn new(event: Event) -> EventHandle {
         EventHandle(event)
     }
@@ -50,7 +50,7 @@ impl Primitive for LatchHandle {
     type Words = outlive_latch_t;
     type Field = EmbeddedLatch;
     const KIND: Kind = Kind::Latch;
-    const NUMBER: usize = 9;
+    fast_table!();
     fn new(latch: Latch) -> LatchHandle {
         LatchHandle(latch)
     }

@@ -10,7 +10,7 @@ use crate::argument::{borrow, bytes, handle_out, out, text};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, outlive_peer_info_t};
-use crate::place::{self, Primitive, find, find_fast};
+use crate::place::{self, Primitive, fast_table, find, find_fast};
 use crate::wait::wait;
 
 /// A mutex in shared memory: 8 bytes of a record, or a named one of its own. All zeroes are an unlocked one. It is used by its
@@ -33,7 +33,7 @@ impl Primitive for Handle {
     type Words = outlive_mutex_t;
     type Field = Embedded<()>;
     const KIND: Kind = Kind::Mutex;
-    const NUMBER: usize = 2;
+    fast_table!();
     fn new(mutex: Mutex<()>) -> Handle {
         Handle { mutex, held: AtomicU32::new(0) }
     }
@@ -258,6 +258,19 @@ pub unsafe extern "C" fn outlive_mutex_consistent(mutex: *mut outlive_mutex_t) -
         guard.mark_consistent();
         handle.keep(guard);
         Ok(())
+    })
+}
+
+/// Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
+/// EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_owner_died(mutex: *const outlive_mutex_t) -> bool {
+    entry_or(false, || {
+        let handle = find::<Handle>(mutex)?;
+        let guard = handle.guard()?;
+        let died = guard.owner_died();
+        handle.keep(guard);
+        Ok(died)
     })
 }
 

@@ -9,7 +9,7 @@ use crate::argument::{borrow, handle_out, text};
 use crate::code::{Failure, entry};
 use crate::deadline::{moment, outlive_deadline_t};
 use crate::domain::outlive_domain_t;
-use crate::place::{self, Primitive, find};
+use crate::place::{self, Primitive, fast_table, find};
 
 /// What has been done once, or not yet, in shared memory: 8 bytes of a record, or a named one. All zeroes: not yet.
 #[repr(C)]
@@ -25,7 +25,7 @@ impl Primitive for Handle {
     type Words = outlive_once_t;
     type Field = EmbeddedOnce<()>;
     const KIND: Kind = Kind::Once;
-    const NUMBER: usize = 8;
+    fast_table!();
     fn new(once: Once<()>) -> Handle {
         Handle(once)
     }

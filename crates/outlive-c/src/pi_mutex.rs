@@ -12,7 +12,7 @@ use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{outlive_domain_t, outlive_peer_info_t};
 use crate::held::{self, HeldByThread};
 use crate::mutex::open_lock;
-use crate::place::{self, Primitive, find};
+use crate::place::{self, Primitive, fast_table, find};
 
 /// A mutex in shared memory whose holder inherits the priority of who waits for it, for real-time threads: 64 bytes of a
 /// record, or a named one. All zeroes are an unlocked one. It belongs to the pid namespace and the C library that first used it.
@@ -33,7 +33,7 @@ impl Primitive for Handle {
     type Words = outlive_pi_mutex_t;
     type Field = EmbeddedPi<()>;
     const KIND: Kind = Kind::PiMutex;
-    const NUMBER: usize = 12;
+    fast_table!();
     fn new(mutex: PiMutex<()>) -> Handle {
         Handle { mutex, number: held::number() }
     }
@@ -142,6 +142,19 @@ pub unsafe extern "C" fn outlive_pi_mutex_consistent(mutex: *mut outlive_pi_mute
         guard.mark_consistent();
         handle.keep(guard);
         Ok(())
+    })
+}
+
+/// Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
+/// EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_owner_died(mutex: *const outlive_pi_mutex_t) -> bool {
+    entry_or(false, || {
+        let handle = find::<Handle>(mutex)?;
+        let guard = handle.take()?;
+        let died = guard.owner_died();
+        handle.keep(guard);
+        Ok(died)
     })
 }
 

@@ -1,8 +1,8 @@
 //! From an address in shared memory to this process's handle of the primitive that lies there.
 //!
 //! A lock in C is its shared bytes, as with pthreads: `outlive_mutex_lock(&shared->lock)`. What else Rust's handle has (whose
-//! tokens it names, how long it spins, the mapping) is this process's own, and found by the address: in a table of 4,096
-//! places, one load and a comparison; where two want one place, in the slow table of all that this process has open. An
+//! tokens it names, how long it spins, the mapping) is this process's own, and found by the address: in its kind's table of
+//! 4,096 places, one load and a comparison; where two want one place, in the slow table of all that this process has open. An
 //! address that is not in there, or where the file's own table of places says that something else lies, is `EINVAL` instead
 //! of a stray access.
 
@@ -23,8 +23,8 @@ pub(crate) trait Primitive: Any + Send + Sync + Sized {
     /// As Rust does.
     type Field: Embed;
     const KIND: Kind;
-    /// Distinguishes kinds in the fast table.
-    const NUMBER: usize;
+    /// The kind's own: `fast_table!` makes it.
+    fn table() -> &'static FastTable;
     fn new(handle: <Self::Field as Embed>::Handle) -> Self;
 }
 
@@ -36,32 +36,55 @@ pub(crate) const fn same_shape<Words, Field>() {
 /// A file that is open.
 struct Open {
     untyped: Untyped,
-    handles: Mutex<HashMap<usize, Arc<dyn Any + Send + Sync>>>,
+    handles: Mutex<HashMap<usize, Handle>>,
+}
+
+/// A handle of something in it.
+struct Handle {
+    itself: Arc<dyn Any + Send + Sync>,
+    /// Its place in the fast table, if it got it.
+    known: Option<&'static Known>,
 }
 
 /// By address of the first word.
 static TABLE: RwLock<BTreeMap<usize, Open>> = RwLock::new(BTreeMap::new());
 
-/// A place of the fast table. Each is one handle's until that is closed: nobody is put out.
-struct Known {
-    /// The address and the kind; 0: free.
-    key: AtomicUsize,
+/// A place of a fast table. Each is one handle's until that is closed: nobody is put out.
+pub(crate) struct Known {
+    /// The address; 0: free.
+    address: AtomicUsize,
     handle: AtomicPtr<()>,
 }
 
 const PLACES: usize = 4096;
-static KNOWN: [Known; PLACES] =
-    [const { Known { key: AtomicUsize::new(0), handle: AtomicPtr::new(core::ptr::null_mut()) } }; PLACES];
-/// A key that is about to be put there.
+/// By address; a kind each, so that an address is all there is to compare.
+pub(crate) struct FastTable([Known; PLACES]);
+/// An address that is about to be put there.
 const BUSY: usize = 1;
-/// Addresses lie below.
-const NUMBER_AT: u32 = 56;
 
-#[inline]
-fn known(address: usize) -> &'static Known {
-    // By Fibonacci's hash: neighbours in a struct, and the same field of structs a page apart, go to different places.
-    &KNOWN[(address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - PLACES.ilog2())]
+impl FastTable {
+    pub(crate) const fn new() -> FastTable {
+        FastTable([const { Known { address: AtomicUsize::new(0), handle: AtomicPtr::new(core::ptr::null_mut()) } }; _])
+    }
+
+    #[inline]
+    fn at(&self, address: usize) -> &Known {
+        // By Fibonacci's hash: neighbours in a struct, and the same field of structs a page apart, go to different places.
+        &self.0[(address >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - PLACES.ilog2())]
+    }
 }
+
+/// A kind's `table`.
+macro_rules! fast_table {
+    () => {
+        #[inline]
+        fn table() -> &'static $crate::place::FastTable {
+            static TABLE: $crate::place::FastTable = $crate::place::FastTable::new();
+            &TABLE
+        }
+    };
+}
+pub(crate) use fast_table;
 
 /// The handle of the primitive whose words those are.
 ///
@@ -75,22 +98,28 @@ pub(crate) fn find<'a, T: Primitive>(words: *const T::Words) -> Result<&'a T, Fa
 #[inline]
 pub(crate) fn find_fast<'a, T: Primitive>(words: *const T::Words) -> Option<&'a T> {
     let address = words as usize;
-    let known = known(address);
-    // Acquire pairs with `remember`'s Release: the handle is there.
-    let is_it = known.key.load(Ordering::Acquire) == address | T::NUMBER << NUMBER_AT;
-    // SAFETY: put there for a T, as the key says, and open still. The place was not another's meanwhile: it would have
-    // to be closed first.
-    is_it.then(|| unsafe { &*known.handle.load(Ordering::Relaxed).cast::<T>() })
+    let known = T::table().at(address);
+    // Acquire pairs with `remember`'s Release: the handle is there. NULL and BUSY are nobody's: words are aligned.
+    if known.address.load(Ordering::Acquire) != address || address <= BUSY {
+        return None;
+    }
+    let handle = known.handle.load(Ordering::Relaxed).cast::<T>();
+    // SAFETY: put there for a T, and open still. The place was not another's meanwhile: it would have to be closed first.
+    // Written before the address, and never null.
+    unsafe {
+        core::hint::assert_unchecked(!handle.is_null());
+        Some(&*handle)
+    }
 }
 
 /// Puts a handle into its place if that is free. The caller holds the table: nothing is closed meanwhile.
-fn remember<T: Primitive>(address: usize, handle: *const T) {
-    let known = known(address);
+fn remember<T: Primitive>(address: usize, handle: *const T) -> Option<&'static Known> {
+    let known = T::table().at(address);
     // Acquire pairs with `close`'s Release. Whoever finds it busy or taken goes on without.
-    if known.key.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-        known.handle.store(handle.cast_mut().cast(), Ordering::Relaxed);
-        known.key.store(address | T::NUMBER << NUMBER_AT, Ordering::Release);
-    }
+    known.address.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).ok()?;
+    known.handle.store(handle.cast_mut().cast(), Ordering::Relaxed);
+    known.address.store(address, Ordering::Release);
+    Some(known)
 }
 
 #[cold]
@@ -103,13 +132,16 @@ fn find_slow<'a, T: Primitive>(address: usize) -> Result<&'a T, Failure> {
     let mut handles = open.handles.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = handles.get(&offset) {
         // SAFETY: in the Arc that the table keeps until the file is closed.
-        return known.downcast_ref::<T>().map(|handle| unsafe { &*core::ptr::from_ref(handle) }).ok_or_else(nothing);
+        return known
+            .itself
+            .downcast_ref::<T>()
+            .map(|handle| unsafe { &*core::ptr::from_ref(handle) })
+            .ok_or_else(nothing);
     }
     // Somewhere else than the table of places says, also behind the file's end: none.
     let handle = Arc::new(T::new(open.untyped.handle::<T::Field>(offset).ok_or_else(nothing)?));
     let at = Arc::as_ptr(&handle);
-    handles.insert(offset, handle);
-    remember(address, at);
+    handles.insert(offset, Handle { itself: handle, known: remember(address, at) });
     // SAFETY: as above.
     Ok(unsafe { &*at })
 }
@@ -141,13 +173,10 @@ pub(crate) fn close(words: *const u8, kind: Kind) -> Result<(), Failure> {
         return Err(Failure::new(libc::EINVAL, "nothing that this process has opened begins there"));
     }
     let Some(open) = table.remove(&(words as usize)) else { return Ok(()) };
-    let mapped = words as usize..words as usize + open.untyped.len();
-    for known in &KNOWN {
-        // Relaxed: only `remember` puts something there, which waits for the table.
-        if mapped.contains(&(known.key.load(Ordering::Relaxed) & ((1 << NUMBER_AT) - 1))) {
-            // Release pairs with `remember`: who takes the place has seen us gone.
-            known.key.store(0, Ordering::Release);
-        }
+    let handles = open.handles.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for known in handles.values().filter_map(|handle| handle.known) {
+        // Release pairs with `remember`: who takes the place has seen us gone.
+        known.address.store(0, Ordering::Release);
     }
     Ok(())
 }

@@ -85,6 +85,93 @@ pub unsafe extern "C" fn outlive_pool_close(pool: *mut outlive_pool_t) {
     unsafe { close(pool) }
 }
 
+/// How much of a pool is whose. Of a fixed size for ever. Since ABI 2.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct outlive_pool_usage_t {
+    /// Objects that there are; the next six sum up to it.
+    pub objects: u64,
+    /// In use by a process.
+    pub used: u64,
+    /// In the cache of a thread.
+    pub cached: u64,
+    /// Nobody's.
+    pub free: u64,
+    /// Handed over and not claimed yet.
+    pub offered: u64,
+    /// Held by several processes, or one that lets others join.
+    pub shared: u64,
+    /// In the hands of a thread that takes or frees just now, or died doing so.
+    pub moving: u64,
+    /// How often there was no room for one.
+    pub failed: u64,
+    /// Bytes of all objects.
+    pub object_bytes: u64,
+    /// Bytes of those that are handed over and not claimed yet.
+    pub unclaimed_bytes: u64,
+    /// Bytes of memory that the pool has taken.
+    pub bytes: u64,
+    /// The most that it may take.
+    pub max_bytes: u64,
+    /// Processes that have objects, the dead too.
+    pub holders: u64,
+    /// 0.
+    pub reserved: [u64; 3],
+}
+
+/// Looks at all objects.
+///
+/// Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED. Since ABI 2.
+///
+/// If a process dies: what it had counts as its, until somebody frees it (`outlive_pool_gc`).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_usage(pool: *const outlive_pool_t, usage: *mut outlive_pool_usage_t) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (pool, out) = unsafe { (borrow(pool, "a pool")?, out(usage)?) };
+        let found = pool.0.usage()?;
+        out.put(outlive_pool_usage_t {
+            objects: found.sum.total,
+            used: found.sum.used,
+            cached: found.sum.cached,
+            free: found.sum.free,
+            offered: found.sum.offered,
+            shared: found.sum.shared,
+            moving: found.sum.moving,
+            failed: found.sum.failed,
+            object_bytes: found.sum.bytes,
+            unclaimed_bytes: found.unclaimed,
+            bytes: found.bytes,
+            max_bytes: found.max_bytes,
+            holders: found.holders.len() as u64,
+            reserved: [0; 3],
+        });
+        Ok(())
+    })
+}
+
+/// Gives memory back to the system, except what is likely to be needed again, and frees what the dead had. `*objects` (may be
+/// NULL): of the dead, free now; `*bytes` (may be NULL): of memory that the system has back. Since ABI 2.
+///
+/// Errors: EINVAL, ENOSPC, OUTLIVE_DAMAGED.
+///
+/// If a process dies: in here, some of it is done, and the next one does the rest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pool_gc(pool: *const outlive_pool_t, objects: *mut u64, bytes: *mut u64) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (pool, objects, bytes) = unsafe { (borrow(pool, "a pool")?, out_or_none(objects), out_or_none(bytes)) };
+        let trimmed = pool.0.gc()?;
+        if let Some(out) = objects {
+            out.put(trimmed.objects);
+        }
+        if let Some(out) = bytes {
+            out.put(trimmed.bytes);
+        }
+        Ok(())
+    })
+}
+
 /// Takes memory of `size` bytes, aligned to `align`, a power of two up to 4,096 (0: 16). Its bytes are not defined.
 ///
 /// Owner: `*data` is this process's, until `outlive_pool_free`, or handed over. Any thread may free it.

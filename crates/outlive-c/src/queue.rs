@@ -243,11 +243,7 @@ pub unsafe extern "C" fn outlive_sender_send(
     entry(|| {
         // SAFETY: as the header asks of the caller.
         let (sender, message) = unsafe { (borrow(sender, "a sender")?, bytes(data, size)?) };
-        match moment(deadline) {
-            Some(moment) => sender.0.send_until(message, moment)?,
-            None => sender.0.try_send(message)?,
-        }
-        Ok(())
+        Ok(sender.0.send_or_try(message, moment(deadline))?)
     })
 }
 

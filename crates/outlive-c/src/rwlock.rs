@@ -11,7 +11,7 @@ use crate::deadline::{moment, outlive_deadline_t};
 use crate::domain::{give_holders, outlive_domain_t, outlive_peer_info_t};
 use crate::held::{self, HeldByThread};
 use crate::mutex::open_lock;
-use crate::place::{self, Primitive, find};
+use crate::place::{self, Primitive, fast_table, find};
 
 /// A reader-writer lock in shared memory: 4,160 bytes of a record (readers have cache lines of their own), or a named one. All
 /// zeroes are an unlocked one. It is used by its address, like a `pthread_rwlock_t`, and never copied.
@@ -32,7 +32,7 @@ impl Primitive for Handle {
     type Words = outlive_rwlock_t;
     type Field = EmbeddedRwLock<()>;
     const KIND: Kind = Kind::RwLock;
-    const NUMBER: usize = 5;
+    fast_table!();
     fn new(lock: RwLock<()>) -> Handle {
         Handle { lock, number: held::number() }
     }
@@ -176,6 +176,19 @@ pub unsafe extern "C" fn outlive_rwlock_consistent(lock: *mut outlive_rwlock_t) 
                 Err(Failure::new(libc::EPERM, "only a writer declares what it guards whole"))
             }
         }
+    })
+}
+
+/// Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
+/// EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_rwlock_owner_died(lock: *const outlive_rwlock_t) -> bool {
+    entry_or(false, || {
+        let handle = find::<Handle>(lock)?;
+        let held = handle.take()?;
+        let died = matches!(&held, Held::Writing(guard) if guard.owner_died());
+        handle.keep(held);
+        Ok(died)
     })
 }
 

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use outlive::sync::{Barrier, BarrierError, Permit, Seat, Semaphore, WhenOneDies};
+use outlive::sync::{AcquireError, Barrier, BarrierError, Permit, Seat, Semaphore, WhenOneDies};
 
 use crate::argument::{borrow, handle_out, out_or_none, text};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
-use crate::domain::{close, give_holders, outlive_domain_t, outlive_peer_info_t};
+use crate::domain::{close, give_holders, id, outlive_domain_t, outlive_peer_info_t};
 use crate::owned::Owned;
 
 /// A semaphore, open in this process: so many permits, and whoever dies gives its own back. May be used by all threads at
@@ -88,19 +88,32 @@ pub unsafe extern "C" fn outlive_semaphore_acquire(
     deadline: outlive_deadline_t,
     index: *mut u32,
 ) -> c_int {
-    entry(|| {
-        // SAFETY: as the header asks of the caller.
-        let (semaphore, index) = unsafe { (borrow(semaphore, "a semaphore")?, out_or_none(index)) };
-        let permit = Owned::new(Arc::clone(&semaphore.0), |semaphore| match moment(deadline) {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe {
+        keep_permit(semaphore, index, |semaphore| match moment(deadline) {
             Some(moment) => semaphore.acquire_until(moment),
             None => semaphore.try_acquire(),
-        })?;
-        if let Some(index) = index {
-            index.put(permit.part().index() as u32);
-        }
-        mine(|mine| mine.permits.push(permit));
-        Ok(())
+        })
     })
+}
+
+/// A permit, now the thread's.
+///
+/// # Safety
+/// As the header asks of the callers of `outlive_semaphore_acquire`.
+unsafe fn keep_permit(
+    semaphore: *const outlive_semaphore_t,
+    index: *mut u32,
+    get: impl FnOnce(&'static Semaphore) -> Result<Permit<'static>, AcquireError>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
+    let (semaphore, index) = unsafe { (borrow(semaphore, "a semaphore")?, out_or_none(index)) };
+    let permit = Owned::new(Arc::clone(&semaphore.0), get)?;
+    if let Some(index) = index {
+        index.put(permit.part().index() as u32);
+    }
+    mine(|mine| mine.permits.push(permit));
+    Ok(())
 }
 
 fn last_permit(semaphore: &outlive_semaphore_t) -> Result<Owned<Permit<'static>, Semaphore>, Failure> {
@@ -134,6 +147,44 @@ pub unsafe extern "C" fn outlive_semaphore_consume(semaphore: *const outlive_sem
         let (permit, _semaphore) = last_permit(unsafe { borrow(semaphore, "a semaphore") }?)?.take();
         permit.consume();
         Ok(())
+    })
+}
+
+/// Hands the permit that this thread took last by this handle to another thread, or process: the owner of `token`, who takes it
+/// up by `outlive_semaphore_take_up`. In one atomic step: at no moment is it nobody's. Since ABI 2.
+///
+/// Errors: EPERM: it has none. EINVAL, also for a number that is no token.
+///
+/// If a process dies: who it was handed to, before or after taking it up: the permit is free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_semaphore_hand_to(semaphore: *const outlive_semaphore_t, token: u32) -> c_int {
+    entry(|| {
+        let to = id(token)?;
+        // SAFETY: as the header asks of the caller.
+        let (permit, _semaphore) = last_permit(unsafe { borrow(semaphore, "a semaphore") }?)?.take();
+        permit.hand_to(to);
+        Ok(())
+    })
+}
+
+/// Takes up a permit that somebody handed to this thread or its process, waiting for one until the deadline. `*index` (may be
+/// NULL): which it is. Since ABI 2.
+///
+/// Errors: ETIMEDOUT; EAGAIN with OUTLIVE_TRY. EINVAL, EUSERS, ENOSPC.
+///
+/// If a process dies: who was to hand one over: this does not know of it, use a deadline.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_semaphore_take_up(
+    semaphore: *const outlive_semaphore_t,
+    deadline: outlive_deadline_t,
+    index: *mut u32,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe {
+        keep_permit(semaphore, index, |semaphore| match moment(deadline) {
+            Some(moment) => semaphore.take_up_until(moment),
+            None => semaphore.try_take_up().ok_or(AcquireError::WouldBlock),
+        })
     })
 }
 

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use outlive::state::{BytesWriter, Change, StateBytes};
 
 use crate::argument::{borrow, borrow_mut, bytes, fill, handle_out, out, out_or_none, text};
-use crate::code::{Failure, entry, entry_or};
+use crate::code::{Failure, OUTLIVE_OTHER_TYPE, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
 
@@ -17,11 +17,12 @@ pub struct outlive_state_t(pub(crate) StateBytes);
 pub struct outlive_state_writer_t(BytesWriter);
 
 /// Opens the state of that name, or makes one for values of at most `most` bytes, 128 MiB at most, with this one in it. One
-/// that is there keeps the size and the value that it has. `most` 0: it must be there, of whatever type.
+/// that is there keeps the value that it has, and is refused when it is of another size. `most` 0: it must be there, of
+/// whatever type and size.
 ///
 /// Owner: `*state` is the caller's, until `outlive_state_close`.
 ///
-/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE, ENOSPC (also for a first value that is larger than `most`), ENOENT
+/// Errors: EINVAL, OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (also for values of another size), ENOSPC (also for a first value that is larger than `most`), ENOENT
 /// (with `most` 0), ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
 ///
 /// If a process dies: while it makes the state, nothing is left of it.
@@ -43,6 +44,41 @@ pub unsafe extern "C" fn outlive_state_open(
             0 => StateBytes::open(&domain.0, name)?,
             most => StateBytes::create(&domain.0, name, most, initial)?,
         };
+        if most != 0 && opened.capacity() != most {
+            let message = format!("the state {name} is of values of at most {} bytes, not {most}", opened.capacity());
+            return Err(Failure::new(OUTLIVE_OTHER_TYPE, &message));
+        }
+        out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
+        Ok(())
+    })
+}
+
+/// Opens the state of that name, or makes one whose values all have `size` bytes, with those at `initial` in it (NULL:
+/// zeroes). It is the same as Rust's `State<T>` with a T of as many bytes, and C++'s.
+///
+/// Owner: `*state` is the caller's, until `outlive_state_close`.
+///
+/// Errors: as `outlive_state_open`; OUTLIVE_OTHER_TYPE also for one whose values have another size, or several. EINVAL also for
+/// `size` 0.
+///
+/// If a process dies: while it makes the state, nothing is left of it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_state_open_fixed(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    size: usize,
+    initial: *const c_void,
+    state: *mut *mut outlive_state_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, domain, name) = unsafe { (handle_out(state)?, borrow(domain, "a domain")?, text(name, "a name")?) };
+        if size == 0 {
+            return Err(Failure::new(libc::EINVAL, "values of a fixed size have some bytes"));
+        }
+        // SAFETY: as above.
+        let initial = if initial.is_null() { &[] } else { unsafe { bytes(initial, size) }? };
+        let opened = StateBytes::create_fixed(&domain.0, name, size, initial)?;
         out.put(Box::into_raw(Box::new(outlive_state_t(opened))));
         Ok(())
     })
@@ -131,7 +167,14 @@ pub unsafe extern "C" fn outlive_state_wait_changed(
         if let Some(out) = out {
             out.put(now);
         }
-        if died { Err(Failure::new(libc::EPIPE, "the state's writer died; somebody may take over")) } else { Ok(()) }
+        if died {
+            Err(Failure::new(
+                libc::EPIPE,
+                "the state's writer died; the value is what it set last, and somebody may take over",
+            ))
+        } else {
+            Ok(())
+        }
     })
 }
 

@@ -1,33 +1,92 @@
 //! Topics: messages to many processes, written and read in place.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Arc;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::rc::Rc;
 use std::time::Duration;
 
+use outlive::Deadline;
 use outlive::topic::{Header, Loan, PublishError, Published, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
 
 use crate::argument::{borrow, borrow_mut, bytes, handle_out, items, options, out, out_or_none, text};
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{OUTLIVE_TRY, moment, moment_or_past, outlive_deadline_t};
 use crate::domain::{close, outlive_domain_t};
-use crate::owned::Owned;
 use crate::wait::wait;
 
 /// A topic, open in this process: where publishers and subscribers are made. May be used by all threads at once.
 pub struct outlive_topic_t(pub(crate) Topic<[u8]>);
 
 /// The end that messages go into. It and its loans are used by one thread at a time.
-pub struct outlive_publisher_t(pub(crate) Arc<Publisher<[u8]>>);
+pub struct outlive_publisher_t(pub(crate) Rc<Lender>);
+
+/// A publisher, and room for a loan's handle: it seldom has two at a time. Counted without atomics: one thread at a time has
+/// all of it.
+pub(crate) struct Lender {
+    pub(crate) publisher: Publisher<[u8]>,
+    spare: Cell<Option<Box<MaybeUninit<outlive_loan_t>>>>,
+}
 
 /// Memory that a publisher has lent for a message, to be written in place.
-pub struct outlive_loan_t(Owned<Loan<'static, [u8]>, Publisher<[u8]>>);
+pub struct outlive_loan_t {
+    // In this order they are dropped.
+    /// Borrows from `lender`.
+    loan: Loan<'static, [u8]>,
+    lender: Rc<Lender>,
+}
+
+impl outlive_loan_t {
+    #[inline]
+    fn new(lender: &Rc<Lender>, size: usize) -> Result<*mut outlive_loan_t, PublishError> {
+        // SAFETY: what an Rc has stays where it is as long as there is an Rc, and this one is dropped after the loan.
+        let loan = unsafe { &*Rc::as_ptr(lender) }.publisher.loan(size)?;
+        let room = lender.spare.take().unwrap_or_else(Box::new_uninit);
+        Ok(Box::into_raw(Box::write(room, outlive_loan_t { loan, lender: Rc::clone(lender) })))
+    }
+
+    /// Takes it out of its room.
+    ///
+    /// # Safety
+    /// From `new`, once.
+    #[inline]
+    unsafe fn take(this: NonNull<outlive_loan_t>) -> outlive_loan_t {
+        // SAFETY: the caller's promise: a box's, and whole.
+        let (loan, room) = unsafe { (this.read(), Box::from_raw(this.cast::<MaybeUninit<_>>().as_ptr())) };
+        loan.lender.spare.set(Some(room));
+        loan
+    }
+}
 
 /// The end that messages come out of: each subscriber gets all of them. Used by one thread at a time.
 pub struct outlive_subscriber_t(pub(crate) Subscriber<[u8]>);
 
 /// A message that was taken: it stays as it is until it is released, whatever its publisher does. May be used by all threads
 /// at once, and longer than its subscriber.
-pub struct outlive_sample_t(Sample<[u8]>);
+pub struct outlive_sample_t(PhantomData<Sample<[u8]>>);
+
+impl outlive_sample_t {
+    /// The handle is the sample itself, which is one pointer.
+    #[inline]
+    fn of(sample: Sample<[u8]>) -> *mut outlive_sample_t {
+        sample.into_raw().as_ptr().cast()
+    }
+}
+
+/// The sample that a handle is.
+///
+/// # Safety
+/// NULL, or from `outlive_sample_t::of`, for as long as `'a`.
+#[inline]
+unsafe fn sample<'a>(handle: *const outlive_sample_t) -> Result<impl Deref<Target = Sample<[u8]>> + 'a, Failure> {
+    // SAFETY: the caller's promise; only looked at.
+    let handle = NonNull::from(unsafe { borrow(handle, "a sample") }?);
+    // SAFETY: as above; not dropped here.
+    Ok(ManuallyDrop::new(unsafe { Sample::from_raw(handle.cast()) }))
+}
 
 /// How to make a topic; one that is there keeps what it was made with. Begin with `OUTLIVE_TOPIC_OPTIONS_INIT`.
 #[repr(C)]
@@ -178,9 +237,8 @@ pub unsafe extern "C" fn outlive_topic_publisher(
     entry(|| {
         // SAFETY: as the header asks of the caller.
         let (out, topic) = unsafe { (handle_out(publisher)?, borrow(topic, "a topic")?) };
-        #[expect(clippy::arc_with_non_send_sync, reason = "C's threads take turns with a publisher and its loans")]
-        let publisher = Arc::new(topic.0.publisher()?);
-        out.put(Box::into_raw(Box::new(outlive_publisher_t(publisher))));
+        let lender = Lender { publisher: topic.0.publisher()?, spare: Cell::new(None) };
+        out.put(Box::into_raw(Box::new(outlive_publisher_t(Rc::new(lender)))));
         Ok(())
     })
 }
@@ -261,13 +319,12 @@ pub unsafe extern "C" fn outlive_publisher_loan(
         let (out, place) = unsafe { (handle_out(loan)?, crate::argument::out(data)?) };
         // SAFETY: as above.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
-        let mut loan =
-            Box::new(outlive_loan_t(Owned::new(Arc::clone(&publisher.0), |publisher| publisher.loan(size))?));
-        // In the box already: a short message's bytes lie in the loan itself. Without any, an address all the same.
-        let bytes = loan.0.part_mut();
-        let data = if bytes.is_empty() { (&raw mut *bytes).cast() } else { bytes.as_mut_ptr().cast() };
-        place.put(data);
-        out.put(Box::into_raw(loan));
+        let loan = outlive_loan_t::new(&publisher.0, size)?;
+        // SAFETY: made just now.
+        let bytes = unsafe { &mut (*loan).loan };
+        // Without any, an address all the same.
+        place.put(if bytes.is_empty() { loan.cast() } else { bytes.as_mut_ptr().cast() });
+        out.put(loan);
         Ok(())
     })
 }
@@ -280,7 +337,7 @@ pub unsafe extern "C" fn outlive_loan_set_header(loan: *mut outlive_loan_t, head
     entry(|| {
         // SAFETY: as the header asks of the caller.
         let (loan, header) = unsafe { (borrow_mut(loan, "a loan")?, borrow(header, "a header")?) };
-        loan.0.part_mut().set_header(header.to_rust());
+        loan.loan.set_header(header.to_rust());
         Ok(())
     })
 }
@@ -288,8 +345,11 @@ pub unsafe extern "C" fn outlive_loan_set_header(loan: *mut outlive_loan_t, head
 /// Gives a loan back unpublished. NULL is nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_loan_drop(loan: *mut outlive_loan_t) {
-    // SAFETY: as the header asks of the caller.
-    unsafe { close(loan) }
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        drop(NonNull::new(loan).map(|loan| unsafe { outlive_loan_t::take(loan) }));
+        Ok(())
+    });
 }
 
 /// What `OUTLIVE_TRY` makes of a deadline that has passed.
@@ -327,15 +387,13 @@ pub unsafe extern "C" fn outlive_publisher_publish(
     sequence: *mut u64,
 ) -> c_int {
     entry(|| {
-        if loan.is_null() {
-            return Err(Failure::new(libc::EINVAL, "NULL in place of a loan"));
-        }
-        // SAFETY: as the header asks of the caller; a box.
-        let loan = unsafe { Box::from_raw(loan) };
+        // SAFETY: as the header asks of the caller.
+        let loan = NonNull::from(unsafe { borrow_mut(loan, "a loan") }?);
+        // SAFETY: as above; it is used up.
+        let outlive_loan_t { loan, lender: _lender } = unsafe { outlive_loan_t::take(loan) };
         // SAFETY: as above.
-        let publisher = unsafe { borrow(publisher, "a publisher") }?;
-        let (part, _whole) = loan.0.take();
-        let published = publisher.0.publish_until(part, moment_or_past(deadline));
+        let publisher = &unsafe { borrow(publisher, "a publisher") }?.0.publisher;
+        let published = publisher.publish_until(loan, moment_or_past(deadline));
         let published = published.map_err(|error| tried(error, deadline))?;
         // SAFETY: as above.
         unsafe { tell(&published, sequence) };
@@ -360,17 +418,13 @@ pub unsafe extern "C" fn outlive_publisher_publish_copy(
     entry(|| {
         // SAFETY: as the header asks of the caller.
         let (publisher, message) = unsafe { (borrow(publisher, "a publisher")?, bytes(data, size)?) };
-        let publisher = &*publisher.0;
+        let publisher = &publisher.0.publisher;
         // SAFETY: as above.
         let header = unsafe { header.as_ref() };
-        let published = match (header, moment(deadline)) {
-            (None, Some(moment)) => publisher.publish_copy_until(message, moment),
-            (None, None) => publisher.try_publish_copy(message),
-            (Some(header), _) => publisher.loan(size).and_then(|mut loan| {
-                loan.copy_from_slice(message);
-                loan.set_header(header.to_rust());
-                publisher.publish_until(loan, moment_or_past(deadline))
-            }),
+        let until = moment_or_past(deadline);
+        let published = match header {
+            None => publisher.publish_copy_until(message, until),
+            Some(header) => publish_with(publisher, message, header.to_rust(), until),
         };
         let published = published.map_err(|error| tried(error, deadline))?;
         // SAFETY: as above.
@@ -379,11 +433,24 @@ pub unsafe extern "C" fn outlive_publisher_publish_copy(
     })
 }
 
+#[inline(never)]
+fn publish_with<'p>(
+    publisher: &'p Publisher<[u8]>,
+    message: &[u8],
+    header: Header,
+    until: Deadline,
+) -> Result<Published<'p>, PublishError> {
+    let mut loan = publisher.loan(message.len())?;
+    loan.copy_from_slice(message);
+    loan.set_header(header);
+    publisher.publish_until(loan, until)
+}
+
 /// How many subscribers live. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_publisher_subscriber_count(publisher: *const outlive_publisher_t) -> u32 {
     // SAFETY: as the header asks of the caller.
-    entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.subscriber_count()))
+    entry_or(0, || Ok(unsafe { borrow(publisher, "a publisher") }?.0.publisher.subscriber_count()))
 }
 
 /// What is next; waits for it until the deadline.
@@ -408,7 +475,7 @@ pub unsafe extern "C" fn outlive_subscriber_recv(
             Some(moment) => subscriber.0.recv_until(moment)?,
             None => subscriber.0.try_recv()?.ok_or_else(nothing)?,
         };
-        out.put(Box::into_raw(Box::new(outlive_sample_t(sample))));
+        out.put(outlive_sample_t::of(sample));
         Ok(())
     })
 }
@@ -431,7 +498,7 @@ pub unsafe extern "C" fn outlive_subscriber_latest(
         // SAFETY: as the header asks of the caller.
         let (out, subscriber) = unsafe { (handle_out(sample)?, borrow_mut(subscriber, "a subscriber")?) };
         let sample = subscriber.0.latest()?.ok_or_else(nothing)?;
-        out.put(Box::into_raw(Box::new(outlive_sample_t(sample))));
+        out.put(outlive_sample_t::of(sample));
         Ok(())
     })
 }
@@ -463,14 +530,14 @@ pub unsafe extern "C" fn outlive_subscriber_publisher_count(subscriber: *const o
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_data(sample: *const outlive_sample_t) -> *const c_void {
     // SAFETY: as the header asks of the caller.
-    entry_or(core::ptr::null(), || Ok(unsafe { borrow(sample, "a sample") }?.0.bytes().as_ptr().cast()))
+    entry_or(core::ptr::null(), || Ok(unsafe { self::sample(sample) }?.bytes().as_ptr().cast()))
 }
 
 /// How many bytes it has. 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_size(sample: *const outlive_sample_t) -> usize {
     // SAFETY: as the header asks of the caller.
-    entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.bytes().len()))
+    entry_or(0, || Ok(unsafe { self::sample(sample) }?.bytes().len()))
 }
 
 /// What its publisher said besides; all zero if nothing.
@@ -483,8 +550,8 @@ pub unsafe extern "C" fn outlive_sample_header(
 ) -> c_int {
     entry(|| {
         // SAFETY: as the header asks of the caller.
-        let (sample, out) = unsafe { (borrow(sample, "a sample")?, out(header)?) };
-        let Header { stamp, frame, key, own } = sample.0.header();
+        let (sample, out) = unsafe { (self::sample(sample)?, out(header)?) };
+        let Header { stamp, frame, key, own } = sample.header();
         out.put(outlive_header_t { stamp, frame, key, own });
         Ok(())
     })
@@ -494,7 +561,7 @@ pub unsafe extern "C" fn outlive_sample_header(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_sequence(sample: *const outlive_sample_t) -> u64 {
     // SAFETY: as the header asks of the caller.
-    entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.sequence()))
+    entry_or(0, || Ok(unsafe { self::sample(sample) }?.sequence()))
 }
 
 /// Its order among all messages of the topic: what was published before another's publishing began has a lower one. 0 for
@@ -502,19 +569,22 @@ pub unsafe extern "C" fn outlive_sample_sequence(sample: *const outlive_sample_t
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_order(sample: *const outlive_sample_t) -> u64 {
     // SAFETY: as the header asks of the caller.
-    entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.order()))
+    entry_or(0, || Ok(unsafe { self::sample(sample) }?.order()))
 }
 
 /// The token of the process that published it. 0: not known.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_publisher(sample: *const outlive_sample_t) -> u32 {
     // SAFETY: as the header asks of the caller.
-    entry_or(0, || Ok(unsafe { borrow(sample, "a sample") }?.0.publisher().map_or(0, |token| token.as_u32())))
+    entry_or(0, || Ok(unsafe { self::sample(sample) }?.publisher().map_or(0, |token| token.as_u32())))
 }
 
 /// Lets go of a sample: its memory can be used again. NULL is nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_sample_release(sample: *mut outlive_sample_t) {
-    // SAFETY: as the header asks of the caller.
-    unsafe { close(sample) }
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        drop(NonNull::new(sample).map(|handle| unsafe { Sample::<[u8]>::from_raw(handle.cast()) }));
+        Ok(())
+    });
 }

@@ -298,7 +298,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_publisher(
         // SAFETY: as the header asks of the caller.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
         // SAFETY: as above.
-        unsafe { add(set, &publisher.0.way(), key) }.map(drop)
+        unsafe { add(set, &publisher.0.publisher.way(), key) }.map(drop)
     })
 }
 

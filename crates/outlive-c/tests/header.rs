@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 /// The order of the header's sections.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 19] = [
     "code",
     "deadline",
     "wait",
@@ -24,10 +24,11 @@ const SOURCES: [&str; 18] = [
     "pool",
     "wait_set",
     "pi_mutex",
+    "ceiling_mutex",
 ];
 
 const BEGINNING: &str = "\
-/* Outlive: shared-memory communication for processes that may die at any instruction. The C interface, ABI version 1.
+/* Outlive: shared-memory communication for processes that may die at any instruction. The C interface, ABI version 2.
  *
  * Written by cbindgen from the sources, which have the same comments: edit those. doc/c-abi.md has the rules in full:
  *

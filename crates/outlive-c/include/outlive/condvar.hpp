@@ -16,9 +16,7 @@ public:
      * given up (ENOTRECOVERABLE; also when it was a dead owner's, not marked consistent), or was not held. */
     template <class Lock> bool wait_until(Lock &lock, Deadline deadline) {
         outlive_mutex_t *mutex = lock.mutex()->raw();
-        Inherited::remove(mutex);
-        int code = outlive_condvar_wait_until(raw(), mutex, deadline.raw());
-        return got(mutex, code);
+        return got(outlive_condvar_wait_until(raw(), mutex, deadline.raw()));
     }
     template <class Lock> void wait(Lock &lock) { wait_until(lock, never); }
     template <class Lock> bool wait_for(Lock &lock, Deadline span) { return wait_until(lock, span); }

@@ -18,49 +18,16 @@
 #ifndef OUTLIVE_LOCK_HPP
 #define OUTLIVE_LOCK_HPP
 
-#include <algorithm>
-#include <vector>
-
 #include "domain.hpp"
 
 namespace outlive {
 
 namespace detail {
 
-/** The locks that this thread took over from the dead and has not declared whole. Nearly always empty. */
-class Inherited {
-public:
-    static void add(const void *lock) {
-        locks().push_back(lock);
-        count = locks().size();
-    }
-    static bool has(const void *lock) {
-        return count != 0 && std::ranges::find(locks(), lock) != locks().end();
-    }
-    static void remove(const void *lock) {
-        if (count != 0) [[unlikely]] {
-            std::erase(locks(), lock);
-            count = locks().size();
-        }
-    }
-
-private:
-    static std::vector<const void *> &locks() {
-        thread_local std::vector<const void *> locks;
-        return locks;
-    }
-    /* As many as there are, to be looked at without the list's own initialisation. */
-    static inline constinit thread_local size_t count = 0;
-};
-
 /** Whether the lock was got; `Error` for what is neither yes nor no. */
-inline bool got(const void *lock, int code) {
-    if (code == 0) [[likely]] {
-        /* A forked child has its parent's list. */
-        Inherited::remove(lock);
-        return true;
-    }
-    if (code == EOWNERDEAD) return Inherited::add(lock), true;
+inline bool got(int code) {
+    if (code == 0) [[likely]] return true;
+    if (code == EOWNERDEAD) return true;
     if (code == EBUSY || code == ETIMEDOUT) return false;
     raise(Failure::last(code));
 }
@@ -100,39 +67,26 @@ private:
 
 namespace detail {
 
-/** What a mutex does; `Self` has `raw()`, and `T *guarded()`. */
-template <class Self, class T> class MutexCalls {
+/** What all mutexes do; `Self` has `raw()`, and `T *guarded()`; `Api` has C's functions. */
+template <class Self, class T, class Api> class LockCalls {
 public:
-    void lock() { got(raw(), outlive_mutex_lock(raw())); }
-    bool try_lock() { return got(raw(), outlive_mutex_trylock(raw())); }
+    void lock() { got(Api::lock(raw(), OUTLIVE_NEVER)); }
+    bool try_lock() { return got(Api::lock(raw(), OUTLIVE_TRY)); }
     template <class Span> bool try_lock_for(const Span &span) { return try_lock_until(Deadline(span)); }
     template <class Moment> bool try_lock_until(const Moment &moment) {
-        return got(raw(), outlive_mutex_lock_until(raw(), Deadline(moment).raw()));
+        return got(Api::lock(raw(), Deadline(moment).raw()));
     }
-    void unlock() noexcept {
-        Inherited::remove(raw());
-        outlive_mutex_unlock(raw());
-    }
+    void unlock() noexcept { Api::unlock(raw()); }
 
     /** This thread holds the lock, its last owner died holding it, and nothing was declared whole yet. */
-    bool owner_died() const { return Inherited::has(raw()); }
+    bool owner_died() const { return Api::owner_died(raw()); }
     /** What the lock guards is whole again. EPERM (an `Error`): this thread does not hold it. */
-    void mark_consistent() {
-        done(outlive_mutex_consistent(raw())).value();
-        Inherited::remove(raw());
-    }
-    /** Takes a lock in whatever state, given up or not: make whole what it guards, `mark_consistent()`, unlock. */
-    expected<void> lock_to_reset(Deadline deadline = never) {
-        int code = outlive_mutex_lock_to_reset(raw(), deadline.raw());
-        if (code == 0) Inherited::add(raw());
-        return done(code);
-    }
+    void mark_consistent() { done(Api::consistent(raw())).value(); }
 
     /** Takes the lock, waiting until the deadline; fails with ETIMEDOUT, EBUSY (`at_once`), ENOTRECOVERABLE, EDEADLK. */
     expected<Guard<Self, T>> acquire(Deadline deadline = never) {
-        int code = outlive_mutex_lock_until(raw(), deadline.raw());
+        int code = Api::lock(raw(), deadline.raw());
         if (code != 0 && code != EOWNERDEAD) return Failure::last(code);
-        got(raw(), code);
         return Guard<Self, T>(self(), self().guarded());
     }
     expected<Guard<Self, T>> try_acquire() { return acquire(at_once); }
@@ -140,46 +94,65 @@ public:
     /** Who holds it just now, dead or alive; ESRCH: nobody. */
     expected<PeerInfo> holder() const {
         PeerInfo info{};
-        if (int code = outlive_mutex_holder(raw(), &info)) return Failure::last(code);
+        if (int code = Api::holder(raw(), &info)) return Failure::last(code);
         return info;
     }
-    /** How this process waits: one of the OUTLIVE_WAIT numbers. */
-    expected<void> set_wait(uint32_t how) { return done(outlive_mutex_set_wait(raw(), how)); }
 
-private:
+protected:
     Self &self() { return static_cast<Self &>(*this); }
-    outlive_mutex_t *raw() const { return const_cast<Self &>(static_cast<const Self &>(*this)).raw(); }
+    auto *raw() const { return const_cast<Self &>(static_cast<const Self &>(*this)).raw(); }
+};
+
+struct MutexApi {
+    static constexpr auto lock = outlive_mutex_lock_until;
+    static constexpr auto unlock = outlive_mutex_unlock;
+    static constexpr auto owner_died = outlive_mutex_owner_died;
+    static constexpr auto consistent = outlive_mutex_consistent;
+    static constexpr auto holder = outlive_mutex_holder;
+};
+
+/** What a mutex does. */
+template <class Self, class T> class MutexCalls : public LockCalls<Self, T, MutexApi> {
+    using Calls = LockCalls<Self, T, MutexApi>;
+
+public:
+    /* By the shortest way. */
+    void lock() { got(outlive_mutex_lock(Calls::raw())); }
+    /** Takes a lock in whatever state, given up or not: make whole what it guards, `mark_consistent()`, unlock. */
+    expected<void> lock_to_reset(Deadline deadline = never) {
+        return done(outlive_mutex_lock_to_reset(Calls::raw(), deadline.raw()));
+    }
+    /** How this process waits: one of the OUTLIVE_WAIT numbers. */
+    expected<void> set_wait(uint32_t how) { return done(outlive_mutex_set_wait(Calls::raw(), how)); }
 };
 
 /** What a reader-writer lock does. */
 template <class Self, class T> class RwLockCalls {
 public:
-    void lock() { got(raw(), outlive_rwlock_write(raw(), OUTLIVE_NEVER)); }
-    bool try_lock() { return got(raw(), outlive_rwlock_write(raw(), OUTLIVE_TRY)); }
+    void lock() { got(outlive_rwlock_write(raw(), OUTLIVE_NEVER)); }
+    bool try_lock() { return got(outlive_rwlock_write(raw(), OUTLIVE_TRY)); }
     template <class Span> bool try_lock_for(const Span &span) { return try_lock_until(Deadline(span)); }
     template <class Moment> bool try_lock_until(const Moment &moment) {
-        return got(raw(), outlive_rwlock_write(raw(), Deadline(moment).raw()));
+        return got(outlive_rwlock_write(raw(), Deadline(moment).raw()));
     }
     void unlock() noexcept {
-        Inherited::remove(raw());
         outlive_rwlock_unlock(raw());
     }
 
     /* A reader who comes after a writer's death has the lock alone, as its writer, to repair: `owner_died()`. */
-    void lock_shared() { got(raw(), outlive_rwlock_read(raw(), OUTLIVE_NEVER)); }
-    bool try_lock_shared() { return got(raw(), outlive_rwlock_read(raw(), OUTLIVE_TRY)); }
+    void lock_shared() { got(outlive_rwlock_read(raw(), OUTLIVE_NEVER)); }
+    bool try_lock_shared() { return got(outlive_rwlock_read(raw(), OUTLIVE_TRY)); }
     template <class Span> bool try_lock_shared_for(const Span &span) { return try_lock_shared_until(Deadline(span)); }
     template <class Moment> bool try_lock_shared_until(const Moment &moment) {
-        return got(raw(), outlive_rwlock_read(raw(), Deadline(moment).raw()));
+        return got(outlive_rwlock_read(raw(), Deadline(moment).raw()));
     }
     void unlock_shared() noexcept { unlock(); }
 
     /** This thread holds the lock, as its writer; the last one died writing, and nothing was declared whole yet. */
-    bool owner_died() const { return Inherited::has(raw()); }
+    bool owner_died() const { return outlive_rwlock_owner_died(raw()); }
     /** What the lock guards is whole again. EPERM (an `Error`): this thread does not hold it as its writer. */
     void mark_consistent() {
         done(outlive_rwlock_consistent(raw())).value();
-        Inherited::remove(raw());
     }
     /** Makes a lock that was given up usable again; what it guards was made whole before, by an agreement of its users. */
     expected<void> reset(Deadline deadline = never) { return done(outlive_rwlock_reset(raw(), deadline.raw())); }
@@ -196,7 +169,6 @@ public:
 private:
     template <class V> expected<Guard<Self, V>> taken(int code) {
         if (code != 0 && code != EOWNERDEAD) return Failure::last(code);
-        got(raw(), code);
         return Guard<Self, V>(self(), self().guarded());
     }
     Self &self() { return static_cast<Self &>(*this); }

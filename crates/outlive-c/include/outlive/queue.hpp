@@ -152,7 +152,7 @@ public:
     /** The one receiver; EBUSY: another lives. */
     expected<Receiver> receiver() const {
         outlive_receiver_t *handle = nullptr;
-        if (int code = outlive_queue_receiver(handle_.get(), &handle)) return Failure::last(code);
+        if (int code = outlive_queue_receiver(handle_.get(), &handle)) return Failure::told(code);
         return Receiver(handle);
     }
     expected<outlive_queue_counters_t> counters() const {

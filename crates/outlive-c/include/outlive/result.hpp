@@ -44,6 +44,9 @@ public:
         return Failure(code, is_ordinary ? std::string() : std::string(outlive_last_error()));
     }
 
+    /** The same of a call that does not fail every day, whatever its code: EBUSY then says who has it. */
+    static Failure told(int code) { return Failure(code, outlive_last_error()); }
+
     Failure(int code, std::string message) : code_(code), message_(std::move(message)) {}
 
     /** errno's number where there is one, else one of the OUTLIVE_ codes. */
@@ -52,6 +55,7 @@ public:
     std::error_code error_code() const noexcept { return {code_, category()}; }
 
 private:
+    friend class Error;
     int code_;
     std::string message_;
 };
@@ -59,7 +63,14 @@ private:
 /** What `value()` throws. */
 class Error : public std::system_error {
 public:
-    explicit Error(const Failure &failure) : std::system_error(failure.error_code(), failure.message()) {}
+    explicit Error(const Failure &failure) : std::system_error(of(failure)) {}
+
+private:
+    static std::system_error of(const Failure &failure) {
+        /* A system_error says what its code means by itself. */
+        if (failure.message_.empty()) return std::system_error(failure.error_code());
+        return {failure.error_code(), failure.message_};
+    }
 };
 
 namespace detail {

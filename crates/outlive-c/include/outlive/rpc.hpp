@@ -143,7 +143,7 @@ public:
     static expected<Server> open(const Domain &domain, const std::string &name,
                                  const outlive_service_options_t &options = OUTLIVE_SERVICE_OPTIONS_INIT) {
         outlive_server_t *handle = nullptr;
-        if (int code = outlive_server_open(domain.raw(), name.c_str(), &options, &handle)) return Failure::last(code);
+        if (int code = outlive_server_open(domain.raw(), name.c_str(), &options, &handle)) return Failure::told(code);
         return Server(handle);
     }
 

@@ -2,6 +2,8 @@
 #ifndef OUTLIVE_STATE_HPP
 #define OUTLIVE_STATE_HPP
 
+#include <vector>
+
 #include "domain.hpp"
 
 namespace outlive {
@@ -34,16 +36,14 @@ template <class T> class State {
     static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
 
 public:
-    /** Opens it, or makes it with that value. OUTLIVE_OTHER_TYPE: it is there with values of another size. */
+    /** Opens it, or makes it with that value; the same as Rust's `State<T>` with a T of as many bytes. OUTLIVE_OTHER_TYPE: it is
+     * there with values of another size. */
     static expected<State> open(const Domain &domain, const std::string &name, const T &initial = T{}) {
         outlive_state_t *handle = nullptr;
         int code =
-            outlive_state_open(domain.raw(), name.c_str(), sizeof(T), std::addressof(initial), sizeof(T), &handle);
+            outlive_state_open_fixed(domain.raw(), name.c_str(), sizeof(T), std::addressof(initial), &handle);
         if (code != 0) return Failure::last(code);
-        State state(handle);
-        if (outlive_state_capacity(handle) != sizeof(T))
-            return Failure(OUTLIVE_OTHER_TYPE, "the state '" + name + "' is there, with values of another size");
-        return state;
+        return State(handle);
     }
 
     /** The latest value, whole. Never waits. */
@@ -70,7 +70,7 @@ public:
     /** The writer, if there is none or it is dead; EBUSY: another lives. */
     expected<StateWriter<T>> writer(Deadline deadline = at_once) const {
         outlive_state_writer_t *handle = nullptr;
-        if (int code = outlive_state_writer(raw(), deadline.raw(), &handle)) return Failure::last(code);
+        if (int code = outlive_state_writer(raw(), deadline.raw(), &handle)) return Failure::told(code);
         return StateWriter<T>(handle);
     }
 
@@ -78,6 +78,74 @@ public:
 
 private:
     explicit State(outlive_state_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_state_t, outlive_state_close> handle_;
+};
+
+/** The one who sets the values of a `StateBytes`. Used by one thread at a time. */
+class BytesWriter {
+public:
+    /** Never waits; which version it is. EMSGSIZE: too long. EPERM: not the writer any more. */
+    template <Message M> expected<uint64_t> set(const M &value) {
+        auto bytes = bytes_of(value);
+        uint64_t version = 0;
+        int code = outlive_state_writer_set(handle_.get(), bytes.data(), bytes.size(), &version);
+        if (code != 0) return Failure::last(code);
+        return version;
+    }
+
+private:
+    friend class StateBytes;
+    explicit BytesWriter(outlive_state_writer_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_state_writer_t, outlive_state_writer_close> handle_;
+};
+
+/** A state whose values are bytes, of any length up to the most it was made for. May be used by all threads at once. */
+class StateBytes {
+public:
+    /** Opens it, or makes it for values of at most `most` bytes with this one in it. ENOSPC: that one is longer. */
+    template <Message M>
+    static expected<StateBytes> create(const Domain &domain, const std::string &name, size_t most, const M &initial) {
+        return made(domain, name, most, bytes_of(initial));
+    }
+    /** Opens it, of whatever type; ENOENT: there is none. */
+    static expected<StateBytes> open(const Domain &domain, const std::string &name) { return made(domain, name, 0, {}); }
+
+    /** The latest value, whole, and which it is. Never waits. */
+    expected<Versioned<std::vector<std::byte>>> get_versioned() const {
+        Versioned<std::vector<std::byte>> got{std::vector<std::byte>(capacity()), 0};
+        size_t size = 0;
+        int code = outlive_state_get(raw(), got.value.data(), got.value.size(), &size, &got.version);
+        if (code != 0) return Failure::last(code);
+        got.value.resize(size);
+        return got;
+    }
+    /** The most bytes of a value. */
+    size_t capacity() const noexcept { return outlive_state_capacity(raw()); }
+    uint64_t version() const noexcept { return outlive_state_version(raw()); }
+    /** Waits for another value than that of version `seen`; which it is. EPIPE: the writer is dead, and there is none. */
+    expected<uint64_t> wait_changed(uint64_t seen, Deadline deadline = never) const {
+        uint64_t version = 0;
+        if (int code = outlive_state_wait_changed(raw(), seen, deadline.raw(), &version)) return Failure::last(code);
+        return version;
+    }
+    /** The writer, if there is none or it is dead; EBUSY: another lives. */
+    expected<BytesWriter> writer(Deadline deadline = at_once) const {
+        outlive_state_writer_t *handle = nullptr;
+        if (int code = outlive_state_writer(raw(), deadline.raw(), &handle)) return Failure::told(code);
+        return BytesWriter(handle);
+    }
+
+    outlive_state_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    explicit StateBytes(outlive_state_t *handle) : handle_(handle) {}
+    static expected<StateBytes> made(const Domain &domain, const std::string &name, size_t most,
+                                     std::span<const std::byte> initial) {
+        outlive_state_t *handle = nullptr;
+        int code = outlive_state_open(domain.raw(), name.c_str(), most, initial.data(), initial.size(), &handle);
+        if (code != 0) return Failure::last(code);
+        return StateBytes(handle);
+    }
     detail::Handle<outlive_state_t, outlive_state_close> handle_;
 };
 

@@ -23,6 +23,13 @@ public:
         ~Permit() {
             if (semaphore_ != nullptr) outlive_semaphore_release(semaphore_);
         }
+        /** Hands it, or the one that this thread took last, to the owner of `token`, who takes it up: at no moment is it
+         * nobody's. */
+        expected<void> hand_to(uint32_t token) {
+            int code = outlive_semaphore_hand_to(semaphore_, token);
+            if (code == 0) semaphore_ = nullptr;
+            return detail::done(code);
+        }
         /** From 0 on; no two holders have the same. */
         uint32_t index() const noexcept { return index_; }
 
@@ -49,6 +56,12 @@ public:
     }
     /** Adds a permit; EOVERFLOW: there are as many as there may be. */
     expected<void> add() { return detail::done(outlive_semaphore_add(raw())); }
+    /** Takes up a permit that another thread handed to this one, or to its process. */
+    expected<Permit> take_up(Deadline deadline = never) {
+        uint32_t index = 0;
+        if (int code = outlive_semaphore_take_up(raw(), deadline.raw(), &index)) return Failure::last(code);
+        return Permit(raw(), index);
+    }
     /** How many are free just now. */
     uint32_t free() const noexcept { return outlive_semaphore_free(raw()); }
 

@@ -56,7 +56,9 @@ static void owner_killed(void) {
     OK(outlive_mutex_holder(mutex, &holder));
     CHECK(holder.pid == (uint32_t)child);
     kill_it(child);
+    CHECK(!outlive_mutex_owner_died(mutex));
     IS(EOWNERDEAD, outlive_mutex_lock_until(mutex, SOON));
+    CHECK(outlive_mutex_owner_died(mutex));
     CHECK(strstr(outlive_last_error(), "died") != NULL);
     *(uint64_t *)outlive_mutex_value(mutex) = 8;
     OK(outlive_mutex_consistent(mutex));
@@ -405,6 +407,7 @@ static void pi_owner_killed(void) {
     CHECK(info.pid == (uint32_t)child);
     kill_it(child);
     IS(EOWNERDEAD, outlive_pi_mutex_lock(&valve->lock, SOON));
+    CHECK(outlive_pi_mutex_owner_died(&valve->lock));
     OK(outlive_pi_mutex_unlock(&valve->lock));
     IS(ENOTRECOVERABLE, outlive_pi_mutex_lock(&valve->lock, SOON));
     OK(outlive_pi_mutex_reset(&valve->lock, SOON));

@@ -22,6 +22,20 @@ static void ordinary(void) {
         OK(outlive_pool_free(pool, data));
     }
     OK(outlive_pool_free(pool, NULL));
+    outlive_pool_usage_t usage;
+    void *data = NULL;
+    uint64_t objects = 9, bytes = 9;
+    OK(outlive_pool_alloc(pool, 20 << 20, 0, &data));
+    OK(outlive_pool_usage(pool, &usage));
+    CHECK(usage.used == 1 && usage.holders == 1 && usage.bytes >= 20 << 20 && usage.max_bytes == 32 << 20);
+    CHECK(usage.used + usage.cached + usage.free + usage.offered + usage.shared + usage.moving == usage.objects);
+    OK(outlive_pool_free(pool, data));
+    /* What is as large as that goes back to the system at once. */
+    OK(outlive_pool_gc(pool, &objects, &bytes));
+    CHECK(objects == 0 && bytes >= 20 << 20);
+    OK(outlive_pool_gc(pool, NULL, NULL));
+    IS(EINVAL, outlive_pool_usage(pool, NULL));
+    IS(EINVAL, outlive_pool_gc(NULL, NULL, NULL));
     outlive_pool_close(pool);
 }
 

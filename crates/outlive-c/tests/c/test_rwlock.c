@@ -62,7 +62,9 @@ static void writer_killed(void) {
     IS(ETIMEDOUT, outlive_rwlock_read(lock, outlive_after_ms(10)));
     kill_it(child);
     /* A reader is told, and has it alone. */
+    CHECK(!outlive_rwlock_owner_died(lock));
     IS(EOWNERDEAD, outlive_rwlock_read(lock, SOON));
+    CHECK(outlive_rwlock_owner_died(lock));
     IS(EPERM, outlive_rwlock_downgrade(lock));
     OK(outlive_rwlock_consistent(lock));
     OK(outlive_rwlock_downgrade(lock));

@@ -48,6 +48,33 @@ static void ordinary(void) {
     OK(outlive_state_open(domain, "mode", 0, NULL, 0, &again));
     expect(again, "driving", 2);
     outlive_state_close(again);
+    /* As large as it was made, or not at all. */
+    IS(OUTLIVE_OTHER_TYPE, outlive_state_open(domain, "mode", 65, NULL, 0, &again));
+    IS(OUTLIVE_OTHER_TYPE, outlive_state_open(domain, "mode", 63, NULL, 0, &again));
+    CHECK(again == NULL);
+    outlive_state_close(state);
+}
+
+static void values_of_one_size(void) {
+    outlive_state_t *state = NULL, *other = NULL;
+    outlive_state_writer_t *writer = NULL;
+    uint64_t ten = 10, value = 0, version = 0;
+    size_t size = 0;
+    OK(outlive_state_open_fixed(domain, "level", sizeof ten, &ten, &state));
+    OK(outlive_state_get(state, &value, sizeof value, &size, &version));
+    CHECK(value == 10 && size == sizeof value && version == 1);
+    OK(outlive_state_writer(state, OUTLIVE_TRY, &writer));
+    IS(EMSGSIZE, outlive_state_writer_set(writer, &value, 4, NULL));
+    IS(OUTLIVE_OTHER_TYPE, outlive_state_open_fixed(domain, "level", 4, NULL, &other));
+    IS(OUTLIVE_OTHER_TYPE, outlive_state_open(domain, "level", 8, NULL, 0, &other));
+    IS(EINVAL, outlive_state_open_fixed(domain, "none", 0, NULL, &other));
+    IS(ENOSPC, outlive_state_open_fixed(domain, "none", SIZE_MAX, NULL, &other));
+    CHECK(other == NULL);
+    OK(outlive_state_open_fixed(domain, "zeroes", sizeof value, NULL, &other));
+    OK(outlive_state_get(other, &value, sizeof value, &size, NULL));
+    CHECK(value == 0 && size == sizeof value);
+    outlive_state_writer_close(writer);
+    outlive_state_close(other);
     outlive_state_close(state);
 }
 
@@ -103,4 +130,4 @@ static void bad_arguments(void) {
     outlive_state_writer_close(NULL);
 }
 
-TESTS(TEST(ordinary), TEST(writer_killed), TEST(bad_arguments))
+TESTS(TEST(ordinary), TEST(values_of_one_size), TEST(writer_killed), TEST(bad_arguments))

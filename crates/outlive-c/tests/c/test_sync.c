@@ -155,6 +155,19 @@ static void semaphore_holder_killed(void) {
     IS(EPERM, outlive_semaphore_release(semaphore));
     IS(EPERM, outlive_semaphore_consume(semaphore));
     CHECK(outlive_semaphore_free(semaphore) == 2);
+    /* Handed to this very thread: nobody has it in between, and only who is named takes it up. */
+    uint32_t token = 0, taken = 9;
+    OK(outlive_domain_token(domain, &token));
+    IS(EAGAIN, outlive_semaphore_take_up(semaphore, OUTLIVE_TRY, NULL));
+    IS(EPERM, outlive_semaphore_hand_to(semaphore, token));
+    OK(outlive_semaphore_acquire(semaphore, SOON, &index));
+    IS(EINVAL, outlive_semaphore_hand_to(semaphore, 0));
+    OK(outlive_semaphore_hand_to(semaphore, token));
+    CHECK(outlive_semaphore_free(semaphore) == 1);
+    OK(outlive_semaphore_take_up(semaphore, SOON, &taken));
+    CHECK(taken == index);
+    OK(outlive_semaphore_release(semaphore));
+    CHECK(outlive_semaphore_free(semaphore) == 2);
     outlive_semaphore_close(semaphore);
     IS(EINVAL, outlive_semaphore_open(domain, "none", 0, 0, &semaphore));
     IS(EINVAL, outlive_semaphore_acquire(NULL, SOON, NULL));

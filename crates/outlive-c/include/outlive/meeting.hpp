@@ -1,0 +1,174 @@
+/* Where processes meet: barriers, latches, what is done once. */
+#ifndef OUTLIVE_MEETING_HPP
+#define OUTLIVE_MEETING_HPP
+
+#include <type_traits>
+
+#include "domain.hpp"
+
+namespace outlive {
+
+/** A barrier by name. Seats belong to the thread that took them, and must not live longer than the barrier. */
+class Barrier {
+public:
+    /** A seat: given up when this goes. */
+    class [[nodiscard]] Seat {
+    public:
+        Seat(Seat &&other) noexcept : barrier_(std::exchange(other.barrier_, nullptr)) {}
+        Seat &operator=(Seat &&other) noexcept {
+            std::swap(barrier_, other.barrier_);
+            return *this;
+        }
+        ~Seat() {
+            if (barrier_ != nullptr) outlive_barrier_leave(barrier_);
+        }
+        /** Arrives, and waits until all have: true for one of them. OUTLIVE_BROKEN: a participant died (`repair`). ETIMEDOUT:
+         * the arrival stands, wait again. */
+        expected<bool> wait(Deadline deadline = never) {
+            uint32_t serial = 0;
+            if (int code = outlive_barrier_wait(barrier_, deadline.raw(), &serial)) return Failure::last(code);
+            return serial != 0;
+        }
+
+    private:
+        friend class Barrier;
+        explicit Seat(outlive_barrier_t *barrier) noexcept : barrier_(barrier) {}
+        outlive_barrier_t *barrier_;
+    };
+
+    /** Who dies breaks it, or is counted out. */
+    enum class WhenOneDies : uint32_t { breaks = 0, count_out = 1 };
+
+    static expected<Barrier> open(const Domain &domain, const std::string &name, uint32_t parties,
+                                  WhenOneDies when_one_dies = WhenOneDies::breaks) {
+        outlive_barrier_t *handle = nullptr;
+        int code = outlive_barrier_open(domain.raw(), name.c_str(), parties, static_cast<uint32_t>(when_one_dies), &handle);
+        if (code != 0) return Failure::last(code);
+        return Barrier(handle);
+    }
+
+    /** A seat for the calling thread. EUSERS: all are taken. OUTLIVE_BROKEN. */
+    expected<Seat> join() {
+        if (int code = outlive_barrier_join(raw())) return Failure::last(code);
+        return Seat(raw());
+    }
+    /** Makes a broken barrier whole: the dead lose their seats, the living begin a new phase. */
+    expected<void> repair(Deadline deadline = never) {
+        return detail::done(outlive_barrier_repair(raw(), deadline.raw()));
+    }
+
+    outlive_barrier_t *raw() const noexcept { return handle_.get(); }
+
+private:
+    explicit Barrier(outlive_barrier_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_barrier_t, outlive_barrier_close> handle_;
+};
+
+namespace detail {
+
+/** What a latch does. */
+template <class Self> class LatchCalls {
+public:
+    /** Arrives so many times: how many are missing now. The last wakes all who wait. */
+    expected<uint32_t> arrive(uint32_t arrivals = 1) {
+        uint32_t missing = 0;
+        if (int code = outlive_latch_arrive(raw(), arrivals, &missing)) return Failure::last(code);
+        return missing;
+    }
+    /** Opens it at once. */
+    expected<void> open_now() { return done(outlive_latch_arrive(raw(), UINT32_MAX, nullptr)); }
+    /** Waits until it is open. ETIMEDOUT; EAGAIN (`at_once`). */
+    expected<void> wait(Deadline deadline = never) { return done(outlive_latch_wait(raw(), deadline.raw())); }
+    bool is_open() { return wait(at_once).has_value(); }
+
+private:
+    outlive_latch_t *raw() { return static_cast<Self &>(*this).raw(); }
+};
+
+/** What a once does. */
+template <class Self> class OnceCalls {
+public:
+    /** Sees to it that it has been done: by `make(previous_died)`, which must not throw, unless somebody has done it, or is
+     * about to, which is waited for. `previous_died`: somebody began before and died, half of it may be there. ETIMEDOUT;
+     * EBUSY (`at_once`); EDEADLK: this thread is about to. */
+    template <class Make> expected<void> call(Make make, Deadline deadline = never) {
+        auto act = [](void *argument, int previous_died) noexcept {
+            (*static_cast<Make *>(argument))(previous_died != 0);
+        };
+        return done(outlive_once_do(raw(), act, std::addressof(make), deadline.raw()));
+    }
+    bool is_done() { return outlive_once_is_done(raw()) != 0; }
+
+private:
+    outlive_once_t *raw() { return static_cast<Self &>(*this).raw(); }
+};
+
+} // namespace detail
+
+/** A latch as a member of a struct in a `Record`: `expect` in its initialiser says how many arrivals open it. */
+class latch : public detail::LatchCalls<latch> {
+public:
+    latch() = default;
+    latch(const latch &) = delete;
+    latch &operator=(const latch &) = delete;
+
+    static constexpr uint32_t kind = OUTLIVE_LATCH;
+    /** In a record's initialiser. */
+    expected<void> expect(uint32_t arrivals) { return detail::done(outlive_latch_init(&words_, arrivals)); }
+    outlive_latch_t *raw() noexcept { return &words_; }
+
+private:
+    outlive_latch_t words_;
+};
+static_assert(sizeof(latch) == sizeof(outlive_latch_t) && std::is_standard_layout_v<latch>);
+
+/** A latch by name, which so many arrivals open. */
+class Latch : public detail::LatchCalls<Latch> {
+public:
+    static expected<Latch> open(const Domain &domain, const std::string &name, uint32_t arrivals) {
+        outlive_latch_t *handle = nullptr;
+        if (int code = outlive_latch_open(domain.raw(), name.c_str(), arrivals, &handle)) return Failure::last(code);
+        return Latch(handle);
+    }
+
+    outlive_latch_t *raw() noexcept { return handle_.get(); }
+
+private:
+    explicit Latch(outlive_latch_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_latch_t, outlive_latch_close> handle_;
+};
+
+/** What is done once, as a member of a struct in a `Record`: 8 bytes. */
+class once : public detail::OnceCalls<once> {
+public:
+    once() = default;
+    once(const once &) = delete;
+    once &operator=(const once &) = delete;
+
+    static constexpr uint32_t kind = OUTLIVE_ONCE;
+    outlive_once_t *raw() noexcept { return &words_; }
+
+private:
+    outlive_once_t words_;
+};
+static_assert(sizeof(once) == sizeof(outlive_once_t) && std::is_standard_layout_v<once>);
+
+/** What is done once, by name. */
+class Once : public detail::OnceCalls<Once> {
+public:
+    static expected<Once> open(const Domain &domain, const std::string &name) {
+        outlive_once_t *handle = nullptr;
+        if (int code = outlive_once_open(domain.raw(), name.c_str(), &handle)) return Failure::last(code);
+        return Once(handle);
+    }
+
+    outlive_once_t *raw() noexcept { return handle_.get(); }
+
+private:
+    explicit Once(outlive_once_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_once_t, outlive_once_close> handle_;
+};
+
+} // namespace outlive
+
+#endif

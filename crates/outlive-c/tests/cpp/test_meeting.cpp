@@ -1,0 +1,169 @@
+/* Barriers, latches, onces, real-time mutexes: by name and in a record, and at deaths. */
+#include "testing.hpp"
+
+#include <mutex>
+#include <thread>
+
+struct Line {
+    outlive::pi_mutex lock;
+    uint64_t count;
+    outlive::latch ready;
+    outlive::once made;
+};
+
+static outlive::Record<Line> open_line(const outlive::Domain &domain) {
+    return outlive::Record<Line>::open(domain, "line", {&Line::lock, &Line::ready, &Line::made},
+                                       [](Line &line) { line.ready.expect(2).value(); })
+        .value();
+}
+
+static void barrier() {
+    auto domain = open_domain();
+    auto both = outlive::Barrier::open(domain, "both", 2).value();
+    auto seat = both.join().value();
+    CHECK(seat.wait(5ms).code() == ETIMEDOUT);
+    std::thread other([&] {
+        auto second = both.join().value();
+        CHECK(both.join().code() == EUSERS || both.join().code() == EDEADLK);
+        CHECK(second.wait(soon).has_value());
+    });
+    CHECK(seat.wait(soon).has_value());
+    other.join();
+}
+
+static void killed_in_a_barrier() {
+    auto domain = open_domain();
+    auto both = outlive::Barrier::open(domain, "both", 2).value();
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto both = outlive::Barrier::open(domain, "both", 2).value();
+        auto seat = both.join().value();
+        tell();
+        for_ever();
+    });
+    child.hear();
+    auto seat = both.join().value();
+    std::thread killer([&] {
+        std::this_thread::sleep_for(50ms);
+        child.kill();
+    });
+    CHECK(seat.wait(soon).code() == OUTLIVE_BROKEN);
+    killer.join();
+    CHECK(both.repair(soon).has_value());
+    auto counted_out = outlive::Barrier::open(domain, "counted", 2, outlive::Barrier::WhenOneDies::count_out).value();
+    auto alone = counted_out.join().value();
+    CHECK(!alone.wait(outlive::at_once).has_value());
+}
+
+static void latch() {
+    auto domain = open_domain();
+    auto line = open_line(domain);
+    CHECK(!line->ready.is_open() && line->ready.wait(5ms).code() == ETIMEDOUT);
+    CHECK(line->ready.arrive().value() == 1);
+    std::thread other([&] { CHECK(open_line(domain)->ready.arrive().value() == 0); });
+    CHECK(line->ready.wait(soon).has_value() && line->ready.is_open());
+    other.join();
+    auto named = outlive::Latch::open(domain, "named", 3).value();
+    CHECK(named.wait(outlive::at_once).code() == EAGAIN);
+    CHECK(named.open_now().has_value() && named.is_open());
+}
+
+static void killed_in_a_once() {
+    auto domain = open_domain();
+    auto line = open_line(domain);
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto line = open_line(domain);
+        line->made.call([&](bool) {
+            line->count = 1;
+            tell();
+            for_ever();
+        }).value();
+    });
+    child.hear();
+    CHECK(line->made.call([](bool) {}, outlive::at_once).code() == EBUSY && !line->made.is_done());
+    child.kill();
+    bool died = false;
+    CHECK(line->made.call([&](bool previous_died) { died = previous_died, line->count = 2; }, soon).has_value());
+    CHECK(died && line->count == 2 && line->made.is_done());
+    CHECK(line->made.call([&](bool) { line->count = 3; }, soon).has_value() && line->count == 2);
+    auto named = outlive::Once::open(domain, "named").value();
+    CHECK(!named.is_done() && named.call([](bool previous_died) { CHECK(!previous_died); }).has_value());
+    CHECK(named.is_done());
+}
+
+static void killed_with_a_pi_mutex() {
+    auto domain = open_domain();
+    auto line = open_line(domain);
+    auto total = outlive::PiMutex<uint64_t>::open(domain, "total", 5).value();
+    {
+        std::scoped_lock held(line->lock);
+        total.acquire(soon).value().unlock();
+        CHECK(!line->lock.owner_died() && !total.owner_died());
+        std::thread([&] { CHECK(!line->lock.try_lock() && line->lock.acquire(5ms).code() == ETIMEDOUT); }).join();
+    }
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto line = open_line(domain);
+        auto total = outlive::PiMutex<uint64_t>::open(domain, "total").value();
+        std::scoped_lock held(line->lock, total);
+        total.value() = line->count = 1;
+        tell();
+        for_ever();
+    });
+    child.hear();
+    child.kill();
+    {
+        std::scoped_lock held(line->lock);
+        CHECK(line->lock.owner_died() && line->count == 1);
+        line->lock.mark_consistent();
+        CHECK(!line->lock.owner_died());
+    }
+    /* Given up by who does not look, and made anew. */
+    { std::scoped_lock held(total); }
+    THROWS(ENOTRECOVERABLE, total.lock());
+    total.value() = 0;
+    CHECK(total.reset(soon).has_value() && *total.acquire(soon).value() == 0);
+}
+
+static void ceiling_mutex() {
+    auto domain = open_domain();
+    auto motor = outlive::CeilingMutex::open(domain, "motor", 30).value();
+    CHECK(outlive::CeilingMutex::open(domain, "motor", 31).code() == EINVAL);
+    CHECK(outlive::CeilingMutex::open(domain, "other", 100).code() == EINVAL);
+    CHECK(motor.holder().code() == ESRCH && !motor.owner_died());
+    THROWS(EPERM, motor.mark_consistent());
+    auto guard = motor.acquire(soon);
+    /* Without the right to run at the ceiling there is nothing more to see. */
+    if (guard.code() == EPERM) return;
+    guard.value().unlock();
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto motor = outlive::CeilingMutex::open(domain, "motor", 30).value();
+        std::scoped_lock held(motor);
+        tell();
+        for_ever();
+    });
+    child.hear();
+    CHECK(!motor.try_lock());
+    child.kill();
+    auto taken = motor.acquire(soon).value();
+    CHECK(taken.owner_died());
+    taken.mark_consistent();
+    CHECK(!motor.owner_died());
+}
+
+static void a_permit_is_handed_over() {
+    auto domain = open_domain();
+    auto seats = outlive::Semaphore::open(domain, "seats", 1).value();
+    auto permit = seats.acquire(soon).value();
+    CHECK(seats.take_up(outlive::at_once).code() == EAGAIN);
+    std::thread([&] {
+        CHECK(seats.acquire(outlive::at_once).code() == EAGAIN);
+    }).join();
+    CHECK(permit.hand_to(domain.process_token().value()).has_value());
+    std::thread([&] {
+        auto mine = seats.take_up(soon).value();
+        CHECK(mine.index() == 0 && seats.free() == 0);
+    }).join();
+    CHECK(seats.free() == 1);
+}
+
+TESTS(TEST(barrier), TEST(killed_in_a_barrier), TEST(latch), TEST(killed_in_a_once), TEST(killed_with_a_pi_mutex),
+      TEST(ceiling_mutex), TEST(a_permit_is_handed_over))
