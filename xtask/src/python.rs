@@ -3,11 +3,12 @@
 //! Maturin builds with the profile and the target folder of the other tests, so that the library itself is there already.
 //! A machine without Python is told so, and the stage is skipped.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::install::{self, Need};
-use crate::root;
+use crate::{prefix, root};
 
 /// With venv and pip, which Debian has apart.
 pub(crate) const PYTHON: Need = Need { program: "python3", package: "python3-venv" };
@@ -23,25 +24,41 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let environment = match prepare(may_install) {
-        Ok(environment) => environment,
-        Err(why) => {
+    match built(may_install) {
+        Ok(Ok(_)) => {}
+        Ok(Err(why)) => {
             println!("skipped: {why}");
             println!("0 passed, 0 failed, 1 skipped");
             return ExitCode::SUCCESS;
         }
-    };
-    let built = in_package(&environment, "maturin").args(["develop", "--quiet", "--profile", "dev"]).status();
-    if !built.is_ok_and(|status| status.success()) {
-        println!("the package could not be built\n0 passed, 1 failed");
-        return ExitCode::FAILURE;
+        Err(error) => {
+            println!("{error}\n0 passed, 1 failed");
+            return ExitCode::FAILURE;
+        }
     }
-    let tests = in_package(&environment, "python").args(["-m", "pytest"]).status();
+    let tests = in_package(&environment(), "python").args(["-m", "pytest"]).status();
     if tests.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// An environment that has all that the tests need; or why there is none.
-fn prepare(may_install: bool) -> Result<PathBuf, String> {
+/// The interpreter that has the package as it is now; or why this machine has none.
+pub(crate) fn built(may_install: bool) -> io::Result<Result<PathBuf, String>> {
+    if let Err(why) = prepare(may_install) {
+        return Ok(Err(why));
+    }
+    let mut build = in_package(&environment(), "maturin");
+    if build.args(["develop", "--quiet", "--profile", "dev"]).status().is_ok_and(|status| status.success()) {
+        Ok(Ok(environment().join("bin/python")))
+    } else {
+        Err(io::Error::other("the Python package could not be built"))
+    }
+}
+
+fn environment() -> PathBuf {
+    root().join(prefix::target()).join("python")
+}
+
+/// Sees to an environment that has all that the tests need; or says why there is none.
+fn prepare(may_install: bool) -> Result<(), String> {
     if !install::install(&[&PYTHON], may_install).is_empty() {
         return Err("python3 is not there and may not be installed".to_owned());
     }
@@ -49,12 +66,11 @@ fn prepare(may_install: bool) -> Result<PathBuf, String> {
     if !succeeds(Command::new("python3").args(["-c", fits])) {
         return Err("python3 is older than 3.11, or has no venv (Debian: python3-venv)".to_owned());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let environment = root().join(target).join("python");
+    let environment = environment();
     let python = environment.join("bin/python");
     let is_complete = "import maturin, mypy, numpy, pytest";
     if succeeds(Command::new(&python).args(["-c", is_complete])) {
-        return Ok(environment);
+        return Ok(());
     }
     if !may_install {
         return Err(format!("{} lacks packages, and none may be installed", environment.display()));
@@ -63,7 +79,7 @@ fn prepare(may_install: bool) -> Result<PathBuf, String> {
     let made = succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     if made && succeeds(Command::new(&python).args(pip).args(PACKAGES)) {
-        Ok(environment)
+        Ok(())
     } else {
         Err("its packages could not be had from PyPI".to_owned())
     }

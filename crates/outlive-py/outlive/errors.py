@@ -21,6 +21,7 @@ __all__ = [
     "Dropped",
     "Empty",
     "Full",
+    "Gone",
     "Missed",
     "NoReader",
     "NoServer",
@@ -95,11 +96,9 @@ class CallTimeout(Timeout):
     """The deadline passed. ``begun``: a server had begun the call; if not, nobody will carry it out any more."""
 
     def __init__(self, message: str, begun: bool = False) -> None:
-        super().__init__(message, begun)
+        # Alone: an OSError takes two for its number and its text.
+        super().__init__(message)
         self.begun = begun
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class NoReader(OutliveError):
@@ -132,6 +131,10 @@ class Full(OutliveError, _queue.Full):
 
 class Empty(OutliveError, _queue.Empty):
     """Nothing to receive."""
+
+
+class Gone(OutliveError, LookupError):
+    """What was offered has been claimed, what was shared is held by nobody any more."""
 
 
 class TooLarge(OutliveError, ValueError):

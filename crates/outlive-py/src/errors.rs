@@ -1,6 +1,7 @@
 //! The core's errors as Python's: classes of `outlive/errors.py`, each of Outlive's and of Python's own kind.
 
 use outlive::Error;
+use outlive::pool::PoolError;
 use outlive::queue::{RecvError, SendError};
 use outlive::rpc::{CallError, ReplyError, ServeError};
 use outlive::state::SetError;
@@ -147,6 +148,25 @@ impl Raise for SendError {
             SendError::ReaderDied => "ReaderDied",
             SendError::NoReader => "NoReader",
             SendError::TooLarge { .. } => "TooLarge",
+            _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for PoolError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            PoolError::System(error) => return error.clone().raise(py),
+            PoolError::NoSpace { .. } => return raise_errno(py, "NoSpace", ENOSPC, self),
+            PoolError::NotForUs { .. } => return raise_errno(py, "NotPermitted", 13, self),
+            PoolError::TooLarge { .. } => "TooLarge",
+            PoolError::Stale | PoolError::Freed => "Gone",
+            PoolError::NotOurs => "NotYours",
+            PoolError::TooManyHolders { .. } => "TooMany",
+            PoolError::OtherType | PoolError::OtherPool { .. } => "WrongKind",
+            PoolError::Alignment { .. } | PoolError::NotAnObject { .. } => "BadName",
+            PoolError::Fault(_) => "Damaged",
             _ => "OutliveError",
         };
         raise(py, class, self)

@@ -18,6 +18,7 @@ use std::ffi::{CStr, c_int, c_void};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 const MARK: u8 = 0xA5;
 pub(crate) const MOST_DIMENSIONS: usize = 7;
@@ -42,6 +43,17 @@ static ITEMS: [Item; 14] = [
     (b'c', 16, c"Zd", 5),
 ];
 static BYTE: &Item = &ITEMS[1];
+
+/// Of a shape as numpy takes it: a number, or several.
+pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    match shape.cast::<PyTuple>() {
+        Ok(tuple) => tuple.extract(),
+        Err(_) => match shape.extract() {
+            Ok(extent) => Ok(vec![extent]),
+            Err(error) => shape.extract().map_err(|_| error),
+        },
+    }
+}
 
 /// A row-major array's type and extents.
 #[derive(Clone)]
@@ -208,7 +220,7 @@ impl Layout {
         let view = unsafe { &mut *view };
         view.obj = core::ptr::null_mut();
         if readonly && asked(ffi::PyBUF_WRITABLE) {
-            return Err(PyBufferError::new_err("a sample is read-only"));
+            return Err(PyBufferError::new_err("it is read-only"));
         }
         if asked(ffi::PyBUF_F_CONTIGUOUS) && !asked(ffi::PyBUF_C_CONTIGUOUS) && self.dimensions > 1 {
             return Err(PyBufferError::new_err("it is row-major"));

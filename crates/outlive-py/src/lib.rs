@@ -25,6 +25,7 @@ mod layout;
 mod loan;
 mod lock;
 mod msgpack;
+mod pool;
 mod queue;
 mod rw_lock;
 mod sample;
@@ -57,7 +58,9 @@ mod _outlive {
     #[pymodule_export]
     use crate::lock::Lock;
     #[pymodule_export]
-    use crate::queue::Queue;
+    use crate::pool::{Block, Pool, Shared};
+    #[pymodule_export]
+    use crate::queue::{Peeked, Queue};
     #[pymodule_export]
     use crate::rw_lock::{RwHold, RwLock};
     #[pymodule_export]

@@ -1,11 +1,11 @@
 //! `Queue`: `multiprocessing.Queue`'s methods for objects, and plain ones for bytes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use outlive::queue::{Queue as Core, Receiver, RecvError, SendError, Sender};
 use outlive::sync::{LockError, Mutex};
 use outlive::wait::WaitSet;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -48,6 +48,8 @@ pub(crate) struct Queue {
     /// Who gets objects, one at a time: made when first needed.
     getters: Turn<Option<Mutex<u64>>>,
     closed: AtomicBool,
+    /// How often the receiver took something, or became this process's: what was peeked at before is not what is next.
+    taken: AtomicU64,
     end_when_senders_gone: bool,
     queue: Core,
     domain: outlive::Domain,
@@ -97,6 +99,7 @@ impl Queue {
             let receiver = self.queue.receiver().raised(py)?;
             receiver.end_when_senders_gone(self.end_when_senders_gone);
             *inside = Some((process(), receiver));
+            self.taken.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Some(inside))
     }
@@ -106,7 +109,7 @@ impl Queue {
             return Ok(Err(RecvError::Empty));
         };
         match &mut *inside {
-            Some((_, receiver)) => receive(py, receiver, until),
+            Some((_, receiver)) => self.receive(py, receiver, until),
             None => Ok(Err(RecvError::NotReceiver)),
         }
     }
@@ -119,7 +122,7 @@ impl Queue {
         if let Some((of, receiver)) = &mut *inside
             && *of == process()
         {
-            return receive(py, receiver, until);
+            return self.receive(py, receiver, until);
         }
         *inside = None;
         let mut getters = self.getters.enter(py)?;
@@ -151,6 +154,18 @@ impl Queue {
         };
         let mut receiver = self.queue.receiver().raised(py)?;
         receive(py, &mut receiver, until)
+    }
+
+    /// By the receiver that this process is; the caller is inside with it.
+    fn receive(
+        &self,
+        py: Python<'_>,
+        receiver: &mut Receiver,
+        until: Option<Until>,
+    ) -> PyResult<Result<Vec<u8>, RecvError>> {
+        let received = receive(py, receiver, until)?;
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Ok(received)
     }
 
     /// A reader died in the middle: nobody is to be kept from sending by that, since another one gets what is there.
@@ -208,6 +223,7 @@ impl Queue {
             set: Turn::new(None),
             getters: Turn::new(None),
             closed: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
             end_when_senders_gone,
             queue,
             domain,
@@ -332,6 +348,31 @@ impl Queue {
         }
     }
 
+    /// Looks at the next bytes, as the queue's one receiver: they stay in the queue until ``commit``, or the end of a ``with`` block
+    /// that no exception ended. So nothing is lost when this process dies in between: the next receiver gets the same message,
+    /// with ``redelivered``. ``Empty`` when none came for so many seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn peek(slf: &Bound<'_, Self>, timeout: Option<f64>) -> PyResult<Peeked> {
+        let (py, this) = (slf.py(), slf.get());
+        let until = Until::timeout(timeout)?;
+        let look = |found: outlive::queue::Peeked<'_>| (found.to_vec(), found.redelivered());
+        let mut inside = this.receiver(py, until)?;
+        let receiver = inside.as_mut().and_then(|inside| inside.as_mut());
+        let Some((_, receiver)) = receiver else { return Err(RecvError::Empty).raised(py) };
+        let found = match receiver.try_peek().map(look) {
+            Err(RecvError::Empty) => wait(py, until, |deadline| match receiver.peek(deadline).map(look) {
+                Err(RecvError::TimedOut) => None,
+                other => Some(other),
+            })?
+            .unwrap_or(Err(RecvError::TimedOut)),
+            found => found,
+        };
+        let (data, redelivered) = found.raised(py)?;
+        let data = PyBytes::new(py, &data).unbind();
+        let at = this.taken.load(Ordering::Relaxed);
+        Ok(Peeked { queue: slf.clone().unbind(), at, data, redelivered, committed: AtomicBool::new(false) })
+    }
+
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
@@ -399,6 +440,84 @@ impl Queue {
             Some((_, receiver)) => set.add(receiver).raised(py),
             None => Err(raise(py, "NotYours", "this is not the queue's receiver")),
         }
+    }
+}
+
+/// A message that was looked at and is in the queue still: what ``Queue.peek`` gives.
+///
+/// >>> queue = Queue("jobs", folder)
+/// >>> queue.send(b"weld")
+/// >>> try:
+/// ...     with queue.peek() as job:
+/// ...         raise OSError("no gas")
+/// ... except OSError:
+/// ...     pass                                # it stays
+/// >>> with queue.peek() as job:               # taken out at the end of the block
+/// ...     job.data, job.redelivered
+/// (b'weld', False)
+/// >>> queue.try_recv() is None
+/// True
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Peeked {
+    queue: Py<Queue>,
+    /// Of the queue's `taken`.
+    at: u64,
+    data: Py<PyBytes>,
+    redelivered: bool,
+    committed: AtomicBool,
+}
+
+#[pymethods]
+impl Peeked {
+    /// Its bytes.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        self.data.bind(py).clone()
+    }
+
+    /// Whether a receiver that died had been handed it too, and may have acted on it.
+    #[getter]
+    fn redelivered(&self) -> bool {
+        self.redelivered
+    }
+
+    /// Takes it out of the queue. A ``RuntimeError`` if it has been: by a commit, by a ``recv``, or the queue was closed.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let queue = self.queue.get();
+        let over =
+            || PyRuntimeError::new_err("the message has been taken out of the queue already, or the queue was closed");
+        let mut inside = queue.receiver.enter(py)?;
+        let receiver = match &mut *inside {
+            Some((of, receiver)) if *of == process() && queue.taken.load(Ordering::Relaxed) == self.at => receiver,
+            _ => return Err(over()),
+        };
+        // The same one: nobody has taken it since.
+        receiver.try_peek().raised(py)?.commit();
+        queue.taken.fetch_add(1, Ordering::Relaxed);
+        self.committed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.data.bind(py).as_bytes().len()
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (raised, *_more))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        raised: &Bound<'_, PyAny>,
+        _more: &Bound<'_, pyo3::types::PyTuple>,
+    ) -> PyResult<()> {
+        if raised.is_none() && !self.committed.load(Ordering::Relaxed) { self.commit(py) } else { Ok(()) }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("<Peeked, {} bytes>", self.__len__(py))
     }
 }
 

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::domain;
-use crate::errors::{Raised, raise};
+use crate::errors::Raised;
 use crate::held::{Held, lender, this_thread};
 use crate::waiting::{Until, wait};
 
@@ -143,7 +143,7 @@ impl RwHold {
             })?,
         };
         let (given, owner_died) = match got {
-            None => return Err(raise(py, "Timeout", "somebody still had the lock when the timeout passed")),
+            None => return Err(LockError::<()>::TimedOut).raised(py),
             Some(Ok(given)) => (given, false),
             Some(Err(LockError::OwnerDied(guard))) => (Given::Write(guard), true),
             Some(Err(other)) => return Err(other).raised(py),

@@ -55,15 +55,7 @@ impl Sample {
         dtype: Option<&Bound<'py, PyAny>>,
         shape: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let array = match dtype {
-            None => ASARRAY.get(py)?.call1((slf,))?,
-            Some(dtype) => FROMBUFFER.get(py)?.call1((slf, dtype))?,
-        };
-        match shape {
-            None => Ok(array),
-            Some(shape) => array.call_method1(intern!(py, "reshape"), (shape,)),
-        }
+        shown_as_array(slf.as_any(), dtype, shape)
     }
 
     /// The array's extents; of bytes: how many.
@@ -159,6 +151,23 @@ impl Sample {
             None => format!("{} bytes", self.sample.bytes().len()),
         };
         format!("<Sample {}, {what}>", self.sample.sequence())
+    }
+}
+
+/// A numpy array over what an object shows by the buffer protocol, which keeps the object.
+pub(crate) fn shown_as_array<'py>(
+    object: &Bound<'py, PyAny>,
+    dtype: Option<&Bound<'py, PyAny>>,
+    shape: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let array = match dtype {
+        None => ASARRAY.get(py)?.call1((object,))?,
+        Some(dtype) => FROMBUFFER.get(py)?.call1((object, dtype))?,
+    };
+    match shape {
+        None => Ok(array),
+        Some(shape) => array.call_method1(intern!(py, "reshape"), (shape,)),
     }
 }
 

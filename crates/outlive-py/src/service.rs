@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use outlive::rpc;
 use outlive::rpc::{CallError, ServeError};
+use outlive::wait::WaitSet;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -12,6 +13,7 @@ use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raise, Raised};
 use crate::turn::Turn;
+use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
 
 /// The asking end of a service. Any number of them; any thread may use it, one at a time.
@@ -81,6 +83,17 @@ impl Client {
         }
     }
 
+    /// The same for ``asyncio``: ``await client.call_async(b"...", timeout=1.0)``. In a thread of the loop's executor, one call of
+    /// this client's after another; a task that is cancelled does not take back a call that was made.
+    #[pyo3(signature = (request, timeout=None))]
+    fn call_async<'py>(
+        slf: &Bound<'py, Self>,
+        request: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("asyncio")?.call_method1("to_thread", (slf.getattr("call")?, request, timeout))
+    }
+
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
         let this = slf.get();
         let open = slf.py().import("outlive._reopen")?.getattr("client")?;
@@ -107,6 +120,8 @@ impl Client {
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Server {
     turn: Turn<rpc::Server>,
+    set: Turn<Option<WaitSet>>,
+    domain: outlive::Domain,
     name: String,
 }
 
@@ -121,7 +136,7 @@ impl Server {
             other => Some(other),
         })?;
         let request = taken.unwrap_or(Err(ServeError::TimedOut)).raised(py)?;
-        Ok(Request { data: PyBytes::new(py, &request).unbind(), request: Mutex::new(Some(request)) })
+        Ok(Request::new(py, request))
     }
 }
 
@@ -131,7 +146,8 @@ impl Server {
     #[pyo3(signature = (name, domain=None))]
     fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>) -> PyResult<Server> {
         let domain = domain::of(py, domain)?;
-        Ok(Server { turn: Turn::new(rpc::Server::open(&domain, &name).raised(py)?), name })
+        let turn = Turn::new(rpc::Server::open(&domain, &name).raised(py)?);
+        Ok(Server { turn, set: Turn::new(None), domain, name })
     }
 
     #[getter]
@@ -153,6 +169,42 @@ impl Server {
         self.take(py, Until::NEVER)
     }
 
+    /// The next request, if one is there.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Request>> {
+        let mut inside = self.turn.enter(py)?;
+        match inside.try_next() {
+            Err(ServeError::Empty) => Ok(None),
+            taken => Ok(Some(Request::new(py, taken.raised(py)?))),
+        }
+    }
+
+    /// The next request, for ``asyncio``: as ``async for request in server``.
+    fn next_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("take", (slf,))
+    }
+
+    fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Server::next_async(slf)
+    }
+
+    /// A descriptor that is readable when a request is there, for event loops; see ``is_ready``.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| set.add(&*self.turn.enter(py)?).raised(py))
+    }
+
+    /// Whether it is worth to look for a request. The descriptor is readable until this has said no.
+    fn is_ready(&self, py: Python<'_>) -> PyResult<bool> {
+        match &mut *self.set.enter(py)? {
+            Some(set) => Ok(set.try_wait().raised(py)?.next().is_some()),
+            // `try_recv` tells.
+            None => Ok(true),
+        }
+    }
+
     fn __repr__(&self) -> String {
         format!("<Server of '{}'>", self.name)
     }
@@ -165,6 +217,12 @@ pub(crate) struct Request {
     data: Py<PyBytes>,
     /// Locked for a moment, never while waiting.
     request: Mutex<Option<rpc::Request>>,
+}
+
+impl Request {
+    fn new(py: Python<'_>, request: rpc::Request) -> Request {
+        Request { data: PyBytes::new(py, &request).unbind(), request: Mutex::new(Some(request)) }
+    }
 }
 
 #[pymethods]

@@ -14,6 +14,9 @@ use crate::waiting::{Until, wait};
 /// The latest value under a name: bytes, at most ``size`` of them. Reading never waits, also beside a writer that was stopped or
 /// killed in the middle.
 ///
+/// With ``fixed`` all values have ``size`` bytes, the first is filled up with zeroes: then it is the same as Rust's ``State<T>`` and C++'s ``State<T>`` with a ``T`` of
+/// as many bytes.
+///
 /// The first ``set`` makes this process the state's one writer (``Taken`` while another lives) until ``close``.
 ///
 /// >>> mode = State("mode", 64, folder, initial=b"idle")
@@ -37,16 +40,18 @@ pub(crate) struct State {
 #[pymethods]
 impl State {
     #[new]
-    #[pyo3(signature = (name, size=None, domain=None, *, initial=None))]
+    #[pyo3(signature = (name, size=None, domain=None, *, initial=None, fixed=false))]
     fn new(
         py: Python<'_>,
         name: String,
         size: Option<usize>,
         domain: Option<&Bound<'_, PyAny>>,
         initial: Option<&[u8]>,
+        fixed: bool,
     ) -> PyResult<State> {
         let domain = domain::of(py, domain)?;
         let state = match size {
+            Some(size) if fixed => StateBytes::create_fixed(&domain, &name, size, initial.unwrap_or_default()),
             Some(size) => StateBytes::create(&domain, &name, size, initial.unwrap_or_default()),
             // Without a size it must be there.
             None => StateBytes::open(&domain, &name),
@@ -105,7 +110,11 @@ impl State {
             None => Ok(None),
             Some(changed) => match changed.raised(py)? {
                 Change::Value { version } => Ok(Some(version)),
-                _ => Err(raise(py, "PeerDied", "the state's writer died; the value is what it set last")),
+                _ => Err(raise(
+                    py,
+                    "PeerDied",
+                    "the state's writer died; the value is what it set last, and somebody may take over",
+                )),
             },
         }
     }

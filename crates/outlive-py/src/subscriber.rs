@@ -4,9 +4,10 @@ use outlive::topic::{SubscribeError, Subscriber as Core};
 use outlive::wait::WaitSet;
 use pyo3::prelude::*;
 
-use crate::errors::{Raised, raise};
+use crate::errors::Raised;
 use crate::sample::Sample;
 use crate::turn::Turn;
+use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
 
 /// The end of a topic that messages come out of: each subscriber gets all of them. Any thread may use it, one at a time; a
@@ -115,17 +116,7 @@ impl Subscriber {
 
     /// A descriptor that is readable when a message is there, for event loops; see ``is_ready``.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        use std::os::fd::AsRawFd;
-        let mut set = self.set.enter(py)?;
-        if set.is_none() {
-            let mut made = WaitSet::new(&self.domain);
-            made.add(&*self.turn.enter(py)?).raised(py)?;
-            *set = Some(made);
-        }
-        match &mut *set {
-            Some(set) => Ok(set.as_fd().raised(py)?.as_raw_fd()),
-            None => Err(raise(py, "OutliveError", "no descriptor")),
-        }
+        descriptor(py, &mut *self.set.enter(py)?, &self.domain, |set| set.add(&*self.turn.enter(py)?).raised(py))
     }
 
     /// Whether a receive is worth a try. The descriptor is readable until this has said no.

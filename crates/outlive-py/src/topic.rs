@@ -7,13 +7,12 @@ use outlive::topic::{Header, PublishError, Publisher as Core, SubscriberOptions,
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raise, Raised, raise};
 use crate::held::lender;
-use crate::layout::{Item, Layout};
+use crate::layout::{self, Item, Layout};
 use crate::loan::{Loan, Stray};
 use crate::msgpack;
 use crate::sample::DTYPE;
@@ -327,13 +326,7 @@ impl Publisher {
         timeout: Option<f64>,
     ) -> PyResult<Loan> {
         Until::timeout(timeout)?;
-        let extents = match shape.cast::<PyTuple>() {
-            Ok(tuple) => tuple.extract::<Vec<usize>>()?,
-            Err(_) => match shape.extract::<usize>() {
-                Ok(extent) => vec![extent],
-                Err(error) => shape.extract::<Vec<usize>>().map_err(|_| error)?,
-            },
-        };
+        let extents = layout::extents(shape)?;
         let layout = match dtype {
             None if extents.len() == 1 => Layout::bytes_checked(extents[0])?,
             None => return Err(PyTypeError::new_err("without a dtype a loan has so many bytes: one number")),

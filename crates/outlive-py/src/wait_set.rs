@@ -172,3 +172,22 @@ struct Ticks {
     timer: Timer,
     name: Option<Py<PyAny>>,
 }
+
+/// The descriptor of an object's own set, which is made when first asked for.
+pub(crate) fn descriptor(
+    py: Python<'_>,
+    set: &mut Option<outlive::wait::WaitSet>,
+    domain: &outlive::Domain,
+    add: impl FnOnce(&mut outlive::wait::WaitSet) -> PyResult<outlive::wait::Key>,
+) -> PyResult<i32> {
+    use std::os::fd::AsRawFd;
+    let set = match set {
+        Some(set) => set,
+        none => {
+            let mut made = outlive::wait::WaitSet::new(domain);
+            add(&mut made)?;
+            none.insert(made)
+        }
+    };
+    Ok(set.as_fd().raised(py)?.as_raw_fd())
+}

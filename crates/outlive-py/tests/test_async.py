@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from outlive import Queue, Topic
+from outlive import CallTimeout, Client, Queue, Server, ServerDied, Topic
 
 
 def run(coroutine):
@@ -96,3 +96,42 @@ def test_two_subscribers_in_one_loop(folder):
 
     assert run(read()) == [b"zero", b"one"]
     assert os.fstat(subscribers[0].fileno())
+
+
+def test_a_service_in_asyncio_both_ends(folder, start):
+    program = start("""
+        import asyncio
+        async def serve():
+            async for request in Server("double", folder):
+                request.reply(request.data * 2)
+        say("serving")
+        asyncio.run(serve())
+    """)
+    assert program.line() == "serving"
+    client = Client("double", folder, wait_for_server=True)
+
+    async def ask():
+        answers = [await client.call_async(b"%d" % number, timeout=20) for number in range(20)]
+        return answers, await asyncio.gather(*(client.call_async(b"x") for _ in range(5)))
+
+    assert run(ask()) == ([b"%d" % number * 2 for number in range(20)], [b"xx"] * 5)
+    program.kill()
+
+    async def after():
+        await client.call_async(b"late", timeout=0.05)
+
+    with pytest.raises((CallTimeout, ServerDied)):
+        run(after())
+
+
+def test_a_server_looks_without_waiting(folder):
+    server, client = Server("looks", folder), Client("looks", folder)
+    assert server.try_recv() is None
+
+    async def both():
+        asking = asyncio.create_task(client.call_async(b"a", 20))
+        request = await server.next_async()
+        request.reply(request.data + b"!")
+        return await asking
+
+    assert run(both()) == b"a!"

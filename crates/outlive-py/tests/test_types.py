@@ -19,7 +19,7 @@ def run(*args: str) -> str:
 
 def test_the_typed_example_runs(folder):
     lines = run("tests/typed_example.py", folder).splitlines()
-    assert lines == ["nothing came until the deadline passed", "0.5 b'abc' [1, 2]"]
+    assert lines == ["True", "nothing came until the deadline passed", "0.5 b'abc' [1, 2]"]
 
 
 def test_mypy_strict():

@@ -34,6 +34,14 @@ def mean(sample: outlive.Sample) -> float:
     return float(image.mean())
 
 
+def hand_over(pool: outlive.Pool, queue: outlive.Queue) -> int:
+    block = pool.alloc((480, 640), np.uint8)
+    block.numpy()[:] = 0
+    offset = block.offer()
+    with queue.peek(timeout=1.0) as peeked:
+        return offset + len(peeked.data)
+
+
 async def first(subscriber: outlive.Subscriber) -> bytes | None:
     async for sample in subscriber:
         return bytes(sample)
@@ -46,6 +54,8 @@ def main(folder: str) -> None:
     subscriber = topic.subscriber()
     numbers: list[int] = [count(domain), publish(topic)]
     queue = outlive.Queue("queue", domain)
+    queue.put(numbers)
+    print(hand_over(outlive.Pool("pool", domain), queue) > 0)
     queue.put(numbers)
     try:
         queue.get_nowait()

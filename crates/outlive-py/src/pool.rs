@@ -1,0 +1,358 @@
+//! `Pool`: memory from a pool; `Block`, which one process has; `Shared`, which several hold.
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outlive::pool;
+use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use pyo3::{ffi, intern};
+
+use crate::domain::{self, Peer};
+use crate::errors::{Raised, raise};
+use crate::held::lender;
+use crate::layout::{self, Layout};
+use crate::sample::{DTYPE, shown_as_array};
+use crate::turn::process;
+
+/// Memory in pieces of 0 bytes to 1 GiB, taken and given back in some hundred nanoseconds, which may be handed from process to
+/// process without a copy. What a process had is free once it has ended, however it ended.
+///
+/// ``alloc`` gives a :class:`Block`. ``Block.offer`` hands it over: the number that it gives goes by whatever way to somebody who
+/// claims it (``claim``). ``Block.share`` makes it one that several processes hold and nobody writes any more.
+///
+/// >>> pool = Pool("frames", folder)
+/// >>> block = pool.alloc((2, 3), np.float32)
+/// >>> block.numpy()[:] = 1.5                  # in shared memory
+/// >>> offset = block.offer()                  # a queue's message, say
+/// >>> mine = pool.claim(offset)               # there
+/// >>> float(mine.numpy(np.float32, (2, 3)).sum())
+/// 9.0
+/// >>> shared = mine.share()
+/// >>> again = pool.join(shared.offset)        # and in any other process
+/// >>> again.numpy(np.float32)[0].item(), len(again)
+/// (1.5, 24)
+/// >>> pool.usage()["holders"]
+/// 1
+#[pyclass(module = "outlive", frozen, weakref)]
+pub(crate) struct Pool {
+    pool: Arc<pool::Pool>,
+    domain: outlive::Domain,
+    name: String,
+}
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, cache_bytes=None))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        domain: Option<&Bound<'_, PyAny>>,
+        max_bytes: Option<u64>,
+        cache_bytes: Option<u64>,
+    ) -> PyResult<Pool> {
+        let domain = domain::of(py, domain)?;
+        let mut options = pool::PoolOptions::DEFAULT;
+        options.max_bytes = max_bytes.unwrap_or(options.max_bytes);
+        options.cache_bytes = cache_bytes.unwrap_or(options.cache_bytes);
+        let pool = Arc::new(pool::Pool::open(&domain, &name, options).raised(py)?);
+        Ok(Pool { pool, domain, name })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// Memory for an array of that ``shape`` and ``dtype``; without a ``dtype``, for so many bytes. Its contents are whatever was
+    /// there before. ``NoSpace`` says who has most.
+    #[pyo3(signature = (shape, dtype=None))]
+    fn alloc(&self, py: Python<'_>, shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Block> {
+        let extents = layout::extents(shape)?;
+        let layout = match dtype {
+            None if extents.len() == 1 => Layout::bytes_checked(extents[0])?,
+            None => return Err(PyTypeError::new_err("without a dtype a block has so many bytes: one number")),
+            Some(dtype) => {
+                let name: String = DTYPE.get(py)?.call1((dtype,))?.getattr(intern!(py, "str"))?.extract()?;
+                Layout::of_numpy(&name, &extents)?
+            }
+        };
+        let len = layout.len().ok_or_else(|| raise(py, "TooLarge", "more bytes than there can be"))?;
+        Ok(Block::new(self.pool.alloc(len).raised(py)?, len, layout, &self.pool))
+    }
+
+    /// Takes over what was handed over, as bytes; ``Gone`` if somebody has claimed it, or it is no more.
+    fn claim(&self, py: Python<'_>, offset: u64) -> PyResult<Block> {
+        let object = self.pool.claim(offset.into()).raised(py)?;
+        let len = object.len();
+        Ok(Block::new(object, len, Layout::bytes_checked(len)?, &self.pool))
+    }
+
+    /// Becomes one of those who hold what was shared; ``Gone`` if nobody does any more.
+    fn join(&self, py: Python<'_>, offset: u64) -> PyResult<Shared> {
+        // SAFETY: `Shared` keeps the pool, and drops it last.
+        let pool = unsafe { lender(&*self.pool) };
+        Shared::new(pool.join(offset.into()).raised(py)?, None, &self.pool)
+    }
+
+    /// How much is whose: objects (used, cached, free, offered, shared, moving), bytes, max_bytes, holders, failed.
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let usage = self.pool.usage().raised(py)?;
+        let dict = PyDict::new(py);
+        for (name, count) in [
+            ("objects", usage.sum.total),
+            ("used", usage.sum.used),
+            ("cached", usage.sum.cached),
+            ("free", usage.sum.free),
+            ("offered", usage.sum.offered),
+            ("shared", usage.sum.shared),
+            ("moving", usage.sum.moving),
+            ("failed", usage.sum.failed),
+            ("bytes", usage.bytes),
+            ("max_bytes", usage.max_bytes),
+            ("holders", usage.holders.len() as u64),
+        ] {
+            dict.set_item(name, count)?;
+        }
+        Ok(dict)
+    }
+
+    /// Frees what the dead had, and gives memory back to the system that is not likely to be needed soon: how many bytes.
+    fn gc(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.pool.gc().raised(py)?.bytes)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain))> {
+        let this = slf.get();
+        // One that is there keeps what it was made with.
+        Ok((slf.get_type().into_any(), (this.name.clone(), this.domain())))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Pool '{}'>", self.name)
+    }
+}
+
+/// Memory of a pool's that this process alone has, to read and write: ``block.numpy()``, ``memoryview(block)``. Free again when
+/// the last reference to it and to its views is gone, or by ``free``.
+///
+/// As long as there is a view (an array, a ``memoryview``), ``free``, ``offer`` and ``share`` are a ``BufferError``: who holds the
+/// view could write what is somebody else's by then.
+///
+/// >>> block = Pool("blocks", folder).alloc(5)
+/// >>> with memoryview(block) as view:
+/// ...     view[:] = b"bytes"
+/// >>> bytes(block), len(block)
+/// (b'bytes', 5)
+/// >>> array = block.numpy()
+/// >>> try:
+/// ...     block.free()
+/// ... except BufferError:
+/// ...     print("there is an array still")
+/// there is an array still
+/// >>> del array
+/// >>> block.free()
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Block {
+    /// Null: freed, or somebody else's.
+    data: AtomicPtr<u8>,
+    len: usize,
+    layout: Layout,
+    /// Views by the buffer protocol.
+    views: AtomicUsize,
+    /// Held by who looks at `views` and acts on it, so that none comes in between.
+    acting: Mutex<()>,
+    process: u32,
+    pool: Arc<pool::Pool>,
+}
+
+impl Block {
+    fn new(object: pool::Object<'_>, len: usize, layout: Layout, pool: &Arc<pool::Pool>) -> Block {
+        Block {
+            data: AtomicPtr::new(object.into_raw().as_ptr()),
+            len,
+            layout,
+            views: AtomicUsize::new(0),
+            acting: Mutex::new(()),
+            process: process(),
+            pool: Arc::clone(pool),
+        }
+    }
+
+    /// The object, if nobody looks at it.
+    fn take(&self, py: Python<'_>) -> PyResult<pool::Object<'_>> {
+        let _acting = self.acting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.views.load(Ordering::Relaxed) > 0 {
+            return Err(PyBufferError::new_err("there are views of the block: arrays, memoryviews"));
+        }
+        let data = NonNull::new(self.data.load(Ordering::Relaxed)).ok_or_else(gone)?;
+        // SAFETY: from `into_raw` of this pool; taken once, as the null says from then on.
+        let object = unsafe { self.pool.from_raw(data) }.raised(py)?;
+        self.data.store(core::ptr::null_mut(), Ordering::Relaxed);
+        Ok(object)
+    }
+}
+
+fn gone() -> PyErr {
+    PyRuntimeError::new_err("the block was freed, or handed over, already")
+}
+
+#[pymethods]
+impl Block {
+    /// A numpy array over the block, which keeps it. ``dtype`` and ``shape`` where it is of another type than it was taken for:
+    /// one that was claimed is of bytes.
+    #[pyo3(signature = (dtype=None, shape=None))]
+    fn numpy<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        shape: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        // Of what has no buffer numpy would make an array of one object.
+        if slf.get().data.load(Ordering::Relaxed).is_null() {
+            return Err(gone());
+        }
+        shown_as_array(slf.as_any(), dtype, shape)
+    }
+
+    /// Gives it back to the pool.
+    fn free(&self, py: Python<'_>) -> PyResult<()> {
+        self.take(py)?.free().raised(py)
+    }
+
+    /// Hands it over: whoever has the number may ``Pool.claim`` it, or only the process of that peer. At no moment is it nobody's.
+    /// Offered to anybody, it stays until it is claimed; to a process, it is free once that has ended.
+    #[pyo3(signature = (to=None))]
+    fn offer(&self, py: Python<'_>, to: Option<&Bound<'_, Peer>>) -> PyResult<u64> {
+        let object = self.take(py)?;
+        let offset = match to {
+            None => object.into_offset(),
+            Some(to) => object.into_offset_for(&to.get().peer()),
+        };
+        Ok(offset.raised(py)?.as_u64())
+    }
+
+    /// Makes it one that several processes hold, and nobody writes any more.
+    fn share(&self, py: Python<'_>) -> PyResult<Shared> {
+        // SAFETY: `Shared` keeps the pool, and drops it last.
+        let pool = unsafe { lender(&*self.pool) };
+        let data = self.take(py)?.into_raw();
+        // SAFETY: just now this pool's, and nobody else's.
+        let object = unsafe { pool.from_raw(data) }.raised(py)?;
+        Shared::new(object.share().raised(py)?, Some(self.layout.clone()), &self.pool)
+    }
+
+    fn __len__(&self) -> usize {
+        self.len
+    }
+
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let this = slf.get();
+        let _acting = this.acting.lock().unwrap_or_else(PoisonError::into_inner);
+        let data = this.data.load(Ordering::Relaxed);
+        if data.is_null() {
+            return Err(PyBufferError::new_err("the block was freed, or handed over, already"));
+        }
+        // SAFETY: the view's; the object does not move, and keeps the memory while there is a view.
+        unsafe { this.layout.show(view, flags, slf.clone().into_any(), data, this.len, false) }?;
+        this.views.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
+        self.views.fetch_sub(1, Ordering::Release);
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Block of {} bytes>", self.len)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let data = NonNull::new(*self.data.get_mut());
+        // In a forked child it is the parent's.
+        if let Some(data) = data.filter(|_| process() == self.process) {
+            // SAFETY: as in `take`. What cannot be freed is, with the process.
+            drop(unsafe { self.pool.from_raw(data) });
+        }
+    }
+}
+
+/// Memory of a pool's that several processes hold, each by name, to read: ``shared.numpy()``, ``memoryview(shared)``. It stays as
+/// long as one of them lives and holds it; views of it keep it.
+///
+/// >>> pool = Pool("maps", folder)
+/// >>> block = pool.alloc(3)
+/// >>> with memoryview(block) as view:
+/// ...     view[:] = b"map"
+/// >>> shared = block.share()
+/// >>> bytes(pool.join(shared.offset)), memoryview(shared).readonly
+/// (b'map', True)
+/// >>> offset = shared.offset
+/// >>> del shared
+/// >>> try:
+/// ...     pool.join(offset)
+/// ... except Gone:
+/// ...     print("nobody holds it any more")
+/// nobody holds it any more
+#[pyclass(module = "outlive", frozen, weakref)]
+pub(crate) struct Shared {
+    // In this order they are dropped.
+    shared: pool::Shared<'static>,
+    layout: Layout,
+    _pool: Arc<pool::Pool>,
+}
+
+impl Shared {
+    fn new(shared: pool::Shared<'static>, layout: Option<Layout>, pool: &Arc<pool::Pool>) -> PyResult<Shared> {
+        let layout = match layout {
+            Some(layout) => layout,
+            None => Layout::bytes_checked(shared.len())?,
+        };
+        Ok(Shared { shared, layout, _pool: Arc::clone(pool) })
+    }
+}
+
+#[pymethods]
+impl Shared {
+    /// By which others ``Pool.join``: good as long as somebody holds it.
+    #[getter]
+    fn offset(&self) -> u64 {
+        self.shared.offset().as_u64()
+    }
+
+    /// A read-only numpy array over it, which keeps it.
+    #[pyo3(signature = (dtype=None, shape=None))]
+    fn numpy<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        shape: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        shown_as_array(slf.as_any(), dtype, shape)
+    }
+
+    fn __len__(&self) -> usize {
+        self.shared.len()
+    }
+
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let this = slf.get();
+        let (data, len) = (this.shared.as_ptr().cast_mut(), this.shared.len());
+        let layout = &raw const this.layout;
+        // SAFETY: the view's; the object does not move, and keeps the memory.
+        unsafe { (*layout).show(view, flags, slf.into_any(), data, len, true) }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Shared of {} bytes>", self.shared.len())
+    }
+}
