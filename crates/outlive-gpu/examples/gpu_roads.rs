@@ -1,0 +1,331 @@
+//! How long bytes take from one process's GPU to another's, by which road; and how fast the bus is. `cargo xtask gpu` runs it.
+//!
+//! Two processes, which take turns: one sends a message of some size and waits until the other says that its device has it. Roads alternate
+//! in each round, so that they meet the same machine.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use outlive::Domain;
+use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
+use outlive_gpu::{DeviceMemory, Driver, Error, Gpu, HostMemory, PinnedPublisher, PinnedTopic, Stream};
+
+/// 64 KiB, 1 MiB, 6 MB, 64 MiB, and how many rounds of each.
+const SIZES: [(usize, usize); 4] = [(64 << 10, 300), (1 << 20, 200), (6_000_000, 100), (64 << 20, 30)];
+/// Rounds that do not count: memory comes to be there, and to be registered.
+const WARM_UP: usize = 20;
+const SOON: Duration = Duration::from_secs(30);
+/// In the environment of the second process: the domain's folder.
+const SECOND: &str = "OUTLIVE_GPU_ROADS";
+
+const USAGE: &str = "usage: gpu_roads [--driver LIBRARY] [--out FILE | --probe]";
+
+/// By which road a message goes: its first byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Road {
+    /// One copy each way, to and from registered memory.
+    Pinned = 1,
+    /// To ordinary memory, into the message, to ordinary memory, to the device: as without this crate.
+    Pageable = 2,
+}
+
+/// Nanoseconds; the same in all processes.
+fn now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Spans in nanoseconds.
+#[derive(Default)]
+struct Spans(Vec<u64>);
+
+impl Spans {
+    fn since(&mut self, begun: u64) {
+        self.0.push(now() - begun);
+    }
+
+    fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0) as f64
+    }
+
+    /// `median (least to most)` in microseconds.
+    fn text(&self) -> String {
+        let of = |span: Option<&u64>| *span.unwrap_or(&0) as f64 / 1e3;
+        format!("{:.1} ({:.1} to {:.1})", self.median() / 1e3, of(self.0.iter().min()), of(self.0.iter().max()))
+    }
+}
+
+struct Ends {
+    gpu: Gpu,
+    stream: Stream,
+    frames: PinnedTopic,
+    answers: Topic<[u64]>,
+}
+
+impl Ends {
+    fn open(driver: &Driver, folder: &std::path::Path) -> Result<Ends, Error> {
+        let gpu = driver.gpu(0)?;
+        let domain = Domain::open_at(folder)?;
+        let frames = Topic::<[u8]>::options().depth(4).max_bytes(1 << 30).open(&domain, "frames")?;
+        let answers = Topic::open(&domain, "answers")?;
+        Ok(Ends { stream: Stream::new(&gpu)?, frames: PinnedTopic::new(&gpu, frames), gpu, answers })
+    }
+}
+
+/// Takes messages to its device, each by the road that it came on, and says when the device had it. Ends with one of no bytes.
+fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), Error> {
+    let ends = Ends::open(driver, folder)?;
+    let mut frames =
+        ends.frames.subscriber_with(SubscriberOptions { reliable: true, ..SubscriberOptions::default() })?;
+    let answers = ends.answers.publisher()?;
+    answers.publish_copy(&[0, 0])?;
+    let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);
+    let mut device = DeviceMemory::new(&ends.gpu, largest)?;
+    let mut own = vec![0; largest];
+    loop {
+        let frame = frames.recv_until(SOON)?;
+        if frame.is_empty() {
+            return Ok(());
+        }
+        let received = now();
+        // What the road is stands in the key; the bytes are the device's.
+        if frame.header().key == Road::Pinned as u64 {
+            // SAFETY: as large as the largest, and there until the stream is.
+            unsafe { frame.copy_to_device(device.address(), &ends.stream)? };
+            ends.stream.synchronize()?;
+        } else {
+            let own = &mut own[..frame.len()];
+            own.copy_from_slice(&frame);
+            device.write(own, &ends.stream)?;
+        }
+        let there = now();
+        drop(frame);
+        answers.publish_copy(&[there, there - received])?;
+    }
+}
+
+/// What one size came to.
+struct Row {
+    size: usize,
+    bus_out: Spans,
+    bus_in: Spans,
+    leg_out: Spans,
+    leg_in: Spans,
+    returns: Spans,
+    pinned: Spans,
+    pageable: Spans,
+}
+
+struct First<'e> {
+    ends: &'e Ends,
+    publisher: PinnedPublisher,
+    plain: Publisher<[u8]>,
+    answers: Subscriber<[u64]>,
+    device: DeviceMemory,
+}
+
+impl First<'_> {
+    fn header(road: Road) -> outlive::topic::Header {
+        outlive::topic::Header { key: road as u64, ..outlive::topic::Header::default() }
+    }
+
+    /// When the other's device had it, and how long that took from its arrival.
+    fn answer(&mut self) -> Result<[u64; 2], Error> {
+        let answer = self.answers.recv_until(SOON)?;
+        Ok([answer[0], answer[1]])
+    }
+
+    fn pinned(&mut self, row: &mut Row) -> Result<(), Error> {
+        let begun = now();
+        let mut loan = self.publisher.loan(row.size)?;
+        loan.set_header(Self::header(Road::Pinned));
+        // SAFETY: as large, and there until the answer.
+        unsafe { loan.copy_from_device(self.device.address(), &self.ends.stream)? };
+        self.publisher.publish_on(loan, &self.ends.stream)?;
+        row.returns.since(begun);
+        let [there, leg_in] = self.answer()?;
+        row.pinned.0.push(there - begun);
+        row.leg_in.0.push(leg_in);
+        Ok(())
+    }
+
+    /// The way out alone, as the bus's limit is measured: until the stream is there.
+    fn leg_out(&mut self, row: &mut Row) -> Result<(), Error> {
+        let mut loan = self.publisher.loan(row.size)?;
+        let begun = now();
+        // SAFETY: as above.
+        unsafe { loan.copy_from_device(self.device.address(), &self.ends.stream)? };
+        self.ends.stream.synchronize()?;
+        row.leg_out.since(begun);
+        Ok(())
+    }
+
+    fn pageable(&mut self, row: &mut Row, own: &mut [u8]) -> Result<(), Error> {
+        let begun = now();
+        self.device.read(own, &self.ends.stream)?;
+        let mut loan = self.plain.loan(own.len())?;
+        loan.set_header(Self::header(Road::Pageable));
+        loan.copy_from_slice(own);
+        self.plain.publish(loan)?;
+        let [there, _] = self.answer()?;
+        row.pageable.0.push(there - begun);
+        Ok(())
+    }
+
+    fn size(&mut self, size: usize, rounds: usize) -> Result<Row, Error> {
+        let none = Spans::default;
+        let new = || Row {
+            size,
+            bus_out: none(),
+            bus_in: none(),
+            leg_out: none(),
+            leg_in: none(),
+            returns: none(),
+            pinned: none(),
+            pageable: none(),
+        };
+        let (mut own, mut host) = (vec![1; size], HostMemory::new(&self.ends.gpu, size)?);
+        let mut row = new();
+        for round in 0..WARM_UP + rounds {
+            if round == WARM_UP {
+                row = new();
+            }
+            let begun = now();
+            host.copy_from(&self.device, &self.ends.stream)?;
+            row.bus_out.since(begun);
+            let begun = now();
+            host.copy_to(&mut self.device, &self.ends.stream)?;
+            row.bus_in.since(begun);
+            self.leg_out(&mut row)?;
+            self.pinned(&mut row)?;
+            self.pageable(&mut row, &mut own)?;
+        }
+        Ok(row)
+    }
+}
+
+fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, Error> {
+    let ends = Ends::open(driver, folder)?;
+    let (publisher, plain) = (ends.frames.publisher()?, ends.frames.topic().publisher()?);
+    let mut answers = ends.answers.subscriber_with(SubscriberOptions { history: 1, ..SubscriberOptions::default() })?;
+    // It is there.
+    drop(answers.recv_until(SOON)?);
+    let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);
+    let device = DeviceMemory::new(&ends.gpu, largest)?;
+    let mut first = First { ends: &ends, publisher, plain, answers, device };
+    let rows = SIZES.iter().map(|&(size, rounds)| first.size(size, rounds)).collect::<Result<_, _>>()?;
+    first.plain.publish_copy(&[])?;
+    Ok(rows)
+}
+
+/// The figures as a page; `judged`: whether the aims are, which are for a GPU.
+fn page(name: &str, rows: &[Row], judged: bool) -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown", |(_, cpu)| cpu);
+    let mut page = format!(
+        "# From GPU to GPU\n\n{name}; {cpu}, Linux {}. Median (least to most) in µs, two processes, roads alternating.\n\n",
+        read("/proc/sys/kernel/osrelease").trim()
+    );
+    if !judged {
+        page += "**The fake driver: these are copies by the processor, and say nothing of a GPU.**\n\n";
+    }
+    page += "| bytes | pinned, whole | pageable, whole | pageable / pinned | leg out | bus out | of it | leg in | bus in | of it | publisher's calls |\n";
+    page += "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+    for row in rows {
+        let share = |bus: &Spans, leg: &Spans| format!("{:.0} %", 100.0 * bus.median() / leg.median());
+        let ratio = format!("{:.2}", row.pageable.median() / row.pinned.median());
+        let cells = [
+            row.size.to_string(),
+            row.pinned.text(),
+            row.pageable.text(),
+            ratio,
+            row.leg_out.text(),
+            row.bus_out.text(),
+            share(&row.bus_out, &row.leg_out),
+            row.leg_in.text(),
+            row.bus_in.text(),
+            share(&row.bus_in, &row.leg_in),
+            row.returns.text(),
+        ];
+        let _ = writeln!(page, "| {} |", cells.join(" | "));
+    }
+    page += "\nLeg: one copy between device and topic, until its stream is there. Bus: one copy between the device and memory of \
+             `cuMemHostAlloc`, the same way. Device topics are not built.\n";
+    if judged {
+        page += "\n| aim | bytes | |\n| --- | ---: | --- |\n";
+        for row in rows {
+            let mut judge = |aim: &str, is_met: bool| {
+                let _ = writeln!(page, "| {aim} | {} | {} |", row.size, if is_met { "met" } else { "missed" });
+            };
+            judge("leg out at 90 % of the bus", row.bus_out.median() >= 0.9 * row.leg_out.median());
+            judge("leg in at 90 % of the bus", row.bus_in.median() >= 0.9 * row.leg_in.median());
+            judge("twice as fast as pageable", row.pageable.median() >= 2.0 * row.pinned.median());
+        }
+    }
+    page
+}
+
+fn run(library: Option<PathBuf>, out: Option<PathBuf>, is_probe: bool) -> Result<(), String> {
+    let text = |error: Error| error.to_string();
+    let driver = library.as_deref().map_or_else(Driver::open, Driver::load).map_err(text)?;
+    if let Some(folder) = std::env::var_os(SECOND) {
+        return second(&driver, &PathBuf::from(folder)).map_err(text);
+    }
+    let gpu = driver.gpu(0).map_err(text)?;
+    if is_probe {
+        println!("{}, reads pinned: {}, writes pinned: {}", gpu.name(), gpu.reads_pinned(), gpu.writes_pinned());
+        return Ok(());
+    }
+    let folder = PathBuf::from(format!("/dev/shm/outlive-gpu-roads-{}", std::process::id()));
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let arguments = library.iter().flat_map(|library| [OsString::from("--driver"), library.clone().into()]);
+    let started = Command::new(own).args(arguments).env(SECOND, &folder).spawn();
+    let mut other = started.map_err(|error| error.to_string())?;
+    let rows = first(&driver, &folder);
+    if rows.is_err() {
+        // It waits for messages that will not come.
+        let _ = other.kill();
+    }
+    let _ = other.wait();
+    std::fs::remove_dir_all(&folder).ok();
+    let page = page(gpu.name(), &rows.map_err(text)?, library.is_none());
+    match out {
+        Some(file) => std::fs::write(&file, page).map_err(|error| format!("{}: {error}", file.display())),
+        None => {
+            print!("{page}");
+            Ok(())
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let (mut library, mut out, mut is_probe) = (None, None, false);
+    let mut words = std::env::args_os().skip(1);
+    while let Some(word) = words.next() {
+        match word.to_str() {
+            Some("--driver") => library = words.next().map(PathBuf::from),
+            Some("--out") => out = words.next().map(PathBuf::from),
+            Some("--probe") => is_probe = true,
+            _ => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    match run(library, out, is_probe) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The entry points of the CUDA driver that are used here, by the names under which libcuda.so.1 exports them.
+//!
+//! Types and numbers are those of cuda.h: `CUdevice` and `CUresult` are ints, `CUdeviceptr` 64 bits, contexts, streams and events
+//! pointers. Where the header's macros lead to a second version (`_v2`), so do the names here.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// `CUresult`.
+pub(crate) type Code = c_int;
+/// `CUdevice`.
+pub(crate) type Device = c_int;
+/// `CUcontext`, `CUstream`, `CUevent`.
+pub(crate) type Handle = *mut c_void;
+/// `CUdeviceptr`.
+pub(crate) type Address = u64;
+/// `CUhostFn`.
+pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
+
+pub(crate) const SUCCESS: Code = 0;
+pub(crate) const NO_DEVICE: Code = 100;
+pub(crate) const NOT_READY: Code = 600;
+pub(crate) const NOT_SUPPORTED: Code = 801;
+
+/// `CU_STREAM_NON_BLOCKING`: it does not wait for the legacy default stream, nor that one for it.
+pub(crate) const STREAM_NON_BLOCKING: c_uint = 1;
+/// `CU_EVENT_DISABLE_TIMING`.
+pub(crate) const EVENT_DISABLE_TIMING: c_uint = 2;
+
+/// `CU_MEMHOSTREGISTER_PORTABLE`: of all contexts.
+pub(crate) const REGISTER_PORTABLE: c_uint = 1;
+/// `CU_MEMHOSTREGISTER_READ_ONLY`.
+pub(crate) const REGISTER_READ_ONLY: c_uint = 8;
+
+/// `CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED`.
+pub(crate) const HOST_REGISTER_SUPPORTED: c_int = 99;
+/// `CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES`.
+pub(crate) const USES_HOST_PAGE_TABLES: c_int = 100;
+/// `CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED`.
+pub(crate) const READ_ONLY_HOST_REGISTER_SUPPORTED: c_int = 113;
+
+macro_rules! entry_points {
+    ($($name:ident = $symbol:literal ($($argument:ty),*);)*) => {
+        /// The driver's functions, found by name.
+        pub(crate) struct Api {
+            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) -> Code,)*
+        }
+
+        impl Api {
+            /// Looks all of them up. `Err`: the one that is missing.
+            ///
+            /// # Safety
+            /// What `find` gives is a function of the CUDA driver of that name.
+            pub(crate) unsafe fn find(find: impl Fn(&CStr) -> *mut c_void) -> Result<Api, &'static CStr> {
+                Ok(Api {
+                    $($name: {
+                        let found = find($symbol);
+                        if found.is_null() {
+                            return Err($symbol);
+                        }
+                        // SAFETY: the caller's promise; the signature is cuda.h's.
+                        unsafe {
+                            core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> Code>(found)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+entry_points! {
+    init = c"cuInit" (c_uint);
+    error_name = c"cuGetErrorName" (Code, *mut *const c_char);
+    error_text = c"cuGetErrorString" (Code, *mut *const c_char);
+    device_count = c"cuDeviceGetCount" (*mut c_int);
+    device = c"cuDeviceGet" (*mut Device, c_int);
+    device_name = c"cuDeviceGetName" (*mut c_char, c_int, Device);
+    device_attribute = c"cuDeviceGetAttribute" (*mut c_int, c_int, Device);
+    retain_primary_context = c"cuDevicePrimaryCtxRetain" (*mut Handle, Device);
+    release_primary_context = c"cuDevicePrimaryCtxRelease_v2" (Device);
+    push_context = c"cuCtxPushCurrent_v2" (Handle);
+    pop_context = c"cuCtxPopCurrent_v2" (*mut Handle);
+    context_device = c"cuCtxGetDevice" (*mut Device);
+    create_stream = c"cuStreamCreate" (*mut Handle, c_uint);
+    destroy_stream = c"cuStreamDestroy_v2" (Handle);
+    query_stream = c"cuStreamQuery" (Handle);
+    synchronize_stream = c"cuStreamSynchronize" (Handle);
+    stream_is_capturing = c"cuStreamIsCapturing" (Handle, *mut c_int);
+    stream_wait_event = c"cuStreamWaitEvent" (Handle, Handle, c_uint);
+    create_event = c"cuEventCreate" (*mut Handle, c_uint);
+    destroy_event = c"cuEventDestroy_v2" (Handle);
+    record_event = c"cuEventRecord" (Handle, Handle);
+    launch_host_function = c"cuLaunchHostFunc" (Handle, HostFunction, *mut c_void);
+    allocate = c"cuMemAlloc_v2" (*mut Address, usize);
+    free = c"cuMemFree_v2" (Address);
+    copy_to_device = c"cuMemcpyHtoDAsync_v2" (Address, *const c_void, usize, Handle);
+    copy_from_device = c"cuMemcpyDtoHAsync_v2" (*mut c_void, Address, usize, Handle);
+    fill = c"cuMemsetD8Async" (Address, u8, usize, Handle);
+    allocate_host = c"cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
+    free_host = c"cuMemFreeHost" (*mut c_void);
+    register = c"cuMemHostRegister_v2" (*mut c_void, usize, c_uint);
+    unregister = c"cuMemHostUnregister" (*mut c_void);
+}

@@ -1,0 +1,81 @@
+//! What can go wrong between a topic and a GPU.
+
+use std::fmt;
+
+use outlive::topic::{PublishError, SubscribeError};
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no driver here, none that can be used, or no GPU. Topics work as ever, without this crate.
+    NoGpu {
+        /// What was missing.
+        why: String,
+    },
+    /// The driver refused.
+    Driver {
+        /// The function that did.
+        function: &'static str,
+        /// What it returned.
+        code: i32,
+        /// The driver's name of that.
+        name: String,
+        /// The driver's words.
+        text: String,
+    },
+    /// The stream is captured into a graph: what is replayed would publish, or let go, once more.
+    Capturing,
+    /// The copies that were to end did not until the deadline.
+    TimedOut,
+    /// The part is not inside the message.
+    OutOfBounds {
+        /// How many values the message has.
+        len: usize,
+    },
+    /// Publishing failed; of what was due on a stream, too.
+    Publish(PublishError),
+    /// Receiving failed.
+    Subscribe(SubscribeError),
+    /// The topic could not be opened.
+    Topic(outlive::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoGpu { why } => write!(f, "no GPU can be used here: {why}; topics work without one"),
+            Error::Driver { function, code, name, text } => write!(f, "{function}: {text} ({name}, {code})"),
+            Error::Capturing => {
+                f.write_str("the stream is captured into a graph; publish and copy outside of what is captured")
+            }
+            Error::TimedOut => {
+                f.write_str("copies were not over when the deadline passed; wait longer, or look at the streams")
+            }
+            Error::OutOfBounds { len } => write!(f, "the message has {len} values; copy a part of those"),
+            Error::Publish(error) => error.fmt(f),
+            Error::Subscribe(error) => error.fmt(f),
+            Error::Topic(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<PublishError> for Error {
+    fn from(error: PublishError) -> Error {
+        Error::Publish(error)
+    }
+}
+
+impl From<SubscribeError> for Error {
+    fn from(error: SubscribeError) -> Error {
+        Error::Subscribe(error)
+    }
+}
+
+impl From<outlive::Error> for Error {
+    fn from(error: outlive::Error) -> Error {
+        Error::Topic(error)
+    }
+}

@@ -1,0 +1,238 @@
+//! A GPU as one context of the driver's has it.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+
+use crate::api::{self, Api, Device, Handle};
+use crate::driver::Driver;
+use crate::host_function;
+use crate::{DevicePointer, Error};
+
+/// A GPU, by one context. Clones are the same.
+#[derive(Clone)]
+pub struct Gpu {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    driver: Driver,
+    context: Handle,
+    device: Device,
+    /// The primary context is ours to release.
+    is_primary: bool,
+    name: String,
+    can_register: bool,
+    /// How memory is registered that this process may only read, if at all.
+    read_only: Option<u32>,
+    /// A stream without work: what it says is what the context says.
+    probe: Handle,
+    /// The process, by number.
+    process: u32,
+}
+
+// SAFETY: the driver's functions may be called by all threads; a context is current where it is pushed.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+/// The context is the calling thread's current one until this is dropped.
+pub(crate) struct Current<'g> {
+    gpu: &'g Gpu,
+    /// Of one thread.
+    _here: PhantomData<*const ()>,
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        let mut popped = ptr::null_mut();
+        // SAFETY: pushed by `Gpu::enter`, and nothing between leaves another one there.
+        unsafe { (self.gpu.api().pop_context)(&mut popped) };
+    }
+}
+
+impl Gpu {
+    pub(crate) fn primary(driver: &Driver, number: u32) -> Result<Gpu, Error> {
+        if number >= driver.count()? {
+            return Err(Error::NoGpu { why: format!("there is none of number {number}") });
+        }
+        let (mut device, mut context) = (0, ptr::null_mut());
+        // SAFETY: a place for it.
+        driver.check("cuDeviceGet", unsafe { (driver.api.device)(&mut device, number as c_int) })?;
+        // SAFETY: the same.
+        let retained = unsafe { (driver.api.retain_primary_context)(&mut context, device) };
+        driver.check("cuDevicePrimaryCtxRetain", retained)?;
+        Gpu::finish(driver, context, device, true)
+    }
+
+    /// # Safety
+    /// As [`Driver::gpu_of_context`].
+    pub(crate) unsafe fn of_context(driver: &Driver, context: Handle) -> Result<Gpu, Error> {
+        let mut device = 0;
+        // SAFETY: the caller's promise; a place for the device.
+        unsafe {
+            driver.check("cuCtxPushCurrent", (driver.api.push_context)(context))?;
+            let asked = (driver.api.context_device)(&mut device);
+            let mut popped = ptr::null_mut();
+            (driver.api.pop_context)(&mut popped);
+            driver.check("cuCtxGetDevice", asked)?;
+        }
+        Gpu::finish(driver, context, device, false)
+    }
+
+    fn finish(driver: &Driver, context: Handle, device: Device, is_primary: bool) -> Result<Gpu, Error> {
+        let api = &driver.api;
+        let attribute = |which| {
+            let mut value = 0;
+            // SAFETY: a place for it. An attribute that an older driver does not know is an error: not there.
+            (unsafe { (api.device_attribute)(&mut value, which, device) } == api::SUCCESS).then_some(value != 0)
+        };
+        // Older drivers do not know the attribute, and register.
+        let can_register = attribute(api::HOST_REGISTER_SUPPORTED).unwrap_or(true);
+        let read_only = match attribute(api::READ_ONLY_HOST_REGISTER_SUPPORTED) {
+            _ if !can_register => None,
+            Some(true) => Some(api::REGISTER_READ_ONLY),
+            _ => attribute(api::USES_HOST_PAGE_TABLES).unwrap_or(false).then_some(0),
+        };
+        let mut name = [0 as c_char; 128];
+        // SAFETY: a place for so many bytes.
+        let named = unsafe { (api.device_name)(name.as_mut_ptr(), name.len() as c_int, device) } == api::SUCCESS;
+        let name: Vec<u8> = name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0 && named).collect();
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let process = std::process::id();
+        let driver = driver.clone();
+        let probe = ptr::null_mut();
+        let inner = Inner { driver, context, device, is_primary, name, can_register, read_only, probe, process };
+        let mut gpu = Gpu { inner: Arc::new(inner) };
+        let probe = gpu.new_stream()?;
+        // Not shared yet.
+        if let Some(inner) = Arc::get_mut(&mut gpu.inner) {
+            inner.probe = probe;
+        }
+        Ok(gpu)
+    }
+
+    pub(crate) fn api(&self) -> &Api {
+        &self.inner.driver.api
+    }
+
+    /// The device's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The context: a `CUcontext`, for other libraries.
+    #[must_use]
+    pub fn context(&self) -> *mut c_void {
+        self.inner.context
+    }
+
+    /// Whether the context is without error: after one, nothing that was enqueued in it is done any more.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], with that error.
+    pub fn check(&self) -> Result<(), Error> {
+        let _current = self.enter()?;
+        // SAFETY: a stream of this context's.
+        match unsafe { (self.api().query_stream)(self.inner.probe) } {
+            api::NOT_READY => Ok(()),
+            code => self.checked("cuStreamQuery", code),
+        }
+    }
+
+    /// Whether this process's copies from a topic's memory are direct: the device can have memory registered that may only be read.
+    #[must_use]
+    pub fn reads_pinned(&self) -> bool {
+        self.inner.read_only.is_some()
+    }
+
+    /// Whether this process's copies to a topic's memory are direct.
+    #[must_use]
+    pub fn writes_pinned(&self) -> bool {
+        self.inner.can_register
+    }
+
+    /// The flags by which memory is registered; `None`: it cannot be.
+    pub(crate) fn flags(&self, is_writable: bool) -> Option<u32> {
+        let flags = if is_writable { self.inner.can_register.then_some(0) } else { self.inner.read_only };
+        flags.map(|flags| flags | api::REGISTER_PORTABLE)
+    }
+
+    pub(crate) fn enter(&self) -> Result<Current<'_>, Error> {
+        // SAFETY: a context that stays: ours, or by the promise of who gave it.
+        self.checked("cuCtxPushCurrent", unsafe { (self.api().push_context)(self.inner.context) })?;
+        Ok(Current { gpu: self, _here: PhantomData })
+    }
+
+    #[inline]
+    pub(crate) fn checked(&self, function: &'static str, code: api::Code) -> Result<(), Error> {
+        self.inner.driver.check(function, code)
+    }
+
+    /// Of the process that opened it: in a forked child nothing of the driver's may be touched.
+    pub(crate) fn is_ours(&self) -> bool {
+        std::process::id() == self.inner.process
+    }
+
+    pub(crate) fn new_stream(&self) -> Result<Handle, Error> {
+        let _current = self.enter()?;
+        let mut stream = ptr::null_mut();
+        // SAFETY: a place for it.
+        self.checked("cuStreamCreate", unsafe { (self.api().create_stream)(&mut stream, api::STREAM_NON_BLOCKING) })?;
+        Ok(stream)
+    }
+
+    /// Copies to the device, behind what is on the stream.
+    ///
+    /// # Safety
+    /// Both places are there, and `from` does not change, until the copy is over.
+    pub(crate) unsafe fn copy_to_device(
+        &self,
+        to: DevicePointer,
+        from: *const u8,
+        len: usize,
+        stream: Handle,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        let code = unsafe { (self.api().copy_to_device)(to, from.cast(), len, stream) };
+        self.checked("cuMemcpyHtoDAsync", code)
+    }
+
+    /// Copies from the device, behind what is on the stream.
+    ///
+    /// # Safety
+    /// Both places are there, and nobody else touches `to`, until the copy is over.
+    pub(crate) unsafe fn copy_from_device(
+        &self,
+        to: *mut u8,
+        from: DevicePointer,
+        len: usize,
+        stream: Handle,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        let code = unsafe { (self.api().copy_from_device)(to.cast(), from, len, stream) };
+        self.checked("cuMemcpyDtoHAsync", code)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let api = &self.driver.api;
+        if std::process::id() != self.process || host_function::is_inside() {
+            // A forked child's copy; and who could come last in a host function has seen to it that he does not.
+            return;
+        }
+        // SAFETY: made by us, and nobody has the context by this value any more. Errors: it is gone already.
+        unsafe {
+            if !self.probe.is_null() && (api.push_context)(self.context) == api::SUCCESS {
+                (api.destroy_stream)(self.probe);
+                (api.pop_context)(&mut ptr::null_mut());
+            }
+            if self.is_primary {
+                (api.release_primary_context)(self.device);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Topics whose payloads GPUs read and write where they lie, in memory that several processes share.
+//!
+//! ```text
+//! process A                          process B
+//! GPU ── one copy ──► shared memory ── one copy ──► GPU
+//! ```
+//! The payload memory of a topic is registered with the CUDA driver, in each process as the topic grows, so that each leg is a single
+//! asynchronous copy at the bus's full speed. A message becomes visible when the stream that writes it has got there, without anybody
+//! waiting for it; a sample stays held until the copies that read it are over, even if it is dropped before.
+//!
+//! ```no_run
+//! use outlive::Domain;
+//! use outlive_gpu::{Driver, PinnedTopic, Stream};
+//!
+//! let gpu = Driver::open()?.gpu(0)?;              // Error::NoGpu where there is none
+//! let stream = Stream::new(&gpu)?;                // or the stream of another library: Stream::from_raw
+//! let domain = Domain::open_default()?;
+//! let topic = PinnedTopic::<f32>::open(&gpu, &domain, "frames")?;
+//!
+//! // One process. `image` is device memory of 640 × 480 floats, written by kernels on `stream`.
+//! # let image = 0;
+//! let publisher = topic.publisher()?;
+//! let mut loan = publisher.loan(640 * 480)?;
+//! // SAFETY: `image` has as many floats, and stays until the stream has got there.
+//! unsafe { loan.copy_from_device(image, &stream)? };
+//! publisher.publish_on(loan, &stream)?;           // returns at once
+//!
+//! // The other.
+//! let mut subscriber = topic.subscriber()?;
+//! let sample = subscriber.recv()?;
+//! // SAFETY: as above, and nobody else writes there meanwhile.
+//! unsafe { sample.copy_to_device(image, &stream)? };
+//! drop(sample);                                   // held until the copy is over
+//! # Ok::<(), outlive_gpu::Error>(())
+//! ```
+//!
+//! The driver, libcuda.so.1, is loaded when it is asked for; nothing here needs it to be built or tested. doc/protocols/gpu.md has the
+//! argument, and what holds when a process dies. **Not run on a GPU yet**: tested against a driver that keeps "device" memory in
+//! ordinary memory and is as strict as the documentation.
+
+mod api;
+mod driver;
+mod error;
+mod gpu;
+mod host_function;
+mod memory;
+mod pins;
+mod publisher;
+mod stream;
+mod subscriber;
+mod topic;
+
+pub use driver::Driver;
+pub use error::Error;
+pub use gpu::Gpu;
+pub use memory::{DeviceMemory, HostMemory};
+pub use publisher::{PinnedLoan, PinnedPublisher};
+pub use stream::Stream;
+pub use subscriber::{PinnedSample, PinnedSubscriber};
+pub use topic::PinnedTopic;
+
+/// An address in a GPU's memory: the driver's `CUdeviceptr`.
+pub type DevicePointer = u64;

@@ -1,0 +1,260 @@
+//! Which of a topic's memory is registered with the driver, in this process: doc/protocols/gpu.md, "Pinned topics".
+//!
+//! | state of a unit | how it got there | a copy there |
+//! | --- | --- | --- |
+//! | not in the table | | registers what has pages |
+//! | registered in pieces | | registers what has come to have pages, as one more piece |
+//! | of another life | the heap gave its pages back | unregisters the old one: nobody copies there any more, or it would live |
+//!
+//! A death leaves nothing: tables are the process's own, and the kernel undoes what the driver did.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use outlive::Deadline;
+use outlive::topic::PayloadMemory;
+
+use crate::gpu::{Current, Gpu};
+use crate::{Error, api, host_function};
+
+/// How often who waits for copies asks whether the context is without error: after one, nobody tells.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+/// A topic's memory, as registered by one context. Kept by the topic's ends, and by each copy that is under way.
+pub(crate) struct Pins {
+    /// Until it is dropped.
+    registered: Option<Registered>,
+    /// Host functions that have not been called.
+    outstanding: Mutex<usize>,
+    over: Condvar,
+}
+
+/// Which memory an address lies in: keeps it mapped.
+type MemoryOf = Box<dyn Fn(*const u8) -> Option<PayloadMemory> + Send + Sync>;
+
+struct Registered {
+    /// Unregistered before it is unmapped.
+    table: Mutex<Table>,
+    memory_of: MemoryOf,
+    gpu: Gpu,
+}
+
+/// By where they begin.
+type Table = BTreeMap<usize, Unit>;
+
+struct Unit {
+    life: u64,
+    /// Where the unit ends, with what may come to have pages.
+    end: usize,
+    /// Where its first piece begins and each one ends.
+    borders: Vec<usize>,
+}
+
+/// Those whose last user was a host function: to be unregistered by the next who comes.
+static LEFT: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
+
+/// Undoes what host functions could not.
+pub(crate) fn look_after_left() {
+    // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
+    let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
+    drop(left);
+}
+
+/// Why a copy was not made.
+pub(crate) struct NotCopied {
+    pub(crate) error: Error,
+    /// Some of it was enqueued.
+    pub(crate) has_begun: bool,
+}
+
+impl From<Error> for NotCopied {
+    fn from(error: Error) -> NotCopied {
+        NotCopied { error, has_begun: false }
+    }
+}
+
+impl Pins {
+    pub(crate) fn new(gpu: &Gpu, memory_of: MemoryOf) -> Pins {
+        let registered = Registered { table: Mutex::default(), memory_of, gpu: gpu.clone() };
+        Pins { registered: Some(registered), outstanding: Mutex::new(0), over: Condvar::new() }
+    }
+
+    fn registered(&self) -> &Registered {
+        match &self.registered {
+            Some(registered) => registered,
+            None => unreachable!("taken when it is dropped"),
+        }
+    }
+
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.registered().gpu
+    }
+
+    /// Copies to or from memory that the caller has: `copy` is called for each part that is registered as one, with where it
+    /// begins and how long it is.
+    pub(crate) fn copy(
+        &self,
+        address: *const u8,
+        len: usize,
+        copy: impl FnMut(usize, usize) -> Result<(), Error>,
+    ) -> Result<(), NotCopied> {
+        let current = self.gpu().enter()?;
+        self.registered().copy(&current, address, len, copy)
+    }
+
+    /// One more host function.
+    pub(crate) fn one_more(&self) {
+        *self.lock() += 1;
+    }
+
+    /// One less.
+    pub(crate) fn one_is_over(&self) {
+        *self.lock() -= 1;
+        self.over.notify_all();
+    }
+
+    /// Waits until `is_so` says so of how many are outstanding: asked whenever a host function has been called, and now and then.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], and what the context has come to.
+    pub(crate) fn wait_until(&self, deadline: Deadline, mut is_so: impl FnMut(usize) -> bool) -> Result<(), Error> {
+        let mut outstanding = self.lock();
+        loop {
+            if is_so(*outstanding) {
+                return Ok(());
+            }
+            if deadline.has_passed() {
+                return Err(Error::TimedOut);
+            }
+            // Locked since the look: one that is over meanwhile is waited for here.
+            let waited = self.over.wait_timeout(outstanding, ASK_AGAIN);
+            drop(waited);
+            self.gpu().check()?;
+            outstanding = self.lock();
+        }
+    }
+
+    /// How many host functions have still to be called.
+    pub(crate) fn outstanding(&self) -> usize {
+        *self.lock()
+    }
+
+    /// How many bytes are registered.
+    pub(crate) fn bytes(&self) -> usize {
+        let table = self.registered().lock();
+        table.values().filter_map(|unit| Some(unit.borders.last()? - unit.borders.first()?)).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.outstanding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        let registered = self.registered.take();
+        if host_function::is_inside() {
+            LEFT.lock().unwrap_or_else(PoisonError::into_inner).extend(registered);
+        }
+    }
+}
+
+impl Registered {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn copy(
+        &self,
+        current: &Current<'_>,
+        address: *const u8,
+        len: usize,
+        mut copy: impl FnMut(usize, usize) -> Result<(), Error>,
+    ) -> Result<(), NotCopied> {
+        let mut table = self.lock();
+        let (from, to) = (address.addr(), address.addr() + len);
+        // Short messages lie elsewhere; and where nothing can be registered, the driver has buffers of its own.
+        let borders = match (self.memory_of)(address) {
+            Some(memory) => self.prepare(current, &mut table, &memory, to)?,
+            None => &[],
+        };
+        let mut at = from;
+        while at < to {
+            let end = borders.iter().copied().find(|&border| border > at).map_or(to, |border| border.min(to));
+            copy(at - from, end - at).map_err(|error| NotCopied { error, has_begun: at > from })?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Registers what has to be, up to there; the borders of the pieces.
+    fn prepare<'t>(
+        &self,
+        current: &Current<'_>,
+        table: &'t mut Table,
+        memory: &PayloadMemory,
+        to: usize,
+    ) -> Result<&'t [usize], Error> {
+        let Some(flags) = self.gpu.flags(memory.is_writable) else { return Ok(&[]) };
+        let (start, end) = (memory.start.addr(), memory.start.addr() + memory.most);
+        let is_known = |unit: &Unit| unit.life == memory.life && unit.end == end;
+        if !table.get(&start).is_some_and(|unit| is_known(unit) && unit.borders.last() >= Some(&to)) {
+            // What lies there otherwise is over: a copy under way would keep its object, and so its life.
+            let over = |(&at, unit): (&usize, &Unit)| {
+                let overlaps = at < end && start < unit.end;
+                (overlaps && !(at == start && is_known(unit))).then_some(at)
+            };
+            for at in table.iter().filter_map(over).collect::<Vec<_>>() {
+                let unit = table.remove(&at);
+                unit.map_or(Ok(()), |unit| self.unregister(current, &unit))?;
+            }
+            let fresh = || Unit { life: memory.life, end, borders: vec![start] };
+            let unit = table.entry(start).or_insert_with(fresh);
+            let until = unit.borders.last().copied().unwrap_or(start);
+            let page = rustix::param::page_size();
+            let wanted = (start + memory.bytes).next_multiple_of(page);
+            if wanted > until {
+                // By the address that the memory was given as.
+                let at = memory.start.wrapping_add(until - start).cast_mut().cast::<c_void>();
+                // SAFETY: mapped as long as `memory_of` is there, with pages all of it; unregistered before.
+                let code = unsafe { (self.gpu.api().register)(at, wanted - until, flags) };
+                if code == api::NOT_SUPPORTED {
+                    return Ok(&[]);
+                }
+                self.gpu.checked("cuMemHostRegister", code)?;
+                unit.borders.push(wanted);
+            }
+        }
+        Ok(table.get(&start).map_or(&[], |unit| &unit.borders))
+    }
+
+    /// All pieces, whatever becomes of each; the first error.
+    fn unregister(&self, _current: &Current<'_>, unit: &Unit) -> Result<(), Error> {
+        let pieces = unit.borders.split_last().map_or(&[][..], |(_, starts)| starts);
+        let mut result = Ok(());
+        for &start in pieces {
+            let at = std::ptr::without_provenance_mut(start);
+            // SAFETY: registered by `prepare` as a piece that begins there, once; no copy is under way in it.
+            let code = unsafe { (self.gpu.api().unregister)(at) };
+            result = result.and(self.gpu.checked("cuMemHostUnregister", code));
+        }
+        result
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if !self.gpu.is_ours() {
+            return;
+        }
+        let table = std::mem::take(&mut *self.lock());
+        // The context is gone: what was registered in it is, too.
+        let Ok(current) = self.gpu.enter() else { return };
+        for unit in table.values() {
+            // As above; and nobody is left who could be told.
+            let _ = self.unregister(&current, unit);
+        }
+    }
+}
