@@ -1,0 +1,738 @@
+/* C++'s driver: does what each line of its input says, by outlive.hpp alone, and answers with a line. Failures come as
+ * exceptions. doc/conformance.md has the commands; the drivers of the other languages do the same, each with its own means. */
+#include <outlive.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <sstream>
+#include <unistd.h>
+
+#include "driver.h"
+
+using namespace std::chrono_literals;
+using std::string;
+using Words = std::vector<string>;
+template <class T> using Named = std::map<string, T>;
+
+namespace {
+
+/* What the header has no class for. */
+struct Unsupported {};
+/* A line that makes no sense, or bytes that are not what was sent. */
+struct Wrong {
+    string name, message;
+};
+
+string show(std::span<const std::byte> bytes) {
+    char shown[64];
+    ::show(shown, bytes.data(), bytes.size());
+    return shown;
+}
+
+uint64_t number(const string &word) { return std::stoull(word); }
+
+/* Milliseconds, or `try`. */
+outlive::Deadline until(const string &word) {
+    if (word == "try") return outlive::at_once;
+    return std::chrono::milliseconds(number(word));
+}
+
+std::vector<std::byte> pattern(size_t size, uint64_t seed) {
+    std::vector<std::byte> bytes(size);
+    ::pattern(reinterpret_cast<unsigned char *>(bytes.data()), size, seed);
+    return bytes;
+}
+
+std::vector<std::byte> message(const string &word) {
+    if (auto star = word.find('*'); star != string::npos) return pattern(number(word), number(word.substr(star + 1)));
+    auto bytes = std::as_bytes(std::span(word));
+    return {bytes.begin(), bytes.end()};
+}
+
+/* `KEY=NUMBER` among the options. */
+uint64_t option(const Words &options, const string &key, uint64_t otherwise) {
+    for (const string &option : options)
+        if (option.starts_with(key + "=")) return number(option.substr(key.size() + 1));
+    return otherwise;
+}
+
+bool flag(const Words &options, const string &word) { return std::ranges::find(options, word) != options.end(); }
+
+template <class T> T &find(Named<T> &things, const string &name) {
+    auto found = things.find(name);
+    if (found == things.end()) throw Wrong{"Usage", "nothing is called " + name};
+    return found->second;
+}
+
+string ok() { return "ok"; }
+template <class T> string ok(const T &value) {
+    std::ostringstream out;
+    out << "ok " << value;
+    return out.str();
+}
+
+/* An error by the name that the standard has for it. */
+string name_of(const std::error_code &code) {
+    static const std::map<std::errc, const char *> names = {
+        {std::errc::owner_dead, "owner_dead"},
+        {std::errc::state_not_recoverable, "state_not_recoverable"},
+        {std::errc::resource_deadlock_would_occur, "resource_deadlock_would_occur"},
+        {std::errc::device_or_resource_busy, "device_or_resource_busy"},
+        {std::errc::timed_out, "timed_out"},
+        {std::errc::resource_unavailable_try_again, "resource_unavailable_try_again"},
+        {std::errc::broken_pipe, "broken_pipe"},
+        {std::errc::connection_reset, "connection_reset"},
+        {std::errc::connection_aborted, "connection_aborted"},
+        {std::errc::not_connected, "not_connected"},
+        {std::errc::operation_canceled, "operation_canceled"},
+        {std::errc::message_size, "message_size"},
+        {std::errc::no_space_on_device, "no_space_on_device"},
+        {std::errc::operation_not_permitted, "operation_not_permitted"},
+        {std::errc::permission_denied, "permission_denied"},
+        {std::errc::no_such_file_or_directory, "no_such_file_or_directory"},
+        {std::errc::invalid_argument, "invalid_argument"},
+    };
+    for (auto [errc, name] : names)
+        if (code == errc) return name;
+    switch (code.value()) {
+    /* C++23 has taken its name away. */
+    case ETIME: return "stream_timeout";
+    case OUTLIVE_DAMAGED: return "OUTLIVE_DAMAGED";
+    case OUTLIVE_OTHER_KIND: return "OUTLIVE_OTHER_KIND";
+    case OUTLIVE_OTHER_TYPE: return "OUTLIVE_OTHER_TYPE";
+    case OUTLIVE_BROKEN: return "OUTLIVE_BROKEN";
+    default: return std::to_string(code.value());
+    }
+}
+
+using Lock = outlive::Mutex<uint64_t>;
+using RwLock = outlive::RwLock<uint64_t>;
+
+/* A queue, and the ends that were needed so far. */
+struct Queue {
+    outlive::Queue queue;
+    bool ends_with_senders;
+    std::optional<outlive::Sender> out{};
+    std::optional<outlive::Receiver> in{};
+    uint64_t sent = 0, received = 0;
+
+    outlive::Sender &sender() {
+        if (!out) out.emplace(queue.sender().value());
+        return *out;
+    }
+    outlive::Receiver &receiver() {
+        if (!in) {
+            in.emplace(queue.receiver().value());
+            in->end_when_senders_gone(ends_with_senders).value();
+        }
+        return *in;
+    }
+    void drain(outlive::Deadline deadline) {
+        auto got = receiver().recv(deadline).value();
+        if (!is_pattern(got.bytes().data(), got.bytes().size(), ++received))
+            throw Wrong{"OutOfOrder", "message " + std::to_string(received) + " is " + show(got.bytes())};
+    }
+};
+
+struct Topic {
+    outlive::Topic topic;
+    std::optional<outlive::Publisher> out{};
+    std::optional<outlive::Subscriber> in{};
+    uint64_t sent = 0;
+
+    void publish_pattern(size_t size) {
+        auto loan = out->loan(size).value();
+        ::pattern(reinterpret_cast<unsigned char *>(loan.bytes().data()), size, sent);
+        out->publish(std::move(loan)).value();
+        sent++;
+    }
+};
+
+void check(const outlive::Sample &sample) {
+    if (!is_pattern(sample.bytes().data(), sample.bytes().size(), sample.sequence()))
+        throw Wrong{"Torn", "message " + std::to_string(sample.sequence()) + " is " + show(sample.bytes())};
+}
+
+struct State {
+    outlive::State<uint64_t> state;
+    std::optional<outlive::StateWriter<uint64_t>> writer{};
+};
+
+struct Bytes {
+    outlive::StateBytes state;
+    std::optional<outlive::BytesWriter> writer{};
+
+    uint64_t set(const std::vector<std::byte> &value) {
+        if (!writer) writer.emplace(state.writer().value());
+        return writer->set(value).value();
+    }
+};
+
+struct WaitSet {
+    outlive::WaitSet set;
+    std::map<uint64_t, string> names{};
+};
+
+class Driver {
+public:
+    explicit Driver(outlive::Domain domain) : domain_(std::move(domain)) {}
+
+    /* Answers until the input ends, or until that line. */
+    void serve(const string &last = "") {
+        string line;
+        while (std::getline(std::cin, line)) {
+            if (line == last) return;
+            std::istringstream in(line);
+            Words words{std::istream_iterator<string>(in), {}};
+            std::cout << answer(words) << std::endl;
+        }
+    }
+
+private:
+    string answer(Words &words) {
+        try {
+            string command = words.at(0);
+            words.erase(words.begin());
+            return act(command, words);
+        } catch (const outlive::Error &error) {
+            /* A std::system_error says its code's own words behind its message. */
+            string what = error.what(), behind = ": " + error.code().message();
+            if (what.ends_with(behind)) what.resize(what.size() - behind.size());
+            return "error " + name_of(error.code()) + " " + what;
+        } catch (const Unsupported &) {
+            return "error Unsupported";
+        } catch (const Wrong &wrong) {
+            return "error " + wrong.name + " " + wrong.message;
+        } catch (const std::exception &error) {
+            return string("error Usage ") + error.what();
+        }
+    }
+
+    string act(const string &command, const Words &args) {
+        auto dot = command.find('.');
+        string family = command.substr(0, dot), verb = dot == string::npos ? "" : command.substr(dot + 1);
+        if (family == "lock") return lock(verb, args);
+        if (family == "rw") return rw(verb, args);
+        if (family == "sem") return semaphore(verb, args);
+        if (family == "event") return event(verb, args);
+        if (family == "cond") return condition(verb, args);
+        if (family == "queue") return queue(verb, args);
+        if (family == "topic") return topic(verb, args);
+        if (family == "sample") return sample(verb);
+        if (family == "state") return state(verb, args);
+        if (family == "bytes") return bytes(verb, args);
+        if (family == "client") return client(verb, args);
+        if (family == "server") return server(verb, args);
+        if (family == "set") return wait_set(verb, args);
+        if (family == "misuse") return misuse(verb);
+        if (family == "barrier") return barrier(verb, args);
+        if (family == "latch") return latch(verb, args);
+        if (command == "token") return ok(domain_.token().value());
+        if (command == "process_token") return ok(domain_.process_token().value());
+        auto token = [&] { return static_cast<uint32_t>(number(args.at(0))); };
+        if (command == "peer.alive") return ok(domain_.is_alive(token()) ? "yes" : "no");
+        if (command == "peer.wait_dead") return domain_.wait_dead(token(), until(args.at(1))).value(), ok();
+        if (command == "domain.find") {
+            outlive_domain_options_t options = OUTLIVE_DOMAIN_OPTIONS_INIT;
+            options.path = args.at(0).c_str();
+            options.must_exist = 1;
+            outlive::Domain::open_with(options).value();
+            return ok();
+        }
+        if (command == "exit") _exit(0);
+        if (command == "crash") std::abort();
+        if (command == "hang") return sleep(60), ok();
+        throw Wrong{"Usage", "no command " + command};
+    }
+
+    /* A lock in hand, its value, and what became of its last owner. */
+    template <class Held> static string got(Held &lock) {
+        return (lock.owner_died() ? "owner-died " : "ok ") + std::to_string(lock.value());
+    }
+
+    string lock(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            locks_.insert_or_assign(name, Lock::open(domain_, name, number(args.at(1))).value());
+            return ok();
+        }
+        Lock &lock = find(locks_, name);
+        if (verb == "lock") {
+            held_.insert_or_assign(name, lock.acquire(until(args.at(1))).value());
+            return got(lock);
+        }
+        if (verb == "set") return lock.value() = number(args.at(1)), ok();
+        if (verb == "consistent") return lock.mark_consistent(), ok();
+        if (verb == "unlock") return held_.erase(name), ok();
+        if (verb == "reset") {
+            lock.lock_to_reset(until(args.at(2))).value();
+            std::lock_guard held(lock, std::adopt_lock);
+            lock.value() = number(args.at(1));
+            lock.mark_consistent();
+            return ok();
+        }
+        if (verb == "holder") {
+            auto holder = lock.holder();
+            if (holder.code() == ESRCH) return ok("nobody");
+            return ok(holder.value().pid);
+        }
+        if (verb == "within") {
+            std::scoped_lock held(lock);
+            std::cout << got(lock) << std::endl;
+            serve("lock.leave " + name);
+            return ok();
+        }
+        if (verb == "churn") {
+            for (uint64_t end = now_ms() + number(args.at(1)); now_ms() < end;) {
+                std::scoped_lock held(lock);
+                lock.value()++;
+            }
+            return ok();
+        }
+        if (verb == "awaits") {
+            outlive::Deadline deadline = until(args.at(2));
+            for (;;) {
+                auto guard = lock.acquire(deadline).value();
+                if (*guard >= number(args.at(1))) return ok();
+            }
+        }
+        throw Wrong{"Usage", verb};
+    }
+
+    string rw(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            rw_locks_.insert_or_assign(name, RwLock::open(domain_, name, number(args.at(1))).value());
+            return ok();
+        }
+        RwLock &lock = find(rw_locks_, name);
+        if (verb == "read") return readers_.insert_or_assign(name, lock.read(until(args.at(1))).value()), got(lock);
+        if (verb == "write") return writers_.insert_or_assign(name, lock.write(until(args.at(1))).value()), got(lock);
+        if (verb == "set") return lock.value() = number(args.at(1)), ok();
+        if (verb == "consistent") return lock.mark_consistent(), ok();
+        if (verb == "unlock") return readers_.erase(name), writers_.erase(name), ok();
+        if (verb == "reset") {
+            /* Given up, nobody holds it: it is made whole first. */
+            lock.value() = number(args.at(1));
+            lock.reset(until(args.at(2))).value();
+            return ok();
+        }
+        throw Wrong{"Usage", verb};
+    }
+
+    string semaphore(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            auto permits = static_cast<uint32_t>(number(args.at(1)));
+            semaphores_.insert_or_assign(name, outlive::Semaphore::open(domain_, name, permits).value());
+            return ok();
+        }
+        outlive::Semaphore &semaphore = find(semaphores_, name);
+        if (verb == "acquire") return permits_[name].push_back(semaphore.acquire(until(args.at(1))).value()), ok();
+        if (verb == "release") return permits_[name].pop_back(), ok();
+        if (verb == "free") return ok(semaphore.free());
+        throw Wrong{"Usage", verb};
+    }
+
+    string event(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            uint32_t reset = args.at(1) == "automatic" ? OUTLIVE_RESET_AUTOMATIC : OUTLIVE_RESET_MANUAL;
+            events_.insert_or_assign(name, outlive::Event::open(domain_, name, reset).value());
+            return ok();
+        }
+        outlive::Event &event = find(events_, name);
+        if (verb == "bits") return ok(event.bits());
+        auto bits = static_cast<uint32_t>(number(args.at(1)));
+        if (verb == "set") return event.set(bits).value(), ok();
+        if (verb == "clear") return event.clear(bits).value(), ok();
+        if (verb == "any") return ok(event.wait_any(bits, until(args.at(2))).value());
+        if (verb == "all") return ok(event.wait_all(bits, until(args.at(2))).value());
+        throw Wrong{"Usage", verb};
+    }
+
+    string condition(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            condvars_.insert_or_assign(name, outlive::Condvar::open(domain_, name).value());
+            return ok();
+        }
+        outlive::Condvar &condvar = find(condvars_, name);
+        if (verb == "await") {
+            Lock &lock = find(locks_, args.at(1));
+            std::unique_lock held(lock, std::adopt_lock);
+            bool is_so = condvar.wait_until(held, until(args.at(3)), [&] { return lock.value() == number(args.at(2)); });
+            /* The guard goes on holding it. */
+            held.release();
+            if (!is_so) throw outlive::Error(outlive::Failure(ETIMEDOUT, ""));
+            return got(lock);
+        }
+        if (verb == "notify") return condvar.notify_one(), ok();
+        if (verb == "notify_all") return condvar.notify_all(), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    string barrier(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            using When = outlive::Barrier::WhenOneDies;
+            auto when = args.at(2) == "count_out" ? When::count_out : When::breaks;
+            auto parties = static_cast<uint32_t>(number(args.at(1)));
+            barriers_.insert_or_assign(name, outlive::Barrier::open(domain_, name, parties, when).value());
+            return ok();
+        }
+        outlive::Barrier &barrier = find(barriers_, name);
+        if (verb == "wait") {
+            if (!seats_.contains(name)) seats_.emplace(name, barrier.join().value());
+            return ok(find(seats_, name).wait(until(args.at(1))).value() ? "serial" : "member");
+        }
+        if (verb == "repair") return barrier.repair(until(args.at(1))).value(), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    string latch(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            auto arrivals = static_cast<uint32_t>(number(args.at(1)));
+            latches_.insert_or_assign(name, outlive::Latch::open(domain_, name, arrivals).value());
+            return ok();
+        }
+        outlive::Latch &latch = find(latches_, name);
+        if (verb == "arrive") return ok(latch.arrive(static_cast<uint32_t>(number(args.at(1)))).value());
+        if (verb == "wait") return latch.wait(until(args.at(1))).value(), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    string queue(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
+            options.max_bytes = option(args, "max", 0);
+            options.refuse_without_reader = flag(args, "refuse");
+            Queue opened{outlive::Queue::open(domain_, name, options).value(), flag(args, "ending")};
+            queues_.insert_or_assign(name, std::move(opened));
+            return ok();
+        }
+        Queue &queue = find(queues_, name);
+        if (verb == "send") return queue.sender().send(message(args.at(1)), until(args.at(2))).value(), ok();
+        if (verb == "recv") return ok(show(queue.receiver().recv(until(args.at(1))).value().bytes()));
+        if (verb == "peek") {
+            auto peeked = queue.receiver().peek(until(args.at(1))).value();
+            return ok(show(peeked.bytes()) + (peeked.redelivered() ? " again" : " fresh"));
+        }
+        if (verb == "commit") return queue.receiver().commit().value(), ok();
+        if (verb == "batch") {
+            std::vector<std::vector<std::byte>> messages;
+            for (size_t at = 1; at + 1 < args.size(); at++) messages.push_back(message(args[at]));
+            std::vector<std::span<const std::byte>> spans(messages.begin(), messages.end());
+            return queue.sender().send_batch(spans, until(args.back())).value(), ok();
+        }
+        if (verb == "count") {
+            auto counters = queue.queue.counters().value();
+            if (args.at(1) == "sent") return ok(counters.sent);
+            if (args.at(1) == "received") return ok(counters.received);
+            if (args.at(1) == "pending") return ok(counters.pending);
+            if (args.at(1) == "redelivered") return ok(counters.redelivered);
+        }
+        if (verb == "fill") {
+            for (;; queue.sent++) {
+                auto sent = queue.sender().send(pattern(number(args.at(1)), queue.sent + 1), outlive::at_once);
+                if (sent.code() == EAGAIN) return ok(queue.sent);
+                sent.value();
+            }
+        }
+        if (verb == "flood") {
+            for (uint64_t end = now_ms() + number(args.at(2)); now_ms() < end;)
+                queue.sender().send(pattern(number(args.at(1)), ++queue.sent), until(args.at(2))).value();
+            return ok();
+        }
+        if (verb == "drain") {
+            outlive::Deadline deadline = until(args.at(2));
+            for (uint64_t count = number(args.at(1)); count > 0; count--) queue.drain(deadline);
+            return ok();
+        }
+        if (verb == "drain_all") {
+            for (auto received : queue.receiver().until(until(args.at(1)))) {
+                if (!is_pattern(received.bytes().data(), received.bytes().size(), ++queue.received))
+                    throw Wrong{"OutOfOrder", show(received.bytes())};
+            }
+            return ok(queue.received);
+        }
+        if (verb == "close") return queue.out.reset(), queue.in.reset(), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    string take(outlive::Sample sample) {
+        sample_.emplace(std::move(sample));
+        return ok(show(sample_->bytes()));
+    }
+
+    string topic(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open" || verb == "find") {
+            outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+            options.max_bytes = option(args, "max", 0);
+            options.depth = static_cast<uint32_t>(option(args, "depth", 0));
+            options.must_exist = verb == "find";
+            topics_.insert_or_assign(name, Topic{outlive::Topic::open(domain_, name, options).value()});
+            return ok();
+        }
+        Topic &topic = find(topics_, name);
+        if (verb == "publisher") return topic.out.emplace(topic.topic.publisher().value()), ok();
+        if (verb == "subscriber") {
+            outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+            options.reliable = flag(args, "reliable");
+            options.history = static_cast<uint32_t>(option(args, "history", 0));
+            options.keep_last = static_cast<uint32_t>(option(args, "keep", 0));
+            options.period = option(args, "period", 0) * 1000000;
+            std::vector<uint64_t> keys;
+            for (const string &word : args)
+                if (word.starts_with("key=")) keys.push_back(number(word.substr(4)));
+            options.keys = keys.data();
+            options.key_count = keys.size();
+            return topic.in.emplace(topic.topic.subscriber(options).value()), ok();
+        }
+        if (verb == "unsubscribe") return topic.in.reset(), ok();
+        if (verb == "publish") {
+            outlive::Header header{};
+            header.key = option(args, "key", 0);
+            header.frame = option(args, "frame", 0);
+            header.stamp = option(args, "stamp", 0);
+            return ok(topic.out->publish(message(args.at(1)), header, until(args.at(2))).value());
+        }
+        if (verb == "publish_many") {
+            for (uint64_t count = number(args.at(1)); count > 0; count--) topic.publish_pattern(number(args.at(2)));
+            return ok();
+        }
+        if (verb == "flood") {
+            for (uint64_t end = now_ms() + number(args.at(2)); now_ms() < end;) topic.publish_pattern(number(args.at(1)));
+            return ok();
+        }
+        if (verb == "loan") {
+            auto bytes = message(args.at(1));
+            loan_.emplace(topic.out->loan(bytes.size()).value());
+            std::ranges::copy(bytes, loan_->bytes().begin());
+            return ok();
+        }
+        if (verb == "publish_loan") return ok(topic.out->publish(std::move(loan_.value())).value());
+        if (verb == "publish_msgpack" || verb == "recv_msgpack") throw Unsupported{};
+        if (verb == "publishers") return ok(topic.in->publisher_count());
+        if (verb == "subscribers") return ok(topic.out->subscriber_count());
+        outlive::Subscriber &subscriber = topic.in.value();
+        if (verb == "recv") return take(subscriber.recv(until(args.at(1))).value());
+        if (verb == "latest") return take(subscriber.latest().value());
+        if (verb == "recv_hex") {
+            auto sample = subscriber.recv(until(args.at(1))).value();
+            string hex;
+            for (std::byte byte : sample.bytes()) {
+                char digits[3];
+                snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(byte));
+                hex += digits;
+            }
+            return ok(hex);
+        }
+        if (verb == "drain") {
+            outlive::Deadline deadline = until(args.at(2));
+            for (uint64_t count = number(args.at(1)); count > 0; count--) check(subscriber.recv(deadline).value());
+            return ok();
+        }
+        if (verb == "drain_all") {
+            uint64_t count = 0;
+            for (auto &&sample : subscriber.until(outlive::at_once)) check(sample), count++;
+            return ok(count);
+        }
+        if (verb == "consume") {
+            for (auto &&sample : subscriber.until(until(args.at(1)))) (void)sample;
+            return ok();
+        }
+        if (verb == "lost") return ok(subscriber.lost());
+        if (verb == "lag") return ok(subscriber.lag());
+        throw Wrong{"Usage", verb};
+    }
+
+    string sample(const string &verb) {
+        outlive::Sample &sample = sample_.value();
+        if (verb == "show") return ok(show(sample.bytes()));
+        if (verb == "sequence") return ok(sample.sequence());
+        if (verb == "order") return ok(sample.order());
+        if (verb == "key") return ok(sample.header().key);
+        if (verb == "frame") return ok(sample.header().frame);
+        if (verb == "stamp") return ok(sample.header().stamp);
+        if (verb == "publisher") return ok(sample.publisher());
+        if (verb == "drop") return sample_.reset(), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    string state(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            states_.insert_or_assign(name, State{outlive::State<uint64_t>::open(domain_, name, number(args.at(1))).value()});
+            return ok();
+        }
+        if (verb == "find") return outlive::StateBytes::open(domain_, name).value(), ok();
+        State &state = find(states_, name);
+        if (verb == "get") {
+            auto got = state.state.get_versioned().value();
+            return ok(std::to_string(got.value) + " " + std::to_string(got.version));
+        }
+        if (verb == "set") {
+            if (!state.writer) state.writer.emplace(state.state.writer().value());
+            return ok(state.writer->set(number(args.at(1))).value());
+        }
+        if (verb == "wait") return ok(state.state.wait_changed(number(args.at(1)), until(args.at(2))).value());
+        if (verb == "close") return state.writer.reset(), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    string bytes(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            auto opened = outlive::StateBytes::create(domain_, name, number(args.at(1)), message(args.at(2))).value();
+            return bytes_.insert_or_assign(name, Bytes{std::move(opened)}), ok();
+        }
+        Bytes &bytes = find(bytes_, name);
+        if (verb == "get") {
+            auto [value, version] = bytes.state.get_versioned().value();
+            return ok(show(value) + " " + std::to_string(version));
+        }
+        if (verb == "set") return ok(bytes.set(message(args.at(1))));
+        if (verb == "flood") {
+            for (uint64_t end = now_ms() + number(args.at(2)), count = 1; now_ms() < end; count++)
+                bytes.set(pattern(number(args.at(1)), count));
+            return ok();
+        }
+        if (verb == "watch") {
+            outlive::Deadline deadline = until(args.at(2));
+            uint64_t seen = 1;
+            for (uint64_t count = number(args.at(1)); count > 0; count--) {
+                bytes.state.wait_changed(seen, deadline).value();
+                auto [value, version] = bytes.state.get_versioned().value();
+                seen = version;
+                if (!is_pattern(value.data(), value.size(), seen - 1)) throw Wrong{"Torn", "version " + std::to_string(seen)};
+            }
+            return ok();
+        }
+        throw Wrong{"Usage", verb};
+    }
+
+    string client(const string &verb, const Words &args) {
+        if (verb == "next") {
+            auto reply = call_.value().recv(until(args.at(0)));
+            return reply.code() == ENODATA ? ok("end") : ok(show(reply.value().bytes()));
+        }
+        const string &name = args.at(0);
+        if (verb == "open") {
+            outlive_service_options_t options = OUTLIVE_SERVICE_OPTIONS_INIT;
+            options.wait_for_server = flag(args, "wait");
+            clients_.insert_or_assign(name, outlive::Client::open(domain_, name, options).value());
+            return ok();
+        }
+        outlive::Client &client = find(clients_, name);
+        if (verb == "call") return ok(show(client.call(message(args.at(1)), until(args.at(2))).value().bytes()));
+        if (verb == "begin") return call_.emplace(client.begin(message(args.at(1)), until(args.at(2))).value()), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    outlive::Request request() {
+        auto request = std::move(request_.value());
+        request_.reset();
+        return request;
+    }
+
+    string server(const string &verb, const Words &args) {
+        if (verb == "open") {
+            servers_.insert_or_assign(args.at(0), outlive::Server::open(domain_, args.at(0)).value());
+            return ok();
+        }
+        if (verb == "next") {
+            request_.emplace(find(servers_, args.at(0)).recv(until(args.at(1))).value());
+            return ok(show(request_->bytes()));
+        }
+        if (verb == "client") return ok(request_.value().client().value().pid);
+        if (verb == "cancelled") return ok(request_.value().is_cancelled() ? "yes" : "no");
+        if (verb == "reply") return request().reply(message(args.at(0))).value(), ok();
+        if (verb == "drop") return request_.reset(), ok();
+        if (verb == "stream") return stream_.emplace(request().stream().value()), ok();
+        if (verb == "send") return stream_.value().send(message(args.at(0)), until(args.at(1))).value(), ok();
+        if (verb == "finish") return std::move(stream_.value()).finish().value(), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    string wait_set(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            sets_.insert_or_assign(name, WaitSet{outlive::WaitSet::open(domain_).value()});
+            return ok();
+        }
+        auto &[set, names] = find(sets_, name);
+        if (verb == "wait") {
+            Words ready;
+            for (auto [key, what, reserved] : set.wait(until(args.at(1))).value()) ready.push_back(names[key]);
+            std::ranges::sort(ready);
+            string answer = "ok";
+            for (const string &name : ready) answer += " " + name;
+            return answer;
+        }
+        uint64_t key;
+        if (verb == "add_queue") key = set.add(find(queues_, args.at(1)).receiver()).value();
+        else if (verb == "add_topic") key = set.add(find(topics_, args.at(1)).in.value()).value();
+        else if (verb == "add_event") key = set.add(find(events_, args.at(1)), static_cast<uint32_t>(number(args.at(2)))).value();
+        else if (verb == "add_peer") key = set.add_peer(domain_, static_cast<uint32_t>(number(args.at(2)))).value();
+        else throw Wrong{"Usage", verb};
+        names[key] = args.at(1);
+        return ok();
+    }
+
+    string misuse(const string &verb) {
+        if (verb == "number") return outlive::Event::open(domain_, "misused-event", 7).value(), ok();
+        if (verb == "unlock") {
+            /* Unlocking never throws; saying that all is whole does. */
+            auto lock = Lock::open(domain_, "misused-lock").value();
+            return lock.mark_consistent(), ok();
+        }
+        /* The types keep the others out. */
+        return "impossible";
+    }
+
+    outlive::Domain domain_;
+    /* Guards and permits below what they are of: they go first. */
+    Named<Lock> locks_;
+    Named<outlive::Guard<Lock, uint64_t>> held_;
+    Named<RwLock> rw_locks_;
+    Named<outlive::Guard<RwLock, const uint64_t>> readers_;
+    Named<outlive::Guard<RwLock, uint64_t>> writers_;
+    Named<outlive::Semaphore> semaphores_;
+    Named<std::vector<outlive::Semaphore::Permit>> permits_;
+    Named<outlive::Event> events_;
+    Named<outlive::Condvar> condvars_;
+    Named<outlive::Barrier> barriers_;
+    Named<outlive::Barrier::Seat> seats_;
+    Named<outlive::Latch> latches_;
+    Named<Queue> queues_;
+    Named<Topic> topics_;
+    std::optional<outlive::Loan> loan_;
+    std::optional<outlive::Sample> sample_;
+    Named<State> states_;
+    Named<Bytes> bytes_;
+    Named<outlive::Client> clients_;
+    std::optional<outlive::Call> call_;
+    Named<outlive::Server> servers_;
+    std::optional<outlive::Request> request_;
+    std::optional<outlive::Stream> stream_;
+    Named<WaitSet> sets_;
+};
+
+} // namespace
+
+int main(int count, char **arguments) {
+    auto domain = outlive::Domain::open_at(count == 2 ? arguments[1] : "");
+    if (!domain) {
+        std::cerr << "usage: driver FOLDER; " << domain.error().message() << "\n";
+        return 2;
+    }
+    std::cout << "ready" << std::endl;
+    Driver(std::move(domain).value()).serve();
+}

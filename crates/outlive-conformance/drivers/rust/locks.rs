@@ -1,0 +1,125 @@
+//! `lock.`: mutexes of a number.
+
+use std::collections::HashMap;
+
+use outlive::Domain;
+use outlive::sync::{Guard, LockError, Mutex};
+
+use crate::answer::{self, Answer, Refusal, done, find, leak, said};
+
+pub(crate) type Given = Guard<'static, u64>;
+
+#[derive(Default)]
+pub(crate) struct Locks {
+    mutexes: HashMap<String, &'static Mutex<u64>>,
+    guards: HashMap<String, Given>,
+}
+
+/// A lock in a scope: its guard is lent to the commands meanwhile.
+pub(crate) struct Scope {
+    guard: Option<Given>,
+    said: String,
+}
+
+impl Scope {
+    pub(crate) fn said(&self) -> String {
+        self.said.clone()
+    }
+}
+
+/// The guard, and the answer; a death is an answer like any other.
+fn settle(got: Result<Given, LockError<Given>>) -> Result<(Given, String), Refusal> {
+    match got {
+        Ok(guard) => {
+            let said = format!("ok {}", *guard);
+            Ok((guard, said))
+        }
+        Err(LockError::OwnerDied(guard)) => {
+            let said = format!("owner-died {}", *guard);
+            Ok((guard, said))
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+impl Locks {
+    pub(crate) fn act(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
+        match (verb, args) {
+            ("open", [name, value]) => {
+                let mutex = Mutex::open(domain, name, answer::number(value)?)?;
+                self.mutexes.insert((*name).to_owned(), leak(mutex));
+                done()
+            }
+            ("lock", [name, patience]) => {
+                let mutex = self.mutex(name)?;
+                let got = match answer::patience(patience)? {
+                    None => mutex.try_lock(),
+                    Some(span) => mutex.lock_until(span),
+                };
+                self.keep(name, got)
+            }
+            ("set", [name, value]) => {
+                **find(&mut self.guards, name)? = answer::number(value)?;
+                done()
+            }
+            ("consistent", [name]) => {
+                find(&mut self.guards, name)?.mark_consistent();
+                done()
+            }
+            ("unlock", [name]) => {
+                self.take_guard(name)?;
+                done()
+            }
+            ("reset", [name, value, span]) => {
+                self.mutex(name)?.reset(answer::number(value)?, answer::span(span)?)?;
+                done()
+            }
+            ("holder", [name]) => match self.mutex(name)?.holder() {
+                Some(holder) => said(holder.pid),
+                None => said("nobody"),
+            },
+            ("churn", [name, span]) => {
+                let mutex = self.mutex(name)?;
+                let end = answer::until(span)?;
+                while std::time::Instant::now() < end {
+                    let mut guard = mutex.lock()?;
+                    *guard += 1;
+                }
+                done()
+            }
+            ("awaits", [name, value, span]) => {
+                let (mutex, value, end) = (self.mutex(name)?, answer::number(value)?, answer::until(span)?);
+                while *mutex.lock_until(end)? < value {}
+                done()
+            }
+            _ => answer::unknown(verb, args),
+        }
+    }
+
+    fn mutex(&mut self, name: &str) -> Result<&'static Mutex<u64>, Refusal> {
+        find(&mut self.mutexes, name).map(|mutex| *mutex)
+    }
+
+    pub(crate) fn keep(&mut self, name: &str, got: Result<Given, LockError<Given>>) -> Answer {
+        let (guard, said) = settle(got)?;
+        self.guards.insert(name.to_owned(), guard);
+        Ok(said)
+    }
+
+    pub(crate) fn take_guard(&mut self, name: &str) -> Result<Given, Refusal> {
+        self.guards.remove(name).ok_or_else(|| Refusal::new("Usage", format!("{name} is not held")))
+    }
+
+    pub(crate) fn enter(&mut self, name: &str) -> Result<Scope, Refusal> {
+        let (guard, said) = settle(self.mutex(name)?.lock())?;
+        Ok(Scope { guard: Some(guard), said })
+    }
+
+    pub(crate) fn put(&mut self, name: &str, scope: &mut Scope) {
+        self.guards.extend(scope.guard.take().map(|guard| (name.to_owned(), guard)));
+    }
+
+    pub(crate) fn take(&mut self, name: &str, scope: &mut Scope) {
+        scope.guard = self.guards.remove(name);
+    }
+}

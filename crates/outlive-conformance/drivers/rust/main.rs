@@ -1,0 +1,134 @@
+//! Rust's driver: does what each line of its input says, by the library's public interface alone, and answers with a line.
+//! doc/conformance.md has the commands; the drivers of the other languages do the same, each with its own means.
+
+mod answer;
+mod locks;
+mod queues;
+mod services;
+mod states;
+mod sync;
+mod topics;
+mod waits;
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Write};
+use std::time::Duration;
+
+use answer::{Answer, Refusal, done, refused, said};
+use outlive::Domain;
+
+/// All that this process has open, by name. What guards borrow from is leaked: the process is there for one scenario.
+struct Driver {
+    domain: Domain,
+    locks: locks::Locks,
+    sync: sync::Sync,
+    queues: HashMap<String, queues::Queue>,
+    topics: topics::Topics,
+    states: states::States,
+    services: services::Services,
+    sets: HashMap<String, waits::Set>,
+}
+
+fn main() -> io::Result<()> {
+    let folder = std::env::args().nth(1).ok_or_else(|| io::Error::other("usage: conformance-driver FOLDER"))?;
+    let domain = Domain::open_at(folder).map_err(io::Error::other)?;
+    let mut driver = Driver {
+        domain,
+        locks: locks::Locks::default(),
+        sync: sync::Sync::default(),
+        queues: HashMap::new(),
+        topics: topics::Topics::default(),
+        states: states::States::default(),
+        services: services::Services::default(),
+        sets: HashMap::new(),
+    };
+    tell("ready")?;
+    driver.serve(None)
+}
+
+fn tell(answer: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{answer}")?;
+    out.flush()
+}
+
+impl Driver {
+    /// Answers until the input ends, or until that line.
+    fn serve(&mut self, last: Option<&str>) -> io::Result<()> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if io::stdin().lock().read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            let words: Vec<&str> = line.trim_end().split(' ').collect();
+            if last == Some(line.trim_end()) {
+                return Ok(());
+            }
+            let answer = match words.split_first() {
+                Some((command, args)) => self.act(command, args),
+                None => refused("Usage", "an empty line"),
+            };
+            match answer {
+                Ok(words) if words.is_empty() => tell("ok")?,
+                Ok(words) => tell(&words)?,
+                Err(Refusal { name, message }) => tell(&format!("error {name} {message}"))?,
+            }
+        }
+    }
+
+    fn act(&mut self, command: &str, args: &[&str]) -> Answer {
+        let (thing, verb) = command.split_once('.').unwrap_or((command, ""));
+        match (thing, verb, args) {
+            ("lock", "within", [name]) => self.within(name),
+            ("lock", ..) => self.locks.act(&self.domain, verb, args),
+            ("rw" | "sem" | "event" | "cond" | "barrier" | "latch", ..) => {
+                self.sync.act(&self.domain, &mut self.locks, command, args)
+            }
+            ("queue", ..) => queues::act(&self.domain, &mut self.queues, verb, args),
+            ("topic" | "sample", ..) => self.topics.act(&self.domain, command, args),
+            ("state" | "bytes", ..) => self.states.act(&self.domain, command, args),
+            ("client" | "server", ..) => self.services.act(&self.domain, command, args),
+            ("set", ..) => self.wait_sets(verb, args),
+            ("domain", "find", [path]) => {
+                Domain::options().create(false).open_at(path)?;
+                done()
+            }
+            ("token", "", []) => said(self.domain.token()?.as_u32()),
+            ("process_token", "", []) => said(self.domain.process_token()?.as_u32()),
+            ("peer", "alive", [token]) => said(if self.peer(token)?.is_alive() { "yes" } else { "no" }),
+            ("peer", "wait_dead", [token, span]) => {
+                self.peer(token)?.wait_dead(answer::span(span)?)?;
+                done()
+            }
+            // What the types keep out, or what has no such form.
+            ("misuse", "name" | "message" | "handle" | "number" | "timeout" | "unlock", []) => {
+                Ok("impossible".to_owned())
+            }
+            ("exit", "", []) => std::process::exit(0),
+            ("crash", "", []) => std::process::abort(),
+            ("hang", "", []) => {
+                std::thread::sleep(Duration::from_secs(60));
+                done()
+            }
+            _ => answer::unknown(command, args),
+        }
+    }
+
+    fn peer(&self, token: &str) -> Result<outlive::Peer, Refusal> {
+        let id = outlive::TokenId::from_u32(answer::number(token)?);
+        Ok(self.domain.peer(id.ok_or_else(|| Refusal::new("Usage", "no token"))?))
+    }
+
+    /// A guard in a scope, which the next lines are in.
+    fn within(&mut self, name: &str) -> Answer {
+        let mut scope = self.locks.enter(name)?;
+        let said = scope.said();
+        self.locks.put(name, &mut scope);
+        tell(&said)?;
+        self.serve(Some(&format!("lock.leave {name}")))?;
+        self.locks.take(name, &mut scope);
+        drop(scope);
+        done()
+    }
+}

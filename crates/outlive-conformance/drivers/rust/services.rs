@@ -1,0 +1,93 @@
+//! `client.` and `server.`
+
+use std::collections::HashMap;
+
+use outlive::Domain;
+use outlive::rpc::{Client, Pending, Request, Server, Stream};
+
+use crate::answer::{self, Answer, Refusal, done, find, leak, said};
+
+#[derive(Default)]
+pub(crate) struct Services {
+    clients: HashMap<String, &'static Client>,
+    servers: HashMap<String, Server>,
+    pending: Option<Pending<'static>>,
+    request: Option<Request>,
+    stream: Option<Stream>,
+}
+
+impl Services {
+    pub(crate) fn act(&mut self, domain: &Domain, command: &str, args: &[&str]) -> Answer {
+        match (command, args) {
+            ("client.open", [name, options @ ..]) => {
+                let client = Client::open(domain, name)?;
+                client.wait_for_server(options.contains(&"wait"));
+                self.clients.insert((*name).to_owned(), leak(client));
+                done()
+            }
+            ("client.call", [name, message, span]) => {
+                let client = find(&mut self.clients, name)?;
+                let reply = client.call_until(&answer::message(message)?, answer::span(span)?)?;
+                said(answer::show(&reply))
+            }
+            ("client.begin", [name, message, span]) => {
+                let client: &'static Client = *find(&mut self.clients, name)?;
+                self.pending = Some(client.begin_until(&answer::message(message)?, answer::span(span)?)?);
+                done()
+            }
+            ("client.next", [span]) => {
+                let pending = self.pending.as_mut().ok_or_else(|| Refusal::new("Usage", "no call"))?;
+                match pending.next_until(answer::span(span)?)? {
+                    Some(reply) => said(answer::show(&reply)),
+                    None => said("end"),
+                }
+            }
+            ("server.open", [name]) => {
+                self.servers.insert((*name).to_owned(), Server::open(domain, name)?);
+                done()
+            }
+            ("server.next", [name, patience]) => {
+                let server = find(&mut self.servers, name)?;
+                let request = match answer::patience(patience)? {
+                    None => server.try_next()?,
+                    Some(span) => server.next_until(span)?,
+                };
+                let shown = answer::show(&request);
+                self.request = Some(request);
+                said(shown)
+            }
+            ("server.client", []) => said(self.asked()?.client().map_or(0, |holder| holder.pid)),
+            ("server.cancelled", []) => said(if self.asked()?.is_cancelled() { "yes" } else { "no" }),
+            ("server.reply", [message]) => {
+                self.request()?.reply(&answer::message(message)?)?;
+                done()
+            }
+            ("server.drop", []) => {
+                drop(self.request()?);
+                done()
+            }
+            ("server.stream", []) => {
+                self.stream = Some(self.request()?.stream());
+                done()
+            }
+            ("server.send", [message, span]) => {
+                let stream = self.stream.as_mut().ok_or_else(|| Refusal::new("Usage", "no stream"))?;
+                stream.send_until(&answer::message(message)?, answer::span(span)?)?;
+                done()
+            }
+            ("server.finish", []) => {
+                self.stream.take().ok_or_else(|| Refusal::new("Usage", "no stream"))?.finish()?;
+                done()
+            }
+            _ => answer::unknown(command, args),
+        }
+    }
+
+    fn asked(&self) -> Result<&Request, Refusal> {
+        self.request.as_ref().ok_or_else(|| Refusal::new("Usage", "no request"))
+    }
+
+    fn request(&mut self) -> Result<Request, Refusal> {
+        self.request.take().ok_or_else(|| Refusal::new("Usage", "no request"))
+    }
+}

@@ -1,0 +1,96 @@
+//! `state.`: a number; `bytes.`: of any length.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use outlive::Domain;
+use outlive::state::{BytesWriter, Change, State, StateBytes, StateWriter};
+
+use crate::answer::{self, Answer, Refusal, done, find, said};
+
+#[derive(Default)]
+pub(crate) struct States {
+    numbers: HashMap<String, State<u64>>,
+    number_writers: HashMap<String, StateWriter<u64>>,
+    bytes: HashMap<String, StateBytes>,
+    bytes_writers: HashMap<String, BytesWriter>,
+}
+
+impl States {
+    pub(crate) fn act(&mut self, domain: &Domain, command: &str, args: &[&str]) -> Answer {
+        match (command, args) {
+            ("state.open", [name, value]) => {
+                self.numbers.insert((*name).to_owned(), State::open(domain, name, answer::number(value)?)?);
+                done()
+            }
+            ("state.find", [name]) => {
+                StateBytes::open(domain, name)?;
+                done()
+            }
+            ("state.get", [name]) => {
+                let (value, version) = find(&mut self.numbers, name)?.get_with_version()?;
+                said(format!("{value} {version}"))
+            }
+            ("state.set", [name, value]) => {
+                if !self.number_writers.contains_key(*name) {
+                    let writer = find(&mut self.numbers, name)?.writer()?;
+                    self.number_writers.insert((*name).to_owned(), writer);
+                }
+                said(find(&mut self.number_writers, name)?.set(&answer::number(value)?)?)
+            }
+            ("state.wait", [name, seen, span]) => {
+                let state = find(&mut self.numbers, name)?;
+                match state.wait_changed_until(answer::number(seen)?, answer::span(span)?)? {
+                    Change::Value { version } => said(version),
+                    _ => Err(Refusal::new("WriterDied", "")),
+                }
+            }
+            ("state.close", [name]) => {
+                self.number_writers.remove(*name);
+                done()
+            }
+            ("bytes.open", [name, most, value]) => {
+                let state = StateBytes::create(domain, name, answer::number(most)?, &answer::message(value)?)?;
+                self.bytes.insert((*name).to_owned(), state);
+                done()
+            }
+            ("bytes.get", [name]) => {
+                let mut value = Vec::new();
+                let version = find(&mut self.bytes, name)?.get_into(&mut value)?;
+                said(format!("{} {version}", answer::show(&value)))
+            }
+            ("bytes.set", [name, value]) => said(self.writer(name)?.set(&answer::message(value)?)?),
+            ("bytes.flood", [name, size, span]) => {
+                let (size, end) = (answer::number(size)?, answer::until(span)?);
+                let writer = self.writer(name)?;
+                let mut number = 0;
+                while Instant::now() < end {
+                    number += 1;
+                    writer.set(&answer::pattern(size, number))?;
+                }
+                done()
+            }
+            ("bytes.watch", [name, count, span]) => {
+                let (state, end) = (find(&mut self.bytes, name)?, answer::until(span)?);
+                let (mut value, mut seen) = (Vec::new(), 1);
+                for _ in 0..answer::number::<u64>(count)? {
+                    state.wait_changed_until(seen, end)?;
+                    seen = state.get_into(&mut value)?;
+                    if !answer::is_pattern(&value, seen - 1) {
+                        return Err(Refusal::new("Torn", format!("version {seen} is {}", answer::show(&value))));
+                    }
+                }
+                done()
+            }
+            _ => answer::unknown(command, args),
+        }
+    }
+
+    fn writer(&mut self, name: &str) -> Result<&mut BytesWriter, Refusal> {
+        if !self.bytes_writers.contains_key(name) {
+            let writer = find(&mut self.bytes, name)?.writer()?;
+            self.bytes_writers.insert(name.to_owned(), writer);
+        }
+        find(&mut self.bytes_writers, name)
+    }
+}

@@ -1,0 +1,240 @@
+//! `rw.`, `sem.`, `event.`, `cond.`, `barrier.`, `latch.`
+
+use std::collections::HashMap;
+
+use outlive::Domain;
+use outlive::sync::{
+    Barrier, Condvar, Event, Latch, LockError, Permit, ReadGuard, Reset, RwLock, Seat, Semaphore, WhenOneDies, Woke,
+    WriteGuard,
+};
+
+use crate::answer::{self, Answer, Refusal, done, find, leak, refused, said};
+use crate::locks::Locks;
+
+#[derive(Default)]
+pub(crate) struct Sync {
+    rw_locks: HashMap<String, &'static RwLock<u64>>,
+    held: HashMap<String, Held>,
+    semaphores: HashMap<String, &'static Semaphore>,
+    permits: HashMap<String, Vec<Permit<'static>>>,
+    events: HashMap<String, Event>,
+    condvars: HashMap<String, &'static Condvar>,
+    barriers: HashMap<String, &'static Barrier>,
+    seats: HashMap<String, Seat<'static>>,
+    latches: HashMap<String, Latch>,
+}
+
+enum Held {
+    Read(ReadGuard<'static, u64>),
+    Write(WriteGuard<'static, u64>),
+}
+
+impl Sync {
+    pub(crate) fn act(&mut self, domain: &Domain, locks: &mut Locks, command: &str, args: &[&str]) -> Answer {
+        let (thing, verb) = command.split_once('.').unwrap_or((command, ""));
+        match thing {
+            "rw" => self.rw(domain, verb, args),
+            "sem" => self.semaphore(domain, verb, args),
+            "event" => self.event(domain, verb, args),
+            "cond" => self.condition(domain, locks, verb, args),
+            "barrier" => self.barrier(domain, verb, args),
+            _ => self.latch(domain, verb, args),
+        }
+    }
+
+    pub(crate) fn event_of(&mut self, name: &str) -> Result<&Event, Refusal> {
+        find(&mut self.events, name).map(|event| &*event)
+    }
+
+    fn rw(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
+        match (verb, args) {
+            ("open", [name, value]) => {
+                let lock = RwLock::open(domain, name, answer::number(value)?)?;
+                self.rw_locks.insert((*name).to_owned(), leak(lock));
+                done()
+            }
+            ("read", [name, patience]) => {
+                let lock = *find(&mut self.rw_locks, name)?;
+                let got = match answer::patience(patience)? {
+                    None => lock.try_read(),
+                    Some(span) => lock.read_until(span),
+                };
+                self.keep(name, got.map(Held::Read))
+            }
+            ("write", [name, patience]) => {
+                let lock = *find(&mut self.rw_locks, name)?;
+                let got = match answer::patience(patience)? {
+                    None => lock.try_write(),
+                    Some(span) => lock.write_until(span),
+                };
+                self.keep(name, got.map(Held::Write))
+            }
+            ("set" | "consistent", [name, value @ ..]) => {
+                let Held::Write(guard) = find(&mut self.held, name)? else {
+                    return refused("Usage", "held to read");
+                };
+                match value {
+                    [value] => **guard = answer::number(value)?,
+                    _ => guard.mark_consistent(),
+                }
+                done()
+            }
+            ("unlock", [name]) => {
+                self.held.remove(*name).ok_or_else(|| Refusal::new("Usage", "not held"))?;
+                done()
+            }
+            ("reset", [name, value, span]) => {
+                find(&mut self.rw_locks, name)?.reset(answer::number(value)?, answer::span(span)?)?;
+                done()
+            }
+            _ => answer::unknown(verb, args),
+        }
+    }
+
+    fn keep(&mut self, name: &str, got: Result<Held, LockError<WriteGuard<'static, u64>>>) -> Answer {
+        let (held, word) = match got {
+            Ok(held) => (held, "ok"),
+            Err(LockError::OwnerDied(guard)) => (Held::Write(guard), "owner-died"),
+            Err(other) => return Err(other.into()),
+        };
+        let value = match &held {
+            Held::Read(guard) => **guard,
+            Held::Write(guard) => **guard,
+        };
+        self.held.insert(name.to_owned(), held);
+        Ok(format!("{word} {value}"))
+    }
+
+    fn semaphore(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
+        match (verb, args) {
+            ("open", [name, permits]) => {
+                let semaphore = Semaphore::open(domain, name, answer::number(permits)?)?;
+                self.semaphores.insert((*name).to_owned(), leak(semaphore));
+                done()
+            }
+            ("acquire", [name, patience]) => {
+                let semaphore = *find(&mut self.semaphores, name)?;
+                let permit = match answer::patience(patience)? {
+                    None => semaphore.try_acquire(),
+                    Some(span) => semaphore.acquire_until(span),
+                }?;
+                self.permits.entry((*name).to_owned()).or_default().push(permit);
+                done()
+            }
+            ("release", [name]) => {
+                drop(find(&mut self.permits, name)?.pop().ok_or_else(|| Refusal::new("Usage", "no permit"))?);
+                done()
+            }
+            ("free", [name]) => said(find(&mut self.semaphores, name)?.free()),
+            _ => answer::unknown(verb, args),
+        }
+    }
+
+    fn event(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
+        match (verb, args) {
+            ("open", [name, reset]) => {
+                let reset = if *reset == "automatic" { Reset::Automatic } else { Reset::Manual };
+                self.events.insert((*name).to_owned(), Event::open(domain, name, reset)?);
+                done()
+            }
+            ("set", [name, bits]) => {
+                self.event_of(name)?.set(answer::number(bits)?);
+                done()
+            }
+            ("clear", [name, bits]) => {
+                self.event_of(name)?.clear(answer::number(bits)?);
+                done()
+            }
+            ("bits", [name]) => said(self.event_of(name)?.bits()),
+            ("any" | "all", [name, bits, patience]) => {
+                let (event, bits) = (self.event_of(name)?, answer::number(bits)?);
+                let all = verb == "all";
+                let seen = match answer::patience(patience)? {
+                    None if all => event.try_wait_all(bits).ok_or_else(|| Refusal::new("None", ""))?,
+                    None => event.try_wait_any(bits).ok_or_else(|| Refusal::new("None", ""))?,
+                    Some(span) if all => event.wait_all_until(bits, span)?,
+                    Some(span) => event.wait_any_until(bits, span)?,
+                };
+                said(seen)
+            }
+            _ => answer::unknown(verb, args),
+        }
+    }
+
+    fn condition(&mut self, domain: &Domain, locks: &mut Locks, verb: &str, args: &[&str]) -> Answer {
+        match (verb, args) {
+            ("open", [name, _lock]) => {
+                self.condvars.insert((*name).to_owned(), leak(Condvar::open(domain, name)?));
+                done()
+            }
+            ("await", [name, lock, value, span]) => {
+                let (condvar, wanted) = (*find(&mut self.condvars, name)?, answer::number::<u64>(value)?);
+                let guard = locks.take_guard(lock)?;
+                match condvar.wait_while_until(guard, answer::span(span)?, |value| *value != wanted) {
+                    Ok((guard, Woke::TimedOut)) => {
+                        locks.keep(lock, Ok(guard))?;
+                        refused("TimedOut", "")
+                    }
+                    Ok((guard, _)) => locks.keep(lock, Ok(guard)),
+                    Err(LockError::OwnerDied((guard, _))) => locks.keep(lock, Err(LockError::OwnerDied(guard))),
+                    Err(other) => Err(other.into()),
+                }
+            }
+            ("notify", [name]) => {
+                find(&mut self.condvars, name)?.notify_one();
+                done()
+            }
+            ("notify_all", [name]) => {
+                find(&mut self.condvars, name)?.notify_all();
+                done()
+            }
+            _ => answer::unknown(verb, args),
+        }
+    }
+
+    fn barrier(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
+        match (verb, args) {
+            ("open", [name, parties, when]) => {
+                let when = if *when == "count_out" { WhenOneDies::CountOut } else { WhenOneDies::Break };
+                let barrier = Barrier::open(domain, name, answer::number(parties)?, when)?;
+                self.barriers.insert((*name).to_owned(), leak(barrier));
+                done()
+            }
+            ("wait", [name, span]) => {
+                if !self.seats.contains_key(*name) {
+                    let seat = find(&mut self.barriers, name)?.join()?;
+                    self.seats.insert((*name).to_owned(), seat);
+                }
+                let turn = find(&mut self.seats, name)?.wait_until(answer::span(span)?)?;
+                said(if turn.is_serial() { "serial" } else { "member" })
+            }
+            ("repair", [name, span]) => {
+                find(&mut self.barriers, name)?.repair(answer::span(span)?)?;
+                done()
+            }
+            _ => answer::unknown(verb, args),
+        }
+    }
+
+    fn latch(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
+        match (verb, args) {
+            ("open", [name, arrivals]) => {
+                self.latches.insert((*name).to_owned(), Latch::open(domain, name, answer::number(arrivals)?)?);
+                done()
+            }
+            ("arrive", [name, arrivals]) => said(find(&mut self.latches, name)?.arrive(answer::number(arrivals)?)),
+            ("wait", [name, "try"]) => {
+                if find(&mut self.latches, name)?.is_open() {
+                    done()
+                } else {
+                    refused("None", "")
+                }
+            }
+            ("wait", [name, span]) => {
+                find(&mut self.latches, name)?.wait_until(answer::span(span)?)?;
+                done()
+            }
+            _ => answer::unknown(verb, args),
+        }
+    }
+}

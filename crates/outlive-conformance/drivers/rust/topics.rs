@@ -1,0 +1,215 @@
+//! `topic.` and `sample.`: the one that was taken last.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use outlive::Domain;
+use outlive::topic::{Header, Loan, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{self, Answer, Refusal, done, find, leak, refused, said};
+
+#[derive(Default)]
+pub(crate) struct Topics {
+    topics: HashMap<String, Topic>,
+    publishers: HashMap<String, &'static Publisher>,
+    subscribers: HashMap<String, Subscriber>,
+    /// How many messages of a flood were published: each is a pattern by its number.
+    published: u64,
+    loan: Option<Loan<'static, [u8]>>,
+    sample: Option<Sample>,
+}
+
+/// What goes as msgpack.
+#[derive(Serialize, Deserialize)]
+struct Person {
+    name: String,
+    age: u32,
+}
+
+impl Topics {
+    pub(crate) fn act(&mut self, domain: &Domain, command: &str, args: &[&str]) -> Answer {
+        let (thing, verb) = command.split_once('.').unwrap_or((command, ""));
+        if thing == "sample" {
+            return self.sample(verb, args);
+        }
+        match (verb, args) {
+            ("open", [name, options @ ..]) => {
+                let mut plan = Topic::<[u8]>::options();
+                if let Some(messages) = answer::option(options, "depth")? {
+                    plan = plan.depth(messages);
+                }
+                if let Some(bytes) = answer::option(options, "max")? {
+                    plan = plan.max_bytes(bytes);
+                }
+                self.topics.insert((*name).to_owned(), plan.open(domain, name)?);
+                done()
+            }
+            ("find", [name]) => {
+                Topic::open_as_bytes(domain, name)?;
+                done()
+            }
+            ("publisher", [name]) => {
+                let publisher = find(&mut self.topics, name)?.publisher()?;
+                self.publishers.insert((*name).to_owned(), leak(publisher));
+                done()
+            }
+            ("subscriber", [name, options @ ..]) => {
+                let how = SubscriberOptions {
+                    reliable: options.contains(&"reliable"),
+                    history: answer::option(options, "history")?.unwrap_or(0),
+                    keep_last: answer::option(options, "keep")?.unwrap_or(u32::MAX),
+                    keys: options.iter().filter_map(|option| option.strip_prefix("key=")?.parse().ok()).collect(),
+                    period: answer::option(options, "period")?.map(Duration::from_millis),
+                };
+                let subscriber = find(&mut self.topics, name)?.subscriber_with(how)?;
+                self.subscribers.insert((*name).to_owned(), subscriber);
+                done()
+            }
+            ("unsubscribe", [name]) => {
+                self.subscribers.remove(*name);
+                done()
+            }
+            ("publish", [name, message, span, options @ ..]) => {
+                let message = answer::message(message)?;
+                let header = Header {
+                    key: answer::option(options, "key")?.unwrap_or(0),
+                    frame: answer::option(options, "frame")?.unwrap_or(0),
+                    stamp: answer::option(options, "stamp")?.unwrap_or(0),
+                    ..Header::default()
+                };
+                let publisher = self.publisher(name)?;
+                let mut loan = publisher.loan(message.len())?;
+                loan.copy_from_slice(&message);
+                loan.set_header(header);
+                said(publisher.publish_until(loan, answer::span(span)?)?.sequence())
+            }
+            ("publish_many", [name, count, size]) => {
+                let (publisher, size) = (self.publisher(name)?, answer::number(size)?);
+                for _ in 0..answer::number::<u64>(count)? {
+                    self.publish_pattern(publisher, size)?;
+                }
+                done()
+            }
+            ("flood", [name, size, span]) => {
+                let (publisher, size, end) = (self.publisher(name)?, answer::number(size)?, answer::until(span)?);
+                while Instant::now() < end {
+                    self.publish_pattern(publisher, size)?;
+                }
+                done()
+            }
+            ("loan", [name, message]) => {
+                let message = answer::message(message)?;
+                let mut loan = self.publisher(name)?.loan(message.len())?;
+                loan.copy_from_slice(&message);
+                self.loan = Some(loan);
+                done()
+            }
+            ("publish_loan", [name]) => {
+                let loan = self.loan.take().ok_or_else(|| Refusal::new("Usage", "no loan"))?;
+                said(self.publisher(name)?.publish(loan)?.sequence())
+            }
+            ("publish_msgpack", [name, who, age]) => {
+                let person = Person { name: (*who).to_owned(), age: answer::number(age)? };
+                said(self.publisher(name)?.publish_msgpack(&person)?.sequence())
+            }
+            ("recv_msgpack", [name, span]) => {
+                let sample = self.subscriber(name)?.recv_until(answer::span(span)?)?;
+                let Person { name, age } = sample.msgpack()?;
+                said(format!("{name} {age}"))
+            }
+            ("recv_hex", [name, span]) => {
+                let sample = self.subscriber(name)?.recv_until(answer::span(span)?)?;
+                said(sample.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+            }
+            ("recv", [name, patience]) => {
+                let subscriber = self.subscriber(name)?;
+                let sample = match answer::patience(patience)? {
+                    None => subscriber.try_recv()?.ok_or_else(|| Refusal::new("None", ""))?,
+                    Some(span) => subscriber.recv_until(span)?,
+                };
+                self.take(sample)
+            }
+            ("latest", [name]) => {
+                let sample = self.subscriber(name)?.latest()?.ok_or_else(|| Refusal::new("None", ""))?;
+                self.take(sample)
+            }
+            ("drain", [name, count, span]) => {
+                let (subscriber, end) = (self.subscriber(name)?, answer::until(span)?);
+                for _ in 0..answer::number::<u64>(count)? {
+                    check(&subscriber.recv_until(end)?)?;
+                }
+                done()
+            }
+            ("drain_all", [name]) => {
+                let mut count = 0_u64;
+                while let Some(sample) = self.subscriber(name)?.try_recv()? {
+                    check(&sample)?;
+                    count += 1;
+                }
+                said(count)
+            }
+            ("consume", [name, span]) => {
+                let (subscriber, end) = (self.subscriber(name)?, answer::until(span)?);
+                while Instant::now() < end {
+                    drop(subscriber.recv_until(end)?);
+                }
+                done()
+            }
+            ("lost", [name]) => said(self.subscriber(name)?.lost()),
+            ("lag", [name]) => said(self.subscriber(name)?.lag()),
+            ("publishers", [name]) => said(self.subscriber(name)?.publisher_count()),
+            ("subscribers", [name]) => said(self.publisher(name)?.subscriber_count()),
+            _ => answer::unknown(verb, args),
+        }
+    }
+
+    fn sample(&mut self, verb: &str, args: &[&str]) -> Answer {
+        let Some(sample) = &self.sample else { return refused("Usage", "no sample") };
+        match (verb, args) {
+            ("show", []) => said(answer::show(sample)),
+            ("sequence", []) => said(sample.sequence()),
+            ("order", []) => said(sample.order()),
+            ("key", []) => said(sample.header().key),
+            ("frame", []) => said(sample.header().frame),
+            ("stamp", []) => said(sample.header().stamp),
+            ("publisher", []) => said(sample.publisher().map_or(0, |token| token.as_u32())),
+            ("drop", []) => {
+                self.sample = None;
+                done()
+            }
+            _ => answer::unknown(verb, args),
+        }
+    }
+
+    fn publish_pattern(&mut self, publisher: &'static Publisher, size: usize) -> Result<(), Refusal> {
+        let mut loan = publisher.loan(size)?;
+        loan.copy_from_slice(&answer::pattern(size, self.published));
+        self.published += 1;
+        publisher.publish(loan)?;
+        Ok(())
+    }
+
+    fn take(&mut self, sample: Sample) -> Answer {
+        let shown = answer::show(&sample);
+        self.sample = Some(sample);
+        said(shown)
+    }
+
+    fn publisher(&mut self, name: &str) -> Result<&'static Publisher, Refusal> {
+        find(&mut self.publishers, name).map(|publisher| *publisher)
+    }
+
+    pub(crate) fn subscriber(&mut self, name: &str) -> Result<&mut Subscriber, Refusal> {
+        find(&mut self.subscribers, name)
+    }
+}
+
+/// Of a flood: by its number.
+fn check(sample: &Sample) -> Result<(), Refusal> {
+    if answer::is_pattern(sample, sample.sequence()) {
+        Ok(())
+    } else {
+        Err(Refusal::new("Torn", format!("message {} is {}", sample.sequence(), answer::show(sample))))
+    }
+}

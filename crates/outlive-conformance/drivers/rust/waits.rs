@@ -1,0 +1,52 @@
+//! `set.`
+
+use std::collections::HashMap;
+
+use outlive::wait::{Key, WaitSet};
+
+use crate::answer::{self, Answer, done, find, refused, said};
+use crate::{Driver, Refusal};
+
+pub(crate) struct Set {
+    set: WaitSet,
+    names: HashMap<Key, String>,
+}
+
+impl Driver {
+    pub(crate) fn wait_sets(&mut self, verb: &str, args: &[&str]) -> Answer {
+        if let ("open", [name]) = (verb, args) {
+            let set = Set { set: WaitSet::new(&self.domain), names: HashMap::new() };
+            self.sets.insert((*name).to_owned(), set);
+            return done();
+        }
+        let [name, args @ ..] = args else { return answer::unknown(verb, args) };
+        let peer = match (verb, args) {
+            ("add_peer", [_, token]) => Some(self.peer(token)?),
+            _ => None,
+        };
+        let Set { set, names } = find(&mut self.sets, name)?;
+        let (key, name) = match (verb, args) {
+            ("add_queue", [queue]) => (set.add(&*find(&mut self.queues, queue)?.receiver()?)?, *queue),
+            ("add_topic", [topic]) => (set.add(&*self.topics.subscriber(topic)?)?, *topic),
+            ("add_event", [event, bits]) => {
+                (set.add(&self.sync.event_of(event)?.any_of(answer::number(bits)?))?, *event)
+            }
+            ("add_peer", [name, _]) => {
+                let peer = peer.ok_or_else(|| Refusal::new("Usage", ""))?;
+                (set.add(&peer)?, *name)
+            }
+            ("wait", [patience]) => {
+                let ready = match answer::patience(patience)? {
+                    None => set.try_wait()?,
+                    Some(span) => set.wait(span)?,
+                };
+                let mut ready: Vec<&str> = ready.map(|(key, _)| names[&key].as_str()).collect();
+                ready.sort_unstable();
+                return if ready.is_empty() { refused("None", "") } else { said(ready.join(" ")) };
+            }
+            _ => return answer::unknown(verb, args),
+        };
+        names.insert(key, name.to_owned());
+        done()
+    }
+}

@@ -1,0 +1,146 @@
+//! A driver's process: lines in, lines out, each awaited until a deadline; killed by its pid.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::words::Language;
+
+/// How to start a language's driver; the folder is added.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) language: Language,
+    pub(crate) words: Vec<String>,
+}
+
+pub(crate) struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    answers: Receiver<String>,
+    /// What it said on stderr, for a failure's report.
+    errors: PathBuf,
+    /// Lines that were read and given to nobody yet.
+    early: Option<String>,
+}
+
+impl Process {
+    pub(crate) fn start(program: &Program, domain: &Path, errors: PathBuf) -> io::Result<Process> {
+        let (first, rest) = program.words.split_first().ok_or_else(|| io::Error::other("no program"))?;
+        let mut command = Command::new(first);
+        command.args(rest).arg(domain).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&errors)?);
+        let mut child = command.spawn().map_err(|error| io::Error::other(format!("{first}: {error}")))?;
+        let output = child.stdout.take().ok_or_else(|| io::Error::other("no stdout"))?;
+        let (lines, answers) = mpsc::channel();
+        // Ends with the process's output, or when nobody listens.
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let Ok(line) = line else { return };
+                if lines.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Process { input: child.stdin.take(), child, answers, errors, early: None })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn tell(&mut self, line: &str) -> Result<(), String> {
+        let input = self.input.as_mut().ok_or("its input is closed")?;
+        writeln!(input, "{line}").and_then(|()| input.flush()).map_err(|error| self.gone(&error.to_string()))
+    }
+
+    pub(crate) fn answer(&mut self, patience: Duration) -> Result<String, String> {
+        if let Some(early) = self.early.take() {
+            return Ok(early);
+        }
+        match self.answers.recv_timeout(patience) {
+            Ok(line) => Ok(line),
+            Err(RecvTimeoutError::Timeout) => Err(format!("no answer for {} s", patience.as_secs_f64())),
+            Err(RecvTimeoutError::Disconnected) => Err(self.gone("it ended without an answer")),
+        }
+    }
+
+    fn gone(&mut self, what: &str) -> String {
+        let status = self.ended(Duration::from_secs(1)).map_or_else(|why| why, |status| status.to_string());
+        format!("{what} ({status})")
+    }
+
+    /// Waits until its thread sleeps over what it was told, in anything but reading the next line.
+    pub(crate) fn sleeps(&mut self, patience: Duration) -> Result<(), String> {
+        let end = Instant::now() + patience;
+        let mut sightings = 0;
+        while Instant::now() < end {
+            if let Ok(early) = self.answers.recv_timeout(Duration::from_millis(1)) {
+                let said = format!("it answered '{early}' instead of sleeping");
+                self.early = Some(early);
+                return Err(said);
+            }
+            sightings = if self.is_asleep() { sightings + 1 } else { 0 };
+            if sightings == 3 {
+                return Ok(());
+            }
+        }
+        Err(format!("it did not sleep for {} s", patience.as_secs_f64()))
+    }
+
+    fn is_asleep(&self) -> bool {
+        let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", self.pid())).unwrap_or_default();
+        let stat = of("stat");
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        // `0 0x0 …`: it reads, on every architecture whose numbers begin so; aarch64's read is 63.
+        let call = of("syscall");
+        let reads = if cfg!(target_arch = "aarch64") { "63 0x0 " } else { "0 0x0 " };
+        state == Some('S') && !call.starts_with(reads)
+    }
+
+    pub(crate) fn signal(&mut self, signal: Signal) -> Result<(), String> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).map_err(|error| error.to_string())
+    }
+
+    /// SIGKILL, and its end.
+    pub(crate) fn kill(&mut self) -> Result<(), String> {
+        self.signal(Signal::KILL)?;
+        self.child.wait().map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Its end, by itself.
+    pub(crate) fn ended(&mut self, patience: Duration) -> Result<ExitStatus, String> {
+        let end = Instant::now() + patience;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+                Ok(None) => return Err("it did not end".to_owned()),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Closes its input: it has to end well.
+    pub(crate) fn close(&mut self) {
+        self.input = None;
+    }
+
+    pub(crate) fn said_on_stderr(&self) -> String {
+        let said = fs::read(&self.errors).unwrap_or_default();
+        let from = said.len().saturating_sub(1500);
+        String::from_utf8_lossy(&said[from..]).trim().to_owned()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Gone already: no error.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
