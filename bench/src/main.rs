@@ -5,6 +5,7 @@
 //! | `pubsub` | messages from one process to others: latency, rate, Shadesmar's tables, processor time while idle |
 //! | `rpc` | a request there and a reply back |
 //! | `scale` | what publishing costs as subscribers, publishers and topics grow; discovery |
+//! | `c` | calls from C beside Rust's own, by time or by instructions |
 //! | `death` | a process that others wait for is killed: when they go on |
 //! | `smoke` | all of these, as short as can be: whether they run, not what they tell |
 //! | `pool` and the others | those of `outlive bench`, whose very files these are; `pool` has `mimalloc` and `jemalloc` too |
@@ -14,6 +15,7 @@
 
 #[path = "../../crates/outlive-cli/src/bench/mod.rs"]
 mod bench;
+mod c;
 mod death;
 mod jemalloc;
 mod mimalloc;
@@ -22,6 +24,7 @@ mod pubsub;
 mod rpc;
 mod scale;
 mod smoke;
+mod steps;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -44,6 +47,14 @@ enum Which {
     Scale(scale::ScaleArgs),
     /// A process that others wait for is killed: when they go on
     Death(death::DeathArgs),
+    /// Calls from C beside Rust's own
+    C(c::CArgs),
+    /// What `c` starts for Rust's rows
+    #[command(hide = true)]
+    CCaller(c::calls::CallsArgs),
+    /// What `scale --instructions` starts
+    #[command(hide = true)]
+    ScalePublisher(scale::instructions::PublisherArgs),
     /// All of these, as short as can be: that they run, not what they tell
     Smoke(smoke::SmokeArgs),
     #[command(flatten)]
@@ -56,6 +67,9 @@ fn main() -> ExitCode {
         Which::Rpc(args) => rpc::run(&args),
         Which::Scale(args) => scale::run(&args),
         Which::Death(args) => death::run(&args),
+        Which::C(args) => c::run(&args),
+        Which::CCaller(args) => c::calls::run(&args),
+        Which::ScalePublisher(args) => scale::instructions::publish(&args),
         Which::Smoke(args) => smoke::run(&args),
         Which::Alone(which) => bench::run(&bench::BenchArgs { which }, |field| {
             field.add::<bench::pool::Called<mimalloc::Mimalloc>>();

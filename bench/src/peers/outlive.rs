@@ -2,6 +2,7 @@
 
 use super::{Publish, Shape, Subscribe, Topic, Wait};
 use crate::bench::Error;
+pub(super) use crate::bench::error::told;
 use crate::bench::round::Stage;
 use crate::bench::scratch::Scratch;
 use crate::scale::{self, Over};
@@ -25,18 +26,15 @@ impl From<Wait> for ::outlive::Wait {
     }
 }
 
-pub(super) fn told<T, E: std::fmt::Display>(result: Result<T, E>, doing: &str) -> Result<T, Error> {
-    result.map_err(|error| Error::told(doing, error))
-}
-
 impl Place {
     fn domain(&self) -> Result<::outlive::Domain, Error> {
         told(::outlive::Domain::open_at(self.scratch.path()), "opening a domain")
     }
 
     fn topic(&self, domain: &::outlive::Domain, name: &str) -> Result<topic::Topic, Error> {
-        // Not fewer than by default, but of long ones: they keep their memory as long as they are kept.
-        let depth = if self.shape.bytes > 1 << 20 { 1 } else { 16 }.max(self.shape.buffer as u32);
+        // Not fewer than by default, but of long ones: they keep their memory as long as they are kept, and who writes all of it in turn
+        // finds none in his caches.
+        let depth = if self.shape.bytes > 128 << 10 { 1 } else { 16 }.max(self.shape.buffer as u32);
         let options = topic::Topic::options().depth(depth).stamps(false).wait(self.shape.wait.into());
         told(options.open(domain, name), "opening a topic")
     }

@@ -8,7 +8,9 @@
 //! | `discovery` | from the beginning of opening a topic until its first message is there, among so many topics |
 //!
 //! All in one process, so that the figures are what the library's own work costs. For `discovery` the publisher is a
-//! process of its own, which publishes all the time.
+//! process of its own, which publishes all the time. `--instructions` counts those of publishing instead of time.
+
+pub(crate) mod instructions;
 
 use crate::bench::report::{Absent, Title};
 use crate::bench::round::{Contender, Figure, Group, Setting, Stage};
@@ -37,6 +39,10 @@ pub(crate) struct ScaleArgs {
     /// As many as these instead, separated by commas
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=4096))]
     steps: Vec<u64>,
+
+    /// Count instructions, by single steps, instead of time
+    #[arg(long)]
+    instructions: bool,
 
     #[command(flatten)]
     pub common: Common,
@@ -251,6 +257,9 @@ impl Field {
 /// Runs it.
 pub(crate) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
     raise_file_limit()?;
+    if args.instructions {
+        return instructions::run(args);
+    }
     let over = args.over;
     let mut steps = over.steps().to_vec();
     if !args.steps.is_empty() {
