@@ -3,9 +3,11 @@
 //! Each verb is a file here. The tools that a verb needs are installed by it from the ordinary registries.
 
 mod c;
+mod conformance;
 mod count;
 mod crash;
 mod fuzz;
+mod gpu;
 mod install;
 mod models;
 mod prefix;
@@ -22,16 +24,19 @@ const HELP: &str = "\
 usage: cargo xtask VERB [OPTIONS]
 
   test [--no-install]     everything that must pass: format, clippy, Rust tests, doc tests, loom, models, crash tests,
-                          C tests, Python, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
+                          C tests, Python, conformance, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
   models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
+  conformance [NAME]      one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
   c [NAME]                the C library's tests and examples, against a copy installed into the target folder
   header [--check]        writes crates/outlive-c/include/outlive.h anew
   install --prefix DIR    outlive.h, liboutlive.so and .a, pkg-config and CMake files
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
+  gpu [--fake] [--out FILE]  all checks and benchmarks that need a GPU, their figures in target/gpu.md; --fake: a driver without one
   python [--no-install]   builds the Python package into target/python and runs its tests
   race --minutes N        16 threads take and give back objects of 2 MiB, flush and gc at any time
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
+  soak --topics --minutes N  30 processes with topics, a state and a service; what memory is in use after each minute
   targets [--quick] [NAME]  every benchmark that has a target, and whether it was met; fails nothing
 ";
 
@@ -46,9 +51,11 @@ fn main() -> ExitCode {
         "models" => models::run(rest),
         "crash" => crash::run(rest),
         "c" => c::run(rest),
+        "conformance" => conformance::run(rest),
         "header" => c::header(rest),
         "install" => prefix::run(rest),
         "fuzz" => fuzz::run(rest),
+        "gpu" => gpu::run(rest),
         "soak" => soak::run(rest),
         "python" => python::run(rest),
         "race" => race::run(rest),

@@ -43,10 +43,15 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     let python: &[&str] = if may_install { &["python"] } else { &["python", "--no-install"] };
     total.add(stage::run("Python", this(python), Counts::ByLines));
-    total.add(stage::run("killed at every noted instruction", this(&["crash"]), Counts::ByLines));
+    let conformance: &[&str] = if may_install { &["conformance"] } else { &["conformance", "--no-install"] };
+    total.add(stage::run("conformance of the languages", this(conformance), Counts::ByLines));
+    // Without the re-check nothing comes to the rescue of who was not woken: the harder half, and the other is `cargo xtask crash`.
+    let crash = this(&["crash", "--recheck", "off"]);
+    total.add(stage::run("killed at every noted instruction", crash, Counts::ByLines));
     total.add(stage::run("killed at random, 30 s", this(&["soak", "--minutes", "0.5"]), Counts::ByExit));
-    total.add(stage::run("16 threads race for a pool, 30 s", this(&["race", "--minutes", "0.5"]), Counts::ByExit));
-    total.add(stage::run("hostile memory, 60 s", this(&["fuzz", "--seconds", "60"]), Counts::ByLines));
+    total.add(stage::run("a crowd on topics, killed at random, 12 s", crate::soak::crowd(), Counts::ByExit));
+    total.add(stage::run("16 threads race for a pool, 15 s", this(&["race", "--minutes", "0.25"]), Counts::ByExit));
+    total.add(stage::run("hostile memory, 30 s", this(&["fuzz", "--seconds", "30"]), Counts::ByLines));
     let demo = ["run", "--release", "--quiet", "-p", "outlive-cli", "--", "demo", "--seconds", "3"];
     total.add(stage::run("the demo, 3 s", cargo(&demo), Counts::ByExit));
     println!("\nall stages in {}", stage::minutes(begun.elapsed()));
