@@ -37,6 +37,20 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
+/// Which GPU it is, on the whole machine: its UUID, which all processes agree on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity([u64; 2]);
+
+impl Identity {
+    pub(crate) fn words(self) -> [u64; 2] {
+        self.0
+    }
+
+    pub(crate) fn of_words(words: [u64; 2]) -> Identity {
+        Identity(words)
+    }
+}
+
 /// The context is the calling thread's current one until this is dropped.
 pub(crate) struct Current<'g> {
     gpu: &'g Gpu,

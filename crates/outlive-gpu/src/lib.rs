@@ -39,6 +39,7 @@
 //! ordinary memory and is as strict as the documentation.
 
 mod api;
+mod device;
 mod driver;
 mod error;
 mod gpu;
@@ -50,6 +51,7 @@ mod stream;
 mod subscriber;
 mod topic;
 
+pub use device::{Card, DeviceLoan, DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic};
 pub use driver::Driver;
 pub use error::Error;
 pub use gpu::Gpu;
