@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use crate::{
-    Code, INVALID_CONTEXT, NOT_INITIALIZED, NOT_PERMITTED, contexts, device_memory, host_memory, lock, streams,
+    Code, INVALID_CONTEXT, NOT_INITIALIZED, NOT_PERMITTED, contexts, device_memory, host_memory, lock, modules, streams,
 };
 
 pub(crate) static INITIALIZED: AtomicBool = AtomicBool::new(false);
@@ -67,6 +67,11 @@ pub(crate) fn enter(name: &str, needs: Needs) -> Result<(), Code> {
 
 pub(crate) fn broken() -> Option<Code> {
     Some(BROKEN.load(Ordering::Acquire)).filter(|&code| code != 0)
+}
+
+/// The context has that error from now on, if it had none.
+pub(crate) fn break_context(code: Code) {
+    let _ = BROKEN.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
 }
 
 /// Streams pass here before whatever they do.
@@ -130,7 +135,7 @@ pub extern "C" fn outlive_fake_shut(shut: c_int) {
 }
 
 /// How many there are: 0 registrations, 1 registrations there ever were, 2 violations, 3 streams, 4 allocations, 5 contexts that are
-/// retained, 6 events, 7 host functions called.
+/// retained, 6 events, 7 host functions called, 8 modules.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_fake_count(what: c_int) -> u64 {
     match what {
@@ -142,6 +147,7 @@ pub extern "C" fn outlive_fake_count(what: c_int) -> u64 {
         5 => contexts::RETAINED.load(Ordering::Relaxed),
         6 => streams::EVENTS.load(Ordering::Relaxed),
         7 => streams::HOST_FUNCTIONS.load(Ordering::Relaxed),
+        8 => modules::count(),
         _ => u64::MAX,
     }
 }

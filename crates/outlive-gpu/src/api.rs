@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 pub(crate) type Code = c_int;
 /// `CUdevice`.
 pub(crate) type Device = c_int;
-/// `CUcontext`, `CUstream`, `CUevent`.
+/// `CUcontext`, `CUstream`, `CUevent`, `CUmodule`, `CUfunction`.
 pub(crate) type Handle = *mut c_void;
 /// `CUdeviceptr`.
 pub(crate) type Address = u64;
@@ -100,4 +100,10 @@ entry_points! {
     free_host = c"cuMemFreeHost" (*mut c_void);
     register = c"cuMemHostRegister_v2" (*mut c_void, usize, c_uint);
     unregister = c"cuMemHostUnregister" (*mut c_void);
+    load_module = c"cuModuleLoadData" (*mut Handle, *const c_void);
+    unload_module = c"cuModuleUnload" (Handle);
+    function_of_module = c"cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
+    launch_kernel = c"cuLaunchKernel" (
+        Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
+    );
 }

@@ -44,6 +44,7 @@ mod driver;
 mod error;
 mod gpu;
 mod host_function;
+mod kernel;
 mod memory;
 mod pins;
 mod publisher;
@@ -55,6 +56,7 @@ pub use device::{Card, DeviceLoan, DevicePublisher, DeviceSample, DeviceSubscrib
 pub use driver::Driver;
 pub use error::Error;
 pub use gpu::Gpu;
+pub use kernel::{Argument, Kernel, Module};
 pub use memory::{DeviceMemory, HostMemory};
 pub use publisher::{PinnedLoan, PinnedPublisher};
 pub use stream::Stream;

@@ -28,6 +28,7 @@ pub enum What {
     Contexts = 5,
     Events = 6,
     HostFunctions = 7,
+    Modules = 8,
 }
 
 /// The library. Cargo builds it before the tests of this package and puts it beside them.
@@ -156,8 +157,9 @@ impl Fake {
 
     /// Nothing of the driver's is left, and nothing was done that it forbids.
     pub fn expect_clean(&self) {
-        let left = [What::Registered, What::Streams, What::Allocations, What::Contexts, What::Events];
-        assert_eq!(left.map(|what| self.count(what)), [0; 5], "registered, streams, allocations, contexts, events");
+        let left = [What::Registered, What::Streams, What::Allocations, What::Contexts, What::Events, What::Modules];
+        let counts = left.map(|what| self.count(what));
+        assert_eq!(counts, [0; 6], "registered, streams, allocations, contexts, events, modules");
         assert_eq!(self.count(What::Violations), 0);
     }
 }
