@@ -45,12 +45,14 @@ mod error;
 mod gpu;
 mod host_function;
 mod kernel;
+mod lender;
 mod memory;
 mod pins;
 mod publisher;
 mod stream;
 mod subscriber;
 mod topic;
+mod under_way;
 
 pub use device::{Card, DeviceLoan, DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic};
 pub use driver::Driver;
