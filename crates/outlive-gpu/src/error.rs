@@ -49,6 +49,15 @@ pub enum Error {
         /// The process, by its token.
         owner: TokenId,
     },
+    /// A message of the topic is no card: a stray write, or somebody hostile. It is passed over.
+    NoCard,
+    /// The system refused something that is needed to share GPU memory.
+    System {
+        /// What was to be done.
+        what: &'static str,
+        /// The system's error number.
+        errno: i32,
+    },
     /// The message lies in another GPU's memory than the subscriber's. It is passed over.
     OtherGpu,
     /// Publishing failed; of what was due on a stream, too.
@@ -80,6 +89,10 @@ impl fmt::Display for Error {
             Error::BlockGone { owner } => {
                 write!(f, "process {owner} has closed its topic, and with it a message that was not mapped here yet")
             }
+            Error::NoCard => {
+                f.write_str("a message says no place on a GPU; somebody wrote over it: look for the stray write")
+            }
+            Error::System { what, errno } => write!(f, "{what}: {}", std::io::Error::from_raw_os_error(*errno)),
             Error::OtherGpu => {
                 f.write_str("the message lies on another GPU; subscribe by a topic that is open for that one")
             }

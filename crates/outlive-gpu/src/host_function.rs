@@ -40,8 +40,9 @@ pub(crate) unsafe extern "C" fn run(job: *mut c_void) {
     let was_inside = INSIDE.replace(true);
     // Nothing of ours panics; what a user's allocator or logger does must not unwind into the driver.
     let _ = catch_unwind(AssertUnwindSafe(work));
-    keeper.under_way().one_is_over();
-    // Perhaps the last one: it is left to the next call then.
+    let under_way = Arc::clone(keeper.under_way());
+    // Perhaps the last one: it is left to the next call then. Before anybody is told: who waits for that finds nothing here any more.
     drop(keeper);
+    under_way.one_is_over();
     INSIDE.set(was_inside);
 }

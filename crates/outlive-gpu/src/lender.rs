@@ -58,23 +58,23 @@ impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
         with(&self.publisher)
     }
 
-    /// Lends what `lend` says, and what it says of that, if anything.
+    /// Lends what `lend` says, and what it says of that.
     pub(crate) fn lend<R, E>(
         self: &Arc<Self>,
-        lend: impl for<'p> FnOnce(&'p Publisher<M>) -> Result<Option<(Loan<'p, M>, R)>, E>,
-    ) -> Result<Option<(Lent<M, K>, R)>, E> {
+        lend: impl for<'p> FnOnce(&'p Publisher<M>) -> Result<(Loan<'p, M>, R), E>,
+    ) -> Result<(Lent<M, K>, R), E> {
         let lender = Arc::clone(self);
         let _turn = self.turn();
-        let Some((loan, facts)) = lend(&self.publisher)? else { return Ok(None) };
+        let (loan, facts) = lend(&self.publisher)?;
         // SAFETY: only its lifetime: it refers to the publisher, which stays where it is in the lender as long as the loan
         // does; `Lent` has both.
         let loan = unsafe { core::mem::transmute::<Loan<'_, M>, Loan<'static, M>>(loan) };
-        Ok(Some((Lent { loan: Some(loan), lender }, facts)))
+        Ok((Lent { loan: Some(loan), lender }, facts))
     }
 
     /// Waits until no reliable subscriber is in the way of one more message than are due; that one is due then.
     fn make_due(&self, deadline: Deadline) -> Result<(), Error> {
-        self.keeper.under_way().wait_until(deadline, |_| {
+        self.keeper.wait_until(deadline, &mut |_| {
             let _turn = self.turn();
             let is_clear = self.publisher.clear_messages() > self.due.load(Ordering::Relaxed);
             self.due.fetch_add(u64::from(is_clear), Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
     }
 
     pub(crate) fn wait_published(&self, deadline: Deadline) -> Result<(), Error> {
-        self.keeper.under_way().wait_until(deadline, |_| self.due.load(Ordering::Relaxed) == 0)?;
+        self.keeper.wait_until(deadline, &mut |_| self.due.load(Ordering::Relaxed) == 0)?;
         self.tell_failure()
     }
 

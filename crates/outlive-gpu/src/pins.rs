@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outlive::topic::PayloadMemory;
 
@@ -22,7 +22,7 @@ use crate::{Error, api};
 pub(crate) struct Pins {
     /// Until it is dropped.
     registered: Option<Registered>,
-    under_way: UnderWay,
+    under_way: Arc<UnderWay>,
 }
 
 /// Which memory an address lies in: keeps it mapped.
@@ -62,7 +62,7 @@ impl From<Error> for NotCopied {
 impl Pins {
     pub(crate) fn new(gpu: &Gpu, memory_of: MemoryOf) -> Pins {
         let registered = Registered { table: Mutex::default(), memory_of, gpu: gpu.clone() };
-        Pins { registered: Some(registered), under_way: UnderWay::new(gpu) }
+        Pins { registered: Some(registered), under_way: Arc::default() }
     }
 
     fn registered(&self) -> &Registered {
@@ -70,10 +70,6 @@ impl Pins {
             Some(registered) => registered,
             None => unreachable!("taken when it is dropped"),
         }
-    }
-
-    pub(crate) fn gpu(&self) -> &Gpu {
-        &self.registered().gpu
     }
 
     /// Copies to or from memory that the caller has: `copy` is called for each part that is registered as one, with where it
@@ -96,8 +92,12 @@ impl Pins {
 }
 
 impl Keeps for Pins {
-    fn under_way(&self) -> &UnderWay {
+    fn under_way(&self) -> &Arc<UnderWay> {
         &self.under_way
+    }
+
+    fn gpu(&self) -> &Gpu {
+        &self.registered().gpu
     }
 }
 

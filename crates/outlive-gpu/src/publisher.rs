@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive::Deadline;
 use outlive::sync::Plain;
-use outlive::topic::{Header, Publisher};
+use outlive::topic::{Header, PublishError, Publisher};
 
 use crate::lender;
 use crate::pins::Pins;
 use crate::stream::Stream;
-use crate::under_way;
+use crate::under_way::{self, Keeps as _};
 use crate::{DevicePointer, Error};
 
 /// A publisher whose loans a GPU writes where they lie. May be used by all threads at once.
@@ -66,10 +66,10 @@ impl<T: Plain> PinnedPublisher<T> {
         let lent = self.lender.lend(|publisher| {
             let mut loan = publisher.loan(count)?;
             let place = (loan.as_mut_ptr(), loan.len());
-            Ok::<_, Error>(Some((loan, place)))
-        })?;
-        let (lent, (at, len)) = lent.map_or((None, (std::ptr::null_mut(), 0)), |(lent, place)| (Some(lent), place));
-        Ok(PinnedLoan { lent, at, len, streams: Vec::new(), is_told: Arc::clone(&self.is_told) })
+            Ok::<_, PublishError>((loan, place))
+        });
+        let (lent, (at, len)) = lent?;
+        Ok(PinnedLoan { lent: Some(lent), at, len, streams: Vec::new(), is_told: Arc::clone(&self.is_told) })
     }
 
     /// Publishes a loan when the stream has got to where it is now; returns at once. Copies into it on other streams are waited for, too.

@@ -9,7 +9,7 @@ use outlive::topic::{Sample, Subscriber};
 
 use crate::pins::Pins;
 use crate::stream::Stream;
-use crate::under_way;
+use crate::under_way::{self, Keeps as _};
 use crate::{DevicePointer, Error};
 
 /// A subscriber whose samples a GPU reads where they lie. It is a [`Subscriber`], to be waited for like any.

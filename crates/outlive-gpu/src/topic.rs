@@ -105,7 +105,7 @@ impl<T: Plain> PinnedTopic<T> {
     /// [`Error::TimedOut`]; [`Error::Driver`] if the context has an error: then some are never over, and their memory is used no more as long as
     /// this process lives.
     pub fn wait_over(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.pins.under_way().wait_until(deadline.into(), |outstanding| outstanding == 0)
+        self.pins.wait_until(deadline.into(), &mut |outstanding| outstanding == 0)
     }
 
     /// Waits as [`PinnedTopic::wait_over`] does, and lets go of the topic: the last of its clones and ends to go takes its registrations back.

@@ -1,6 +1,6 @@
 //! What a topic has left to its streams: host functions that have not been called, and what must stay until they have.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlive::Deadline;
@@ -11,16 +11,23 @@ use crate::{Error, host_function};
 /// How often who waits for host functions asks whether the context is without error: after one, nobody tells.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
-/// How many host functions of a topic's have still to be called.
+/// How many host functions of a topic's have still to be called. Nothing of the driver's: a host function drops it last.
+#[derive(Default)]
 pub(crate) struct UnderWay {
-    gpu: Gpu,
     outstanding: Mutex<usize>,
     over: Condvar,
 }
 
 /// A topic's memory, as the driver knows it in this process. Kept by the topic's ends, and by each host function.
 pub(crate) trait Keeps: Send + Sync {
-    fn under_way(&self) -> &UnderWay;
+    fn under_way(&self) -> &Arc<UnderWay>;
+
+    fn gpu(&self) -> &Gpu;
+
+    /// As [`UnderWay::wait_until`].
+    fn wait_until(&self, deadline: Deadline, is_so: &mut dyn FnMut(usize) -> bool) -> Result<(), Error> {
+        self.under_way().wait_until(self.gpu(), deadline, is_so)
+    }
 }
 
 /// What only the driver can undo, and whose last user was a host function: to be undone by the next who comes.
@@ -41,10 +48,6 @@ pub(crate) fn undo(last: impl Send + 'static) {
 }
 
 impl UnderWay {
-    pub(crate) fn new(gpu: &Gpu) -> UnderWay {
-        UnderWay { gpu: gpu.clone(), outstanding: Mutex::new(0), over: Condvar::new() }
-    }
-
     /// One more host function.
     pub(crate) fn one_more(&self) {
         *self.lock() += 1;
@@ -60,7 +63,7 @@ impl UnderWay {
     ///
     /// # Errors
     /// [`Error::TimedOut`], and what the context has come to.
-    pub(crate) fn wait_until(&self, deadline: Deadline, mut is_so: impl FnMut(usize) -> bool) -> Result<(), Error> {
+    fn wait_until(&self, gpu: &Gpu, deadline: Deadline, is_so: &mut dyn FnMut(usize) -> bool) -> Result<(), Error> {
         let mut outstanding = self.lock();
         loop {
             if is_so(*outstanding) {
@@ -72,7 +75,7 @@ impl UnderWay {
             // Locked since the look: one that is over meanwhile is waited for here.
             let waited = self.over.wait_timeout(outstanding, ASK_AGAIN);
             drop(waited);
-            self.gpu.check()?;
+            gpu.check()?;
             outstanding = self.lock();
         }
     }

@@ -1,6 +1,10 @@
 //! Topics whose payloads stay in GPU memory: doc/protocols/gpu.md, "Device topics".
 
+mod asker;
+mod blocks;
 mod card;
+mod exporter;
+mod mapping;
 mod publisher;
 mod subscriber;
 mod topic;

@@ -1,16 +1,18 @@
 //! A topic whose payloads stay in GPU memory.
 
-use std::marker::PhantomData;
+use std::sync::Arc;
 
 use outlive::sync::Plain;
 use outlive::topic::{SubscriberOptions, Topic, TopicOptions};
 use outlive::{Deadline, Domain};
 
+use super::blocks::Blocks;
 use super::card::Card;
 use super::publisher::DevicePublisher;
 use super::subscriber::DeviceSubscriber;
 use crate::Error;
 use crate::gpu::Gpu;
+use crate::under_way::{self, Keeps as _};
 
 /// A topic whose payloads stay where they are, in GPU memory: what goes from process to process is a card that says where. All who use
 /// it use the same GPU, each by a context of its own.
@@ -22,7 +24,8 @@ use crate::gpu::Gpu;
 /// The publisher's: what was published stays, for those who have its block mapped; for others there is nobody any more to ask, and
 /// they get [`Error::OwnerDied`]. What its device was about to write is never published. A subscriber's: its samples are let go of once it has ended.
 pub struct DeviceTopic<T: Plain = u8> {
-    _values: PhantomData<T>,
+    topic: Topic<Card<T>>,
+    blocks: Arc<Blocks>,
 }
 
 impl<T: Plain> DeviceTopic<T> {
@@ -45,14 +48,15 @@ impl<T: Plain> DeviceTopic<T> {
     ///
     /// # Errors
     /// [`Error::CannotShare`], [`Error::Driver`].
-    pub fn new(_gpu: &Gpu, _domain: &Domain, _topic: Topic<Card<T>>) -> Result<DeviceTopic<T>, Error> {
-        Err(Error::CannotShare { why: "device topics are not built yet" })
+    pub fn new(gpu: &Gpu, domain: &Domain, topic: Topic<Card<T>>) -> Result<DeviceTopic<T>, Error> {
+        under_way::look_after_left();
+        Ok(DeviceTopic { topic, blocks: Arc::new(Blocks::new(gpu, domain)?) })
     }
 
     /// The topic itself: for who watches who comes and goes.
     #[must_use]
     pub fn topic(&self) -> &Topic<Card<T>> {
-        unimplemented!()
+        &self.topic
     }
 
     /// A new publisher.
@@ -63,7 +67,8 @@ impl<T: Plain> DeviceTopic<T> {
     /// # If a process dies
     /// As with [`Topic::publisher`].
     pub fn publisher(&self) -> Result<DevicePublisher<T>, Error> {
-        unimplemented!()
+        under_way::look_after_left();
+        Ok(DevicePublisher::new(self.topic.publisher()?, Arc::clone(&self.blocks)))
     }
 
     /// A new subscriber.
@@ -84,34 +89,33 @@ impl<T: Plain> DeviceTopic<T> {
     ///
     /// # If a process dies
     /// As with [`Topic::subscriber`].
-    pub fn subscriber_with(&self, _options: SubscriberOptions) -> Result<DeviceSubscriber<T>, Error> {
-        unimplemented!()
+    pub fn subscriber_with(&self, options: SubscriberOptions) -> Result<DeviceSubscriber<T>, Error> {
+        under_way::look_after_left();
+        Ok(DeviceSubscriber::new(self.topic.subscriber_with(options)?, Arc::clone(&self.blocks)))
     }
 
     /// How many bytes of GPU memory this process has for what it publishes here.
     #[must_use]
     pub fn exported_bytes(&self) -> u64 {
-        unimplemented!()
+        self.blocks.own_bytes()
     }
 
     /// How many bytes of others' GPU memory this process has mapped.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
-        unimplemented!()
+        self.blocks.mapped_bytes()
     }
 
     /// Unmaps what of others' memory no sample of this process lies in; how many bytes. A later message there maps it again, if its publisher's process lives.
-    ///
-    /// # Errors
-    /// [`Error::Driver`].
-    pub fn unmap_unheld(&self) -> Result<u64, Error> {
-        unimplemented!()
+    pub fn unmap_unheld(&self) -> u64 {
+        under_way::look_after_left();
+        self.blocks.unmap_unheld()
     }
 
     /// How many publishings and releases are due.
     #[must_use]
     pub fn outstanding(&self) -> usize {
-        unimplemented!()
+        self.blocks.under_way().outstanding()
     }
 
     /// Waits until all that this process has left to its streams is published and let go of.
@@ -119,8 +123,8 @@ impl<T: Plain> DeviceTopic<T> {
     /// # Errors
     /// [`Error::TimedOut`]; [`Error::Driver`] if the context has an error: then some are never over, and their memory is used no more as long as
     /// this process lives.
-    pub fn wait_over(&self, _deadline: impl Into<Deadline>) -> Result<(), Error> {
-        unimplemented!()
+    pub fn wait_over(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
+        self.blocks.wait_until(deadline.into(), &mut |outstanding| outstanding == 0)
     }
 
     /// Waits as [`DeviceTopic::wait_over`] does, and lets go of the topic: with the last of its clones, ends and samples go this process's mappings, and
@@ -129,12 +133,15 @@ impl<T: Plain> DeviceTopic<T> {
     /// # Errors
     /// As [`DeviceTopic::wait_over`].
     pub fn close(self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.wait_over(deadline)
+        self.wait_over(deadline)?;
+        drop(self);
+        under_way::look_after_left();
+        Ok(())
     }
 }
 
 impl<T: Plain> Clone for DeviceTopic<T> {
     fn clone(&self) -> DeviceTopic<T> {
-        unimplemented!()
+        DeviceTopic { topic: self.topic.clone(), blocks: Arc::clone(&self.blocks) }
     }
 }
