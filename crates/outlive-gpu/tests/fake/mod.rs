@@ -1,6 +1,7 @@
 //! The fake driver, for one test at a time, and what a test tells it.
 #![allow(dead_code, reason = "each test program uses its own part of it")]
 
+pub mod member;
 pub mod scene;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
