@@ -118,6 +118,19 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, _device:
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], _device: c_int) -> Code {
+    code(enter("cuDeviceGetUuid", Needs::Driver).and_then(|()| {
+        // The same in all processes, unless a test says otherwise.
+        let mut bytes = *b"no GPU at all, 0";
+        bytes[15] = bytes[15].wrapping_add(control::attribute(-2) as u8);
+        // SAFETY: the caller's.
+        unsafe { put(uuid, bytes) }
+    }))
+}
+
+/// # Safety
+/// As cuda.h.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, which: c_int, _device: c_int) -> Code {
     // SAFETY: the caller's.
     code(enter("cuDeviceGetAttribute", Needs::Driver).and_then(|()| unsafe { put(value, control::attribute(which)) }))

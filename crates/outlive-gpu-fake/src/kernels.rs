@@ -26,11 +26,25 @@ pub(crate) fn find(name: &str) -> Option<(Body, &'static [usize])> {
     KNOWN.iter().find(|known| known.0 == name).map(|known| (known.1, known.2))
 }
 
-/// Device memory as so many values.
-fn values<'m, T: 'm>(address: u64, count: u64) -> Result<&'m mut [T], Code> {
-    let len = usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<T>()));
-    let len = len.ok_or(ILLEGAL_ADDRESS)?;
-    let memory = device_memory::find(address, len).map_err(|_| ILLEGAL_ADDRESS)?;
+/// Device memory as so many values, to be read.
+fn values<'m, T: 'm>(address: u64, count: u64) -> Result<&'m [T], Code> {
+    let memory = device_memory::find(address, bytes_of::<T>(count)?).map_err(|_| ILLEGAL_ADDRESS)?;
+    let at = memory.at(address as usize).cast::<T>();
+    if !at.is_aligned() {
+        return Err(ILLEGAL_ADDRESS);
+    }
+    // SAFETY: as below; nobody writes there meanwhile.
+    Ok(unsafe { std::slice::from_raw_parts(at, count as usize) })
+}
+
+fn bytes_of<T>(count: u64) -> Result<usize, Code> {
+    usize::try_from(count).ok().and_then(|count| count.checked_mul(size_of::<T>())).ok_or(ILLEGAL_ADDRESS)
+}
+
+/// The same, to be written.
+fn values_mut<'m, T: 'm>(address: u64, count: u64) -> Result<&'m mut [T], Code> {
+    let len = bytes_of::<T>(count)?;
+    let memory = device_memory::find_writable(address, len).map_err(|_| ILLEGAL_ADDRESS)?;
     let at = memory.at(address as usize).cast::<T>();
     if !at.is_aligned() {
         return Err(ILLEGAL_ADDRESS);
@@ -46,7 +60,7 @@ fn sum(_threads: Threads, parameters: &[u64]) -> Result<(), Code> {
         return Err(ILLEGAL_ADDRESS);
     }
     let own = if len == 0 { 0 } else { values::<u8>(bytes, len)?.iter().map(|&byte| u64::from(byte)).sum::<u64>() };
-    let sum = &mut values::<u64>(sum, 1)?[0];
+    let sum = &mut values_mut::<u64>(sum, 1)?[0];
     *sum = sum.wrapping_add(own);
     Ok(())
 }
@@ -150,7 +164,7 @@ fn byte_of(light: f32) -> u32 {
 
 fn render(threads: Threads, parameters: &[u64]) -> Result<(), Code> {
     let &[picture, width, height, number] = parameters else { return Err(ILLEGAL_ADDRESS) };
-    let picture = values::<u32>(picture, width * height)?;
+    let picture = values_mut::<u32>(picture, width * height)?;
     let balls = balls(number as f32 / 30.0);
     for y in 0..height.min(threads.y) {
         for x in 0..width.min(threads.x) {
@@ -166,7 +180,7 @@ fn render(threads: Threads, parameters: &[u64]) -> Result<(), Code> {
 
 fn filter(threads: Threads, parameters: &[u64]) -> Result<(), Code> {
     let &[from, to, width, height] = parameters else { return Err(ILLEGAL_ADDRESS) };
-    let (from, to) = (values::<u32>(from, width * height)?, values::<u32>(to, width * height)?);
+    let (from, to) = (values::<u32>(from, width * height)?, values_mut::<u32>(to, width * height)?);
     let (width, height) = (width as i64, height as i64);
     let pixel = |x: i64, y: i64| from[(y.clamp(0, height - 1) * width + x.clamp(0, width - 1)) as usize];
     let grey = |x, y| {

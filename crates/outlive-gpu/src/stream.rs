@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::api::{self, Handle};
 use crate::gpu::Gpu;
 use crate::host_function::{self, Job, Work};
-use crate::pins::Pins;
+use crate::under_way::Keeps;
 use crate::{DevicePointer, Error};
 
 /// A stream of a GPU's work: what is enqueued on it is done in order. Clones are the same.
@@ -120,6 +120,17 @@ impl Stream {
         }
     }
 
+    /// Copies from place to place on the device, behind what is on the stream.
+    ///
+    /// # Safety
+    /// Both places are there, nobody writes to the one or touches the other, until the copy is over.
+    pub(crate) unsafe fn copy(&self, to: DevicePointer, from: DevicePointer, len: usize) -> Result<(), Error> {
+        let gpu = &self.inner.gpu;
+        let _current = gpu.enter()?;
+        // SAFETY: the caller's promise.
+        gpu.checked("cuMemcpyDtoDAsync", unsafe { (gpu.api().copy_on_device)(to, from, len, self.raw()) })
+    }
+
     /// Copies bytes from ordinary memory, and waits for it.
     pub(crate) fn write(&self, to: DevicePointer, bytes: &[u8]) -> Result<(), Error> {
         {
@@ -163,7 +174,7 @@ impl Stream {
     }
 
     /// Has `work` done when these streams have got to where they are now, this one among them or not. Not done: given back.
-    pub(crate) fn after(&self, streams: &[Stream], pins: &Arc<Pins>, work: Work) -> Result<(), (Error, Work)> {
+    pub(crate) fn after(&self, streams: &[Stream], keeper: Arc<dyn Keeps>, work: Work) -> Result<(), (Error, Work)> {
         let gpu = &self.inner.gpu;
         let wait = || -> Result<(), Error> {
             let _current = gpu.enter()?;
@@ -172,16 +183,16 @@ impl Stream {
         if let Err(error) = wait() {
             return Err((error, work));
         }
-        let job = Box::into_raw(Box::new(Job { work, pins: Arc::clone(pins) }));
+        let job = Box::into_raw(Box::new(Job { work, keeper: Arc::clone(&keeper) }));
         // Before it can be over.
-        pins.one_more();
+        keeper.under_way().one_more();
         let launched = gpu.enter().and_then(|_current| {
             // SAFETY: the function takes a job, once: this one.
             let code = unsafe { (gpu.api().launch_host_function)(self.inner.side, host_function::run, job.cast()) };
             gpu.checked("cuLaunchHostFunc", code)
         });
         launched.map_err(|error| {
-            pins.one_is_over();
+            keeper.under_way().one_is_over();
             // SAFETY: the driver did not take it.
             (error, unsafe { Box::from_raw(job) }.work)
         })
