@@ -82,6 +82,14 @@ impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
         })
     }
 
+    /// Waits until no reliable subscriber is in the way of one more message than are due.
+    pub(crate) fn wait_clear(&self, deadline: Deadline) -> Result<(), Error> {
+        self.keeper.wait_until(deadline, &mut |_| {
+            let _turn = self.turn();
+            self.publisher.clear_messages() > self.due.load(Ordering::Relaxed)
+        })
+    }
+
     fn one_less_due(&self) {
         let _turn = self.turn();
         self.due.fetch_sub(1, Ordering::Relaxed);

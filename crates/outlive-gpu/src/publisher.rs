@@ -109,6 +109,18 @@ impl<T: Plain> PinnedPublisher<T> {
         loan.lent.take().map_or(Ok(()), |lent| Lender::publish_after(lent, &streams, has_copies))
     }
 
+    /// Waits until no reliable subscriber is in the way of one more message than are due: [`PinnedPublisher::publish_on`] does not wait then, if nobody else
+    /// publishes by this publisher meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::Driver`].
+    ///
+    /// # If a process dies
+    /// Such a subscriber's death ends the wait at once.
+    pub fn wait_clear_until(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
+        self.lender.wait_clear(deadline.into())
+    }
+
     /// Waits until all messages that are due have been published.
     ///
     /// # Errors

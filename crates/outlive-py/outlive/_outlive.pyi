@@ -18,6 +18,8 @@ __all__ = [
     "Condition",
     "Domain",
     "Event",
+    "GpuArray",
+    "GpuLoan",
     "Loan",
     "Lock",
     "Peeked",
@@ -42,6 +44,21 @@ __all__ = [
 _Shown = TypeVar("_Shown")
 _Said = TypeVar("_Said")
 _Place = Domain | str | PathLike[str] | None
+
+class _CudaStream(Protocol):
+    """CUDA's own protocol."""
+
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+
+class _TorchStream(Protocol):
+    @property
+    def cuda_stream(self) -> int: ...
+
+class _CupyStream(Protocol):
+    @property
+    def ptr(self) -> int: ...
+
+_Stream = int | _CudaStream | _TorchStream | _CupyStream | None
 
 class _Tensor(Protocol):
     def __dlpack__(self) -> CapsuleType: ...
@@ -212,8 +229,52 @@ class Topic:
         keys: Sequence[int] = ...,
         period: float | None = None,
     ) -> Subscriber: ...
+    def loan_gpu(
+        self,
+        shape: int | Sequence[int],
+        dtype: object = None,
+        *,
+        stream: _Stream = None,
+        device: int = 0,
+        key: int = 0,
+        frame: int = 0,
+        stamp: int = 0,
+        timeout: float | None = None,
+    ) -> GpuLoan: ...
+    def wait_gpu(self, timeout: float | None = None) -> None: ...
     def publishers(self) -> list[int]: ...
     def subscribers(self) -> list[int]: ...
+
+@final
+class GpuLoan:
+    def publish(self) -> None: ...
+    def discard(self) -> None: ...
+    def __enter__(self) -> GpuArray: ...
+    def __exit__(self, raised: object, *_more: object) -> None: ...
+
+@final
+class GpuArray:
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def stream(self) -> int: ...
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> CapsuleType: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
 @final
 class Publisher:
@@ -273,6 +334,10 @@ class Sample:
     def numpy(self, dtype: None = None, shape: int | Sequence[int] | None = None) -> npt.NDArray[Any]: ...
     @overload
     def numpy(self, dtype: npt.DTypeLike, shape: int | Sequence[int] | None = None) -> npt.NDArray[Any]: ...
+    def gpu(self, *, stream: _Stream = None, device: int = 0) -> GpuArray: ...
+    # CuPy's and PyTorch's own types, which are not asked for here.
+    def cupy(self, *, stream: _Stream = None, device: int | None = None) -> Any: ...
+    def torch(self, *, stream: _Stream = None, device: int | None = None) -> Any: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property

@@ -22,7 +22,9 @@ __all__ = [
     "Empty",
     "Full",
     "Gone",
+    "GpuError",
     "Missed",
+    "NoGpu",
     "NoReader",
     "NoServer",
     "NoSpace",
@@ -135,6 +137,14 @@ class Empty(OutliveError, _queue.Empty):
 
 class Gone(OutliveError, LookupError):
     """What was offered has been claimed, what was shared is held by nobody any more."""
+
+
+class NoGpu(OutliveError):
+    """There is no driver for GPUs here, none that can be used, or no such GPU. Everything else works without."""
+
+
+class GpuError(OutliveError, RuntimeError):
+    """The GPU's driver refused: its function, words and number are in the message. After some errors a GPU does nothing more for this process."""
 
 
 class TooLarge(OutliveError, ValueError):

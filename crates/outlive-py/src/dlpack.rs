@@ -1,9 +1,12 @@
-//! DLPack, both ways: samples as tensors of other libraries, and their tensors as messages. Version 1, on the CPU.
+//! DLPack, both ways: samples as tensors of other libraries, and their tensors as messages. Version 1, on the CPU; arrays in a GPU's memory, of which
+//! the version before knows as much, by both.
 //!
 //! A tensor that is given out keeps its sample until its consumer calls the deleter, on whatever thread. It is marked
 //! read-only, which only version 1 can say: who asks for an older one is refused, unless a copy will do.
 
+use std::any::Any;
 use std::ffi::{CStr, c_void};
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
@@ -14,6 +17,8 @@ use crate::layout::{Layout, MOST_DIMENSIONS};
 
 /// `(kDLCPU, 0)`.
 pub(crate) const CPU: (i32, i32) = (1, 0);
+/// `kDLCUDA`.
+pub(crate) const CUDA: i32 = 2;
 /// Memory of the host that a GPU can reach, too.
 const CUDA_HOST: i32 = 3;
 
@@ -89,6 +94,7 @@ pub(crate) fn export<'py>(
     }
     let is_copy = copy == Some(true);
     let (code, bits) = layout.dlpack();
+    let (shape, strides) = extents_and_strides(layout);
     let mut given = Box::new(Given {
         managed: ManagedVersioned {
             version: (1, 0),
@@ -105,17 +111,11 @@ pub(crate) fn export<'py>(
                 byte_offset: 0,
             },
         },
-        shape: [0; MOST_DIMENSIONS],
-        strides: [0; MOST_DIMENSIONS],
+        shape,
+        strides,
         sample: (!is_copy).then(|| sample.clone().unbind()),
         copy: if is_copy { bytes.to_vec() } else { Vec::new() },
     });
-    let mut stride = 1;
-    for (at, extent) in layout.shape().iter().enumerate().rev() {
-        given.shape[at] = *extent as i64;
-        given.strides[at] = stride;
-        stride *= (*extent as i64).max(1);
-    }
     if is_copy {
         given.managed.tensor.data = given.copy.as_mut_ptr().cast();
     }
@@ -153,6 +153,114 @@ unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
             delete(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
         }
     }
+}
+
+/// What a consumer has of an array in a GPU's memory, by either version.
+struct OnDevice {
+    versioned: ManagedVersioned,
+    unversioned: Managed,
+    shape: [i64; MOST_DIMENSIONS],
+    strides: [i64; MOST_DIMENSIONS],
+    /// Until the consumer has done with it. Nothing of Python's.
+    _kept: Arc<dyn Any + Send + Sync>,
+}
+
+/// Memory of a GPU's as a capsule: of version 1 if the consumer knows it, else of the one before, which can say as much of memory that may be
+/// written.
+pub(crate) fn export_on_device<'py>(
+    py: Python<'py>,
+    address: u64,
+    device: (i32, i32),
+    layout: &Layout,
+    max_version: Option<(u32, u32)>,
+    kept: Arc<dyn Any + Send + Sync>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
+    let (code, bits) = layout.dlpack();
+    let null: *mut c_void = core::ptr::null_mut();
+    let tensor = Tensor {
+        // An address of the device's: nothing for the processor.
+        data: core::ptr::without_provenance_mut(address as usize),
+        device,
+        dimensions: layout.shape().len() as i32,
+        dtype: DataType { code, bits, lanes: 1 },
+        shape: null.cast(),
+        strides: null.cast(),
+        byte_offset: 0,
+    };
+    let (shape, strides) = extents_and_strides(layout);
+    let given = Box::into_raw(Box::new(OnDevice {
+        versioned: ManagedVersioned {
+            version: (1, 0),
+            context: null,
+            deleter: Some(delete_versioned),
+            flags: 0,
+            tensor,
+        },
+        unversioned: Managed { tensor, context: null, deleter: Some(delete_unversioned) },
+        shape,
+        strides,
+        _kept: kept,
+    }));
+    // SAFETY: just made; its arrays lie in it, where it stays until it is deleted.
+    let (capsule, name) = unsafe {
+        let (shape, strides) = ((&raw mut (*given).shape).cast(), (&raw mut (*given).strides).cast());
+        for tensor in [&raw mut (*given).versioned.tensor, &raw mut (*given).unversioned.tensor] {
+            ((*tensor).shape, (*tensor).strides) = (shape, strides);
+        }
+        (*given).versioned.context = given.cast();
+        (*given).unversioned.context = given.cast();
+        if is_versioned {
+            ((&raw mut (*given).versioned).cast::<c_void>(), VERSIONED)
+        } else {
+            ((&raw mut (*given).unversioned).cast::<c_void>(), UNVERSIONED)
+        }
+    };
+    // SAFETY: the name is static; the destructor is called once; a new reference, or null with an exception set.
+    let capsule = unsafe {
+        Bound::from_owned_ptr_or_err(py, ffi::PyCapsule_New(capsule, name.as_ptr(), Some(destroy_on_device)))
+    };
+    if capsule.is_err() {
+        // SAFETY: nobody else has it.
+        drop(unsafe { Box::from_raw(given) });
+    }
+    capsule
+}
+
+/// The consumer has done with the array, on whatever thread.
+unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
+    // SAFETY: of `export_on_device`, whose context is the whole; called once.
+    drop(unsafe { Box::from_raw((*managed).context.cast::<OnDevice>()) });
+}
+
+/// The same.
+unsafe extern "C" fn delete_unversioned(managed: *mut Managed) {
+    // SAFETY: as above.
+    drop(unsafe { Box::from_raw((*managed).context.cast::<OnDevice>()) });
+}
+
+/// The capsule goes; a consumer that took the array has renamed it.
+unsafe extern "C" fn destroy_on_device(capsule: *mut ffi::PyObject) {
+    // SAFETY: called with our capsule; with the name that it had, it holds what `export_on_device` made, which nobody took.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
+            delete_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
+        } else if ffi::PyCapsule_IsValid(capsule, UNVERSIONED.as_ptr()) == 1 {
+            delete_unversioned(ffi::PyCapsule_GetPointer(capsule, UNVERSIONED.as_ptr()).cast());
+        }
+    }
+}
+
+/// A row-major array's, in items.
+fn extents_and_strides(layout: &Layout) -> ([i64; MOST_DIMENSIONS], [i64; MOST_DIMENSIONS]) {
+    let (mut extents, mut strides) = ([0; MOST_DIMENSIONS], [0; MOST_DIMENSIONS]);
+    let mut stride = 1;
+    for (at, extent) in layout.shape().iter().enumerate().rev() {
+        extents[at] = *extent as i64;
+        strides[at] = stride;
+        stride *= (*extent as i64).max(1);
+    }
+    (extents, strides)
 }
 
 /// Somebody's tensor, to be copied: kept by its capsule.

@@ -7,6 +7,7 @@ use outlive::rpc::{CallError, ReplyError, ServeError};
 use outlive::state::SetError;
 use outlive::sync::{AcquireError, AwaitError, LockError};
 use outlive::topic::{PublishError, SubscribeError};
+use outlive_gpu::Error as GpuError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
@@ -135,6 +136,25 @@ impl Raise for SubscribeError {
             SubscribeError::TooManyHeld => "TooMany",
             SubscribeError::NotSubscriber => "NotYours",
             _ => "OutliveError",
+        };
+        raise(py, class, self)
+    }
+}
+
+impl Raise for GpuError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        let class = match &self {
+            GpuError::Publish(error) => return error.clone().raise(py),
+            GpuError::Subscribe(error) => return error.clone().raise(py),
+            GpuError::Topic(error) => return error.clone().raise(py),
+            GpuError::System { errno, .. } => return raise_errno(py, "Refused", *errno, self),
+            GpuError::NoGpu { .. } => "NoGpu",
+            GpuError::TimedOut => "Timeout",
+            GpuError::OwnerDied { .. } => "PeerDied",
+            GpuError::BlockGone { .. } => "Gone",
+            GpuError::NoCard => "Damaged",
+            GpuError::OtherGpu => "WrongKind",
+            _ => "GpuError",
         };
         raise(py, class, self)
     }

@@ -8,6 +8,7 @@
 //! | `held` | guards, permits and loans, kept in objects; the one place where a lifetime is made longer |
 //! | `errors` | the core's errors as Python's |
 //! | `layout`, `bytes`, `dlpack`, `msgpack` | what a message is besides its bytes, and how bytes come and go |
+//! | `gpu`, `gpu_topic`, `gpu_array`, `gpu_loan` | GPUs, streams; what a topic has for them; arrays in their memory |
 //! | the others | a class or two each, named as in the core |
 
 // What users read are the classes' docstrings.
@@ -20,6 +21,11 @@ mod dlpack;
 mod domain;
 mod errors;
 mod event;
+mod gpu;
+mod gpu_array;
+mod gpu_library;
+mod gpu_loan;
+mod gpu_topic;
 mod held;
 mod layout;
 mod loan;
@@ -53,6 +59,10 @@ mod _outlive {
     use crate::domain::{Domain, Peer};
     #[pymodule_export]
     use crate::event::Event;
+    #[pymodule_export]
+    use crate::gpu_array::GpuArray;
+    #[pymodule_export]
+    use crate::gpu_loan::GpuLoan;
     #[pymodule_export]
     use crate::loan::Loan;
     #[pymodule_export]

@@ -1,6 +1,7 @@
 //! `Sample`: a message in a reader's hands, and all views of it.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use outlive::topic;
 use pyo3::prelude::*;
@@ -8,6 +9,9 @@ use pyo3::types::{PyBytes, PyTuple};
 use pyo3::{ffi, intern};
 
 use crate::dlpack;
+use crate::gpu_array::GpuArray;
+use crate::gpu_library;
+use crate::gpu_topic::OnGpus;
 use crate::layout::Layout;
 use crate::msgpack;
 
@@ -30,18 +34,21 @@ use crate::msgpack;
 /// (3.0, False)
 #[pyclass(module = "outlive", frozen, weakref)]
 pub(crate) struct Sample {
-    sample: topic::Sample,
+    /// Shared with copies that a GPU makes of it.
+    sample: Arc<topic::Sample>,
     layout: Layout,
     is_array: bool,
     header: topic::Header,
+    gpus: Arc<OnGpus>,
 }
 
 impl Sample {
-    pub(crate) fn new(sample: topic::Sample) -> Sample {
+    pub(crate) fn new(sample: topic::Sample, gpus: &Arc<OnGpus>) -> Sample {
         let header = sample.header();
         let len = sample.bytes().len();
         let array = Layout::of_own(&header.own, len);
-        Sample { is_array: array.is_some(), layout: array.unwrap_or_else(|| Layout::bytes(len)), header, sample }
+        let (is_array, layout) = (array.is_some(), array.unwrap_or_else(|| Layout::bytes(len)));
+        Sample { sample: Arc::new(sample), layout, is_array, header, gpus: Arc::clone(gpus) }
     }
 }
 
@@ -56,6 +63,35 @@ impl Sample {
         shape: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         shown_as_array(slf.as_any(), dtype, shape)
+    }
+
+    /// The message in memory of a GPU's: a copy, which is made behind what is on the ``stream``; nobody waits for it, and the message
+    /// stays held until it is over.
+    ///
+    /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another library's; None: the legacy default stream.
+    #[pyo3(signature = (*, stream=None, device=0))]
+    fn gpu(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>, device: u32) -> PyResult<GpuArray> {
+        self.gpus.copy_of(py, &self.sample, &self.layout, stream, device)
+    }
+
+    /// The message as a CuPy array: a copy in the memory of the ``device`` (None: CuPy's current one), made on the ``stream`` (None: CuPy's current one).
+    #[pyo3(signature = (*, stream=None, device=None))]
+    fn cupy<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<Bound<'py, PyAny>>,
+        device: Option<u32>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        gpu_library::cupy(slf.as_any(), stream, device)
+    }
+
+    /// The message as a PyTorch tensor: a copy in the memory of the ``device`` (None: PyTorch's current one), made on the ``stream`` (None: PyTorch's current one).
+    #[pyo3(signature = (*, stream=None, device=None))]
+    fn torch<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<Bound<'py, PyAny>>,
+        device: Option<u32>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        gpu_library::torch(slf.as_any(), stream, device)
     }
 
     /// The array's extents; of bytes: how many.

@@ -1,10 +1,13 @@
 //! `Subscriber`: waiting for messages by a call, by an iterator, by `async`.
 
+use std::sync::Arc;
+
 use outlive::topic::{SubscribeError, Subscriber as Core};
 use outlive::wait::WaitSet;
 use pyo3::prelude::*;
 
 use crate::errors::Raised;
+use crate::gpu_topic::OnGpus;
 use crate::sample::Sample;
 use crate::turn::Turn;
 use crate::wait_set::descriptor;
@@ -32,11 +35,16 @@ pub(crate) struct Subscriber {
     set: Turn<Option<WaitSet>>,
     pub(crate) domain: outlive::Domain,
     name: String,
+    gpus: Arc<OnGpus>,
 }
 
 impl Subscriber {
-    pub(crate) fn new(subscriber: Core, domain: outlive::Domain, name: String) -> Subscriber {
-        Subscriber { turn: Turn::new(subscriber), set: Turn::new(None), domain, name }
+    pub(crate) fn new(subscriber: Core, domain: outlive::Domain, name: String, gpus: Arc<OnGpus>) -> Subscriber {
+        Subscriber { turn: Turn::new(subscriber), set: Turn::new(None), domain, name, gpus }
+    }
+
+    fn sample(&self, sample: outlive::topic::Sample) -> Sample {
+        Sample::new(sample, &self.gpus)
     }
 
     fn take(&self, py: Python<'_>, until: Until) -> PyResult<Sample> {
@@ -44,14 +52,14 @@ impl Subscriber {
             return Err(SubscribeError::TimedOut).raised(py);
         };
         if let Some(sample) = inside.try_recv().raised(py)? {
-            return Ok(Sample::new(sample));
+            return Ok(self.sample(sample));
         }
         let subscriber = &mut *inside;
         let taken = wait(py, until, |deadline| match subscriber.recv_until(deadline) {
             Err(SubscribeError::TimedOut) => None,
             other => Some(other),
         })?;
-        taken.unwrap_or(Err(SubscribeError::TimedOut)).map(Sample::new).raised(py)
+        taken.unwrap_or(Err(SubscribeError::TimedOut)).map(|sample| self.sample(sample)).raised(py)
     }
 }
 
@@ -66,13 +74,13 @@ impl Subscriber {
     /// The next message, if one is there.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
         let mut inside = self.turn.enter(py)?;
-        Ok(inside.try_recv().raised(py)?.map(Sample::new))
+        Ok(inside.try_recv().raised(py)?.map(|sample| self.sample(sample)))
     }
 
     /// The newest message, taken before or not; None when nobody has ever published.
     fn latest(&self, py: Python<'_>) -> PyResult<Option<Sample>> {
         let mut inside = self.turn.enter(py)?;
-        Ok(inside.latest().raised(py)?.map(Sample::new))
+        Ok(inside.latest().raised(py)?.map(|sample| self.sample(sample)))
     }
 
     /// Messages that were overwritten or passed over before they were taken.

@@ -11,6 +11,9 @@ use pyo3::prelude::*;
 use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raise, Raised, raise};
+use crate::gpu_library;
+use crate::gpu_loan::GpuLoan;
+use crate::gpu_topic::OnGpus;
 use crate::held::lender;
 use crate::layout::{self, Item, Layout};
 use crate::loan::{Loan, Stray};
@@ -38,6 +41,7 @@ pub(crate) struct Topic {
     topic: CoreTopic,
     domain: outlive::Domain,
     name: String,
+    gpus: Arc<OnGpus>,
 }
 
 #[pymethods]
@@ -59,7 +63,8 @@ impl Topic {
             options = options.max_bytes(bytes);
         }
         let topic = if exists { CoreTopic::open_as_bytes(&domain, &name) } else { options.open(&domain, &name) };
-        Ok(Topic { topic: topic.raised(py)?, domain, name })
+        let topic = topic.raised(py)?;
+        Ok(Topic { gpus: Arc::new(OnGpus::new(topic.clone())), topic, domain, name })
     }
 
     #[getter]
@@ -103,7 +108,42 @@ impl Topic {
         let keep_last = keep_last.unwrap_or(u32::MAX);
         let options = SubscriberOptions { reliable, history, keep_last, keys, period };
         let subscriber = self.topic.subscriber_with(options).raised(py)?;
-        Ok(Subscriber::new(subscriber, self.domain.clone(), self.name.clone()))
+        Ok(Subscriber::new(subscriber, self.domain.clone(), self.name.clone(), Arc::clone(&self.gpus)))
+    }
+
+    /// Memory of a GPU's for an array, to be written by work on the ``stream``: for ``with``, which publishes it at the end of its block, or gives it
+    /// up when that ends by an exception. The block gets a ``GpuArray``, which CuPy, PyTorch and others take as theirs.
+    ///
+    /// Nobody waits for the GPU: the message is copied into the topic, and seen, when the stream has got to where it is when the block ends. What
+    /// was written on other streams is waited for if these took the array by DLPack. ``timeout``: as long it waits for reliable subscribers.
+    ///
+    /// ``stream``: a number as CUDA has them, or an object of PyTorch's, CuPy's or another library's; None: the legacy default stream.
+    ///
+    /// If the process dies before the stream has got there, the message is never seen; if it ends by itself, too: see ``wait_gpu``.
+    #[pyo3(signature = (shape, dtype=None, *, stream=None, device=0, key=0, frame=0, stamp=0, timeout=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
+    fn loan_gpu(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+        device: u32,
+        key: u64,
+        frame: u64,
+        stamp: u64,
+        timeout: Option<f64>,
+    ) -> PyResult<GpuLoan> {
+        let layout = gpu_library::layout(py, shape, dtype)?;
+        let header = Header { key, frame, stamp, own: layout.to_own() };
+        self.gpus.loan(py, layout, header, stream, device, timeout)
+    }
+
+    /// Waits until all that this topic's GPUs have to do here is done: copies over, samples let go of, what was due published. ``Timeout`` when that takes
+    /// longer than so many seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_gpu(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.gpus.wait_over(py, Until::timeout(timeout)?)
     }
 
     /// The processes that publish and live, one entry for each publisher.

@@ -1,0 +1,114 @@
+//! `GpuLoan`: memory of a GPU's for a message that is to be published.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use outlive::Deadline;
+use outlive_gpu::{Error, Stream};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::errors::Raised;
+use crate::gpu_array::GpuArray;
+use crate::turn::Turn;
+use crate::waiting::{Until, detached, wait};
+
+/// Nobody is in the way, as was just seen: time for the case that somebody came.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// What is lent. Dropped, it is given back.
+pub(crate) trait Lent: Send {
+    /// Of who publishes by the same publisher.
+    fn turn(&self) -> Arc<Turn<()>>;
+    /// Waits until no reliable subscriber is in the way.
+    fn wait_clear(&self, deadline: Deadline) -> Result<(), Error>;
+    /// Publishes it when the stream has got to where it is now.
+    fn publish(self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error>;
+}
+
+/// Memory of a GPU's for a message: what ``Topic.loan_gpu`` gives. For ``with``, which publishes it when its block ends, at the stream's pace.
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct GpuLoan {
+    /// Until it is published or given back.
+    lent: Mutex<Option<Box<dyn Lent>>>,
+    array: Py<GpuArray>,
+    stream: Stream,
+    timeout: Option<f64>,
+}
+
+impl GpuLoan {
+    pub(crate) fn new(
+        py: Python<'_>,
+        lent: Box<dyn Lent>,
+        array: GpuArray,
+        stream: Stream,
+        timeout: Option<f64>,
+    ) -> PyResult<GpuLoan> {
+        Ok(GpuLoan { lent: Mutex::new(Some(lent)), array: Py::new(py, array)?, stream, timeout })
+    }
+
+    fn take(&self) -> Option<Box<dyn Lent>> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Back where it was: to be published later.
+    fn put_back(&self, lent: Box<dyn Lent>) {
+        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Some(lent);
+    }
+}
+
+/// Waits until no reliable subscriber is in the way.
+fn make_way(py: Python<'_>, lent: &dyn Lent, timeout: Option<f64>) -> PyResult<()> {
+    let clear = wait(py, Until::timeout(timeout)?, |deadline| match lent.wait_clear(deadline) {
+        Err(Error::TimedOut) => None,
+        other => Some(other),
+    })?;
+    clear.unwrap_or(Err(Error::TimedOut)).raised(py)
+}
+
+#[pymethods]
+impl GpuLoan {
+    /// Publishes it when the stream has got to where it is now.
+    fn publish(&self, py: Python<'_>) -> PyResult<()> {
+        let over = || PyRuntimeError::new_err("the loan was published or given back already");
+        let lent = self.take().ok_or_else(over)?;
+        // Interrupted or timed out: the loan is there still, and may be published later.
+        let turn = lent.turn();
+        let inside = turn.enter(py).and_then(|inside| make_way(py, &*lent, self.timeout).map(|()| inside));
+        let _inside = match inside {
+            Ok(inside) => inside,
+            Err(error) => {
+                self.put_back(lent);
+                return Err(error);
+            }
+        };
+        detached(py, || lent.publish(&self.stream, Deadline::after(MOMENT))).raised(py)
+    }
+
+    /// Gives it back.
+    fn discard(&self, py: Python<'_>) {
+        let lent = self.take();
+        detached(py, || drop(lent));
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> Py<GpuArray> {
+        self.array.clone_ref(py)
+    }
+
+    #[pyo3(signature = (raised, *_more))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        raised: &Bound<'_, PyAny>,
+        _more: &Bound<'_, pyo3::types::PyTuple>,
+    ) -> PyResult<()> {
+        let is_there = self.lent.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !is_there {
+            // Published or given back in the block.
+            return Ok(());
+        }
+        let published = if raised.is_none() { self.publish(py) } else { Ok(()) };
+        self.discard(py);
+        published
+    }
+}
