@@ -255,13 +255,16 @@ def test_memory_is_used_again_when_who_had_it_has_done(cuda: Cuda, folder: str) 
     topic = Topic("frames", folder, depth=4)
     subscriber, before = topic.subscriber(), cuda.count(ALLOCATIONS)
     other, found = cuda.stream(), [cuda.host(np.zeros(300_000, "uint8")) for _ in range(20)]
+    slow = cuda.host(np.zeros(300_000, "uint8"))
     frames = [cuda.host(numbers(300_000, dtype="uint8", first=at)) for at in range(20)]
     cuda.driver.outlive_fake_delay(500)
     for at in range(20):
         with topic.loan_gpu(300_000) as array:
             cuda.write(array.__cuda_array_interface__["data"][0], frames[at], 1)
         taken = Taken(subscriber.recv(timeout=10).gpu(), stream=other)
-        # Let go of while it is read.
+        # Let go of before it is read: that stream is slow.
+        for _ in range(4):
+            cuda.call("cuMemcpyDtoHAsync_v2", slow.ctypes.data, taken.tensor.data, 300_000, other)
         cuda.call("cuMemcpyDtoHAsync_v2", found[at].ctypes.data, taken.tensor.data, 300_000, other)
         taken.let_go()
     cuda.call("cuStreamSynchronize", other)
