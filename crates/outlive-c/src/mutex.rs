@@ -31,11 +31,11 @@ pub(crate) struct Handle {
 
 impl Primitive for Handle {
     type Words = outlive_mutex_t;
-    type Field = Embedded<()>;
     const KIND: Kind = Kind::Mutex;
     fast_table!();
-    fn new(mutex: Mutex<()>) -> Handle {
-        Handle { mutex, held: AtomicU32::new(0) }
+    fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
+        let mutex = untyped.handle::<Embedded<()>>(offset)?;
+        Some(Handle { mutex, held: AtomicU32::new(0) })
     }
 }
 
