@@ -55,17 +55,7 @@ impl Handle {
     }
 
     fn settle(&self, got: Result<Guard, LockError<Guard>>) -> Result<(), Failure> {
-        match got {
-            Ok(guard) => {
-                self.keep(guard);
-                Ok(())
-            }
-            Err(LockError::OwnerDied(guard)) => {
-                self.keep(guard);
-                Err(LockError::OwnerDied(()).into())
-            }
-            Err(other) => Err(other.into()),
-        }
+        held::settle(&HELD, self.number, got)
     }
 }
 

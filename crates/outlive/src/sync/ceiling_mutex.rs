@@ -311,7 +311,11 @@ unsafe impl<T: Plain, const CEILING: u32> Shared for EmbeddedCeiling<T, CEILING>
 unsafe impl<T: Plain, const CEILING: u32> SharedField for EmbeddedCeiling<T, CEILING> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedCeiling<T, CEILING>, raw), kind: Kind::CeilingMutex, number: CEILING }
+        Place {
+            offset: core::mem::offset_of!(EmbeddedCeiling<T, CEILING>, raw),
+            kind: Kind::CeilingMutex,
+            number: CEILING,
+        }
     }
 }
 

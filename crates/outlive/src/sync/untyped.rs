@@ -119,7 +119,8 @@ impl Untyped {
         let mut end = 0;
         for place in &sorted {
             let shape = shape(place.kind, place.number);
-            let (size, align) = shape.ok_or_else(|| wrong("a primitive of that kind, or so large, lies in no record"))?;
+            let (size, align) =
+                shape.ok_or_else(|| wrong("a primitive of that kind, or so large, lies in no record"))?;
             if place.offset < end || !place.offset.is_multiple_of(align) || value.align < align {
                 return Err(wrong("its locks lie in one another, or are not aligned"));
             }
