@@ -21,12 +21,6 @@ use crate::topic::Lender;
 use crate::turn::process;
 use crate::waiting::Until;
 
-/// A loan that nobody will publish. Dropped inside with its publisher.
-pub(crate) struct Stray(#[expect(dead_code, reason = "dropped to give it back")] topic::Loan<'static>);
-
-// SAFETY: it refers to the publisher, which is used by who is inside with it only.
-unsafe impl Send for Stray {}
-
 type Place = Box<MaybeUninit<topic::Loan<'static>>>;
 
 /// Memory for a message: what ``Publisher.loan`` gives.
@@ -122,7 +116,7 @@ impl Loan {
         if process() == self.process
             && let Some(loan) = self.take()
         {
-            self.lender.give_back(Stray(loan));
+            self.lender.give_back(loan);
         }
     }
 }

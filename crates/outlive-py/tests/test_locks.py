@@ -6,7 +6,21 @@ import threading
 
 import pytest
 
-from outlive import Barrier, BarrierBroken, Condition, Deadlock, Event, Lock, NotRecoverable, OwnerDied, RwLock, Semaphore, Timeout
+from outlive import (
+    Barrier,
+    BarrierBroken,
+    Condition,
+    Deadlock,
+    Event,
+    Latch,
+    Lock,
+    NotRecoverable,
+    OwnerDied,
+    RwLock,
+    Semaphore,
+    Timeout,
+    WaitSet,
+)
 
 
 def in_thread(call):
@@ -205,6 +219,26 @@ def test_an_event_wakes(folder, start):
     once = Event("once", folder, automatic=True)
     once.set()
     assert once.wait(1) and not once.wait(0)
+
+
+def test_a_latch_opens_once_and_arrivals_outlive(folder, start):
+    latch = Latch("latch", 3, folder)
+    program = start("say('waits'); say(Latch('latch', 9, folder).wait(timeout=20))")
+    program.line()
+    arrived = start("say(Latch('latch', 1, folder).arrive()); time.sleep(60)")
+    assert arrived.line() == "2"
+    arrived.kill()
+    assert latch.missing == 2 and not latch.is_open() and latch.wait(timeout=0.01) is False
+    waiting = WaitSet(folder)
+    waiting.add(latch)
+    assert waiting.wait(timeout=0.01) == []
+    assert latch.arrive(2) == 0
+    assert program.line() == "True"
+    assert latch.wait() and waiting.wait(timeout=5) == [latch]
+    assert latch.arrive() == 0, "more than were missing do no harm"
+    other = Latch("other", 5, folder)
+    other.release()
+    assert other.is_open()
 
 
 def test_a_death_breaks_a_barrier(folder, start):
