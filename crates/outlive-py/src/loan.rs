@@ -146,7 +146,9 @@ impl Loan {
             let view = PyMemoryView::from(slf.as_any())?.into_any();
             (view.clone(), view)
         };
-        *this.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(keep.unbind());
+        let before = this.shown.lock().unwrap_or_else(PoisonError::into_inner).replace(keep.unbind());
+        // Not locked any more: nobody knows what that runs.
+        drop(before);
         Ok(view)
     }
 
