@@ -32,7 +32,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 
 /// Whether all is well.
 fn play(may_install: bool, only: &[String]) -> io::Result<bool> {
-    if !cargo(&["build", "--quiet", "-p", "outlive-conformance"]).status()?.success() {
+    let packages = ["build", "--quiet", "-p", "outlive-c", "-p", "outlive-pthread", "-p", "outlive-conformance"];
+    if !cargo(&packages).status()?.success() {
         return Err(io::Error::other("crates/outlive-conformance could not be built"));
     }
     let built = prefix::target().join("debug");

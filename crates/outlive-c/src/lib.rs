@@ -17,6 +17,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod argument;
+mod barrier;
 mod ceiling_mutex;
 mod code;
 mod condvar;

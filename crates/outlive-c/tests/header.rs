@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const GPU_SOURCES: [&str; 2] = ["gpu", "pinned"];
 
 /// The same.
-const SOURCES: [&str; 19] = [
+const SOURCES: [&str; 20] = [
     "code",
     "deadline",
     "wait",
@@ -20,6 +20,7 @@ const SOURCES: [&str; 19] = [
     "event",
     "once",
     "semaphore",
+    "barrier",
     "queue",
     "topic",
     "state",
@@ -41,8 +42,9 @@ const BEGINNING: &str = "\
  *   (everything else) when a call fails. NULL where something is needed is EINVAL.
  * - What waits takes a moment: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also ends when what it waits for can never come
  *   because a peer died.
- * - Mutexes, condition variables, rwlocks, events, latches and onces are bytes in shared memory, used by their address, as with
- *   pthreads: named ones, or inside a record, a struct of your own. A lock belongs to the thread that took it.
+ * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are bytes in shared memory, used by
+ *   their address, as with pthreads: named ones, or inside a record, a struct of your own. A lock belongs to the thread that took
+ *   it.
  * - A forked child has nothing of its parent's but what is in shared memory: it opens its own ends, and holds none of its
  *   parent's locks.
  * - From version to version things are only added: options structs begin with their size (use the INIT macros), others never
@@ -67,6 +69,18 @@ const MACROS: &str = "\
 
 /** A primitive's place in a record: OUTLIVE_PLACE(struct line, lock, OUTLIVE_MUTEX). */
 #define OUTLIVE_PLACE(type, member, kind) { offsetof(type, member), (kind), 0 }
+
+/** In a struct: a semaphore with room for so many permits, a barrier for so many participants: OUTLIVE_SEMAPHORE_OF(3) slots; is
+ * used as &line->slots.semaphore. */
+#define OUTLIVE_SEMAPHORE_OF(permit_count) struct { outlive_semaphore_t semaphore; uint32_t permits[permit_count]; }
+#define OUTLIVE_BARRIER_OF(seat_count) struct { outlive_barrier_t barrier; uint32_t seats[seat_count]; }
+
+/** Their places: OUTLIVE_SEMAPHORE_PLACE(struct line, slots). A mutex's, with its ceiling. */
+#define OUTLIVE_SEMAPHORE_PLACE(type, member) \\
+    { offsetof(type, member), OUTLIVE_SEMAPHORE, (uint32_t)(sizeof(((type *)0)->member.permits) / sizeof(uint32_t)) }
+#define OUTLIVE_BARRIER_PLACE(type, member) \\
+    { offsetof(type, member), OUTLIVE_BARRIER, (uint32_t)(sizeof(((type *)0)->member.seats) / sizeof(uint32_t)) }
+#define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }

@@ -165,13 +165,13 @@ struct OnDevice {
     _kept: Arc<dyn Any + Send + Sync>,
 }
 
-/// Memory of a GPU's as a capsule: of version 1 if the consumer knows it, else of the one before, which can say as much of memory that may be
-/// written.
+/// Memory of a GPU's as a capsule: of version 1 if the consumer knows it, else of the one before, which cannot say that it is read-only.
 pub(crate) fn export_on_device<'py>(
     py: Python<'py>,
     address: u64,
     device: (i32, i32),
     layout: &Layout,
+    is_read_only: bool,
     max_version: Option<(u32, u32)>,
     kept: Arc<dyn Any + Send + Sync>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -194,7 +194,7 @@ pub(crate) fn export_on_device<'py>(
             version: (1, 0),
             context: null,
             deleter: Some(delete_versioned),
-            flags: 0,
+            flags: if is_read_only { READ_ONLY } else { 0 },
             tensor,
         },
         unversioned: Managed { tensor, context: null, deleter: Some(delete_unversioned) },

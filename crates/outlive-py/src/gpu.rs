@@ -102,6 +102,11 @@ pub(crate) fn stream_number(stream: Option<&Bound<'_, PyAny>>) -> PyResult<usize
 }
 
 impl OnGpu {
+    /// Not in a forked child, where nothing of the driver's may be touched.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.process == process()
+    }
+
     /// Another library's stream: one that it keeps as long as there is work on it.
     pub(crate) fn stream(&self, number: usize) -> Result<Stream, Error> {
         let mut streams = lock(&self.streams);

@@ -19,6 +19,10 @@ pub(crate) trait Place: Any + Send + Sync {
     fn address(&self) -> DevicePointer;
     /// Work on that stream uses it, too: from now on, until it is dropped.
     fn used_on(&self, stream: &Stream);
+    /// What others read, too.
+    fn is_read_only(&self) -> bool {
+        false
+    }
     /// Why nobody may take it any more.
     fn over(&self) -> Option<&'static str> {
         None
@@ -35,7 +39,7 @@ impl Place for Buffer {
     }
 }
 
-/// An array in a GPU's memory: what ``Topic.loan_gpu`` and ``Sample.gpu`` give. Other libraries take it as theirs, without a copy:
+/// An array in a GPU's memory: what ``loan_gpu`` and ``gpu`` of topics and samples give. Other libraries take it as theirs, without a copy:
 /// ``cupy.from_dlpack(array)``, ``torch.from_dlpack(array)`` (DLPack, which says on which stream they will use it), or by
 /// ``__cuda_array_interface__`` (Numba and others), for use on ``array.stream``.
 ///
@@ -128,7 +132,9 @@ impl GpuArray {
             waited.raised(py)?;
         }
         let kept: Arc<dyn Any + Send + Sync> = Arc::new(Arc::clone(&self.place));
-        dlpack::export_on_device(py, self.address(), self.__dlpack_device__(), &self.layout, max_version, kept)
+        let is_read_only = self.place.is_read_only();
+        let (at, device) = (self.address(), self.__dlpack_device__());
+        dlpack::export_on_device(py, at, device, &self.layout, is_read_only, max_version, kept)
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
@@ -142,7 +148,7 @@ impl GpuArray {
         let interface = PyDict::new(py);
         interface.set_item("shape", self.shape(py)?)?;
         interface.set_item("typestr", self.layout.numpy())?;
-        interface.set_item("data", (self.address(), false))?;
+        interface.set_item("data", (self.address(), self.place.is_read_only()))?;
         interface.set_item("strides", py.None())?;
         interface.set_item("version", 3)?;
         interface.set_item("stream", self.stream())?;

@@ -41,42 +41,61 @@ fn shown<'py>(
     sample: &Bound<'py, PyAny>,
     library: &Bound<'py, PyModule>,
     stream: Bound<'py, PyAny>,
-    device: u32,
+    device: Option<u32>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let how = PyDict::new(sample.py());
     how.set_item("stream", stream)?;
-    how.set_item("device", device)?;
+    if let Some(device) = device {
+        how.set_item("device", device)?;
+    }
     library.call_method1("from_dlpack", (sample.call_method("gpu", (), Some(&how))?,))
+}
+
+/// Where it is to be.
+#[derive(Clone, Copy)]
+pub(crate) enum Where {
+    /// On that GPU; None: the library's current one.
+    Chosen(Option<u32>),
+    /// There it is.
+    There(u32),
+}
+
+impl Where {
+    /// The GPU, and what is said of it to who makes the array.
+    fn find<'py>(self, current: impl FnOnce() -> PyResult<Bound<'py, PyAny>>) -> PyResult<(u32, Option<u32>)> {
+        match self {
+            Where::There(device) => Ok((device, None)),
+            Where::Chosen(Some(device)) => Ok((device, Some(device))),
+            Where::Chosen(None) => {
+                let device = current()?.extract()?;
+                Ok((device, Some(device)))
+            }
+        }
+    }
 }
 
 /// As a CuPy array.
 pub(crate) fn cupy<'py>(
     sample: &Bound<'py, PyAny>,
     stream: Option<Bound<'py, PyAny>>,
-    device: Option<u32>,
+    place: Where,
 ) -> PyResult<Bound<'py, PyAny>> {
     let cupy = import(sample.py(), "cupy", "cupy-cuda12x (or another of CuPy's)")?;
     let cuda = cupy.getattr("cuda")?;
-    let device = match device {
-        Some(device) => device,
-        None => cuda.getattr("runtime")?.call_method0("getDevice")?.extract()?,
-    };
+    let (_, said) = place.find(|| cuda.getattr("runtime")?.call_method0("getDevice"))?;
     let stream = stream.map_or_else(|| cuda.call_method0("get_current_stream"), Ok)?;
-    shown(sample, &cupy, stream, device)
+    shown(sample, &cupy, stream, said)
 }
 
 /// As a PyTorch tensor.
 pub(crate) fn torch<'py>(
     sample: &Bound<'py, PyAny>,
     stream: Option<Bound<'py, PyAny>>,
-    device: Option<u32>,
+    place: Where,
 ) -> PyResult<Bound<'py, PyAny>> {
     let torch = import(sample.py(), "torch", "torch")?;
     let cuda = torch.getattr("cuda")?;
-    let device = match device {
-        Some(device) => device,
-        None => cuda.call_method0("current_device")?.extract()?,
-    };
+    let (device, said) = place.find(|| cuda.call_method0("current_device"))?;
     let stream = stream.map_or_else(|| cuda.call_method1("current_stream", (device,)), Ok)?;
-    shown(sample, &torch, stream, device)
+    shown(sample, &torch, stream, said)
 }

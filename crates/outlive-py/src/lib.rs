@@ -5,10 +5,11 @@
 //! | --- | --- |
 //! | `waiting` | waits without the interpreter, in slices, so that Ctrl-C works |
 //! | `turn` | handles of the core's that one thread at a time may use |
-//! | `held` | guards, permits and loans, kept in objects; the one place where a lifetime is made longer |
+//! | `held` | guards and permits, kept in objects; the one place where a lifetime is made longer |
+//! | `lender` | handles whose loans or calls are objects of their own |
 //! | `errors` | the core's errors as Python's |
 //! | `layout`, `bytes`, `dlpack`, `msgpack` | what a message is besides its bytes, and how bytes come and go |
-//! | `gpu`, `gpu_topic`, `gpu_array`, `gpu_loan` | GPUs, streams; what a topic has for them; arrays in their memory |
+//! | `gpu`, `gpu_topic`, `gpu_array`, `gpu_loan`, `gpu_library` | GPUs, streams; what a topic has for them; arrays in their memory |
 //! | the others | a class or two each, named as in the core |
 
 // What users read are the classes' docstrings.
@@ -16,7 +17,9 @@
 
 mod barrier;
 mod bytes;
+mod call;
 mod condition;
+mod device_topic;
 mod dlpack;
 mod domain;
 mod errors;
@@ -27,7 +30,9 @@ mod gpu_library;
 mod gpu_loan;
 mod gpu_topic;
 mod held;
+mod latch;
 mod layout;
+mod lender;
 mod loan;
 mod lock;
 mod msgpack;
@@ -38,6 +43,7 @@ mod sample;
 mod semaphore;
 mod service;
 mod state;
+mod stream;
 mod subscriber;
 mod topic;
 mod turn;
@@ -54,7 +60,11 @@ mod _outlive {
     #[pymodule_export]
     use crate::barrier::Barrier;
     #[pymodule_export]
+    use crate::call::Call;
+    #[pymodule_export]
     use crate::condition::Condition;
+    #[pymodule_export]
+    use crate::device_topic::{DeviceSample, DeviceSubscriber, DeviceTopic};
     #[pymodule_export]
     use crate::domain::{Domain, Peer};
     #[pymodule_export]
@@ -63,6 +73,8 @@ mod _outlive {
     use crate::gpu_array::GpuArray;
     #[pymodule_export]
     use crate::gpu_loan::GpuLoan;
+    #[pymodule_export]
+    use crate::latch::Latch;
     #[pymodule_export]
     use crate::loan::Loan;
     #[pymodule_export]
@@ -81,6 +93,8 @@ mod _outlive {
     use crate::service::{Client, Request, Server};
     #[pymodule_export]
     use crate::state::State;
+    #[pymodule_export]
+    use crate::stream::Stream;
     #[pymodule_export]
     use crate::subscriber::Subscriber;
     #[pymodule_export]

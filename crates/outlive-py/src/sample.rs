@@ -10,7 +10,7 @@ use pyo3::{ffi, intern};
 
 use crate::dlpack;
 use crate::gpu_array::GpuArray;
-use crate::gpu_library;
+use crate::gpu_library::{self, Where};
 use crate::gpu_topic::OnGpus;
 use crate::layout::Layout;
 use crate::msgpack;
@@ -81,7 +81,7 @@ impl Sample {
         stream: Option<Bound<'py, PyAny>>,
         device: Option<u32>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        gpu_library::cupy(slf.as_any(), stream, device)
+        gpu_library::cupy(slf.as_any(), stream, Where::Chosen(device))
     }
 
     /// The message as a PyTorch tensor: a copy in the memory of the ``device`` (None: PyTorch's current one), made on the ``stream`` (None: PyTorch's current one).
@@ -91,7 +91,7 @@ impl Sample {
         stream: Option<Bound<'py, PyAny>>,
         device: Option<u32>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        gpu_library::torch(slf.as_any(), stream, device)
+        gpu_library::torch(slf.as_any(), stream, Where::Chosen(device))
     }
 
     /// The array's extents; of bytes: how many.

@@ -1,0 +1,449 @@
+//! Topics whose payloads stay in GPU memory: `DeviceTopic`, its subscribers and samples. Arrays are the blocks themselves.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use outlive::Deadline;
+use outlive::topic::{Header, SubscribeError, SubscriberOptions};
+use outlive_gpu::{DeviceLoan, DevicePointer, DevicePublisher, Error, Stream};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::domain;
+use crate::errors::Raised;
+use crate::gpu::{OnGpu, on_gpu, stream_number};
+use crate::gpu_array::{GpuArray, Place};
+use crate::gpu_library::{self, Where};
+use crate::gpu_loan::{GpuLoan, Lent};
+use crate::layout::Layout;
+use crate::topic::subscriber_options;
+use crate::turn::Turn;
+use crate::waiting::{Until, detached, wait};
+
+/// Messages that stay in a GPU's memory: what goes from process to process is a card that says where. Processes that use it use the same GPU.
+///
+/// What ``loan_gpu`` gives is the message itself, and so is what a sample shows by ``gpu``, ``cupy`` and ``torch``: nothing is copied. A message is seen
+/// when its stream has got there; a sample is held as long as an array of it is there, and until the streams that took it have got there.
+///
+/// If a publisher's process dies, what was published stays for those who have its memory mapped; others get ``PeerDied``. In Rust it is a ``DeviceTopic<u8>``.
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct DeviceTopic {
+    end: Arc<End>,
+    name: String,
+}
+
+/// The topic, and the publisher of its loans.
+struct End {
+    on: Arc<OnGpu>,
+    topic: outlive_gpu::DeviceTopic,
+    /// Made with the first loan.
+    publisher: OnceLock<DevicePublisher>,
+    /// Of who publishes.
+    turn: Arc<Turn<()>>,
+}
+
+impl End {
+    fn publisher(&self) -> Result<&DevicePublisher, Error> {
+        if let Some(publisher) = self.publisher.get() {
+            return Ok(publisher);
+        }
+        let made = self.topic.publisher()?;
+        // Another thread was quicker: its one.
+        Ok(self.publisher.get_or_init(|| made))
+    }
+}
+
+/// A block that is lent: its array's, until it is published.
+struct Block {
+    address: DevicePointer,
+    is_over: AtomicBool,
+    streams: Mutex<Vec<Stream>>,
+    /// The memory stays as long as this.
+    _end: Arc<End>,
+}
+
+impl Block {
+    fn streams(&self) -> MutexGuard<'_, Vec<Stream>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place for Block {
+    fn address(&self) -> DevicePointer {
+        self.address
+    }
+
+    fn used_on(&self, stream: &Stream) {
+        self.streams().push(stream.clone());
+    }
+
+    fn over(&self) -> Option<&'static str> {
+        self.is_over
+            .load(Ordering::Relaxed)
+            .then_some("the loan was published or given back: its memory is others' now")
+    }
+}
+
+struct InPlace {
+    /// Until it is published or dropped.
+    loan: Option<DeviceLoan>,
+    block: Arc<Block>,
+    end: Arc<End>,
+}
+
+impl InPlace {
+    /// The loan, which knows who writes it.
+    fn take(&mut self) -> Option<DeviceLoan> {
+        self.block.is_over.store(true, Ordering::Relaxed);
+        let mut loan = self.loan.take()?;
+        self.block.streams().iter().for_each(|stream| loan.written_on(stream));
+        Some(loan)
+    }
+}
+
+impl Lent for InPlace {
+    fn turn(&self) -> Arc<Turn<()>> {
+        Arc::clone(&self.end.turn)
+    }
+
+    fn wait_clear(&self, deadline: Deadline) -> Result<(), Error> {
+        self.end.publisher()?.wait_clear_until(deadline)
+    }
+
+    fn publish(mut self: Box<Self>, stream: &Stream, deadline: Deadline) -> Result<(), Error> {
+        let Some(loan) = self.take() else { return Ok(()) };
+        self.end.publisher()?.publish_on_until(loan, stream, deadline)
+    }
+}
+
+impl Drop for InPlace {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+#[pymethods]
+impl DeviceTopic {
+    #[new]
+    #[pyo3(signature = (name, domain=None, *, device=0, depth=16))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        domain: Option<&Bound<'_, PyAny>>,
+        device: u32,
+        depth: u32,
+    ) -> PyResult<DeviceTopic> {
+        let (domain, on) = (domain::of(py, domain)?, on_gpu(py, device)?);
+        let opened = detached(py, || {
+            let topic = outlive_gpu::DeviceTopic::<u8>::options().depth(depth).open(&domain, &name)?;
+            outlive_gpu::DeviceTopic::new(&on.gpu, &domain, topic)
+        });
+        let turn = Arc::new(Turn::new(()));
+        let end = Arc::new(End { on, topic: opened.raised(py)?, publisher: OnceLock::new(), turn });
+        Ok(DeviceTopic { end, name })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The GPU's number.
+    #[getter]
+    fn device(&self) -> u32 {
+        self.end.on.number
+    }
+
+    /// A message's memory, to be written by work on the ``stream``: as ``Topic.loan_gpu``, but the array is the message. After the block it is others': what was
+    /// made of it must not be used any more.
+    #[pyo3(signature = (shape, dtype=None, *, stream=None, key=0, frame=0, stamp=0, timeout=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
+    fn loan_gpu(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+        key: u64,
+        frame: u64,
+        stamp: u64,
+        timeout: Option<f64>,
+    ) -> PyResult<GpuLoan> {
+        Until::timeout(timeout)?;
+        let layout = gpu_library::layout(py, shape, dtype)?;
+        let own = if dtype.is_some() { layout.to_own() } else { [0; 32] };
+        let (len, number, end) = (gpu_library::len(py, &layout)?, stream_number(stream)?, &self.end);
+        on_gpu(py, end.on.number)?;
+        let lent = detached(py, || {
+            let (stream, mut loan) = (end.on.stream(number)?, end.publisher()?.loan(len)?);
+            loan.set_header(Header { key, frame, stamp, own });
+            Ok::<_, Error>((stream, loan))
+        });
+        let (stream, loan) = lent.raised(py)?;
+        let block = Arc::new(Block {
+            address: loan.address(),
+            is_over: AtomicBool::new(false),
+            streams: Mutex::new(vec![stream.clone()]),
+            _end: Arc::clone(end),
+        });
+        let array = GpuArray::new(block.clone(), &end.on, stream.clone(), layout);
+        let lent = InPlace { loan: Some(loan), block, end: Arc::clone(end) };
+        GpuLoan::new(py, Box::new(lent), array, stream, timeout)
+    }
+
+    /// A new subscriber: as ``Topic.subscriber``.
+    #[pyo3(signature = (*, reliable=false, history=0, keep_last=None, keys=Vec::new(), period=None))]
+    fn subscriber(
+        &self,
+        py: Python<'_>,
+        reliable: bool,
+        history: u32,
+        keep_last: Option<u32>,
+        keys: Vec<u64>,
+        period: Option<f64>,
+    ) -> PyResult<DeviceSubscriber> {
+        let options: SubscriberOptions = subscriber_options(reliable, history, keep_last, keys, period)?;
+        on_gpu(py, self.end.on.number)?;
+        let subscriber = self.end.topic.subscriber_with(options).raised(py)?;
+        Ok(DeviceSubscriber { turn: Turn::new(subscriber), on: Arc::clone(&self.end.on), name: self.name.clone() })
+    }
+
+    /// Waits until all that was left to streams here is published and let go of. ``Timeout`` when that takes longer than so many seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn wait_gpu(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let over = wait(py, Until::timeout(timeout)?, |deadline| match self.end.topic.wait_over(deadline) {
+            Err(Error::TimedOut) => None,
+            other => Some(other),
+        })?;
+        over.unwrap_or(Err(Error::TimedOut)).raised(py)?;
+        // What became of them.
+        self.end
+            .publisher
+            .get()
+            .map_or(Ok(()), |publisher| publisher.wait_published(crate::waiting::passed()))
+            .raised(py)
+    }
+
+    /// The processes that publish and live, one entry for each publisher.
+    fn publishers(&self) -> Vec<u32> {
+        self.end.topic.topic().publishers().into_iter().map(|holder| holder.pid).collect()
+    }
+
+    /// The processes that subscribe and live, one entry for each subscriber.
+    fn subscribers(&self) -> Vec<u32> {
+        self.end.topic.topic().subscribers().into_iter().map(|holder| holder.pid).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<DeviceTopic '{}' on GPU {}>", self.name, self.end.on.number)
+    }
+}
+
+/// The end of a device topic that messages come out of: an iterator that waits for each and does not end. Any thread may use it, one at a time.
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct DeviceSubscriber {
+    turn: Turn<outlive_gpu::DeviceSubscriber>,
+    on: Arc<OnGpu>,
+    name: String,
+}
+
+impl DeviceSubscriber {
+    fn sample(&self, sample: outlive_gpu::DeviceSample) -> DeviceSample {
+        let (len, header) = (sample.len(), sample.header());
+        let array = Layout::of_own(&header.own, len);
+        let is_array = array.is_some();
+        let layout = array.unwrap_or_else(|| Layout::bytes(len));
+        DeviceSample { sample, layout, is_array, header, on: Arc::clone(&self.on) }
+    }
+
+    fn take(&self, py: Python<'_>, until: Until) -> PyResult<DeviceSample> {
+        on_gpu(py, self.on.number)?;
+        let timed_out = || Error::Subscribe(SubscribeError::TimedOut);
+        let Some(mut inside) = self.turn.enter_until(py, until)? else { return Err(timed_out()).raised(py) };
+        let subscriber = &mut *inside;
+        let mut last = timed_out();
+        let taken = wait(py, until, |deadline| match subscriber.recv_until(deadline) {
+            Err(error @ (Error::TimedOut | Error::Subscribe(SubscribeError::TimedOut))) => {
+                last = error;
+                None
+            }
+            other => Some(other),
+        })?;
+        taken.unwrap_or(Err(last)).map(|sample| self.sample(sample)).raised(py)
+    }
+}
+
+#[pymethods]
+impl DeviceSubscriber {
+    /// The next message, the oldest first; waits for it, ``Timeout`` when none came for so many seconds. ``PeerDied``: its publisher's process died before
+    /// its memory was mapped here; the message is passed over.
+    #[pyo3(signature = (timeout=None))]
+    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<DeviceSample> {
+        self.take(py, Until::timeout(timeout)?)
+    }
+
+    /// The next message, if one is there.
+    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<DeviceSample>> {
+        on_gpu(py, self.on.number)?;
+        let mut inside = self.turn.enter(py)?;
+        let subscriber = &mut *inside;
+        Ok(detached(py, || subscriber.try_recv()).raised(py)?.map(|sample| self.sample(sample)))
+    }
+
+    /// The newest message, taken before or not; None when nobody has ever published.
+    fn latest(&self, py: Python<'_>) -> PyResult<Option<DeviceSample>> {
+        on_gpu(py, self.on.number)?;
+        let mut inside = self.turn.enter(py)?;
+        let subscriber = &mut *inside;
+        Ok(detached(py, || subscriber.latest()).raised(py)?.map(|sample| self.sample(sample)))
+    }
+
+    /// Messages that were overwritten or passed over before they were taken.
+    #[getter]
+    fn lost(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.turn.enter(py)?.lost())
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<DeviceSample> {
+        self.take(py, Until::NEVER)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<DeviceSubscriber of '{}'>", self.name)
+    }
+}
+
+/// A message in a GPU's memory, where its publisher wrote it. It stays as it is as long as this or an array of it is there.
+#[pyclass(module = "outlive", frozen, weakref)]
+pub(crate) struct DeviceSample {
+    sample: outlive_gpu::DeviceSample,
+    layout: Layout,
+    is_array: bool,
+    header: Header,
+    on: Arc<OnGpu>,
+}
+
+/// A share of a sample that an array has.
+struct Held {
+    /// Until it is dropped.
+    sample: outlive_gpu::DeviceSample,
+    streams: Mutex<Vec<Stream>>,
+    on: Arc<OnGpu>,
+}
+
+impl Place for Held {
+    fn address(&self) -> DevicePointer {
+        self.sample.address()
+    }
+
+    fn used_on(&self, stream: &Stream) {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream.clone());
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.on.is_ours() {
+            for stream in self.streams.get_mut().unwrap_or_else(PoisonError::into_inner) {
+                // Not so: it is held as long as this process lives, or the stream is captured, and its work is not ours.
+                let _ = self.sample.hold_on(stream);
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl DeviceSample {
+    /// The message, where it lies, for work on the ``stream``: read-only, though only DLPack of version 1 can say so. It stays held as long as the array or what
+    /// was made of it, and until the streams that took it have got there.
+    #[pyo3(signature = (*, stream=None))]
+    fn gpu(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<GpuArray> {
+        on_gpu(py, self.on.number)?;
+        let number = stream_number(stream)?;
+        let stream = detached(py, || self.on.stream(number)).raised(py)?;
+        let (sample, on) = (self.sample.clone(), Arc::clone(&self.on));
+        let held = Held { sample, streams: Mutex::new(vec![stream.clone()]), on };
+        Ok(GpuArray::new(Arc::new(held), &self.on, stream, self.layout.clone()))
+    }
+
+    /// The message as a CuPy array, where it lies: not to be written. ``stream``: None is CuPy's current one.
+    #[pyo3(signature = (*, stream=None))]
+    fn cupy<'py>(slf: &Bound<'py, Self>, stream: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        gpu_library::cupy(slf.as_any(), stream, Where::There(slf.get().on.number))
+    }
+
+    /// The message as a PyTorch tensor, where it lies: not to be written. ``stream``: None is PyTorch's current one.
+    #[pyo3(signature = (*, stream=None))]
+    fn torch<'py>(slf: &Bound<'py, Self>, stream: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        gpu_library::torch(slf.as_any(), stream, Where::There(slf.get().on.number))
+    }
+
+    /// The array's extents; of bytes: how many.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.layout.shape())
+    }
+
+    /// The array's type in numpy's short form; None of bytes.
+    #[getter]
+    fn dtype(&self) -> Option<String> {
+        self.is_array.then(|| self.layout.numpy())
+    }
+
+    /// The GPU's number.
+    #[getter]
+    fn device(&self) -> u32 {
+        self.on.number
+    }
+
+    /// As ``Sample.sequence``.
+    #[getter]
+    fn sequence(&self) -> u64 {
+        self.sample.sequence()
+    }
+
+    /// As ``Sample.order``.
+    #[getter]
+    fn order(&self) -> u64 {
+        self.sample.order()
+    }
+
+    /// The token of the process that published it: for ``Domain.peer``.
+    #[getter]
+    fn publisher(&self) -> Option<u32> {
+        self.sample.publisher().map(|token| token.as_u32())
+    }
+
+    /// When it was published, in nanoseconds since 1970; 0 if that was not said.
+    #[getter]
+    fn stamp(&self) -> u64 {
+        self.header.stamp
+    }
+
+    #[getter]
+    fn frame(&self) -> u64 {
+        self.header.frame
+    }
+
+    /// By which subscribers may choose.
+    #[getter]
+    fn key(&self) -> u64 {
+        self.header.key
+    }
+
+    fn __len__(&self) -> usize {
+        self.sample.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<DeviceSample {}, {} bytes on GPU {}>", self.sample.sequence(), self.sample.len(), self.on.number)
+    }
+}
