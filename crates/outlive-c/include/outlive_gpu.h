@@ -6,6 +6,7 @@
  *   none. A CUcontext and a CUstream are `void *` here, a CUdeviceptr is `uint64_t`. What the driver refuses is OUTLIVE_DRIVER.
  * - An ordinary topic, opened by outlive_topic_open, is made one for a GPU by outlive_pinned_topic_open. Its subscribers are the ordinary
  *   ones: a sample that they have taken is made one for the GPU by outlive_pinned_topic_sample.
+ * - A device topic, outlive_device_topic_open, leaves its messages in the memory of one GPU, which all its processes use.
  * - A message becomes visible when the stream that writes it has got there; a sample stays held until the copies that read it are over. Nobody
  *   waits for either. Whoever dies before, nobody sees half a message.
  */
@@ -14,6 +15,32 @@
 #define OUTLIVE_GPU_H
 
 #include "outlive.h"
+
+/**
+ * GPU memory for one message. Used by one thread at a time.
+ */
+typedef struct outlive_device_loan_t outlive_device_loan_t;
+
+/**
+ * A publisher whose loans are GPU memory. May be used by all threads at once.
+ */
+typedef struct outlive_device_publisher_t outlive_device_publisher_t;
+
+/**
+ * A message in GPU memory. May be used by all threads at once.
+ */
+typedef struct outlive_device_sample_t outlive_device_sample_t;
+
+/**
+ * A subscriber whose samples are GPU memory. Used by one thread at a time.
+ */
+typedef struct outlive_device_subscriber_t outlive_device_subscriber_t;
+
+/**
+ * A topic whose payloads stay in the memory of one GPU: what goes from process to process is a card that says where. May be used by
+ * all threads at once.
+ */
+typedef struct outlive_device_topic_t outlive_device_topic_t;
 
 /**
  * A stream of a GPU's work, and what Outlive needs beside it. May be used by all threads at once.
@@ -298,6 +325,177 @@ int outlive_pinned_sample_copy_to_device(const struct outlive_pinned_sample_t *s
  * Lets go of a sample: its memory can be used again once all copies of it are over. NULL is nothing.
  */
 void outlive_pinned_sample_release(struct outlive_pinned_sample_t *sample);
+
+/**
+ * Opens the topic of that name, or makes it. `options` NULL: as by default; its `max_bytes` counts cards of 256 bytes, not payloads, and
+ * `must_exist` is refused. All who use the topic use the same GPU.
+ *
+ * Owner: `*topic` is the caller's, until `outlive_device_topic_close`.
+ *
+ * Errors: as `outlive_topic_open`; EOPNOTSUPP: this GPU's memory cannot be shared with other processes. OUTLIVE_DRIVER.
+ *
+ * If a process dies: a publisher's, what was published stays for those who have its memory mapped; others get EPIPE from
+ * `outlive_device_subscriber_recv`. A subscriber's, its samples are let go of once it has ended.
+ */
+int outlive_device_topic_open(const struct outlive_gpu_t *gpu,
+                              const outlive_domain_t *domain,
+                              const char *name,
+                              const outlive_topic_options_t *options,
+                              struct outlive_device_topic_t **topic);
+
+/**
+ * Lets go of a topic; its memory goes with the last of its ends and samples. NULL is nothing.
+ */
+void outlive_device_topic_close(struct outlive_device_topic_t *topic);
+
+/**
+ * Waits, until the deadline, until all that this process has left to streams is published and let go of. A program that ends before leaves
+ * what was due unpublished.
+ *
+ * Errors: ETIMEDOUT. OUTLIVE_DRIVER: the context has an error; then some are never over. EINVAL.
+ */
+int outlive_device_topic_wait_over(const struct outlive_device_topic_t *topic,
+                                   outlive_deadline_t deadline);
+
+/**
+ * A new publisher: up to 62 at a time.
+ *
+ * Owner: `*publisher` is the caller's, until `outlive_device_publisher_close`.
+ *
+ * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
+ */
+int outlive_device_topic_publisher(const struct outlive_device_topic_t *topic,
+                                   struct outlive_device_publisher_t **publisher);
+
+/**
+ * A new subscriber: up to 64 at a time. `options` NULL: to all that is published from now on.
+ *
+ * Owner: `*subscriber` is the caller's, until `outlive_device_subscriber_close`.
+ *
+ * Errors: EUSERS, ENOSPC, EINVAL, OUTLIVE_DAMAGED.
+ */
+int outlive_device_topic_subscriber(const struct outlive_device_topic_t *topic,
+                                    const outlive_subscriber_options_t *options,
+                                    struct outlive_device_subscriber_t **subscriber);
+
+/**
+ * Drops a publisher. What is due is published all the same, its loans may be used still. NULL is nothing.
+ */
+void outlive_device_publisher_close(struct outlive_device_publisher_t *publisher);
+
+/**
+ * Lends GPU memory for a message of `size` bytes, from 0 to 1 GiB: `*address`, a `CUdeviceptr`, for kernels and copies to write to.
+ * Its bytes are not defined.
+ *
+ * Owner: `*loan` and `*address` are the caller's, until `outlive_device_publisher_publish_on` or `outlive_device_loan_drop`.
+ *
+ * Errors: as `outlive_publisher_loan`. OUTLIVE_DRIVER: the GPU has no memory left, as a rule.
+ *
+ * If a process dies: its memory goes with it.
+ */
+int outlive_device_publisher_loan(const struct outlive_device_publisher_t *publisher,
+                                  size_t size,
+                                  struct outlive_device_loan_t **loan,
+                                  uint64_t *address);
+
+/**
+ * What is to go with a loan.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_device_loan_set_header(struct outlive_device_loan_t *loan, const outlive_header_t *header);
+
+/**
+ * Says that work on this stream writes the loan, too, besides the one that it is published on: it is waited for.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_device_loan_written_on(struct outlive_device_loan_t *loan, const struct outlive_gpu_stream_t *stream);
+
+/**
+ * Gives a loan back unpublished; it is used again once the streams of `outlive_device_loan_written_on` have got there. NULL is nothing.
+ */
+void outlive_device_loan_drop(struct outlive_device_loan_t *loan);
+
+/**
+ * Publishes a loan when the stream has got to where it is now; returns at once. Messages that are due on one stream are published in
+ * order. It waits, until the deadline, only for reliable subscribers that have not taken what lies in the way of all that are due.
+ *
+ * Owner: the loan is used up, whatever comes of it.
+ *
+ * Errors: as `outlive_pinned_publisher_publish_on`.
+ *
+ * If a process dies: before the stream has got there, the message is never seen.
+ */
+int outlive_device_publisher_publish_on(const struct outlive_device_publisher_t *publisher,
+                                        struct outlive_device_loan_t *loan,
+                                        const struct outlive_gpu_stream_t *stream,
+                                        outlive_deadline_t deadline);
+
+/**
+ * Waits, until the deadline, until all messages that are due have been published.
+ *
+ * Errors: as `outlive_pinned_publisher_wait_published`.
+ */
+int outlive_device_publisher_wait_published(const struct outlive_device_publisher_t *publisher,
+                                            outlive_deadline_t deadline);
+
+/**
+ * Drops a subscriber. Samples that it took stay. NULL is nothing.
+ */
+void outlive_device_subscriber_close(struct outlive_device_subscriber_t *subscriber);
+
+/**
+ * What is next; waits for it until the deadline. The first message in a piece of another process's memory has it mapped here.
+ *
+ * Owner: `*sample` is the caller's, until `outlive_device_sample_release`.
+ *
+ * Errors: as `outlive_subscriber_recv`. EPIPE: the process has died that had the message's memory, and it was not mapped here; ESTALE: it has closed
+ * its topic; EXDEV: it is another GPU's: the message is passed over. ETIMEDOUT also of a message whose publisher has not answered yet, OUTLIVE_DRIVER of one that
+ * could not be mapped: it is the next one still.
+ *
+ * If a process dies: a publisher, what of it is mapped here is taken as before; of the rest EPIPE tells, at once.
+ */
+int outlive_device_subscriber_recv(struct outlive_device_subscriber_t *subscriber,
+                                   struct outlive_device_sample_t **sample,
+                                   outlive_deadline_t deadline);
+
+/**
+ * How many messages were overwritten before this subscriber came to them, so far. 0 for NULL.
+ */
+uint64_t outlive_device_subscriber_lost(const struct outlive_device_subscriber_t *subscriber);
+
+/**
+ * Where the message lies on this process's GPU, a `CUdeviceptr`: to read. 0 for NULL.
+ */
+uint64_t outlive_device_sample_address(const struct outlive_device_sample_t *sample);
+
+/**
+ * How many bytes it has. 0 for NULL.
+ */
+size_t outlive_device_sample_size(const struct outlive_device_sample_t *sample);
+
+/**
+ * What its publisher said besides; all zero if nothing.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_device_sample_header(const struct outlive_device_sample_t *sample, outlive_header_t *header);
+
+/**
+ * Held until the stream has got to where it is now, too: to be called behind the work that reads it.
+ *
+ * Errors: EBUSY: the stream is captured into a graph. OUTLIVE_DRIVER: it is held as long as this process lives. EINVAL.
+ *
+ * If a process dies: what it held is let go of once it has ended.
+ */
+int outlive_device_sample_hold_on(const struct outlive_device_sample_t *sample,
+                                  const struct outlive_gpu_stream_t *stream);
+
+/**
+ * Lets go of a sample: its memory can be used again once the streams of `outlive_device_sample_hold_on` have got there. NULL is nothing.
+ */
+void outlive_device_sample_release(struct outlive_device_sample_t *sample);
 
 #ifdef __cplusplus
 }  // extern "C"

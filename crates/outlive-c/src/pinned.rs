@@ -196,14 +196,18 @@ pub unsafe extern "C" fn outlive_pinned_publisher_publish_on(
         // SAFETY: as above.
         let (publisher, stream) = unsafe { (borrow(publisher, "a publisher")?, borrow(stream, "a stream")?) };
         let due = publisher.0.publish_on_until(loan, &stream.0, moment_or_past(deadline));
-        due.map_err(|error| match error {
-            Error::TimedOut if deadline == OUTLIVE_TRY => Failure::new(
-                libc::EAGAIN,
-                "a reliable subscriber has not taken what lies in the way; wait, or try later",
-            ),
-            other => other.into(),
-        })
+        due.map_err(|error| tried(error, deadline))
     })
+}
+
+/// What `OUTLIVE_TRY` makes of a deadline that has passed.
+pub(crate) fn tried(error: Error, deadline: outlive_deadline_t) -> Failure {
+    match error {
+        Error::TimedOut if deadline == OUTLIVE_TRY => {
+            Failure::new(libc::EAGAIN, "a reliable subscriber has not taken what lies in the way; wait, or try later")
+        }
+        other => other.into(),
+    }
 }
 
 /// Waits, until the deadline, until all messages that are due have been published.

@@ -243,6 +243,35 @@ pub unsafe extern "C" fn outlive_topic_publisher(
     })
 }
 
+/// How to subscribe, as C says it.
+///
+/// # Safety
+/// NULL, or such options.
+pub(crate) unsafe fn subscriber_options(
+    options: *const outlive_subscriber_options_t,
+) -> Result<SubscriberOptions, Failure> {
+    let default = outlive_subscriber_options_t {
+        size: 0,
+        reliable: 0,
+        history: 0,
+        keep_last: 0,
+        reserved: 0,
+        keys: core::ptr::null(),
+        key_count: 0,
+        period: 0,
+    };
+    // SAFETY: the caller's promise; integers and a pointer.
+    let given = unsafe { self::options(options, default) }?;
+    Ok(SubscriberOptions {
+        reliable: given.reliable != 0,
+        history: given.history,
+        keep_last: if given.keep_last == 0 { u32::MAX } else { given.keep_last },
+        // SAFETY: the caller's promise.
+        keys: unsafe { items(given.keys, given.key_count, "keys") }?.to_vec(),
+        period: (given.period > 0).then(|| Duration::from_nanos(given.period)),
+    })
+}
+
 /// A new subscriber: up to 64 at a time. `options` NULL: to all that is published from now on.
 ///
 /// Owner: `*subscriber` is the caller's, until `outlive_subscriber_close`.
@@ -259,26 +288,8 @@ pub unsafe extern "C" fn outlive_topic_subscriber(
     entry(|| {
         // SAFETY: as the header asks of the caller.
         let (out, topic) = unsafe { (handle_out(subscriber)?, borrow(topic, "a topic")?) };
-        let default = outlive_subscriber_options_t {
-            size: 0,
-            reliable: 0,
-            history: 0,
-            keep_last: 0,
-            reserved: 0,
-            keys: core::ptr::null(),
-            key_count: 0,
-            period: 0,
-        };
-        // SAFETY: as above; integers and a pointer.
-        let given = unsafe { self::options(options, default) }?;
-        let how = SubscriberOptions {
-            reliable: given.reliable != 0,
-            history: given.history,
-            keep_last: if given.keep_last == 0 { u32::MAX } else { given.keep_last },
-            // SAFETY: as above.
-            keys: unsafe { items(given.keys, given.key_count, "keys") }?.to_vec(),
-            period: (given.period > 0).then(|| Duration::from_nanos(given.period)),
-        };
+        // SAFETY: as above.
+        let how = unsafe { subscriber_options(options) }?;
         out.put(Box::into_raw(Box::new(outlive_subscriber_t(topic.0.subscriber_with(how)?))));
         Ok(())
     })
@@ -480,7 +491,7 @@ pub unsafe extern "C" fn outlive_subscriber_recv(
     })
 }
 
-fn nothing() -> Failure {
+pub(crate) fn nothing() -> Failure {
     Failure::new(libc::EAGAIN, "nothing there just now; wait, or try later")
 }
 

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 /// The order of the header's sections.
-const GPU_SOURCES: [&str; 2] = ["gpu", "pinned"];
+const GPU_SOURCES: [&str; 3] = ["gpu", "pinned", "device"];
 
 /// The same.
 const SOURCES: [&str; 20] = [
@@ -60,6 +60,7 @@ const GPU_BEGINNING: &str = "\
  *   none. A CUcontext and a CUstream are `void *` here, a CUdeviceptr is `uint64_t`. What the driver refuses is OUTLIVE_DRIVER.
  * - An ordinary topic, opened by outlive_topic_open, is made one for a GPU by outlive_pinned_topic_open. Its subscribers are the ordinary
  *   ones: a sample that they have taken is made one for the GPU by outlive_pinned_topic_sample.
+ * - A device topic, outlive_device_topic_open, leaves its messages in the memory of one GPU, which all its processes use.
  * - A message becomes visible when the stream that writes it has got there; a sample stays held until the copies that read it are over. Nobody
  *   waits for either. Whoever dies before, nobody sees half a message.
  */";

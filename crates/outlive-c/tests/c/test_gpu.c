@@ -239,5 +239,119 @@ static void killed_with_all_under_way(void) {
     close_all();
 }
 
+/* Device topics. */
+
+static outlive_device_topic_t *blocks;
+static outlive_device_publisher_t *block_publisher;
+static outlive_device_subscriber_t *block_subscriber;
+
+static void open_blocks(void) {
+    open_gpu();
+    OK(outlive_device_topic_open(gpu, domain, "blocks", NULL, &blocks));
+    OK(outlive_device_topic_publisher(blocks, &block_publisher));
+    OK(outlive_device_topic_subscriber(blocks, NULL, &block_subscriber));
+}
+
+static void close_blocks(void) {
+    OK(outlive_device_topic_wait_over(blocks, SOON));
+    outlive_device_publisher_close(block_publisher);
+    outlive_device_subscriber_close(block_subscriber);
+    outlive_device_topic_close(blocks);
+    close_all();
+}
+
+/* One message of those bytes, written where it lies. */
+static void publish_block(const unsigned char *bytes, size_t size) {
+    outlive_device_loan_t *loan = NULL;
+    outlive_header_t header = {0, 5, 42, {7}};
+    uint64_t address = 0;
+    OK(outlive_device_publisher_loan(block_publisher, size, &loan, &address));
+    OK(outlive_device_loan_set_header(loan, &header));
+    OK(cuMemcpyHtoDAsync(address, bytes, size, outlive_gpu_stream_raw(stream)));
+    OK(outlive_device_publisher_publish_on(block_publisher, loan, stream, SOON));
+}
+
+static void take_block(const unsigned char *wanted, size_t size) {
+    static unsigned char seen[100000];
+    outlive_device_sample_t *sample = NULL;
+    outlive_header_t header;
+    OK(outlive_device_subscriber_recv(block_subscriber, &sample, SOON));
+    CHECK(outlive_device_sample_size(sample) == size && size <= sizeof seen);
+    OK(outlive_device_sample_header(sample, &header));
+    CHECK(header.frame == 5 && header.key == 42 && header.own[0] == 7);
+    OK(cuMemcpyDtoHAsync(seen, outlive_device_sample_address(sample), size, outlive_gpu_stream_raw(stream)));
+    OK(outlive_device_sample_hold_on(sample, stream));
+    outlive_device_sample_release(sample);
+    OK(outlive_gpu_stream_synchronize(stream));
+    CHECK(memcmp(seen, wanted, size) == 0);
+}
+
+static void blocks_stay_on_the_device(void) {
+    open_blocks();
+    unsigned char bytes[50000];
+    for (unsigned at = 1; at < 30; at++) {
+        fill(bytes, sizeof bytes, at);
+        publish_block(bytes, sizeof bytes - at);
+        take_block(bytes, sizeof bytes - at);
+    }
+    outlive_device_sample_t *sample = NULL;
+    IS(EAGAIN, outlive_device_subscriber_recv(block_subscriber, &sample, OUTLIVE_TRY));
+    IS(ETIMEDOUT, outlive_device_subscriber_recv(block_subscriber, &sample, outlive_after_ms(5)));
+    CHECK(outlive_device_subscriber_lost(block_subscriber) == 0);
+    /* A loan that is written on another stream, and given back. */
+    outlive_device_loan_t *loan = NULL;
+    uint64_t address = 0;
+    OK(outlive_device_publisher_loan(block_publisher, 100, &loan, &address));
+    OK(outlive_device_loan_written_on(loan, stream));
+    outlive_device_loan_drop(loan);
+    OK(outlive_device_publisher_wait_published(block_publisher, SOON));
+    outlive_topic_options_t options = OUTLIVE_TOPIC_OPTIONS_INIT;
+    outlive_device_topic_t *none = blocks;
+    options.must_exist = 1;
+    IS(EINVAL, outlive_device_topic_open(gpu, domain, "blocks", &options, &none));
+    IS(EINVAL, outlive_device_topic_open(NULL, domain, "blocks", NULL, &none));
+    CHECK(none == NULL);
+    IS(EINVAL, outlive_device_publisher_publish_on(block_publisher, NULL, stream, SOON));
+    CHECK(outlive_device_sample_address(NULL) == 0 && outlive_device_sample_size(NULL) == 0);
+    close_blocks();
+}
+
+static void publish_blocks(void) {
+    unsigned char bytes[5000];
+    open_blocks();
+    fill(bytes, sizeof bytes, 9);
+    publish_block(bytes, sizeof bytes);
+    OK(outlive_device_publisher_wait_published(block_publisher, SOON));
+    fake_shut(1);
+    outlive_device_loan_t *loan = NULL;
+    uint64_t address = 0;
+    OK(outlive_device_publisher_loan(block_publisher, 5000, &loan, &address));
+    OK(outlive_device_publisher_publish_on(block_publisher, loan, stream, SOON));
+    tell();
+    for_ever();
+}
+
+/* What was not mapped is lost, and that is told; what was due is never seen; others go on. */
+static void killed_with_blocks(void) {
+    pid_t doomed = start(publish_blocks);
+    hear();
+    open_gpu();
+    outlive_subscriber_options_t options = OUTLIVE_SUBSCRIBER_OPTIONS_INIT;
+    options.history = 16;
+    OK(outlive_device_topic_open(gpu, domain, "blocks", NULL, &blocks));
+    OK(outlive_device_topic_subscriber(blocks, &options, &block_subscriber));
+    kill_it(doomed);
+    outlive_device_sample_t *sample = NULL;
+    IS(EPIPE, outlive_device_subscriber_recv(block_subscriber, &sample, SOON));
+    CHECK(sample == NULL && strstr(outlive_last_error(), "has died") != NULL);
+    IS(EAGAIN, outlive_device_subscriber_recv(block_subscriber, &sample, OUTLIVE_TRY));
+    OK(outlive_device_topic_publisher(blocks, &block_publisher));
+    unsigned char bytes[5000];
+    fill(bytes, sizeof bytes, 3);
+    publish_block(bytes, sizeof bytes);
+    take_block(bytes, sizeof bytes);
+    close_blocks();
+}
+
 TESTS(TEST(without_a_driver), TEST(from_device_to_device), TEST(seen_when_the_stream_is_there), TEST(what_cannot_be),
-      TEST(killed_with_all_under_way))
+      TEST(killed_with_all_under_way), TEST(blocks_stay_on_the_device), TEST(killed_with_blocks))
