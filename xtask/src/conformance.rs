@@ -39,7 +39,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 
 /// The runner, built with Rust's driver.
 fn runner() -> io::Result<Command> {
-    if !cargo(&["build", "--quiet", "-p", "outlive-conformance"]).status()?.success() {
+    let packages = ["build", "--quiet", "-p", "outlive-c", "-p", "outlive-pthread", "-p", "outlive-conformance"];
+    if !cargo(&packages).status()?.success() {
         return Err(io::Error::other("crates/outlive-conformance could not be built"));
     }
     Ok(Command::new(prefix::target().join("debug/conformance")))

@@ -7,9 +7,16 @@ thread has to come into the interpreter. It is readable until a look has found n
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, TypeVar
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from .errors import SendersGone
+from .errors import CallTimeout, SendersGone, Timeout
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ._outlive import Call, Client, Stream
 
 T = TypeVar("T", covariant=True)
 
@@ -29,29 +36,39 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
+class _Ready(Protocol):
+    def is_ready(self) -> bool: ...
+    def fileno(self) -> int: ...
+
+
+async def _readable(source: _Ready) -> None:
+    """Until a look at the source may find something."""
+    descriptor = source.fileno()
+    if source.is_ready():
+        # Somebody else may have been quicker, again and again: the loop has its turn.
+        await asyncio.sleep(0)
+        return
+    loop = asyncio.get_running_loop()
+    place = (id(loop), descriptor)
+    if place in _waited:
+        raise RuntimeError("another task waits for this one; give each task its own")
+    future: asyncio.Future[None] = loop.create_future()
+    _waited.add(place)
+    loop.add_reader(descriptor, _wake, future)
+    try:
+        await future
+    finally:
+        loop.remove_reader(descriptor)
+        _waited.discard(place)
+
+
 async def take(source: _Source[T]) -> T:
     """The source's next message."""
-    loop = asyncio.get_running_loop()
     while True:
         message = source.try_recv()
         if message is not None:
             return message
-        descriptor = source.fileno()
-        if source.is_ready():
-            # Somebody else may have been quicker, again and again: the loop has its turn.
-            await asyncio.sleep(0)
-            continue
-        place = (id(loop), descriptor)
-        if place in _waited:
-            raise RuntimeError("another task waits for this one; give each task its own")
-        future: asyncio.Future[None] = loop.create_future()
-        _waited.add(place)
-        loop.add_reader(descriptor, _wake, future)
-        try:
-            await future
-        finally:
-            loop.remove_reader(descriptor)
-            _waited.discard(place)
+        await _readable(source)
 
 
 async def next_of(source: _Source[T]) -> T:
@@ -60,3 +77,51 @@ async def next_of(source: _Source[T]) -> T:
         return await take(source)
     except SendersGone:
         raise StopAsyncIteration from None
+
+
+async def _told(call: Call, ask: Callable[[float], T]) -> T:
+    """What ``ask`` says of a call, given no time, once there is something to be said."""
+    while True:
+        try:
+            return ask(0)
+        except CallTimeout:
+            await _readable(call)
+
+
+async def answer_of(call: Call) -> bytes:
+    """``await call``."""
+    return await _told(call, call.result)
+
+
+async def reply_of(call: Call) -> bytes:
+    """``async for`` over a call."""
+    reply = await _told(call, call.next)
+    if reply is None:
+        raise StopAsyncIteration
+    return reply
+
+
+async def call(client: Client, request: Buffer, timeout: float | None) -> bytes:
+    """``Client.call_async``. What does not fit the queue of requests just now, or waits for a server, does so in a thread."""
+    until = None if timeout is None else time.monotonic() + timeout
+    try:
+        begun = client.begin(request, timeout=0)
+    except CallTimeout:
+        begun = await asyncio.to_thread(client.begin, request, timeout)
+    # Cancelled at the end, and by the end of the task.
+    with begun:
+        if until is None:
+            return await answer_of(begun)
+        try:
+            return await asyncio.wait_for(answer_of(begun), until - time.monotonic())
+        except asyncio.TimeoutError:
+            was_begun = not begun.cancel()
+            raise CallTimeout("no answer came until the deadline passed", was_begun) from None
+
+
+async def send(stream: Stream, data: Buffer) -> None:
+    """``Stream.send_async``."""
+    try:
+        stream.send(data, timeout=0)
+    except Timeout:
+        await asyncio.to_thread(stream.send, data)

@@ -1,5 +1,6 @@
 //! What is given to be sent: anything that shows its bytes.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
 
 use pyo3::exceptions::PyTypeError;
@@ -91,21 +92,24 @@ impl<'py> Given<'py> {
     }
 
     /// They lie in a row, for as long as this is there; or a copy that does.
-    pub(crate) fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+    pub(crate) fn row(&self, py: Python<'_>) -> PyResult<Cow<'_, [u8]>> {
         match self {
-            Given::Bytes(bytes) => Ok(with(bytes.as_bytes())),
+            Given::Bytes(bytes) => Ok(Cow::Borrowed(bytes.as_bytes())),
             Given::Buffer(buffer) if buffer.len() > 0 && buffer.is_in_a_row() => {
                 // SAFETY: the buffer is held; what other threads write to it meanwhile is their own doing.
-                let bytes = unsafe { core::slice::from_raw_parts(buffer.pointer(), buffer.len()) };
-                Ok(with(bytes))
+                Ok(Cow::Borrowed(unsafe { core::slice::from_raw_parts(buffer.pointer(), buffer.len()) }))
             }
             other => {
                 let mut copy = vec![0; other.len()];
                 // SAFETY: just made as long.
                 unsafe { other.copy_to(py, copy.as_mut_ptr())? };
-                Ok(with(&copy))
+                Ok(Cow::Owned(copy))
             }
         }
+    }
+
+    pub(crate) fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+        Ok(with(&*self.row(py)?))
     }
 }
 

@@ -12,11 +12,18 @@ use crate::held::{lender, this_thread};
 use crate::lock::Lock;
 use crate::waiting::{Until, detached};
 
+/// For how many seconds longer who gave a timeout waits for the lock, unless said.
+const RELOCK: f64 = 10.0;
+
 /// A condition variable between processes, of a ``Lock``, with ``threading.Condition``'s methods.
 ///
 /// ``wait`` may return though nobody notified, at the latest when signals are looked for: look at the condition, in a loop, or
-/// by ``wait_for``. A notification survives the death of whoever got it. To return, it takes the lock again, however long a
-/// living holder keeps it: that part of the wait has no timeout and cannot be interrupted.
+/// by ``wait_for``. A notification survives the death of whoever got it.
+///
+/// To return, it takes the lock again. A holder that dies does not keep it from that; one that lives and does not let go (stopped, say)
+/// does, for so many seconds longer as ``relock`` says: 10 where there is a timeout, for ever where there is none. Then ``Timeout`` is raised
+/// (that the timeout passed is no exception but False), the lock is not held, and the end of the ``with`` block knows. So it is when a
+/// signal's handler raises in that part of the wait; ``threading.Condition`` waits for ever there.
 ///
 /// >>> lock = Lock("stock", folder)
 /// >>> delivered = Condition("delivered", lock)
@@ -39,7 +46,7 @@ pub(crate) struct Condition {
 
 impl Condition {
     /// One slice of a wait: so what changed while nobody waited, between two, is looked at by who called.
-    fn sleep(&self, py: Python<'_>, until: Until) -> PyResult<bool> {
+    fn sleep(&self, py: Python<'_>, until: Until, relock: Option<f64>) -> PyResult<bool> {
         let lock = self.lock.get();
         let thread = this_thread(lock.core_domain()).raised(py)?;
         let guard = lock.take_guard(thread);
@@ -48,17 +55,28 @@ impl Condition {
         // SAFETY: in an Arc that outlives this call; what is borrowed is the lock's guard, in whose object it goes back, and
         // which refers to the mutex alone.
         let condvar = unsafe { lender(&*self.condvar) };
-        let ended = detached(py, || condvar.wait_until(guard, until.slice()));
-        let again = match ended {
-            Ok((guard, _)) => Ok(guard),
-            Err(LockError::OwnerDied((guard, _))) => Err(LockError::OwnerDied(guard)),
+        let ended = detached(py, || {
+            let (slice, next) = until.two_slices();
+            condvar.wait_and_relock_until(guard, slice, next)
+        });
+        match ended {
+            Ok((guard, _)) => lock.settle(py, Ok(guard)).map(|_| ())?,
+            Err(LockError::OwnerDied((guard, _))) => lock.settle(py, Err(LockError::OwnerDied(guard))).map(|_| ())?,
+            // Somebody keeps it: by slices of the lock's own from here on.
+            Err(LockError::TimedOut) => lock.take_again(py, Until::timeout(relock)?)?,
             Err(other) => return Err(other).raised(py),
-        };
-        lock.settle(py, again)?;
+        }
         // The lock is held, whatever a handler raises: the 'with' block gives it back.
         py.check_signals()?;
         Ok(!until.has_passed())
     }
+}
+
+/// How many seconds it may take to have the lock again; `None` is for ever.
+fn patience(timeout: Option<f64>, relock: Option<f64>) -> PyResult<Option<f64>> {
+    // What is wrong with it is told before anything is waited for.
+    Until::timeout(relock)?;
+    Ok(relock.or(timeout.map(|_| RELOCK)))
 }
 
 #[pymethods]
@@ -89,27 +107,29 @@ impl Condition {
         self.lock.get().release(py)
     }
 
-    /// Gives the lock back, waits, and takes it again; False when the timeout passed.
-    #[pyo3(signature = (timeout=None))]
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        self.sleep(py, Until::timeout(timeout)?)
+    /// Gives the lock back, waits, and takes it again; False when the timeout passed. ``Timeout``, without the lock, when it was not to be had
+    /// again for ``relock`` seconds longer: 10 unless said, and for ever (``math.inf``) in a wait without a timeout.
+    #[pyo3(signature = (timeout=None, *, relock=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>, relock: Option<f64>) -> PyResult<bool> {
+        self.sleep(py, Until::timeout(timeout)?, patience(timeout, relock)?)
     }
 
-    /// Waits until ``predicate()``, called under the lock, is true; what it said last.
-    #[pyo3(signature = (predicate, timeout=None))]
+    /// Waits until ``predicate()``, called under the lock, is true; what it said last. ``Timeout``, without the lock, as ``wait``.
+    #[pyo3(signature = (predicate, timeout=None, *, relock=None))]
     fn wait_for<'py>(
         &self,
         py: Python<'py>,
         predicate: &Bound<'py, PyAny>,
         timeout: Option<f64>,
+        relock: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let until = Until::timeout(timeout)?;
+        let (until, relock) = (Until::timeout(timeout)?, patience(timeout, relock)?);
         loop {
             let said = predicate.call0()?;
             if said.is_truthy()? || until.has_passed() {
                 return Ok(said);
             }
-            self.sleep(py, until)?;
+            self.sleep(py, until, relock)?;
         }
     }
 
@@ -133,7 +153,7 @@ impl Condition {
 
     #[pyo3(signature = (*_raised))]
     fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.lock.get().release(py)
+        self.lock.get().leave(py, _raised)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, Py<Lock>)) {

@@ -5,7 +5,8 @@
 //! | --- | --- |
 //! | `waiting` | waits without the interpreter, in slices, so that Ctrl-C works |
 //! | `turn` | handles of the core's that one thread at a time may use |
-//! | `held` | guards, permits and loans, kept in objects; the one place where a lifetime is made longer |
+//! | `held` | guards and permits, kept in objects; the one place where a lifetime is made longer |
+//! | `lender` | handles whose loans or calls are objects of their own |
 //! | `errors` | the core's errors as Python's |
 //! | `layout`, `bytes`, `dlpack`, `msgpack` | what a message is besides its bytes, and how bytes come and go |
 //! | the others | a class or two each, named as in the core |
@@ -15,13 +16,16 @@
 
 mod barrier;
 mod bytes;
+mod call;
 mod condition;
 mod dlpack;
 mod domain;
 mod errors;
 mod event;
 mod held;
+mod latch;
 mod layout;
+mod lender;
 mod loan;
 mod lock;
 mod msgpack;
@@ -32,6 +36,7 @@ mod sample;
 mod semaphore;
 mod service;
 mod state;
+mod stream;
 mod subscriber;
 mod topic;
 mod turn;
@@ -48,11 +53,15 @@ mod _outlive {
     #[pymodule_export]
     use crate::barrier::Barrier;
     #[pymodule_export]
+    use crate::call::Call;
+    #[pymodule_export]
     use crate::condition::Condition;
     #[pymodule_export]
     use crate::domain::{Domain, Peer};
     #[pymodule_export]
     use crate::event::Event;
+    #[pymodule_export]
+    use crate::latch::Latch;
     #[pymodule_export]
     use crate::loan::Loan;
     #[pymodule_export]
@@ -71,6 +80,8 @@ mod _outlive {
     use crate::service::{Client, Request, Server};
     #[pymodule_export]
     use crate::state::State;
+    #[pymodule_export]
+    use crate::stream::Stream;
     #[pymodule_export]
     use crate::subscriber::Subscriber;
     #[pymodule_export]

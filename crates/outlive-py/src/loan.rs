@@ -21,12 +21,6 @@ use crate::topic::Lender;
 use crate::turn::process;
 use crate::waiting::Until;
 
-/// A loan that nobody will publish. Dropped inside with its publisher.
-pub(crate) struct Stray(#[expect(dead_code, reason = "dropped to give it back")] topic::Loan<'static>);
-
-// SAFETY: it refers to the publisher, which is used by who is inside with it only.
-unsafe impl Send for Stray {}
-
 type Place = Box<MaybeUninit<topic::Loan<'static>>>;
 
 /// Memory for a message: what ``Publisher.loan`` gives.
@@ -122,7 +116,7 @@ impl Loan {
         if process() == self.process
             && let Some(loan) = self.take()
         {
-            self.lender.give_back(Stray(loan));
+            self.lender.give_back(loan);
         }
     }
 }
@@ -152,7 +146,9 @@ impl Loan {
             let view = PyMemoryView::from(slf.as_any())?.into_any();
             (view.clone(), view)
         };
-        *this.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(keep.unbind());
+        let before = this.shown.lock().unwrap_or_else(PoisonError::into_inner).replace(keep.unbind());
+        // Not locked any more: nobody knows what that runs.
+        drop(before);
         Ok(view)
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use outlive::sync::{Guard, LockError, Mutex};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::domain;
 use crate::errors::{Raised, raise};
@@ -96,6 +97,31 @@ impl Lock {
         self.held.take(thread)
     }
 
+    /// After a wait that gave it back and did not get it again.
+    #[cold]
+    pub(crate) fn take_again(&self, py: Python<'_>, until: Until) -> PyResult<()> {
+        if self.take(py, Some(until))? {
+            return Ok(());
+        }
+        let who = self.mutex.holder().map_or_else(|| "somebody".to_owned(), |holder| format!("process {}", holder.pid));
+        Err(raise(
+            py,
+            "Timeout",
+            format!("the wait is over, but {who} keeps the lock: this thread does not hold it any more"),
+        ))
+    }
+
+    /// The end of a `with` block. One that an exception ends may have lost the lock: in a wait that did not get it again.
+    pub(crate) fn leave(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        match self.held.take(thread) {
+            Some(guard) => drop(guard),
+            None if raised.get_item(0).is_ok_and(|class| !class.is_none()) => {}
+            None => return Err(not_held()),
+        }
+        Ok(())
+    }
+
     fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&mut Given) -> R) -> PyResult<R> {
         let thread = this_thread(&self.domain).raised(py)?;
         self.held.with(thread, with).ok_or_else(|| PyRuntimeError::new_err("this thread does not hold the lock"))
@@ -108,9 +134,13 @@ impl Lock {
                 drop(guard);
                 Ok(())
             }
-            None => Err(PyRuntimeError::new_err("cannot release a lock that this thread has not acquired")),
+            None => Err(not_held()),
         }
     }
+}
+
+fn not_held() -> PyErr {
+    PyRuntimeError::new_err("cannot release a lock that this thread has not acquired")
 }
 
 #[pymethods]
@@ -210,8 +240,8 @@ impl Lock {
     }
 
     #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, pyo3::types::PyTuple>) -> PyResult<()> {
-        self.give_back(py)
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.leave(py, _raised)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, domain::Domain)) {

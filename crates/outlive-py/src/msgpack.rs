@@ -69,12 +69,14 @@ impl Serialize for Value<'_, '_> {
             return to.serialize_bytes(&value.to_vec());
         }
         if let Ok(list) = value.cast::<PyList>() {
-            let mut items = to.serialize_seq(Some(list.len()))?;
-            let len = list.len();
-            for item in list {
+            // Other threads may change it meanwhile, where there is no interpreter's lock.
+            let mut missing = list.len();
+            let mut items = to.serialize_seq(Some(missing))?;
+            for item in list.iter().take(missing) {
                 items.serialize_element(&self.inner(&item))?;
+                missing -= 1;
             }
-            return if list.len() == len { items.end() } else { Err(S::Error::custom("the list has changed")) };
+            return if missing == 0 { items.end() } else { Err(S::Error::custom("the list has changed")) };
         }
         if let Ok(tuple) = value.cast::<PyTuple>() {
             let mut items = to.serialize_seq(Some(tuple.len()))?;
@@ -84,6 +86,8 @@ impl Serialize for Value<'_, '_> {
             return items.end();
         }
         if let Ok(dict) = value.cast::<PyDict>() {
+            // A copy, in one step: walking through one that another thread changes is a panic.
+            let dict = dict.copy().map_err(|raised| self.fail(raised))?;
             let mut entries = to.serialize_map(Some(dict.len()))?;
             for (key, value) in dict {
                 entries.serialize_entry(&self.inner(&key), &self.inner(&value))?;

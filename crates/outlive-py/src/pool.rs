@@ -190,14 +190,22 @@ impl Block {
 
     /// The object, if nobody looks at it.
     fn take(&self, py: Python<'_>) -> PyResult<pool::Object<'_>> {
+        self.take_unseen()?.raised(py)
+    }
+
+    /// The same, with nothing of Python's inside.
+    fn take_unseen(&self) -> PyResult<Result<pool::Object<'_>, pool::PoolError>> {
         let _acting = self.acting.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.views.load(Ordering::Relaxed) > 0 {
+        // Acquire pairs with the Release of who had a view: what it wrote.
+        if self.views.load(Ordering::Acquire) > 0 {
             return Err(PyBufferError::new_err("there are views of the block: arrays, memoryviews"));
         }
         let data = NonNull::new(self.data.load(Ordering::Relaxed)).ok_or_else(gone)?;
         // SAFETY: from `into_raw` of this pool; taken once, as the null says from then on.
-        let object = unsafe { self.pool.from_raw(data) }.raised(py)?;
-        self.data.store(core::ptr::null_mut(), Ordering::Relaxed);
+        let object = unsafe { self.pool.from_raw(data) };
+        if object.is_ok() {
+            self.data.store(core::ptr::null_mut(), Ordering::Relaxed);
+        }
         Ok(object)
     }
 }

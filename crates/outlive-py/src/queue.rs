@@ -21,7 +21,7 @@ use crate::waiting::{Until, wait};
 /// there is no feeder thread: what ``put`` returned from is there, also when this process is killed. Who is killed in ``get``
 /// holds up nobody. ``maxsize`` is in bytes here: ``max_bytes``. Never ``get`` what somebody may send whom you do not trust.
 ///
-/// **Bytes**: ``send``, ``recv`` and iteration. The first ``recv`` makes this process the queue's one receiver (``Taken`` while
+/// **Bytes**: ``send``, ``recv``, ``send_many``, ``recv_many`` and iteration. The first ``recv`` makes this process the queue's one receiver (``Taken`` while
 /// another lives) until ``close``; senders are told at once when it dies (``ReaderDied``), and what was sent before is there for
 /// the next.
 ///
@@ -34,6 +34,10 @@ use crate::waiting::{Until, wait};
 /// >>> queue.send(b"sell")
 /// >>> queue.recv()
 /// b'sell'
+/// >>> queue.send_many([b"one", b"two", b"three"])
+/// 3
+/// >>> queue.recv_many(2), queue.recv_many()
+/// ([b'one', b'two'], [b'three'])
 /// >>> try:
 /// ...     queue.get_nowait()
 /// ... except stdlib_queue.Empty:
@@ -68,15 +72,10 @@ impl Queue {
     }
 
     fn send_bytes(&self, py: Python<'_>, bytes: &[u8], until: Option<Until>) -> PyResult<Result<(), SendError>> {
-        self.check()?;
-        let Some(mut inside) = self.sender.enter_until(py, until.unwrap_or_else(Until::now))? else {
+        let Some(mut inside) = self.sender(py, until.unwrap_or_else(Until::now))? else {
             return Ok(Err(SendError::Full));
         };
-        let sender = match &mut *inside {
-            Some((of, sender)) if *of == process() => sender,
-            // None yet, or a forked child's copy.
-            other => &mut other.insert((process(), self.queue.sender().raised(py)?)).1,
-        };
+        let sender = self.sender_in(py, &mut inside)?;
         match (sender.try_send(bytes), until) {
             (Err(SendError::Full), Some(until)) => {
                 let sent = wait(py, until, |deadline| match sender.send_until(bytes, deadline) {
@@ -86,6 +85,23 @@ impl Queue {
                 Ok(sent.unwrap_or(Err(SendError::TimedOut)))
             }
             (sent, _) => Ok(sent),
+        }
+    }
+
+    /// Comes in to send. `None`: another thread was inside until then.
+    fn sender(&self, py: Python<'_>, until: Until) -> PyResult<Option<Inside<'_, End<Sender>>>> {
+        self.check()?;
+        self.sender.enter_until(py, until)
+    }
+
+    fn sender_in<'e>(&self, py: Python<'_>, end: &'e mut End<Sender>) -> PyResult<&'e mut Sender> {
+        // None yet, or a forked child's copy.
+        if end.as_ref().is_none_or(|(of, _)| *of != process()) {
+            *end = Some((process(), self.queue.sender().raised(py)?));
+        }
+        match end {
+            Some((_, sender)) => Ok(sender),
+            None => unreachable!("just put there"),
         }
     }
 
@@ -346,6 +362,43 @@ impl Queue {
             Err(RecvError::Empty) => Ok(None),
             other => Ok(Some(PyBytes::new(py, &other.raised(py)?))),
         }
+    }
+
+    /// Sends many in one step: all are in the queue, one after the other, or none is; how many they were. Costs little more than one.
+    #[pyo3(signature = (messages, timeout=None))]
+    fn send_many(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<usize> {
+        let until = Until::timeout(timeout)?;
+        let given = messages.try_iter()?.map(|message| Given::of(&message?)).collect::<PyResult<Vec<_>>>()?;
+        let rows = given.iter().map(|given| given.row(py)).collect::<PyResult<Vec<_>>>()?;
+        let Some(mut inside) = self.sender(py, until)? else { return Err(SendError::Full).raised(py) };
+        let sender = self.sender_in(py, &mut inside)?;
+        let sent = wait(py, until, |deadline| match sender.send_batch_until(&rows, deadline) {
+            Err(SendError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        sent.unwrap_or(Err(SendError::TimedOut)).raised(py)
+    }
+
+    /// Receives what is there, at most so many, as the queue's one receiver; waits for the first as ``recv``. What it has given is taken out:
+    /// where that is not to be lost with this process, ``peek``.
+    #[pyo3(signature = (most=1024, timeout=None))]
+    fn recv_many<'py>(&self, py: Python<'py>, most: usize, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let until = Until::timeout(timeout)?;
+        if most == 0 {
+            return Err(PyValueError::new_err("most must be one or more"));
+        }
+        let Some(mut inside) = self.receiver(py, until)? else { return Err(RecvError::Empty).raised(py) };
+        let Some((_, receiver)) = &mut *inside else { return Err(RecvError::NotReceiver).raised(py) };
+        let mut received = vec![self.receive(py, receiver, Some(until))?.raised(py)?];
+        // Whatever ends it, an error too, is told by the next receive.
+        while received.len() < most
+            && let Ok(message) = receiver.try_recv()
+        {
+            received.push(message);
+        }
+        // The first is counted.
+        self.taken.fetch_add(received.len() as u64 - 1, Ordering::Relaxed);
+        Ok(received.iter().map(|message| PyBytes::new(py, message)).collect())
     }
 
     /// Looks at the next bytes, as the queue's one receiver: they stay in the queue until ``commit``, or the end of a ``with`` block

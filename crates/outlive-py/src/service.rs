@@ -1,6 +1,6 @@
 //! `Client`, `Server` and `Request`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::rpc;
 use outlive::rpc::{CallError, ServeError};
@@ -10,8 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::bytes::Given;
+use crate::call::{Call, Lender};
 use crate::domain;
 use crate::errors::{Raise, Raised};
+use crate::stream::Stream;
 use crate::turn::Turn;
 use crate::wait_set::descriptor;
 use crate::waiting::{Until, wait};
@@ -26,7 +28,7 @@ use crate::waiting::{Until, wait};
 /// outlive.errors.NoServer: the service has no server; start one, or wait for one
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Client {
-    turn: Turn<rpc::Client>,
+    lender: Arc<Lender>,
     domain: outlive::Domain,
     name: String,
     wait_for_server: bool,
@@ -40,7 +42,7 @@ impl Client {
         let domain = domain::of(py, domain)?;
         let client = rpc::Client::open(&domain, &name).raised(py)?;
         client.wait_for_server(wait_for_server);
-        Ok(Client { turn: Turn::new(client), domain, name, wait_for_server })
+        Ok(Client { lender: Lender::new(client), domain, name, wait_for_server })
     }
 
     #[getter]
@@ -59,7 +61,7 @@ impl Client {
         let until = Until::timeout(timeout)?;
         let request = Given::of(request)?;
         let late = CallError::TimedOut { begun: false };
-        let Some(inside) = self.turn.enter_until(py, until)? else { return Err(late.raise(py)) };
+        let Some(inside) = self.lender.enter_until(py, until)? else { return Err(late.raise(py)) };
         let client = &*inside;
         let begun = request.with(py, |bytes| {
             wait(py, until, |deadline| match client.begin_until(bytes, deadline) {
@@ -83,15 +85,23 @@ impl Client {
         }
     }
 
-    /// The same for ``asyncio``: ``await client.call_async(b"...", timeout=1.0)``. In a thread of the loop's executor, one call of
-    /// this client's after another; a task that is cancelled does not take back a call that was made.
+    /// Asks, and goes on: the call's answer is waited for when it is needed. Up to 1,024 may be in flight. ``CallTimeout`` when the request
+    /// could not be sent for so many seconds.
+    #[pyo3(signature = (request, timeout=None))]
+    fn begin(&self, py: Python<'_>, request: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<Call> {
+        let until = Until::timeout(timeout)?;
+        Call::begin(py, &self.lender, &self.domain, &Given::of(request)?, until)
+    }
+
+    /// The same as ``call`` for ``asyncio``: ``await client.call_async(b"...", timeout=1.0)``. Any number may be in flight; one whose task is
+    /// cancelled is.
     #[pyo3(signature = (request, timeout=None))]
     fn call_async<'py>(
         slf: &Bound<'py, Self>,
         request: &Bound<'py, PyAny>,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("asyncio")?.call_method1("to_thread", (slf.getattr("call")?, request, timeout))
+        slf.py().import("outlive._waiting")?.call_method1("call", (slf, request, timeout))
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String, domain::Domain, bool))> {
@@ -119,7 +129,7 @@ impl Client {
 /// >>> answering.join()
 #[pyclass(module = "outlive", frozen)]
 pub(crate) struct Server {
-    turn: Turn<rpc::Server>,
+    pub(crate) turn: Turn<rpc::Server>,
     set: Turn<Option<WaitSet>>,
     domain: outlive::Domain,
     name: String,
@@ -220,6 +230,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    fn take(&self) -> PyResult<rpc::Request> {
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
+        request.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))
+    }
+
     fn new(py: Python<'_>, request: rpc::Request) -> Request {
         Request { data: PyBytes::new(py, &request).unbind(), request: Mutex::new(Some(request)) }
     }
@@ -230,9 +245,13 @@ impl Request {
     /// Answers. ``ClientDied`` or ``Cancelled`` when nobody wants it any more.
     fn reply(&self, py: Python<'_>, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         let answer = Given::of(answer)?;
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let request = request.ok_or_else(|| PyRuntimeError::new_err("the request was answered already"))?;
+        let request = self.take()?;
         answer.with(py, |bytes| request.reply(bytes))?.raised(py)
+    }
+
+    /// For ``with``: answers by several replies, one after the other.
+    fn stream(&self) -> PyResult<Stream> {
+        Ok(Stream::new(self.take()?.stream()))
     }
 
     /// The process that asks; None when that is not known any more.

@@ -11,13 +11,12 @@ use pyo3::prelude::*;
 use crate::bytes::Given;
 use crate::domain;
 use crate::errors::{Raise, Raised, raise};
-use crate::held::lender;
 use crate::layout::{self, Item, Layout};
-use crate::loan::{Loan, Stray};
+use crate::lender::Alone;
+use crate::loan::Loan;
 use crate::msgpack;
 use crate::sample::DTYPE;
 use crate::subscriber::Subscriber;
-use crate::turn::{Inside, Turn};
 use crate::waiting::{Until, passed, wait};
 
 /// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays, msgpack.
@@ -75,8 +74,7 @@ impl Topic {
     /// A new publisher, of up to 62.
     fn publisher(&self, py: Python<'_>) -> PyResult<Publisher> {
         let publisher = self.topic.publisher().raised(py)?;
-        let lender = Arc::new(Lender { strays: Mutex::default(), turn: Turn::new(publisher) });
-        Ok(Publisher { lender, last_type: Mutex::default() })
+        Ok(Publisher { lender: Lender::new(publisher), last_type: Mutex::default() })
     }
 
     /// A new subscriber, of up to 64: to what is published from now on, and to the last ``history`` messages of each publisher.
@@ -126,49 +124,22 @@ impl Topic {
     }
 }
 
-/// A publisher of the core's, and loans of it that were dropped while another thread was inside.
-pub(crate) struct Lender {
-    /// Before the publisher, which they borrow. Locked for a moment, never while waiting.
-    strays: Mutex<Vec<Stray>>,
-    turn: Turn<Core>,
-}
+/// A publisher of the core's, with its loans.
+pub(crate) type Lender = crate::lender::Lender<Core, outlive::topic::Loan<'static>>;
 
-impl Lender {
-    /// Comes in. The publisher is given by shared reference only: loans refer to it.
-    pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<Alone<'_>> {
-        let inside = self.turn.enter(py)?;
-        self.strays.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        Ok(Alone(inside))
-    }
-
-    /// A loan that is not published: the memory is the publisher's again, now or when somebody comes in next.
-    pub(crate) fn give_back(&self, stray: Stray) {
-        match self.turn.try_enter() {
-            Some(inside) => {
-                drop(stray);
-                drop(inside);
-            }
-            None => self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(stray),
-        }
-    }
-}
-
-/// Inside with a publisher.
-pub(crate) struct Alone<'l>(Inside<'l, Core>);
-
-impl Alone<'_> {
+impl Alone<'_, Core> {
     /// Memory for a message. To be dropped inside as well.
     ///
     /// # Safety
     /// Before the lender is.
     pub(crate) unsafe fn lend(&self, len: usize) -> Result<outlive::topic::Loan<'static>, PublishError> {
-        // SAFETY: the lender lies in an Arc; the caller's promise.
-        unsafe { lender(&*self.0) }.loan(len)
+        // SAFETY: the caller's promise.
+        unsafe { self.lender() }.loan(len)
     }
 
     /// Waits until no reliable subscriber is in the way of the next message, which then is published without waiting.
     pub(crate) fn make_way(&self, py: Python<'_>, until: Until) -> PyResult<()> {
-        let publisher = &*self.0;
+        let publisher = &**self;
         match publisher.wait_clear_until(passed()) {
             Err(PublishError::TimedOut { .. }) => {}
             other => return other.raised(py),
@@ -189,7 +160,7 @@ impl Alone<'_> {
     }
 
     pub(crate) fn publish(&self, py: Python<'_>, loan: outlive::topic::Loan<'_>) -> PyResult<u64> {
-        Ok(self.0.publish(loan).raised(py)?.sequence())
+        Ok((**self).publish(loan).raised(py)?.sequence())
     }
 }
 
@@ -298,7 +269,7 @@ impl Publisher {
         let inside = self.lender.enter(py)?;
         inside.make_way(py, until)?;
         let raised = RefCell::new(None);
-        let published = inside.0.publish_msgpack(&msgpack::Value::new(value, &raised));
+        let published = (*inside).publish_msgpack(&msgpack::Value::new(value, &raised));
         let published = published.map(|published| published.sequence());
         match raised.into_inner() {
             Some(raised) => Err(raised),
@@ -346,12 +317,12 @@ impl Publisher {
     /// Whether anybody is there to get what is published.
     #[getter]
     fn has_subscribers(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.lender.enter(py)?.0.has_subscribers())
+        Ok(self.lender.enter(py)?.has_subscribers())
     }
 
     /// How many subscribers live.
     #[getter]
     fn subscriber_count(&self, py: Python<'_>) -> PyResult<u32> {
-        Ok(self.lender.enter(py)?.0.subscriber_count())
+        Ok(self.lender.enter(py)?.subscriber_count())
     }
 }

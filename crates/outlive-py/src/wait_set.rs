@@ -8,15 +8,19 @@ use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
+use crate::call::Call;
 use crate::domain::{self, Peer};
 use crate::errors::Raised;
 use crate::event::Event;
+use crate::latch::Latch;
 use crate::queue::Queue;
+use crate::service::Server;
 use crate::subscriber::Subscriber;
 use crate::turn::Turn;
 use crate::waiting::{Until, wait};
 
-/// Waits for any of several: subscribers, queues (whose receiver this process becomes), events, peers' ends, moments.
+/// Waits for any of several: subscribers, queues (whose receiver this process becomes), servers, calls, events, latches,
+/// peers' ends, moments.
 ///
 /// >>> queue, event = Queue("jobs", folder), Event("stop", folder)
 /// >>> waiting = WaitSet(folder)
@@ -58,8 +62,15 @@ impl WaitSet {
             set.add(&event.get().event.any_of(bits.unwrap_or(u32::MAX))).raised(py)?
         } else if let Ok(peer) = source.cast::<Peer>() {
             set.add(&peer.get().peer()).raised(py)?
+        } else if let Ok(latch) = source.cast::<Latch>() {
+            set.add(&latch.get().latch).raised(py)?
+        } else if let Ok(call) = source.cast::<Call>() {
+            call.get().watch(py, &mut set)?
+        } else if let Ok(server) = source.cast::<Server>() {
+            set.add(&*server.get().turn.enter(py)?).raised(py)?
         } else {
-            return Err(PyTypeError::new_err("a set waits for subscribers, queues, events and peers"));
+            let what = "a set waits for subscribers, queues, servers, calls, events, latches and peers";
+            return Err(PyTypeError::new_err(what));
         };
         self.push(key, source.clone().unbind());
         Ok(())

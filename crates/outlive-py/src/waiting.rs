@@ -43,8 +43,18 @@ impl Until {
 
     /// The end of the slice that begins now.
     pub(crate) fn slice(self) -> Deadline {
+        Deadline::at(self.slice_end())
+    }
+
+    /// The same, and that of a short one after it.
+    pub(crate) fn two_slices(self) -> (Deadline, Deadline) {
+        let end = self.slice_end();
+        (Deadline::at(end), Deadline::at(end + SLICE))
+    }
+
+    fn slice_end(self) -> Instant {
         let end = Instant::now() + if is_main_thread() { SLICE } else { LONG_SLICE };
-        Deadline::at(self.0.map_or(end, |moment| moment.min(end)))
+        self.0.map_or(end, |moment| moment.min(end))
     }
 }
 

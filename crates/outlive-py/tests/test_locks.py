@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import signal
 import threading
+import time
 
 import pytest
 
-from outlive import Barrier, BarrierBroken, Condition, Deadlock, Event, Lock, NotRecoverable, OwnerDied, RwLock, Semaphore, Timeout
+from outlive import (
+    Barrier,
+    BarrierBroken,
+    Condition,
+    Deadlock,
+    Event,
+    Latch,
+    Lock,
+    NotRecoverable,
+    OwnerDied,
+    RwLock,
+    Semaphore,
+    Timeout,
+    WaitSet,
+)
 
 
 def in_thread(call):
@@ -207,6 +224,26 @@ def test_an_event_wakes(folder, start):
     assert once.wait(1) and not once.wait(0)
 
 
+def test_a_latch_opens_once_and_arrivals_outlive(folder, start):
+    latch = Latch("latch", 3, folder)
+    program = start("say('waits'); say(Latch('latch', 9, folder).wait(timeout=20))")
+    program.line()
+    arrived = start("say(Latch('latch', 1, folder).arrive()); time.sleep(60)")
+    assert arrived.line() == "2"
+    arrived.kill()
+    assert latch.missing == 2 and not latch.is_open() and latch.wait(timeout=0.01) is False
+    waiting = WaitSet(folder)
+    waiting.add(latch)
+    assert waiting.wait(timeout=0.01) == []
+    assert latch.arrive(2) == 0
+    assert program.line() == "True"
+    assert latch.wait() and waiting.wait(timeout=5) == [latch]
+    assert latch.arrive() == 0, "more than were missing do no harm"
+    other = Latch("other", 5, folder)
+    other.release()
+    assert other.is_open()
+
+
 def test_a_death_breaks_a_barrier(folder, start):
     code = """
         step = Barrier("step", 2, folder)
@@ -274,3 +311,93 @@ def test_conditions(folder, start):
         assert condition.wait_for(lambda: "", timeout=0.01) == ""
     with pytest.raises(RuntimeError):
         condition.wait()
+
+
+KEEPER = """
+    lock = Lock("lock", folder)
+    condition = Condition("condition", lock)
+    Event("waits", folder).wait(timeout=20)
+    time.sleep(0.1)
+    with lock:
+        condition.notify()
+        say("keeps")
+        time.sleep(60)
+"""
+
+
+def waiting(folder, then=lambda: None):
+    """A condition whose lock is taken by a keeper that notifies, once this thread waits, and to which ``then`` happens."""
+    lock = Lock("lock", folder)
+    condition = Condition("condition", lock)
+    Event("waits", folder).set()
+    threading.Thread(target=then).start()
+    return lock, condition
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_wait_that_does_not_get_the_lock_again_ends(folder, start, stopped):
+    keeper = start(KEEPER)
+    lock, condition = waiting(folder, lambda: (keeper.line(), stopped and keeper.process.send_signal(signal.SIGSTOP)))
+    with pytest.raises(Timeout, match="does not hold it") as late:
+        with condition:
+            while True:
+                condition.wait(timeout=1, relock=0.1)
+    assert str(keeper.pid) in str(late.value)
+    assert lock.holder_pid == keeper.pid
+    with pytest.raises(RuntimeError):
+        lock.release()
+    keeper.kill()
+    with lock:
+        assert lock.owner_died
+        lock.mark_consistent()
+        assert condition.wait(timeout=0.01, relock=0.01) is False, "with nobody in the way it is held again"
+        assert lock.value == 0
+        for wrong in (-1, float("nan")):
+            with pytest.raises(ValueError):
+                condition.wait(timeout=0.01, relock=wrong)
+        assert lock.locked()
+
+
+def test_a_holder_that_dies_keeps_nobody_from_the_lock(folder, start):
+    keeper = start(KEEPER)
+    lock, condition = waiting(folder, lambda: (keeper.line(), time.sleep(0.5), keeper.kill()))
+    with condition:
+        assert condition.wait_for(lambda: lock.owner_died, timeout=15, relock=math.inf)
+        lock.mark_consistent()
+
+
+def test_a_wait_for_the_lock_again_can_be_interrupted(folder, start):
+    keeper = start(KEEPER)
+    program = start("""
+        lock = Lock("lock", folder)
+        condition = Condition("condition", lock)
+        try:
+            with condition:
+                Event("waits", folder).set()
+                condition.wait_for(lambda: False)
+        except KeyboardInterrupt as interrupt:
+            say("interrupted", interrupt.__context__)
+        Event("go on", folder).wait(timeout=20)
+        with lock:
+            say(lock.owner_died)
+            lock.mark_consistent()
+    """)
+    assert keeper.line() == "keeps"
+    time.sleep(0.3)
+    program.interrupt()
+    assert program.line() == "interrupted None"
+    keeper.kill()
+    Event("go on", folder).set()
+    assert program.line() == "True"
+    assert program.end() == 0
+
+
+def test_a_with_block_tells_of_a_lock_that_is_not_held(folder):
+    lock = Lock("lock", folder)
+    with pytest.raises(RuntimeError, match="not acquired"):
+        with lock:
+            lock.release()
+    with pytest.raises(KeyError):
+        with lock:
+            lock.release()
+            raise KeyError

@@ -33,6 +33,44 @@ from outlive import (
 )
 
 
+def test_batches(folder, start):
+    queue = Queue("queue", folder)
+    assert queue.send_many([]) == 0
+    assert queue.send_many([b"one", bytearray(b"two"), memoryview(b"x" * 5000)[::2]], timeout=1) == 3
+    queue.send(b"four")
+    assert queue.recv_many(2) == [b"one", b"two"]
+    assert queue.recv_many() == [b"x" * 2500, b"four"]
+    with pytest.raises(Empty):
+        queue.recv_many(timeout=0.01)
+    with pytest.raises(TypeError):
+        queue.send_many([b"whole", 7])
+    with pytest.raises(ValueError):
+        queue.recv_many(0)
+    assert queue.try_recv() is None, "none of them"
+    queue.send_many(b"%d" % number for number in range(5000))
+    received = []
+    while len(received) < 5000:
+        received += queue.recv_many(timeout=5)
+    assert received == [b"%d" % number for number in range(5000)]
+    queue.send_many([b"looked at", b"next"])
+    looked = queue.peek()
+    assert queue.recv_many(1) == [b"looked at"]
+    with pytest.raises(RuntimeError):
+        looked.commit()
+    queue.close()
+    small = Queue("small", folder, max_bytes=1 << 16)
+    with pytest.raises(Full):
+        while True:
+            small.send_many([b"x" * 1000] * 10, timeout=0)
+    program = start("queue = Queue('queue', folder); say(queue.recv_many(1, timeout=20)); say('looks'); queue.recv_many(1000)")
+    assert program.line() == "[b'next']" and program.line() == "looks"
+    time.sleep(0.1)
+    program.kill()
+    with pytest.raises(ReaderDied):
+        queue = Queue("queue", folder)
+        queue.send_many([b"late"] * 2)
+
+
 def test_multiprocessings_methods(folder):
     queue = Queue("queue", folder)
     for thing in [1, None, "text", {"a": [1, 2]}, b"x" * 100_000, ValueError("inside")]:

@@ -132,9 +132,44 @@ impl Condvar {
     /// # Errors
     /// As [`Condvar::wait`]. That the deadline passed is no error: the mutex is held again.
     pub fn wait_until<'a, T>(&'a self, guard: Guard<'a, T>, deadline: impl Into<Deadline>) -> Ended<'a, T> {
-        let deadline = deadline.into();
+        self.wait_and_relock_until(guard, deadline, Deadline::NEVER)
+    }
+
+    /// The same; the mutex is taken again until `relock`, a second deadline: for who does not want to wait for ever for an owner that
+    /// keeps it, being stopped, say.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-relock-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::Deadline;
+    /// use outlive::sync::{Condvar, LockError, Mutex};
+    /// use std::time::Duration;
+    ///
+    /// let stock = Mutex::<u64>::open(&domain, "stock", 0)?;
+    /// let delivered = Condvar::open(&domain, "delivered")?;
+    /// let guard = stock.lock().unwrap();
+    /// let relock = Deadline::after(Duration::from_secs(5));
+    /// match delivered.wait_and_relock_until(guard, Duration::from_millis(5), relock) {
+    ///     Ok((guard, _)) => assert_eq!(*guard, 0),
+    ///     Err(LockError::TimedOut) => println!("somebody keeps the lock, and we do not have it"),
+    ///     Err(other) => panic!("{other}"),
+    /// }
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Condvar::wait`], and [`LockError::TimedOut`]: the wait is over, and the mutex was not to be had. A notification that it got has
+    /// gone to the next waiter.
+    pub fn wait_and_relock_until<'a, T>(
+        &'a self,
+        guard: Guard<'a, T>,
+        deadline: impl Into<Deadline>,
+        relock: impl Into<Deadline>,
+    ) -> Ended<'a, T> {
+        let (deadline, relock) = (deadline.into(), relock.into());
         self.wait_by(guard, |raw, mutex, me, pass| {
-            raw.wait(self.home.registry(), mutex, me, pass, &self.patiences, deadline)
+            raw.wait(self.home.registry(), mutex, me, pass, &self.patiences, deadline, relock)
         })
     }
 

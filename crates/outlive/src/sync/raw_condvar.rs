@@ -68,8 +68,9 @@ impl RawCondvar {
         self.plain.wake_all();
     }
 
-    /// Gives `mutex` back, which `me` holds, sleeps until notified, and takes it again. `pass` is the thread's, begun
-    /// just now or kept since an earlier wait.
+    /// Gives `mutex` back, which `me` holds, sleeps until notified, and takes it again, if it is to be had until `relock`. `pass` is
+    /// the thread's, begun just now or kept since an earlier wait.
+    #[expect(clippy::too_many_arguments, reason = "two deadlines")]
     pub(crate) fn wait(
         &self,
         registry: &Registry,
@@ -78,10 +79,11 @@ impl RawCondvar {
         pass: PassOn,
         patiences: &Patiences,
         deadline: Deadline,
+        relock: Deadline,
     ) -> Waited {
         let ticket = self.let_go(mutex, &pass);
         let slept = self.sleep(registry, ticket, patiences, deadline);
-        self.take_again(mutex, me, patiences, pass, slept)
+        self.take_again(mutex, me, patiences, pass, slept, relock)
     }
 
     /// Everything before the mutex is given back is seen by whoever locks it next.
@@ -111,6 +113,7 @@ impl RawCondvar {
         patiences: &Patiences,
         mut pass: PassOn,
         slept: Result<Asleep, Errno>,
+        relock: Deadline,
     ) -> Waited {
         let timed_out = slept == Ok(Asleep::TimedOut);
         let mut lock = match slept {
@@ -127,7 +130,7 @@ impl RawCondvar {
         if lock == Err(Refused::WouldBlock) {
             // Passed on already: so the field is free for the mutex's own protocol.
             drop(pass);
-            lock = mutex.lock(me, &patiences.lock, Deadline::NEVER);
+            lock = mutex.lock(me, &patiences.lock, relock);
             pass = PassOn::begin(me.list());
             pass.to(self.plain.x());
             if lock.is_err() {
@@ -228,7 +231,15 @@ mod loom_tests {
                 break;
             }
             let begun = pass.take().unwrap_or_else(|| PassOn::begin(me.list()));
-            let waited = world.condvar.wait(&world.registry, &world.mutex, me, begun, &patiences(), Deadline::NEVER);
+            let waited = world.condvar.wait(
+                &world.registry,
+                &world.mutex,
+                me,
+                begun,
+                &patiences(),
+                Deadline::NEVER,
+                Deadline::NEVER,
+            );
             got = waited.lock.expect("locked again");
             pass = waited.pass;
         }
@@ -333,8 +344,15 @@ mod loom_tests {
                     lock(&world, me);
                     while world.items.load(Ordering::Relaxed) == 0 {
                         let pass = PassOn::begin(me.list());
-                        let waited =
-                            world.condvar.wait(&world.registry, &world.mutex, me, pass, &patiences(), Deadline::NEVER);
+                        let waited = world.condvar.wait(
+                            &world.registry,
+                            &world.mutex,
+                            me,
+                            pass,
+                            &patiences(),
+                            Deadline::NEVER,
+                            Deadline::NEVER,
+                        );
                         std::mem::forget(waited.pass);
                     }
                     end_thread(&world.registry.slots[1], &list);

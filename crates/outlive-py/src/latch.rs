@@ -1,0 +1,97 @@
+//! `Latch`: opens once, for good.
+
+use outlive::sync::{AwaitError, Latch as Core};
+use pyo3::prelude::*;
+
+use crate::domain;
+use crate::errors::Raised;
+use crate::waiting::{Until, wait};
+
+/// A gate between processes that opens for good once so many have arrived. One that is there already keeps its own number.
+///
+/// What has arrived is counted, also when it is killed after it. An arrival that has not come names nobody: who dies before it is waited
+/// for, so wait with a timeout, or let who watches it (``Peer.wait_dead``) arrive in its place.
+///
+/// >>> ready = Latch("ready", 2, folder)
+/// >>> ready.arrive(), ready.wait(timeout=0.01)
+/// (1, False)
+/// >>> other = threading.Thread(target=ready.arrive)
+/// >>> other.start()
+/// >>> ready.wait(timeout=10), ready.is_open(), ready.missing
+/// (True, True, 0)
+/// >>> other.join()
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Latch {
+    pub(crate) latch: Core,
+    domain: outlive::Domain,
+    name: String,
+    arrivals: u32,
+}
+
+#[pymethods]
+impl Latch {
+    #[new]
+    #[pyo3(signature = (name, arrivals, domain=None))]
+    fn new(py: Python<'_>, name: String, arrivals: u32, domain: Option<&Bound<'_, PyAny>>) -> PyResult<Latch> {
+        let domain = domain::of(py, domain)?;
+        let latch = Core::open(&domain, &name, arrivals).raised(py)?;
+        Ok(Latch { latch, domain, name, arrivals })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn domain(&self) -> domain::Domain {
+        domain::Domain { domain: self.domain.clone() }
+    }
+
+    /// Counts so many arrivals; how many are missing now. The last opens it.
+    #[pyo3(signature = (n=1))]
+    fn arrive(&self, n: u32) -> u32 {
+        self.latch.arrive(n)
+    }
+
+    /// Opens it, however many are missing.
+    fn release(&self) {
+        self.latch.release();
+    }
+
+    /// How many arrivals are missing.
+    #[getter]
+    fn missing(&self) -> u32 {
+        self.latch.missing()
+    }
+
+    fn is_open(&self) -> bool {
+        self.latch.is_open()
+    }
+
+    /// Waits until it is open; False when the timeout passed first.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let until = Until::timeout(timeout)?;
+        if self.latch.is_open() {
+            return Ok(true);
+        }
+        let opened = wait(py, until, |deadline| match self.latch.wait_until(deadline) {
+            Err(AwaitError::TimedOut) => None,
+            other => Some(other),
+        })?;
+        match opened {
+            None => Ok(false),
+            Some(opened) => opened.raised(py).map(|()| true),
+        }
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String, u32, domain::Domain)) {
+        let this = slf.get();
+        (slf.get_type().into_any(), (this.name.clone(), this.arrivals, this.domain()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Latch '{}', {} missing>", self.name, self.missing())
+    }
+}

@@ -1,0 +1,144 @@
+//! A handle of the core's, and what it lends by reference to objects that outlive the call: loans of a publisher, calls of a client.
+//!
+//! What is lent may be touched by who is inside with the lender only, since the core changes the lender by it. So what is
+//! collected while another thread is inside is put aside (a stray) and dropped by who comes in next.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+
+use crate::held::lender;
+use crate::turn::{Inside, Turn, process};
+use crate::waiting::Until;
+
+/// What nobody wants any more. Dropped inside with its lender.
+struct Stray<L>(L);
+
+// SAFETY: it refers to the lender, and is dropped by who is inside with it only.
+unsafe impl<L> Send for Stray<L> {}
+
+pub(crate) struct Lender<T, L> {
+    /// Before the lender, which they borrow. Locked for a moment, never while waiting, with nothing of Python's inside.
+    strays: Mutex<Vec<Stray<L>>>,
+    turn: Turn<T>,
+}
+
+impl<T, L> Lender<T, L> {
+    pub(crate) fn new(value: T) -> Arc<Lender<T, L>> {
+        Arc::new(Lender { strays: Mutex::new(Vec::new()), turn: Turn::new(value) })
+    }
+
+    /// Comes in. The lender is given by shared reference only: what is lent refers to it.
+    pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<Alone<'_, T>> {
+        Ok(self.let_in(self.turn.enter(py)?))
+    }
+
+    /// The same; `None` when that took too long.
+    pub(crate) fn enter_until(&self, py: Python<'_>, until: Until) -> PyResult<Option<Alone<'_, T>>> {
+        Ok(self.turn.enter_until(py, until)?.map(|inside| self.let_in(inside)))
+    }
+
+    fn let_in<'l>(&'l self, inside: Inside<'l, T>) -> Alone<'l, T> {
+        let strays = std::mem::take(&mut *self.strays.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(strays);
+        Alone(inside)
+    }
+
+    /// Drops what was lent, now or when somebody comes in next.
+    pub(crate) fn give_back(&self, lent: L) {
+        match self.turn.try_enter() {
+            Some(inside) => {
+                drop(lent);
+                drop(inside);
+            }
+            None => {
+                self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(Stray(lent));
+                // Who was inside may have gone before it was put aside.
+                drop(self.turn.try_enter().map(|inside| self.let_in(inside)));
+            }
+        }
+    }
+}
+
+/// Inside with a lender.
+pub(crate) struct Alone<'l, T>(Inside<'l, T>);
+
+impl<T> Alone<'_, T> {
+    /// The lender, to borrow from for longer than this is there.
+    ///
+    /// # Safety
+    /// What is borrowed is dropped before the lender is, and used inside only: as [`Lent`] sees to it.
+    pub(crate) unsafe fn lender(&self) -> &'static T {
+        // SAFETY: it lies in the Arc of a `Lender`; the caller's promise.
+        unsafe { lender(&*self.0) }
+    }
+}
+
+impl<T> Deref for Alone<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// What was lent, in an object that any thread may have.
+pub(crate) struct Lent<T, L> {
+    /// Before its lender, which it borrows.
+    lent: UnsafeCell<Option<L>>,
+    process: u32,
+    lender: Arc<Lender<T, L>>,
+}
+
+// SAFETY: what was lent is reached by who is inside with the lender only, or owns this.
+unsafe impl<T: Send, L> Sync for Lent<T, L> {}
+// SAFETY: as above; dropped by another thread, it is dropped inside as well.
+unsafe impl<T: Send, L> Send for Lent<T, L> {}
+
+impl<T, L> Lent<T, L> {
+    /// What `lender` lent just now.
+    pub(crate) fn new(lent: L, lender: &Arc<Lender<T, L>>) -> Lent<T, L> {
+        Lent { lent: UnsafeCell::new(Some(lent)), process: process(), lender: Arc::clone(lender) }
+    }
+
+    /// Comes in with its lender; `None` when that took too long.
+    pub(crate) fn enter_until(&self, py: Python<'_>, until: Until) -> PyResult<Option<With<'_, T, L>>> {
+        Ok(self.lender.enter_until(py, until)?.map(|alone| With { lent: self, _alone: alone }))
+    }
+}
+
+impl<T, L> Drop for Lent<T, L> {
+    fn drop(&mut self) {
+        let Some(lent) = self.lent.get_mut().take() else { return };
+        if process() == self.process {
+            self.lender.give_back(lent);
+        } else {
+            // In a forked child it is the parent's.
+            std::mem::forget(lent);
+        }
+    }
+}
+
+/// Inside, with what was lent; `None` once that is over.
+pub(crate) struct With<'l, T, L> {
+    lent: &'l Lent<T, L>,
+    _alone: Alone<'l, T>,
+}
+
+impl<T, L> Deref for With<'_, T, L> {
+    type Target = Option<L>;
+
+    fn deref(&self) -> &Option<L> {
+        // SAFETY: this thread is inside with its lender.
+        unsafe { &*self.lent.lent.get() }
+    }
+}
+
+impl<T, L> DerefMut for With<'_, T, L> {
+    fn deref_mut(&mut self) -> &mut Option<L> {
+        // SAFETY: this thread is inside with its lender, and there is one `With`.
+        unsafe { &mut *self.lent.lent.get() }
+    }
+}

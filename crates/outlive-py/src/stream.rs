@@ -1,0 +1,84 @@
+//! `Stream`: several replies to one request.
+
+use outlive::rpc::{self, ReplyError};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::bytes::Given;
+use crate::errors::{Raise, Raised};
+use crate::turn::Turn;
+use crate::waiting::{Until, wait};
+
+/// Replies to one request, sent one after the other: what ``Request.stream`` gives, for ``with``. At the end of the block the client is told
+/// that nothing more comes; when that ends by an exception, or the stream is collected before ``finish``, it is told ``Dropped``.
+///
+/// Eight replies may be on their way: then sending waits for the client, whose death ends that wait at once.
+///
+/// >>> server, client = Server("primes", folder), Client("primes", folder)
+/// >>> call = client.begin(b"below 6")
+/// >>> with server.next(timeout=10).stream() as replies:     # in another process, as a rule
+/// ...     for prime in (b"2", b"3", b"5"):
+/// ...         replies.send(prime)
+/// >>> list(call)
+/// [b'2', b'3', b'5']
+#[pyclass(module = "outlive", frozen)]
+pub(crate) struct Stream {
+    stream: Turn<Option<rpc::Stream>>,
+}
+
+fn over() -> PyErr {
+    PyRuntimeError::new_err("the stream has been finished already")
+}
+
+impl Stream {
+    pub(crate) fn new(stream: rpc::Stream) -> Stream {
+        Stream { stream: Turn::new(Some(stream)) }
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// Sends a reply. ``Timeout`` when eight were on their way for so many seconds; ``ClientDied`` or ``Cancelled`` when nobody wants it any
+    /// more.
+    #[pyo3(signature = (data, timeout=None))]
+    fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
+        let until = Until::timeout(timeout)?;
+        let data = Given::of(data)?;
+        let Some(mut inside) = self.stream.enter_until(py, until)? else {
+            return Err(ReplyError::TimedOut.raise(py));
+        };
+        let stream = inside.as_mut().ok_or_else(over)?;
+        let sent = data.with(py, |bytes| {
+            wait(py, until, |deadline| match stream.send_until(bytes, deadline) {
+                Err(ReplyError::TimedOut) => None,
+                other => Some(other),
+            })
+        })??;
+        sent.unwrap_or(Err(ReplyError::TimedOut)).raised(py)
+    }
+
+    /// The same, for ``asyncio``: in a thread of the loop's executor if it has to wait.
+    fn send_async<'py>(slf: &Bound<'py, Self>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("outlive._waiting")?.call_method1("send", (slf, data))
+    }
+
+    /// The last word: nothing more comes.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let stream = self.stream.enter(py)?.take();
+        stream.ok_or_else(over)?.finish().raised(py)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (raised, *_more))]
+    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyAny>, _more: &Bound<'_, PyTuple>) -> PyResult<()> {
+        match self.stream.enter(py)?.take() {
+            Some(stream) if raised.is_none() => stream.finish().raised(py),
+            // Dropped; or finished in the block.
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+"""Calls in flight and streams of replies; requests and answers are in ``test_queues.py``."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from outlive import (
+    Call,
+    CallTimeout,
+    Cancelled,
+    Client,
+    ClientDied,
+    Dropped,
+    NotYours,
+    NoServer,
+    Server,
+    ServerDied,
+    Timeout,
+    WaitSet,
+)
+
+SERVER = """
+    server = Server("service", folder)
+    say("serving")
+"""
+
+
+def ends(folder):
+    return Server("service", folder), Client("service", folder)
+
+
+def test_many_calls_in_flight_are_answered_in_any_order(folder):
+    server, client = ends(folder)
+    calls = [client.begin(b"%d" % number) for number in range(200)]
+    requests = [server.next(timeout=5) for _ in calls]
+    for request in reversed(requests):
+        request.reply(request.data * 3)
+    assert [call.result(timeout=5) for call in calls] == [b"%d" % number * 3 for number in range(200)]
+    assert calls[7].result() == b"777", "it is kept"
+    assert calls[8].next() is None and list(calls[9]) == [], "an answer is one reply"
+
+
+def test_a_call_goes_on_after_a_timeout(folder):
+    server, client = ends(folder)
+    call = client.begin(b"x")
+    with pytest.raises(CallTimeout) as late:
+        call.result(timeout=0.01)
+    assert late.value.begun is False
+    request = server.next(timeout=5)
+    with pytest.raises(CallTimeout) as late:
+        call.result(timeout=0)
+    assert late.value.begun is True
+    request.reply(b"y")
+    assert call.result(timeout=5) == b"y"
+
+
+def test_cancelling(folder):
+    server, client = ends(folder)
+    waiting = client.begin(b"first")
+    told = []
+
+    def wait():
+        try:
+            waiting.result(timeout=10)
+        except Cancelled as cancelled:
+            told.append(cancelled)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.05)
+    assert waiting.cancel() is True, "another thread's, that waits"
+    thread.join(10)
+    assert len(told) == 1
+    assert server.try_recv() is None, "nobody carries it out"
+    with client.begin(b"second") as call:
+        request = server.next(timeout=5)
+    assert request.cancelled
+    with pytest.raises(Cancelled):
+        request.reply(b"")
+    with pytest.raises(Cancelled):
+        call.result()
+    assert call.cancel() is False
+    client.begin(b"collected")
+    assert server.try_recv() is None
+    dropped = client.begin(b"dropped")
+    request = server.next(timeout=5)
+    del request
+    for _ in range(2):
+        with pytest.raises(Dropped):
+            dropped.result(timeout=5)
+
+
+def test_one_client_many_threads(folder):
+    server, client = ends(folder)
+
+    def serve():
+        for _ in range(8 * 50):
+            request = server.next(timeout=10)
+            request.reply(request.data[::-1])
+
+    wrong = []
+
+    def ask(who):
+        for number in range(50):
+            data = b"%d %d" % (who, number)
+            if client.begin(data).result(timeout=10) != data[::-1]:
+                wrong.append(data)
+
+    threads = [threading.Thread(target=serve)] + [threading.Thread(target=ask, args=(who,)) for who in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert not wrong
+
+
+def test_another_thread_uses_the_client_while_one_waits(folder):
+    server, client = ends(folder)
+    slow = client.begin(b"slow")
+    held = server.next(timeout=5)
+    got = []
+    thread = threading.Thread(target=lambda: got.append(slow.result(timeout=10)))
+    thread.start()
+    time.sleep(0.05)
+    quick = client.begin(b"quick", timeout=5)
+    server.next(timeout=5).reply(b"1")
+    assert quick.result(timeout=5) == b"1" and not got
+    held.reply(b"2")
+    thread.join(10)
+    assert got == [b"2"]
+
+
+@pytest.mark.parametrize("how", ["result", "next", "iteration", "set", "await", "async for"])
+def test_a_killed_server_ends_a_begun_call_at_once(folder, start, how):
+    program = start(SERVER + "    request = server.next(); say('begun'); time.sleep(60)")
+    program.line()
+    client = Client("service", folder)
+    begun = client.begin(b"begun")
+    program.line()
+    not_begun = client.begin(b"not begun")
+
+    async def over(call):
+        async for _ in call:
+            pass
+
+    def wait(call):
+        match how:
+            case "result":
+                call.result(timeout=15)
+            case "next":
+                call.next(timeout=15)
+            case "iteration":
+                next(call)
+            case "set":
+                waiting = WaitSet(folder)
+                waiting.add(call)
+                assert waiting.wait(timeout=15) == [call]
+                call.result(timeout=0)
+            case "await":
+                asyncio.run(asyncio.wait_for(answer(call), 15))
+            case "async for":
+                asyncio.run(asyncio.wait_for(over(call), 15))
+
+    async def answer(call):
+        await call
+
+    threading.Timer(0.2, program.kill).start()
+    for call, was_begun in (begun, True), (not_begun, False):
+        for _ in range(2):
+            with pytest.raises(ServerDied) as died:
+                wait(call)
+            assert died.value.begun is was_begun
+            if how in ("set", "iteration"):
+                break
+    with pytest.raises((ServerDied, NoServer)):
+        client.begin(b"late").result(timeout=5)
+
+
+def test_streams(folder, start):
+    program = start(SERVER + """
+    for request in server:
+        with request.stream() as replies:
+            for number in range(int(request.data)):
+                replies.send(b"%d" % number)
+    """)
+    program.line()
+    client = Client("service", folder)
+    call = client.begin(b"1000")
+    assert list(call) == [b"%d" % number for number in range(1000)]
+    assert call.result() == b"0" and call.next() is None
+    empty = client.begin(b"0")
+    assert empty.next(timeout=5) is None
+    with pytest.raises(Dropped):
+        empty.result()
+    assert client.call(b"5", timeout=5) == b"0", "of several, the first"
+
+
+def test_a_server_killed_in_a_stream(folder, start):
+    program = start(SERVER + """
+    replies = server.next().stream()
+    replies.send(b"one")
+    replies.send(b"x" * 100_000)
+    say("sent")
+    time.sleep(60)
+    """)
+    program.line()
+    call = Client("service", folder).begin(b"")
+    program.line()
+    threading.Timer(0.1, program.kill).start()
+    seen = []
+    with pytest.raises(ServerDied) as died:
+        for reply in call:
+            seen.append(reply)
+    assert died.value.begun
+    assert seen == [b"one", b"x" * 100_000], "what had arrived is given first"
+
+
+def test_the_end_of_a_stream(folder):
+    server, client = ends(folder)
+    cut = client.begin(b"")
+    with pytest.raises(KeyError), server.next(timeout=5).stream() as replies:
+        replies.send(b"one")
+        raise KeyError
+    assert cut.next(timeout=5) == b"one"
+    with pytest.raises(Dropped):
+        cut.next(timeout=5)
+    with pytest.raises(RuntimeError):
+        replies.send(b"late")
+    full = client.begin(b"")
+    request = server.next(timeout=5)
+    replies = request.stream()
+    with pytest.raises(RuntimeError):
+        request.reply(b"too late")
+    for _ in range(8):
+        replies.send(b"x")
+    with pytest.raises(Timeout):
+        replies.send(b"x", timeout=0.01)
+    assert full.next() == b"x"
+    replies.send(b"x", timeout=5)
+    full.cancel()
+    with pytest.raises(Cancelled):
+        replies.send(b"x", timeout=5)
+
+
+def test_a_killed_client_ends_a_stream(folder, start):
+    server = Server("service", folder)
+    program = start("call = Client('service', folder).begin(b''); say(call.next(timeout=20)); time.sleep(60)")
+    replies = server.next(timeout=20).stream()
+    replies.send(b"one")
+    program.line()
+    threading.Timer(0.1, program.kill).start()
+    with pytest.raises(ClientDied):
+        while True:
+            replies.send(b"more", timeout=15)
+
+
+def test_asyncio_both_ends(folder):
+    server, client = ends(folder)
+
+    async def serve():
+        async for request in server:
+            with request.stream() as replies:
+                for number in range(int(request.data)):
+                    await replies.send_async(b"%d" % number)
+
+    async def ask(count):
+        return [int(reply) async for reply in client.begin(b"%d" % count)]
+
+    async def both():
+        serving = asyncio.create_task(serve())
+        await asyncio.sleep(0)
+        try:
+            first = asyncio.gather(*(ask(count) for count in (3, 0, 5)))
+            assert await client.begin(b"2") == b"0"
+            assert await client.call_async(b"1", timeout=10) == b"0"
+            return await first
+        finally:
+            serving.cancel()
+
+    async def bounded():
+        return await asyncio.wait_for(both(), 20)
+
+    assert asyncio.run(bounded()) == [[0, 1, 2], [], [0, 1, 2, 3, 4]]
+
+
+def test_a_cancelled_task_cancels_its_call(folder):
+    server, client = ends(folder)
+
+    async def ask():
+        asking = asyncio.create_task(client.call_async(b"x"))
+        await asyncio.sleep(0.01)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        with pytest.raises(CallTimeout) as late:
+            await client.call_async(b"y", timeout=0.01)
+        return late.value.begun
+
+    assert asyncio.run(ask()) is False
+    assert server.try_recv() is None
+
+
+def test_a_set_of_calls_and_a_server(folder):
+    server, client = ends(folder)
+    waiting = WaitSet(folder)
+    waiting.add(server)
+    assert waiting.wait(timeout=0) == []
+    calls = [client.begin(b"%d" % number) for number in range(3)]
+    for call in calls:
+        waiting.add(call)
+    assert waiting.wait(timeout=5) == [server]
+    requests = [server.next(timeout=5) for _ in calls]
+    assert waiting.wait(timeout=0.01) == []
+    requests[1].reply(b"!")
+    assert waiting.wait(timeout=5) == [calls[1]]
+    assert calls[1].result(timeout=0) == b"!"
+    calls[0].cancel()
+    with pytest.raises(Cancelled):
+        waiting.add(calls[0])
+
+
+def test_a_forked_childs_copy_is_its_parents(folder):
+    from test_processes import child
+
+    server, client = ends(folder)
+    call = client.begin(b"x")
+
+    def use():
+        nonlocal call
+        for ask in (lambda: call.result(timeout=1), lambda: client.begin(b"y", timeout=1)):
+            with pytest.raises(NotYours):
+                ask()
+        del call
+        return "done"
+
+    assert child(use) == "done"
+    server.next(timeout=5).reply(b"parent's")
+    assert isinstance(call, Call) and call.result(timeout=5) == b"parent's"
