@@ -76,6 +76,11 @@
 #define OUTLIVE_FAULT 10008
 
 /**
+ * The CUDA driver refused: the message has its function, its words and its number.
+ */
+#define OUTLIVE_DRIVER 10010
+
+/**
  * A defect of Outlive itself: report it. The program may go on; what it had in hand may be lost.
  */
 #define OUTLIVE_PANIC 10009

@@ -170,7 +170,7 @@ fn render(threads: Threads, parameters: &[u64]) -> Result<(), Code> {
         for x in 0..width.min(threads.x) {
             let right = (2.0 * x as f32 + 1.0 - width as f32) / height as f32;
             let up = (height as f32 - 2.0 * y as f32 - 1.0) / height as f32;
-            let light = light_of(vec3(0.0, 2.0, -6.5), vec3(right, up - 0.25, 2.1).unit(), &balls);
+            let light = light_of(vec3(0.0, 2.0, -6.5), vec3(right, up - 0.42, 2.9).unit(), &balls);
             let [red, green, blue] = [light.x, light.y, light.z].map(byte_of);
             picture[(y * width + x) as usize] = red | green << 8 | blue << 16 | 0xFF00_0000;
         }

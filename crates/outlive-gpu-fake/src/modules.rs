@@ -25,9 +25,12 @@ struct Module {
     entries: Vec<Arc<Entry>>,
 }
 
-/// Modules and functions, by handles that are never used again.
+/// By handle: the module that it is of, and which.
+type Functions = HashMap<usize, (usize, Arc<Entry>)>;
+
+/// By handles that are never used again.
 static MODULES: Mutex<Option<HashMap<usize, Module>>> = Mutex::new(None);
-static FUNCTIONS: Mutex<Option<HashMap<usize, (usize, Arc<Entry>)>>> = Mutex::new(None);
+static FUNCTIONS: Mutex<Option<Functions>> = Mutex::new(None);
 static NEXT: AtomicUsize = AtomicUsize::new(16);
 
 pub(crate) fn count() -> u64 {
@@ -137,7 +140,6 @@ unsafe fn read(places: *mut *mut c_void, sizes: &[usize]) -> Result<Vec<u64>, Co
 /// # Safety
 /// As cuda.h.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "the driver's signature")]
 pub unsafe extern "C" fn cuLaunchKernel(
     function: *mut c_void,
     blocks_x: c_uint,

@@ -97,6 +97,29 @@ impl Stream {
         gpu.checked("cuStreamSynchronize", unsafe { (gpu.api().synchronize_stream)(self.raw()) })
     }
 
+    /// What is enqueued here from now on begins when the other one has got to where it is now. Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn wait_for(&self, other: &Stream) -> Result<(), Error> {
+        if self.is(other) {
+            return Ok(());
+        }
+        let gpu = &self.inner.gpu;
+        let _current = gpu.enter()?;
+        other.be_waited_for(gpu, self.raw())
+    }
+
+    /// Has another of the context's streams wait for where this one is now.
+    fn be_waited_for(&self, gpu: &Gpu, waiting: Handle) -> Result<(), Error> {
+        let event = self.inner.event.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: handles that stay; the event is ours alone until it is waited for.
+        unsafe {
+            gpu.checked("cuEventRecord", (gpu.api().record_event)(event.0, self.raw()))?;
+            gpu.checked("cuStreamWaitEvent", (gpu.api().stream_wait_event)(waiting, event.0, 0))
+        }
+    }
+
     /// Copies from place to place on the device, behind what is on the stream.
     ///
     /// # Safety
@@ -155,15 +178,7 @@ impl Stream {
         let gpu = &self.inner.gpu;
         let wait = || -> Result<(), Error> {
             let _current = gpu.enter()?;
-            for stream in streams {
-                let event = stream.inner.event.lock().unwrap_or_else(PoisonError::into_inner);
-                // SAFETY: handles that stay; the event is ours alone until it is waited for.
-                unsafe {
-                    gpu.checked("cuEventRecord", (gpu.api().record_event)(event.0, stream.raw()))?;
-                    gpu.checked("cuStreamWaitEvent", (gpu.api().stream_wait_event)(self.inner.side, event.0, 0))?;
-                }
-            }
-            Ok(())
+            streams.iter().try_for_each(|stream| stream.be_waited_for(gpu, self.inner.side))
         };
         if let Err(error) = wait() {
             return Err((error, work));

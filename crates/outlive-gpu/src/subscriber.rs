@@ -36,7 +36,7 @@ impl<T: Plain> PinnedSubscriber<T> {
     }
 
     fn pinned(&self, sample: Sample<[T]>) -> PinnedSample<T> {
-        PinnedSample { sample: Arc::new(sample), pins: Arc::clone(&self.pins) }
+        PinnedSample::new(Arc::new(sample), Arc::clone(&self.pins))
     }
 
     /// What is next, if anything is there.
@@ -102,6 +102,10 @@ impl<T: Plain> DerefMut for PinnedSubscriber<T> {
 }
 
 impl<T: Plain> PinnedSample<T> {
+    pub(crate) fn new(sample: Arc<Sample<[T]>>, pins: Arc<Pins>) -> PinnedSample<T> {
+        PinnedSample { sample, pins }
+    }
+
     /// Copies the message to the device, behind what is on the stream: one asynchronous copy. It stays held until that is over.
     ///
     /// # Errors

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use outlive::sync::Plain;
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Sample, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain};
 
 use crate::Error;
 use crate::gpu::Gpu;
 use crate::pins::Pins;
 use crate::publisher::PinnedPublisher;
-use crate::subscriber::PinnedSubscriber;
+use crate::subscriber::{PinnedSample, PinnedSubscriber};
 use crate::under_way::{self, Keeps as _};
 
 /// A topic whose payloads a GPU reads and writes where they lie. It is an ordinary topic, in which others may publish and subscribe
@@ -85,6 +85,16 @@ impl<T: Plain> PinnedTopic<T> {
     pub fn subscriber_with(&self, options: SubscriberOptions) -> Result<PinnedSubscriber<T>, Error> {
         under_way::look_after_left();
         Ok(PinnedSubscriber::new(self.topic.subscriber_with(options)?, Arc::clone(&self.pins)))
+    }
+
+    /// A sample that an ordinary subscriber of [`PinnedTopic::topic`] has taken, to be read by the GPU as well. One of the same topic opened once more
+    /// lies elsewhere: its copies go by the driver's own buffers.
+    ///
+    /// # If a process dies
+    /// As with [`PinnedSample`].
+    #[must_use]
+    pub fn pinned(&self, sample: impl Into<Arc<Sample<[T]>>>) -> PinnedSample<T> {
+        PinnedSample::new(sample.into(), Arc::clone(&self.pins))
     }
 
     /// How many bytes of the topic are registered in this process.

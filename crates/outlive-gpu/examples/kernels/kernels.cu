@@ -117,7 +117,7 @@ extern "C" __global__ void outlive_render(u32 *picture, u32 width, u32 height, u
         return;
     float right = (2.0f * x + 1.0f - width) / height, up = (height - 2.0f * y - 1.0f) / height;
     vec from = {0.0f, 2.0f, -6.5f};
-    vec light = light_of(from, unit({right, up - 0.25f, 2.1f}), number / 30.0f);
+    vec light = light_of(from, unit({right, up - 0.42f, 2.9f}), number / 30.0f);
     picture[y * width + x] = byte_of(light.x) | byte_of(light.y) << 8 | byte_of(light.z) << 16 | 0xff000000u;
 }
 
