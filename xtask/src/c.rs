@@ -142,7 +142,7 @@ fn run_quietly(command: &mut Command) -> (bool, String) {
     }
 }
 
-fn can_sanitize(here: &Path) -> bool {
+pub(crate) fn can_sanitize(here: &Path) -> bool {
     let Ok(empty) = write(here, "empty.c", "int main(void) { return 0; }\n") else { return false };
     let to = here.join("empty");
     let mut compile = Command::new("cc");

@@ -1086,10 +1086,11 @@ static void set(void) {
 /* --- the rest */
 
 static void misuse(void) {
-    outlive_queue_t *queue = NULL;
-    outlive_sender_t *sender = NULL;
-    outlive_event_t *event = NULL;
-    outlive_mutex_t *mutex = NULL;
+    /* What is open when a call is refused stays known. */
+    static outlive_queue_t *queue;
+    static outlive_sender_t *sender;
+    static outlive_event_t *event;
+    static outlive_mutex_t *mutex;
     if (is("misuse.name", 0)) {
         TRY(outlive_queue_open(domain, NULL, NULL, &queue));
     } else if (is("misuse.message", 0)) {
