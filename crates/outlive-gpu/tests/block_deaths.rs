@@ -75,6 +75,18 @@ fn publishes(count: u64, then: impl FnOnce(&Scene)) {
     sleep_for_ever();
 }
 
+/// Gives its cards other blocks all the time: the device is always full, so what is nobody's goes.
+fn exchanges_blocks() {
+    let scene = Scene::with(Fake::member());
+    let publisher = scene.topic.publisher().expect("one");
+    for number in 0..60 {
+        scene.fake.fail(c"cuMemCreate", 0, OUT_OF_MEMORY);
+        publish(&scene, &publisher, number, [LEN, 5 << 20][number as usize / 7 % 2]);
+        publisher.wait_published(SOON).expect("published");
+    }
+    sleep_for_ever();
+}
+
 /// What has the socket still is not who could answer.
 fn leaves_a_child(_: &Scene) {
     // SAFETY: the child calls nothing but what may be called there.
@@ -224,6 +236,36 @@ fn an_exporter_that_is_stopped_is_waited_for_until_the_deadline() {
     });
 }
 
+fn a_card_that_has_another_block_is_mapped_anew() {
+    let scene = Scene::new("exchange");
+    let reliable = SubscriberOptions { reliable: true, ..Default::default() };
+    let mut subscriber = scene.topic.subscriber_with(reliable).expect("one");
+    let _member = Member(scene.fake.start("exchanges"));
+    for number in 0..60 {
+        let sample = subscriber.recv_until(SOON).expect("comes");
+        assert_eq!(number_of(&scene.bytes(&sample)), number);
+        drop(sample);
+        scene.topic.wait_over(SOON).expect("over");
+    }
+    // One block for each card, whatever those had before.
+    assert!(scene.topic.mapped_bytes() <= 40 * (6 << 20), "{}", scene.topic.mapped_bytes());
+    assert_eq!(scene.fake.count(What::Violations), 0);
+}
+
+fn a_sweep_removes_the_sockets_of_the_dead() {
+    let scene = Scene::new("sweep");
+    let mut member = Member(scene.fake.start("publishes-three"));
+    wait_until_published(&scene, 3);
+    assert_eq!(scene.fake.sockets(), 1);
+    scene.fake.domain.sweep(false).expect("swept");
+    assert_eq!(scene.fake.sockets(), 1, "it lives");
+    member.kill();
+    scene.fake.domain.sweep(true).expect("looked at");
+    assert_eq!(scene.fake.sockets(), 1, "nothing but a look");
+    scene.fake.domain.sweep(false).expect("swept");
+    assert_eq!(scene.fake.sockets(), 0);
+}
+
 fn many_who_ask_one_that_is_stopped() {
     let scene = Scene::new("many");
     let mut member = Member(scene.fake.start("publishes-three"));
@@ -339,6 +381,7 @@ fn main() {
     if std::env::var_os(fake::MEMBER).is_some() {
         match role.as_str() {
             "publishes-on" => publishes_until_it_is_killed(),
+            "exchanges" => exchanges_blocks(),
             "publishes-three" => publishes(3, |_| ()),
             "leaves-a-child" => publishes(2, leaves_a_child),
             "subscribes" => subscribes_until_it_is_killed(),
@@ -347,7 +390,9 @@ fn main() {
         }
         return;
     }
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 10] = [
+        ("a_card_that_has_another_block_is_mapped_anew", a_card_that_has_another_block_is_mapped_anew),
+        ("a_sweep_removes_the_sockets_of_the_dead", a_sweep_removes_the_sockets_of_the_dead),
         (
             "publishers_killed_at_any_time_leave_whole_messages_or_none",
             publishers_killed_at_any_time_leave_whole_messages_or_none,
