@@ -1,4 +1,5 @@
-//! Blocks of other processes', which are stopped and killed: a program with a main of its own, which is also what it starts.
+//! Blocks of other processes', which are stopped and killed: a program with a main of its own, which is also what it starts. With the fake driver, or the one that
+//! `OUTLIVE_GPU_DRIVER` names.
 
 mod fake;
 
@@ -75,13 +76,16 @@ fn publishes(count: u64, then: impl FnOnce(&Scene)) {
     sleep_for_ever();
 }
 
-/// Gives its cards other blocks all the time: the device is always full, so what is nobody's goes.
+/// Gives its cards other blocks, larger ones: the device is full, so what is nobody's goes.
 fn exchanges_blocks() {
     let scene = Scene::with(Fake::member());
     let publisher = scene.topic.publisher().expect("one");
-    for number in 0..60 {
-        scene.fake.fail(c"cuMemCreate", 0, OUT_OF_MEMORY);
-        publish(&scene, &publisher, number, [LEN, 5 << 20][number as usize / 7 % 2]);
+    for number in 0..30 {
+        // Larger than whatever there is.
+        if number % 5 == 0 {
+            scene.fake.fail(c"cuMemCreate", 0, OUT_OF_MEMORY);
+        }
+        publish(&scene, &publisher, number, LEN + (number as usize / 5) * (2 << 20));
         publisher.wait_published(SOON).expect("published");
     }
     sleep_for_ever();
@@ -237,18 +241,20 @@ fn an_exporter_that_is_stopped_is_waited_for_until_the_deadline() {
 }
 
 fn a_card_that_has_another_block_is_mapped_anew() {
-    let scene = Scene::new("exchange");
+    let fake = Fake::new("exchange");
+    drop(DeviceTopic::<u8>::options().depth(2).open(&fake.domain, "images").expect("a topic"));
+    let scene = Scene::with(fake);
     let reliable = SubscriberOptions { reliable: true, ..Default::default() };
     let mut subscriber = scene.topic.subscriber_with(reliable).expect("one");
     let _member = Member(scene.fake.start("exchanges"));
-    for number in 0..60 {
+    for number in 0..30 {
         let sample = subscriber.recv_until(SOON).expect("comes");
         assert_eq!(number_of(&scene.bytes(&sample)), number);
         drop(sample);
         scene.topic.wait_over(SOON).expect("over");
     }
     // One block for each card, whatever those had before.
-    assert!(scene.topic.mapped_bytes() <= 40 * (6 << 20), "{}", scene.topic.mapped_bytes());
+    assert!(scene.topic.mapped_bytes() <= 8 * (14 << 20), "{}", scene.topic.mapped_bytes());
     assert_eq!(scene.fake.count(What::Violations), 0);
 }
 
@@ -303,6 +309,10 @@ fn a_child_that_has_the_socket_still_is_nobody_to_ask() {
 
 fn what_the_driver_refuses_of_anothers_block_leaves_it_the_next_message() {
     let scene = Scene::new("refused");
+    if scene.fake.is_fake() == 0 {
+        println!("(another driver refuses nothing because we say so)");
+        return;
+    }
     let _member = Member(scene.fake.start("publishes-three"));
     let mut subscriber = with_history(&scene);
     // Once for the registry's files.

@@ -1,7 +1,7 @@
 //! Operations on a device topic, killed at their instructions: a program with a main of its own, which is also what it kills. The driver does what is enqueued
 //! at once, in the thread that enqueues it, so that host functions are among the instructions.
 //!
-//! At some of them, spread over the whole; with `OUTLIVE_GPU_EVERY=1` at each.
+//! At some of them, spread over the whole; `OUTLIVE_GPU_DEATHS` says at how many of each operation, a large number: at all.
 
 mod fake;
 
@@ -14,6 +14,7 @@ use fake::{Fake, SOON, What, pattern};
 use outlive::topic::SubscriberOptions;
 use outlive_gpu::{DevicePublisher, DeviceSubscriber, DeviceTopic, Error};
 use outlive_testkit::engine::control::Control;
+use outlive_testkit::engine::trace;
 use outlive_testkit::engine::victim::{Stage, Stand, Victim};
 
 const LEN: usize = 1000;
@@ -22,7 +23,7 @@ const SOME: u64 = 12;
 const DEPTH: u64 = 2;
 
 fn topic(scene: &Scene) -> DeviceTopic {
-    let topic = DeviceTopic::<u8>::options().depth(DEPTH as u32).open(&scene.fake.domain, "images").expect("a topic");
+    let topic = DeviceTopic::<u8>::options().depth(DEPTH as u32).open(&scene.fake.domain, "few").expect("a topic");
     DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks")
 }
 
@@ -143,9 +144,10 @@ fn kill_at_instructions<W>(
         steps
     };
     let all = die(0, u64::MAX);
-    let every = std::env::var_os("OUTLIVE_GPU_EVERY").is_some_and(|every| every == "1");
-    let points = if every { all } else { SOME };
-    (0..points).for_each(|point| drop(die(point + 1, point * all / points)));
+    let points = std::env::var("OUTLIVE_GPU_DEATHS").ok().and_then(|count| count.parse().ok()).unwrap_or(SOME).min(all);
+    for point in 0..points {
+        die(point + 1, point * all / points);
+    }
     println!("{operation}: {all} instructions, {} deaths", points + 1);
 }
 
@@ -199,6 +201,9 @@ fn reader_killed(operation: &'static str) {
                 publish(scene, &publisher, number);
                 let sample = witness.recv_until(SOON).expect("comes");
                 assert!(scene.bytes(&sample) == pattern(number, LEN));
+                drop(sample);
+                // Let go of by the copy, too.
+                topic.wait_over(SOON).expect("over");
             }
             let most = (DEPTH + 4) * BLOCK;
             assert!(topic.exported_bytes() <= most, "{} of {most}", topic.exported_bytes());
@@ -213,6 +218,7 @@ fn main() {
         return operates(operation, folder, control);
     }
     let part = words.into_iter().find(|word| !word.starts_with('-')).unwrap_or_default();
+    trace::arm_interrupts();
     let tests: [(&str, fn()); 4] = [
         ("killed_while_it_lends_and_publishes", || publisher_killed("loan")),
         ("killed_while_it_publishes", || publisher_killed("publish")),
