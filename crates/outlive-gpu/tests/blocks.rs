@@ -174,7 +174,7 @@ fn what_fits_nothing_goes_when_there_is_too_much_of_it() {
             let loan = publisher.loan(megabytes << 20).expect("room");
             publisher.publish_on(loan, &scene.stream).expect("due");
             publisher.wait_published(SOON).expect("published");
-            assert!(topic.exported_bytes() <= 256 + 2 * 450 << 20, "round {round}: {}", topic.exported_bytes());
+            assert!(topic.exported_bytes() <= (256 + 2 * 450) << 20, "round {round}: {}", topic.exported_bytes());
         }
     }
     // The device is full: what is nobody's goes first.
