@@ -46,7 +46,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             println!("{total}");
             return ExitCode::FAILURE;
         }
-        let mut on_gpu = cargo(&["test", "-p", "outlive-gpu", "--test", "device", "--test", "deaths"]);
+        let mut on_gpu =
+            cargo(&["test", "-p", "outlive-gpu", "--test", "device", "--test", "deaths", "--test", "block_deaths"]);
         on_gpu.env("OUTLIVE_GPU_DRIVER", "libcuda.so.1");
         total.add(stage::run_long("on the GPU", on_gpu, Counts::ByLines));
     }

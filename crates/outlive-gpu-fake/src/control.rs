@@ -116,7 +116,8 @@ pub extern "C" fn outlive_fake_break(code: c_int) {
     BROKEN.store(code, Ordering::Release);
 }
 
-/// The device says that of itself. Besides: −1, all streams are captured; −2, which device it is; −3, no memory is mapped that may only be read.
+/// The device says that of itself. Besides: −1, all streams are captured; −2, which device it is; −3, no memory is mapped that may only be read; −4,
+/// streams have no threads: what is enqueued is done at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_fake_set_attribute(which: c_int, value: c_int) {
     lock(&ATTRIBUTES).get_or_insert_default().insert(which, value);

@@ -75,6 +75,11 @@ impl Stream {
     }
 
     pub(crate) fn enqueue(&self, step: Step) {
+        if control::attribute(-4) != 0 {
+            self.wait();
+            take(step);
+            return;
+        }
         *lock(&self.pending) += 1;
         // Its thread ends with the stream only.
         let _ = self.steps.send(step);
@@ -91,23 +96,27 @@ impl Stream {
 fn run(todo: &Receiver<Step>, done: &dyn Fn()) {
     for step in todo {
         control::pass_gate();
-        let is_sound = control::broken().is_none();
-        match step {
-            // Whoever waits for it goes on, and finds the error.
-            Step::Record(mark) => mark.pass(),
-            Step::Wait(mark) => mark.wait(),
-            Step::Do(work) if is_sound => work(),
-            Step::Call(function, data) if is_sound => {
-                let _one = lock(&ONE_AT_A_TIME);
-                INSIDE_HOST_FUNCTION.set(true);
-                // SAFETY: given to us with that function, for one call.
-                unsafe { function(ptr::with_exposed_provenance_mut(data)) };
-                INSIDE_HOST_FUNCTION.set(false);
-                HOST_FUNCTIONS.fetch_add(1, Ordering::Relaxed);
-            }
-            Step::Do(_) | Step::Call(..) => {}
-        }
+        take(step);
         done();
+    }
+}
+
+fn take(step: Step) {
+    let is_sound = control::broken().is_none();
+    match step {
+        // Whoever waits for it goes on, and finds the error.
+        Step::Record(mark) => mark.pass(),
+        Step::Wait(mark) => mark.wait(),
+        Step::Do(work) if is_sound => work(),
+        Step::Call(function, data) if is_sound => {
+            let _one = lock(&ONE_AT_A_TIME);
+            INSIDE_HOST_FUNCTION.set(true);
+            // SAFETY: given to us with that function, for one call.
+            unsafe { function(ptr::with_exposed_provenance_mut(data)) };
+            INSIDE_HOST_FUNCTION.set(false);
+            HOST_FUNCTIONS.fetch_add(1, Ordering::Relaxed);
+        }
+        Step::Do(_) | Step::Call(..) => {}
     }
 }
 

@@ -34,6 +34,30 @@
 //! # Ok::<(), outlive_gpu::Error>(())
 //! ```
 //!
+//! Where publisher and subscriber use the same GPU, a [`DeviceTopic`] leaves the payload in its memory, and hands over where it lies:
+//!
+//! ```no_run
+//! # use outlive::Domain;
+//! # use outlive_gpu::{DeviceTopic, Driver, Stream};
+//! # let gpu = Driver::open()?.gpu(0)?;
+//! # let stream = Stream::new(&gpu)?;
+//! # let domain = Domain::open_default()?;
+//! let topic = DeviceTopic::<f32>::open(&gpu, &domain, "frames-on-gpu")?;
+//!
+//! // One process.
+//! let publisher = topic.publisher()?;
+//! let loan = publisher.loan(640 * 480)?;          // GPU memory that other processes can map
+//! // … kernels on `stream` write to loan.address() …
+//! publisher.publish_on(loan, &stream)?;           // seen when the stream has got there
+//!
+//! // The other.
+//! let mut subscriber = topic.subscriber()?;
+//! let sample = subscriber.recv()?;
+//! // … kernels on `stream` read from sample.address() …
+//! sample.release_on(&stream)?;                    // held until they have
+//! # Ok::<(), outlive_gpu::Error>(())
+//! ```
+//!
 //! The driver, libcuda.so.1, is loaded when it is asked for; nothing here needs it to be built or tested. doc/protocols/gpu.md has the
 //! argument, and what holds when a process dies. **Not run on a GPU yet**: tested against a driver that keeps "device" memory in
 //! ordinary memory and is as strict as the documentation.

@@ -85,6 +85,12 @@ fn a_sample_is_held_until_the_streams_it_was_told_of_have_got_there() {
     result.expect("due");
     let sample = subscriber.recv_until(SOON).expect("comes");
     let to = DeviceMemory::new(&scene.gpu, 100_000).expect("memory");
+    // It is in no slot any more: nothing but the sample holds it.
+    for number in 0..20 {
+        scene.publish(&publisher, number, 100).1.expect("due");
+        drop(subscriber.recv_until(SOON).expect("comes"));
+    }
+    scene.topic.wait_over(SOON).expect("over");
     let mut lent = Vec::new();
     {
         let _shut = scene.fake.shut();
@@ -168,7 +174,7 @@ fn what_fits_nothing_goes_when_there_is_too_much_of_it() {
             let loan = publisher.loan(megabytes << 20).expect("room");
             publisher.publish_on(loan, &scene.stream).expect("due");
             publisher.wait_published(SOON).expect("published");
-            assert!(topic.exported_bytes() <= 256 + 2 * 450 << 20, "round {round}: {}", topic.exported_bytes());
+            assert!(topic.exported_bytes() <= (256 + 2 * 450) << 20, "round {round}: {}", topic.exported_bytes());
         }
     }
     // The device is full: what is nobody's goes first.

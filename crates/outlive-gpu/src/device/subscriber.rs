@@ -42,10 +42,10 @@ pub struct DeviceSample<T: Plain = u8> {
     blocks: Arc<Blocks>,
 }
 
-/// The card, which holds the block, and then what is mapped.
+/// What is mapped, and the card that holds it: let go of in this order.
 struct Share<T: Plain> {
-    card: Sample<Card<T>>,
     mapping: Arc<Mapping>,
+    card: Sample<Card<T>>,
     len: usize,
 }
 

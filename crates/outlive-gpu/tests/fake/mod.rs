@@ -65,7 +65,7 @@ fn open(folder: PathBuf, is_member: bool) -> Fake {
     fake.set_shut(false);
     fake.delay(Duration::ZERO);
     fake.break_context(0);
-    for (which, value) in [(99, 1), (100, 0), (102, 1), (103, 1), (113, 1), (-1, 0), (-2, 0), (-3, 0)] {
+    for (which, value) in [(99, 1), (100, 0), (102, 1), (103, 1), (113, 1), (-1, 0), (-2, 0), (-3, 0), (-4, 0)] {
         fake.set_attribute(which, value);
     }
     fake
@@ -82,6 +82,11 @@ impl Fake {
     /// In a program that a test has started.
     pub fn member() -> Fake {
         open(std::env::var_os(MEMBER).expect("set by the test").into(), true)
+    }
+
+    /// In a program that a test has started without an environment.
+    pub fn member_at(folder: PathBuf) -> Fake {
+        open(folder, true)
     }
 
     /// Starts this test program once more, in the same domain, as what its `main` makes of `role`.
