@@ -4,7 +4,7 @@
 //! so also whenever all scenarios are played.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use crate::c::can_sanitize;
