@@ -447,13 +447,21 @@ mod tests {
 
     #[test]
     fn a_semaphore_and_a_barrier_are_as_large_as_their_places_say() {
-        use crate::sync::{EmbeddedBarrier, EmbeddedSemaphore, Record};
-        crate::record! {
-            struct Line { slots: EmbeddedSemaphore<3>, step: EmbeddedBarrier<2> }
+        use crate::sync::{EmbeddedBarrier, EmbeddedSemaphore, Record, RecordType, SharedField};
+        #[repr(C)]
+        struct Both<const PERMITS: usize> {
+            slots: EmbeddedSemaphore<PERMITS>,
+            step: EmbeddedBarrier<2>,
         }
-        crate::record! {
-            struct Wider { slots: EmbeddedSemaphore<5>, step: EmbeddedBarrier<2> }
+        // SAFETY: repr(C); both are shared fields, and those are their places.
+        unsafe impl<const PERMITS: usize> RecordType for Both<PERMITS> {
+            fn primitives() -> Vec<Place> {
+                let step = <EmbeddedBarrier<2>>::primitive(0).after(core::mem::offset_of!(Both<PERMITS>, step));
+                vec![<EmbeddedSemaphore<PERMITS>>::primitive(0), step]
+            }
         }
+        type Line = Both<3>;
+        type Wider = Both<5>;
         in_a_domain("sized", |domain| {
             let size = size_of::<Line>();
             assert_eq!(size, size_of::<Wider>(), "the name of the type and its size do not tell them apart");
