@@ -48,6 +48,13 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         return finish(Count::FAILED);
     }
     let mut total = Count::default();
+    // A driver without a GPU, for the tests of outlive_gpu.h.
+    let built = cargo(&["build", "--quiet", "-p", "outlive-gpu-fake"]).status();
+    if !built.is_ok_and(|status| status.success()) {
+        println!("outlive-gpu-fake could not be built");
+        return finish(Count::FAILED);
+    }
+    let fake = format!("-DOUTLIVE_GPU_FAKE={}", prefix::target().join("debug/liboutlive_gpu_fake.so").display());
     let sanitizes = can_sanitize(&here);
     let ours = root().join("crates/outlive-c");
     let mut languages = vec![("tests/c", "tests", "examples", "examples")];
@@ -58,10 +65,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         total.add(Count::SKIPPED);
     }
     for (tests, built_tests, examples, built_examples) in languages {
-        total.add(ctest(&ours.join(tests), &here.join(built_tests), &installed, &[], only));
+        total.add(ctest(&ours.join(tests), &here.join(built_tests), &installed, &[&fake], only));
         if sanitizes {
             let built = here.join(format!("{built_tests}-sanitized"));
-            total.add(ctest(&ours.join(tests), &built, &installed, &["-DOUTLIVE_SANITIZE=ON"], only));
+            total.add(ctest(&ours.join(tests), &built, &installed, &["-DOUTLIVE_SANITIZE=ON", &fake], only));
         } else {
             println!("sanitizers: skipped, the compiler does not have them");
             total.add(Count::SKIPPED);
@@ -135,7 +142,7 @@ fn run_quietly(command: &mut Command) -> (bool, String) {
     }
 }
 
-fn can_sanitize(here: &Path) -> bool {
+pub(crate) fn can_sanitize(here: &Path) -> bool {
     let Ok(empty) = write(here, "empty.c", "int main(void) { return 0; }\n") else { return false };
     let to = here.join("empty");
     let mut compile = Command::new("cc");
@@ -195,6 +202,8 @@ fn headers_compile(here: &Path) -> Count {
         ("outlive.h", "cc", "c17", "c", "-pedantic"),
         ("outlive.h", "c++", "c++11", "c++", "-pedantic"),
         ("outlive.h", "c++", "c++20", "c++", "-pedantic"),
+        ("outlive_gpu.h", "cc", "c99", "c", "-pedantic"),
+        ("outlive_gpu.h", "c++", "c++11", "c++", "-pedantic"),
         ("outlive.hpp", "c++", "c++20", "c++", "-pedantic"),
         ("outlive.hpp", "c++", "c++20", "c++", "-fno-exceptions"),
     ] {

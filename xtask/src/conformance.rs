@@ -1,10 +1,13 @@
 //! `cargo xtask conformance`: builds a driver for each language, with what a user of that language would build it with, and plays
-//! the scenarios of crates/outlive-conformance with them. A language that is not there is named, and counted as skipped.
+//! the scenarios of crates/outlive-conformance with them. A language that is not there is named, and counted as skipped. With
+//! `--sanitize` C's and C++'s are compiled with gcc's address and undefined-behaviour sanitizers, and each plays by itself; C's does
+//! so also whenever all scenarios are played.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use crate::c::can_sanitize;
 use crate::count::Count;
 use crate::install::is_there;
 use crate::prefix::{self, Profile};
@@ -12,15 +15,19 @@ use crate::test::cargo;
 use crate::{python, root};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let (may_install, rest) = match args.split_first() {
-        Some((flag, rest)) if flag == "--no-install" => (false, rest),
-        _ => (true, args),
+    let (flags, only): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg.starts_with('-'));
+    let played = match flags.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        _ if only.len() > 1 => None,
+        [] => Some(play(true, &only)),
+        ["--no-install"] => Some(play(false, &only)),
+        ["--sanitize"] => Some(play_sanitized(&[("--c", "cc"), ("--cpp", "c++")], &only)),
+        _ => None,
     };
-    if rest.len() > 1 || rest.iter().any(|arg| arg.starts_with('-')) {
-        eprintln!("usage: cargo xtask conformance [--no-install] [NAME]");
+    let Some(played) = played else {
+        eprintln!("usage: cargo xtask conformance [--no-install | --sanitize] [NAME]");
         return ExitCode::from(2);
-    }
-    match play(may_install, rest) {
+    };
+    match played {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -30,29 +37,53 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
 }
 
-/// Whether all is well.
-fn play(may_install: bool, only: &[String]) -> io::Result<bool> {
-    if !cargo(&["build", "--quiet", "-p", "outlive-conformance"]).status()?.success() {
+/// The runner, built with Rust's driver.
+fn runner() -> io::Result<Command> {
+    let packages = ["build", "--quiet", "-p", "outlive-c", "-p", "outlive-pthread", "-p", "outlive-conformance"];
+    if !cargo(&packages).status()?.success() {
         return Err(io::Error::other("crates/outlive-conformance could not be built"));
     }
-    let built = prefix::target().join("debug");
-    let mut runner = Command::new(built.join("conformance"));
-    runner.arg("--rust").arg(built.join("conformance-driver"));
-    let drivers = root().join("crates/outlive-conformance/drivers");
-    let mut skipped = Count::default();
-    if is_there("cc") {
-        let installed = prefix::target().join("c/installed");
-        prefix::install(&installed, Profile::Dev)?;
-        runner.arg("--c").arg(compiled("cc", "c17", &drivers.join("driver.c"), &installed)?);
-        if is_there("c++") {
-            runner.arg("--cpp").arg(compiled("c++", "c++20", &drivers.join("driver.cpp"), &installed)?);
+    Ok(Command::new(prefix::target().join("debug/conformance")))
+}
+
+/// C's and C++'s drivers, as far as there are compilers: the runner's flags, and the programs.
+fn c_and_cpp(skipped: &mut Count) -> io::Result<Vec<(&'static str, PathBuf)>> {
+    let mut drivers = Vec::new();
+    for (language, flag, compiler) in [("C", "--c", "cc"), ("C++", "--cpp", "c++")] {
+        if is_there("cc") && is_there(compiler) {
+            drivers.push((flag, compiled(compiler, &[])?));
         } else {
-            println!("C++: skipped, there is no c++");
+            println!("{language}: skipped, there is no {compiler}");
             skipped.add(Count::SKIPPED);
         }
-    } else {
-        println!("C and C++: skipped, there is no cc");
-        skipped.add(Count { skipped: 2, ..Count::default() });
+    }
+    Ok(drivers)
+}
+
+/// Whether all is well with what the sanitizers look at, in each of these languages by itself: what the drivers give the
+/// library, and do with what they get.
+fn play_sanitized(languages: &[(&str, &str)], only: &[String]) -> io::Result<bool> {
+    let mut is_well = true;
+    for (flag, compiler) in languages {
+        if is_there(compiler) && can_sanitize(&prefix::target().join("c")) {
+            println!("{compiler} with sanitizers");
+            let driver = compiled(compiler, &SANITIZED)?;
+            is_well &= runner()?.arg(flag).arg(driver).args(only).status()?.success();
+        } else {
+            println!("sanitizers: skipped, there is no {compiler} that has them\n{}", Count::SKIPPED);
+        }
+    }
+    Ok(is_well)
+}
+
+/// Whether all is well.
+fn play(may_install: bool, only: &[String]) -> io::Result<bool> {
+    let mut runner = runner()?;
+    runner.arg("--rust").arg(prefix::target().join("debug/conformance-driver"));
+    let drivers = root().join("crates/outlive-conformance/drivers");
+    let mut skipped = Count::default();
+    for (flag, driver) in c_and_cpp(&mut skipped)? {
+        runner.arg(flag).arg(driver);
     }
     match python::built(may_install)? {
         Ok(python) => {
@@ -63,20 +94,31 @@ fn play(may_install: bool, only: &[String]) -> io::Result<bool> {
             skipped.add(Count::SKIPPED);
         }
     }
-    let is_well = runner.args(only).status()?.success();
+    let mut is_well = runner.args(only).status()?.success();
     if skipped.skipped > 0 {
         println!("{skipped}");
+    }
+    // C's takes seconds; C++'s is compiled for longer than all scenarios are played.
+    if only.is_empty() {
+        is_well &= play_sanitized(&[("--c", "cc")], only)?;
     }
     Ok(is_well)
 }
 
-/// A driver, compiled against the installed library.
-fn compiled(compiler: &str, standard: &str, source: &Path, installed: &Path) -> io::Result<PathBuf> {
+const SANITIZED: [&str; 3] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+
+/// The driver of the compiler's language, compiled against the installed library.
+fn compiled(compiler: &str, options: &[&str]) -> io::Result<PathBuf> {
+    let installed = prefix::target().join("c/installed");
+    prefix::install(&installed, Profile::Dev)?;
+    let (standard, source) = if compiler == "cc" { ("c17", "driver.c") } else { ("c++20", "driver.cpp") };
+    let source = root().join("crates/outlive-conformance/drivers").join(source);
     let lib = installed.join("lib");
-    let to = installed.with_file_name(format!("conformance-driver-{compiler}"));
+    let how = if options.is_empty() { "" } else { "-sanitized" };
+    let to = installed.with_file_name(format!("conformance-driver-{compiler}{how}"));
     let mut compile = Command::new(compiler);
     compile.arg(format!("-std={standard}")).args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
-    compile.arg(installed.join("include")).arg(source).arg("-L").arg(&lib).arg("-loutlive");
+    compile.arg(installed.join("include")).args(options).arg(&source).arg("-L").arg(&lib).arg("-loutlive");
     compile.arg(format!("-Wl,-rpath,{}", lib.display())).arg("-o").arg(&to);
     if compile.status()?.success() {
         Ok(to)

@@ -10,7 +10,7 @@ use crate::install::is_there;
 use crate::prefix::{self, Profile};
 use crate::root;
 use crate::stage::{self, Counts};
-use crate::test::cargo;
+use crate::test::{cargo, testkit};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -25,13 +25,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     };
     // Both programs of the testkit: `crash` starts `victim`, which lies beside it.
-    if !matches!(cargo(&["build", "--release", "--quiet", "-p", "outlive-testkit"]).status(), Ok(s) if s.success()) {
+    if !matches!(cargo(&["build", "--profile", "testkit", "--quiet", "-p", "outlive-testkit"]).status(), Ok(s) if s.success())
+    {
         println!("0 passed, 1 failed");
         return ExitCode::FAILURE;
     }
     let crash = || {
-        let mut crash = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "crash", "--", set]);
-        crash.args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
+        let mut crash = testkit("crash");
+        crash.arg(set).args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
         crash
     };
     let mut total = stage::run_long("crash", crash(), Counts::ByLines);

@@ -47,9 +47,11 @@ pub(crate) fn target() -> PathBuf {
 /// Builds the C library and puts it there, with all that goes with it, and the shim for `LD_PRELOAD`.
 pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
     let mut build = cargo(&["build", "--quiet", "-p", "outlive-c", "-p", "outlive-pthread"]);
-    if profile == Profile::Release {
-        build.arg("--release");
-    }
+    match profile {
+        Profile::Release => build.arg("--release"),
+        // The tests' own: with what stands beside it in conformance, or else cargo compiles what these share once for each.
+        Profile::Dev => build.args(["-p", "outlive-conformance"]),
+    };
     if !build.status()?.success() {
         return Err(io::Error::other("outlive-c and outlive-pthread could not be built"));
     }

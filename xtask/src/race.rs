@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::crash::finish;
 use crate::stage::{self, Counts};
-use crate::test::cargo;
+use crate::test::testkit;
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let [flag, minutes] = args else {
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         eprintln!("usage: cargo xtask race --minutes N");
         return ExitCode::from(2);
     }
-    let mut command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "race", "--"]);
+    let mut command = testkit("race");
     command.args(["--minutes", minutes]);
     finish(stage::run_long("race", command, Counts::ByExit))
 }

@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 use crate::crash::finish;
 use crate::stage::{self, Counts};
-use crate::test::cargo;
+use crate::test::testkit;
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let (topics, minutes) = match args {
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     if minutes.parse::<f64>().is_err() {
         return usage();
     }
-    let mut command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "soak", "--"]);
+    let mut command = testkit("soak");
     command.args(["--minutes", minutes]);
     if topics {
         command.arg("--topics");
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 
 /// The crowd of the test command: few processes, in short rounds.
 pub(crate) fn crowd() -> Command {
-    let mut command = cargo(&["run", "--release", "--quiet", "-p", "outlive-testkit", "--bin", "soak", "--"]);
+    let mut command = testkit("soak");
     command.args(["--topics", "--minutes", "0.2", "--round", "2", "--processes", "14"]);
     command
 }

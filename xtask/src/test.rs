@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use crate::count::Count;
 use crate::install::{self, CC, CMAKE, MUSL, SPIN};
-use crate::root;
 use crate::stage::{self, Counts};
+use crate::{prefix, root};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let may_install = match args {
@@ -23,7 +23,6 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     total.add(stage::run("format", cargo(&["fmt", "--all", "--", "--check"]), Counts::ByExit));
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     total.add(stage::run("clippy", cargo(&clippy), Counts::ByExit));
-    // The program first: the command line's tests and the demo use the very same build.
     total.add(stage::run("Rust tests", cargo(&["test", "--workspace", "--no-fail-fast"]), Counts::ByLines));
     if missing.contains(&CC.program) || missing.contains(&CMAKE.program) {
         total.add(stage::skip("C", "gcc or cmake is not there and may not be installed"));
@@ -52,8 +51,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     total.add(stage::run("a crowd on topics, killed at random, 12 s", crate::soak::crowd(), Counts::ByExit));
     total.add(stage::run("16 threads race for a pool, 15 s", this(&["race", "--minutes", "0.25"]), Counts::ByExit));
     total.add(stage::run("hostile memory, 30 s", this(&["fuzz", "--seconds", "30"]), Counts::ByLines));
-    let demo = ["run", "--release", "--quiet", "-p", "outlive-cli", "--", "demo", "--seconds", "3"];
-    total.add(stage::run("the demo, 3 s", cargo(&demo), Counts::ByExit));
+    // As the Rust tests have built it.
+    let mut demo = Command::new(root().join(prefix::target()).join("debug/outlive"));
+    demo.args(["demo", "--seconds", "3"]).current_dir(root());
+    total.add(stage::run("the demo, 3 s", demo, Counts::ByExit));
     println!("\nall stages in {}", stage::minutes(begun.elapsed()));
     println!("{total}");
     if total.failed == 0 && total.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -64,6 +65,11 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
     command
+}
+
+/// A program of the testkit, its arguments to follow.
+pub(crate) fn testkit(program: &str) -> Command {
+    cargo(&["run", "--profile", "testkit", "--quiet", "-p", "outlive-testkit", "--bin", program, "--"])
 }
 
 /// Another verb of this program.
@@ -83,5 +89,6 @@ fn documentation() -> Command {
 fn loom() -> Command {
     let mut command = cargo(&["test", "--quiet", "-p", "outlive", "--release", "--lib", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
+    command.env("CARGO_PROFILE_RELEASE_LTO", "false");
     command
 }

@@ -206,6 +206,7 @@ fn topic_name(topic: usize) -> Result<ServiceName, Error> {
 
 impl Domain for Iceoryx2 {
     type Session<'a> = Session<'a>;
+    const FILES: u64 = 8;
 
     fn session(place: &Place) -> Result<Session<'_>, Error> {
         Ok(Session { place, node: Rc::new(place.node()?) })

@@ -78,6 +78,7 @@ pub(crate) struct Session<'a> {
 
 impl scale::Domain for Outlive {
     type Session<'a> = Session<'a>;
+    const FILES: u64 = 2;
 
     fn session(place: &Place) -> Result<Session<'_>, Error> {
         Ok(Session { place, domain: place.domain()? })

@@ -101,6 +101,8 @@ impl Over {
 pub(crate) trait Domain: Topic {
     /// What a process has once.
     type Session<'a>;
+    /// Files that a process has open for a topic on which it publishes and subscribes. Seen, not told by anybody.
+    const FILES: u64;
 
     /// Joins.
     fn session(place: &Self::Place) -> Result<Self::Session<'_>, Error>;
@@ -225,20 +227,22 @@ impl<D: Domain> Row<D> {
 }
 
 /// Several thousand topics are several files each.
-fn raise_file_limit() -> Result<(), Error> {
+fn raise_file_limit() -> Result<u64, Error> {
     // SAFETY: a valid place for both calls.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         let mut done = libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
         limit.rlim_cur = limit.rlim_max;
         done |= libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
-        if done == 0 { Ok(()) } else { Err(Error::last("raising the limit of open files")) }
+        if done == 0 { Ok(limit.rlim_cur) } else { Err(Error::last("raising the limit of open files")) }
     }
 }
 
 struct Field {
     over: Over,
     steps: Vec<usize>,
+    /// That a process may have open.
+    files: u64,
     groups: Vec<Group>,
     absent: Vec<Absent>,
 }
@@ -246,7 +250,7 @@ struct Field {
 impl Field {
     fn add<D: Domain>(&mut self) {
         for (group, &step) in self.groups.iter_mut().zip(&self.steps) {
-            match D::limit(self.over, step) {
+            match D::limit(self.over, step).or_else(|| too_many_files::<D>(self.over, step, self.files)) {
                 Some(why) => self.absent.push(Absent { name: D::NAME, why }),
                 None => group.rows.push(Box::new(Row::<D> { over: self.over, step, domain: PhantomData })),
             }
@@ -254,9 +258,18 @@ impl Field {
     }
 }
 
+/// Why a process, which may have so many files open, could not have so many topics.
+fn too_many_files<D: Domain>(over: Over, step: usize, most: u64) -> Option<String> {
+    let wanted = match over {
+        Over::Topics | Over::Discovery => step as u64 * D::FILES,
+        Over::Subscribers | Over::Publishers => return None,
+    };
+    (wanted > most).then(|| format!("{step} topics are {wanted} open files, and a process may have {most} here"))
+}
+
 /// Runs it.
 pub(crate) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
-    raise_file_limit()?;
+    let files = raise_file_limit()?;
     if args.instructions {
         return instructions::run(args);
     }
@@ -276,7 +289,7 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
             kinds_differ: over == Over::Discovery,
         })
         .collect();
-    let mut field = Field { over, steps, groups, absent: Vec::new() };
+    let mut field = Field { over, steps, files, groups, absent: Vec::new() };
     field.add::<Outlive>();
     field.add::<Iceoryx2>();
     let title = Title { bench: "scale", mode: over.mode(), meaning: over.meaning(), ours: &["outlive"], rate_of: None };

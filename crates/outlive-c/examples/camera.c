@@ -35,7 +35,7 @@ static void view(int viewer) {
     must(outlive_topic_subscriber(open_camera(), &options, &camera));
     for (int seen = 0; seen < FRAMES; seen++) {
         outlive_sample_t *frame;
-        must(outlive_subscriber_recv(camera, &frame, outlive_after_ms(10000)));
+        must(outlive_subscriber_recv(camera, &frame, outlive_after_ms(60000)));
         const unsigned char *pixels = outlive_sample_data(frame);
         if (outlive_sample_size(frame) != BYTES || pixels[0] != seen % 256 || pixels[BYTES - 1] != seen % 256) exit(1);
         if (viewer == 2 && seen == 20) kill(getpid(), SIGKILL);
@@ -62,7 +62,7 @@ int main(void) {
         void *pixels;
         must(outlive_publisher_loan(camera, BYTES, &loan, &pixels));
         memset(pixels, at % 256, BYTES);
-        must(outlive_publisher_publish(camera, loan, outlive_after_ms(10000), NULL));
+        must(outlive_publisher_publish(camera, loan, outlive_after_ms(60000), NULL));
     }
     int well = 0, status;
     while (wait(&status) > 0) well += WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -49,7 +49,7 @@ static void collect(int lines) {
         const void *line;
         size_t size;
         uint32_t again;
-        must(outlive_receiver_peek(receiver, &line, &size, &again, outlive_after_ms(10000)));
+        must(outlive_receiver_peek(receiver, &line, &size, &again, outlive_after_ms(60000)));
         if (at % 100 == 0) printf("%.*s%s\n", (int)size, (const char *)line, again ? " (perhaps again)" : "");
         /* Written: now it may go. Dead before this, the next collector has it again. */
         must(outlive_receiver_commit(receiver));

@@ -24,7 +24,7 @@ static void serve(int die_at) {
     must(outlive_server_open(domain, "length", NULL, &server));
     for (int served = 0;; served++) {
         outlive_request_t *request;
-        must(outlive_server_next(server, outlive_after_ms(10000), &request));
+        must(outlive_server_next(server, outlive_after_ms(60000), &request));
         if (served == die_at) kill(getpid(), SIGKILL);
         uint64_t length = outlive_request_size(request);
         int is_last = length == 0;
@@ -49,7 +49,7 @@ int main(void) {
     int wrong = 0, told = 0;
     for (int at = 0; at < 5; at++) {
         outlive_reply_t *reply;
-        int code = outlive_client_call(client, words[at], strlen(words[at]), outlive_after_ms(10000), &reply);
+        int code = outlive_client_call(client, words[at], strlen(words[at]), outlive_after_ms(60000), &reply);
         if (code == ECONNRESET) {
             printf("'%s': %s\n", words[at], outlive_last_error());
             told++;

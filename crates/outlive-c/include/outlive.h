@@ -8,8 +8,9 @@
  *   (everything else) when a call fails. NULL where something is needed is EINVAL.
  * - What waits takes a moment: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also ends when what it waits for can never come
  *   because a peer died.
- * - Mutexes, condition variables, rwlocks, events, latches and onces are bytes in shared memory, used by their address, as with
- *   pthreads: named ones, or inside a record, a struct of your own. A lock belongs to the thread that took it.
+ * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are bytes in shared memory, used by
+ *   their address, as with pthreads: named ones, or inside a record, a struct of your own. A lock belongs to the thread that took
+ *   it.
  * - A forked child has nothing of its parent's but what is in shared memory: it opens its own ends, and holds none of its
  *   parent's locks.
  * - From version to version things are only added: options structs begin with their size (use the INIT macros), others never
@@ -27,6 +28,18 @@
 
 /** A primitive's place in a record: OUTLIVE_PLACE(struct line, lock, OUTLIVE_MUTEX). */
 #define OUTLIVE_PLACE(type, member, kind) { offsetof(type, member), (kind), 0 }
+
+/** In a struct: a semaphore with room for so many permits, a barrier for so many participants: OUTLIVE_SEMAPHORE_OF(3) slots; is
+ * used as &line->slots.semaphore. */
+#define OUTLIVE_SEMAPHORE_OF(permit_count) struct { outlive_semaphore_t semaphore; uint32_t permits[permit_count]; }
+#define OUTLIVE_BARRIER_OF(seat_count) struct { outlive_barrier_t barrier; uint32_t seats[seat_count]; }
+
+/** Their places: OUTLIVE_SEMAPHORE_PLACE(struct line, slots). A mutex's, with its ceiling. */
+#define OUTLIVE_SEMAPHORE_PLACE(type, member) \
+    { offsetof(type, member), OUTLIVE_SEMAPHORE, (uint32_t)(sizeof(((type *)0)->member.permits) / sizeof(uint32_t)) }
+#define OUTLIVE_BARRIER_PLACE(type, member) \
+    { offsetof(type, member), OUTLIVE_BARRIER, (uint32_t)(sizeof(((type *)0)->member.seats) / sizeof(uint32_t)) }
+#define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
@@ -74,6 +87,11 @@
  * A debug mode of a pool found a fault in the program.
  */
 #define OUTLIVE_FAULT 10008
+
+/**
+ * The CUDA driver refused: the message has its function, its words and its number.
+ */
+#define OUTLIVE_DRIVER 10010
 
 /**
  * A defect of Outlive itself: report it. The program may go on; what it had in hand may be lost.
@@ -136,6 +154,21 @@
 #define OUTLIVE_PI_MUTEX 12
 
 /**
+ * In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it: `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
+ */
+#define OUTLIVE_SEMAPHORE 10
+
+/**
+ * In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`. Since ABI 2.
+ */
+#define OUTLIVE_BARRIER 11
+
+/**
+ * In an `outlive_place_t`: an `outlive_ceiling_mutex_t`: `OUTLIVE_CEILING_PLACE`. Since ABI 2.
+ */
+#define OUTLIVE_CEILING_MUTEX 13
+
+/**
  * Bits stay set until they are cleared.
  */
 #define OUTLIVE_RESET_MANUAL 0
@@ -176,20 +209,9 @@
 #define OUTLIVE_WRITABLE 6
 
 /**
- * A barrier, open in this process. May be used by all threads at once; seats belong to the thread that took them.
- */
-typedef struct outlive_barrier_t outlive_barrier_t;
-
-/**
  * A call that is under way.
  */
 typedef struct outlive_call_t outlive_call_t;
-
-/**
- * A mutex whose holders run at its ceiling, a real-time priority of 1 to 99, open in this process. May be used by all threads
- * at once; the lock belongs to the thread that took it. Since ABI 2.
- */
-typedef struct outlive_ceiling_mutex_t outlive_ceiling_mutex_t;
 
 /**
  * The end that asks. It and its calls are used by one thread at a time.
@@ -242,12 +264,6 @@ typedef struct outlive_request_t outlive_request_t;
  * at once, and longer than its subscriber.
  */
 typedef struct outlive_sample_t outlive_sample_t;
-
-/**
- * A semaphore, open in this process: so many permits, and whoever dies gives its own back. May be used by all threads at
- * once; permits belong to the thread that took them.
- */
-typedef struct outlive_semaphore_t outlive_semaphore_t;
 
 /**
  * The end that messages go into. Used by one thread at a time.
@@ -401,9 +417,9 @@ typedef struct outlive_place_t {
    */
   uint32_t kind;
   /**
-   * 0.
+   * How many permits a semaphore has room for, how many seats a barrier, how high a mutex's ceiling is; 0 of the others.
    */
-  uint32_t reserved;
+  uint32_t number;
 } outlive_place_t;
 
 /**
@@ -461,6 +477,26 @@ typedef struct outlive_once_t {
  * Does it. `previous_died`: 1 when somebody began before and died: half of it may be there. Must return.
  */
 typedef void (*outlive_make_t)(void *argument, int previous_died);
+
+/**
+ * A semaphore in shared memory: so many permits, and whoever dies gives its own back. A named one, or the beginning of one in
+ * a record, whose permits follow it: `OUTLIVE_SEMAPHORE_OF(3) slots;`, noted as a place by `OUTLIVE_SEMAPHORE_PLACE`, used as
+ * `&line->slots.semaphore`. All zeroes are one whose permits are all free (`outlive_semaphore_init`). It is used by its
+ * address, and never copied; permits belong to the thread that took them.
+ */
+typedef struct OUTLIVE_ALIGNED(64) outlive_semaphore_t {
+  uint32_t words[16];
+} outlive_semaphore_t;
+
+/**
+ * A barrier in shared memory, which knows its participants. A named one, or the beginning of one in a record, whose seats
+ * follow it: `OUTLIVE_BARRIER_OF(4) step;`, noted as a place by `OUTLIVE_BARRIER_PLACE`, used as `&line->step.barrier`. All
+ * zeroes are one without participants, which a death breaks (`outlive_barrier_init`). It is used by its address, and never
+ * copied; seats belong to the thread that took them.
+ */
+typedef struct OUTLIVE_ALIGNED(64) outlive_barrier_t {
+  uint32_t words[16];
+} outlive_barrier_t;
 
 /**
  * How to make a queue; one that is there keeps what it was made with. Begin with `OUTLIVE_QUEUE_OPTIONS_INIT`.
@@ -794,6 +830,15 @@ typedef struct OUTLIVE_ALIGNED(64) outlive_pi_mutex_t {
 } outlive_pi_mutex_t;
 
 /**
+ * A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99: 16 bytes of a record, with its
+ * ceiling in its place (`OUTLIVE_CEILING_PLACE`), or a named one. All zeroes are an unlocked one. The lock belongs to the
+ * thread that took it. Since ABI 2.
+ */
+typedef struct outlive_ceiling_mutex_t {
+  uint64_t words[2];
+} outlive_ceiling_mutex_t;
+
+/**
  * Wait as long as it takes. A call still ends when what it waits for can never come because its peer died.
  */
 #define OUTLIVE_NEVER UINT64_MAX
@@ -962,9 +1007,9 @@ int outlive_peer_info(const struct outlive_domain_t *domain, uint32_t token, str
  *
  * Owner: `*data` is shared memory, mapped until `outlive_record_close`. What is not under a lock in it has to be atomic.
  *
- * Errors: EINVAL (also for places that overlap, lie outside or are not aligned, and for more than 46), OUTLIVE_OTHER_KIND,
- * OUTLIVE_OTHER_TYPE (there with another size or with primitives at other places), ENOSPC, ENOMEM, EACCES,
- * OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+ * Errors: EINVAL (also for places that overlap, lie outside or are not aligned, for numbers that cannot be, and for more than
+ * 46), OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (there with another size, or with other primitives, places or numbers), ENOSPC,
+ * ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
  *
  * If a process dies: while it makes the record, nothing is left of it. Afterwards, each primitive tells by itself.
  */
@@ -1420,7 +1465,7 @@ int outlive_once_is_done(const struct outlive_once_t *once);
  * Opens the semaphore of that name, or makes it with so many permits, of 1 to 65,536. `most`: as many may there be at a time,
  * if `outlive_semaphore_add` adds some; 0: no more than `permits`.
  *
- * Owner: `*semaphore` is the caller's, until `outlive_semaphore_close`.
+ * Owner: `*semaphore` is in shared memory, mapped until `outlive_semaphore_close`.
  *
  * Errors: as `outlive_mutex_open`.
  *
@@ -1434,7 +1479,16 @@ int outlive_semaphore_open(const struct outlive_domain_t *domain,
                            struct outlive_semaphore_t **semaphore);
 
 /**
- * Lets go of a semaphore. Permits that threads hold by it stay theirs until they end. NULL is nothing.
+ * In a record's initialiser: so many of the permits are free at first, `permits` of `most`, which is the room that the
+ * struct and its place have. Without it all are. Since ABI 2.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_semaphore_init(struct outlive_semaphore_t *semaphore, uint32_t permits, uint32_t most);
+
+/**
+ * Closes this opening of a named semaphore: its address means nothing any more. Permits that threads hold by it stay theirs
+ * until they end. NULL is nothing; so is what is not an opened named semaphore.
  */
 void outlive_semaphore_close(struct outlive_semaphore_t *semaphore);
 
@@ -1451,14 +1505,14 @@ int outlive_semaphore_acquire(const struct outlive_semaphore_t *semaphore,
                               uint32_t *index);
 
 /**
- * Gives back the permit that this thread took last by this handle.
+ * Gives back the permit that this thread took last.
  *
  * Errors: EPERM: it has none. EINVAL.
  */
 int outlive_semaphore_release(const struct outlive_semaphore_t *semaphore);
 
 /**
- * Uses up the permit that this thread took last by this handle: there is one less, until somebody adds one. So a semaphore
+ * Uses up the permit that this thread took last: there is one less, until somebody adds one. So a semaphore
  * counts things that are made in one place and used up in another.
  *
  * Errors: EPERM: it has none. EINVAL.
@@ -1466,15 +1520,14 @@ int outlive_semaphore_release(const struct outlive_semaphore_t *semaphore);
 int outlive_semaphore_consume(const struct outlive_semaphore_t *semaphore);
 
 /**
- * Hands the permit that this thread took last by this handle to another thread, or process: the owner of `token`, who takes it
+ * Hands the permit that this thread took last to another thread, or process: the owner of `token`, who takes it
  * up by `outlive_semaphore_take_up`. In one atomic step: at no moment is it nobody's. Since ABI 2.
  *
  * Errors: EPERM: it has none. EINVAL, also for a number that is no token.
  *
  * If a process dies: who it was handed to, before or after taking it up: the permit is free.
  */
-int outlive_semaphore_hand_to(const struct outlive_semaphore_t *semaphore,
-                              uint32_t token);
+int outlive_semaphore_hand_to(const struct outlive_semaphore_t *semaphore, uint32_t token);
 
 /**
  * Takes up a permit that somebody handed to this thread or its process, waiting for one until the deadline. `*index` (may be
@@ -1498,7 +1551,7 @@ int outlive_semaphore_take_up(const struct outlive_semaphore_t *semaphore,
 int outlive_semaphore_add(const struct outlive_semaphore_t *semaphore);
 
 /**
- * How many permits are free just now. 0 for NULL.
+ * How many permits are free just now. 0 for what is no semaphore.
  */
 uint32_t outlive_semaphore_free(const struct outlive_semaphore_t *semaphore);
 
@@ -1516,7 +1569,7 @@ int outlive_semaphore_holders(const struct outlive_semaphore_t *semaphore,
  * Opens the barrier of that name, or makes it, for so many participants. `count_out` not 0: who dies is counted out, and the
  * others go on; else a death breaks the barrier.
  *
- * Owner: `*barrier` is the caller's, until `outlive_barrier_close`.
+ * Owner: `*barrier` is in shared memory, mapped until `outlive_barrier_close`.
  *
  * Errors: as `outlive_mutex_open`.
  *
@@ -1529,7 +1582,17 @@ int outlive_barrier_open(const struct outlive_domain_t *domain,
                          struct outlive_barrier_t **barrier);
 
 /**
- * Lets go of a barrier. Seats that threads have by it stay theirs until they end. NULL is nothing.
+ * In a record's initialiser: what a participant's death does, as in `outlive_barrier_open`. Without it the barrier breaks.
+ * Since ABI 2.
+ *
+ * Errors: EINVAL.
+ */
+int outlive_barrier_init(struct outlive_barrier_t *barrier,
+                         uint32_t count_out);
+
+/**
+ * Closes this opening of a named barrier: its address means nothing any more. Seats that threads have by it stay theirs until
+ * they end. NULL is nothing; so is what is not an opened named barrier.
  */
 void outlive_barrier_close(struct outlive_barrier_t *barrier);
 
@@ -1545,7 +1608,7 @@ int outlive_barrier_join(const struct outlive_barrier_t *barrier);
 /**
  * Gives the calling thread's seat up: the others go on without it.
  *
- * Errors: EPERM: it has none by this handle. EINVAL.
+ * Errors: EPERM: it has none. EINVAL.
  */
 int outlive_barrier_leave(const struct outlive_barrier_t *barrier);
 
@@ -1553,7 +1616,7 @@ int outlive_barrier_leave(const struct outlive_barrier_t *barrier);
  * Arrives, and waits until all have, or until the deadline. `*serial` (may be NULL): 1 for one of them, 0 for the others.
  *
  * Errors: OUTLIVE_BROKEN: a participant died (`outlive_barrier_repair`). ETIMEDOUT, also with OUTLIVE_TRY: the arrival stands,
- * wait again. EPERM: this thread has not joined by this handle. EINVAL.
+ * wait again. EPERM: this thread has not joined. EINVAL.
  *
  * If a process dies: one who is absent, its death ends the wait at once.
  */
@@ -2601,7 +2664,7 @@ int outlive_pi_mutex_holder(const struct outlive_pi_mutex_t *mutex, struct outli
 /**
  * Opens the mutex of that name, or makes it with that ceiling. Rust's `CeilingMutex<()>` is the same.
  *
- * Owner: `*mutex` is the caller's, until `outlive_ceiling_mutex_close`.
+ * Owner: `*mutex` is in shared memory, mapped until `outlive_ceiling_mutex_close`.
  *
  * Errors: as `outlive_mutex_open`; EINVAL also when it is there with another ceiling, or when none of 1 to 99 is asked for.
  * Since ABI 2.
@@ -2614,7 +2677,26 @@ int outlive_ceiling_mutex_open(const struct outlive_domain_t *domain,
                                struct outlive_ceiling_mutex_t **mutex);
 
 /**
- * Lets go of a mutex. What threads hold by it stays theirs until they end. NULL is nothing. Since ABI 2.
+ * The same with `size` bytes of value behind it, as `outlive_mutex_open`: Rust's `CeilingMutex<T>` with a T of as many bytes.
+ * Since ABI 2.
+ */
+int outlive_ceiling_mutex_open_with_value(const struct outlive_domain_t *domain,
+                                          const char *name,
+                                          uint32_t ceiling,
+                                          size_t size,
+                                          const void *initial,
+                                          struct outlive_ceiling_mutex_t **mutex);
+
+/**
+ * The value behind a named mutex. NULL: it has none, or is inside a record. Since ABI 2.
+ *
+ * Owner: shared memory, mapped until `outlive_ceiling_mutex_close`.
+ */
+void *outlive_ceiling_mutex_value(const struct outlive_ceiling_mutex_t *mutex);
+
+/**
+ * Closes this opening of a named mutex. What threads hold by it stays theirs until they end; nobody of this process may wait
+ * for it by this address. NULL is nothing; so is what is not an opened named one. Since ABI 2.
  */
 void outlive_ceiling_mutex_close(struct outlive_ceiling_mutex_t *mutex);
 
@@ -2632,14 +2714,14 @@ int outlive_ceiling_mutex_lock(struct outlive_ceiling_mutex_t *mutex,
 /**
  * Gives the lock back, and then lowers the thread.
  *
- * Errors: EPERM: this thread does not hold it by this handle. EINVAL. Since ABI 2.
+ * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
  */
 int outlive_ceiling_mutex_unlock(struct outlive_ceiling_mutex_t *mutex);
 
 /**
  * Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
  *
- * Errors: EPERM: this thread does not hold it by this handle. EINVAL. Since ABI 2.
+ * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
  */
 int outlive_ceiling_mutex_consistent(struct outlive_ceiling_mutex_t *mutex);
 

@@ -10,7 +10,6 @@
  * - `for (auto message : receiver)`, `for (auto sample : subscriber)`, `for (auto request : server)`; `x.until(deadline)` ends
  *   at the deadline.
  * - Values in shared memory are trivially copyable and of standard layout, checked at compile time.
- * - What is not here yet (shared objects of a pool) is in outlive.h.
  * - A deadline is a span, a moment of either clock, `outlive::never` or `outlive::at_once`. */
 #ifndef OUTLIVE_HPP
 #define OUTLIVE_HPP

@@ -1,50 +1,67 @@
-//! Mutexes with a priority ceiling: handles, whose locks are the thread's.
+//! Mutexes with a priority ceiling: by name, or inside a record.
 
 use std::cell::RefCell;
-use std::ffi::{c_char, c_int};
-use std::sync::Arc;
+use std::ffi::{c_char, c_int, c_void};
 
-use outlive::sync::{CeilingGuard, CeilingMutex, LockError};
+use outlive::Kind;
+use outlive::sync::{CeilingGuard, CeilingMutex, EmbeddedCeiling, LockError, Untyped};
 
-use crate::argument::{borrow, handle_out, out, text};
+use crate::argument::out;
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, moment_or_past, outlive_deadline_t};
-use crate::domain::{close, outlive_domain_t, outlive_peer_info_t};
-use crate::owned::Owned;
+use crate::domain::{outlive_domain_t, outlive_peer_info_t};
+use crate::held::{self, HeldByThread};
+use crate::mutex::open_with_value;
+use crate::place::{self, Primitive, fast_table, find};
 
-/// A mutex whose holders run at its ceiling, a real-time priority of 1 to 99, open in this process. May be used by all threads
-/// at once; the lock belongs to the thread that took it. Since ABI 2.
-pub struct outlive_ceiling_mutex_t(Arc<CeilingMutex<()>>);
+/// A mutex in shared memory whose holders run at its ceiling, a real-time priority of 1 to 99: 16 bytes of a record, with its
+/// ceiling in its place (`OUTLIVE_CEILING_PLACE`), or a named one. All zeroes are an unlocked one. The lock belongs to the
+/// thread that took it. Since ABI 2.
+#[repr(C)]
+pub struct outlive_ceiling_mutex_t {
+    words: [u64; 2],
+}
 
-type Held = Owned<CeilingGuard<'static, ()>, CeilingMutex<()>>;
+const _: () = place::same_shape::<outlive_ceiling_mutex_t, EmbeddedCeiling<(), 1>>();
 
-/// The locks that the thread holds.
-struct Mine(Vec<Held>);
+struct Handle {
+    mutex: CeilingMutex<()>,
+    /// By which threads note what they hold of it.
+    number: u64,
+}
 
-impl Drop for Mine {
-    /// A thread that ends with a lock in hand has died with it, as far as others are concerned.
-    fn drop(&mut self) {
-        self.0.drain(..).for_each(Owned::abandon);
+impl Primitive for Handle {
+    type Words = outlive_ceiling_mutex_t;
+    const KIND: Kind = Kind::CeilingMutex;
+    fast_table!();
+    fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
+        Some(Handle { mutex: untyped.ceiling_mutex(offset)?, number: held::number() })
     }
 }
 
+type Guard = CeilingGuard<'static, ()>;
+
 thread_local! {
-    static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
+    static HELD: RefCell<HeldByThread<Guard>> = const { RefCell::new(HeldByThread::new()) };
 }
 
-/// What the thread holds of it.
-fn with_held<R>(mutex: &outlive_ceiling_mutex_t, act: impl FnOnce(&mut Vec<Held>, usize) -> R) -> Result<R, Failure> {
-    MINE.with(|mine| {
-        let held = &mut mine.borrow_mut().0;
-        let at = held.iter().position(|held| held.is_of(&mutex.0))?;
-        Some(act(held, at))
-    })
-    .ok_or_else(|| Failure::new(libc::EPERM, "the calling thread does not hold the lock by this handle"))
+impl Handle {
+    fn keep(&self, guard: Guard) {
+        HELD.with(|held| held.borrow_mut().keep(self.number, guard));
+    }
+
+    fn take(&self) -> Result<Guard, Failure> {
+        HELD.with(|held| held.borrow_mut().take(self.number))
+    }
+
+    fn settle(&self, got: Result<Guard, LockError<Guard>>) -> Result<(), Failure> {
+        held::settle(&HELD, self.number, got)
+    }
 }
 
 /// Opens the mutex of that name, or makes it with that ceiling. Rust's `CeilingMutex<()>` is the same.
 ///
-/// Owner: `*mutex` is the caller's, until `outlive_ceiling_mutex_close`.
+/// Owner: `*mutex` is in shared memory, mapped until `outlive_ceiling_mutex_close`.
 ///
 /// Errors: as `outlive_mutex_open`; EINVAL also when it is there with another ceiling, or when none of 1 to 99 is asked for.
 /// Since ABI 2.
@@ -57,20 +74,44 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_open(
     ceiling: u32,
     mutex: *mut *mut outlive_ceiling_mutex_t,
 ) -> c_int {
-    entry(|| {
-        // SAFETY: as the header asks of the caller.
-        let (out, domain, name) = unsafe { (handle_out(mutex)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        let opened = CeilingMutex::open(&domain.0, name, ceiling, ())?;
-        out.put(Box::into_raw(Box::new(outlive_ceiling_mutex_t(Arc::new(opened)))));
-        Ok(())
+    // SAFETY: as the header asks of the caller.
+    unsafe { outlive_ceiling_mutex_open_with_value(domain, name, ceiling, 0, core::ptr::null(), mutex) }
+}
+
+/// The same with `size` bytes of value behind it, as `outlive_mutex_open`: Rust's `CeilingMutex<T>` with a T of as many bytes.
+/// Since ABI 2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_ceiling_mutex_open_with_value(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    ceiling: u32,
+    size: usize,
+    initial: *const c_void,
+    mutex: *mut *mut outlive_ceiling_mutex_t,
+) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| unsafe {
+        open_with_value(domain, name, size, initial, mutex, |domain, name, value, init| {
+            Untyped::ceiling_lock(domain, name, ceiling, value, init)
+        })
     })
 }
 
-/// Lets go of a mutex. What threads hold by it stays theirs until they end. NULL is nothing. Since ABI 2.
+/// The value behind a named mutex. NULL: it has none, or is inside a record. Since ABI 2.
+///
+/// Owner: shared memory, mapped until `outlive_ceiling_mutex_close`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_ceiling_mutex_value(mutex: *const outlive_ceiling_mutex_t) -> *mut c_void {
+    entry_or(core::ptr::null_mut(), || {
+        Ok(place::value(mutex.cast(), Kind::CeilingMutex).map_or(core::ptr::null_mut(), <*mut u8>::cast))
+    })
+}
+
+/// Closes this opening of a named mutex. What threads hold by it stays theirs until they end; nobody of this process may wait
+/// for it by this address. NULL is nothing; so is what is not an opened named one. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_close(mutex: *mut outlive_ceiling_mutex_t) {
-    // SAFETY: as the header asks of the caller.
-    unsafe { close(mutex) }
+    entry(|| place::close(mutex.cast(), Kind::CeilingMutex));
 }
 
 /// Takes the lock, at the ceiling already while it waits, until the deadline, as long as a living owner holds it.
@@ -85,48 +126,36 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_lock(
     deadline: outlive_deadline_t,
 ) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
-        let mutex = unsafe { borrow(mutex, "a mutex") }?;
-        let mut told = Ok(());
-        let held = Owned::new(Arc::clone(&mutex.0), |mutex| {
-            let got = match moment(deadline) {
-                Some(moment) => mutex.lock_until(moment),
-                None => mutex.try_lock(),
-            };
-            match got {
-                Ok(guard) => Ok(guard),
-                Err(LockError::OwnerDied(guard)) => {
-                    told = Err(LockError::OwnerDied(()).into());
-                    Ok(guard)
-                }
-                Err(other) => Err(Failure::from(other)),
-            }
-        })?;
-        MINE.with(|mine| mine.borrow_mut().0.push(held));
-        told
+        let handle = find::<Handle>(mutex)?;
+        match moment(deadline) {
+            Some(moment) => handle.settle(handle.mutex.lock_until(moment)),
+            None => handle.settle(handle.mutex.try_lock()),
+        }
     })
 }
 
 /// Gives the lock back, and then lowers the thread.
 ///
-/// Errors: EPERM: this thread does not hold it by this handle. EINVAL. Since ABI 2.
+/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_unlock(mutex: *mut outlive_ceiling_mutex_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
-        drop(with_held(unsafe { borrow(mutex, "a mutex") }?, |held, at| held.remove(at))?);
+        drop(find::<Handle>(mutex)?.take()?);
         Ok(())
     })
 }
 
 /// Declares that what the lock guards is whole again, after EOWNERDEAD. The caller holds the lock.
 ///
-/// Errors: EPERM: this thread does not hold it by this handle. EINVAL. Since ABI 2.
+/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(mutex: *mut outlive_ceiling_mutex_t) -> c_int {
     entry(|| {
-        // SAFETY: as the header asks of the caller.
-        with_held(unsafe { borrow(mutex, "a mutex") }?, |held, at| held[at].part_mut().mark_consistent())
+        let handle = find::<Handle>(mutex)?;
+        let mut guard = handle.take()?;
+        guard.mark_consistent();
+        handle.keep(guard);
+        Ok(())
     })
 }
 
@@ -134,8 +163,11 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(mutex: *mut outlive_ce
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(mutex: *const outlive_ceiling_mutex_t) -> bool {
     entry_or(false, || {
-        // SAFETY: as the header asks of the caller.
-        with_held(unsafe { borrow(mutex, "a mutex") }?, |held, at| held[at].part().owner_died())
+        let handle = find::<Handle>(mutex)?;
+        let guard = handle.take()?;
+        let died = guard.owner_died();
+        handle.keep(guard);
+        Ok(died)
     })
 }
 
@@ -148,8 +180,7 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_reset(
     mutex: *mut outlive_ceiling_mutex_t,
     deadline: outlive_deadline_t,
 ) -> c_int {
-    // SAFETY: as the header asks of the caller.
-    entry(|| Ok(unsafe { borrow(mutex, "a mutex") }?.0.reset((), moment_or_past(deadline))?))
+    entry(|| Ok(find::<Handle>(mutex)?.mutex.reset((), moment_or_past(deadline))?))
 }
 
 /// Who holds it just now, dead or alive.
@@ -162,8 +193,9 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_holder(
 ) -> c_int {
     entry(|| {
         // SAFETY: as the header asks of the caller.
-        let (mutex, out) = unsafe { (borrow(mutex, "a mutex")?, out(info)?) };
-        let holder = mutex.0.holder().ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
+        let out = unsafe { out(info) }?;
+        let holder =
+            find::<Handle>(mutex)?.mutex.holder().ok_or_else(|| Failure::new(libc::ESRCH, "nobody holds the lock"))?;
         out.put(outlive_peer_info_t::of_holder(&holder));
         Ok(())
     })

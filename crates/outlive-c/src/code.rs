@@ -14,6 +14,7 @@ use outlive::state::SetError;
 use outlive::sync::{AcquireError, AwaitError, BarrierError, Full, LockError, UpgradeError};
 use outlive::topic::{PublishError, SubscribeError};
 use outlive::{Error, WaitError};
+use outlive_gpu::Error as GpuError;
 
 /// Shared bytes make no sense: a stray write, or somebody hostile.
 pub const OUTLIVE_DAMAGED: c_int = 10001;
@@ -31,6 +32,8 @@ pub const OUTLIVE_BROKEN: c_int = 10006;
 pub const OUTLIVE_OTHER_PLACE: c_int = 10007;
 /// A debug mode of a pool found a fault in the program.
 pub const OUTLIVE_FAULT: c_int = 10008;
+/// The CUDA driver refused: the message has its function, its words and its number.
+pub const OUTLIVE_DRIVER: c_int = 10010;
 /// A defect of Outlive itself: report it. The program may go on; what it had in hand may be lost.
 pub const OUTLIVE_PANIC: c_int = 10009;
 
@@ -169,6 +172,16 @@ codes! {
         ReplyError::NotServer => libc::EPERM,
         ReplyError::Damaged(_) => OUTLIVE_DAMAGED,
         ReplyError::System(error) => error.code(),
+    }
+    GpuError {
+        GpuError::NoGpu { .. } => libc::ENODEV,
+        GpuError::Driver { .. } => OUTLIVE_DRIVER,
+        GpuError::Capturing => libc::EBUSY,
+        GpuError::TimedOut => libc::ETIMEDOUT,
+        GpuError::OutOfBounds { .. } => libc::EINVAL,
+        GpuError::Publish(error) => error.code(),
+        GpuError::Subscribe(error) => error.code(),
+        GpuError::Topic(error) => error.code(),
     }
     PoolError {
         PoolError::NoSpace { .. } => libc::ENOSPC,
@@ -327,6 +340,7 @@ pub extern "C" fn outlive_strerror(code: c_int) -> *const c_char {
         OUTLIVE_BROKEN => c"a participant's death broke the barrier",
         OUTLIVE_OTHER_PLACE => c"of another pid namespace or C library",
         OUTLIVE_FAULT => c"a pool's debug mode found a fault",
+        OUTLIVE_DRIVER => c"the CUDA driver refused",
         OUTLIVE_PANIC => c"a defect of Outlive",
         // SAFETY: strerror takes any number, and gives a text that lives until the thread's next call of it.
         errno => return unsafe { libc::strerror(errno) },
@@ -380,7 +394,7 @@ mod tests {
 
     #[test]
     fn codes_of_our_own_have_words() {
-        for code in OUTLIVE_DAMAGED..=OUTLIVE_PANIC {
+        for code in OUTLIVE_DAMAGED..=OUTLIVE_DRIVER {
             // SAFETY: constant texts.
             let text = unsafe { CStr::from_ptr(outlive_strerror(code)) }.to_str().expect("UTF-8");
             assert!(!text.starts_with("Unknown"), "{code}: {text}");

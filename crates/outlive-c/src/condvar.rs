@@ -24,11 +24,10 @@ struct Handle(Condvar);
 
 impl Primitive for Handle {
     type Words = outlive_condvar_t;
-    type Field = EmbeddedCondvar;
     const KIND: Kind = Kind::Condvar;
     fast_table!();
-    fn new(condvar: Condvar) -> Handle {
-        Handle(condvar)
+    fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
+        untyped.handle::<EmbeddedCondvar>(offset).map(Handle)
     }
 }
 

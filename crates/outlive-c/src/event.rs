@@ -36,11 +36,10 @@ pub(crate) struct EventHandle(pub(crate) Event);
 
 impl Primitive for EventHandle {
     type Words = outlive_event_t;
-    type Field = EmbeddedEvent;
     const KIND: Kind = Kind::Event;
     fast_table!();
-    fn new(event: Event) -> EventHandle {
-        EventHandle(event)
+    fn at(untyped: &Untyped, offset: usize) -> Option<EventHandle> {
+        untyped.handle::<EmbeddedEvent>(offset).map(EventHandle)
     }
 }
 
@@ -48,11 +47,10 @@ pub(crate) struct LatchHandle(pub(crate) Latch);
 
 impl Primitive for LatchHandle {
     type Words = outlive_latch_t;
-    type Field = EmbeddedLatch;
     const KIND: Kind = Kind::Latch;
     fast_table!();
-    fn new(latch: Latch) -> LatchHandle {
-        LatchHandle(latch)
+    fn at(untyped: &Untyped, offset: usize) -> Option<LatchHandle> {
+        untyped.handle::<EmbeddedLatch>(offset).map(LatchHandle)
     }
 }
 

@@ -1,6 +1,10 @@
 //! The locks that a thread holds and whose guards C does not see.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::LocalKey;
+
+use outlive::sync::LockError;
 
 use crate::code::Failure;
 
@@ -31,6 +35,21 @@ impl<G> Drop for HeldByThread<G> {
     fn drop(&mut self) {
         self.0.drain(..).for_each(|(_, guard)| core::mem::forget(guard));
     }
+}
+
+/// What a locker gets; told of a death, it holds the lock all the same.
+pub(crate) fn settle<G>(
+    held: &'static LocalKey<RefCell<HeldByThread<G>>>,
+    number: u64,
+    got: Result<G, LockError<G>>,
+) -> Result<(), Failure> {
+    let (guard, told) = match got {
+        Ok(guard) => (guard, Ok(())),
+        Err(LockError::OwnerDied(guard)) => (guard, Err(LockError::OwnerDied(()).into())),
+        Err(other) => return Err(other.into()),
+    };
+    held.with(|held| held.borrow_mut().keep(number, guard));
+    told
 }
 
 /// A new handle's number.

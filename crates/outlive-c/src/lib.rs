@@ -8,6 +8,7 @@
 //! | `owned` | guards and loans that stay with what they borrow from: the one place where a lifetime is extended |
 //! | `place` | from an address in shared memory to this process's handle of the primitive there |
 //! | `held` | what the thread holds of locks whose guards C does not see |
+//! | `gpu`, `pinned` | what `include/outlive_gpu.h` declares |
 //! | `domain`, `mutex`, `queue`, … | the functions, a file for each header section |
 
 // The names are C's.
@@ -16,17 +17,20 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod argument;
+mod barrier;
 mod ceiling_mutex;
 mod code;
 mod condvar;
 mod deadline;
 mod domain;
 mod event;
+mod gpu;
 mod held;
 mod mutex;
 mod once;
 mod owned;
 mod pi_mutex;
+mod pinned;
 mod place;
 mod pool;
 mod queue;

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use outlive::sync::{Embedded, Guard, Halfway, LockError, Mutex, Untyped, ValueType};
-use outlive::{Deadline, Kind};
+use outlive::{Deadline, Domain, Error, Kind};
 
 use crate::argument::{borrow, bytes, handle_out, out, text};
 use crate::code::{Failure, entry, entry_or};
@@ -31,11 +31,11 @@ pub(crate) struct Handle {
 
 impl Primitive for Handle {
     type Words = outlive_mutex_t;
-    type Field = Embedded<()>;
     const KIND: Kind = Kind::Mutex;
     fast_table!();
-    fn new(mutex: Mutex<()>) -> Handle {
-        Handle { mutex, held: AtomicU32::new(0) }
+    fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
+        let mutex = untyped.handle::<Embedded<()>>(offset)?;
+        Some(Handle { mutex, held: AtomicU32::new(0) })
     }
 }
 
@@ -124,6 +124,26 @@ pub(crate) unsafe fn open_lock<T>(
     lock: *mut *mut T,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's promise.
+    unsafe {
+        open_with_value(domain, name, size, initial, lock, |domain, name, value, init| {
+            Untyped::lock(domain, name, kind, value, init)
+        })
+    }
+}
+
+/// The same, however it is opened.
+///
+/// # Safety
+/// As [`open_lock`].
+pub(crate) unsafe fn open_with_value<T>(
+    domain: *const outlive_domain_t,
+    name: *const c_char,
+    size: usize,
+    initial: *const c_void,
+    lock: *mut *mut T,
+    open: impl FnOnce(&Domain, &str, ValueType<'_>, &dyn Fn(*mut u8)) -> Result<Untyped, Error>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise.
     let (out, domain, name) = unsafe { (handle_out(lock)?, borrow(domain, "a domain")?, text(name, "a name")?) };
     let initial = if initial.is_null() {
         None
@@ -131,7 +151,7 @@ pub(crate) unsafe fn open_lock<T>(
         // SAFETY: the caller's promise.
         Some(unsafe { bytes(initial, size) }?)
     };
-    let untyped = Untyped::lock(&domain.0, name, kind, ValueType { name: None, size, align: 1 }, |at| {
+    let untyped = open(&domain.0, name, ValueType { name: None, size, align: 1 }, &|at| {
         if let Some(initial) = initial {
             // SAFETY: `size` bytes of a file that nobody else has yet.
             unsafe { core::ptr::copy_nonoverlapping(initial.as_ptr(), at, initial.len()) };

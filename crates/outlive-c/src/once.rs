@@ -23,11 +23,10 @@ struct Handle(Once<()>);
 
 impl Primitive for Handle {
     type Words = outlive_once_t;
-    type Field = EmbeddedOnce<()>;
     const KIND: Kind = Kind::Once;
     fast_table!();
-    fn new(once: Once<()>) -> Handle {
-        Handle(once)
+    fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
+        untyped.handle::<EmbeddedOnce<()>>(offset).map(Handle)
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 
 use outlive::Kind;
-use outlive::sync::{EmbeddedPi, LockError, PiGuard, PiMutex};
+use outlive::sync::{EmbeddedPi, LockError, PiGuard, PiMutex, Untyped};
 
 use crate::argument::out;
 use crate::code::{Failure, entry, entry_or};
@@ -31,11 +31,11 @@ struct Handle {
 
 impl Primitive for Handle {
     type Words = outlive_pi_mutex_t;
-    type Field = EmbeddedPi<()>;
     const KIND: Kind = Kind::PiMutex;
     fast_table!();
-    fn new(mutex: PiMutex<()>) -> Handle {
-        Handle { mutex, number: held::number() }
+    fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
+        let mutex = untyped.handle::<EmbeddedPi<()>>(offset)?;
+        Some(Handle { mutex, number: held::number() })
     }
 }
 
@@ -55,17 +55,7 @@ impl Handle {
     }
 
     fn settle(&self, got: Result<Guard, LockError<Guard>>) -> Result<(), Failure> {
-        match got {
-            Ok(guard) => {
-                self.keep(guard);
-                Ok(())
-            }
-            Err(LockError::OwnerDied(guard)) => {
-                self.keep(guard);
-                Err(LockError::OwnerDied(()).into())
-            }
-            Err(other) => Err(other.into()),
-        }
+        held::settle(&HELD, self.number, got)
     }
 }
 

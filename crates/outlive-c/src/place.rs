@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use outlive::Kind;
-use outlive::sync::{Embed, Untyped};
+use outlive::sync::Untyped;
 
 use crate::code::Failure;
 
@@ -20,12 +20,11 @@ use crate::code::Failure;
 pub(crate) trait Primitive: Any + Send + Sync + Sized {
     /// As C sees it.
     type Words;
-    /// As Rust does.
-    type Field: Embed;
     const KIND: Kind;
     /// The kind's own: `fast_table!` makes it.
     fn table() -> &'static FastTable;
-    fn new(handle: <Self::Field as Embed>::Handle) -> Self;
+    /// This process's half of the one that begins there; `None` if there is none of its kind.
+    fn at(untyped: &Untyped, offset: usize) -> Option<Self>;
 }
 
 /// What C declares is as long as what Rust has there, and aligned as well.
@@ -139,7 +138,7 @@ fn find_slow<'a, T: Primitive>(address: usize) -> Result<&'a T, Failure> {
             .ok_or_else(nothing);
     }
     // Somewhere else than the table of places says, also behind the file's end: none.
-    let handle = Arc::new(T::new(open.untyped.handle::<T::Field>(offset).ok_or_else(nothing)?));
+    let handle = Arc::new(T::at(&open.untyped, offset).ok_or_else(nothing)?);
     let at = Arc::as_ptr(&handle);
     handles.insert(offset, Handle { itself: handle, known: remember(address, at) });
     // SAFETY: as above.

@@ -27,6 +27,13 @@ pub const OUTLIVE_LATCH: u32 = 9;
 /// In an `outlive_place_t`: an `outlive_pi_mutex_t`.
 pub const OUTLIVE_PI_MUTEX: u32 = 12;
 
+/// In an `outlive_place_t`: an `outlive_semaphore_t` with permits behind it: `OUTLIVE_SEMAPHORE_PLACE`. Since ABI 2.
+pub const OUTLIVE_SEMAPHORE: u32 = 10;
+/// In an `outlive_place_t`: an `outlive_barrier_t` with seats behind it: `OUTLIVE_BARRIER_PLACE`. Since ABI 2.
+pub const OUTLIVE_BARRIER: u32 = 11;
+/// In an `outlive_place_t`: an `outlive_ceiling_mutex_t`: `OUTLIVE_CEILING_PLACE`. Since ABI 2.
+pub const OUTLIVE_CEILING_MUTEX: u32 = 13;
+
 /// Where in a record a primitive lies, and which: `OUTLIVE_PLACE(type, member, OUTLIVE_MUTEX)`.
 #[repr(C)]
 pub struct outlive_place_t {
@@ -34,8 +41,8 @@ pub struct outlive_place_t {
     pub offset: usize,
     /// One of the numbers above.
     pub kind: u32,
-    /// 0.
-    pub reserved: u32,
+    /// How many permits a semaphore has room for, how many seats a barrier, how high a mutex's ceiling is; 0 of the others.
+    pub number: u32,
 }
 
 fn kind(number: u32) -> Result<Kind, Failure> {
@@ -47,6 +54,9 @@ fn kind(number: u32) -> Result<Kind, Failure> {
         OUTLIVE_ONCE => Ok(Kind::Once),
         OUTLIVE_LATCH => Ok(Kind::Latch),
         OUTLIVE_PI_MUTEX => Ok(Kind::PiMutex),
+        OUTLIVE_SEMAPHORE => Ok(Kind::Semaphore),
+        OUTLIVE_BARRIER => Ok(Kind::Barrier),
+        OUTLIVE_CEILING_MUTEX => Ok(Kind::CeilingMutex),
         _ => Err(Failure::new(libc::EINVAL, "a place of no kind that records have in C")),
     }
 }
@@ -61,9 +71,9 @@ pub type outlive_init_t = Option<unsafe extern "C" fn(data: *mut c_void, argumen
 ///
 /// Owner: `*data` is shared memory, mapped until `outlive_record_close`. What is not under a lock in it has to be atomic.
 ///
-/// Errors: EINVAL (also for places that overlap, lie outside or are not aligned, and for more than 46), OUTLIVE_OTHER_KIND,
-/// OUTLIVE_OTHER_TYPE (there with another size or with primitives at other places), ENOSPC, ENOMEM, EACCES,
-/// OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
+/// Errors: EINVAL (also for places that overlap, lie outside or are not aligned, for numbers that cannot be, and for more than
+/// 46), OUTLIVE_OTHER_KIND, OUTLIVE_OTHER_TYPE (there with another size, or with other primitives, places or numbers), ENOSPC,
+/// ENOMEM, EACCES, OUTLIVE_OTHER_VERSION, OUTLIVE_NOT_OURS, OUTLIVE_DAMAGED, and what the system says.
 ///
 /// If a process dies: while it makes the record, nothing is left of it. Afterwards, each primitive tells by itself.
 #[unsafe(no_mangle)]
@@ -82,8 +92,11 @@ pub unsafe extern "C" fn outlive_record_open(
         let (out, domain, name) = unsafe { (handle_out(data)?, borrow(domain, "a domain")?, text(name, "a name")?) };
         // SAFETY: as above.
         let places = unsafe { items(places, count, "the places of primitives") }?;
-        let places = places.iter().map(|place| Ok(Place { offset: place.offset, kind: kind(place.kind)? }));
-        let places: Vec<Place> = places.collect::<Result<_, Failure>>()?;
+        let place = |place: &outlive_place_t| {
+            let kind = kind(place.kind)?;
+            Ok(Place { offset: place.offset, kind, number: place.number })
+        };
+        let places: Vec<Place> = places.iter().map(place).collect::<Result<_, Failure>>()?;
         if size == 0 {
             return Err(Failure::new(libc::EINVAL, "a record without bytes"));
         }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 
 use outlive::Kind;
-use outlive::sync::{EmbeddedRwLock, LockError, ReadGuard, RwLock, WriteGuard};
+use outlive::sync::{EmbeddedRwLock, LockError, ReadGuard, RwLock, Untyped, WriteGuard};
 
 use crate::code::{Failure, entry, entry_or};
 use crate::deadline::{moment, outlive_deadline_t};
@@ -30,11 +30,11 @@ struct Handle {
 
 impl Primitive for Handle {
     type Words = outlive_rwlock_t;
-    type Field = EmbeddedRwLock<()>;
     const KIND: Kind = Kind::RwLock;
     fast_table!();
-    fn new(lock: RwLock<()>) -> Handle {
-        Handle { lock, number: held::number() }
+    fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
+        let lock = untyped.handle::<EmbeddedRwLock<()>>(offset)?;
+        Some(Handle { lock, number: held::number() })
     }
 }
 

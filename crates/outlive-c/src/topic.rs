@@ -146,7 +146,7 @@ pub struct outlive_header_t {
 }
 
 impl outlive_header_t {
-    fn to_rust(self) -> Header {
+    pub(crate) fn to_rust(self) -> Header {
         Header { stamp: self.stamp, frame: self.frame, key: self.key, own: self.own }
     }
 }

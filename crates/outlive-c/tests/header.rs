@@ -1,11 +1,14 @@
-//! `include/outlive.h` is what the sources say: written by cbindgen, and checked in, so that C programmers need no Rust.
+//! `include/outlive.h` and `include/outlive_gpu.h` are what the sources say: written by cbindgen, and checked in, so that C programmers need no Rust.
 //!
-//! `cargo xtask header` writes it anew.
+//! `cargo xtask header` writes them anew.
 
 use std::path::{Path, PathBuf};
 
 /// The order of the header's sections.
-const SOURCES: [&str; 19] = [
+const GPU_SOURCES: [&str; 2] = ["gpu", "pinned"];
+
+/// The same.
+const SOURCES: [&str; 20] = [
     "code",
     "deadline",
     "wait",
@@ -17,6 +20,7 @@ const SOURCES: [&str; 19] = [
     "event",
     "once",
     "semaphore",
+    "barrier",
     "queue",
     "topic",
     "state",
@@ -38,12 +42,26 @@ const BEGINNING: &str = "\
  *   (everything else) when a call fails. NULL where something is needed is EINVAL.
  * - What waits takes a moment: outlive_after_ms(n), OUTLIVE_NEVER, OUTLIVE_TRY. It also ends when what it waits for can never come
  *   because a peer died.
- * - Mutexes, condition variables, rwlocks, events, latches and onces are bytes in shared memory, used by their address, as with
- *   pthreads: named ones, or inside a record, a struct of your own. A lock belongs to the thread that took it.
+ * - Mutexes, condition variables, rwlocks, events, latches, onces, semaphores and barriers are bytes in shared memory, used by
+ *   their address, as with pthreads: named ones, or inside a record, a struct of your own. A lock belongs to the thread that took
+ *   it.
  * - A forked child has nothing of its parent's but what is in shared memory: it opens its own ends, and holds none of its
  *   parent's locks.
  * - From version to version things are only added: options structs begin with their size (use the INIT macros), others never
  *   change.
+ */";
+
+const GPU_BEGINNING: &str = "\
+/* Outlive for GPUs: topics whose payloads a GPU reads and writes where they lie. In the same library as outlive.h, whose rules hold here.
+ *
+ * Written by cbindgen from the sources, which have the same comments: edit those. doc/protocols/gpu.md has the argument.
+ *
+ * - Nothing is linked with CUDA, and no header of CUDA's is needed: the driver is loaded by outlive_gpu_open, which gives ENODEV where there is
+ *   none. A CUcontext and a CUstream are `void *` here, a CUdeviceptr is `uint64_t`. What the driver refuses is OUTLIVE_DRIVER.
+ * - An ordinary topic, opened by outlive_topic_open, is made one for a GPU by outlive_pinned_topic_open. Its subscribers are the ordinary
+ *   ones: a sample that they have taken is made one for the GPU by outlive_pinned_topic_sample.
+ * - A message becomes visible when the stream that writes it has got there; a sample stays held until the copies that read it are over. Nobody
+ *   waits for either. Whoever dies before, nobody sees half a message.
  */";
 
 const MACROS: &str = "\
@@ -51,6 +69,18 @@ const MACROS: &str = "\
 
 /** A primitive's place in a record: OUTLIVE_PLACE(struct line, lock, OUTLIVE_MUTEX). */
 #define OUTLIVE_PLACE(type, member, kind) { offsetof(type, member), (kind), 0 }
+
+/** In a struct: a semaphore with room for so many permits, a barrier for so many participants: OUTLIVE_SEMAPHORE_OF(3) slots; is
+ * used as &line->slots.semaphore. */
+#define OUTLIVE_SEMAPHORE_OF(permit_count) struct { outlive_semaphore_t semaphore; uint32_t permits[permit_count]; }
+#define OUTLIVE_BARRIER_OF(seat_count) struct { outlive_barrier_t barrier; uint32_t seats[seat_count]; }
+
+/** Their places: OUTLIVE_SEMAPHORE_PLACE(struct line, slots). A mutex's, with its ceiling. */
+#define OUTLIVE_SEMAPHORE_PLACE(type, member) \\
+    { offsetof(type, member), OUTLIVE_SEMAPHORE, (uint32_t)(sizeof(((type *)0)->member.permits) / sizeof(uint32_t)) }
+#define OUTLIVE_BARRIER_PLACE(type, member) \\
+    { offsetof(type, member), OUTLIVE_BARRIER, (uint32_t)(sizeof(((type *)0)->member.seats) / sizeof(uint32_t)) }
+#define OUTLIVE_CEILING_PLACE(type, member, ceiling) { offsetof(type, member), OUTLIVE_CEILING_MUTEX, (ceiling) }
 
 #define OUTLIVE_DOMAIN_OPTIONS_INIT { sizeof(outlive_domain_options_t), NULL, NULL, 0, 0, 0, 0, 0, 0 }
 #define OUTLIVE_QUEUE_OPTIONS_INIT { sizeof(outlive_queue_options_t), 0, 0, 0, 0, 0, 0, 0 }
@@ -63,12 +93,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }
 
-fn generated() -> String {
-    let config = cbindgen::Config {
+/// What both headers have in common.
+fn config(beginning: &str, guard: &str) -> cbindgen::Config {
+    cbindgen::Config {
         language: cbindgen::Language::C,
-        header: Some(BEGINNING.to_owned()),
-        include_guard: Some("OUTLIVE_H".to_owned()),
-        after_includes: Some(format!("\n{MACROS}")),
+        header: Some(beginning.to_owned()),
+        include_guard: Some(guard.to_owned()),
         cpp_compat: true,
         usize_is_size_t: true,
         documentation_style: cbindgen::DocumentationStyle::Doxy,
@@ -77,9 +107,21 @@ fn generated() -> String {
         sys_includes: ["stdbool.h", "stddef.h", "stdint.h"].map(str::to_owned).to_vec(),
         layout: cbindgen::LayoutConfig { aligned_n: Some("OUTLIVE_ALIGNED".to_owned()), ..Default::default() },
         ..Default::default()
-    };
+    }
+}
+
+/// The headers by name.
+fn generated() -> [(&'static str, String); 2] {
+    let ours = config(BEGINNING, "OUTLIVE_H");
+    let ours = cbindgen::Config { after_includes: Some(format!("\n{MACROS}")), ..ours };
+    let gpu = config(GPU_BEGINNING, "OUTLIVE_GPU_H");
+    let gpu = cbindgen::Config { sys_includes: Vec::new(), includes: vec!["outlive.h".to_owned()], ..gpu };
+    [("outlive.h", generate(ours, &SOURCES)), ("outlive_gpu.h", generate(gpu, &GPU_SOURCES))]
+}
+
+fn generate(config: cbindgen::Config, sources: &[&str]) -> String {
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for source in SOURCES {
+    for source in sources {
         let path = root().join("src").join(source).with_extension("rs");
         assert!(path.exists(), "{} is not there", path.display());
         builder = builder.with_src(path);
@@ -91,19 +133,20 @@ fn generated() -> String {
 
 #[test]
 fn the_header_is_what_the_sources_say() {
-    let path = root().join("include/outlive.h");
-    let header = generated();
-    if std::env::var_os("OUTLIVE_WRITE_HEADER").is_some() {
-        std::fs::write(&path, &header).expect("written");
+    for (name, header) in generated() {
+        let path = root().join("include").join(name);
+        if std::env::var_os("OUTLIVE_WRITE_HEADER").is_some() {
+            std::fs::write(&path, &header).expect("written");
+        }
+        let there = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(there == header, "include/{name} is not what the sources say: run cargo xtask header");
     }
-    let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == header, "include/outlive.h is not what the sources say: run cargo xtask header");
 }
 
 /// Every source that declares a function is in the list above.
 #[test]
 fn no_function_is_left_out() {
-    let header = generated();
+    let header: String = generated().map(|(_, header)| header).concat();
     for source in std::fs::read_dir(root().join("src")).expect("is there") {
         let text = std::fs::read_to_string(source.expect("an entry").path()).expect("text");
         for line in text.lines().filter(|line| line.contains("extern \"C\" fn outlive_")) {

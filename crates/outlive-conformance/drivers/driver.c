@@ -14,9 +14,11 @@ struct thing {
     void *main, *in, *out;
     uint64_t sent, received;
     int ends_with_senders;
+    /* Of a lock in a record: what it guards. */
+    void *value;
 };
 
-static struct thing things[32];
+static struct thing things[64];
 static size_t thing_count;
 static outlive_domain_t *domain;
 
@@ -148,6 +150,10 @@ static int got(int code, const void *value) {
     return 1;
 }
 
+static void *value_of(struct thing *thing) {
+    return thing->value != NULL ? thing->value : outlive_mutex_value(thing->main);
+}
+
 static void lock(void) {
     struct thing *thing = find(words[1]);
     outlive_mutex_t *mutex = thing->main;
@@ -159,10 +165,10 @@ static void lock(void) {
     } else if (is("lock.lock", 2)) {
         int is_try = strcmp(words[2], "try") == 0;
         int code = is_try ? outlive_mutex_trylock(mutex) : outlive_mutex_lock_until(mutex, until(words[2]));
-        got(code, outlive_mutex_value(mutex));
+        got(code, value_of(thing));
     } else if (is("lock.set", 2)) {
         uint64_t value = number(words[2]);
-        memcpy(outlive_mutex_value(mutex), &value, sizeof value);
+        memcpy(value_of(thing), &value, sizeof value);
         OK();
     } else if (is("lock.consistent", 1)) {
         TRY(outlive_mutex_consistent(mutex));
@@ -253,6 +259,9 @@ static void semaphore(void) {
     } else if (is("sem.release", 1)) {
         TRY(outlive_semaphore_release(permits));
         OK();
+    } else if (is("sem.add", 1)) {
+        TRY(outlive_semaphore_add(permits));
+        OK();
     } else if (is("sem.free", 1)) {
         say_number(outlive_semaphore_free(permits));
     } else usage("sem");
@@ -293,7 +302,7 @@ static void condition(void) {
         OK();
     } else if (is("cond.await", 4)) {
         outlive_mutex_t *mutex = find(words[2])->main;
-        uint64_t wanted = number(words[3]), *value = outlive_mutex_value(mutex);
+        uint64_t wanted = number(words[3]), *value = value_of(find(words[2]));
         outlive_deadline_t deadline = until(words[4]);
         int code = 0;
         while (code == 0 && *value != wanted) code = outlive_condvar_wait_until(condvar, mutex, deadline);
@@ -341,6 +350,234 @@ static void latch(void) {
         TRY(outlive_latch_wait(latch, until(words[2])));
         OK();
     } else usage("latch");
+}
+
+/* Mutexes for real-time threads: both kinds have the same functions. */
+
+#define CEILING 2
+#define OPEN_PI outlive_pi_mutex_open(domain, words[1], sizeof value, &value, &mutex)
+#define OPEN_CEILING outlive_ceiling_mutex_open_with_value(domain, words[1], CEILING, sizeof value, &value, &mutex)
+/* Not every machine lets everybody run at a real-time priority. */
+#define NO_RIGHT "error Unsupported right to run at a real-time priority"
+
+#define REAL_TIME(kind, OPEN)                                                             \
+    static void kind(void) {                                                              \
+        struct thing *thing = find(words[1]);                                             \
+        outlive_##kind##_mutex_t *mutex = thing->main;                                    \
+        uint64_t value = word_count > 2 ? number(words[2]) : 0;                           \
+        if (is(#kind ".open", 2)) {                                                       \
+            TRY(OPEN);                                                                    \
+            thing->main = mutex;                                                          \
+            OK();                                                                         \
+        } else if (is(#kind ".lock", 2)) {                                                \
+            int code = outlive_##kind##_mutex_lock(mutex, until(words[2]));               \
+            if (code == EPERM) puts(NO_RIGHT);                                            \
+            else got(code, outlive_##kind##_mutex_value(mutex));                          \
+        } else if (is(#kind ".set", 2)) {                                                 \
+            memcpy(outlive_##kind##_mutex_value(mutex), &value, sizeof value);            \
+            OK();                                                                         \
+        } else if (is(#kind ".consistent", 1)) {                                          \
+            TRY(outlive_##kind##_mutex_consistent(mutex));                                \
+            OK();                                                                         \
+        } else if (is(#kind ".unlock", 1)) {                                              \
+            TRY(outlive_##kind##_mutex_unlock(mutex));                                    \
+            OK();                                                                         \
+        } else if (is(#kind ".reset", 3)) {                                               \
+            /* Given up, nobody holds it: it is made whole first. */                      \
+            memcpy(outlive_##kind##_mutex_value(mutex), &value, sizeof value);            \
+            TRY(outlive_##kind##_mutex_reset(mutex, until(words[3])));                    \
+            OK();                                                                         \
+        } else if (is(#kind ".holder", 1)) {                                              \
+            outlive_peer_info_t info;                                                     \
+            int code = outlive_##kind##_mutex_holder(mutex, &info);                       \
+            if (code == ESRCH) puts("ok nobody");                                         \
+            else if (code != 0) fail(code);                                               \
+            else say_number(info.pid);                                                    \
+        } else usage(#kind);                                                              \
+    }
+
+REAL_TIME(pi, OPEN_PI)
+REAL_TIME(ceiling, OPEN_CEILING)
+
+/* What is done once. */
+
+static const char *how;
+
+static void make(void *nothing, int previous_died) {
+    (void)nothing;
+    how = previous_died ? "again" : "fresh";
+}
+
+/* The next lines come in the middle of it. */
+static void make_and_serve(void *last, int previous_died) {
+    make(NULL, previous_died);
+    printf("ok %s\n", how);
+    fflush(stdout);
+    serve(last);
+}
+
+static void once(void) {
+    struct thing *thing = find(words[1]);
+    outlive_once_t *once = thing->main;
+    how = "done";
+    if (is("once.open", 1)) {
+        TRY(outlive_once_open(domain, words[1], &once));
+        thing->main = once;
+        OK();
+    } else if (is("once.do", 2)) {
+        TRY(outlive_once_do(once, make, NULL, until(words[2])));
+        printf("ok %s\n", how);
+    } else if (is("once.within", 2)) {
+        char last[80];
+        snprintf(last, sizeof last, "once.leave %s", words[1]);
+        TRY(outlive_once_do(once, make_and_serve, last, until(words[2])));
+        OK();
+    } else if (is("once.is_done", 1)) {
+        puts(outlive_once_is_done(once) ? "ok yes" : "ok no");
+    } else usage("once");
+}
+
+/* A struct with all that may be inside: its parts are found by NAME.FIELD. */
+
+struct line {
+    outlive_mutex_t lock;
+    uint64_t value;
+    outlive_event_t moved;
+    outlive_latch_t ready;
+    outlive_once_t made;
+    outlive_condvar_t changed;
+    uint64_t count;
+    OUTLIVE_SEMAPHORE_OF(3) slots;
+    OUTLIVE_SEMAPHORE_OF(2) parts;
+    OUTLIVE_BARRIER_OF(2) step;
+    OUTLIVE_BARRIER_OF(2) tour;
+    outlive_pi_mutex_t spindle;
+};
+
+static const outlive_place_t places[] = {
+    OUTLIVE_PLACE(struct line, lock, OUTLIVE_MUTEX),
+    OUTLIVE_PLACE(struct line, moved, OUTLIVE_EVENT),
+    OUTLIVE_PLACE(struct line, ready, OUTLIVE_LATCH),
+    OUTLIVE_PLACE(struct line, made, OUTLIVE_ONCE),
+    OUTLIVE_PLACE(struct line, changed, OUTLIVE_CONDVAR),
+    OUTLIVE_SEMAPHORE_PLACE(struct line, slots),
+    OUTLIVE_SEMAPHORE_PLACE(struct line, parts),
+    OUTLIVE_BARRIER_PLACE(struct line, step),
+    OUTLIVE_BARRIER_PLACE(struct line, tour),
+    OUTLIVE_PLACE(struct line, spindle, OUTLIVE_PI_MUTEX),
+};
+enum { PLACES = sizeof places / sizeof *places };
+
+static void fill_line(void *data, void *value) {
+    struct line *line = data;
+    line->value = *(uint64_t *)value;
+    if (outlive_latch_init(&line->ready, 2) != 0) abort();
+    if (outlive_semaphore_init(&line->parts.semaphore, 0, 2) != 0) abort();
+    if (outlive_barrier_init(&line->tour.barrier, 1) != 0) abort();
+}
+
+static struct thing *field(const char *name, void *words_of_it) {
+    char full[64];
+    snprintf(full, sizeof full, "%.40s.%s", words[1], name);
+    struct thing *thing = find(full);
+    thing->main = words_of_it;
+    return thing;
+}
+
+static void record(void) {
+    struct thing *thing = find(words[1]);
+    struct line *line = thing->main;
+    void *data = NULL;
+    if (is("record.open", 2)) {
+        uint64_t value = number(words[2]);
+        TRY(outlive_record_open(domain, words[1], sizeof *line, places, PLACES, fill_line, &value, &data));
+        thing->main = line = data;
+        field("lock", &line->lock)->value = &line->value;
+        field("moved", &line->moved);
+        field("ready", &line->ready);
+        field("made", &line->made);
+        field("changed", &line->changed);
+        field("slots", &line->slots.semaphore);
+        field("parts", &line->parts.semaphore);
+        field("step", &line->step.barrier);
+        field("tour", &line->tour.barrier);
+        OK();
+    } else if (is("record.other", 1)) {
+        outlive_place_t other[PLACES];
+        memcpy(other, places, sizeof places);
+        other[6].number = 3;
+        TRY(outlive_record_open(domain, words[1], sizeof *line, other, PLACES, NULL, NULL, &data));
+        OK();
+    } else if (is("record.count", 1)) {
+        say_number(__atomic_add_fetch(&line->count, 1, __ATOMIC_RELAXED));
+    } else if (is("record.spin_up", 2)) {
+        int code = outlive_pi_mutex_lock(&line->spindle, until(words[2]));
+        if (code == EOWNERDEAD) puts("owner-died");
+        else {
+            TRY(code);
+            OK();
+        }
+    } else usage("record");
+}
+
+/* --- pools */
+
+static void pool(void) {
+    struct thing *thing = find(words[1]), *object = word_count > 2 ? find(words[2]) : NULL;
+    uint64_t offset = word_count > 3 ? number(words[3]) : 0;
+    size_t size = 0;
+    void *data = NULL;
+    if (strcmp(words[0], "pool.open") == 0) {
+        outlive_pool_options_t options = OUTLIVE_POOL_OPTIONS_INIT;
+        outlive_pool_t *pool = NULL;
+        option(2, "max", &options.max_bytes);
+        TRY(outlive_pool_open(domain, words[1], &options, &pool));
+        thing->main = pool;
+        OK();
+    } else if (is("pool.alloc", 3)) {
+        make_message(words[3]);
+        TRY(outlive_pool_alloc(thing->main, message_size, 0, &data));
+        memcpy(data, message, message_size);
+        object->in = thing->main, object->value = data, object->sent = message_size;
+        OK();
+    } else if (is("pool.show", 1)) {
+        if (thing->out != NULL) say_shown(outlive_shared_data(thing->out), outlive_shared_size(thing->out));
+        else say_shown(thing->value, thing->sent);
+    } else if (is("pool.offer", 1)) {
+        TRY(outlive_pool_offer(thing->in, thing->value, NULL, 0, &offset));
+        thing->value = NULL;
+        say_number(offset);
+    } else if (is("pool.offer_to", 2)) {
+        TRY(outlive_pool_offer(thing->in, thing->value, domain, (uint32_t)number(words[2]), &offset));
+        thing->value = NULL;
+        say_number(offset);
+    } else if (is("pool.claim", 3)) {
+        TRY(outlive_pool_claim(thing->main, offset, &data, &size));
+        object->in = thing->main, object->value = data, object->sent = size;
+        say_shown(data, size);
+    } else if (is("pool.share", 1)) {
+        outlive_shared_t *shared = NULL;
+        TRY(outlive_pool_share(thing->in, thing->value, &shared));
+        thing->value = NULL, thing->out = shared;
+        say_number(outlive_shared_offset(shared));
+    } else if (is("pool.join", 3)) {
+        outlive_shared_t *shared = NULL;
+        TRY(outlive_pool_join(thing->main, offset, &shared));
+        object->out = shared;
+        say_shown(outlive_shared_data(shared), outlive_shared_size(shared));
+    } else if (is("pool.free", 1)) {
+        if (thing->out != NULL) outlive_shared_release(thing->out);
+        else TRY(outlive_pool_free(thing->in, thing->value));
+        thing->out = thing->value = NULL;
+        OK();
+    } else if (is("pool.gc", 1)) {
+        TRY(outlive_pool_gc(thing->main, NULL, NULL));
+        OK();
+    } else if (is("pool.count", 2)) {
+        outlive_pool_usage_t usage;
+        TRY(outlive_pool_usage(thing->main, &usage));
+        say_number(words[2][0] == 'u' ? usage.used : words[2][0] == 'o' ? usage.offered : usage.shared);
+    } else usage("pool");
 }
 
 /* --- queues */
@@ -849,10 +1086,11 @@ static void set(void) {
 /* --- the rest */
 
 static void misuse(void) {
-    outlive_queue_t *queue = NULL;
-    outlive_sender_t *sender = NULL;
-    outlive_event_t *event = NULL;
-    outlive_mutex_t *mutex = NULL;
+    /* What is open when a call is refused stays known. */
+    static outlive_queue_t *queue;
+    static outlive_sender_t *sender;
+    static outlive_event_t *event;
+    static outlive_mutex_t *mutex;
     if (is("misuse.name", 0)) {
         TRY(outlive_queue_open(domain, NULL, NULL, &queue));
     } else if (is("misuse.message", 0)) {
@@ -910,6 +1148,7 @@ static void act(void) {
         {"lock.", lock}, {"rw.", rw}, {"sem.", semaphore}, {"event.", event}, {"cond.", condition}, {"barrier.", barrier},
         {"latch.", latch}, {"queue.", queue}, {"topic.", topic}, {"sample.", of_sample}, {"state.", state}, {"bytes.", state},
         {"client.", client}, {"server.", server}, {"set.", set}, {"misuse.", misuse},
+        {"pi.", pi}, {"ceiling.", ceiling}, {"once.", once}, {"record.", record}, {"pool.", pool},
     };
     for (size_t at = 0; at < sizeof families / sizeof *families; at++)
         if (strncmp(words[0], families[at].prefix, strlen(families[at].prefix)) == 0) {

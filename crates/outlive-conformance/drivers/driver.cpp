@@ -3,6 +3,7 @@
 #include <outlive.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <iostream>
 #include <map>
 #include <mutex>
@@ -19,8 +20,10 @@ template <class T> using Named = std::map<string, T>;
 
 namespace {
 
-/* What the header has no class for. */
-struct Unsupported {};
+/* What the header has no class for, or this machine does not let us do. */
+struct Unsupported {
+    string what = "";
+};
 /* A line that makes no sense, or bytes that are not what was sent. */
 struct Wrong {
     string name, message;
@@ -94,12 +97,15 @@ string name_of(const std::error_code &code) {
         {std::errc::permission_denied, "permission_denied"},
         {std::errc::no_such_file_or_directory, "no_such_file_or_directory"},
         {std::errc::invalid_argument, "invalid_argument"},
+        {std::errc::value_too_large, "value_too_large"},
     };
     for (auto [errc, name] : names)
         if (code == errc) return name;
     switch (code.value()) {
     /* C++23 has taken its name away. */
     case ETIME: return "stream_timeout";
+    /* The standard has none for it. */
+    case ESTALE: return "ESTALE";
     case OUTLIVE_DAMAGED: return "OUTLIVE_DAMAGED";
     case OUTLIVE_OTHER_KIND: return "OUTLIVE_OTHER_KIND";
     case OUTLIVE_OTHER_TYPE: return "OUTLIVE_OTHER_TYPE";
@@ -110,6 +116,8 @@ string name_of(const std::error_code &code) {
 
 using Lock = outlive::Mutex<uint64_t>;
 using RwLock = outlive::RwLock<uint64_t>;
+using PiMutex = outlive::PiMutex<uint64_t>;
+using CeilingMutex = outlive::CeilingMutex<uint64_t>;
 
 /* A queue, and the ends that were needed so far. */
 struct Queue {
@@ -171,6 +179,47 @@ struct Bytes {
     }
 };
 
+/* What records have inside, by NAME.FIELD. */
+struct Line {
+    outlive::mutex lock;
+    uint64_t value;
+    outlive::event moved;
+    outlive::latch ready;
+    outlive::once made;
+    outlive::condition_variable changed;
+    uint64_t count;
+    outlive::semaphore<3> slots;
+    outlive::semaphore<2> parts;
+    outlive::barrier<2> step;
+    outlive::barrier<2> tour;
+    outlive::pi_mutex spindle;
+};
+
+struct OtherLine {
+    outlive::mutex lock;
+    uint64_t value;
+    outlive::event moved;
+    outlive::latch ready;
+    outlive::once made;
+    outlive::condition_variable changed;
+    uint64_t count;
+    outlive::semaphore<3> slots;
+    outlive::semaphore<3> parts;
+    outlive::barrier<2> step;
+    outlive::barrier<2> tour;
+    outlive::pi_mutex spindle;
+};
+static_assert(sizeof(Line) == sizeof(OtherLine));
+
+/* An object of a pool, or a share of one. */
+struct Object {
+    outlive::Pool *pool;
+    std::optional<outlive::Memory> memory{};
+    std::optional<outlive::Shared> shared{};
+
+    string shown() { return shared ? show(shared->bytes()) : show(memory.value().bytes()); }
+};
+
 struct WaitSet {
     outlive::WaitSet set;
     std::map<uint64_t, string> names{};
@@ -202,8 +251,8 @@ private:
             string what = error.what(), behind = ": " + error.code().message();
             if (what.ends_with(behind)) what.resize(what.size() - behind.size());
             return "error " + name_of(error.code()) + " " + what;
-        } catch (const Unsupported &) {
-            return "error Unsupported";
+        } catch (const Unsupported &lacking) {
+            return "error Unsupported " + lacking.what;
         } catch (const Wrong &wrong) {
             return "error " + wrong.name + " " + wrong.message;
         } catch (const std::exception &error) {
@@ -230,6 +279,17 @@ private:
         if (family == "misuse") return misuse(verb);
         if (family == "barrier") return barrier(verb, args);
         if (family == "latch") return latch(verb, args);
+        if (family == "once") return once(verb, args);
+        if (family == "record") return record(verb, args);
+        if (family == "pool") return pool(verb, args);
+        if (family == "pi") {
+            auto open = [&](const string &name, uint64_t value) { return PiMutex::open(domain_, name, value); };
+            return real_time(pi_, pi_held_, open, verb, args);
+        }
+        if (family == "ceiling") {
+            auto open = [&](const string &name, uint64_t value) { return CeilingMutex::open(domain_, name, 2, value); };
+            return real_time(ceilings_, ceilings_held_, open, verb, args);
+        }
         if (command == "token") return ok(domain_.token().value());
         if (command == "process_token") return ok(domain_.process_token().value());
         auto token = [&] { return static_cast<uint32_t>(number(args.at(0))); };
@@ -259,6 +319,7 @@ private:
             locks_.insert_or_assign(name, Lock::open(domain_, name, number(args.at(1))).value());
             return ok();
         }
+        if (Line *line = line_of(name)) return line_lock(*line, verb, args);
         Lock &lock = find(locks_, name);
         if (verb == "lock") {
             held_.insert_or_assign(name, lock.acquire(until(args.at(1))).value());
@@ -330,9 +391,17 @@ private:
             semaphores_.insert_or_assign(name, outlive::Semaphore::open(domain_, name, permits).value());
             return ok();
         }
-        outlive::Semaphore &semaphore = find(semaphores_, name);
+        if (Line *line = line_of(name)) {
+            return name.ends_with("slots") ? with_semaphore(line->slots, verb, args) : with_semaphore(line->parts, verb, args);
+        }
+        return with_semaphore(find(semaphores_, name), verb, args);
+    }
+
+    template <class Semaphore> string with_semaphore(Semaphore &semaphore, const string &verb, const Words &args) {
+        const string &name = args.at(0);
         if (verb == "acquire") return permits_[name].push_back(semaphore.acquire(until(args.at(1))).value()), ok();
         if (verb == "release") return permits_[name].pop_back(), ok();
+        if (verb == "add") return semaphore.add().value(), ok();
         if (verb == "free") return ok(semaphore.free());
         throw Wrong{"Usage", verb};
     }
@@ -344,7 +413,11 @@ private:
             events_.insert_or_assign(name, outlive::Event::open(domain_, name, reset).value());
             return ok();
         }
-        outlive::Event &event = find(events_, name);
+        if (Line *line = line_of(name)) return with_event(line->moved, verb, args);
+        return with_event(find(events_, name), verb, args);
+    }
+
+    template <class Event> string with_event(Event &event, const string &verb, const Words &args) {
         if (verb == "bits") return ok(event.bits());
         auto bits = static_cast<uint32_t>(number(args.at(1)));
         if (verb == "set") return event.set(bits).value(), ok();
@@ -359,6 +432,17 @@ private:
         if (verb == "open") {
             condvars_.insert_or_assign(name, outlive::Condvar::open(domain_, name).value());
             return ok();
+        }
+        if (Line *line = line_of(name)) {
+            if (verb == "await") {
+                std::unique_lock held(line->lock, std::adopt_lock);
+                auto is_so = [&] { return line->value == number(args.at(2)); };
+                bool was_so = line->changed.wait_until(held, until(args.at(3)), is_so);
+                held.release();
+                if (!was_so) throw outlive::Error(outlive::Failure(ETIMEDOUT, ""));
+                return line_got(*line);
+            }
+            return line->changed.notify_one(), ok();
         }
         outlive::Condvar &condvar = find(condvars_, name);
         if (verb == "await") {
@@ -384,7 +468,12 @@ private:
             barriers_.insert_or_assign(name, outlive::Barrier::open(domain_, name, parties, when).value());
             return ok();
         }
-        outlive::Barrier &barrier = find(barriers_, name);
+        if (Line *line = line_of(name)) return with_barrier(name.ends_with("step") ? line->step : line->tour, verb, args);
+        return with_barrier(find(barriers_, name), verb, args);
+    }
+
+    template <class Barrier> string with_barrier(Barrier &barrier, const string &verb, const Words &args) {
+        const string &name = args.at(0);
         if (verb == "wait") {
             if (!seats_.contains(name)) seats_.emplace(name, barrier.join().value());
             return ok(find(seats_, name).wait(until(args.at(1))).value() ? "serial" : "member");
@@ -400,10 +489,160 @@ private:
             latches_.insert_or_assign(name, outlive::Latch::open(domain_, name, arrivals).value());
             return ok();
         }
-        outlive::Latch &latch = find(latches_, name);
+        if (Line *line = line_of(name)) return with_latch(line->ready, verb, args);
+        return with_latch(find(latches_, name), verb, args);
+    }
+
+    template <class Latch> string with_latch(Latch &latch, const string &verb, const Words &args) {
         if (verb == "arrive") return ok(latch.arrive(static_cast<uint32_t>(number(args.at(1)))).value());
         if (verb == "wait") return latch.wait(until(args.at(1))).value(), ok();
         throw Wrong{"Usage", verb};
+    }
+
+    /* The record that NAME.FIELD is of. */
+    Line *line_of(const string &name) {
+        auto record = records_.find(name.substr(0, name.find('.')));
+        return name.find('.') == string::npos || record == records_.end() ? nullptr : &*record->second;
+    }
+
+    static string line_got(Line &line) {
+        return (line.lock.owner_died() ? "owner-died " : "ok ") + std::to_string(line.value);
+    }
+
+    string line_lock(Line &line, const string &verb, const Words &args) {
+        if (verb == "lock") {
+            line_held_.insert_or_assign(args.at(0), line.lock.acquire(until(args.at(1))).value());
+            return line_got(line);
+        }
+        if (verb == "set") return line.value = number(args.at(1)), ok();
+        if (verb == "consistent") return line.lock.mark_consistent(), ok();
+        if (verb == "unlock") return line_held_.erase(args.at(0)), ok();
+        throw Wrong{"Usage", verb};
+    }
+
+    template <class T> outlive::Record<T> open_line(const string &name, uint64_t value) {
+        return outlive::Record<T>::open(domain_, name,
+                                        {&T::lock, &T::moved, &T::ready, &T::made, &T::changed, &T::slots, &T::parts,
+                                         &T::step, &T::tour, &T::spindle},
+                                        [&](T &line) {
+                                            line.value = value;
+                                            line.ready.expect(2).value();
+                                            line.parts.set_permits(0).value();
+                                            line.tour.set_policy(outlive::WhenOneDies::count_out).value();
+                                        })
+            .value();
+    }
+
+    string record(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") return records_.insert_or_assign(name, open_line<Line>(name, number(args.at(1)))), ok();
+        if (verb == "other") return open_line<OtherLine>(name, 0), ok();
+        Line &line = *find(records_, name);
+        if (verb == "count") return ok(std::atomic_ref(line.count).fetch_add(1) + 1);
+        if (verb == "spin_up") {
+            spinning_.push_back(line.spindle.acquire(until(args.at(1))).value());
+            return line.spindle.owner_died() ? "owner-died" : ok();
+        }
+        throw Wrong{"Usage", verb};
+    }
+
+    string once(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") return onces_.insert_or_assign(name, outlive::Once::open(domain_, name).value()), ok();
+        if (Line *line = line_of(name)) return with_once(line->made, verb, args);
+        return with_once(find(onces_, name), verb, args);
+    }
+
+    template <class Once> string with_once(Once &once, const string &verb, const Words &args) {
+        if (verb == "is_done") return ok(once.is_done() ? "yes" : "no");
+        bool within = verb == "within";
+        string how = "done";
+        auto make = [&](bool previous_died) {
+            how = previous_died ? "again" : "fresh";
+            if (!within) return;
+            /* The next lines come in the middle of it. */
+            std::cout << ok(how) << std::endl;
+            serve("once.leave " + args.at(0));
+        };
+        once.call(make, until(args.at(1))).value();
+        return within && how != "done" ? ok() : ok(how);
+    }
+
+    /* Mutexes for real-time threads: both kinds have the same calls. */
+    template <class Mutex, class Open>
+    string real_time(Named<Mutex> &locks, Named<outlive::Guard<Mutex, uint64_t>> &held, Open open, const string &verb,
+                     const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") return locks.insert_or_assign(name, open(name, number(args.at(1))).value()), ok();
+        Mutex &lock = find(locks, name);
+        if (verb == "lock") {
+            auto taken = lock.acquire(until(args.at(1)));
+            if (taken.code() == EPERM) throw Unsupported{"right to run at a real-time priority"};
+            held.insert_or_assign(name, std::move(taken).value());
+            return got(lock);
+        }
+        if (verb == "set") return lock.value() = number(args.at(1)), ok();
+        if (verb == "consistent") return lock.mark_consistent(), ok();
+        if (verb == "unlock") return held.erase(name), ok();
+        if (verb == "reset") {
+            /* Given up, nobody holds it: it is made whole first. */
+            lock.value() = number(args.at(1));
+            return lock.reset(until(args.at(2))).value(), ok();
+        }
+        if (verb == "holder") {
+            auto holder = lock.holder();
+            if (holder.code() == ESRCH) return ok("nobody");
+            return ok(holder.value().pid);
+        }
+        throw Wrong{"Usage", verb};
+    }
+
+    string pool(const string &verb, const Words &args) {
+        const string &name = args.at(0);
+        if (verb == "open") {
+            outlive_pool_options_t options = OUTLIVE_POOL_OPTIONS_INIT;
+            options.max_bytes = option(args, "max", 0);
+            return pools_.insert_or_assign(name, outlive::Pool::open(domain_, name, options).value()), ok();
+        }
+        auto keep = [&](Object object) {
+            return ok(objects_.insert_or_assign(args.at(1), std::move(object)).first->second.shown());
+        };
+        if (verb == "alloc") {
+            outlive::Pool &pool = find(pools_, name);
+            auto bytes = message(args.at(2));
+            auto memory = pool.alloc(bytes.size()).value();
+            std::ranges::copy(bytes, memory.bytes().begin());
+            objects_.insert_or_assign(args.at(1), Object{&pool, std::move(memory)});
+            return ok();
+        }
+        if (verb == "claim") {
+            outlive::Pool &pool = find(pools_, name);
+            return keep({&pool, pool.claim(number(args.at(2))).value()});
+        }
+        if (verb == "join") {
+            outlive::Pool &pool = find(pools_, name);
+            return keep({&pool, std::nullopt, pool.join(number(args.at(2))).value()});
+        }
+        if (verb == "gc") return find(pools_, name).gc().value(), ok();
+        if (verb == "count") {
+            auto usage = find(pools_, name).usage().value();
+            return ok(args.at(1) == "used" ? usage.used : args.at(1) == "offered" ? usage.offered : usage.shared);
+        }
+        Object &object = find(objects_, name);
+        if (verb == "show") return ok(object.shown());
+        if (verb == "free") return objects_.erase(name), ok();
+        if (verb == "share") {
+            object.shared.emplace(object.pool->share(std::move(object.memory.value())).value());
+            return ok(object.shared->offset());
+        }
+        uint64_t offset = 0;
+        if (verb == "offer") offset = object.pool->offer(std::move(object.memory.value())).value();
+        else if (verb == "offer_to") {
+            auto token = static_cast<uint32_t>(number(args.at(1)));
+            offset = object.pool->offer(std::move(object.memory.value()), domain_, token).value();
+        } else throw Wrong{"Usage", verb};
+        objects_.erase(name);
+        return ok(offset);
     }
 
     string queue(const string &verb, const Words &args) {
@@ -704,12 +943,22 @@ private:
     Named<RwLock> rw_locks_;
     Named<outlive::Guard<RwLock, const uint64_t>> readers_;
     Named<outlive::Guard<RwLock, uint64_t>> writers_;
+    Named<PiMutex> pi_;
+    Named<outlive::Guard<PiMutex, uint64_t>> pi_held_;
+    Named<CeilingMutex> ceilings_;
+    Named<outlive::Guard<CeilingMutex, uint64_t>> ceilings_held_;
+    Named<outlive::Record<Line>> records_;
+    Named<outlive::Guard<outlive::mutex, void>> line_held_;
+    std::vector<outlive::Guard<outlive::pi_mutex, void>> spinning_;
+    Named<outlive::Once> onces_;
+    Named<outlive::Pool> pools_;
+    Named<Object> objects_;
     Named<outlive::Semaphore> semaphores_;
-    Named<std::vector<outlive::Semaphore::Permit>> permits_;
+    Named<std::vector<outlive::Permit>> permits_;
     Named<outlive::Event> events_;
     Named<outlive::Condvar> condvars_;
     Named<outlive::Barrier> barriers_;
-    Named<outlive::Barrier::Seat> seats_;
+    Named<outlive::Seat> seats_;
     Named<outlive::Latch> latches_;
     Named<Queue> queues_;
     Named<Topic> topics_;

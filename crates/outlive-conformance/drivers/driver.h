@@ -8,6 +8,15 @@
 #include <string.h>
 #include <time.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#ifdef __cplusplus
+extern "C"
+#endif
+/* A thread's cache of a pool hangs on a page of its own, which a fork wipes and the leak sanitizer does not look at. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:outlive::pool"; }
+#endif
+
 /* `SIZE*SEED`: byte i is (SEED + i) % 251. */
 static inline void pattern(unsigned char *to, size_t size, uint64_t seed) {
     unsigned byte = (unsigned)(seed % 251);

@@ -259,6 +259,63 @@ def latch_wait(name: str, patience: str) -> None:
     truly(thing(name).wait(timeout=0 if patience == "try" else seconds(patience)))
 
 
+# --- pools
+
+
+def pool_open(name: str, *options: str) -> None:
+    things[name] = outlive.Pool(name, folder, **named(options, max="max_bytes"))
+
+
+def pool_alloc(name: str, into: str, word: str) -> None:
+    data = message(word)
+    block = thing(name).alloc(len(data))
+    with memoryview(block) as bytes_of_it:
+        bytes_of_it[:] = data
+    things[into] = block
+
+
+def pool_show(name: str) -> str:
+    with memoryview(thing(name)) as data:
+        return said(show(data))
+
+
+def pool_offer(name: str) -> str:
+    return said(things.pop(name).offer())
+
+
+def pool_offer_to(name: str, token: str) -> str:
+    return said(things.pop(name).offer(peer(token)))
+
+
+def pool_claim(name: str, into: str, offset: str) -> str:
+    things[into] = thing(name).claim(int(offset))
+    return pool_show(into)
+
+
+def pool_share(name: str) -> str:
+    things[name] = thing(name).share()
+    return said(things[name].offset)
+
+
+def pool_join(name: str, into: str, offset: str) -> str:
+    things[into] = thing(name).join(int(offset))
+    return pool_show(into)
+
+
+def pool_free(name: str) -> None:
+    held = things.pop(name)
+    if isinstance(held, outlive.Block):
+        held.free()
+
+
+def pool_gc(name: str) -> None:
+    thing(name).gc()
+
+
+def pool_count(name: str, what: str) -> str:
+    return said(thing(name).usage()[what])
+
+
 # --- queues
 
 
@@ -766,8 +823,14 @@ def kind(error: BaseException) -> str:
     return name
 
 
+# Kinds of things that it has none of.
+LACKING_KINDS = {"pi", "ceiling", "once", "record"}
+
+
 def act(line: str) -> str:
     command, *words = line.split(" ")
+    if command.split(".")[0] in LACKING_KINDS:
+        return f"error Unsupported {command}"
     call: Callable[..., Answer] | None = KNOWN.get(command.replace(".", "_"))
     if call is None:
         return f"error Usage no command {command}"

@@ -49,7 +49,19 @@ fn run() -> Result<bool, String> {
     let words = Words::parse(&read(here.join("errors.txt"))?)?;
     let mut scenarios = Vec::new();
     // First what waits in vain until a deadline, so that others are played meanwhile.
-    for file in ["seeded", "locks", "queues", "topics", "states", "services", "waits", "arguments"] {
+    for file in [
+        "seeded",
+        "locks",
+        "realtime",
+        "records",
+        "queues",
+        "topics",
+        "states",
+        "services",
+        "waits",
+        "pools",
+        "arguments",
+    ] {
         let name = format!("{file}.txt");
         scenarios.extend(scenario::parse(&name, &read(here.join("scenarios").join(&name))?)?);
     }

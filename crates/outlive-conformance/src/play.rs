@@ -77,6 +77,8 @@ fn judged(scenario: &Scenario, outcome: Outcome) -> Outcome {
         (None, outcome) => outcome,
         (Some(at), Outcome::Failed(failure)) if failure.step == Some(at) => Outcome::Passed,
         (Some(_), Outcome::Failed(failure)) => Outcome::Failed(failure),
+        // What a language lacks, it cannot get wrong.
+        (Some(_), gap @ Outcome::Gap { .. }) => gap,
         (Some(at), other) => {
             let mut failure = Failure::of_run(&format!("{other:?}: the fault was not seen"));
             failure.step = Some(at);
@@ -219,8 +221,9 @@ impl Stage<'_> {
     ) -> Result<(), Wrong> {
         let language = self.languages[step.role];
         let answer = answer.map_err(|why| differs(&in_words(expected), &why))?;
-        if answer.starts_with("error Unsupported") {
-            return Err(Wrong::Gap(if command.is_empty() { step.text.clone() } else { command.to_owned() }));
+        if let Some(what) = answer.strip_prefix("error Unsupported") {
+            let said = [what.trim(), command, &step.text].into_iter().find(|said| !said.is_empty());
+            return Err(Wrong::Gap(said.unwrap_or_default().to_owned()));
         }
         if let Some((_, message)) = answer.strip_prefix("error ").and_then(|rest| rest.split_once(' '))
             && !message.is_empty()

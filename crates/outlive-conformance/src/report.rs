@@ -88,9 +88,9 @@ fn gaps(scenarios: &[Scenario], runs: &[Run]) {
     }
 }
 
-/// Everyday's answers, for which C++ gives the code's own words, and Python often no error at all; and what a language's own
-/// checks say of arguments.
-const OWN_WORDS: [&str; 9] = [
+/// Everyday's answers, for which C++ gives the code's own words, and Python often no error at all; what a language's own
+/// checks say of arguments; and of two structs Rust knows the names, too.
+const OWN_WORDS: [&str; 10] = [
     "would-block",
     "empty",
     "full",
@@ -100,6 +100,7 @@ const OWN_WORDS: [&str; 9] = [
     "wrong-type",
     "wrong-number",
     "not-held",
+    "other-places",
 ];
 
 /// Whether what a step's error says is to be the same in all languages.
@@ -131,7 +132,7 @@ fn messages(scenarios: &[Scenario], runs: &[Run]) -> usize {
     by_step.len()
 }
 
-/// Pids, folders and tokens differ from run to run, and what stands in quotes is the languages' own: names of types.
+/// Pids and their programs, folders and tokens differ from run to run, and what stands in quotes is the languages' own: names of types.
 fn without_numbers(message: &str) -> String {
     let mut plain = String::new();
     let mut rest = message;
@@ -151,18 +152,22 @@ fn without_numbers(message: &str) -> String {
         }
     }
     plain.push_str(rest);
-    let words = plain.split(' ').map(|word| {
-        if word.contains('/') {
+    let mut words = Vec::<String>::new();
+    for word in plain.split(' ') {
+        let is_program = word.starts_with('(') && words.ends_with(&["process".to_owned(), "#".to_owned()]);
+        words.push(if word.contains('/') {
             "PATH".to_owned()
+        } else if is_program {
+            format!("(PROGRAM){}", word.rsplit_once(')').map_or("", |(_, behind)| behind))
         } else {
             let mut text: String = word.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
             while text.contains("##") {
                 text = text.replace("##", "#");
             }
             text
-        }
-    });
-    words.collect::<Vec<_>>().join(" ")
+        });
+    }
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -175,6 +180,7 @@ mod tests {
             without_numbers("/a/b holds 'u8' (12 bytes), wants '[u8; 4]'"),
             "PATH holds QUOTED (# bytes), wants QUOTED"
         );
+        assert_eq!(without_numbers("process 7 (python) has most"), "process # (PROGRAM) has most");
         assert_eq!(without_numbers("the queue's receiver, pid 7, died"), "the queue's receiver, pid #, died");
         assert_ne!(without_numbers("it died"), without_numbers("it lives"));
     }

@@ -59,7 +59,9 @@ pub unsafe extern "C" fn cuGetErrorName(error: Code, name: *mut *const c_char) -
         3 => c"CUDA_ERROR_NOT_INITIALIZED",
         100 => c"CUDA_ERROR_NO_DEVICE",
         201 => c"CUDA_ERROR_INVALID_CONTEXT",
+        218 => c"CUDA_ERROR_INVALID_PTX",
         400 => c"CUDA_ERROR_INVALID_HANDLE",
+        500 => c"CUDA_ERROR_NOT_FOUND",
         600 => c"CUDA_ERROR_NOT_READY",
         700 => c"CUDA_ERROR_ILLEGAL_ADDRESS",
         712 => c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
@@ -110,6 +112,19 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, _device:
         // SAFETY: so many bytes are the caller's.
         unsafe { ptr::copy_nonoverlapping(NAME.as_ptr(), name.cast(), NAME.len()) };
         Ok(())
+    }))
+}
+
+/// # Safety
+/// As cuda.h.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], _device: c_int) -> Code {
+    code(enter("cuDeviceGetUuid", Needs::Driver).and_then(|()| {
+        // The same in all processes, unless a test says otherwise.
+        let mut bytes = *b"no GPU at all, 0";
+        bytes[15] = bytes[15].wrapping_add(control::attribute(-2) as u8);
+        // SAFETY: the caller's.
+        unsafe { put(uuid, bytes) }
     }))
 }
 

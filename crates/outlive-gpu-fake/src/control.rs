@@ -8,7 +8,8 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use crate::{
-    Code, INVALID_CONTEXT, NOT_INITIALIZED, NOT_PERMITTED, contexts, device_memory, host_memory, lock, streams,
+    Code, INVALID_CONTEXT, NOT_INITIALIZED, NOT_PERMITTED, blocks, contexts, device_memory, host_memory, lock, modules,
+    streams,
 };
 
 pub(crate) static INITIALIZED: AtomicBool = AtomicBool::new(false);
@@ -69,6 +70,11 @@ pub(crate) fn broken() -> Option<Code> {
     Some(BROKEN.load(Ordering::Acquire)).filter(|&code| code != 0)
 }
 
+/// The context has that error from now on, if it had none.
+pub(crate) fn break_context(code: Code) {
+    let _ = BROKEN.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
+}
+
 /// Streams pass here before whatever they do.
 pub(crate) fn pass_gate() {
     let mut shut = lock(&GATE);
@@ -88,8 +94,8 @@ pub(crate) fn rest() {
 /// What a device says of itself.
 pub(crate) fn attribute(which: c_int) -> c_int {
     let set = lock(&ATTRIBUTES);
-    // Registering is supported, and of memory that may only be read.
-    let default = c_int::from(matches!(which, 99 | 113));
+    // Registering is supported, of memory that may only be read, too; so are blocks, and to export them.
+    let default = c_int::from(matches!(which, 99 | 102 | 103 | 113));
     set.as_ref().and_then(|set| set.get(&which)).copied().unwrap_or(default)
 }
 
@@ -110,7 +116,7 @@ pub extern "C" fn outlive_fake_break(code: c_int) {
     BROKEN.store(code, Ordering::Release);
 }
 
-/// The device says that of itself.
+/// The device says that of itself. Besides: −1, all streams are captured; −2, which device it is; −3, no memory is mapped that may only be read.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_fake_set_attribute(which: c_int, value: c_int) {
     lock(&ATTRIBUTES).get_or_insert_default().insert(which, value);
@@ -130,7 +136,7 @@ pub extern "C" fn outlive_fake_shut(shut: c_int) {
 }
 
 /// How many there are: 0 registrations, 1 registrations there ever were, 2 violations, 3 streams, 4 allocations, 5 contexts that are
-/// retained, 6 events, 7 host functions called.
+/// retained, 6 events, 7 host functions called, 8 modules, 9 handles, reservations and mappings of blocks.
 #[unsafe(no_mangle)]
 pub extern "C" fn outlive_fake_count(what: c_int) -> u64 {
     match what {
@@ -142,6 +148,8 @@ pub extern "C" fn outlive_fake_count(what: c_int) -> u64 {
         5 => contexts::RETAINED.load(Ordering::Relaxed),
         6 => streams::EVENTS.load(Ordering::Relaxed),
         7 => streams::HOST_FUNCTIONS.load(Ordering::Relaxed),
+        8 => modules::count(),
+        9 => blocks::count(),
         _ => u64::MAX,
     }
 }

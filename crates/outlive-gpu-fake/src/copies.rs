@@ -58,7 +58,7 @@ fn copy(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, len: usize, stream: *mut c_void) -> Code {
     code(enter("cuMemcpyHtoDAsync", Needs::Sound).and_then(|()| {
-        let memory = device_memory::find(to, len)?;
+        let memory = device_memory::find_writable(to, len)?;
         let road = road(from.addr(), len, false)?;
         let ends = Ends { to: memory.at(to as usize), from: from.cast(), len };
         copy(stream, road, memory, ends)
@@ -82,10 +82,26 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, len: u
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemsetD8Async(at: u64, byte: u8, len: usize, stream: *mut c_void) -> Code {
     code(enter("cuMemsetD8Async", Needs::Sound).and_then(|()| {
-        let memory = device_memory::find(at, len)?;
+        let memory = device_memory::find_writable(at, len)?;
         streams::find(stream)?.enqueue(Step::Do(Box::new(move || {
             // SAFETY: inside the allocation.
             unsafe { ptr::write_bytes(memory.at(at as usize), byte, len) };
+        })));
+        Ok(())
+    }))
+}
+
+/// # Safety
+/// As cuda.h.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, len: usize, stream: *mut c_void) -> Code {
+    code(enter("cuMemcpyDtoDAsync", Needs::Sound).and_then(|()| {
+        let (source, target) = (device_memory::find(from, len)?, device_memory::find_writable(to, len)?);
+        let ends = Ends { to: target.at(to as usize), from: source.at(from as usize), len };
+        streams::find(stream)?.enqueue(Step::Do(Box::new(move || {
+            let ends = ends;
+            ends.copy();
+            drop((source, target));
         })));
         Ok(())
     }))

@@ -1,7 +1,7 @@
 //! How long bytes take from one process's GPU to another's, by which road; and how fast the bus is. `cargo xtask gpu` runs it.
 //!
 //! Two processes, which take turns: one sends a message of some size and waits until the other says that its device has it. Roads alternate
-//! in each round, so that they meet the same machine.
+//! in each round, always in the same order, so that they meet the same machine, and the second process knows which comes next.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use outlive::Domain;
 use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
-use outlive_gpu::{DeviceMemory, Driver, Error, Gpu, HostMemory, PinnedPublisher, PinnedTopic, Stream};
+use outlive_gpu::{
+    Argument, DeviceMemory, DevicePublisher, DeviceTopic, Driver, Error, Gpu, HostMemory, Kernel, Module,
+    PinnedPublisher, PinnedTopic, Stream,
+};
 
 /// 64 KiB, 1 MiB, 6 MB, 64 MiB, and how many rounds of each.
 const SIZES: [(usize, usize); 4] = [(64 << 10, 300), (1 << 20, 200), (6_000_000, 100), (64 << 20, 30)];
@@ -20,6 +23,15 @@ const WARM_UP: usize = 20;
 const SOON: Duration = Duration::from_secs(30);
 /// In the environment of the second process: the domain's folder.
 const SECOND: &str = "OUTLIVE_GPU_ROADS";
+
+/// What each byte of a message on the device road is.
+const BYTE: u8 = 3;
+
+const PTX: &std::ffi::CStr =
+    match std::ffi::CStr::from_bytes_with_nul(concat!(include_str!("kernels/kernels.ptx"), "\0").as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("the text has no NUL"),
+    };
 
 const USAGE: &str = "usage: gpu_roads [--driver LIBRARY] [--out FILE | --probe]";
 
@@ -64,6 +76,8 @@ struct Ends {
     gpu: Gpu,
     stream: Stream,
     frames: PinnedTopic,
+    /// The third road, where the GPU's memory can be shared.
+    images: Option<DeviceTopic>,
     answers: Topic<[u64]>,
 }
 
@@ -73,40 +87,81 @@ impl Ends {
         let domain = Domain::open_at(folder)?;
         let frames = Topic::<[u8]>::options().depth(4).max_bytes(1 << 30).open(&domain, "frames")?;
         let answers = Topic::open(&domain, "answers")?;
-        Ok(Ends { stream: Stream::new(&gpu)?, frames: PinnedTopic::new(&gpu, frames), gpu, answers })
+        let images = DeviceTopic::<u8>::options().depth(4).open(&domain, "images")?;
+        let images = gpu.shares().then(|| DeviceTopic::new(&gpu, &domain, images)).transpose()?;
+        Ok(Ends { stream: Stream::new(&gpu)?, frames: PinnedTopic::new(&gpu, frames), images, gpu, answers })
     }
 }
 
-/// Takes messages to its device, each by the road that it came on, and says when the device had it. Ends with one of no bytes.
+/// A kernel that reads every byte of what came.
+struct Reader {
+    kernel: Kernel,
+    sum: DeviceMemory,
+}
+
+impl Reader {
+    fn new(gpu: &Gpu) -> Result<Reader, Error> {
+        Ok(Reader { kernel: Module::load(gpu, PTX)?.kernel(c"outlive_sum")?, sum: DeviceMemory::new(gpu, 8)? })
+    }
+
+    fn begin(&mut self, stream: &Stream) -> Result<(), Error> {
+        self.sum.write(&[0; 8], stream)
+    }
+
+    /// The sum of so many bytes there, once it is known.
+    fn sum(&self, at: u64, len: usize, stream: &Stream) -> Result<u64, Error> {
+        let arguments = [Argument::Address(at), Argument::U64(len as u64), Argument::Address(self.sum.address())];
+        // SAFETY: what the kernel declares; the caller holds the bytes, and waits for this.
+        unsafe { self.kernel.launch([1024, 1, 1], [256, 1, 1], &arguments, stream)? };
+        let mut sum = [0; 8];
+        self.sum.read(&mut sum, stream)?;
+        Ok(u64::from_ne_bytes(sum))
+    }
+}
+
+/// Takes messages to its device, by the roads that they come on, and says when the device had them.
 fn second(driver: &Driver, folder: &std::path::Path) -> Result<(), Error> {
     let ends = Ends::open(driver, folder)?;
-    let mut frames =
-        ends.frames.subscriber_with(SubscriberOptions { reliable: true, ..SubscriberOptions::default() })?;
+    let reliable = || SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
+    let mut frames = ends.frames.subscriber_with(reliable())?;
+    let mut images = ends.images.as_ref().map(|images| images.subscriber_with(reliable())).transpose()?;
+    let mut reader = Reader::new(&ends.gpu)?;
     let answers = ends.answers.publisher()?;
     answers.publish_copy(&[0, 0])?;
     let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);
     let mut device = DeviceMemory::new(&ends.gpu, largest)?;
     let mut own = vec![0; largest];
-    loop {
-        let frame = frames.recv_until(SOON)?;
-        if frame.is_empty() {
-            return Ok(());
+    for (size, rounds) in SIZES {
+        for _ in 0..WARM_UP + rounds {
+            for _ in [Road::Pinned, Road::Pageable] {
+                let frame = frames.recv_until(SOON)?;
+                let received = now();
+                // What the road is stands in the key; the bytes are the device's.
+                if frame.header().key == Road::Pinned as u64 {
+                    // SAFETY: as large as the largest, and there until the stream is.
+                    unsafe { frame.copy_to_device(device.address(), &ends.stream)? };
+                    ends.stream.synchronize()?;
+                } else {
+                    let own = &mut own[..frame.len()];
+                    own.copy_from_slice(&frame);
+                    device.write(own, &ends.stream)?;
+                }
+                let there = now();
+                drop(frame);
+                answers.publish_copy(&[there, received])?;
+            }
+            let Some(images) = &mut images else { continue };
+            reader.begin(&ends.stream)?;
+            let image = images.recv_until(SOON)?;
+            let received = now();
+            let sum = reader.sum(image.address(), image.len(), &ends.stream)?;
+            let read = now();
+            image.release_on(&ends.stream)?;
+            assert_eq!(sum, size as u64 * u64::from(BYTE), "the bytes that were published");
+            answers.publish_copy(&[read, received])?;
         }
-        let received = now();
-        // What the road is stands in the key; the bytes are the device's.
-        if frame.header().key == Road::Pinned as u64 {
-            // SAFETY: as large as the largest, and there until the stream is.
-            unsafe { frame.copy_to_device(device.address(), &ends.stream)? };
-            ends.stream.synchronize()?;
-        } else {
-            let own = &mut own[..frame.len()];
-            own.copy_from_slice(&frame);
-            device.write(own, &ends.stream)?;
-        }
-        let there = now();
-        drop(frame);
-        answers.publish_copy(&[there, there - received])?;
     }
+    Ok(())
 }
 
 /// What one size came to.
@@ -119,12 +174,16 @@ struct Row {
     returns: Spans,
     pinned: Spans,
     pageable: Spans,
+    /// The device road: until the subscriber has it, and how long its kernel reads it then.
+    handed: Spans,
+    read: Spans,
 }
 
 struct First<'e> {
     ends: &'e Ends,
     publisher: PinnedPublisher,
     plain: Publisher<[u8]>,
+    images: Option<DevicePublisher>,
     answers: Subscriber<[u64]>,
     device: DeviceMemory,
 }
@@ -134,7 +193,7 @@ impl First<'_> {
         outlive::topic::Header { key: road as u64, ..outlive::topic::Header::default() }
     }
 
-    /// When the other's device had it, and how long that took from its arrival.
+    /// When the other's device had it, and when it arrived.
     fn answer(&mut self) -> Result<[u64; 2], Error> {
         let answer = self.answers.recv_until(SOON)?;
         Ok([answer[0], answer[1]])
@@ -148,9 +207,25 @@ impl First<'_> {
         unsafe { loan.copy_from_device(self.device.address(), &self.ends.stream)? };
         self.publisher.publish_on(loan, &self.ends.stream)?;
         row.returns.since(begun);
-        let [there, leg_in] = self.answer()?;
+        let [there, received] = self.answer()?;
         row.pinned.0.push(there - begun);
-        row.leg_in.0.push(leg_in);
+        row.leg_in.0.push(there - received);
+        Ok(())
+    }
+
+    /// A message that is written already: what is left is to hand it over.
+    fn device(&mut self, row: &mut Row) -> Result<(), Error> {
+        let Some(images) = &self.images else { return Ok(()) };
+        self.device.fill(BYTE, &self.ends.stream)?;
+        let mut loan = images.loan(row.size)?;
+        // SAFETY: as large, and stays.
+        unsafe { loan.copy_from_device(self.device.address(), &self.ends.stream)? };
+        self.ends.stream.synchronize()?;
+        let begun = now();
+        images.publish_on(loan, &self.ends.stream)?;
+        let [read, received] = self.answer()?;
+        row.handed.0.push(received - begun);
+        row.read.0.push(read - received);
         Ok(())
     }
 
@@ -188,6 +263,8 @@ impl First<'_> {
             returns: none(),
             pinned: none(),
             pageable: none(),
+            handed: none(),
+            read: none(),
         };
         let (mut own, mut host) = (vec![1; size], HostMemory::new(&self.ends.gpu, size)?);
         let mut row = new();
@@ -204,6 +281,7 @@ impl First<'_> {
             self.leg_out(&mut row)?;
             self.pinned(&mut row)?;
             self.pageable(&mut row, &mut own)?;
+            self.device(&mut row)?;
         }
         Ok(row)
     }
@@ -217,10 +295,9 @@ fn first(driver: &Driver, folder: &std::path::Path) -> Result<Vec<Row>, Error> {
     drop(answers.recv_until(SOON)?);
     let largest = SIZES.iter().map(|(size, _)| *size).max().unwrap_or(0);
     let device = DeviceMemory::new(&ends.gpu, largest)?;
-    let mut first = First { ends: &ends, publisher, plain, answers, device };
-    let rows = SIZES.iter().map(|&(size, rounds)| first.size(size, rounds)).collect::<Result<_, _>>()?;
-    first.plain.publish_copy(&[])?;
-    Ok(rows)
+    let images = ends.images.as_ref().map(DeviceTopic::publisher).transpose()?;
+    let mut first = First { ends: &ends, publisher, plain, images, answers, device };
+    SIZES.iter().map(|&(size, rounds)| first.size(size, rounds)).collect()
 }
 
 /// The figures as a page; `judged`: whether the aims are, which are for a GPU.
@@ -238,8 +315,8 @@ fn page(name: &str, rows: &[Row], judged: bool) -> String {
     if !judged {
         page += "**The fake driver: these are copies by the processor, and say nothing of a GPU.**\n\n";
     }
-    page += "| bytes | pinned, whole | pageable, whole | pageable / pinned | leg out | bus out | of it | leg in | bus in | of it | publisher's calls |\n";
-    page += "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+    page += "| bytes | pinned, whole | pageable, whole | pageable / pinned | leg out | bus out | of it | leg in | bus in | of it | publisher's calls | device, handed over | device, read |\n";
+    page += "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
     for row in rows {
         let share = |bus: &Spans, leg: &Spans| format!("{:.0} %", 100.0 * bus.median() / leg.median());
         let ratio = format!("{:.2}", row.pageable.median() / row.pinned.median());
@@ -255,11 +332,14 @@ fn page(name: &str, rows: &[Row], judged: bool) -> String {
             row.bus_in.text(),
             share(&row.bus_in, &row.leg_in),
             row.returns.text(),
+            row.handed.text(),
+            row.read.text(),
         ];
         let _ = writeln!(page, "| {} |", cells.join(" | "));
     }
     page += "\nLeg: one copy between device and topic, until its stream is there. Bus: one copy between the device and memory of \
-             `cuMemHostAlloc`, the same way. Device topics are not built.\n";
+             `cuMemHostAlloc`, the same way. Device: the message stays where it is; from `publish_on`, with nothing before it on the stream, until the subscriber \
+             has its address, and then a kernel of the subscriber's that reads every byte. All 0: this GPU's memory cannot be shared.\n";
     if judged {
         page += "\n| aim | bytes | |\n| --- | ---: | --- |\n";
         for row in rows {
@@ -270,6 +350,14 @@ fn page(name: &str, rows: &[Row], judged: bool) -> String {
             judge("leg in at 90 % of the bus", row.bus_in.median() >= 0.9 * row.leg_in.median());
             judge("twice as fast as pageable", row.pageable.median() >= 2.0 * row.pinned.median());
         }
+        let handed = |row: Option<&Row>| row.map_or(0.0, |row| row.handed.median());
+        let (small, large) = (handed(rows.first()), handed(rows.last()));
+        let is_met = small > 0.0 && large <= 2.0 * small;
+        let _ = writeln!(
+            page,
+            "| handing over on the device takes as long for the largest as for the smallest | | {} |",
+            if is_met { "met" } else { "missed" }
+        );
     }
     page
 }

@@ -3,20 +3,87 @@
 //! Types and numbers are those of cuda.h: `CUdevice` and `CUresult` are ints, `CUdeviceptr` 64 bits, contexts, streams and events
 //! pointers. Where the header's macros lead to a second version (`_v2`), so do the names here.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
 /// `CUresult`.
 pub(crate) type Code = c_int;
 /// `CUdevice`.
 pub(crate) type Device = c_int;
-/// `CUcontext`, `CUstream`, `CUevent`.
+/// `CUcontext`, `CUstream`, `CUevent`, `CUmodule`, `CUfunction`.
 pub(crate) type Handle = *mut c_void;
 /// `CUdeviceptr`.
 pub(crate) type Address = u64;
 /// `CUhostFn`.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
+/// `CUmemGenericAllocationHandle`.
+pub(crate) type BlockHandle = u64;
+
+/// `CUmemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Location {
+    kind: c_int,
+    id: c_int,
+}
+
+/// `CUmemAllocationProp`.
+#[repr(C)]
+pub(crate) struct BlockProperties {
+    kind: c_int,
+    handle_types: c_int,
+    location: Location,
+    windows: *mut c_void,
+    flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc`.
+#[repr(C)]
+pub(crate) struct AccessOf {
+    location: Location,
+    flags: c_int,
+}
+
+const _: () = assert!(size_of::<BlockProperties>() == 32 && size_of::<AccessOf>() == 12);
+
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+pub(crate) const AS_FILE: c_int = 1;
+/// `CU_MEM_ALLOC_GRANULARITY_MINIMUM`.
+pub(crate) const MINIMUM: c_int = 0;
+
+/// What a device may do with a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum May {
+    /// `CU_MEM_ACCESS_FLAGS_PROT_READ`.
+    Read = 1,
+    /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
+    ReadWrite = 3,
+}
+
+impl Location {
+    /// `CU_MEM_LOCATION_TYPE_DEVICE`.
+    fn of(device: Device) -> Location {
+        Location { kind: 1, id: device }
+    }
+}
+
+impl BlockProperties {
+    /// Of memory on that device (`CU_MEM_ALLOCATION_TYPE_PINNED` is the only kind) that can be exported as a file.
+    pub(crate) fn on(device: Device) -> BlockProperties {
+        let (location, windows) = (Location::of(device), std::ptr::null_mut());
+        BlockProperties { kind: 1, handle_types: AS_FILE, location, windows, flags: [0; 8] }
+    }
+}
+
+impl AccessOf {
+    pub(crate) fn new(device: Device, may: May) -> AccessOf {
+        AccessOf { location: Location::of(device), flags: may as c_int }
+    }
+}
+
 pub(crate) const SUCCESS: Code = 0;
+pub(crate) const INVALID_VALUE: Code = 1;
+pub(crate) const OUT_OF_MEMORY: Code = 2;
 pub(crate) const NO_DEVICE: Code = 100;
 pub(crate) const NOT_READY: Code = 600;
 pub(crate) const NOT_SUPPORTED: Code = 801;
@@ -35,6 +102,10 @@ pub(crate) const REGISTER_READ_ONLY: c_uint = 8;
 pub(crate) const HOST_REGISTER_SUPPORTED: c_int = 99;
 /// `CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES`.
 pub(crate) const USES_HOST_PAGE_TABLES: c_int = 100;
+/// `CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED`.
+pub(crate) const BLOCKS_SUPPORTED: c_int = 102;
+/// `CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED`.
+pub(crate) const AS_FILE_SUPPORTED: c_int = 103;
 /// `CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED`.
 pub(crate) const READ_ONLY_HOST_REGISTER_SUPPORTED: c_int = 113;
 
@@ -75,6 +146,7 @@ entry_points! {
     device_count = c"cuDeviceGetCount" (*mut c_int);
     device = c"cuDeviceGet" (*mut Device, c_int);
     device_name = c"cuDeviceGetName" (*mut c_char, c_int, Device);
+    device_uuid = c"cuDeviceGetUuid_v2" (*mut [u8; 16], Device);
     device_attribute = c"cuDeviceGetAttribute" (*mut c_int, c_int, Device);
     retain_primary_context = c"cuDevicePrimaryCtxRetain" (*mut Handle, Device);
     release_primary_context = c"cuDevicePrimaryCtxRelease_v2" (Device);
@@ -95,9 +167,26 @@ entry_points! {
     free = c"cuMemFree_v2" (Address);
     copy_to_device = c"cuMemcpyHtoDAsync_v2" (Address, *const c_void, usize, Handle);
     copy_from_device = c"cuMemcpyDtoHAsync_v2" (*mut c_void, Address, usize, Handle);
+    copy_on_device = c"cuMemcpyDtoDAsync_v2" (Address, Address, usize, Handle);
     fill = c"cuMemsetD8Async" (Address, u8, usize, Handle);
     allocate_host = c"cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
     free_host = c"cuMemFreeHost" (*mut c_void);
     register = c"cuMemHostRegister_v2" (*mut c_void, usize, c_uint);
     unregister = c"cuMemHostUnregister" (*mut c_void);
+    granularity = c"cuMemGetAllocationGranularity" (*mut usize, *const BlockProperties, c_int);
+    create_block = c"cuMemCreate" (*mut BlockHandle, usize, *const BlockProperties, c_ulonglong);
+    release_block = c"cuMemRelease" (BlockHandle);
+    export_block = c"cuMemExportToShareableHandle" (*mut c_void, BlockHandle, c_int, c_ulonglong);
+    import_block = c"cuMemImportFromShareableHandle" (*mut BlockHandle, *mut c_void, c_int);
+    reserve_addresses = c"cuMemAddressReserve" (*mut Address, usize, usize, Address, c_ulonglong);
+    free_addresses = c"cuMemAddressFree" (Address, usize);
+    map_block = c"cuMemMap" (Address, usize, usize, BlockHandle, c_ulonglong);
+    unmap_block = c"cuMemUnmap" (Address, usize);
+    set_access = c"cuMemSetAccess" (Address, usize, *const AccessOf, usize);
+    load_module = c"cuModuleLoadData" (*mut Handle, *const c_void);
+    unload_module = c"cuModuleUnload" (Handle);
+    function_of_module = c"cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
+    launch_kernel = c"cuLaunchKernel" (
+        Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void
+    );
 }

@@ -30,7 +30,7 @@ impl Driver {
     /// The machine's own driver, libcuda.so.1.
     ///
     /// # Errors
-    /// [`Error::NoGpu`] where there is none, where it is older than CUDA 11 or newer than this machine's kernel module, and where it finds no GPU.
+    /// [`Error::NoGpu`] where there is none, where it is older than CUDA 11.4 or newer than this machine's kernel module, and where it finds no GPU.
     pub fn open() -> Result<Driver, Error> {
         Driver::load(Path::new("libcuda.so.1"))
     }

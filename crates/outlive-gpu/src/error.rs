@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use outlive::TokenId;
 use outlive::topic::{PublishError, SubscribeError};
 
 /// Why something was not done.
@@ -33,6 +34,32 @@ pub enum Error {
         /// How many values the message has.
         len: usize,
     },
+    /// This GPU's memory cannot be shared with other processes: no device topics here.
+    CannotShare {
+        /// What is missing.
+        why: &'static str,
+    },
+    /// The process has died that had the message's GPU memory, and this one had not mapped it. The message is lost.
+    OwnerDied {
+        /// The process, by its token.
+        owner: TokenId,
+    },
+    /// The process that had the message's GPU memory has closed its topic, and this one had not mapped it. The message is lost.
+    BlockGone {
+        /// The process, by its token.
+        owner: TokenId,
+    },
+    /// A message of the topic is no card: a stray write, or somebody hostile. It is passed over.
+    NoCard,
+    /// The system refused something that is needed to share GPU memory.
+    System {
+        /// What was to be done.
+        what: &'static str,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// The message lies in another GPU's memory than the subscriber's. It is passed over.
+    OtherGpu,
     /// Publishing failed; of what was due on a stream, too.
     Publish(PublishError),
     /// Receiving failed.
@@ -53,6 +80,22 @@ impl fmt::Display for Error {
                 f.write_str("copies were not over when the deadline passed; wait longer, or look at the streams")
             }
             Error::OutOfBounds { len } => write!(f, "the message has {len} values; copy a part of those"),
+            Error::CannotShare { why } => {
+                write!(f, "this GPU's memory cannot be shared: {why}; pinned topics need no such thing")
+            }
+            Error::OwnerDied { owner } => {
+                write!(f, "process {owner} has died, and with it a message that was not mapped here yet")
+            }
+            Error::BlockGone { owner } => {
+                write!(f, "process {owner} has closed its topic, and with it a message that was not mapped here yet")
+            }
+            Error::NoCard => {
+                f.write_str("a message says no place on a GPU; somebody wrote over it: look for the stray write")
+            }
+            Error::System { what, errno } => write!(f, "{what}: {}", std::io::Error::from_raw_os_error(*errno)),
+            Error::OtherGpu => {
+                f.write_str("the message lies on another GPU; subscribe by a topic that is open for that one")
+            }
             Error::Publish(error) => error.fmt(f),
             Error::Subscribe(error) => error.fmt(f),
             Error::Topic(error) => error.fmt(f),

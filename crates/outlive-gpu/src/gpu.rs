@@ -23,6 +23,9 @@ struct Inner {
     /// The primary context is ours to release.
     is_primary: bool,
     name: String,
+    identity: Identity,
+    /// Whether it has blocks of memory that can be exported; what is missing.
+    can_share: Result<(), &'static str>,
     can_register: bool,
     /// How memory is registered that this process may only read, if at all.
     read_only: Option<u32>,
@@ -36,6 +39,25 @@ struct Inner {
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
+
+/// Which GPU it is, on the whole machine: its UUID, which all processes agree on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity([u64; 2]);
+
+impl Identity {
+    fn of_uuid(uuid: [u8; 16]) -> Identity {
+        let whole = u128::from_le_bytes(uuid);
+        Identity([(whole >> 64) as u64, whole as u64])
+    }
+
+    pub(crate) fn words(self) -> [u64; 2] {
+        self.0
+    }
+
+    pub(crate) fn of_words(words: [u64; 2]) -> Identity {
+        Identity(words)
+    }
+}
 
 /// The context is the calling thread's current one until this is dropped.
 pub(crate) struct Current<'g> {
@@ -100,10 +122,31 @@ impl Gpu {
         let named = unsafe { (api.device_name)(name.as_mut_ptr(), name.len() as c_int, device) } == api::SUCCESS;
         let name: Vec<u8> = name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0 && named).collect();
         let name = String::from_utf8_lossy(&name).into_owned();
+        let mut uuid = [0; 16];
+        // SAFETY: a place for it.
+        driver.check("cuDeviceGetUuid", unsafe { (api.device_uuid)(&mut uuid, device) })?;
+        let identity = Identity::of_uuid(uuid);
+        let can_share = match (attribute(api::BLOCKS_SUPPORTED), attribute(api::AS_FILE_SUPPORTED)) {
+            (Some(true), Some(true)) => Ok(()),
+            (Some(true), _) => Err("the driver exports no file descriptors"),
+            _ => Err("the device has no virtual memory management"),
+        };
         let process = std::process::id();
         let driver = driver.clone();
         let probe = ptr::null_mut();
-        let inner = Inner { driver, context, device, is_primary, name, can_register, read_only, probe, process };
+        let inner = Inner {
+            driver,
+            context,
+            device,
+            is_primary,
+            name,
+            identity,
+            can_share,
+            can_register,
+            read_only,
+            probe,
+            process,
+        };
         let mut gpu = Gpu { inner: Arc::new(inner) };
         let probe = gpu.new_stream()?;
         // Not shared yet.
@@ -121,6 +164,25 @@ impl Gpu {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
+    }
+
+    pub(crate) fn device(&self) -> Device {
+        self.inner.device
+    }
+
+    /// Which one it is on this machine.
+    pub(crate) fn identity(&self) -> Identity {
+        self.inner.identity
+    }
+
+    pub(crate) fn can_share(&self) -> Result<(), Error> {
+        self.inner.can_share.map_err(|why| Error::CannotShare { why })
+    }
+
+    /// Whether this GPU's memory can be shared with other processes: for [`DeviceTopic`](crate::DeviceTopic)s.
+    #[must_use]
+    pub fn shares(&self) -> bool {
+        self.inner.can_share.is_ok()
     }
 
     /// The context: a `CUcontext`, for other libraries.

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::pins::Pins;
+use crate::under_way::Keeps;
 
 /// What is to be done then. It may be dropped in place of that.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
@@ -16,8 +16,8 @@ pub(crate) type Work = Box<dyn FnOnce() + Send>;
 /// What a host function is given.
 pub(crate) struct Job {
     pub(crate) work: Work,
-    /// Registrations stay until it is over.
-    pub(crate) pins: Arc<Pins>,
+    /// Registrations and mappings stay until it is over.
+    pub(crate) keeper: Arc<dyn Keeps>,
 }
 
 thread_local! {
@@ -36,12 +36,13 @@ pub(crate) fn is_inside() -> bool {
 /// `job` is a `Box<Job>`, given to the driver once.
 pub(crate) unsafe extern "C" fn run(job: *mut c_void) {
     // SAFETY: the caller's promise.
-    let Job { work, pins } = *unsafe { Box::from_raw(job.cast::<Job>()) };
+    let Job { work, keeper } = *unsafe { Box::from_raw(job.cast::<Job>()) };
     let was_inside = INSIDE.replace(true);
     // Nothing of ours panics; what a user's allocator or logger does must not unwind into the driver.
     let _ = catch_unwind(AssertUnwindSafe(work));
-    pins.one_is_over();
-    // Perhaps the last one: it is left to the next call then.
-    drop(pins);
+    let under_way = Arc::clone(keeper.under_way());
+    // Perhaps the last one: it is left to the next call then. Before anybody is told: who waits for that finds nothing here any more.
+    drop(keeper);
+    under_way.one_is_over();
     INSIDE.set(was_inside);
 }

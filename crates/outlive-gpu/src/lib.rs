@@ -39,20 +39,26 @@
 //! ordinary memory and is as strict as the documentation.
 
 mod api;
+mod device;
 mod driver;
 mod error;
 mod gpu;
 mod host_function;
+mod kernel;
+mod lender;
 mod memory;
 mod pins;
 mod publisher;
 mod stream;
 mod subscriber;
 mod topic;
+mod under_way;
 
+pub use device::{Card, DeviceLoan, DevicePublisher, DeviceSample, DeviceSubscriber, DeviceTopic};
 pub use driver::Driver;
 pub use error::Error;
 pub use gpu::Gpu;
+pub use kernel::{Argument, Kernel, Module};
 pub use memory::{DeviceMemory, HostMemory};
 pub use publisher::{PinnedLoan, PinnedPublisher};
 pub use stream::Stream;

@@ -10,25 +10,19 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outlive::Deadline;
 use outlive::topic::PayloadMemory;
 
 use crate::gpu::{Current, Gpu};
-use crate::{Error, api, host_function};
-
-/// How often who waits for copies asks whether the context is without error: after one, nobody tells.
-const ASK_AGAIN: Duration = Duration::from_millis(2);
+use crate::under_way::{self, Keeps, UnderWay};
+use crate::{Error, api};
 
 /// A topic's memory, as registered by one context. Kept by the topic's ends, and by each copy that is under way.
 pub(crate) struct Pins {
     /// Until it is dropped.
     registered: Option<Registered>,
-    /// Host functions that have not been called.
-    outstanding: Mutex<usize>,
-    over: Condvar,
+    under_way: Arc<UnderWay>,
 }
 
 /// Which memory an address lies in: keeps it mapped.
@@ -52,16 +46,6 @@ struct Unit {
     borders: Vec<usize>,
 }
 
-/// Those whose last user was a host function: to be unregistered by the next who comes.
-static LEFT: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
-
-/// Undoes what host functions could not.
-pub(crate) fn look_after_left() {
-    // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
-    let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
-    drop(left);
-}
-
 /// Why a copy was not made.
 pub(crate) struct NotCopied {
     pub(crate) error: Error,
@@ -78,7 +62,7 @@ impl From<Error> for NotCopied {
 impl Pins {
     pub(crate) fn new(gpu: &Gpu, memory_of: MemoryOf) -> Pins {
         let registered = Registered { table: Mutex::default(), memory_of, gpu: gpu.clone() };
-        Pins { registered: Some(registered), outstanding: Mutex::new(0), over: Condvar::new() }
+        Pins { registered: Some(registered), under_way: Arc::default() }
     }
 
     fn registered(&self) -> &Registered {
@@ -86,10 +70,6 @@ impl Pins {
             Some(registered) => registered,
             None => unreachable!("taken when it is dropped"),
         }
-    }
-
-    pub(crate) fn gpu(&self) -> &Gpu {
-        &self.registered().gpu
     }
 
     /// Copies to or from memory that the caller has: `copy` is called for each part that is registered as one, with where it
@@ -104,60 +84,26 @@ impl Pins {
         self.registered().copy(&current, address, len, copy)
     }
 
-    /// One more host function.
-    pub(crate) fn one_more(&self) {
-        *self.lock() += 1;
-    }
-
-    /// One less.
-    pub(crate) fn one_is_over(&self) {
-        *self.lock() -= 1;
-        self.over.notify_all();
-    }
-
-    /// Waits until `is_so` says so of how many are outstanding: asked whenever a host function has been called, and now and then.
-    ///
-    /// # Errors
-    /// [`Error::TimedOut`], and what the context has come to.
-    pub(crate) fn wait_until(&self, deadline: Deadline, mut is_so: impl FnMut(usize) -> bool) -> Result<(), Error> {
-        let mut outstanding = self.lock();
-        loop {
-            if is_so(*outstanding) {
-                return Ok(());
-            }
-            if deadline.has_passed() {
-                return Err(Error::TimedOut);
-            }
-            // Locked since the look: one that is over meanwhile is waited for here.
-            let waited = self.over.wait_timeout(outstanding, ASK_AGAIN);
-            drop(waited);
-            self.gpu().check()?;
-            outstanding = self.lock();
-        }
-    }
-
-    /// How many host functions have still to be called.
-    pub(crate) fn outstanding(&self) -> usize {
-        *self.lock()
-    }
-
     /// How many bytes are registered.
     pub(crate) fn bytes(&self) -> usize {
         let table = self.registered().lock();
         table.values().filter_map(|unit| Some(unit.borders.last()? - unit.borders.first()?)).sum()
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.outstanding.lock().unwrap_or_else(PoisonError::into_inner)
+impl Keeps for Pins {
+    fn under_way(&self) -> &Arc<UnderWay> {
+        &self.under_way
+    }
+
+    fn gpu(&self) -> &Gpu {
+        &self.registered().gpu
     }
 }
 
 impl Drop for Pins {
     fn drop(&mut self) {
-        let registered = self.registered.take();
-        if host_function::is_inside() {
-            LEFT.lock().unwrap_or_else(PoisonError::into_inner).extend(registered);
-        }
+        under_way::undo(self.registered.take());
     }
 }
 

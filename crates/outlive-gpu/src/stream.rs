@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::api::{self, Handle};
 use crate::gpu::Gpu;
 use crate::host_function::{self, Job, Work};
-use crate::pins::Pins;
+use crate::under_way::Keeps;
 use crate::{DevicePointer, Error};
 
 /// A stream of a GPU's work: what is enqueued on it is done in order. Clones are the same.
@@ -97,6 +97,40 @@ impl Stream {
         gpu.checked("cuStreamSynchronize", unsafe { (gpu.api().synchronize_stream)(self.raw()) })
     }
 
+    /// What is enqueued here from now on begins when the other one has got to where it is now. Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn wait_for(&self, other: &Stream) -> Result<(), Error> {
+        if self.is(other) {
+            return Ok(());
+        }
+        let gpu = &self.inner.gpu;
+        let _current = gpu.enter()?;
+        other.be_waited_for(gpu, self.raw())
+    }
+
+    /// Has another of the context's streams wait for where this one is now.
+    fn be_waited_for(&self, gpu: &Gpu, waiting: Handle) -> Result<(), Error> {
+        let event = self.inner.event.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: handles that stay; the event is ours alone until it is waited for.
+        unsafe {
+            gpu.checked("cuEventRecord", (gpu.api().record_event)(event.0, self.raw()))?;
+            gpu.checked("cuStreamWaitEvent", (gpu.api().stream_wait_event)(waiting, event.0, 0))
+        }
+    }
+
+    /// Copies from place to place on the device, behind what is on the stream.
+    ///
+    /// # Safety
+    /// Both places are there, nobody writes to the one or touches the other, until the copy is over.
+    pub(crate) unsafe fn copy(&self, to: DevicePointer, from: DevicePointer, len: usize) -> Result<(), Error> {
+        let gpu = &self.inner.gpu;
+        let _current = gpu.enter()?;
+        // SAFETY: the caller's promise.
+        gpu.checked("cuMemcpyDtoDAsync", unsafe { (gpu.api().copy_on_device)(to, from, len, self.raw()) })
+    }
+
     /// Copies bytes from ordinary memory, and waits for it.
     pub(crate) fn write(&self, to: DevicePointer, bytes: &[u8]) -> Result<(), Error> {
         {
@@ -140,33 +174,25 @@ impl Stream {
     }
 
     /// Has `work` done when these streams have got to where they are now, this one among them or not. Not done: given back.
-    pub(crate) fn after(&self, streams: &[Stream], pins: &Arc<Pins>, work: Work) -> Result<(), (Error, Work)> {
+    pub(crate) fn after(&self, streams: &[Stream], keeper: Arc<dyn Keeps>, work: Work) -> Result<(), (Error, Work)> {
         let gpu = &self.inner.gpu;
         let wait = || -> Result<(), Error> {
             let _current = gpu.enter()?;
-            for stream in streams {
-                let event = stream.inner.event.lock().unwrap_or_else(PoisonError::into_inner);
-                // SAFETY: handles that stay; the event is ours alone until it is waited for.
-                unsafe {
-                    gpu.checked("cuEventRecord", (gpu.api().record_event)(event.0, stream.raw()))?;
-                    gpu.checked("cuStreamWaitEvent", (gpu.api().stream_wait_event)(self.inner.side, event.0, 0))?;
-                }
-            }
-            Ok(())
+            streams.iter().try_for_each(|stream| stream.be_waited_for(gpu, self.inner.side))
         };
         if let Err(error) = wait() {
             return Err((error, work));
         }
-        let job = Box::into_raw(Box::new(Job { work, pins: Arc::clone(pins) }));
+        let job = Box::into_raw(Box::new(Job { work, keeper: Arc::clone(&keeper) }));
         // Before it can be over.
-        pins.one_more();
+        keeper.under_way().one_more();
         let launched = gpu.enter().and_then(|_current| {
             // SAFETY: the function takes a job, once: this one.
             let code = unsafe { (gpu.api().launch_host_function)(self.inner.side, host_function::run, job.cast()) };
             gpu.checked("cuLaunchHostFunc", code)
         });
         launched.map_err(|error| {
-            pins.one_is_over();
+            keeper.under_way().one_is_over();
             // SAFETY: the driver did not take it.
             (error, unsafe { Box::from_raw(job) }.work)
         })

@@ -7,8 +7,9 @@ use outlive::Deadline;
 use outlive::sync::Plain;
 use outlive::topic::{Sample, Subscriber};
 
-use crate::pins::{self, Pins};
+use crate::pins::Pins;
 use crate::stream::Stream;
+use crate::under_way::{self, Keeps as _};
 use crate::{DevicePointer, Error};
 
 /// A subscriber whose samples a GPU reads where they lie. It is a [`Subscriber`], to be waited for like any.
@@ -35,7 +36,7 @@ impl<T: Plain> PinnedSubscriber<T> {
     }
 
     fn pinned(&self, sample: Sample<[T]>) -> PinnedSample<T> {
-        PinnedSample { sample: Arc::new(sample), pins: Arc::clone(&self.pins) }
+        PinnedSample::new(Arc::new(sample), Arc::clone(&self.pins))
     }
 
     /// What is next, if anything is there.
@@ -101,6 +102,10 @@ impl<T: Plain> DerefMut for PinnedSubscriber<T> {
 }
 
 impl<T: Plain> PinnedSample<T> {
+    pub(crate) fn new(sample: Arc<Sample<[T]>>, pins: Arc<Pins>) -> PinnedSample<T> {
+        PinnedSample { sample, pins }
+    }
+
     /// Copies the message to the device, behind what is on the stream: one asynchronous copy. It stays held until that is over.
     ///
     /// # Errors
@@ -132,7 +137,7 @@ impl<T: Plain> PinnedSample<T> {
         to: DevicePointer,
         stream: &Stream,
     ) -> Result<(), Error> {
-        pins::look_after_left();
+        under_way::look_after_left();
         let values = self.sample.get(part).ok_or(Error::OutOfBounds { len: self.sample.len() })?;
         stream.expect_no_capture()?;
         let (from, len) = (values.as_ptr().cast::<u8>(), size_of_val(values));
@@ -146,7 +151,7 @@ impl<T: Plain> PinnedSample<T> {
             other => other.map_err(|not| not.error),
         };
         let share = Arc::clone(&self.sample);
-        let held = stream.after(std::slice::from_ref(stream), &self.pins, Box::new(move || drop(share)));
+        let held = stream.after(std::slice::from_ref(stream), self.pins.clone(), Box::new(move || drop(share)));
         copied.and(held.map_err(|(error, share)| {
             // The device may be reading still, registered memory as it is, and nobody will tell when it has done.
             std::mem::forget((share, Arc::clone(&self.pins)));

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use outlive::sync::Plain;
-use outlive::topic::{SubscriberOptions, Topic};
+use outlive::topic::{Sample, SubscriberOptions, Topic};
 use outlive::{Deadline, Domain};
 
 use crate::Error;
 use crate::gpu::Gpu;
-use crate::pins::{self, Pins};
+use crate::pins::Pins;
 use crate::publisher::PinnedPublisher;
-use crate::subscriber::PinnedSubscriber;
+use crate::subscriber::{PinnedSample, PinnedSubscriber};
+use crate::under_way::{self, Keeps as _};
 
 /// A topic whose payloads a GPU reads and writes where they lie. It is an ordinary topic, in which others may publish and subscribe
 /// without a GPU; opened once in each process, so that memory is registered once. Clones are the same.
@@ -39,7 +40,7 @@ impl<T: Plain> PinnedTopic<T> {
     /// lies at another address.
     #[must_use]
     pub fn new(gpu: &Gpu, topic: Topic<[T]>) -> PinnedTopic<T> {
-        pins::look_after_left();
+        under_way::look_after_left();
         let mapped = topic.clone();
         let pins = Arc::new(Pins::new(gpu, Box::new(move |address| mapped.memory_of(address))));
         PinnedTopic { topic, pins }
@@ -59,7 +60,7 @@ impl<T: Plain> PinnedTopic<T> {
     /// # If a process dies
     /// As with [`Topic::publisher`].
     pub fn publisher(&self) -> Result<PinnedPublisher<T>, Error> {
-        pins::look_after_left();
+        under_way::look_after_left();
         Ok(PinnedPublisher::new(self.topic.publisher()?, Arc::clone(&self.pins)))
     }
 
@@ -82,8 +83,18 @@ impl<T: Plain> PinnedTopic<T> {
     /// # If a process dies
     /// As with [`Topic::subscriber`].
     pub fn subscriber_with(&self, options: SubscriberOptions) -> Result<PinnedSubscriber<T>, Error> {
-        pins::look_after_left();
+        under_way::look_after_left();
         Ok(PinnedSubscriber::new(self.topic.subscriber_with(options)?, Arc::clone(&self.pins)))
+    }
+
+    /// A sample that an ordinary subscriber of [`PinnedTopic::topic`] has taken, to be read by the GPU as well. One of the same topic opened once more
+    /// lies elsewhere: its copies go by the driver's own buffers.
+    ///
+    /// # If a process dies
+    /// As with [`PinnedSample`].
+    #[must_use]
+    pub fn pinned(&self, sample: impl Into<Arc<Sample<[T]>>>) -> PinnedSample<T> {
+        PinnedSample::new(sample.into(), Arc::clone(&self.pins))
     }
 
     /// How many bytes of the topic are registered in this process.
@@ -95,7 +106,7 @@ impl<T: Plain> PinnedTopic<T> {
     /// How many publishings and ends of copies are due.
     #[must_use]
     pub fn outstanding(&self) -> usize {
-        self.pins.outstanding()
+        self.pins.under_way().outstanding()
     }
 
     /// Waits until all of this process's copies are over, their samples let go of, and what was due published.
@@ -104,7 +115,7 @@ impl<T: Plain> PinnedTopic<T> {
     /// [`Error::TimedOut`]; [`Error::Driver`] if the context has an error: then some are never over, and their memory is used no more as long as
     /// this process lives.
     pub fn wait_over(&self, deadline: impl Into<Deadline>) -> Result<(), Error> {
-        self.pins.wait_until(deadline.into(), |outstanding| outstanding == 0)
+        self.pins.wait_until(deadline.into(), &mut |outstanding| outstanding == 0)
     }
 
     /// Waits as [`PinnedTopic::wait_over`] does, and lets go of the topic: the last of its clones and ends to go takes its registrations back.
@@ -114,7 +125,7 @@ impl<T: Plain> PinnedTopic<T> {
     pub fn close(self, deadline: impl Into<Deadline>) -> Result<(), Error> {
         self.wait_over(deadline)?;
         drop(self);
-        pins::look_after_left();
+        under_way::look_after_left();
         Ok(())
     }
 }

@@ -4,37 +4,16 @@
 mod fake;
 
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
+use fake::member::{Member, moment, run_all};
 use fake::{Fake, SOON, What, bytes_of, on_device, pattern, wait_for};
 use outlive::topic::Topic;
 use outlive_gpu::{DeviceMemory, Error, PinnedTopic, Stream};
 
 const LEN: usize = 400_000;
 const ROUNDS: u64 = 15;
-
-/// Killed by its number when the test is over, too.
-struct Member(Child);
-
-impl Member {
-    fn kill(&mut self) {
-        self.0.kill().expect("ours");
-        self.0.wait().expect("ours");
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Not the same in each round, and the same each time that this is run.
-fn moment(round: u64) -> Duration {
-    Duration::from_micros(500 + round.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 9_000)
-}
 
 fn small_topic(fake: &Fake) -> Topic<[u8]> {
     // What the dead would leave for good would fill it within a few rounds.
@@ -219,13 +198,5 @@ fn main() {
             who_had_a_device_write_keeps_his_memory_until_he_is_gone,
         ),
     ];
-    let mut passed = 0;
-    let chosen: Vec<_> = tests.iter().filter(|(name, _)| name.contains(&role)).collect();
-    for (name, test) in &chosen {
-        let is_ok = std::panic::catch_unwind(test).is_ok();
-        println!("test {name} ... {}", if is_ok { "ok" } else { "FAILED" });
-        passed += usize::from(is_ok);
-    }
-    println!("{passed} passed, {} failed", chosen.len() - passed);
-    std::process::exit(i32::from(passed < chosen.len()));
+    run_all(&role, &tests);
 }

@@ -20,7 +20,7 @@ static void view(int viewer) {
     options.reliable = 1; /* The camera waits for this one, but not for the dead. */
     auto camera = open_camera().subscriber(options).value();
     int seen = 0;
-    for (auto frame : camera.until(std::chrono::seconds(10))) {
+    for (auto frame : camera.until(std::chrono::seconds(60))) {
         auto pixels = frame.bytes();
         if (pixels.size() != bytes || std::ranges::count(pixels, std::byte(seen)) != ptrdiff_t(bytes)) _exit(1);
         if (viewer == 2 && seen == 20) kill(getpid(), SIGKILL);
@@ -40,7 +40,7 @@ int main() {
     for (int at = 0; at < frames; at++) {
         auto frame = camera.loan(bytes).value();
         std::ranges::fill(frame.bytes(), std::byte(at));
-        camera.publish(std::move(frame), std::chrono::seconds(10)).value();
+        camera.publish(std::move(frame), std::chrono::seconds(60)).value();
     }
     int well = 0, status;
     while (wait(&status) > 0) well += WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -28,6 +28,27 @@ private:
     std::span<std::byte> bytes_;
 };
 
+/** Memory that several processes hold, each by name, to read: the last to let go of it frees it, also by its death. The pool must
+ * live longer. */
+class Shared {
+public:
+    std::span<const std::byte> bytes() const noexcept {
+        return {static_cast<const std::byte *>(outlive_shared_data(handle_.get())), outlive_shared_size(handle_.get())};
+    }
+    /** By which others join: good as long as somebody holds it. */
+    uint64_t offset() const noexcept { return outlive_shared_offset(handle_.get()); }
+
+private:
+    friend class Pool;
+    explicit Shared(outlive_shared_t *handle) : handle_(handle) {}
+    detail::Handle<outlive_shared_t, outlive_shared_release> handle_;
+};
+
+/** What `Pool::gc` has freed and given back: objects of the dead, and bytes that the system has back. */
+struct Trimmed {
+    uint64_t objects, bytes;
+};
+
 /** A pool: memory from 0 bytes to 1 GiB. May be used by all threads at once. */
 class Pool {
 public:
@@ -66,6 +87,31 @@ public:
         size_t size = 0;
         if (int code = outlive_pool_claim(raw(), offset, &data, &size)) return Failure::last(code);
         return Memory(raw(), {static_cast<std::byte *>(data), size});
+    }
+    /** Makes memory one that several processes hold; nobody writes to it from then on. On failure it is still `memory`'s. */
+    expected<Shared> share(Memory &&memory) {
+        outlive_shared_t *shared = nullptr;
+        if (int code = outlive_pool_share(raw(), memory.bytes_.data(), &shared)) return Failure::last(code);
+        memory.bytes_ = {};
+        return Shared(shared);
+    }
+    /** Becomes one of those who hold it. ESTALE: nobody does any more. */
+    expected<Shared> join(uint64_t offset) {
+        outlive_shared_t *shared = nullptr;
+        if (int code = outlive_pool_join(raw(), offset, &shared)) return Failure::last(code);
+        return Shared(shared);
+    }
+    /** Looks at all objects. */
+    expected<outlive_pool_usage_t> usage() const {
+        outlive_pool_usage_t usage{};
+        if (int code = outlive_pool_usage(raw(), &usage)) return Failure::last(code);
+        return usage;
+    }
+    /** Frees what the dead had, and gives memory back to the system. */
+    expected<Trimmed> gc() {
+        Trimmed trimmed{};
+        if (int code = outlive_pool_gc(raw(), &trimmed.objects, &trimmed.bytes)) return Failure::last(code);
+        return trimmed;
     }
 
     outlive_pool_t *raw() const noexcept { return handle_.get(); }

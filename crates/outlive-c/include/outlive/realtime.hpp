@@ -1,5 +1,5 @@
-/* Mutexes for real-time threads: `pi_mutex` as a member of a struct in a `Record`, `PiMutex<T>` by name with its value,
- * `CeilingMutex` by name. They do what a mutex does (lock.hpp), deaths included. */
+/* Mutexes for real-time threads: `pi_mutex` and `ceiling_mutex<40>` as members of a struct in a `Record`, `PiMutex<T>` and
+ * `CeilingMutex<T>` by name with their values. They do what a mutex does (lock.hpp), deaths included. */
 #ifndef OUTLIVE_REALTIME_HPP
 #define OUTLIVE_REALTIME_HPP
 
@@ -31,6 +31,15 @@ public:
     /** Makes a lock that was given up usable again; what it guards was made whole before, by an agreement of its users. */
     expected<void> reset(Deadline deadline = never) {
         return done(outlive_pi_mutex_reset(PiMutexCalls::raw(), deadline.raw()));
+    }
+};
+
+/** What a mutex with a ceiling does. */
+template <class Self, class T> class CeilingMutexCalls : public LockCalls<Self, T, CeilingMutexApi> {
+public:
+    /** As a mutex's with priority inheritance. */
+    expected<void> reset(Deadline deadline = never) {
+        return done(outlive_ceiling_mutex_reset(CeilingMutexCalls::raw(), deadline.raw()));
     }
 };
 
@@ -77,27 +86,68 @@ private:
     detail::Handle<outlive_pi_mutex_t, outlive_pi_mutex_close> lock_;
 };
 
-/** A mutex by name whose holders run at its ceiling, a real-time priority of 1 to 99: EPERM without the right to. */
-class CeilingMutex : public detail::LockCalls<CeilingMutex, void, detail::CeilingMutexApi> {
-public:
-    /** Opens it, or makes it; EINVAL: it is there with another ceiling. */
-    static expected<CeilingMutex> open(const Domain &domain, const std::string &name, uint32_t ceiling) {
-        outlive_ceiling_mutex_t *handle = nullptr;
-        int code = outlive_ceiling_mutex_open(domain.raw(), name.c_str(), ceiling, &handle);
-        if (code != 0) return Failure::last(code);
-        return CeilingMutex(handle);
-    }
-    /** As a mutex's with priority inheritance. */
-    expected<void> reset(Deadline deadline = never) {
-        return detail::done(outlive_ceiling_mutex_reset(raw(), deadline.raw()));
-    }
+/** A mutex whose holders run at its ceiling, a real-time priority of 1 to 99, as a member of a struct in a `Record`: 16 bytes.
+ * EPERM without the right to. */
+template <uint32_t Ceiling> class ceiling_mutex : public detail::CeilingMutexCalls<ceiling_mutex<Ceiling>, void> {
+    static_assert(Ceiling >= 1 && Ceiling <= 99, "a ceiling is a priority of 1 to 99");
 
-    outlive_ceiling_mutex_t *raw() const noexcept { return handle_.get(); }
+public:
+    ceiling_mutex() = default;
+    ceiling_mutex(const ceiling_mutex &) = delete;
+    ceiling_mutex &operator=(const ceiling_mutex &) = delete;
+
+    static constexpr uint32_t kind = OUTLIVE_CEILING_MUTEX, number = Ceiling;
+    outlive_ceiling_mutex_t *raw() noexcept { return &words_; }
     void *guarded() noexcept { return nullptr; }
 
 private:
-    explicit CeilingMutex(outlive_ceiling_mutex_t *handle) : handle_(handle) {}
-    detail::Handle<outlive_ceiling_mutex_t, outlive_ceiling_mutex_close> handle_;
+    outlive_ceiling_mutex_t words_;
+};
+static_assert(sizeof(ceiling_mutex<1>) == sizeof(outlive_ceiling_mutex_t) && std::is_standard_layout_v<ceiling_mutex<1>>);
+
+/** The same by name, with the value that it guards; the same as Rust's `CeilingMutex<T>` with a T of as many bytes. */
+template <class T> class CeilingMutex : public detail::CeilingMutexCalls<CeilingMutex<T>, T> {
+    static_assert(Payload<T>, "a value in shared memory is trivially copyable, of standard layout, and no pointer");
+    static_assert(alignof(T) <= 64);
+
+public:
+    /** Opens it, or makes it with that value; EINVAL: it is there with another ceiling. */
+    static expected<CeilingMutex> open(const Domain &domain, const std::string &name, uint32_t ceiling,
+                                       const T &initial = T{}) {
+        outlive_ceiling_mutex_t *lock = nullptr;
+        int code = outlive_ceiling_mutex_open_with_value(domain.raw(), name.c_str(), ceiling, sizeof(T), &initial, &lock);
+        if (code != 0) return Failure::last(code);
+        return CeilingMutex(lock);
+    }
+
+    /** What it guards: to be touched by who holds the lock. */
+    T &value() noexcept { return *guarded(); }
+
+    outlive_ceiling_mutex_t *raw() noexcept { return lock_.get(); }
+    T *guarded() noexcept { return static_cast<T *>(outlive_ceiling_mutex_value(lock_.get())); }
+
+private:
+    explicit CeilingMutex(outlive_ceiling_mutex_t *lock) : lock_(lock) {}
+    detail::Handle<outlive_ceiling_mutex_t, outlive_ceiling_mutex_close> lock_;
+};
+
+/** The same by name, without a value. */
+template <> class CeilingMutex<void> : public detail::CeilingMutexCalls<CeilingMutex<void>, void> {
+public:
+    /** Opens it, or makes it; EINVAL: it is there with another ceiling. */
+    static expected<CeilingMutex> open(const Domain &domain, const std::string &name, uint32_t ceiling) {
+        outlive_ceiling_mutex_t *lock = nullptr;
+        int code = outlive_ceiling_mutex_open(domain.raw(), name.c_str(), ceiling, &lock);
+        if (code != 0) return Failure::last(code);
+        return CeilingMutex(lock);
+    }
+
+    outlive_ceiling_mutex_t *raw() noexcept { return lock_.get(); }
+    void *guarded() noexcept { return nullptr; }
+
+private:
+    explicit CeilingMutex(outlive_ceiling_mutex_t *lock) : lock_(lock) {}
+    detail::Handle<outlive_ceiling_mutex_t, outlive_ceiling_mutex_close> lock_;
 };
 
 } // namespace outlive

@@ -16,9 +16,14 @@ public:
     template <class Primitive>
     Place(Primitive T::*member) noexcept
         /* A pointer to a data member is its offset, on every system that Outlive runs on. */
-        : place_{static_cast<size_t>(std::bit_cast<std::ptrdiff_t>(member)), Primitive::kind, 0} {}
+        : place_{static_cast<size_t>(std::bit_cast<std::ptrdiff_t>(member)), Primitive::kind, number<Primitive>()} {}
 
 private:
+    /* Of those that have one: permits, seats, a ceiling. */
+    template <class Primitive> static constexpr uint32_t number() {
+        if constexpr (requires { Primitive::number; }) return Primitive::number;
+        return 0;
+    }
     outlive_place_t place_;
 };
 

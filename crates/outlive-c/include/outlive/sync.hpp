@@ -2,51 +2,48 @@
 #ifndef OUTLIVE_SYNC_HPP
 #define OUTLIVE_SYNC_HPP
 
+#include <type_traits>
+
 #include "domain.hpp"
 
 namespace outlive {
 
-/** So many permits, and whoever dies gives its own back. May be used by all threads at once; a permit belongs to the thread
- * that took it. */
-class Semaphore {
+/** A permit of a semaphore: given back when this goes. It belongs to the thread that took it, and must not live longer than the
+ * semaphore. */
+class [[nodiscard]] Permit {
 public:
-    /** A permit: given back when this goes. */
-    class [[nodiscard]] Permit {
-    public:
-        Permit(Permit &&other) noexcept
-            : semaphore_(std::exchange(other.semaphore_, nullptr)), index_(other.index_) {}
-        Permit &operator=(Permit &&other) noexcept {
-            std::swap(semaphore_, other.semaphore_);
-            std::swap(index_, other.index_);
-            return *this;
-        }
-        ~Permit() {
-            if (semaphore_ != nullptr) outlive_semaphore_release(semaphore_);
-        }
-        /** Hands it, or the one that this thread took last, to the owner of `token`, who takes it up: at no moment is it
-         * nobody's. */
-        expected<void> hand_to(uint32_t token) {
-            int code = outlive_semaphore_hand_to(semaphore_, token);
-            if (code == 0) semaphore_ = nullptr;
-            return detail::done(code);
-        }
-        /** From 0 on; no two holders have the same. */
-        uint32_t index() const noexcept { return index_; }
-
-    private:
-        friend class Semaphore;
-        Permit(outlive_semaphore_t *semaphore, uint32_t index) noexcept : semaphore_(semaphore), index_(index) {}
-        outlive_semaphore_t *semaphore_;
-        uint32_t index_;
-    };
-
-    /** `most`: as many may there be at a time, if `add` adds some; 0: no more than `permits`. */
-    static expected<Semaphore> open(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
-        outlive_semaphore_t *handle = nullptr;
-        int code = outlive_semaphore_open(domain.raw(), name.c_str(), permits, most, &handle);
-        if (code != 0) return Failure::last(code);
-        return Semaphore(handle);
+    /* For the calls that take one. */
+    Permit(outlive_semaphore_t *semaphore, uint32_t index) noexcept : semaphore_(semaphore), index_(index) {}
+    Permit(Permit &&other) noexcept : semaphore_(std::exchange(other.semaphore_, nullptr)), index_(other.index_) {}
+    Permit &operator=(Permit &&other) noexcept {
+        std::swap(semaphore_, other.semaphore_);
+        std::swap(index_, other.index_);
+        return *this;
     }
+    ~Permit() {
+        if (semaphore_ != nullptr) outlive_semaphore_release(semaphore_);
+    }
+    /** Hands it, or the one that this thread took last, to the owner of `token`, who takes it up: at no moment is it
+     * nobody's. */
+    expected<void> hand_to(uint32_t token) {
+        int code = outlive_semaphore_hand_to(semaphore_, token);
+        if (code == 0) semaphore_ = nullptr;
+        return detail::done(code);
+    }
+    /** From 0 on; no two holders have the same. */
+    uint32_t index() const noexcept { return index_; }
+
+private:
+    outlive_semaphore_t *semaphore_;
+    uint32_t index_;
+};
+
+namespace detail {
+
+/** What a semaphore does. */
+template <class Self> class SemaphoreCalls {
+public:
+    using Permit = outlive::Permit;
 
     /** ETIMEDOUT; EAGAIN (`at_once`). EDEADLK: this thread holds all. The semaphore must live longer than its permits. */
     expected<Permit> acquire(Deadline deadline = never) {
@@ -55,7 +52,7 @@ public:
         return Permit(raw(), index);
     }
     /** Adds a permit; EOVERFLOW: there are as many as there may be. */
-    expected<void> add() { return detail::done(outlive_semaphore_add(raw())); }
+    expected<void> add() { return done(outlive_semaphore_add(raw())); }
     /** Takes up a permit that another thread handed to this one, or to its process. */
     expected<Permit> take_up(Deadline deadline = never) {
         uint32_t index = 0;
@@ -64,6 +61,44 @@ public:
     }
     /** How many are free just now. */
     uint32_t free() const noexcept { return outlive_semaphore_free(raw()); }
+
+private:
+    outlive_semaphore_t *raw() const noexcept { return const_cast<Self &>(static_cast<const Self &>(*this)).raw(); }
+};
+
+} // namespace detail
+
+/** A semaphore with room for so many permits as a member of a struct in a `Record`: 64 bytes and 4 a permit, in whole cache
+ * lines; the same as Rust's `EmbeddedSemaphore`. All permits are free at first, unless `set_permits` says otherwise. */
+template <uint32_t Most> class semaphore : public detail::SemaphoreCalls<semaphore<Most>> {
+    static_assert(Most >= 1 && Most <= 65536, "a semaphore has 1 to 65,536 permits");
+
+public:
+    semaphore() = default;
+    semaphore(const semaphore &) = delete;
+    semaphore &operator=(const semaphore &) = delete;
+
+    static constexpr uint32_t kind = OUTLIVE_SEMAPHORE, number = Most;
+    /** In a record's initialiser: so many are free at first. */
+    expected<void> set_permits(uint32_t permits) { return detail::done(outlive_semaphore_init(&words_, permits, Most)); }
+    outlive_semaphore_t *raw() noexcept { return &words_; }
+
+private:
+    outlive_semaphore_t words_;
+    uint32_t permits_[Most];
+};
+static_assert(sizeof(semaphore<3>) == 128 && std::is_standard_layout_v<semaphore<3>>);
+
+/** A semaphore by name: so many permits, and whoever dies gives its own back. May be used by all threads at once. */
+class Semaphore : public detail::SemaphoreCalls<Semaphore> {
+public:
+    /** `most`: as many may there be at a time, if `add` adds some; 0: no more than `permits`. */
+    static expected<Semaphore> open(const Domain &domain, const std::string &name, uint32_t permits, uint32_t most = 0) {
+        outlive_semaphore_t *handle = nullptr;
+        int code = outlive_semaphore_open(domain.raw(), name.c_str(), permits, most, &handle);
+        if (code != 0) return Failure::last(code);
+        return Semaphore(handle);
+    }
 
     outlive_semaphore_t *raw() const noexcept { return handle_.get(); }
 

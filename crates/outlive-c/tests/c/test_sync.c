@@ -208,4 +208,196 @@ static void barrier_participant_killed(void) {
     IS(EINVAL, outlive_barrier_join(NULL));
 }
 
-TESTS(TEST(event_and_latch), TEST(once_maker_killed), TEST(semaphore_holder_killed), TEST(barrier_participant_killed))
+/* The same inside a struct of one's own. */
+
+struct station {
+    outlive_mutex_t lock;
+    OUTLIVE_SEMAPHORE_OF(3) slots;
+    OUTLIVE_SEMAPHORE_OF(2) parts;
+    OUTLIVE_BARRIER_OF(2) step;
+    OUTLIVE_BARRIER_OF(2) tour;
+    outlive_ceiling_mutex_t valve;
+    uint64_t behind;
+};
+
+static const outlive_place_t station_places[] = {
+    OUTLIVE_PLACE(struct station, lock, OUTLIVE_MUTEX),
+    OUTLIVE_SEMAPHORE_PLACE(struct station, slots),
+    OUTLIVE_SEMAPHORE_PLACE(struct station, parts),
+    OUTLIVE_BARRIER_PLACE(struct station, step),
+    OUTLIVE_BARRIER_PLACE(struct station, tour),
+    OUTLIVE_CEILING_PLACE(struct station, valve, 40),
+};
+
+static void found(void *data, void *nothing) {
+    struct station *station = data;
+    (void)nothing;
+    OK(outlive_semaphore_init(&station->parts.semaphore, 0, 2));
+    OK(outlive_barrier_init(&station->tour.barrier, 1));
+    IS(EINVAL, outlive_semaphore_init(&station->parts.semaphore, 3, 2));
+    IS(EINVAL, outlive_semaphore_init(NULL, 1, 1));
+    IS(EINVAL, outlive_barrier_init(NULL, 1));
+    station->behind = 7;
+}
+
+static struct station *open_station(void) {
+    void *data = NULL;
+    OK(outlive_record_open(domain, "station", sizeof(struct station), station_places, 6, found, NULL, &data));
+    return data;
+}
+
+static void hold_two_slots(void) {
+    struct station *station = open_station();
+    OK(outlive_semaphore_acquire(&station->slots.semaphore, SOON, NULL));
+    OK(outlive_semaphore_acquire(&station->slots.semaphore, SOON, NULL));
+    OK(outlive_semaphore_add(&station->parts.semaphore));
+    tell();
+    for_ever();
+}
+
+static void embedded_holder_killed(void) {
+    struct station *station = open_station(), *again = open_station();
+    outlive_semaphore_t *slots = &station->slots.semaphore, *parts = &station->parts.semaphore;
+    CHECK(outlive_semaphore_free(slots) == 3 && outlive_semaphore_free(parts) == 0 && station->behind == 7);
+    IS(ETIMEDOUT, outlive_semaphore_acquire(parts, outlive_after_ms(5), NULL));
+    doomed = start(hold_two_slots);
+    hear();
+    /* What it has added outlives it; its permits come back, also to one who sleeps. */
+    OK(outlive_semaphore_acquire(slots, SOON, NULL));
+    IS(EAGAIN, outlive_semaphore_acquire(slots, OUTLIVE_TRY, NULL));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
+    OK(outlive_semaphore_acquire(slots, SOON, NULL));
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(outlive_semaphore_acquire(slots, SOON, NULL));
+    /* Each opening has its own permits. */
+    IS(EPERM, outlive_semaphore_release(&again->slots.semaphore));
+    IS(EDEADLK, outlive_semaphore_acquire(&again->slots.semaphore, SOON, NULL));
+    OK(outlive_semaphore_release(slots));
+    OK(outlive_semaphore_release(slots));
+    OK(outlive_semaphore_release(slots));
+    CHECK(outlive_semaphore_free(&again->slots.semaphore) == 3 && outlive_semaphore_free(parts) == 1);
+    OK(outlive_semaphore_acquire(parts, SOON, NULL));
+    OK(outlive_semaphore_consume(parts));
+    OK(outlive_semaphore_add(parts));
+    OK(outlive_semaphore_add(parts));
+    IS(EOVERFLOW, outlive_semaphore_add(parts));
+    CHECK(station->behind == 7);
+    outlive_record_close(again);
+    outlive_record_close(station);
+}
+
+static void take_part_in_both(void) {
+    struct station *station = open_station();
+    OK(outlive_barrier_join(&station->step.barrier));
+    OK(outlive_barrier_join(&station->tour.barrier));
+    OK(outlive_barrier_wait(&station->step.barrier, SOON, NULL));
+    tell();
+    for_ever();
+}
+
+static void embedded_participant_killed(void) {
+    struct station *station = open_station();
+    outlive_barrier_t *step = &station->step.barrier, *tour = &station->tour.barrier;
+    IS(EPERM, outlive_barrier_wait(step, SOON, NULL));
+    OK(outlive_barrier_join(step));
+    OK(outlive_barrier_join(tour));
+    doomed = start(take_part_in_both);
+    OK(outlive_barrier_wait(step, SOON, NULL));
+    hear();
+    IS(EUSERS, outlive_barrier_join(step));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, kill_later, NULL) == 0);
+    IS(OUTLIVE_BROKEN, outlive_barrier_wait(step, SOON, NULL));
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(outlive_barrier_repair(step, SOON));
+    /* The other one goes on without the dead. */
+    OK(outlive_barrier_wait(tour, SOON, NULL));
+    OK(outlive_barrier_leave(tour));
+    OK(outlive_barrier_leave(step));
+    outlive_record_close(station);
+}
+
+static void embedded_wrongly(void) {
+    struct station *station = open_station();
+    void *data = NULL;
+    /* Another idea of the struct. */
+    outlive_place_t places[6];
+    memcpy(places, station_places, sizeof places);
+    for (int at = 1; at < 6; at++) {
+        places[at].number++;
+        IS(OUTLIVE_OTHER_TYPE, outlive_record_open(domain, "station", sizeof(struct station), places, 6, NULL, NULL, &data));
+        places[at].number = 0;
+        IS(EINVAL, outlive_record_open(domain, "station", sizeof(struct station), places, 6, NULL, NULL, &data));
+        places[at] = station_places[at];
+    }
+    places[5].number = 100;
+    IS(EINVAL, outlive_record_open(domain, "other", sizeof(struct station), places, 6, NULL, NULL, &data));
+    places[5].number = 1;
+    /* Longer than up to what lies behind it. */
+    places[1].number = 17;
+    IS(EINVAL, outlive_record_open(domain, "other", sizeof(struct station), places, 6, NULL, NULL, &data));
+    /* Somewhere else, or no more. */
+    outlive_semaphore_t stray = {{0}};
+    IS(EINVAL, outlive_semaphore_acquire(&stray, SOON, NULL));
+    IS(EINVAL, outlive_semaphore_release((outlive_semaphore_t *)&station->step));
+    IS(EINVAL, outlive_barrier_join((outlive_barrier_t *)&station->slots));
+    outlive_record_close(station);
+    IS(EINVAL, outlive_semaphore_add(&station->slots.semaphore));
+    IS(EINVAL, outlive_barrier_join(&station->step.barrier));
+    IS(EINVAL, outlive_ceiling_mutex_lock(&station->valve, SOON));
+    CHECK(outlive_semaphore_free(&station->slots.semaphore) == 0);
+}
+
+static int may_run_at_40(outlive_ceiling_mutex_t *valve) {
+    int code = outlive_ceiling_mutex_lock(valve, SOON);
+    if (code == EPERM) return 0;
+    OK(code);
+    OK(outlive_ceiling_mutex_unlock(valve));
+    return 1;
+}
+
+static void hold_the_valve(void) {
+    struct station *station = open_station();
+    outlive_ceiling_mutex_t *named = NULL;
+    uint64_t value = 1;
+    OK(outlive_ceiling_mutex_open_with_value(domain, "valve", 30, sizeof value, &value, &named));
+    OK(outlive_ceiling_mutex_lock(&station->valve, SOON));
+    OK(outlive_ceiling_mutex_lock(named, SOON));
+    *(uint64_t *)outlive_ceiling_mutex_value(named) = 77;
+    tell();
+    for_ever();
+}
+
+static void ceiling_holder_killed(void) {
+    struct station *station = open_station();
+    outlive_ceiling_mutex_t *named = NULL;
+    uint64_t value = 5;
+    OK(outlive_ceiling_mutex_open_with_value(domain, "valve", 30, sizeof value, &value, &named));
+    CHECK(*(uint64_t *)outlive_ceiling_mutex_value(named) == 5 && outlive_ceiling_mutex_value(&station->valve) == NULL);
+    outlive_ceiling_mutex_t *other = NULL;
+    IS(EINVAL, outlive_ceiling_mutex_open_with_value(domain, "valve", 31, sizeof value, &value, &other));
+    IS(OUTLIVE_OTHER_TYPE, outlive_ceiling_mutex_open(domain, "valve", 30, &other));
+    if (!may_run_at_40(&station->valve)) return;
+    IS(EPERM, outlive_ceiling_mutex_unlock(named));
+    pid_t child = start(hold_the_valve);
+    hear();
+    IS(EBUSY, outlive_ceiling_mutex_lock(&station->valve, OUTLIVE_TRY));
+    kill_it(child);
+    IS(EOWNERDEAD, outlive_ceiling_mutex_lock(&station->valve, SOON));
+    IS(EOWNERDEAD, outlive_ceiling_mutex_lock(named, SOON));
+    CHECK(outlive_ceiling_mutex_owner_died(named) && *(uint64_t *)outlive_ceiling_mutex_value(named) == 77);
+    OK(outlive_ceiling_mutex_consistent(named));
+    CHECK(!outlive_ceiling_mutex_owner_died(named) && outlive_ceiling_mutex_owner_died(&station->valve));
+    OK(outlive_ceiling_mutex_unlock(&station->valve));
+    OK(outlive_ceiling_mutex_unlock(named));
+    IS(ENOTRECOVERABLE, outlive_ceiling_mutex_lock(&station->valve, SOON));
+    OK(outlive_ceiling_mutex_reset(&station->valve, SOON));
+    OK(outlive_ceiling_mutex_lock(&station->valve, SOON));
+    OK(outlive_ceiling_mutex_unlock(&station->valve));
+    outlive_ceiling_mutex_close(named);
+    outlive_record_close(station);
+}
+
+TESTS(TEST(event_and_latch), TEST(once_maker_killed), TEST(semaphore_holder_killed), TEST(barrier_participant_killed),
+      TEST(embedded_holder_killed), TEST(embedded_participant_killed), TEST(embedded_wrongly), TEST(ceiling_holder_killed))

@@ -125,9 +125,9 @@ static void killed_with_a_pi_mutex() {
 
 static void ceiling_mutex() {
     auto domain = open_domain();
-    auto motor = outlive::CeilingMutex::open(domain, "motor", 30).value();
-    CHECK(outlive::CeilingMutex::open(domain, "motor", 31).code() == EINVAL);
-    CHECK(outlive::CeilingMutex::open(domain, "other", 100).code() == EINVAL);
+    auto motor = outlive::CeilingMutex<void>::open(domain, "motor", 30).value();
+    CHECK(outlive::CeilingMutex<void>::open(domain, "motor", 31).code() == EINVAL);
+    CHECK(outlive::CeilingMutex<void>::open(domain, "other", 100).code() == EINVAL);
     CHECK(motor.holder().code() == ESRCH && !motor.owner_died());
     THROWS(EPERM, motor.mark_consistent());
     auto guard = motor.acquire(soon);
@@ -135,7 +135,7 @@ static void ceiling_mutex() {
     if (guard.code() == EPERM) return;
     guard.value().unlock();
     Child child([](outlive::Domain &domain, auto tell) {
-        auto motor = outlive::CeilingMutex::open(domain, "motor", 30).value();
+        auto motor = outlive::CeilingMutex<void>::open(domain, "motor", 30).value();
         std::scoped_lock held(motor);
         tell();
         for_ever();
@@ -165,5 +165,82 @@ static void a_permit_is_handed_over() {
     CHECK(seats.free() == 1);
 }
 
-TESTS(TEST(barrier), TEST(killed_in_a_barrier), TEST(latch), TEST(killed_in_a_once), TEST(killed_with_a_pi_mutex),
+struct Station {
+    outlive::semaphore<3> slots;
+    outlive::semaphore<2> parts;
+    outlive::barrier<2> step;
+    outlive::barrier<2> tour;
+    outlive::ceiling_mutex<40> valve;
+    uint64_t behind;
+};
+
+static outlive::Record<Station> open_station(const outlive::Domain &domain) {
+    return outlive::Record<Station>::open(
+               domain, "station",
+               {&Station::slots, &Station::parts, &Station::step, &Station::tour, &Station::valve},
+               [](Station &station) {
+                   station.parts.set_permits(0).value();
+                   station.tour.set_policy(outlive::WhenOneDies::count_out).value();
+                   station.behind = 7;
+               })
+        .value();
+}
+
+static void killed_in_a_station() {
+    auto domain = open_domain();
+    auto station = open_station(domain);
+    CHECK(station->slots.free() == 3 && station->parts.free() == 0 && station->behind == 7);
+    CHECK(station->parts.acquire(5ms).code() == ETIMEDOUT && station->parts.add() && station->parts.free() == 1);
+    Child child([](outlive::Domain &domain, auto tell) {
+        auto station = open_station(domain);
+        auto slots = {station->slots.acquire(soon).value(), station->slots.acquire(soon).value()};
+        auto step = station->step.join().value(), tour = station->tour.join().value();
+        tell();
+        for_ever();
+    });
+    auto step = station->step.join().value(), tour = station->tour.join().value();
+    child.hear();
+    auto slot = station->slots.acquire(soon).value();
+    CHECK(station->slots.free() == 0 && station->slots.acquire(outlive::at_once).code() == EAGAIN);
+    CHECK(station->step.join().code() == EUSERS);
+    std::thread killer([&] {
+        std::this_thread::sleep_for(50ms);
+        child.kill();
+    });
+    auto heir = station->slots.acquire(soon);
+    killer.join();
+    CHECK(heir.has_value() && heir.value().index() != slot.index());
+    CHECK(step.wait(soon).code() == OUTLIVE_BROKEN && station->step.repair(soon).has_value());
+    CHECK(tour.wait(soon).has_value());
+    auto guard = station->valve.acquire(soon);
+    CHECK(guard.has_value() || guard.code() == EPERM);
+}
+
+struct Narrower {
+    outlive::semaphore<2> slots;
+    outlive::semaphore<2> parts;
+    outlive::barrier<2> step;
+    outlive::barrier<2> tour;
+    outlive::ceiling_mutex<40> valve;
+    uint64_t behind;
+};
+
+static void another_idea_of_the_struct() {
+    auto domain = open_domain();
+    auto station = open_station(domain);
+    static_assert(sizeof(Narrower) == sizeof(Station));
+    auto other = outlive::Record<Narrower>::open(
+        domain, "station", {&Narrower::slots, &Narrower::parts, &Narrower::step, &Narrower::tour, &Narrower::valve});
+    CHECK(other.code() == OUTLIVE_OTHER_TYPE);
+}
+
+static void ceiling_value() {
+    auto domain = open_domain();
+    auto valve = outlive::CeilingMutex<uint64_t>::open(domain, "valve", 30, 5).value();
+    CHECK(valve.value() == 5 && outlive::CeilingMutex<void>::open(domain, "valve", 30).code() == OUTLIVE_OTHER_TYPE);
+    auto guard = valve.acquire(soon);
+    CHECK(guard.code() == EPERM || *guard.value() == 5);
+}
+
+TESTS(TEST(killed_in_a_station), TEST(another_idea_of_the_struct), TEST(ceiling_value), TEST(barrier), TEST(killed_in_a_barrier), TEST(latch), TEST(killed_in_a_once), TEST(killed_with_a_pi_mutex),
       TEST(ceiling_mutex), TEST(a_permit_is_handed_over))

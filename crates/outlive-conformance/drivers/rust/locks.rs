@@ -96,6 +96,11 @@ impl Locks {
         }
     }
 
+    /// One of a record.
+    pub(crate) fn add(&mut self, name: String, mutex: Mutex<u64>) {
+        self.mutexes.insert(name, leak(mutex));
+    }
+
     fn mutex(&mut self, name: &str) -> Result<&'static Mutex<u64>, Refusal> {
         find(&mut self.mutexes, name).map(|mutex| *mutex)
     }

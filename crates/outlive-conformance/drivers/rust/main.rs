@@ -3,7 +3,10 @@
 
 mod answer;
 mod locks;
+mod pools;
 mod queues;
+mod realtime;
+mod records;
 mod services;
 mod states;
 mod sync;
@@ -22,6 +25,9 @@ struct Driver {
     domain: Domain,
     locks: locks::Locks,
     sync: sync::Sync,
+    real_time: realtime::RealTime,
+    records: records::Records,
+    pools: pools::Pools,
     queues: HashMap<String, queues::Queue>,
     topics: topics::Topics,
     states: states::States,
@@ -36,6 +42,9 @@ fn main() -> io::Result<()> {
         domain,
         locks: locks::Locks::default(),
         sync: sync::Sync::default(),
+        real_time: realtime::RealTime::default(),
+        records: records::Records::default(),
+        pools: pools::Pools::default(),
         queues: HashMap::new(),
         topics: topics::Topics::default(),
         states: states::States::default(),
@@ -85,6 +94,11 @@ impl Driver {
             ("rw" | "sem" | "event" | "cond" | "barrier" | "latch", ..) => {
                 self.sync.act(&self.domain, &mut self.locks, command, args)
             }
+            ("pi" | "ceiling", ..) => self.real_time.act(&self.domain, thing, verb, args),
+            ("record", ..) => self.records.act(&self.domain, &mut self.locks, &mut self.sync, verb, args),
+            ("once", "within", [name, span]) => self.within_once(name, span),
+            ("once", ..) => self.records.once(&self.domain, verb, args),
+            ("pool", ..) => self.pools.act(&self.domain, verb, args),
             ("queue", ..) => queues::act(&self.domain, &mut self.queues, verb, args),
             ("topic" | "sample", ..) => self.topics.act(&self.domain, command, args),
             ("state" | "bytes", ..) => self.states.act(&self.domain, command, args),
@@ -118,6 +132,20 @@ impl Driver {
     fn peer(&self, token: &str) -> Result<outlive::Peer, Refusal> {
         let id = outlive::TokenId::from_u32(answer::number(token)?);
         Ok(self.domain.peer(id.ok_or_else(|| Refusal::new("Usage", "no token"))?))
+    }
+
+    /// Does what is done once; the next lines come in the middle of it.
+    fn within_once(&mut self, name: &str, span: &str) -> Answer {
+        let once = self.records.once_of(name)?;
+        let mut served = Ok(());
+        let mut was_done = true;
+        once.get_or_init_until(answer::span(span)?, |state| {
+            was_done = false;
+            served = tell(&format!("ok {}", records::how(state)))
+                .and_then(|()| self.serve(Some(&format!("once.leave {name}"))));
+        })?;
+        served?;
+        if was_done { said("done") } else { done() }
     }
 
     /// A guard in a scope, which the next lines are in.

@@ -46,6 +46,27 @@ impl Sync {
         find(&mut self.events, name).map(|event| &*event)
     }
 
+    /// One of a record.
+    pub(crate) fn add_semaphore(&mut self, name: String, semaphore: Semaphore) {
+        self.semaphores.insert(name, leak(semaphore));
+    }
+
+    pub(crate) fn add_barrier(&mut self, name: String, barrier: Barrier) {
+        self.barriers.insert(name, leak(barrier));
+    }
+
+    pub(crate) fn add_event(&mut self, name: String, event: Event) {
+        self.events.insert(name, event);
+    }
+
+    pub(crate) fn add_latch(&mut self, name: String, latch: Latch) {
+        self.latches.insert(name, latch);
+    }
+
+    pub(crate) fn add_condvar(&mut self, name: String, condvar: Condvar) {
+        self.condvars.insert(name, leak(condvar));
+    }
+
     fn rw(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name, value]) => {
@@ -123,6 +144,10 @@ impl Sync {
             }
             ("release", [name]) => {
                 drop(find(&mut self.permits, name)?.pop().ok_or_else(|| Refusal::new("Usage", "no permit"))?);
+                done()
+            }
+            ("add", [name]) => {
+                find(&mut self.semaphores, name)?.add_permit()?;
                 done()
             }
             ("free", [name]) => said(find(&mut self.semaphores, name)?.free()),

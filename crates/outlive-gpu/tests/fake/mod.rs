@@ -1,13 +1,16 @@
 //! The fake driver, for one test at a time, and what a test tells it.
 #![allow(dead_code, reason = "each test program uses its own part of it")]
 
+pub mod member;
+pub mod scene;
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive::Domain;
-use outlive_gpu::{DeviceMemory, Driver, Gpu, PinnedTopic, Stream};
+use outlive_gpu::{DeviceMemory, DevicePointer, DeviceTopic, Driver, Gpu, PinnedTopic, Stream};
 
 /// How long anything may take that has to happen.
 pub const SOON: Duration = Duration::from_secs(20);
@@ -28,6 +31,9 @@ pub enum What {
     Contexts = 5,
     Events = 6,
     HostFunctions = 7,
+    Modules = 8,
+    /// Handles, reservations and mappings of blocks.
+    Blocks = 9,
 }
 
 /// The library. Cargo builds it before the tests of this package and puts it beside them.
@@ -59,7 +65,7 @@ fn open(folder: PathBuf, is_member: bool) -> Fake {
     fake.set_shut(false);
     fake.delay(Duration::ZERO);
     fake.break_context(0);
-    for (which, value) in [(99, 1), (100, 0), (113, 1), (-1, 0)] {
+    for (which, value) in [(99, 1), (100, 0), (102, 1), (103, 1), (113, 1), (-1, 0), (-2, 0), (-3, 0)] {
         fake.set_attribute(which, value);
     }
     fake
@@ -154,10 +160,29 @@ impl Fake {
         PinnedTopic::open(gpu, &self.domain, "frames").expect("a topic")
     }
 
+    pub fn device_topic(&self, gpu: &Gpu) -> DeviceTopic {
+        DeviceTopic::open(gpu, &self.domain, "images").expect("a topic")
+    }
+
+    /// Sockets of those who answer for blocks.
+    pub fn sockets(&self) -> usize {
+        let names = std::fs::read_dir(&self.folder).expect("ours").flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().starts_with(".gpu-")).count()
+    }
+
     /// Nothing of the driver's is left, and nothing was done that it forbids.
     pub fn expect_clean(&self) {
-        let left = [What::Registered, What::Streams, What::Allocations, What::Contexts, What::Events];
-        assert_eq!(left.map(|what| self.count(what)), [0; 5], "registered, streams, allocations, contexts, events");
+        let left = [
+            What::Registered,
+            What::Streams,
+            What::Allocations,
+            What::Contexts,
+            What::Events,
+            What::Modules,
+            What::Blocks,
+        ];
+        let counts = left.map(|what| self.count(what));
+        assert_eq!(counts, [0; 7], "registered, streams, allocations, contexts, events, modules, blocks");
         assert_eq!(self.count(What::Violations), 0);
     }
 }
@@ -203,4 +228,25 @@ pub fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(begun.elapsed() < SOON, "{what} does not happen");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Bytes that lie anywhere on the device, through a copy of them.
+pub fn bytes_at(
+    gpu: &Gpu,
+    at: DevicePointer,
+    len: usize,
+    stream: &Stream,
+    copy: impl FnOnce(DevicePointer),
+) -> Vec<u8> {
+    assert_ne!(at, 0);
+    let memory = DeviceMemory::new(gpu, len.max(1)).expect("memory");
+    copy(memory.address());
+    let mut bytes = vec![0; len];
+    memory.read(&mut bytes, stream).expect("read");
+    bytes
+}
+
+/// How many descriptors this process has open.
+pub fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("there").count()
 }

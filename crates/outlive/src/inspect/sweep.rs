@@ -10,7 +10,8 @@ use crate::queue::Queue;
 use crate::segment::Segment;
 use crate::state::StateBytes;
 use crate::sync::primitives;
-use crate::{Domain, Error, Kind, Wait};
+use crate::sys::file;
+use crate::{Domain, Error, Kind, TokenId, Wait};
 
 /// What a sweep found, and (unless it was a dry run) cleaned up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,12 +65,29 @@ impl Domain {
                 Err(error) => report.failed.push((name, error)),
             }
         }
+        if !dry_run {
+            self.sweep_sockets()?;
+        }
         report.rested = resting.len() as u32;
         if !dry_run && report.failed.is_empty() && report.ending == 0 {
             registry.end_rest(&resting);
         }
         report.tokens = registry.retire_dead(dry_run);
         Ok(report)
+    }
+
+    /// Removes the sockets on which the dead answered for GPU memory: `.gpu-` and the token, see doc/protocols/gpu.md.
+    fn sweep_sockets(&self) -> Result<(), Error> {
+        let folder = self.folder();
+        let names = file::names(folder.fd()).map_err(|errno| Error::from_errno("list", folder.path(), errno))?;
+        for name in names {
+            let token = name.strip_prefix(".gpu-").and_then(|token| u32::from_str_radix(token, 16).ok());
+            if token.and_then(TokenId::from_u32).is_some_and(|token| !self.registry().is_alive(token)) {
+                // Somebody else has.
+                let _ = file::unlink(folder.fd(), &name);
+            }
+        }
+        Ok(())
     }
 
     /// Says whether names of the dead are left in it.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::Holder;
 use super::home::{Home, TypeOf, words_at};
@@ -147,6 +148,25 @@ impl Barrier {
         }
         let seats = home.tail(parties as usize)?;
         Ok(Barrier { home, seats, patience: Patience::new() })
+    }
+
+    /// What lies at `offset` of a file: in a record with so many `seats`, else it says itself how many.
+    pub(super) fn inside(
+        segment: &Arc<Segment>,
+        registry: &'static Registry,
+        offset: u64,
+        seats: Option<u32>,
+    ) -> Result<Barrier, Error> {
+        let words = segment.at::<Words>(offset)?;
+        if let Some(seats) = seats {
+            words.parties.store(seats, Ordering::Relaxed);
+        }
+        let parties = seats.unwrap_or_else(|| words.parties.load(Ordering::Relaxed));
+        if !(1..=MOST_PARTIES).contains(&parties) {
+            return Err(segment.damaged("a barrier's size"));
+        }
+        let seats = NonNull::from(words_at(segment, offset + size_of::<Words>() as u64, parties as usize)?);
+        Ok(Barrier { home: Home::inside(words, registry, segment), seats, patience: Patience::new() })
     }
 
     /// How waiting is done through this handle.
@@ -308,7 +328,7 @@ unsafe impl<const N: usize> SharedField for EmbeddedBarrier<N> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
         const { assert!(N >= 1 && N <= MOST_PARTIES as usize) };
-        Place { offset: 0, kind: Kind::Barrier }
+        Place { offset: 0, kind: Kind::Barrier, number: N as u32 }
     }
 }
 
@@ -322,18 +342,47 @@ impl<const N: usize> EmbeddedBarrier<N> {
 impl<const N: usize> Embed for EmbeddedBarrier<N> {
     type Handle = Barrier;
     fn handle(home: Home<EmbeddedBarrier<N>>) -> Barrier {
-        // For those who look at the record from outside; the same value whoever writes it.
+        // As in a record that was made today; the same value whoever writes it.
         home.shared().words.parties.store(N as u32, Ordering::Relaxed);
         let seats = NonNull::from(home.shared().seats.as_slice());
         Barrier { home: home.part(|embedded| &embedded.words), seats, patience: Patience::new() }
     }
 }
 
+/// How many seats one in a record has.
+pub(super) fn note_seats(segment: &Segment, offset: u64, seats: u32) -> Result<(), Error> {
+    segment.at::<Words>(offset)?.parties.store(seats, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The same, as it has been noted; 0: not yet.
+pub(super) fn noted_seats(segment: &Segment, offset: u64) -> Result<u32, Error> {
+    Ok(segment.at::<Words>(offset)?.parties.load(Ordering::Relaxed))
+}
+
+/// Bytes and alignment of one in a record; `None` for a number that none has.
+pub(super) const fn shape_in_record(seats: u32) -> Option<(usize, usize)> {
+    if seats >= 1 && seats <= MOST_PARTIES {
+        Some((size_of::<Words>() + seats as usize * 4, align_of::<Words>()))
+    } else {
+        None
+    }
+}
+
+/// In a record's initialiser: what a death does.
+///
+/// # Safety
+/// At `at` begin the words of a barrier that nobody else sees yet.
+pub(super) unsafe fn prepare_at(at: *mut u8, when_one_dies: WhenOneDies) {
+    // SAFETY: the caller's promise; every pattern of bytes is a value.
+    set_policy(unsafe { &*at.cast::<Words>() }, when_one_dies);
+}
+
 /// A barrier of any size, for those who look at a domain from outside.
 pub(super) struct Seen<'a>(RawBarrier<'a>);
 
 impl<'a> Seen<'a> {
-    /// What lies at `offset`. An embedded one that nobody has used yet has no seats.
+    /// What lies at `offset`. An embedded one of an older build's that nobody has used yet has no seats.
     pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Seen<'a>, Error> {
         let words = segment.at::<Words>(offset)?;
         let parties = words.parties.load(Ordering::Relaxed);

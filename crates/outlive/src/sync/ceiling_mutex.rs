@@ -13,6 +13,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::ceiling::{MOST, NotRaised, Raised};
 use super::guard::{Guard, LockError};
@@ -22,7 +23,7 @@ use super::raw_mutex::{Acquired, RawMutex, Refused};
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
 use crate::liveness::{Me, Patience, Registry};
-use crate::segment::Shared;
+use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::{Deadline, Domain, Error, Kind, Wait};
@@ -310,7 +311,11 @@ unsafe impl<T: Plain, const CEILING: u32> Shared for EmbeddedCeiling<T, CEILING>
 unsafe impl<T: Plain, const CEILING: u32> SharedField for EmbeddedCeiling<T, CEILING> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedCeiling<T, CEILING>, raw), kind: Kind::CeilingMutex }
+        Place {
+            offset: core::mem::offset_of!(EmbeddedCeiling<T, CEILING>, raw),
+            kind: Kind::CeilingMutex,
+            number: CEILING,
+        }
     }
 }
 
@@ -318,7 +323,7 @@ impl<T: Plain, const CEILING: u32> Embed for EmbeddedCeiling<T, CEILING> {
     type Handle = CeilingMutex<T>;
     fn handle(home: Home<EmbeddedCeiling<T, CEILING>>) -> CeilingMutex<T> {
         const { assert!(CEILING >= 1 && CEILING <= MOST, "a ceiling is a priority of 1 to 99") };
-        // For those who look from outside; everybody stores the same.
+        // As in a record that was made today; the same value whoever writes it.
         home.shared().raw.ceiling.store(CEILING, Ordering::Relaxed);
         let value = NonNull::from(&home.shared().value);
         CeilingMutex { home: home.part(|embedded| &embedded.raw), value, ceiling: CEILING, patience: patience() }
@@ -329,6 +334,42 @@ impl<T: Plain, const CEILING: u32> EmbeddedCeiling<T, CEILING> {
     /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
+    }
+}
+
+/// In a record.
+pub(super) fn note_ceiling(segment: &Segment, offset: u64, ceiling: u32) -> Result<(), Error> {
+    segment.at::<RawCeiling>(offset)?.ceiling.store(ceiling, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The same, as it has been noted; 0: not yet.
+pub(super) fn noted_ceiling(segment: &Segment, offset: u64) -> Result<u32, Error> {
+    Ok(segment.at::<RawCeiling>(offset)?.ceiling.load(Ordering::Relaxed))
+}
+
+impl CeilingMutex<()> {
+    /// What lies at `offset` of a file, without its value: in a record with that `ceiling`, else it says its own.
+    pub(super) fn inside(
+        segment: &Arc<Segment>,
+        registry: &'static Registry,
+        offset: u64,
+        ceiling: Option<u32>,
+    ) -> Result<CeilingMutex<()>, Error> {
+        let raw = segment.at::<RawCeiling>(offset)?;
+        if let Some(ceiling) = ceiling {
+            raw.ceiling.store(ceiling, Ordering::Relaxed);
+        }
+        let ceiling = ceiling.unwrap_or_else(|| raw.ceiling.load(Ordering::Relaxed));
+        if !(1..=MOST).contains(&ceiling) {
+            return Err(segment.damaged("a ceiling"));
+        }
+        Ok(CeilingMutex {
+            home: Home::inside(raw, registry, segment),
+            value: NonNull::dangling(),
+            ceiling,
+            patience: patience(),
+        })
     }
 }
 

@@ -325,7 +325,7 @@ pub struct EmbeddedCondvar {
 unsafe impl SharedField for EmbeddedCondvar {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: 0, kind: Kind::Condvar }
+        Place { offset: 0, kind: Kind::Condvar, number: 0 }
     }
 }
 

@@ -221,7 +221,7 @@ impl EmbeddedEvent {
 unsafe impl SharedField for EmbeddedEvent {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: 0, kind: Kind::Event }
+        Place { offset: 0, kind: Kind::Event, number: 0 }
     }
 }
 

@@ -162,7 +162,7 @@ impl EmbeddedLatch {
 unsafe impl SharedField for EmbeddedLatch {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: 0, kind: Kind::Latch }
+        Place { offset: 0, kind: Kind::Latch, number: 0 }
     }
 }
 

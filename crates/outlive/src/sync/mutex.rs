@@ -303,7 +303,7 @@ unsafe impl<T: Plain> Shared for Embedded<T> {}
 unsafe impl<T: Plain> SharedField for Embedded<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(Embedded<T>, raw), kind: Kind::Mutex }
+        Place { offset: core::mem::offset_of!(Embedded<T>, raw), kind: Kind::Mutex, number: 0 }
     }
 }
 

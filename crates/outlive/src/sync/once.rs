@@ -218,7 +218,7 @@ unsafe impl<T: Send + Sync> Sync for EmbeddedOnce<T> {}
 unsafe impl<T: Plain + Sync> SharedField for EmbeddedOnce<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedOnce<T>, raw), kind: Kind::Once }
+        Place { offset: core::mem::offset_of!(EmbeddedOnce<T>, raw), kind: Kind::Once, number: 0 }
     }
 }
 

@@ -556,7 +556,7 @@ unsafe impl<T: Plain> Shared for EmbeddedPi<T> {}
 unsafe impl<T: Plain> SharedField for EmbeddedPi<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedPi<T>, raw), kind: Kind::PiMutex }
+        Place { offset: core::mem::offset_of!(EmbeddedPi<T>, raw), kind: Kind::PiMutex, number: 0 }
     }
 }
 

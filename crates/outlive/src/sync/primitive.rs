@@ -77,7 +77,7 @@ type Placed<'a> = (u64, Box<dyn Inspect + 'a>);
 pub(crate) fn primitives(segment: &Segment, kind: Kind) -> Result<Vec<Placed<'_>>, Error> {
     let places = match kind {
         Kind::Record => places(segment)?,
-        kind => vec![Place { offset: 0, kind }],
+        kind => vec![Place { offset: 0, kind, number: 0 }],
     };
     let mut found = Vec::new();
     for place in places {

@@ -34,6 +34,9 @@ pub struct Place {
     pub offset: usize,
     /// What it is.
     pub kind: Kind,
+    /// How many permits a semaphore has room for, how many seats a barrier, how high a mutex's ceiling is; 0 of the other
+    /// kinds.
+    pub number: u32,
 }
 
 impl Place {
@@ -49,7 +52,7 @@ impl Place {
     }
 
     fn unpacked(word: u32) -> Option<Place> {
-        Some(Place { offset: (word & OFFSET) as usize * 4, kind: Kind::of_number(word >> KIND_AT)? })
+        Some(Place { offset: (word & OFFSET) as usize * 4, kind: Kind::of_number(word >> KIND_AT)?, number: 0 })
     }
 }
 
@@ -197,8 +200,11 @@ impl<T: RecordType> Record<T> {
             segment.at::<Body<T>>(BODY)?;
             // SAFETY: checked just now; the file has no name yet, so this reference is the only one.
             init(unsafe { &mut *segment.address(BODY).cast::<T>() });
-            Ok(())
+            note_numbers(segment, &places)
         })?;
+        if !has_places(&segment, &places)? {
+            return Err(other_places(&segment, size_of::<T>()));
+        }
         super::order::opened(domain);
         let value = NonNull::from(segment.at::<Body<T>>(BODY)?).cast();
         Ok(Record {
@@ -276,7 +282,54 @@ pub(super) fn note_places(header: &Header, places: &[Place]) {
     }
 }
 
-/// The embedded primitives of a record of any type.
+/// The numbers of those primitives that have one stand in their own words, for those who look from outside. Noted when the
+/// record has been filled in, which may have wiped them.
+pub(super) fn note_numbers(segment: &Segment, places: &[Place]) -> Result<(), Error> {
+    for place in places {
+        let offset = BODY + place.offset as u64;
+        match place.kind {
+            Kind::Semaphore => super::semaphore::note_room(segment, offset, place.number)?,
+            Kind::Barrier => super::barrier::note_seats(segment, offset, place.number)?,
+            Kind::CeilingMutex => super::ceiling_mutex::note_ceiling(segment, offset, place.number)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the record has its primitives there, and no others. Other languages do not name types as Rust does, so this, and not
+/// the type's name, is what keeps two ideas of one struct apart.
+pub(super) fn has_places(segment: &Segment, wanted: &[Place]) -> Result<bool, Error> {
+    let found = places(segment)?;
+    let same = |a: &Place, b: &Place| (a.offset, a.kind) == (b.offset, b.kind);
+    if found.len() != wanted.len() {
+        return Ok(false);
+    }
+    for place in wanted {
+        let offset = BODY + place.offset as u64;
+        let noted = match place.kind {
+            Kind::Semaphore => super::semaphore::noted_room(segment, offset)?,
+            Kind::Barrier => super::barrier::noted_seats(segment, offset)?,
+            Kind::CeilingMutex => super::ceiling_mutex::noted_ceiling(segment, offset)?,
+            _ => 0,
+        };
+        // 0: made by an older build, and nobody has used it yet.
+        if !found.iter().any(|found| same(found, place)) || (noted != place.number && noted != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+pub(super) fn other_places(segment: &Segment, wanted: usize) -> Error {
+    Error::OtherType {
+        path: segment.path().to_path_buf(),
+        found: format!("locks at other places ({} bytes)", segment.header().type_size()),
+        wanted: format!("{wanted} bytes"),
+    }
+}
+
+/// The embedded primitives of a record of any type; the numbers of those that have one stand in themselves.
 pub(super) fn places(segment: &Segment) -> Result<Vec<Place>, Error> {
     let header = segment.header();
     let count = header.extra[0].load(Ordering::Relaxed);

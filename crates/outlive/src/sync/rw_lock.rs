@@ -83,7 +83,7 @@ unsafe impl<T: Send + Sync> Sync for EmbeddedRwLock<T> {}
 unsafe impl<T: Shareable> SharedField for EmbeddedRwLock<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedRwLock<T>, raw), kind: Kind::RwLock }
+        Place { offset: core::mem::offset_of!(EmbeddedRwLock<T>, raw), kind: Kind::RwLock, number: 0 }
     }
 }
 

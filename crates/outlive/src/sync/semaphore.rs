@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 
 use super::Holder;
@@ -173,6 +174,25 @@ impl Semaphore {
     /// How to make a semaphore whose number of permits changes: so many at first, 0 allowed if there may come more.
     pub fn options(permits: u32) -> SemaphoreOptions {
         SemaphoreOptions { permits, most: permits }
+    }
+
+    /// What lies at `offset` of a file, of any size: in a record `room` says how many permits, else it does itself.
+    pub(super) fn inside(
+        segment: &Arc<Segment>,
+        registry: &'static Registry,
+        offset: u64,
+        room: Option<u32>,
+    ) -> Result<Semaphore, Error> {
+        let words = segment.at::<Words>(offset)?;
+        let (most, step) = match room {
+            Some(room) => {
+                words.note(room);
+                (room as usize, 1)
+            }
+            None => shape(words).ok_or_else(|| segment.damaged("a semaphore's size"))?,
+        };
+        let records = NonNull::from(words_at(segment, offset + size_of::<Words>() as u64, most * step)?);
+        Ok(Semaphore::at(Home::inside(words, registry, segment), records, step))
     }
 
     fn at(home: Home<Words>, records: NonNull<[AtomicU32]>, step: usize) -> Semaphore {
@@ -420,7 +440,7 @@ unsafe impl<const N: usize> SharedField for EmbeddedSemaphore<N> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
         const { assert!(N >= 1 && N <= MOST_PERMITS as usize) };
-        Place { offset: 0, kind: Kind::Semaphore }
+        Place { offset: 0, kind: Kind::Semaphore, number: N as u32 }
     }
 }
 
@@ -434,19 +454,57 @@ impl<const N: usize> EmbeddedSemaphore<N> {
 impl<const N: usize> Embed for EmbeddedSemaphore<N> {
     type Handle = Semaphore;
     fn handle(home: Home<EmbeddedSemaphore<N>>) -> Semaphore {
-        // For those who look at the record from outside; the same value whoever writes it.
-        home.shared().words.most.store(N as u32, Ordering::Relaxed);
-        home.shared().words.step.store(1, Ordering::Relaxed);
+        // As in a record that was made today; the same value whoever writes it.
+        home.shared().words.note(N as u32);
         let records = NonNull::from(home.shared().records.as_slice());
         Semaphore::at(home.part(|embedded| &embedded.words), records, 1)
     }
+}
+
+impl Words {
+    /// How many permits there is room for in a record.
+    fn note(&self, room: u32) {
+        self.most.store(room, Ordering::Relaxed);
+        self.step.store(1, Ordering::Relaxed);
+    }
+}
+
+/// In a record.
+pub(super) fn note_room(segment: &Segment, offset: u64, room: u32) -> Result<(), Error> {
+    segment.at::<Words>(offset)?.note(room);
+    Ok(())
+}
+
+/// The same, as it has been noted; 0: not yet.
+pub(super) fn noted_room(segment: &Segment, offset: u64) -> Result<u32, Error> {
+    Ok(segment.at::<Words>(offset)?.most.load(Ordering::Relaxed))
+}
+
+/// Bytes and alignment of one in a record; `None` for a room that none has.
+pub(super) const fn shape_in_record(room: u32) -> Option<(usize, usize)> {
+    if room >= 1 && room <= MOST_PERMITS {
+        Some((size_of::<Words>() + room as usize * 4, align_of::<Words>()))
+    } else {
+        None
+    }
+}
+
+/// In a record's initialiser: so many of a semaphore's permits are free at first.
+///
+/// # Safety
+/// At `at` begin the words of a semaphore with that much room, which nobody else sees yet.
+pub(super) unsafe fn prepare_at(at: *mut u8, room: u32, permits: u32) {
+    // SAFETY: the caller's promise; behind the words are the records.
+    let words = unsafe { std::slice::from_raw_parts(at.add(size_of::<Words>()).cast::<AtomicU32>(), room as usize) };
+    Records { words, step: 1 }.prepare(permits as usize);
 }
 
 /// A semaphore of any size, for those who look at a domain from outside.
 pub(super) struct Seen<'a>(RawSemaphore<'a>);
 
 impl<'a> Seen<'a> {
-    /// What lies at `offset`. An embedded one that nobody has used yet does not say how large it is: then it has no claims.
+    /// What lies at `offset`. An embedded one of an older build's that nobody has used yet does not say how large it is: then
+    /// it has no claims.
     pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Option<Seen<'a>>, Error> {
         let words = segment.at::<Words>(offset)?;
         let Some((most, step)) = shape(words) else {

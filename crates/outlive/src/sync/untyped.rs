@@ -7,7 +7,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::ceiling_mutex::RawCeiling;
+use super::ceiling::MOST as MOST_CEILING;
+use super::ceiling_mutex::{self, RawCeiling};
 use super::home::Home;
 use super::pi_mutex::RawPi;
 use super::raw_condvar::RawCondvar;
@@ -15,7 +16,8 @@ use super::raw_event::RawEvent;
 use super::raw_mutex::RawMutex;
 use super::raw_once::RawOnce;
 use super::raw_rw_lock::RawRwLock;
-use super::record::{Embed, MOST_PLACES, Place, note_places, places};
+use super::record::{Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places};
+use super::{Barrier, CeilingMutex, Semaphore, WhenOneDies, barrier, semaphore};
 use crate::liveness::Registry;
 use crate::segment::{BODY, Segment, Spec};
 use crate::{Domain, Error, Kind};
@@ -41,7 +43,7 @@ pub struct ValueType<'a> {
 ///
 /// // struct { lock; count } of another language: 8 bytes each.
 /// let layout = ValueType { name: Some("counter"), size: 16, align: 8 };
-/// let places = [Place { offset: 0, kind: Kind::Mutex }];
+/// let places = [Place { offset: 0, kind: Kind::Mutex, number: 0 }];
 /// let counter = Untyped::record(&domain, "counter", layout, &places, |_| ())?;
 /// let lock = counter.handle::<Embedded<()>>(0).unwrap();
 /// let guard = lock.lock().unwrap();
@@ -67,13 +69,13 @@ pub struct Untyped {
 const fn value_at(kind: Kind) -> usize {
     match kind {
         Kind::RwLock => size_of::<RawRwLock>(),
-        // A mutex's is kept away from its lock; one with priority inheritance is as long.
+        // A mutex's is kept away from its lock, one with a ceiling as well; one with priority inheritance is as long.
         _ => 64,
     }
 }
 
-/// Bytes and alignment of a kind's words, as they stand in a record; `None` for what has none of a fixed size.
-fn shape(kind: Kind) -> Option<(usize, usize)> {
+/// Bytes and alignment of a primitive's words, as they stand in a record; `None` for what cannot lie there.
+fn shape(kind: Kind, number: u32) -> Option<(usize, usize)> {
     fn of<T>() -> Option<(usize, usize)> {
         Some((size_of::<T>(), align_of::<T>()))
     }
@@ -84,7 +86,9 @@ fn shape(kind: Kind) -> Option<(usize, usize)> {
         Kind::Event | Kind::Latch => of::<RawEvent>(),
         Kind::Once => of::<RawOnce>(),
         Kind::PiMutex => of::<RawPi>(),
-        Kind::CeilingMutex => of::<RawCeiling>(),
+        Kind::CeilingMutex if (1..=MOST_CEILING).contains(&number) => of::<RawCeiling>(),
+        Kind::Semaphore => semaphore::shape_in_record(number),
+        Kind::Barrier => barrier::shape_in_record(number),
         _ => None,
     }
 }
@@ -114,7 +118,9 @@ impl Untyped {
         sorted.sort_unstable_by_key(|place| place.offset);
         let mut end = 0;
         for place in &sorted {
-            let (size, align) = shape(place.kind).ok_or_else(|| wrong("a primitive of that kind has no fixed size"))?;
+            let shape = shape(place.kind, place.number);
+            let (size, align) =
+                shape.ok_or_else(|| wrong("a primitive of that kind, or so large, lies in no record"))?;
             if place.offset < end || !place.offset.is_multiple_of(align) || value.align < align {
                 return Err(wrong("its locks lie in one another, or are not aligned"));
             }
@@ -126,13 +132,12 @@ impl Untyped {
         let made = Untyped::open(domain, name, Kind::Record, value, 0, |segment, at| {
             note_places(segment.header(), wanted);
             init(at);
+            note_numbers(segment, wanted)
         })?;
-        let found = places(&made.segment)?;
-        let same = |a: &Place, b: &Place| (a.offset, a.kind) == (b.offset, b.kind);
-        if found.len() != wanted.len() || !wanted.iter().all(|w| found.iter().any(|f| same(f, w))) {
-            return Err(made.other_type("locks at other places", value.size));
+        if !has_places(&made.segment, wanted)? {
+            return Err(other_places(&made.segment, value.size));
         }
-        Ok(Untyped { places: found, ..made })
+        Ok(Untyped { places: wanted.to_vec(), ..made })
     }
 
     /// Opens the [`Mutex`](super::Mutex), [`RwLock`](super::RwLock) or [`PiMutex`](super::PiMutex) of that name, or makes it, with a
@@ -150,13 +155,55 @@ impl Untyped {
         value: ValueType<'_>,
         init: impl Fn(*mut u8),
     ) -> Result<Untyped, Error> {
-        if !matches!(kind, Kind::Mutex | Kind::RwLock | Kind::PiMutex) || value.align > 64 {
-            let why =
-                "values behind locks are aligned to 64 bytes at most, and mutexes, rwlocks and pi mutexes have them";
+        if !matches!(kind, Kind::Mutex | Kind::RwLock | Kind::PiMutex) {
+            let why = "mutexes, rwlocks and pi mutexes are opened so";
             return Err(Error::InvalidName { name: name.to_owned(), why });
         }
-        let made = Untyped::open(domain, name, kind, value, value_at(kind), |_, at| init(at))?;
-        Ok(Untyped { places: vec![Place { offset: 0, kind }], ..made })
+        Untyped::open_lock(domain, name, kind, value, |_, at| {
+            init(at);
+            Ok(())
+        })
+    }
+
+    fn open_lock(
+        domain: &Domain,
+        name: &str,
+        kind: Kind,
+        value: ValueType<'_>,
+        init: impl Fn(&Segment, *mut u8) -> Result<(), Error>,
+    ) -> Result<Untyped, Error> {
+        if value.align > 64 {
+            let why = "values behind locks are aligned to 64 bytes at most";
+            return Err(Error::InvalidName { name: name.to_owned(), why });
+        }
+        let made = Untyped::open(domain, name, kind, value, value_at(kind), init)?;
+        Ok(Untyped { places: vec![Place { offset: 0, kind, number: 0 }], ..made })
+    }
+
+    /// As [`Untyped::lock`], the [`CeilingMutex`] of that name and ceiling.
+    ///
+    /// # Errors
+    /// As [`Untyped::record`], and [`Error::OtherCeiling`] as of [`CeilingMutex::open`].
+    ///
+    /// # If a process dies
+    /// While it makes the lock: nothing is left of it.
+    pub fn ceiling_lock(
+        domain: &Domain,
+        name: &str,
+        ceiling: u32,
+        value: ValueType<'_>,
+        init: impl Fn(*mut u8),
+    ) -> Result<Untyped, Error> {
+        let other = |found| Error::OtherCeiling { path: domain.path().join(name), found, wanted: ceiling };
+        if !(1..=MOST_CEILING).contains(&ceiling) {
+            return Err(other(0));
+        }
+        let made = Untyped::open_lock(domain, name, Kind::CeilingMutex, value, |segment, at| {
+            init(at);
+            ceiling_mutex::note_ceiling(segment, BODY, ceiling)
+        })?;
+        let found = ceiling_mutex::noted_ceiling(&made.segment, BODY)?;
+        if found == ceiling { Ok(made) } else { Err(other(found)) }
     }
 
     /// Opens the primitive of that kind and name, which must be there: made by its own `open`.
@@ -166,14 +213,15 @@ impl Untyped {
     pub fn named(domain: &Domain, name: &str, kind: Kind) -> Result<Untyped, Error> {
         let segment = domain.open_segment(name)?;
         segment.expect(kind)?;
-        let (size, _) = shape(kind).ok_or_else(|| segment.damaged("a kind of no fixed size"))?;
+        // Of those with a size of their own it is looked at when a handle is made.
+        let (size, _) = shape(kind, 1).ok_or_else(|| segment.damaged("a kind that is no primitive"))?;
         segment.exists(BODY + size as u64)?;
         Ok(Untyped {
             segment: Arc::new(segment),
             registry: domain.registry(),
             kind,
             len: size,
-            places: vec![Place { offset: 0, kind }],
+            places: vec![Place { offset: 0, kind, number: 0 }],
         })
     }
 
@@ -184,7 +232,7 @@ impl Untyped {
         kind: Kind,
         value: ValueType<'_>,
         before: usize,
-        init: impl Fn(&Segment, *mut u8),
+        init: impl Fn(&Segment, *mut u8) -> Result<(), Error>,
     ) -> Result<Untyped, Error> {
         if !value.align.is_power_of_two() || value.align > 4096 || value.size > 1 << 30 {
             let why = "a value has at most 1 GiB, aligned to 4,096 at most";
@@ -208,8 +256,7 @@ impl Untyped {
             }
             let made = domain.create_or_open(name, &spec, |segment| {
                 // SAFETY: the file was made with so many bytes and has no name yet, so nobody else can reach it.
-                init(segment, unsafe { segment.address(BODY + before as u64) });
-                Ok(())
+                init(segment, unsafe { segment.address(BODY + before as u64) })
             });
             match made {
                 // Somebody was quicker, and names the type differently: looked at above.
@@ -280,6 +327,48 @@ impl Untyped {
         let shared = unsafe { NonNull::new_unchecked(self.as_ptr().add(offset)).cast::<F>().as_ref() };
         Some(F::handle(Home::inside(shared, self.registry, &self.segment)))
     }
+
+    /// The same for a semaphore, of whatever size it is: the file's own, or what the record's places said.
+    pub fn semaphore(&self, offset: usize) -> Option<Semaphore> {
+        let number = self.number_at(offset, Kind::Semaphore)?;
+        Semaphore::inside(&self.segment, self.registry, BODY + offset as u64, number).ok()
+    }
+
+    /// The same for a barrier.
+    pub fn barrier(&self, offset: usize) -> Option<Barrier> {
+        let number = self.number_at(offset, Kind::Barrier)?;
+        Barrier::inside(&self.segment, self.registry, BODY + offset as u64, number).ok()
+    }
+
+    /// The same for a mutex with a ceiling; what it guards is the caller's business.
+    pub fn ceiling_mutex(&self, offset: usize) -> Option<CeilingMutex<()>> {
+        let number = self.number_at(offset, Kind::CeilingMutex)?;
+        CeilingMutex::inside(&self.segment, self.registry, BODY + offset as u64, number).ok()
+    }
+
+    /// Whether one of that kind begins there; a record's number.
+    fn number_at(&self, offset: usize, kind: Kind) -> Option<Option<u32>> {
+        let place = self.places.iter().find(|place| (place.offset, place.kind) == (offset, kind))?;
+        Some((self.kind == Kind::Record).then_some(place.number))
+    }
+
+    /// In a record's initialiser: so many of the semaphore's permits are free at first; without this all are.
+    ///
+    /// # Safety
+    /// At `at` lies the place of a semaphore with that much room, and nobody else sees it yet.
+    pub unsafe fn set_permits(at: *mut u8, room: u32, permits: u32) {
+        // SAFETY: the caller's promise.
+        unsafe { semaphore::prepare_at(at, room, permits) }
+    }
+
+    /// In a record's initialiser: what a participant's death does to the barrier; without this it breaks.
+    ///
+    /// # Safety
+    /// At `at` lies the place of a barrier, and nobody else sees it yet.
+    pub unsafe fn set_policy(at: *mut u8, when_one_dies: WhenOneDies) {
+        // SAFETY: the caller's promise.
+        unsafe { barrier::prepare_at(at, when_one_dies) }
+    }
 }
 
 #[cfg(test)]
@@ -334,7 +423,7 @@ mod tests {
     #[test]
     fn places_that_cannot_be_are_refused() {
         in_a_domain("places", |domain| {
-            let at = |offset, kind| Place { offset, kind };
+            let at = |offset, kind| Place { offset, kind, number: 0 };
             let wrong: [&[Place]; 5] = [
                 &[at(44, Kind::Mutex)],
                 &[at(2, Kind::Mutex)],
@@ -353,6 +442,94 @@ mod tests {
             assert!(record.handle::<Embedded<u64>>(48).is_none() && record.handle::<Embedded<[u8; 48]>>(0).is_none());
             let other = Untyped::record(domain, "right", LAYOUT, &right[..1], |_| ());
             assert!(matches!(other, Err(Error::OtherType { .. })));
+        });
+    }
+
+    #[test]
+    fn a_semaphore_and_a_barrier_are_as_large_as_their_places_say() {
+        use crate::sync::{EmbeddedBarrier, EmbeddedSemaphore, Record};
+        crate::record! {
+            struct Line { slots: EmbeddedSemaphore<3>, step: EmbeddedBarrier<2> }
+        }
+        crate::record! {
+            struct Wider { slots: EmbeddedSemaphore<5>, step: EmbeddedBarrier<2> }
+        }
+        in_a_domain("sized", |domain| {
+            let size = size_of::<Line>();
+            assert_eq!(size, size_of::<Wider>(), "the name of the type and its size do not tell them apart");
+            let layout = ValueType { name: None, size, align: 64 };
+            let at = |offset, kind, number| Place { offset, kind, number };
+            let right = [at(0, Kind::Semaphore, 3), at(128, Kind::Barrier, 2)];
+            for wrong in [at(0, Kind::Semaphore, 0), at(0, Kind::Semaphore, 49), at(32, Kind::Barrier, 2)] {
+                let made = Untyped::record(domain, "wrong", layout, &[wrong], |_| ());
+                assert!(matches!(made, Err(Error::InvalidName { .. })), "{wrong:?}");
+            }
+            // SAFETY: a new record's semaphore, zeroed, with room for three.
+            let init = |at: *mut u8| unsafe { Untyped::set_permits(at, 3, 1) };
+            let made = Untyped::record(domain, "line", layout, &right, init).expect("made");
+            let semaphore = made.semaphore(0).expect("there");
+            assert_eq!((semaphore.free(), semaphore.room()), (1, 3));
+            assert!(made.semaphore(128).is_none() && made.barrier(0).is_none() && made.barrier(64).is_none());
+            // Rust has the same one by its own type, though that has another name.
+            let line = Record::<Line>::open(domain, "line", |_| ()).expect("the same");
+            let permit = semaphore.acquire().expect("free");
+            assert_eq!(line.handle(|line| &line.slots).free(), 0);
+            drop(permit);
+            let barrier = made.barrier(128).expect("there");
+            let _seats = (barrier.join().expect("a seat"), line.handle(|line| &line.step).participants().len());
+            assert!(matches!(Record::<Wider>::open(domain, "line", |_| ()), Err(Error::OtherType { .. })));
+            let wider = [at(0, Kind::Semaphore, 5), right[1]];
+            let other = Untyped::record(domain, "line", layout, &wider, |_| ());
+            assert!(matches!(other, Err(Error::OtherType { .. })));
+            // And the other way round.
+            drop(Record::<Line>::open(domain, "rusts", |_| ()).expect("made"));
+            let rusts = Untyped::record(domain, "rusts", layout, &right, |_| ()).expect("the same");
+            assert_eq!(rusts.semaphore(0).expect("there").free(), 3);
+        });
+    }
+
+    #[test]
+    fn a_named_semaphore_is_as_large_as_it_says() {
+        in_a_domain("own-size", |domain| {
+            for permits in [2, 70] {
+                let name = format!("permits {permits}");
+                let ours = Semaphore::open(domain, &name, permits).expect("made");
+                let theirs = Untyped::named(domain, &name, Kind::Semaphore).expect("there").semaphore(0).expect("one");
+                let _permits = [ours.acquire().expect("free"), ours.acquire().expect("free")];
+                assert_eq!((theirs.free(), theirs.room()), (permits as usize - 2, permits as usize));
+            }
+            let ours = Barrier::open(domain, "barrier", 3, WhenOneDies::Break).expect("made");
+            let theirs = Untyped::named(domain, "barrier", Kind::Barrier).expect("there").barrier(0).expect("one");
+            let _seats = [ours.join(), theirs.join(), ours.join()].map(|seat| seat.expect("free"));
+            assert!(theirs.join().is_err());
+        });
+    }
+
+    #[test]
+    fn a_ceiling_mutex_is_the_same_from_both_sides() {
+        in_a_domain("ceiling", |domain| {
+            let eight = ValueType { name: None, size: 8, align: 1 };
+            // SAFETY: nobody else has it yet; eight bytes, aligned.
+            let init = |at: *mut u8| unsafe { *at.cast::<u64>() = 77 };
+            let there = Untyped::ceiling_lock(domain, "ours", 40, eight, init).expect("made");
+            assert_eq!(there.ceiling_mutex(0).expect("one").ceiling(), 40);
+            let theirs = CeilingMutex::<u64>::open(domain, "ours", 40, 0).expect("the same");
+            // Without the right to run at 40 there is nothing to lock; the value lies where Rust's is.
+            if let Ok(value) = theirs.lock() {
+                assert_eq!(*value, 77);
+                assert!(there.ceiling_mutex(0).expect("one").holder().is_some());
+            }
+            // SAFETY: inside; nobody writes.
+            assert_eq!(unsafe { *there.as_ptr().add(there.value_offset()).cast::<u64>() }, 77);
+            for wrong in [41, 0, 100] {
+                let other = Untyped::ceiling_lock(domain, "ours", wrong, eight, init);
+                assert!(matches!(other, Err(Error::OtherCeiling { .. })), "{wrong}");
+            }
+            let other = Untyped::ceiling_lock(domain, "ours", 40, ValueType { size: 9, ..eight }, init);
+            assert!(matches!(other, Err(Error::OtherType { .. })));
+            drop(CeilingMutex::<[u32; 2]>::open(domain, "rusts", 7, [1, 2]).expect("made"));
+            let rusts = Untyped::ceiling_lock(domain, "rusts", 7, eight, init).expect("the same");
+            assert!(rusts.semaphore(0).is_none() && rusts.ceiling_mutex(0).is_some());
         });
     }
 

@@ -575,6 +575,53 @@ impl<T: crate::sync::Plain> Publisher<T> {
     }
 }
 
+/// For values that stand for something else, which is used again with them: device memory.
+impl<T: crate::sync::Plain> Publisher<T> {
+    /// Memory that this publisher has had before and that nobody holds any more, if `fits` says yes to one, by where it lies. Asked a second time after a look at
+    /// who holds what, if it said no to all. `fits` calls nothing of this publisher's.
+    ///
+    /// # Errors
+    /// As with [`Publisher::loan_value`].
+    #[doc(hidden)]
+    pub fn loan_again(&self, mut fits: impl FnMut(*const T) -> bool) -> Result<Option<Loan<'_, T>>, PublishError> {
+        let me = self.enter()?;
+        let shared = &*self.shared;
+        let view = shared.writable()?;
+        // SAFETY: as in `take_object`.
+        let at = |block: &Block| unsafe { view.address(block.offset) };
+        let len = size_of::<T>();
+        let block = self.ring(|ring| {
+            let mut take =
+                |ring: &mut Ring| ring.stock.take_that(len as u64, |block| fits(at(block).cast_const().cast()));
+            take(ring).or_else(|| {
+                ring.stock.look(shared, Some(me));
+                take(ring)
+            })
+        });
+        Ok(block.map(|block| Loan::new(self, len, Some((block, at(&block))))))
+    }
+
+    /// Memory that this publisher has not had before, as long as there is any.
+    ///
+    /// # Errors
+    /// As with [`Publisher::loan_value`].
+    #[doc(hidden)]
+    pub fn loan_new(&self) -> Result<Loan<'_, T>, PublishError> {
+        let me = self.enter()?;
+        let shared = &*self.shared;
+        let view = shared.writable()?;
+        let len = size_of::<T>();
+        let block =
+            self.ring(|ring| match shared.heap.allocate_for(&shared.segment, me, len as u64, ring.index, shared) {
+                Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
+                other => other.map_err(PublishError::from),
+            })?;
+        // SAFETY: as in `take_object`.
+        let at = unsafe { view.address(block.offset) };
+        Ok(Loan::new(self, len, Some((block, at))))
+    }
+}
+
 impl<M: Message + ?Sized> Publisher<M> {
     fn lend(&self, len: usize) -> Result<Loan<'_, M>, PublishError> {
         let me = self.enter()?;

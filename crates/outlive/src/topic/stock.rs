@@ -53,6 +53,14 @@ impl Stock {
         Some(block)
     }
 
+    /// One of at least so many bytes that `fits`; the last one first.
+    pub(super) fn take_that(&mut self, len: u64, mut fits: impl FnMut(&Block) -> bool) -> Option<Block> {
+        let at = self.ready.iter().rposition(|block| block.capacity >= len && fits(block))?;
+        let block = self.ready.remove(at);
+        self.ready_bytes -= block.capacity;
+        Some(block)
+    }
+
     /// Whether it is time to look what of the limbo nobody holds.
     pub(super) fn is_due(&self) -> bool {
         let (count, bytes) = self.look_at;

@@ -1,0 +1,185 @@
+//! GPUs and their streams: the beginning of `outlive_gpu.h`.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::Path;
+
+use outlive_gpu::{Driver, Gpu, Stream};
+
+use crate::argument::{borrow, handle_out, out_or_none, text_or_none};
+use crate::code::{Failure, entry, entry_or};
+use crate::domain::close;
+
+/// A GPU, by one context of the CUDA driver, which is loaded when it is asked for: nothing is linked with it. May be used by all threads
+/// at once. A forked child needs a GPU of its own, and CUDA gives it none if its parent had one before: start such programs by `exec`.
+pub struct outlive_gpu_t {
+    pub(crate) gpu: Gpu,
+    name: CString,
+}
+
+/// A stream of a GPU's work, and what Outlive needs beside it. May be used by all threads at once.
+pub struct outlive_gpu_stream_t(pub(crate) Stream);
+
+fn driver(library: Option<&str>) -> Result<Driver, Failure> {
+    Ok(library.map_or_else(Driver::open, |library| Driver::load(Path::new(library)))?)
+}
+
+fn handle(gpu: Gpu) -> *mut outlive_gpu_t {
+    let name = CString::new(gpu.name()).unwrap_or_default();
+    Box::into_raw(Box::new(outlive_gpu_t { gpu, name }))
+}
+
+/// The GPU of that number, by its primary context: the one that the CUDA runtime (`cudaSetDevice`), PyTorch and CuPy use. `library`:
+/// the driver's shared library; NULL: the machine's own, libcuda.so.1.
+///
+/// Owner: `*gpu` is the caller's, until `outlive_gpu_close`. What is made with it may be used longer.
+///
+/// Errors: ENODEV: there is no driver here, none that can be used, or no such GPU; all else works without. OUTLIVE_DRIVER, EINVAL.
+///
+/// If a process dies: the kernel takes back what its driver had.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_open(library: *const c_char, number: u32, gpu: *mut *mut outlive_gpu_t) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, library) = unsafe { (handle_out(gpu)?, text_or_none(library)?) };
+        out.put(handle(driver(library)?.gpu(number)?));
+        Ok(())
+    })
+}
+
+/// The GPU of a context of the caller's, a `CUcontext`, which stays as long as there is anything that was made with it. `library`: as
+/// above.
+///
+/// Owner: as `outlive_gpu_open`.
+///
+/// Errors: as `outlive_gpu_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_open_context(
+    library: *const c_char,
+    context: *mut c_void,
+    gpu: *mut *mut outlive_gpu_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, library) = unsafe { (handle_out(gpu)?, text_or_none(library)?) };
+        if context.is_null() {
+            return Err(Failure::new(libc::EINVAL, "NULL in place of a context"));
+        }
+        // SAFETY: as above: a context of that driver's, which stays.
+        out.put(handle(unsafe { driver(library)?.gpu_of_context(context) }?));
+        Ok(())
+    })
+}
+
+/// Lets go of a GPU. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_close(gpu: *mut outlive_gpu_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(gpu) }
+}
+
+/// The device's name. Empty for NULL.
+///
+/// Owner: the GPU.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_name(gpu: *const outlive_gpu_t) -> *const c_char {
+    // SAFETY: as the header asks of the caller.
+    entry_or(c"".as_ptr(), || Ok(unsafe { borrow(gpu, "a GPU") }?.name.as_ptr()))
+}
+
+/// Its context, a `CUcontext`, for other libraries. NULL for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_context(gpu: *const outlive_gpu_t) -> *mut c_void {
+    // SAFETY: as the header asks of the caller.
+    entry_or(core::ptr::null_mut(), || Ok(unsafe { borrow(gpu, "a GPU") }?.gpu.context()))
+}
+
+/// Whether this process's copies from (`reads`) and to (`writes`) a topic's memory are direct: 1; or go by the driver's own buffers:
+/// 0. Each place may be NULL.
+///
+/// Errors: EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_pins(gpu: *const outlive_gpu_t, reads: *mut u32, writes: *mut u32) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let gpu = unsafe { &borrow(gpu, "a GPU")?.gpu };
+        // SAFETY: as above.
+        if let Some(out) = unsafe { out_or_none(reads) } {
+            out.put(gpu.reads_pinned().into());
+        }
+        // SAFETY: as above.
+        if let Some(out) = unsafe { out_or_none(writes) } {
+            out.put(gpu.writes_pinned().into());
+        }
+        Ok(())
+    })
+}
+
+/// Whether the context is without error: 0. After one, nothing that was enqueued in it is done any more.
+///
+/// Errors: OUTLIVE_DRIVER, with that error in the message. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_check(gpu: *const outlive_gpu_t) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| Ok(unsafe { borrow(gpu, "a GPU") }?.gpu.check()?))
+}
+
+/// A stream of the caller's, a `CUstream` or `cudaStream_t` of that GPU's context: NULL and 1 the legacy default stream, 2 the thread's own.
+/// It stays until this is closed and all that was enqueued by it is over. Outlive puts a stream of its own beside it, on which messages
+/// are published and samples let go of: so make one and keep it.
+///
+/// Owner: `*made` is the caller's, until `outlive_gpu_stream_close`.
+///
+/// Errors: OUTLIVE_DRIVER, EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_stream_open(
+    gpu: *const outlive_gpu_t,
+    stream: *mut c_void,
+    made: *mut *mut outlive_gpu_stream_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, gpu) = unsafe { (handle_out(made)?, borrow(gpu, "a GPU")?) };
+        // SAFETY: as above.
+        out.put(Box::into_raw(Box::new(outlive_gpu_stream_t(unsafe { Stream::from_raw(&gpu.gpu, stream) }?))));
+        Ok(())
+    })
+}
+
+/// A new stream, which does not wait for the default one.
+///
+/// Owner, errors: as `outlive_gpu_stream_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_stream_new(
+    gpu: *const outlive_gpu_t,
+    made: *mut *mut outlive_gpu_stream_t,
+) -> c_int {
+    entry(|| {
+        // SAFETY: as the header asks of the caller.
+        let (out, gpu) = unsafe { (handle_out(made)?, borrow(gpu, "a GPU")?) };
+        out.put(Box::into_raw(Box::new(outlive_gpu_stream_t(Stream::new(&gpu.gpu)?))));
+        Ok(())
+    })
+}
+
+/// Lets go of a stream; one of the caller's stays. What was enqueued is done all the same. NULL is nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_stream_close(stream: *mut outlive_gpu_stream_t) {
+    // SAFETY: as the header asks of the caller.
+    unsafe { close(stream) }
+}
+
+/// The stream itself, a `CUstream`. NULL for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_stream_raw(stream: *const outlive_gpu_stream_t) -> *mut c_void {
+    // SAFETY: as the header asks of the caller.
+    entry_or(core::ptr::null_mut(), || Ok(unsafe { borrow(stream, "a stream") }?.0.raw()))
+}
+
+/// Waits until all that was enqueued on the stream is done. What is published and let go by then may be so a moment later.
+///
+/// Errors: OUTLIVE_DRIVER, also for what went wrong in work that was enqueued before. EINVAL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_gpu_stream_synchronize(stream: *const outlive_gpu_stream_t) -> c_int {
+    // SAFETY: as the header asks of the caller.
+    entry(|| Ok(unsafe { borrow(stream, "a stream") }?.0.synchronize()?))
+}

@@ -1,0 +1,104 @@
+//! Asking another process for a block: one connection for each, closed when the answer is there.
+
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use outlive::{Deadline, Domain};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
+
+use super::card::Says;
+use super::exporter::{self, Answer, GONE, HERE, MARK, Request, failed};
+use crate::Error;
+
+/// How often who waits for an answer looks at the deadline, and whether he who is asked still lives: a forked child of his may
+/// have his socket still, in which case nobody closes it.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// The file as which that block is exported. He who is asked may be stopped: until the deadline.
+///
+/// # Errors
+/// [`Error::OwnerDied`], [`Error::BlockGone`], [`Error::TimedOut`], [`Error::System`].
+pub(super) fn ask(domain: &Domain, says: &Says, deadline: Deadline) -> Result<OwnedFd, Error> {
+    let owner = domain.peer(says.exporter);
+    // Whoever does not answer: dead, or done with it.
+    let gone = || {
+        let owner = says.exporter;
+        if domain.peer(owner).is_alive() {
+            return Error::BlockGone { owner };
+        }
+        exporter::remove_dead(domain.path(), owner);
+        Error::OwnerDied { owner }
+    };
+    let patience = || {
+        if !owner.is_alive() {
+            Err(gone())
+        } else if deadline.has_passed() {
+            Err(Error::TimedOut)
+        } else {
+            Ok(())
+        }
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    let socket = socket.map_err(failed("make a socket"))?;
+    let (address, _open) = exporter::address_of(domain.path(), says.exporter)?;
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(Errno::NOENT | Errno::CONNREFUSED) => return Err(gone()),
+            // Many are before us: he is stopped, or dies.
+            Err(Errno::AGAIN) => {
+                patience()?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(Errno::INTR) => {}
+            Err(other) => return Err(failed("connect to the message's owner")(other)),
+        }
+    }
+    let request: Request = [MARK, says.number];
+    match rustix::net::send(&socket, &exporter::bytes_of(&request), SendFlags::NOSIGNAL) {
+        Ok(_) => {}
+        Err(Errno::PIPE | Errno::CONNRESET) => return Err(gone()),
+        Err(other) => return Err(failed("ask the message's owner")(other)),
+    }
+    let slice = Timespec { tv_sec: 0, tv_nsec: LOOK_AGAIN.as_nanos() as _ };
+    loop {
+        match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&slice)) {
+            Ok(0) | Err(Errno::INTR) => patience()?,
+            Ok(_) => break,
+            Err(other) => return Err(failed("wait for the message's owner")(other)),
+        }
+    }
+    let (answer, file) = receive(&socket)?;
+    match (answer, file) {
+        ([MARK, HERE, len], Some(file)) if len == says.bytes => Ok(file),
+        // Closed without an answer; there is none of that number; or it is not what the card says.
+        ([0, ..] | [MARK, GONE, _], _) => Err(gone()),
+        _ => Err(Error::BlockGone { owner: says.exporter }),
+    }
+}
+
+/// What there is; all 0: the other side was closed.
+fn receive(socket: &OwnedFd) -> Result<(Answer, Option<OwnedFd>), Error> {
+    let mut bytes = [0; size_of::<Answer>()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received =
+        rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+    let read = match received {
+        Ok(received) => received.bytes,
+        Err(Errno::CONNRESET) => 0,
+        Err(other) => return Err(failed("receive from the message's owner")(other)),
+    };
+    let file = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    Ok((if read == bytes.len() { exporter::words(&bytes) } else { [0; 3] }, file))
+}

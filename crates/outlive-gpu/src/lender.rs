@@ -1,0 +1,178 @@
+//! A publisher that host functions use: doc/protocols/gpu.md, "Loans".
+//!
+//! | a loan is | a death here |
+//! | --- | --- |
+//! | lent | its memory is the next publisher's |
+//! | due: on a stream, behind its work, is a host function that has it | the same: it was never published |
+//! | published, by the host function | topic.md |
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use outlive::Deadline;
+use outlive::topic::{Header, Loan, Message, PublishError, Publisher};
+
+use crate::Error;
+use crate::stream::Stream;
+use crate::under_way::{self, Keeps};
+
+/// What loans and host functions need of a publisher. It leaves its ring with the last of them.
+pub(crate) struct Lender<M: Message + ?Sized, K> {
+    /// Before what it refers to. Nobody holds it while he calls the driver or waits: host functions take it.
+    turn: Mutex<()>,
+    publisher: Publisher<M>,
+    /// How many messages are due. Changed by who has the turn.
+    due: AtomicU64,
+    /// Why one that was due was not published.
+    failed: Mutex<Option<PublishError>>,
+    pub(crate) keeper: Arc<K>,
+}
+
+// SAFETY: the publisher is used by who has the turn only.
+unsafe impl<M: Message + ?Sized, K: Keeps> Sync for Lender<M, K> {}
+
+/// A loan, wherever it goes with its lender.
+pub(crate) struct Lent<M: Message + ?Sized + 'static, K: Keeps> {
+    /// Published or given back by who has the turn.
+    loan: Option<Loan<'static, M>>,
+    pub(crate) lender: Arc<Lender<M, K>>,
+}
+
+// SAFETY: it refers to the publisher, which is used by who has the turn only, and stays with the lender.
+unsafe impl<M: Message + ?Sized, K: Keeps> Send for Lent<M, K> {}
+
+impl<M: Message + ?Sized + 'static, K: Keeps + 'static> Lender<M, K> {
+    pub(crate) fn new(publisher: Publisher<M>, keeper: Arc<K>) -> Arc<Lender<M, K>> {
+        let (turn, due, failed) = (Mutex::new(()), AtomicU64::new(0), Mutex::new(None));
+        Arc::new(Lender { turn, publisher, due, failed, keeper })
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// With the publisher, as nobody else.
+    pub(crate) fn publisher<R>(&self, with: impl FnOnce(&Publisher<M>) -> R) -> R {
+        let _turn = self.turn();
+        with(&self.publisher)
+    }
+
+    /// Lends what `lend` says, and what it says of that.
+    pub(crate) fn lend<R, E>(
+        self: &Arc<Self>,
+        lend: impl for<'p> FnOnce(&'p Publisher<M>) -> Result<(Loan<'p, M>, R), E>,
+    ) -> Result<(Lent<M, K>, R), E> {
+        let lender = Arc::clone(self);
+        let _turn = self.turn();
+        let (loan, facts) = lend(&self.publisher)?;
+        // SAFETY: only its lifetime: it refers to the publisher, which stays where it is in the lender as long as the loan
+        // does; `Lent` has both.
+        let loan = unsafe { core::mem::transmute::<Loan<'_, M>, Loan<'static, M>>(loan) };
+        Ok((Lent { loan: Some(loan), lender }, facts))
+    }
+
+    /// Waits until no reliable subscriber is in the way of one more message than are due; that one is due then.
+    fn make_due(&self, deadline: Deadline) -> Result<(), Error> {
+        self.keeper.wait_until(deadline, &mut |_| {
+            let _turn = self.turn();
+            let is_clear = self.publisher.clear_messages() > self.due.load(Ordering::Relaxed);
+            self.due.fetch_add(u64::from(is_clear), Ordering::Relaxed);
+            is_clear
+        })
+    }
+
+    fn one_less_due(&self) {
+        let _turn = self.turn();
+        self.due.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Before anything is enqueued of a loan that is to be published: what is left is undone, what has failed is told, the way is clear.
+    pub(crate) fn prepare(&self, stream: &Stream, deadline: Deadline) -> Result<(), Error> {
+        under_way::look_after_left();
+        self.tell_failure()?;
+        stream.expect_no_capture()?;
+        // Due from here on: what comes after it needs a clear way, too.
+        self.make_due(deadline)
+    }
+
+    /// Behind [`Lender::prepare`]: publishes it when these streams have got to where they are now. Not so: it is not due any more; and where a device may be
+    /// writing it still, nobody gets its memory again.
+    pub(crate) fn publish_after(lent: Lent<M, K>, streams: &[Stream], may_be_written: bool) -> Result<(), Error> {
+        let lender = Arc::clone(&lent.lender);
+        let Some(last) = streams.last() else {
+            lent.publish();
+            return Ok(());
+        };
+        let due = last.after(streams, lender.keeper.clone(), Box::new(move || lent.publish()));
+        due.map_err(|(error, work)| {
+            lender.one_less_due();
+            if may_be_written {
+                // Nobody will tell when the device has done.
+                std::mem::forget(work);
+            }
+            error
+        })
+    }
+
+    pub(crate) fn wait_published(&self, deadline: Deadline) -> Result<(), Error> {
+        self.keeper.wait_until(deadline, &mut |_| self.due.load(Ordering::Relaxed) == 0)?;
+        self.tell_failure()
+    }
+
+    pub(crate) fn due(&self) -> u64 {
+        self.due.load(Ordering::Relaxed)
+    }
+
+    fn tell_failure(&self) -> Result<(), Error> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failed.map_or(Ok(()), |error| Err(Error::Publish(error)))
+    }
+}
+
+impl<M: Message + ?Sized, K: Keeps + 'static> Lent<M, K> {
+    pub(crate) fn set_header(&mut self, header: Header) {
+        if let Some(loan) = &mut self.loan {
+            loan.set_header(header);
+        }
+    }
+
+    /// What is lent, to be written by this process.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut M> {
+        self.loan.as_deref_mut()
+    }
+
+    /// In a host function, or for who enqueued nothing: publishes without waiting.
+    fn publish(mut self) {
+        let lender = Arc::clone(&self.lender);
+        let turn = lender.turn();
+        if let Some(loan) = self.loan.take() {
+            // The way is clear: `prepare` has seen to that. Not so (somebody scribbled): it fails, and nobody waits.
+            let published = lender.publisher.publish_until(loan, Deadline::after(Duration::ZERO));
+            if let Err(error) = published.map(drop) {
+                *lender.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        }
+        lender.due.fetch_sub(1, Ordering::Relaxed);
+        drop(turn);
+    }
+
+    /// It was not published: given back when these streams have got to where they are now.
+    pub(crate) fn give_back_after(self, streams: &[Stream]) {
+        let Some(last) = streams.last() else { return };
+        let keeper = Arc::clone(&self.lender.keeper);
+        if let Err((_, work)) = last.after(streams, keeper, Box::new(move || drop(self))) {
+            // The device may be writing still, and nobody will tell when it has done.
+            std::mem::forget(work);
+        }
+    }
+}
+
+impl<M: Message + ?Sized, K: Keeps> Drop for Lent<M, K> {
+    fn drop(&mut self) {
+        if let Some(loan) = self.loan.take() {
+            let _turn = self.lender.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(loan);
+        }
+    }
+}
