@@ -109,7 +109,7 @@ impl<'py> Given<'py> {
     }
 
     pub(crate) fn with<R>(&self, py: Python<'_>, with: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
-        Ok(with(&*self.row(py)?))
+        Ok(with(&self.row(py)?))
     }
 }
 
