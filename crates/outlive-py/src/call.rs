@@ -107,12 +107,7 @@ impl Call {
     fn next_reply<'py>(&self, py: Python<'py>, until: Until) -> PyResult<Option<Bound<'py, PyBytes>>> {
         loop {
             match self.look(py, until)? {
-                Ok(None) => return Ok(None),
-                Ok(Some(reply)) => {
-                    let reply = PyBytes::new(py, &reply);
-                    self.answer.get_or_init(py, || reply.clone().unbind());
-                    return Ok(Some(reply));
-                }
+                Ok(reply) => return Ok(reply),
                 Err(CallError::TimedOut { .. }) if !until.has_passed() => {}
                 Err(other) => return Err(other.raise(py)),
             }
@@ -135,14 +130,20 @@ impl Call {
         }
     }
 
-    fn look(&self, py: Python<'_>, until: Until) -> PyResult<Result<Option<Reply>, CallError>> {
-        match self.pending.enter_until(py, until)? {
-            None => Ok(Err(CallError::TimedOut { begun: false })),
-            Some(mut pending) => match pending.as_mut() {
-                Some(begun) => Ok(detached(py, || begun.look())),
-                None => Err(raise(py, "Cancelled", "the call was cancelled")),
-            },
-        }
+    fn look<'py>(&self, py: Python<'py>, until: Until) -> PyResult<Result<Option<Bound<'py, PyBytes>>, CallError>> {
+        let Some(mut pending) = self.pending.enter_until(py, until)? else {
+            return Ok(Err(CallError::TimedOut { begun: false }));
+        };
+        let Some(begun) = pending.as_mut() else {
+            return Err(raise(py, "Cancelled", "the call was cancelled"));
+        };
+        let found = detached(py, || begun.look());
+        // Inside still: who finds the call over finds its answer.
+        Ok(found.map(|reply| {
+            let reply = PyBytes::new(py, &reply?);
+            self.answer.get_or_init(py, || reply.clone().unbind());
+            Some(reply)
+        }))
     }
 
     /// Adds it to a set.

@@ -69,7 +69,8 @@ impl<T> Turn<T> {
         }
         // Acquire pairs with the Release in `Inside`'s drop: what was done to the value.
         let changed = self.inside.compare_exchange(found, process, Ordering::Acquire, Ordering::Relaxed);
-        changed.is_ok().then_some(Inside { turn: self })
+        // Lazily: one that was made and dropped would let the other one out.
+        changed.is_ok().then(|| Inside { turn: self })
     }
 
     #[cold]

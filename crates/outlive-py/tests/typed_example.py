@@ -48,6 +48,18 @@ async def first(subscriber: outlive.Subscriber) -> bytes | None:
     return None
 
 
+async def replies(client: outlive.Client) -> list[bytes]:
+    with client.begin(b"all of them") as call:
+        first: bytes = await call
+        return [first] + [reply async for reply in call]
+
+
+def answer(request: outlive.Request, parts: list[bytes]) -> None:
+    with request.stream() as stream:
+        for part in parts:
+            stream.send(part, timeout=1.0)
+
+
 def main(folder: str) -> None:
     domain = outlive.Domain(folder)
     topic = outlive.Topic("frames", domain)

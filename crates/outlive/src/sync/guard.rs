@@ -68,7 +68,8 @@ impl<'a, T> Guard<'a, T> {
     ) -> Option<Guard<'a, T>> {
         let mine = bits != 0 && bits & !(KEPT | TOLD) == registry.current_bits();
         let me = Me { registry, id: TokenId::from_own(bits) };
-        mine.then_some(Guard { raw, value, me, _thread: PhantomData })
+        // Lazily: one that was made and dropped here would give back the lock for a thread without a token, whose number is 0 as well.
+        mine.then(|| Guard { raw, value, me, _thread: PhantomData })
     }
 
     /// Gives the guard up, but not the lock: for bindings to languages without guards. The number is never 0.

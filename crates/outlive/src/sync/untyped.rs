@@ -571,8 +571,11 @@ mod tests {
             std::thread::scope(|scope| {
                 // SAFETY: of this mutex.
                 scope.spawn(|| assert!(unsafe { mutex.guard_from_raw(raw) }.is_none()));
+                // SAFETY: none of any. By a thread that has no token yet, whose number is 0 as well.
+                scope.spawn(|| assert!(unsafe { mutex.guard_from_raw(0) }.is_none()));
             });
             assert!(mutex.holder().is_some());
+            assert!(matches!(mutex.try_lock(), Err(LockError::Deadlock)), "it is held still");
             // SAFETY: of this mutex, used once.
             *unsafe { mutex.guard_from_raw(raw) }.expect("ours") += 1;
             assert_eq!((mutex.holder(), *mutex.lock().expect("free")), (None, 1));

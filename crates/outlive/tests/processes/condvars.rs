@@ -24,6 +24,7 @@ crate::checks!(
     whoever_is_woken_and_killed_passes_it_on: 60,
     a_woken_waiter_dies_with_the_mutex_in_hand,
     a_woken_waiter_queues_for_the_mutex_and_dies,
+    who_gives_the_mutex_up_hands_its_notification_on,
     who_dies_asleep_takes_nothing_along,
     a_notifier_that_dies_inside_is_told_to_who_watches_it,
     a_notifier_that_dies_inside_is_found_by_the_recheck,
@@ -349,6 +350,32 @@ fn a_woken_waiter_queues_for_the_mutex_and_dies(world: &World) {
         drop(guard);
         children.remove(1).finish();
         children.remove(0);
+        assert_eq!((board.get(0), *store.lock()), (1, 0));
+    }
+}
+
+/// The mutex is held when the notification comes, and one of the two does not want to wait for it. It is told, and the other one gets the item.
+fn who_gives_the_mutex_up_hands_its_notification_on(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    for _ in 0..10 {
+        let board = Board::new();
+        let giver = Child::start(|| {
+            let slept = Deadline::after(Duration::from_millis(300));
+            let got = store.delivered.wait_and_relock_until(store.lock(), slept, Deadline::at_nanos(1));
+            assert!(matches!(got, Err(LockError::TimedOut)), "it has the mutex");
+            // It does not hold it, and can have it when it is free.
+            board.set(1, 1);
+            store.lock();
+        });
+        wait_asleep(giver.pid());
+        let takers = store.takers(board, 1, NOTHING);
+        let mut guard = store.lock();
+        *guard = 1;
+        store.delivered.notify_one();
+        board.reach(1, 1);
+        drop(guard);
+        takers.into_iter().chain([giver]).for_each(Child::finish);
         assert_eq!((board.get(0), *store.lock()), (1, 0));
     }
 }
