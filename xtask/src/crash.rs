@@ -42,14 +42,15 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         of_c.args(["--recheck", "off"]);
     }
     total.add(victims_in_c(of_c));
-    println!("{total}");
+    // No closing line: whoever adds those up has both already.
+    println!("in all: {total}");
     finish(total)
 }
 
 /// The same survivors, of a victim in C.
 fn victims_in_c(mut crash: Command) -> Count {
     if !is_there("cc") {
-        println!("victims in C: skipped, there is no cc");
+        println!("victims in C: skipped, there is no cc\n{}", Count::SKIPPED);
         return Count::SKIPPED;
     }
     match victim_in_c() {
@@ -58,7 +59,7 @@ fn victims_in_c(mut crash: Command) -> Count {
             stage::run_long("crash, victims in C", crash, Counts::ByLines)
         }
         Err(why) => {
-            println!("victims in C: {why}");
+            println!("victims in C: {why}\n{}", Count::FAILED);
             Count::FAILED
         }
     }
