@@ -250,7 +250,7 @@ struct Field {
 impl Field {
     fn add<D: Domain>(&mut self) {
         for (group, &step) in self.groups.iter_mut().zip(&self.steps) {
-            match D::limit(self.over, step).or_else(|| too_many_files::<D>(self.over, step, self.files)) {
+            match impediment::<D>(self.over, step, self.files) {
                 Some(why) => self.absent.push(Absent { name: D::NAME, why }),
                 None => group.rows.push(Box::new(Row::<D> { over: self.over, step, domain: PhantomData })),
             }
@@ -258,13 +258,14 @@ impl Field {
     }
 }
 
-/// Why a process, which may have so many files open, could not have so many topics.
-fn too_many_files<D: Domain>(over: Over, step: usize, most: u64) -> Option<String> {
+/// Why there cannot be so many, in a process that may have so many files open; if there cannot.
+fn impediment<D: Domain>(over: Over, step: usize, most: u64) -> Option<String> {
     let wanted = match over {
         Over::Topics | Over::Discovery => step as u64 * D::FILES,
-        Over::Subscribers | Over::Publishers => return None,
+        Over::Subscribers | Over::Publishers => 0,
     };
-    (wanted > most).then(|| format!("{step} topics are {wanted} open files, and a process may have {most} here"))
+    let too_many = || format!("{step} topics are {wanted} open files, and a process may have {most} here");
+    D::limit(over, step).or_else(|| (wanted > most).then(too_many))
 }
 
 /// Runs it.
@@ -285,7 +286,10 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<ExitCode, Error> {
         .map(|&step| Group {
             setting: Some(over.setting(step)),
             rows: Vec::new(),
-            baseline: <Iceoryx2 as Topic>::NAME,
+            baseline: match impediment::<Iceoryx2>(over, step, files) {
+                None => <Iceoryx2 as Topic>::NAME,
+                Some(_) => <Outlive as Topic>::NAME,
+            },
             kinds_differ: over == Over::Discovery,
         })
         .collect();
