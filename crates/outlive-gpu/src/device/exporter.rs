@@ -108,18 +108,6 @@ pub(super) fn remove_dead(folder: &Path, token: TokenId) {
     let _ = std::fs::remove_file(folder.join(file_name(token)));
 }
 
-/// Removes the sockets of the dead.
-fn sweep(domain: &Domain) {
-    for entry in std::fs::read_dir(domain.path()).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let token = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-        let token = token.and_then(|token| TokenId::from_u32(u32::from_str_radix(token, 16).ok()?));
-        if let Some(token) = token.filter(|&token| !domain.peer(token).is_alive()) {
-            remove_dead(domain.path(), token);
-        }
-    }
-}
-
 /// The mapping of that block, if it is this process's own.
 pub(super) fn own(domain: &Domain, token: TokenId, number: u64) -> Option<Arc<Mapping>> {
     let all = all();
@@ -137,7 +125,8 @@ impl Exporter {
         if let Some(exporter) = known.and_then(|known| known.2.upgrade()) {
             return Ok(exporter);
         }
-        sweep(domain);
+        // If it fails: they are in nobody's way.
+        let _ = domain.sweep_sockets();
         let exporter = Arc::new(Exporter::start(domain, token)?);
         all.retain(|(_, _, exporter)| exporter.strong_count() > 0);
         all.push((domain.path().to_path_buf(), token, Arc::downgrade(&exporter)));

@@ -77,7 +77,11 @@ impl Domain {
     }
 
     /// Removes the sockets on which the dead answered for GPU memory: `.gpu-` and the token, see doc/protocols/gpu.md.
-    fn sweep_sockets(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::System`]: the folder cannot be listed.
+    #[doc(hidden)]
+    pub fn sweep_sockets(&self) -> Result<(), Error> {
         let folder = self.folder();
         let names = file::names(folder.fd()).map_err(|errno| Error::from_errno("list", folder.path(), errno))?;
         for name in names {
