@@ -18,8 +18,15 @@ pub enum Wait {
 }
 
 impl Wait {
-    fn items(self) -> u64 {
+    /// One for the victim, and one for whoever was queued before it.
+    fn notifications(self) -> u64 {
         if self == Wait::Between { 2 } else { 1 }
+    }
+
+    /// Items that nobody is notified of. Where the victim can find the mutex held, it passes its notification on before it queues for
+    /// it, and the sleeper after it may take the item first: the victim is to find one all the same, or it would sleep again, rightly.
+    fn unnotified(self) -> u64 {
+        if self == Wait::First { 0 } else { 1 }
     }
 }
 
@@ -35,7 +42,7 @@ impl Scenario for Wait {
     fn about(&self) -> &'static str {
         match self {
             Wait::First => "wait for an item, be notified, take it, with a sleeper after it",
-            Wait::Between => "the same with a sleeper before it, too, and two items",
+            Wait::Between => "the same with a sleeper before it, too, and two notifications",
             Wait::Contended => {
                 "wait for an item, be notified by one who keeps the mutex a while, with a sleeper after it"
             }
@@ -57,7 +64,11 @@ impl Scenario for Wait {
         world.survivor("late")?.tell_and_see_asleep(&format!("condvar take {name}"))?;
         match self {
             Wait::Contended => world.survivor("holder")?.tell(&format!("condvar bring-slowly {name}")),
-            _ => world.ask("holder", &format!("condvar bring {name} {}", self.items())).map(drop),
+            _ => {
+                let notifications = self.notifications();
+                let items = notifications + self.unnotified();
+                world.ask("holder", &format!("condvar bring {name} {items} {notifications}")).map(drop)
+            }
         }
     }
 
@@ -69,12 +80,10 @@ impl Scenario for Wait {
         if *self == Wait::Contended {
             world.answer("holder")?;
         }
-        // What was notified is taken, by those who live or by the victim; nobody else locks until it is. Contended, there
-        // is one more: the sleeper after it gets a notification that was passed on, and the victim is to find its own.
-        let unnotified = u64::from(*self == Wait::Contended);
-        world.ask("next", &format!("condvar settle {name} {unnotified}"))?;
+        // What was notified is taken, by those who live or by the victim; nobody else locks until it is.
+        world.ask("next", &format!("condvar settle {name} {}", self.unnotified()))?;
         // Whoever of them still sleeps, sleeps rightly.
-        world.ask("next", &format!("condvar bring {name} {}", self.items()))?;
+        world.ask("next", &format!("condvar bring {name} {}", self.notifications()))?;
         if *self == Wait::Between {
             world.answer("sleeper")?;
         }

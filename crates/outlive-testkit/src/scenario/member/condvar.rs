@@ -72,6 +72,15 @@ impl Shelf {
         self.board.items.store(self.items() + items, Ordering::SeqCst);
     }
 
+    /// More items, and then so many notifications.
+    fn bring(&self, items: u64, notifications: u64) -> Result<(), String> {
+        self.put(&mut self.lock()?, items);
+        for _ in 0..notifications {
+            self.delivered.notify_one();
+        }
+        Ok(())
+    }
+
     /// Waits for an item and takes it.
     ///
     /// # Errors
@@ -161,13 +170,9 @@ impl Shelves {
                 Ok(String::new())
             }
             // So many items, each with its notification.
-            ("bring", [items]) => {
-                let items = super::number(items)?;
-                shelf.put(&mut shelf.lock()?, items);
-                for _ in 0..items {
-                    shelf.delivered.notify_one();
-                }
-                Ok(String::new())
+            ("bring", [items]) => shelf.bring(super::number(items)?, super::number(items)?).map(ok),
+            ("bring", [items, notifications]) => {
+                shelf.bring(super::number(items)?, super::number(notifications)?).map(ok)
             }
             // Two items and one notification, and the mutex in hand for a while after it.
             ("bring-slowly", []) => {
