@@ -8,7 +8,7 @@
 //! go. *Busy* rounds scribble while several children use the domain. The scripts of past finds lie in `corpus/` and are
 //! replayed first. Stable compiler, no sanitizer: what is looked for shows by itself.
 //!
-//! `cargo run --release --manifest-path fuzz/Cargo.toml -- [--seconds N] [--seed N] [--replay FILE]`
+//! `cargo run -p outlive-fuzz -- [--seconds N] [--seed N] [--replay FILE]`
 
 mod board;
 mod busy;

@@ -11,7 +11,6 @@ use crate::c::can_sanitize;
 use crate::count::Count;
 use crate::install::is_there;
 use crate::prefix::{self, Profile};
-use crate::test::cargo;
 use crate::{python, root};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
@@ -39,10 +38,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 
 /// The runner, built with Rust's driver.
 fn runner() -> io::Result<Command> {
-    let packages = ["build", "--quiet", "-p", "outlive-c", "-p", "outlive-pthread", "-p", "outlive-conformance"];
-    if !cargo(&packages).status()?.success() {
-        return Err(io::Error::other("crates/outlive-conformance could not be built"));
-    }
+    prefix::build_all()?;
     Ok(Command::new(prefix::target().join("debug/conformance")))
 }
 

@@ -1,11 +1,10 @@
 //! `cargo xtask fuzz`: scribbles over a living domain, after a replay of past finds.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::crash::finish;
-use crate::root;
 use crate::stage::{self, Counts};
-use crate::test::cargo;
+use crate::{prefix, root};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let seconds = match args {
@@ -16,7 +15,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut command = cargo(&["run", "--release", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--"]);
-    command.args(["--seconds", seconds]).env("CARGO_TARGET_DIR", root().join("target/fuzz"));
+    if let Err(error) = prefix::build_all() {
+        println!("{error}\n0 passed, 1 failed");
+        return ExitCode::FAILURE;
+    }
+    let mut command = Command::new(prefix::target().join("debug/outlive-fuzz"));
+    command.args(["--seconds", seconds]).current_dir(root());
     finish(stage::run("hostile memory", command, Counts::ByLines))
 }

@@ -44,15 +44,23 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
+/// Builds what the tests of all languages use. The whole workspace at once, with the features that `cargo test --workspace` has: asked
+/// for one crate, cargo compiles what they share anew with that one's. Not the program that runs, nor what maturin builds.
+pub(crate) fn build_all() -> io::Result<()> {
+    if cargo(&["build", "--quiet", "--workspace", "--exclude", "xtask", "--exclude", "outlive-py"]).status()?.success()
+    {
+        Ok(())
+    } else {
+        Err(io::Error::other("the workspace could not be built"))
+    }
+}
+
 /// Builds the C library and puts it there, with all that goes with it, and the shim for `LD_PRELOAD`.
 pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
-    let mut build = cargo(&["build", "--quiet", "-p", "outlive-c", "-p", "outlive-pthread"]);
-    match profile {
-        Profile::Release => build.arg("--release"),
-        // The tests' own: with what stands beside it in conformance, or else cargo compiles what these share once for each.
-        Profile::Dev => build.args(["-p", "outlive-conformance"]),
-    };
-    if !build.status()?.success() {
+    if profile == Profile::Dev {
+        build_all()?;
+    } else if !cargo(&["build", "--quiet", "--release", "-p", "outlive-c", "-p", "outlive-pthread"]).status()?.success()
+    {
         return Err(io::Error::other("outlive-c and outlive-pthread could not be built"));
     }
     let built = target().join(if profile == Profile::Release { "release" } else { "debug" });

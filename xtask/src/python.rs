@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::install::{self, Need};
-use crate::test::cargo;
 use crate::{prefix, root};
 
 /// With venv and pip, which Debian has apart.
@@ -38,9 +37,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     }
     // A driver without a GPU, which the tests find beside the environment.
-    let fake = cargo(&["build", "--quiet", "-p", "outlive-gpu-fake"]).status();
-    if !fake.is_ok_and(|status| status.success()) {
-        println!("outlive-gpu-fake could not be built\n0 passed, 1 failed");
+    if let Err(error) = prefix::build_all() {
+        println!("{error}\n0 passed, 1 failed");
         return ExitCode::FAILURE;
     }
     let tests = in_package(&environment(), "python").args(["-m", "pytest"]).status();

@@ -89,6 +89,6 @@ fn documentation() -> Command {
 fn loom() -> Command {
     let mut command = cargo(&["test", "--quiet", "-p", "outlive", "--release", "--lib", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
-    command.env("CARGO_PROFILE_RELEASE_LTO", "false");
+    command.env("CARGO_PROFILE_RELEASE_LTO", "false").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     command
 }

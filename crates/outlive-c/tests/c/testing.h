@@ -17,6 +17,9 @@
  * thread; the first thread's with the process. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:outlive::pool"; }
+/* Frames of the library are seen whatever it was compiled with. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "fast_unwind_on_malloc=0"; }
 
 /* A wait that is longer has hung: far below the alarm, which kills the test. */
 #define SOON outlive_after_ms(10000)

@@ -18,6 +18,9 @@
 /* A thread's cache of a pool hangs on a page that a fork wipes and the leak sanitizer does not look at. */
 extern "C" const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions() { return "leak:outlive::pool"; }
+/* Frames of the library are seen whatever it was compiled with. */
+extern "C" const char *__asan_default_options();
+extern "C" const char *__asan_default_options() { return "fast_unwind_on_malloc=0"; }
 
 using namespace std::chrono_literals;
 

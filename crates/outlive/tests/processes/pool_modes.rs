@@ -687,12 +687,11 @@ fn a_change_of_modes_is_no_fault(world: &World) {
         })
         .collect();
     let (mut random, begun, mut changes) = (Random::new(), Instant::now(), 0);
-    while begun.elapsed() < Duration::from_secs(12) {
+    while begun.elapsed() < Duration::from_secs(5) || changes <= 100 {
         pool.set_modes(some_modes(&mut random));
         changes += 1;
         std::thread::sleep(Duration::from_micros(random.below(3000)));
     }
-    assert!(changes > 100);
     stop.set(0, 1);
     children.into_iter().for_each(Child::finish);
     settle(&pool);
@@ -723,7 +722,7 @@ fn random_kills_in_modes_lose_nothing(world: &World) {
     let (mut random, begun) = (Random::new(), Instant::now());
     let mut children: Vec<Child> = Vec::new();
     let mut kills = 0;
-    while begun.elapsed() < Duration::from_secs(12) {
+    while begun.elapsed() < Duration::from_secs(5) || kills <= 50 {
         while children.len() < 3 {
             children.push(Child::start(|| work(&pool, &offers, || stop.get(0) == 1)));
         }
@@ -733,7 +732,6 @@ fn random_kills_in_modes_lose_nothing(world: &World) {
         children.swap_remove(at).kill();
         kills += 1;
     }
-    assert!(kills > 50, "{kills}");
     stop.set(0, 1);
     children.into_iter().for_each(Child::finish);
     settle(&pool);

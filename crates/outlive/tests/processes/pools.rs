@@ -632,7 +632,7 @@ fn random_kills_lose_nothing(world: &World) {
         };
         let mut lives = 3;
         let mut children: Vec<Child> = (0..lives).map(start).collect();
-        for round in 0..150 {
+        for round in 0..60 {
             random.pause(4_000);
             let at = random.below(3) as usize;
             children[at].kill();

@@ -320,7 +320,7 @@ const TOLD: usize = WORDS / 2;
 
 /// Servers and clients are killed for seconds; what was carried out is written down by the servers, what was told by the clients.
 fn random_kills(world: &World) {
-    const SECONDS: u64 = 8;
+    const SECONDS: u64 = 4;
     const CLIENTS: u64 = 3;
     let domain = world.domain();
     let board = Board::new();
