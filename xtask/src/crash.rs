@@ -42,6 +42,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         of_c.args(["--recheck", "off"]);
     }
     total.add(victims_in_c(of_c));
+    if set == "--all" {
+        // Their telling points are among the Rust tests.
+        let test = ["test", "--profile", "testkit", "-p", "outlive-gpu", "--test", "instructions", "--", "--all"];
+        total.add(stage::run_long("crash, GPU topics with the fake driver", cargo(&test), Counts::ByLines));
+    }
     // No closing line: whoever adds those up has both already.
     println!("in all: {total}");
     finish(total)

@@ -9,6 +9,8 @@ pub(crate) struct Need {
 }
 
 pub(crate) const SPIN: Need = Need { program: "spin", package: "spin" };
+/// Compiles a model ten times as fast as gcc, and what it makes runs half as fast.
+pub(crate) const TCC: Need = Need { program: "tcc", package: "tcc" };
 pub(crate) const CC: Need = Need { program: "gcc", package: "gcc" };
 pub(crate) const CMAKE: Need = Need { program: "cmake", package: "cmake" };
 pub(crate) const MUSL: Need = Need { program: "musl-gcc", package: "musl-tools" };

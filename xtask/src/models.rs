@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use crate::count::Count;
 use crate::crash::finish;
+use crate::install::is_there;
 use crate::root;
 
 /// Megabytes that one run may take, and seconds of processor time (a busy machine is no fault): quick, full. A run of the
@@ -102,17 +103,18 @@ fn check(run: &Run, models: &Path, (memory, seconds): (u32, u32)) -> Verdict {
     if output(spin, &folder).is_none() {
         return unfinished("spin refuses the model");
     }
-    let mut gcc = Command::new("gcc");
     // A mutation's error is found soon, and a quick run is: most of their time would be the compiler's.
-    let effort = match (run.passes, run.quick) {
-        (false, _) => "-O0",
-        (true, true) => "-O1",
-        (true, false) => "-O2",
+    let (compiler, effort) = match (run.passes, run.quick) {
+        (false, true) if is_there("tcc") => ("tcc", "-O0"),
+        (false, _) => ("gcc", "-O0"),
+        (true, true) => ("gcc", "-O1"),
+        (true, false) => ("gcc", "-O2"),
     };
-    gcc.args([effort, "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=2048", "-o", "pan", "pan.c"]);
-    gcc.arg(format!("-DMEMLIM={memory}"));
-    if output(gcc, &folder).is_none() {
-        return unfinished("gcc refuses what spin made");
+    let mut compile = Command::new(compiler);
+    compile.args([effort, "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=2048", "-o", "pan", "pan.c"]);
+    compile.arg(format!("-DMEMLIM={memory}"));
+    if output(compile, &folder).is_none() {
+        return unfinished("the compiler refuses what spin made");
     }
     let mut pan = Command::new("sh");
     pan.args(["-c", "ulimit -t \"$1\" && exec ./pan -m200000 -w24", "pan", &seconds.to_string()]);

@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::install::{self, CC, CMAKE, MUSL, SPIN};
+use crate::install::{self, CC, CMAKE, MUSL, SPIN, TCC};
 use crate::stage::{self, Counts};
 use crate::{prefix, root};
 
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     };
     let begun = Instant::now();
-    let missing = install::install(&[&SPIN, &CC, &CMAKE, &MUSL], may_install);
+    let missing = install::install(&[&SPIN, &CC, &CMAKE, &MUSL, &TCC], may_install);
     let mut total = Count::default();
     total.add(stage::run("format", cargo(&["fmt", "--all", "--", "--check"]), Counts::ByExit));
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
@@ -87,8 +87,7 @@ fn documentation() -> Command {
 
 /// The same source files with loom's atomics; a target folder of its own, because the flag rebuilds everything.
 fn loom() -> Command {
-    let mut command = cargo(&["test", "--quiet", "-p", "outlive", "--release", "--lib", "loom"]);
+    let mut command = cargo(&["test", "--quiet", "-p", "outlive", "--profile", "loom", "--lib", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
-    command.env("CARGO_PROFILE_RELEASE_LTO", "false").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     command
 }

@@ -1,6 +1,7 @@
 //! A campaign: one scenario in one mode, one life observed, then a death at each chosen point, checked each time.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,20 @@ pub struct Report {
     pub failures: Vec<(u64, String)>,
     /// Duration of the whole.
     pub took: Duration,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { kill_points, instructions, telling, .. } = self;
+        write!(to, "{kill_points} kill points of {instructions} instructions, {telling} telling")?;
+        for (what, times) in &self.seen {
+            write!(to, "; {what} {times}")?;
+        }
+        if self.drifted > 0 {
+            write!(to, "; elsewhere than planned {}", self.drifted)?;
+        }
+        write!(to, "; {:.1} s", self.took.as_secs_f64())
+    }
 }
 
 struct Round<'a> {

@@ -54,13 +54,17 @@ pub struct Fake {
 }
 
 fn open(folder: PathBuf, is_member: bool) -> Fake {
+    let domain = Domain::open_at(&folder).expect("a domain");
+    open_in(domain, folder, is_member)
+}
+
+fn open_in(domain: Domain, folder: PathBuf, is_member: bool) -> Fake {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let name = std::ffi::CString::new(library().to_str().expect("UTF-8")).expect("no NUL");
     // SAFETY: a C string.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!handle.is_null());
-    let domain = Domain::open_at(&folder).expect("a domain");
     let fake = Fake { domain, folder, handle, is_member, _alone: alone };
     fake.set_shut(false);
     fake.delay(Duration::ZERO);
@@ -84,9 +88,9 @@ impl Fake {
         open(std::env::var_os(MEMBER).expect("set by the test").into(), true)
     }
 
-    /// In a program that a test has started without an environment.
-    pub fn member_at(folder: PathBuf) -> Fake {
-        open(folder, true)
+    /// In a domain of somebody else's, who removes it.
+    pub fn in_domain(domain: Domain, folder: PathBuf) -> Fake {
+        open_in(domain, folder, true)
     }
 
     /// Starts this test program once more, in the same domain, as what its `main` makes of `role`.

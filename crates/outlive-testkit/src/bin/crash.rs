@@ -97,22 +97,8 @@ fn title(scenario: &dyn Scenario, recheck: Recheck) -> String {
 fn tell(scenario: &dyn Scenario, recheck: Recheck, report: &Report) -> bool {
     let hung = report.failures.iter().any(|(_, failure)| failure.starts_with("HANG"));
     let passed = if scenario.must_fail() { hung } else { report.failures.is_empty() };
-    let mut line = format!(
-        "{} {}: {} kill points of {} instructions, {} telling",
-        if passed { "ok    " } else { "FAILED" },
-        title(scenario, recheck),
-        report.kill_points,
-        report.instructions,
-        report.telling,
-    );
-    for (what, times) in &report.seen {
-        line += &format!("; {what} {times}");
-    }
-    if report.drifted > 0 {
-        line += &format!("; elsewhere than planned {}", report.drifted);
-    }
-    line += &format!("; {:.1} s", report.took.as_secs_f64());
-    println!("{line}");
+    let mark = if passed { "ok    " } else { "FAILED" };
+    println!("{mark} {}: {report}", title(scenario, recheck));
     for (point, failure) in &report.failures {
         if scenario.must_fail() {
             println!("       as it must, at point {point}: {failure}");

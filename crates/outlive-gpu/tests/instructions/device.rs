@@ -1,0 +1,201 @@
+//! Device topics: who publishes and who reads is killed.
+
+use outlive::topic::SubscriberOptions;
+use outlive_gpu::{DevicePublisher, DeviceSubscriber, DeviceTopic, Error};
+use outlive_testkit::engine::victim::Stage;
+use outlive_testkit::failure::Failure;
+use outlive_testkit::scenario::{Death, Place, Scenario};
+use outlive_testkit::world::World;
+
+use crate::fake::scene::{BLOCK, Scene};
+use crate::fake::{SOON, on_device, pattern};
+use crate::{checked, dies, gathered, prepared, victims};
+
+const LEN: usize = 1000;
+const DEPTH: u64 = 2;
+
+pub fn all() -> [Box<dyn Scenario>; 4] {
+    [Box::new(Publish::FromLoan), Box::new(Publish::FromCopy), Box::new(Read::Receive), Box::new(Read::Release)]
+}
+
+fn few(scene: &Scene) -> DeviceTopic {
+    let topic = DeviceTopic::<u8>::options().depth(DEPTH as u32).open(&scene.fake.domain, "few").expect("a topic");
+    DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks")
+}
+
+fn publish(scene: &Scene, publisher: &DevicePublisher, number: u64) {
+    let from = on_device(&scene.gpu, &scene.stream, &pattern(number, LEN));
+    let mut loan = publisher.loan(LEN).expect("room");
+    // SAFETY: as long as the loan; freeing it waits for the copy.
+    unsafe { loan.copy_from_device(from.address(), &scene.stream) }.expect("enqueued");
+    publisher.publish_on(loan, &scene.stream).expect("due");
+    publisher.wait_published(SOON).expect("published");
+}
+
+fn joins(topic: &DeviceTopic) -> DeviceSubscriber {
+    let options = SubscriberOptions { history: DEPTH as u32, ..SubscriberOptions::default() };
+    topic.subscriber_with(options).expect("one")
+}
+
+fn receives(scene: &Scene, subscriber: &mut DeviceSubscriber, number: u64) {
+    let sample = subscriber.recv_until(SOON).expect("comes");
+    assert!(scene.bytes(&sample) == pattern(number, LEN), "message {number}, whole");
+}
+
+/// Of one who publishes: messages whole, and the next publisher as if nothing had been.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Publish {
+    FromLoan,
+    FromCopy,
+}
+
+impl Scenario for Publish {
+    fn name(&self) -> &'static str {
+        match self {
+            Publish::FromLoan => "gpu-device-loan",
+            Publish::FromCopy => "gpu-device-publish",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Publish::FromLoan => "lend a place in a device topic, copy into it and publish it, beside a subscriber",
+            Publish::FromCopy => "copy into what was lent, and publish it, beside a subscriber",
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        prepared(world, |scene| {
+            let topic = few(scene);
+            let subscriber = topic.subscriber().expect("one");
+            (topic, subscriber)
+        })
+    }
+
+    fn gather(&self, _world: &mut World) -> Result<(), Failure> {
+        gathered(|scene, (_, subscriber): &mut (DeviceTopic, DeviceSubscriber)| {
+            (0..DEPTH).for_each(|number| receives(scene, subscriber, number));
+        })
+    }
+
+    /// It waits for an answer of a thread of this process, which needs no telling.
+    fn help(&self, _world: &mut World) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let mut seen = "";
+        checked(|scene, (topic, mut subscriber): (DeviceTopic, DeviceSubscriber)| {
+            match subscriber.try_recv() {
+                Ok(Some(sample)) => {
+                    assert!(scene.bytes(&sample) == pattern(DEPTH, LEN), "whole");
+                    seen = "came";
+                }
+                Ok(None) => {
+                    assert_eq!(death.acknowledged, 0, "published, and not there");
+                    seen = "nothing came";
+                }
+                Err(Error::OwnerDied { .. }) => seen = "told of the end",
+                Err(other) => panic!("{other}"),
+            }
+            let next = topic.publisher().expect("a ring");
+            for number in 100..105 {
+                publish(scene, &next, number);
+                receives(scene, &mut subscriber, number);
+            }
+            assert_eq!(scene.fake.sockets(), 1, "the dead one's is removed");
+        })?;
+        world.saw(seen);
+        Ok(())
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let scene = victims(place)?;
+        let topic = few(&scene);
+        let publisher = topic.publisher().expect("one");
+        (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
+        let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
+        if *self == Publish::FromLoan {
+            stage.begin();
+        }
+        let mut loan = publisher.loan(LEN).expect("room");
+        if *self == Publish::FromCopy {
+            stage.begin();
+        }
+        // SAFETY: as long as the loan, and stays.
+        unsafe { loan.copy_from_device(from.address(), &scene.stream) }.expect("enqueued");
+        publisher.publish_on(loan, &scene.stream).expect("due");
+        stage.acknowledge(1);
+        stage.end();
+        dies()
+    }
+}
+
+/// Of one who reads: what it held is used again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    Receive,
+    Release,
+}
+
+impl Scenario for Read {
+    fn name(&self) -> &'static str {
+        match self {
+            Read::Receive => "gpu-device-receive",
+            Read::Release => "gpu-device-release",
+        }
+    }
+
+    fn about(&self) -> &'static str {
+        match self {
+            Read::Receive => "receive from a device topic what is not mapped yet, and map it",
+            Read::Release => "let go of a message of a device topic when a stream has got there",
+        }
+    }
+
+    fn prepare(&self, world: &mut World) -> Result<(), Failure> {
+        prepared(world, |scene| {
+            let topic = few(scene);
+            let publisher = topic.publisher().expect("one");
+            (0..DEPTH).for_each(|number| publish(scene, &publisher, number));
+            (topic, publisher)
+        })
+    }
+
+    /// It waits for an answer of a thread of this process, which needs no telling.
+    fn help(&self, _world: &mut World) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn check(&self, world: &mut World, _death: &Death) -> Result<(), Failure> {
+        checked(|scene, (topic, publisher): (DeviceTopic, DevicePublisher)| {
+            let mut witness = topic.subscriber().expect("one");
+            for number in 100..112 {
+                publish(scene, &publisher, number);
+                receives(scene, &mut witness, number);
+                // Let go of by the copy, too.
+                topic.wait_over(SOON).expect("over");
+            }
+            let most = (DEPTH + 4) * BLOCK;
+            assert!(topic.exported_bytes() <= most, "{} of {most}", topic.exported_bytes());
+        })?;
+        world.saw("used again");
+        Ok(())
+    }
+
+    fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
+        let scene = victims(place)?;
+        let mut subscriber = joins(&few(&scene));
+        let first = subscriber.recv_until(SOON).expect("comes");
+        stage.begin();
+        if *self == Read::Release {
+            first.release_on(&scene.stream).expect("enqueued");
+        } else {
+            // One that is not mapped yet.
+            std::mem::forget(subscriber.recv_until(SOON).expect("comes"));
+        }
+        stage.acknowledge(1);
+        stage.end();
+        dies()
+    }
+}

@@ -1,0 +1,178 @@
+//! Operations on pinned and on device topics, killed at their instructions: scenarios of the testkit's engine, in a program with a main of its own, which is
+//! also what it kills. The driver does what is enqueued at once, in the thread that enqueues it, so host functions are among the instructions.
+//!
+//! `instructions [--all] [--from N] [--to N] [NAME]`: at the telling points and beside them; with `--all` at every instruction.
+
+#[path = "../fake/mod.rs"]
+mod fake;
+
+mod device;
+mod pinned;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitCode;
+
+use fake::scene::Scene;
+use fake::{Fake, What};
+use outlive_testkit::campaign::{self, Orders};
+use outlive_testkit::engine::plan::Thoroughness;
+use outlive_testkit::engine::victim::Stage;
+use outlive_testkit::failure::Failure;
+use outlive_testkit::scenario::{Place, Scenario};
+use outlive_testkit::world::{Recheck, World, affinity};
+
+fn all() -> Vec<Box<dyn Scenario>> {
+    device::all().into_iter().chain(pinned::all()).collect()
+}
+
+thread_local! {
+    /// What a scenario keeps from one part of a round for the next. One fake driver at a time.
+    static KEPT: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+}
+
+/// A round's beginning: its scene, and what is made of it, which is kept until `checked`. What an earlier round kept is given back first.
+fn prepared<T: 'static>(world: &mut World, prepare: impl FnOnce(&Scene) -> T) -> Result<(), Failure> {
+    drop(KEPT.take());
+    let domain = world.recheck().open(&world.domain()).map_err(|error| Failure::broken(error.to_string()))?;
+    let scene = Scene::with(Fake::in_domain(domain, world.domain()));
+    let kept = holds(|| prepare(&scene))?;
+    KEPT.set(Some(Box::new((kept, scene))));
+    Ok(())
+}
+
+/// With what is kept, which stays.
+fn gathered<T: 'static>(see: impl FnOnce(&Scene, &mut T)) -> Result<(), Failure> {
+    KEPT.with_borrow_mut(|kept| {
+        let kept = kept.as_mut().and_then(|kept| kept.downcast_mut::<(T, Scene)>());
+        let (kept, scene) = kept.ok_or_else(|| Failure::broken("nothing is kept"))?;
+        holds(|| see(scene, kept))
+    })
+}
+
+/// The round's end.
+fn checked<T: 'static>(check: impl FnOnce(&Scene, T)) -> Result<(), Failure> {
+    let kept = KEPT.take().and_then(|kept| kept.downcast::<(T, Scene)>().ok());
+    let (kept, scene) = *kept.ok_or_else(|| Failure::broken("nothing is kept"))?;
+    holds(|| {
+        check(&scene, kept);
+        nothing_is_left(&scene);
+        assert_eq!(scene.fake.count(What::Violations), 0, "what a driver forbids");
+    })
+}
+
+/// One sweep is enough.
+fn nothing_is_left(scene: &Scene) {
+    scene.fake.domain.sweep(false).expect("sweeps");
+    let second = scene.fake.domain.sweep(false).expect("sweeps");
+    assert!(second.is_clean(), "a second sweep still finds something: {second:?}");
+}
+
+/// A failed assertion is the round's failure.
+fn holds<R>(check: impl FnOnce() -> R) -> Result<R, Failure> {
+    catch_unwind(AssertUnwindSafe(check)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        Failure::wrong(text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned())).unwrap_or_default())
+    })
+}
+
+/// In the victim: its own scene, whose driver does everything at once.
+fn victims(place: &Place<'_>) -> Result<Scene, String> {
+    let scene = Scene::with(Fake::in_domain(place.open()?, place.domain.to_owned()));
+    scene.fake.set_attribute(-4, 1);
+    Ok(scene)
+}
+
+/// Killed here at the latest: nothing is given back in order.
+fn dies() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+fn play(name: &str, place: &Place<'_>, control: &str, cpu: &str) -> Result<(), String> {
+    let stage = Stage::enter(Path::new(control), cpu.parse().ok()).map_err(|error| error.to_string())?;
+    let scenario = all().into_iter().find(|scenario| scenario.name() == name).ok_or("no such scenario")?;
+    scenario.perform(place, &stage)
+}
+
+struct Wanted {
+    name: String,
+    all: bool,
+    from: u64,
+    to: u64,
+}
+
+impl Wanted {
+    /// Flags of libtest's make no difference here.
+    fn parse(mut words: impl Iterator<Item = String>) -> Wanted {
+        let mut wanted = Wanted { name: String::new(), all: false, from: 0, to: u64::MAX };
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--all" => wanted.all = true,
+                "--from" => wanted.from = words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
+                "--to" => wanted.to = words.next().and_then(|word| word.parse().ok()).unwrap_or(u64::MAX),
+                flag if flag.starts_with('-') => {}
+                _ => wanted.name = word,
+            }
+        }
+        wanted
+    }
+
+    fn carry_out(&self, scenario: &dyn Scenario) -> bool {
+        let own = std::env::current_exe().expect("a path");
+        let orders = Orders {
+            thoroughness: if self.all { Thoroughness::Every } else { Thoroughness::Telling },
+            from: self.from,
+            to: self.to,
+            cpu: affinity::available().first().copied(),
+            program: own.clone(),
+            victim: own,
+        };
+        let name = scenario.name();
+        let result = campaign::run(scenario, Recheck::Off, &orders);
+        drop(KEPT.take());
+        match result {
+            Ok(report) => {
+                println!("{name}: {report}");
+                for (point, failure) in &report.failures {
+                    println!("       point {point}: {failure}");
+                }
+                let is_ok = report.failures.is_empty();
+                println!("test {name} ... {}", if is_ok { "ok" } else { "FAILED" });
+                is_ok
+            }
+            Err(failure) => {
+                println!("{failure}\ntest {name} ... FAILED");
+                false
+            }
+        }
+    }
+}
+
+/// A victim, or all scenarios whose name contains what is asked for.
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [name, "victim", domain, recheck, own_name, control, cpu] =
+        words.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    {
+        let Some(recheck) = Recheck::from_word(recheck) else { return ExitCode::from(2) };
+        let place = Place { domain: Path::new(domain), recheck, name: own_name };
+        return match play(name, &place, control, cpu) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => {
+                eprintln!("{name}: {problem}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let wanted = Wanted::parse(words.into_iter());
+    let (mut passed, mut failed) = (0, 0);
+    for scenario in all().iter().filter(|scenario| scenario.name().contains(&wanted.name)) {
+        *if wanted.carry_out(scenario.as_ref()) { &mut passed } else { &mut failed } += 1;
+    }
+    println!("{passed} passed, {failed} failed");
+    ExitCode::from(u8::from(failed > 0))
+}
