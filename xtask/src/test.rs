@@ -47,10 +47,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     // Without the re-check nothing comes to the rescue of who was not woken: the harder half, and the other is `cargo xtask crash`.
     let crash = this(&["crash", "--recheck", "off"]);
     total.add(stage::run("killed at every noted instruction", crash, Counts::ByLines));
-    total.add(stage::run("killed at random, 30 s", this(&["soak", "--minutes", "0.5"]), Counts::ByExit));
+    total.add(stage::run("killed at random, 20 s", this(&["soak", "--minutes", "0.33"]), Counts::ByExit));
     total.add(stage::run("a crowd on topics, killed at random, 12 s", crate::soak::crowd(), Counts::ByExit));
-    total.add(stage::run("16 threads race for a pool, 15 s", this(&["race", "--minutes", "0.25"]), Counts::ByExit));
-    total.add(stage::run("hostile memory, 30 s", this(&["fuzz", "--seconds", "30"]), Counts::ByLines));
+    total.add(stage::run("16 threads race for a pool, 10 s", this(&["race", "--minutes", "0.17"]), Counts::ByExit));
+    total.add(stage::run("hostile memory, 20 s", this(&["fuzz", "--seconds", "20"]), Counts::ByLines));
     // As the Rust tests have built it.
     let mut demo = Command::new(root().join(prefix::target()).join("debug/outlive"));
     demo.args(["demo", "--seconds", "3"]).current_dir(root());

@@ -18,8 +18,8 @@ pub fn all() -> [Box<dyn Scenario>; 4] {
     [Box::new(Publish::FromLoan), Box::new(Publish::FromCopy), Box::new(Read::Receive), Box::new(Read::Release)]
 }
 
-fn few(scene: &Scene) -> DeviceTopic {
-    let topic = DeviceTopic::<u8>::options().depth(DEPTH as u32).open(&scene.fake.domain, "few").expect("a topic");
+fn few(scene: &Scene, name: &str) -> DeviceTopic {
+    let topic = DeviceTopic::<u8>::options().depth(DEPTH as u32).open(&scene.fake.domain, name).expect("a topic");
     DeviceTopic::new(&scene.gpu, &scene.fake.domain, topic).expect("blocks")
 }
 
@@ -65,15 +65,15 @@ impl Scenario for Publish {
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
-        prepared(world, |scene| {
-            let topic = few(scene);
+        prepared(world, |scene, name| {
+            let topic = few(scene, name);
             let subscriber = topic.subscriber().expect("one");
             (topic, subscriber)
         })
     }
 
-    fn gather(&self, _world: &mut World) -> Result<(), Failure> {
-        gathered(|scene, (_, subscriber): &mut (DeviceTopic, DeviceSubscriber)| {
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        gathered(world, |scene, (_, subscriber): &mut (DeviceTopic, DeviceSubscriber)| {
             (0..DEPTH).for_each(|number| receives(scene, subscriber, number));
         })
     }
@@ -85,7 +85,7 @@ impl Scenario for Publish {
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let mut seen = "";
-        checked(|scene, (topic, mut subscriber): (DeviceTopic, DeviceSubscriber)| {
+        checked(world, |scene, (topic, mut subscriber): (DeviceTopic, DeviceSubscriber)| {
             match subscriber.try_recv() {
                 Ok(Some(sample)) => {
                     assert!(scene.bytes(&sample) == pattern(DEPTH, LEN), "whole");
@@ -111,7 +111,7 @@ impl Scenario for Publish {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let scene = victims(place)?;
-        let topic = few(&scene);
+        let topic = few(&scene, place.name);
         let publisher = topic.publisher().expect("one");
         (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
         let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
@@ -154,8 +154,8 @@ impl Scenario for Read {
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
-        prepared(world, |scene| {
-            let topic = few(scene);
+        prepared(world, |scene, name| {
+            let topic = few(scene, name);
             let publisher = topic.publisher().expect("one");
             (0..DEPTH).for_each(|number| publish(scene, &publisher, number));
             (topic, publisher)
@@ -168,7 +168,7 @@ impl Scenario for Read {
     }
 
     fn check(&self, world: &mut World, _death: &Death) -> Result<(), Failure> {
-        checked(|scene, (topic, publisher): (DeviceTopic, DevicePublisher)| {
+        checked(world, |scene, (topic, publisher): (DeviceTopic, DevicePublisher)| {
             let mut witness = topic.subscriber().expect("one");
             for number in 100..112 {
                 publish(scene, &publisher, number);
@@ -185,7 +185,7 @@ impl Scenario for Read {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let scene = victims(place)?;
-        let mut subscriber = joins(&few(&scene));
+        let mut subscriber = joins(&few(&scene, place.name));
         let first = subscriber.recv_until(SOON).expect("comes");
         stage.begin();
         if *self == Read::Release {

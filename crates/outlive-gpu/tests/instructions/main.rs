@@ -12,8 +12,9 @@ mod pinned;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use fake::scene::Scene;
 use fake::{Fake, What};
@@ -29,36 +30,61 @@ fn all() -> Vec<Box<dyn Scenario>> {
 }
 
 thread_local! {
-    /// What a scenario keeps from one part of a round for the next. One fake driver at a time.
+    /// The world's scene, and the folder by which it is known. One fake driver at a time.
+    static SCENE: RefCell<Option<(PathBuf, Rc<Scene>)>> = const { RefCell::new(None) };
+    /// What a scenario keeps from one part of a round for the next.
     static KEPT: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
 }
 
-/// A round's beginning: its scene, and what is made of it, which is kept until `checked`. What an earlier round kept is given back first.
-fn prepared<T: 'static>(world: &mut World, prepare: impl FnOnce(&Scene) -> T) -> Result<(), Failure> {
+fn forget() {
     drop(KEPT.take());
-    let domain = world.recheck().open(&world.domain()).map_err(|error| Failure::broken(error.to_string()))?;
-    let scene = Scene::with(Fake::in_domain(domain, world.domain()));
-    let kept = holds(|| prepare(&scene))?;
-    KEPT.set(Some(Box::new((kept, scene))));
+    drop(SCENE.take());
+}
+
+/// That of the round's world. A process may open so many domains and no more, so rounds share it.
+fn scene(world: &World) -> Result<Rc<Scene>, Failure> {
+    let folder = world.domain();
+    if let Some(scene) =
+        SCENE.with_borrow(|known| known.as_ref().filter(|(of, _)| *of == folder).map(|(_, scene)| scene.clone()))
+    {
+        return Ok(scene);
+    }
+    forget();
+    let domain = world.recheck().open(&folder).map_err(|error| Failure::broken(error.to_string()))?;
+    let scene = Rc::new(Scene::with(Fake::in_domain(domain, folder.clone())));
+    SCENE.set(Some((folder, scene.clone())));
+    Ok(scene)
+}
+
+/// A round's beginning: what is made of its topic's name is kept until `checked`.
+fn prepared<T: 'static>(world: &mut World, prepare: impl FnOnce(&Scene, &str) -> T) -> Result<(), Failure> {
+    // An earlier round's that failed.
+    drop(KEPT.take());
+    let scene = scene(world)?;
+    let kept = holds(|| prepare(&scene, &world.fresh("thing")))?;
+    KEPT.set(Some(Box::new(kept)));
     Ok(())
 }
 
 /// With what is kept, which stays.
-fn gathered<T: 'static>(see: impl FnOnce(&Scene, &mut T)) -> Result<(), Failure> {
+fn gathered<T: 'static>(world: &mut World, see: impl FnOnce(&Scene, &mut T)) -> Result<(), Failure> {
+    let scene = scene(world)?;
     KEPT.with_borrow_mut(|kept| {
-        let kept = kept.as_mut().and_then(|kept| kept.downcast_mut::<(T, Scene)>());
-        let (kept, scene) = kept.ok_or_else(|| Failure::broken("nothing is kept"))?;
-        holds(|| see(scene, kept))
+        let kept = kept.as_mut().and_then(|kept| kept.downcast_mut::<T>());
+        let kept = kept.ok_or_else(|| Failure::broken("nothing is kept"))?;
+        holds(|| see(&scene, kept))
     })
 }
 
 /// The round's end.
-fn checked<T: 'static>(check: impl FnOnce(&Scene, T)) -> Result<(), Failure> {
-    let kept = KEPT.take().and_then(|kept| kept.downcast::<(T, Scene)>().ok());
-    let (kept, scene) = *kept.ok_or_else(|| Failure::broken("nothing is kept"))?;
+fn checked<T: 'static>(world: &mut World, check: impl FnOnce(&Scene, T)) -> Result<(), Failure> {
+    let scene = scene(world)?;
+    let kept = KEPT.take().and_then(|kept| kept.downcast::<T>().ok());
+    let kept = *kept.ok_or_else(|| Failure::broken("nothing is kept"))?;
     holds(|| {
         check(&scene, kept);
         nothing_is_left(&scene);
+        scene.fake.domain.remove(&world.fresh("thing")).expect("there");
         assert_eq!(scene.fake.count(What::Violations), 0, "what a driver forbids");
     })
 }
@@ -133,7 +159,7 @@ impl Wanted {
         };
         let name = scenario.name();
         let result = campaign::run(scenario, Recheck::Off, &orders);
-        drop(KEPT.take());
+        forget();
         match result {
             Ok(report) => {
                 println!("{name}: {report}");

@@ -18,9 +18,9 @@ pub fn all() -> [Box<dyn Scenario>; 2] {
     [Box::new(Publish), Box::new(Read)]
 }
 
-fn few(scene: &Scene) -> PinnedTopic {
+fn few(scene: &Scene, name: &str) -> PinnedTopic {
     let topic =
-        Topic::options().depth(DEPTH as u32).max_bytes(256 << 10).open(&scene.fake.domain, "few").expect("a topic");
+        Topic::options().depth(DEPTH as u32).max_bytes(256 << 10).open(&scene.fake.domain, name).expect("a topic");
     PinnedTopic::new(&scene.gpu, topic)
 }
 
@@ -50,22 +50,22 @@ impl Scenario for Publish {
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
-        prepared(world, |scene| {
-            let topic = few(scene);
+        prepared(world, |scene, name| {
+            let topic = few(scene, name);
             let subscriber = topic.subscriber().expect("one");
             (topic, subscriber)
         })
     }
 
-    fn gather(&self, _world: &mut World) -> Result<(), Failure> {
-        gathered(|_, (_, subscriber): &mut (PinnedTopic, PinnedSubscriber)| {
+    fn gather(&self, world: &mut World) -> Result<(), Failure> {
+        gathered(world, |_, (_, subscriber): &mut (PinnedTopic, PinnedSubscriber)| {
             (0..DEPTH).for_each(|number| receives(subscriber, number));
         })
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let mut seen = "";
-        checked(|scene, (topic, mut subscriber): (PinnedTopic, PinnedSubscriber)| {
+        checked(world, |scene, (topic, mut subscriber): (PinnedTopic, PinnedSubscriber)| {
             if let Some(sample) = subscriber.try_recv().expect("nothing is wrong") {
                 assert!(**sample == *pattern(DEPTH, LEN), "whole");
                 seen = "came";
@@ -85,7 +85,7 @@ impl Scenario for Publish {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let scene = victims(place)?;
-        let topic = few(&scene);
+        let topic = few(&scene, place.name);
         let publisher = topic.publisher().expect("one");
         (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
         let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
@@ -113,8 +113,8 @@ impl Scenario for Read {
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
-        prepared(world, |scene| {
-            let topic = few(scene);
+        prepared(world, |scene, name| {
+            let topic = few(scene, name);
             let publisher = topic.publisher().expect("one");
             (0..DEPTH).for_each(|number| publish(scene, &publisher, number));
             (topic, publisher)
@@ -122,7 +122,7 @@ impl Scenario for Read {
     }
 
     fn check(&self, world: &mut World, _death: &Death) -> Result<(), Failure> {
-        checked(|scene, (topic, publisher): (PinnedTopic, PinnedPublisher)| {
+        checked(world, |scene, (topic, publisher): (PinnedTopic, PinnedPublisher)| {
             let mut witness = topic.subscriber().expect("one");
             for number in 100..112 {
                 publish(scene, &publisher, number);
@@ -137,7 +137,7 @@ impl Scenario for Read {
         let scene = victims(place)?;
         let to = DeviceMemory::new(&scene.gpu, LEN).expect("memory");
         let options = SubscriberOptions { history: DEPTH as u32, ..SubscriberOptions::default() };
-        let mut subscriber = few(&scene).subscriber_with(options).expect("one");
+        let mut subscriber = few(&scene, place.name).subscriber_with(options).expect("one");
         stage.begin();
         let sample = subscriber.recv_until(SOON).expect("comes");
         // SAFETY: as long as the sample, and stays.
