@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::stage::{Running, Stage};
+use crate::stage::{Running, Stage, line};
 
 #[test]
 fn lines_arrive_as_they_were_sent() {
@@ -88,10 +88,8 @@ fn a_line_that_comes_alone_is_not_held_back() {
     let mut sender = stage.start(&["send", "q"]);
     for number in 0..5 {
         sender.write(format!("line {number}\n").as_bytes());
-        // Hangs here, were it held back: bounded by the test runner, and by nothing coming after it.
-        let mut line = String::new();
-        lines.read_line(&mut line).expect("read");
-        assert_eq!(line, format!("line {number}\n"));
+        // Hangs here, were it held back.
+        assert_eq!(line(&mut lines), format!("line {number}\n"));
     }
     assert!(sender.is_running());
     receiver.signal(15);

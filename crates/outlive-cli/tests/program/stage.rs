@@ -2,14 +2,16 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
 
 /// No step takes longer, unless something hangs.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -219,6 +221,19 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "still not so: {what}");
         sleep(Duration::from_millis(3));
     }
+}
+
+/// The next line of a program's output, waited for.
+#[track_caller]
+pub fn line(out: &mut BufReader<ChildStdout>) -> String {
+    if out.buffer().is_empty() {
+        let mut ready = [PollFd::new(out.get_ref(), PollFlags::IN)];
+        let ready = poll(&mut ready, Some(&LIMIT.try_into().expect("short"))).expect("polls");
+        assert!(ready > 0, "no line comes");
+    }
+    let mut line = String::new();
+    out.read_line(&mut line).expect("read");
+    line
 }
 
 /// Whether a process is there that has not ended.

@@ -1,12 +1,12 @@
 //! `pub`, `echo`, `hz`, `bw`, `delay`, `topic`: what is published arrives, whoever dies.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::stage::{Running, Stage, until};
+use crate::stage::{Running, Stage, line, until};
 
 /// How many living subscribers a topic has.
 fn subscribers(stage: &Stage, name: &str) -> usize {
@@ -26,12 +26,6 @@ fn reader(stage: &Stage, args: &[&str]) -> (Running, BufReader<std::process::Chi
     let mut running = Running::with_own_streams(command);
     let out = BufReader::new(running.child.stdout.take().expect("piped"));
     (running, out)
-}
-
-fn line(out: &mut impl BufRead) -> String {
-    let mut line = String::new();
-    out.read_line(&mut line).expect("read");
-    line
 }
 
 fn json_lines(text: &str) -> Vec<Value> {
@@ -140,7 +134,7 @@ fn echo_goes_on_when_publishers_are_killed() {
 fn a_topic_that_is_removed_is_left_for_the_next_of_its_name() {
     let stage = Stage::new();
     let (echo, mut out) = reader(&stage, &["echo", "t"]);
-    stage.feed(&["pub", "t"], b"before\n").expect(0);
+    stage.feed(&["pub", "t", "--wait-for", "1"], b"before\n").expect(0);
     assert_eq!(line(&mut out), "before\n");
     stage.run(&["rm", "t", "--force"]).expect(0);
     stage.feed(&["pub", "t"], b"after\n").expect(0);

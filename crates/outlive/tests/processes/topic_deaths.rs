@@ -540,7 +540,8 @@ fn memory_that_runs_out(world: &World) {
         }
         publisher.publish_copy(&message(1, 100, 30)).expect("room");
         let too_large = publisher.loan(20 << 20).map(drop);
-        assert!(matches!(too_large, Err(PublishError::NoSpace { held: 0, .. })), "{too_large:?}");
+        // The reader may have one in its hand.
+        assert!(matches!(too_large, Err(PublishError::NoSpace { held: 0 | 1, .. })), "{too_large:?}");
         std::thread::sleep(FAR);
     });
     let mut seen = Vec::new();
