@@ -408,6 +408,21 @@ fn a_hundred_sources_without_futex_waitv(world: &World) {
     many_sources(world, 50, NO_WAITV, 0);
 }
 
+/// How often this process goes to sleep in such a wait, which has to do with `most`. The system counts its own sleeps in (a page that is
+/// fetched, a lock of the kernel's), so the fewest of three; who polls needs more in each.
+pub fn fewest_sleeps(most: i64, mut wait: impl FnMut()) -> i64 {
+    let mut fewest = i64::MAX;
+    for _ in 0..3 {
+        let before = sleeps();
+        wait();
+        fewest = fewest.min(sleeps() - before);
+        if fewest <= most {
+            break;
+        }
+    }
+    fewest
+}
+
 /// How often this process has given up its processor to sleep.
 pub fn sleeps() -> i64 {
     // SAFETY: zeroes are a value, and the kernel fills it in.
@@ -431,10 +446,10 @@ fn idle_sets_use_no_processor(world: &World) {
             add_all(&mut set, &receivers);
             add_all(&mut set, &crowd.peers);
             assert_eq!(set.wait(Duration::from_millis(20)).err(), Some(AwaitError::TimedOut));
-            let before = sleeps();
-            assert_eq!(set.wait(Duration::from_secs(1)).err(), Some(AwaitError::TimedOut));
-            let slept = sleeps() - before;
-            assert!(slept < 80, "{slept} sleeps in an idle second");
+            let slept = fewest_sleeps(80, || {
+                assert_eq!(set.wait(Duration::from_secs(1)).err(), Some(AwaitError::TimedOut));
+            });
+            assert!(slept <= 80, "{slept} sleeps in an idle second");
         })
         .finish();
     }
