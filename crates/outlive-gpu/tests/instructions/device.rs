@@ -9,7 +9,7 @@ use outlive_testkit::world::World;
 
 use crate::fake::scene::{BLOCK, Scene};
 use crate::fake::{SOON, on_device, pattern};
-use crate::{checked, dies, gathered, prepared, victims};
+use crate::{ROUNDS, checked, dies, gathered, prepared, victims};
 
 const LEN: usize = 1000;
 const DEPTH: u64 = 2;
@@ -109,6 +109,10 @@ impl Scenario for Publish {
         Ok(())
     }
 
+    fn rounds_per_world(&self) -> u64 {
+        ROUNDS
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let scene = victims(place)?;
         let topic = few(&scene, place.name);
@@ -181,6 +185,10 @@ impl Scenario for Read {
         })?;
         world.saw("used again");
         Ok(())
+    }
+
+    fn rounds_per_world(&self) -> u64 {
+        ROUNDS
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

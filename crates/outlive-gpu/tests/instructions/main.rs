@@ -29,6 +29,9 @@ fn all() -> Vec<Box<dyn Scenario>> {
     device::all().into_iter().chain(pinned::all()).collect()
 }
 
+/// How many deaths a domain sees. A process may open some thousand domains, and all of this is one.
+const ROUNDS: u64 = 200;
+
 thread_local! {
     /// The world's scene, and the folder by which it is known. One fake driver at a time.
     static SCENE: RefCell<Option<(PathBuf, Rc<Scene>)>> = const { RefCell::new(None) };
@@ -41,7 +44,7 @@ fn forget() {
     drop(SCENE.take());
 }
 
-/// That of the round's world. A process may open so many domains and no more, so rounds share it.
+/// That of the round's world.
 fn scene(world: &World) -> Result<Rc<Scene>, Failure> {
     let folder = world.domain();
     if let Some(scene) =
