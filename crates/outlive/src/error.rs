@@ -195,7 +195,7 @@ pub enum Error {
         /// The set's.
         wanted: PathBuf,
     },
-    /// One process opened too many different domains.
+    /// One process opened too many different domains: 960 in its life, since what is known of one stays for who may still hold a token of it.
     TooManyDomains,
     /// The system refused for a reason of its own.
     System {
