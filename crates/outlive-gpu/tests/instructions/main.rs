@@ -29,7 +29,7 @@ fn all() -> Vec<Box<dyn Scenario>> {
     device::all().into_iter().chain(pinned::all()).collect()
 }
 
-/// How many deaths a domain sees. A process may open some thousand domains, and all of this is one.
+/// How many deaths a domain sees: a process may open 960 in its life, and this one has some hundred thousand rounds.
 const ROUNDS: u64 = 200;
 
 thread_local! {

@@ -15,7 +15,7 @@ use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::Child;
 use crate::runner::World;
-use crate::wait_sets::{queue, sleeps};
+use crate::wait_sets::{fewest_sleeps, queue, sleeps_in};
 use crate::waiting::owner;
 
 crate::checks!(who_waits_sleeps: 60, who_waits_beside_a_set_that_watches_owners: 60);
@@ -27,22 +27,11 @@ fn domain(world: &World) -> Domain {
     Domain::options().recheck(Some(Duration::from_secs(1))).open_at(world.domain().path()).expect("opens")
 }
 
-/// How often the calling process goes to sleep in there.
-fn count(wait: impl FnOnce()) -> i64 {
-    let before = sleeps();
-    wait();
-    sleeps() - before
-}
-
-/// A child that waits, and how often it may go to sleep. The system counts its own sleeps in (a page that is fetched, a lock of the
-/// kernel's), so one wait of three has to do with so few: who polls needs more in each.
+/// A child that waits, and how often it may go to sleep.
 fn waits(most: i64, mut wait: impl FnMut() -> i64) -> Child {
     Child::start(move || {
-        let mut tries: Vec<i64> = Vec::new();
-        while tries.len() < 3 && tries.last().is_none_or(|&slept| slept > most) {
-            tries.push(wait());
-        }
-        assert!(tries.last().is_some_and(|slept| (1..=most).contains(slept)), "{tries:?} sleeps where {most} will do");
+        let slept = fewest_sleeps(most, &mut wait);
+        assert!((1..=most).contains(&slept), "{slept} sleeps where {most} will do");
     })
 }
 
@@ -62,21 +51,21 @@ fn who_waits_sleeps(world: &World) {
     let all: Vec<(i64, Waits)> = vec![
         (ONCE, |domain, _| {
             let mut receiver = queue(domain, "queue").receiver().expect("free");
-            count(|| assert_eq!(receiver.recv_until(LONG), Err(RecvError::TimedOut)))
+            sleeps_in(|| assert_eq!(receiver.recv_until(LONG), Err(RecvError::TimedOut)))
         }),
         (ONCE, |domain, _| {
             let topic = Topic::<[u8]>::open(domain, "topic").expect("opens");
             let _publisher = topic.publisher().expect("free");
             let mut subscriber = topic.subscriber().expect("free");
-            count(|| assert!(matches!(subscriber.recv_until(LONG), Err(SubscribeError::TimedOut))))
+            sleeps_in(|| assert!(matches!(subscriber.recv_until(LONG), Err(SubscribeError::TimedOut))))
         }),
         (ONCE, |domain, _| {
             let mut server = Server::open(domain, "service").expect("free");
-            count(|| assert!(matches!(server.next_until(LONG), Err(ServeError::TimedOut))))
+            sleeps_in(|| assert!(matches!(server.next_until(LONG), Err(ServeError::TimedOut))))
         }),
         (ONCE, |domain, _| {
             let event = Event::open(domain, "event", Reset::Manual).expect("opens");
-            count(|| assert_eq!(event.wait_any_until(1, LONG), Err(AwaitError::TimedOut)))
+            sleeps_in(|| assert_eq!(event.wait_any_until(1, LONG), Err(AwaitError::TimedOut)))
         }),
         (ONCE, |domain, _| {
             let receiver = queue(domain, "queue in a set").receiver().expect("free");
@@ -84,16 +73,16 @@ fn who_waits_sleeps(world: &World) {
             let mut set = WaitSet::new(domain);
             set.add(&receiver).expect("added");
             set.add(&subscriber).expect("added");
-            count(|| assert_eq!(set.wait(LONG).err(), Some(AwaitError::TimedOut)))
+            sleeps_in(|| assert_eq!(set.wait(LONG).err(), Some(AwaitError::TimedOut)))
         }),
         (WATCHING, |domain, _| {
             let mut watch = State::<u64>::open(domain, "state", 0).expect("opens").watch();
             watch.changed().expect("told");
-            count(|| assert_eq!(watch.changed_until(LONG), Err(AwaitError::TimedOut)))
+            sleeps_in(|| assert_eq!(watch.changed_until(LONG), Err(AwaitError::TimedOut)))
         }),
         (WATCHING, |domain, peer| {
             domain.token().expect("a token");
-            count(|| assert_eq!(peer.wait_dead(LONG), Err(WaitError::TimedOut)))
+            sleeps_in(|| assert_eq!(peer.wait_dead(LONG), Err(WaitError::TimedOut)))
         }),
         (WATCHING, |domain, peer| {
             let (event, receiver) = (
@@ -108,11 +97,11 @@ fn who_waits_sleeps(world: &World) {
             set.add(&watch).expect("added");
             set.add(&peer).expect("added");
             // It comes back once, from the ring by which it says that others on that event look by themselves.
-            count(|| assert_eq!(set.wait(LONG).err(), Some(AwaitError::TimedOut)))
+            sleeps_in(|| assert_eq!(set.wait(LONG).err(), Some(AwaitError::TimedOut)))
         }),
         (WATCHING, |domain, _| {
             let client = Client::open(domain, "served").expect("opens");
-            count(|| assert!(matches!(client.call_until(b"?", LONG), Err(CallError::TimedOut { begun: false }))))
+            sleeps_in(|| assert!(matches!(client.call_until(b"?", LONG), Err(CallError::TimedOut { begun: false }))))
         }),
     ];
     let shared = &domain;
@@ -130,7 +119,7 @@ fn who_waits_beside_a_set_that_watches_owners(world: &World) {
     let domain = domain(world);
     let (_other, peer) = owner(&domain, Board::new());
     let event = Event::open(&domain, "event", Reset::Manual).expect("opens");
-    let plain = || count(|| assert_eq!(event.wait_any_until(1, LONG), Err(AwaitError::TimedOut)));
+    let plain = || sleeps_in(|| assert_eq!(event.wait_any_until(1, LONG), Err(AwaitError::TimedOut)));
     let before = Child::start(|| {
         let slept = plain();
         // And the system's own: who polls would sleep some hundred times.
