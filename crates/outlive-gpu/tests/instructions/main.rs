@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use fake::scene::Scene;
 use fake::{Fake, What};
+use outlive::Detail;
 use outlive_testkit::campaign::{self, Orders};
 use outlive_testkit::engine::plan::Thoroughness;
 use outlive_testkit::engine::victim::Stage;
@@ -86,17 +87,22 @@ fn checked<T: 'static>(world: &mut World, check: impl FnOnce(&Scene, T)) -> Resu
     let kept = *kept.ok_or_else(|| Failure::broken("nothing is kept"))?;
     holds(|| {
         check(&scene, kept);
-        nothing_is_left(&scene);
-        scene.fake.domain.remove(&world.fresh("thing")).expect("there");
+        nothing_is_left(&scene, &world.fresh("thing"));
         assert_eq!(scene.fake.count(What::Violations), 0, "what a driver forbids");
     })
 }
 
-/// One sweep is enough.
-fn nothing_is_left(scene: &Scene) {
-    scene.fake.domain.sweep(false).expect("sweeps");
-    let second = scene.fake.domain.sweep(false).expect("sweeps");
+/// One sweep is enough: then nobody has an end of the topic, and it is removed.
+fn nothing_is_left(scene: &Scene, topic: &str) {
+    let domain = &scene.fake.domain;
+    domain.sweep(false).expect("sweeps");
+    let second = domain.sweep(false).expect("sweeps");
     assert!(second.is_clean(), "a second sweep still finds something: {second:?}");
+    let entry = domain.entry(topic).expect("there");
+    let Detail::Topic(usage) = &entry.detail else { panic!("{entry:?}") };
+    assert!(usage.subscribers.is_empty() && usage.rings.iter().all(|ring| ring.publisher.is_none()), "{entry:?}");
+    assert_eq!(entry.dead_claims, 0);
+    domain.remove(topic).expect("there");
 }
 
 /// A failed assertion is the round's failure.
