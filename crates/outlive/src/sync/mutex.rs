@@ -181,7 +181,7 @@ impl<T: Plain> Mutex<T> {
         let is_ours = raw != 0 && raw == self.home.registry().fast_bits();
         if is_ours {
             held.store(0, core::sync::atomic::Ordering::Relaxed);
-            // Consistent, or the guard would bear TOLD, which no thread's own number has.
+            // Whatever its state: that is for the next one to be told.
             self.raw().release();
         }
         is_ours
@@ -207,7 +207,7 @@ impl<T: Plain> Mutex<T> {
     }
 
     /// Takes the mutex in whatever state it is in, given up or not, as if its owner had just died: make whole what it guards
-    /// and [mark it consistent](Guard::mark_consistent). Dropped without, a mutex that was given up stays so.
+    /// and [mark it consistent](Guard::mark_consistent). If the guard is dropped without, a mutex that was given up stays so.
     ///
     /// # Errors
     /// As [`Mutex::reset`].
@@ -220,7 +220,7 @@ impl<T: Plain> Mutex<T> {
         let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
-        Ok(unsafe { Guard::told(self.raw(), value_of(self.value), me) })
+        Ok(unsafe { Guard::new(self.raw(), value_of(self.value), me) })
     }
 
     /// Who holds it just now.
