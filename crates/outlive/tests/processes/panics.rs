@@ -8,6 +8,7 @@ use outlive::{Deadline, Domain};
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::Child;
+use crate::random::Random;
 use crate::realtime::skip_without_right;
 use crate::runner::World;
 
@@ -26,6 +27,7 @@ crate::checks!(
     a_guard_in_its_raw_form_knows_of_no_panic,
     an_inherited_guard_does_nothing_in_a_panic,
     a_reset_that_panics_leaves_the_lock_given_up,
+    killed_while_they_panic: 60,
 );
 
 fn open(domain: &Domain) -> Mutex<[u64; 2]> {
@@ -290,4 +292,47 @@ fn a_reset_that_panics_leaves_the_lock_given_up(world: &World) {
     assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
     mutex.reset([1, 1], Deadline::NEVER).expect("free");
     drop(mutex.lock().expect("whole"));
+}
+
+/// A process panics in the middle of changes, one after another, and is killed at any moment of it; nobody finds half a
+/// change unwarned.
+fn killed_while_they_panic(world: &World) {
+    let domain = world.domain();
+    let (mutex, lock) = (open(&domain), RwLock::<[u64; 2]>::open(&domain, "rw", [0; 2]).expect("opens"));
+    let mut random = Random::new();
+    let mut told = 0;
+    for _ in 0..150 {
+        let board = Board::new();
+        let mut child = Child::start(|| {
+            loop {
+                panics(|| {
+                    let (Ok(mut a) | Err(LockError::OwnerDied(mut a))) = mutex.lock() else { return };
+                    let (Ok(mut b) | Err(LockError::OwnerDied(mut b))) = lock.write() else { return };
+                    a.fill(1);
+                    a.mark_consistent();
+                    b.fill(1);
+                    b.mark_consistent();
+                    a[0] = 2;
+                    b[0] = 2;
+                    board.add(0, 1);
+                    panic_now();
+                });
+            }
+        });
+        board.reach(0, 1);
+        std::thread::sleep(std::time::Duration::from_micros(random.below(3000)));
+        child.kill();
+        match mutex.lock() {
+            Ok(guard) => assert_eq!(guard[0], guard[1], "half a change, and nobody said so"),
+            Err(LockError::OwnerDied(_)) => told += 1,
+            Err(error) => panic!("{error}"),
+        }
+        match lock.read() {
+            Ok(guard) => assert_eq!(guard[0], guard[1], "half a change, and nobody said so"),
+            Err(LockError::OwnerDied(_)) => told += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    // Each was killed inside, or after a panic that nobody has repaired.
+    assert_eq!(told, 300);
 }

@@ -1,4 +1,5 @@
-//! Coming to read, being told that the writer died, repairing: cut short anywhere, the next takes it up.
+//! Coming to read, being told that the writer died, leaving without a repair, being told again, repairing: cut short anywhere,
+//! the next takes it up.
 
 use outlive::sync::LockError;
 
@@ -17,7 +18,7 @@ impl Scenario for Recover {
     }
 
     fn about(&self) -> &'static str {
-        "come to read, be told of a dead writer, repair, mark consistent, unlock; a dead reader is in the way, too"
+        "come to read, be told of a dead writer, leave, come again, repair, unlock; a dead reader is in the way, too"
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
@@ -44,6 +45,10 @@ impl Scenario for Recover {
         stage.begin();
         let Err(LockError::OwnerDied(guard)) = lock.read() else {
             return Err("was not told that the owner died".to_owned());
+        };
+        drop(guard);
+        let Err(LockError::OwnerDied(guard)) = lock.read() else {
+            return Err("was not told again, though nobody has repaired it".to_owned());
         };
         repair(guard);
         stage.end();
