@@ -41,8 +41,10 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 /// ```
 ///
 /// # If a process dies
-/// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already. Waiting for it:
-/// nobody notices. Between locking and unlocking several locks: each is told on its own.
+/// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already; and each after it, until
+/// one [marks it consistent](Guard::mark_consistent), [gives it up](Guard::give_up) or resets it. Waiting for it:
+/// nobody notices. Between locking and unlocking several locks: each is told on its own. A panic counts as a death: see
+/// [`Guard`](Guard#if-it-panics).
 pub struct Mutex<T> {
     home: Home<RawMutex>,
     value: NonNull<UnsafeCell<T>>,
