@@ -64,7 +64,7 @@ pub struct DomainStats {
     pub slots: u32,
     /// Sleepers that the coarse re-check had to rescue because a wake-up was lost. Should be 0.
     pub rescues: u64,
-    /// Locks that were taken over from a dead owner.
+    /// How often a locker was told that an owner had died or panicked.
     pub owner_deaths: u64,
 }
 
