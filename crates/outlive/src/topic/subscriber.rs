@@ -152,6 +152,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
             options,
             lost: 0,
             last: Instant::now(),
+            told_left: OnceCell::new(),
             shared,
             _message: PhantomData,
         })
