@@ -60,13 +60,8 @@ pub struct Sender {
 /// What is sent: bytes for the slot, or an object that holds them.
 enum Body<'a> {
     Inline(&'a [u8]),
-    /// A head before the bytes.
-    Framed(&'a Frame, &'a [u8]),
     Object(Block),
 }
-
-/// What another floor puts before a message.
-pub(crate) type Frame = [u8; 16];
 
 /// Why a claim failed.
 enum Refused {
@@ -184,32 +179,13 @@ impl Sender {
             let meta = Meta { len: bytes.len() as u32, batch, object: false };
             return self.put(me, &Body::Inline(bytes), meta, deadline);
         }
-        self.send_large(me, &[], bytes, batch, deadline)
-    }
-
-    /// Sends a message that begins with `frame`.
-    #[inline]
-    pub(crate) fn send_framed(&self, frame: &Frame, bytes: &[u8], deadline: Option<Deadline>) -> Result<(), SendError> {
-        let me = self.shared.registry.me()?;
-        let len = frame.len() + bytes.len();
-        if len <= self.shared.ring.inline_bytes() {
-            let meta = Meta { len: len as u32, batch: 0, object: false };
-            return self.put(me, &Body::Framed(frame, bytes), meta, deadline);
-        }
-        self.send_large(me, frame, bytes, 0, deadline)
+        self.send_large(me, bytes, batch, deadline)
     }
 
     #[inline(never)]
-    fn send_large(
-        &self,
-        me: Me,
-        frame: &[u8],
-        bytes: &[u8],
-        batch: u32,
-        deadline: Option<Deadline>,
-    ) -> Result<(), SendError> {
+    fn send_large(&self, me: Me, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
         let ring = &self.shared.ring;
-        let len = frame.len() as u64 + bytes.len() as u64;
+        let len = bytes.len() as u64;
         if len > LARGEST_MESSAGE {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
@@ -222,15 +198,17 @@ impl Sender {
                 if len > most {
                     return Err(SendError::TooLarge { len, most });
                 }
-                self.wait_for_memory(me, len, deadline)?
+                let region = self.region.get() as usize % MOST_REGIONS;
+                let head = &ring.head().regions_words[region].head;
+                let before = head.load(Ordering::Relaxed);
+                wait_for_memory(&self.shared, me, len, deadline, &|| head.load(Ordering::Relaxed) != before)?
             }
             Err(other) => return Err(other.into()),
         };
         // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
         unsafe {
             let to = ring.segment.address(object.offset);
-            core::ptr::copy_nonoverlapping(frame.as_ptr(), to, frame.len());
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(frame.len()), bytes.len());
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
         let meta = Meta { len: len as u32, batch, object: true };
         let result = self.put(me, &Body::Object(object), meta, deadline);
@@ -367,14 +345,6 @@ impl Sender {
                 // Relaxed: READY's Release orders it.
                 claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
             }
-            Body::Framed(frame, bytes) => {
-                // SAFETY: as above; `send_framed` has compared.
-                unsafe {
-                    core::ptr::copy_nonoverlapping(frame.as_ptr(), claim.slot.payload, frame.len());
-                    core::ptr::copy_nonoverlapping(bytes.as_ptr(), claim.slot.payload.add(frame.len()), bytes.len());
-                }
-                claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
-            }
             Body::Object(object) => {
                 // SAFETY: as above; slots hold at least 48 bytes, 8-aligned.
                 let reference = unsafe { &*claim.slot.payload.cast::<crate::shim::AtomicU64>() };
@@ -400,34 +370,6 @@ impl Sender {
         wait_until(shared, me, deadline, &is_free, &look)
     }
 
-    /// The pool has no object and no room: wait for the receiver to free one, or for a sender that will not send what it
-    /// holds.
-    #[cold]
-    fn wait_for_memory(&self, me: Me, len: u64, deadline: Option<Deadline>) -> Result<Block, SendError> {
-        let shared = &*self.shared;
-        let ring = &shared.ring;
-        let object = Cell::new(None);
-        let look = || {
-            // What the dead left may be all that is missing.
-            let found = super::sweep::collect_objects(ring, me, false)?;
-            let room = LookForMemory { ring, in_hand: Cell::new(found.in_hand > 0) };
-            match ring.pool.allocate(&ring.segment, me, len, &room) {
-                Ok(taken) => {
-                    object.set(Some(taken));
-                    Ok(Space::Some)
-                }
-                Err(Error::NoSpace { .. }) if room.in_hand.get() => Ok(Space::InHand),
-                Err(Error::NoSpace { .. }) => Ok(Space::None),
-                Err(other) => Err(other.into()),
-            }
-        };
-        let region = self.region.get() as usize % MOST_REGIONS;
-        let head = &ring.head().regions_words[region].head;
-        let before = head.load(Ordering::Relaxed);
-        wait_until(shared, me, deadline, &|| head.load(Ordering::Relaxed) != before, &look)?;
-        object.take().ok_or_else(|| ring.segment.damaged("the pool").into())
-    }
-
     /// How waiting is done through this queue's handles.
     pub fn set_wait(&self, wait: crate::Wait) {
         self.shared.patience.set(wait);
@@ -442,6 +384,36 @@ enum Space {
     /// None, but some was in another's hands, which may let go of it or die, and then perhaps nobody tells: one looks
     /// again by and by.
     InHand,
+}
+
+/// The pool has no object and no room: wait for the receiver to free one, or for a sender that will not send what it
+/// holds. `worth_a_look` is asked while spinning.
+#[cold]
+pub(super) fn wait_for_memory(
+    shared: &Shared,
+    me: Me,
+    len: u64,
+    deadline: Option<Deadline>,
+    worth_a_look: &dyn Fn() -> bool,
+) -> Result<Block, SendError> {
+    let ring = &shared.ring;
+    let object = Cell::new(None);
+    let look = || {
+        // What the dead left may be all that is missing.
+        let found = super::sweep::collect_objects(ring, me, false)?;
+        let room = LookForMemory { ring, in_hand: Cell::new(found.in_hand > 0) };
+        match ring.pool.allocate(&ring.segment, me, len, &room) {
+            Ok(taken) => {
+                object.set(Some(taken));
+                Ok(Space::Some)
+            }
+            Err(Error::NoSpace { .. }) if room.in_hand.get() => Ok(Space::InHand),
+            Err(Error::NoSpace { .. }) => Ok(Space::None),
+            Err(other) => Err(other.into()),
+        }
+    };
+    wait_until(shared, me, deadline, worth_a_look, &look)?;
+    object.take().ok_or_else(|| ring.segment.damaged("the pool").into())
 }
 
 /// Waits until `look` finds room or the receiver is dead. `None` for a deadline is "do not wait". `worth_a_look` is
