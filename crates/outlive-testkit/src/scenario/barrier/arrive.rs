@@ -3,7 +3,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::barrier::COUNTED;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -83,6 +83,18 @@ impl Scenario for Arrive {
             super::saw(world, passed);
         }
         super::still_works(world, &name, &["first", "second"])
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Arrive::First {
+            // It has arrived: now the last one comes.
+            if super::is_awaited(world, &name)? {
+                return Ok("has a seat and is awaited");
+            }
+            crate::scenario::help_beside(self, world, stop)?;
+        }
+        super::pass(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -161,6 +161,13 @@ impl Mutexes {
                 self.held.insert((*name).to_owned(), guard);
                 Ok(String::new())
             }
+            ["holder", name] => {
+                let holder = match self.named(kind, domain, name)? {
+                    Mutex::Pi(mutex) => mutex.holder(),
+                    Mutex::Ceiling(mutex) => mutex.holder(),
+                };
+                Ok(holder.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
+            }
             ["release", name] => {
                 self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
             }

@@ -162,6 +162,12 @@ impl States {
                 let (number, version) = get(&state)?;
                 Ok(format!("{number} {version}"))
             }
+            // Waits for a version beyond the first. Answers which, or that the writer died.
+            ("beyond", []) => Ok(match state.wait_changed(1).map_err(|error| error.to_string())? {
+                Change::Value { .. } => get(&state)?.1.to_string(),
+                _ => "died".to_owned(),
+            }),
+            ("writer-pid", []) => Ok(state.writer_now().map_or_else(|| "none".to_owned(), |who| who.pid.to_string())),
             ("get-pinned", []) => get_pinned(domain, name).map(|number| number.to_string()),
             ("follow", []) => follow(&state),
             ("follow-in-set", []) => follow_in_set(domain, &state),
