@@ -51,12 +51,17 @@ impl Scenario for Join {
             world.saw("woken by the death");
             return super::still_works(world, &name, &["first", "second"]);
         }
+        // First the seats: of those who have them all may pass that are there.
+        let mut seated = Vec::new();
         for survivor in ["second", "last"] {
             let is_seated = survivor == "second" && !world.first_time("second has joined");
             if is_seated || world.ask(survivor, &format!("barrier join {name}"))? == "joined" {
-                world.survivor(survivor)?.tell(&format!("barrier wait {name}"))?;
-                waiting.push(survivor);
+                seated.push(survivor);
             }
+        }
+        for survivor in seated {
+            world.survivor(survivor)?.tell(&format!("barrier wait {name}"))?;
+            waiting.push(survivor);
         }
         let mut answers = Vec::new();
         for survivor in &waiting {
