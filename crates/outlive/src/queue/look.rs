@@ -129,10 +129,13 @@ impl Receiver {
         if next >= ring.regions() {
             return Err(RecvError::Damaged(ring.segment.damaged("a closed last region")));
         }
+        // Before this receiver moves on: it may have mapped less than the region. Then it stays where it is, each receive is
+        // told the same, and a successor that has mapped it goes on from here.
+        let limit = ring.limit(next)?;
         let words = &ring.head().receiver;
         words.region.store(next, Ordering::Release);
         self.region.set(next);
-        self.limit.set(ring.limit(next)?);
+        self.limit.set(limit);
         self.head.set(ring.head().regions_words[next as usize].head.load(Ordering::Acquire));
         // A region was full: that many slots lay there at once.
         let backlog = ring.limit(region)? & !super::layout::SEALED;

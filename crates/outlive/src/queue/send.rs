@@ -49,7 +49,8 @@ use crate::{Deadline, Error};
 /// on or died, while other messages keep arriving behind it.
 pub struct Sender {
     shared: Arc<Shared>,
-    /// Where this sender's claims begin, and that region's limit as last read.
+    /// Where this sender's claims begin, and that region's limit as last read. Both or neither are changed: a limit of
+    /// another region would lead outside the mapping.
     region: Cell<u32>,
     limit: Cell<u64>,
     entry: Option<endpoint::SenderEntry>,
@@ -92,10 +93,10 @@ struct Claim<'a> {
 
 impl Sender {
     pub(super) fn new(shared: Arc<Shared>) -> Result<Sender, Error> {
-        let entry = endpoint::enter_sender(&shared)?;
         // Begun too low, one follows the closed tails.
         let region = shared.ring.head().current.load(Ordering::Acquire).min(shared.ring.regions() - 1);
         let limit = shared.ring.limit(region)?;
+        let entry = endpoint::enter_sender(&shared)?;
         Ok(Sender { shared, region: Cell::new(region), limit: Cell::new(limit), entry, _not_sync: PhantomData })
     }
 
@@ -309,11 +310,14 @@ impl Sender {
         if region + 1 >= ring.regions() {
             return Err(ring.segment.damaged("a closed last region").into());
         }
+        // Before this sender moves on: it may have mapped less than the region. Then it stays where it is, and each send is
+        // told the same.
+        let limit = ring.limit(region + 1)?;
         // Release pairs with `Sender::new`: who begins in that region finds its limit. Begun too low, one follows the
         // closed tails.
         let _ = ring.head().current.compare_exchange(region, region + 1, Ordering::Release, Ordering::Relaxed);
         self.region.set(region + 1);
-        self.limit.set(ring.limit(region + 1)?);
+        self.limit.set(limit);
         Ok(())
     }
 

@@ -130,6 +130,8 @@ impl Service {
             return Err(queue.segment().damaged("the service's configuration"));
         }
         queue.segment().exists(at + ANNEX.first)?;
+        // A request whose slot its server had not mapped would be skipped, and its client would wait as long as that server lives.
+        queue.segment().expect_mapped(at + ANNEX.len)?;
         Ok(Service { queue, at })
     }
 

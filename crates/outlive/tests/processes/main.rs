@@ -30,6 +30,7 @@ mod large;
 mod leftovers;
 mod libc_mutexes;
 mod limits;
+mod little_space;
 mod lock_orders;
 mod mutex;
 mod mutex_deaths;
@@ -113,6 +114,7 @@ const ALL: &[&[runner::Check]] = &[
     small_disk::CHECKS,
     states::CHECKS,
     limits::CHECKS,
+    little_space::CHECKS,
     access::CHECKS,
     bad_files::CHECKS,
     pool_modes::CHECKS,
