@@ -47,6 +47,8 @@ mod queued;
 mod raw;
 mod reclaim;
 mod room;
+#[cfg(test)]
+mod run_tests;
 mod runs;
 mod shared;
 mod shortage;

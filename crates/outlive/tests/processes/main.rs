@@ -30,6 +30,7 @@ mod large;
 mod leftovers;
 mod libc_mutexes;
 mod limits;
+mod little_space;
 mod lock_orders;
 mod mutex;
 mod mutex_deaths;
@@ -37,6 +38,7 @@ mod mutex_stress;
 mod namespaces;
 mod onces;
 mod order;
+mod panics;
 mod pi_mutex;
 mod pi_mutex_deaths;
 mod pool_modes;
@@ -88,6 +90,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_stress::CHECKS,
     semaphore::CHECKS,
     barrier::CHECKS,
+    panics::CHECKS,
     pi_mutex::CHECKS,
     pi_mutex_deaths::CHECKS,
     ceiling_mutex::CHECKS,
@@ -113,6 +116,7 @@ const ALL: &[&[runner::Check]] = &[
     small_disk::CHECKS,
     states::CHECKS,
     limits::CHECKS,
+    little_space::CHECKS,
     access::CHECKS,
     bad_files::CHECKS,
     pool_modes::CHECKS,
