@@ -19,7 +19,7 @@ enum Operation {
     Wait,
     /// Wait, have its owner killed, repair, unlock, with a sleeper after.
     OwnerDeath,
-    /// Take a dead owner's, repair, unlock.
+    /// Take a dead owner's, unlock without a repair, take it again, repair, unlock.
     Recover,
     /// Wait until a deadline, beside another sleeper.
     TimeOut,
@@ -42,13 +42,23 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         (Pi, Unlock, "pi-unlock", "priority inheritance: change what it guards and unlock, with two sleepers"),
         (Pi, Wait, "pi-wait", "priority inheritance: wait, be handed the lock, unlock, with a sleeper after it"),
         (Pi, OwnerDeath, "pi-owner-death", "priority inheritance: wait, have the owner killed, repair, unlock"),
-        (Pi, Recover, "pi-recover", "priority inheritance: take a dead owner's lock, repair, unlock"),
+        (
+            Pi,
+            Recover,
+            "pi-recover",
+            "priority inheritance: take a dead owner's lock, unlock, take it again, repair, unlock",
+        ),
         (Pi, TimeOut, "pi-time-out", "priority inheritance: wait until a deadline, beside another sleeper"),
         (Ceiling, Lock, "ceiling-lock", "ceiling: be raised, lock, change what it guards, unlock, be lowered"),
         (Ceiling, Unlock, "ceiling-unlock", "ceiling: change what it guards and unlock, with two sleepers"),
         (Ceiling, Wait, "ceiling-wait", "ceiling: wait, be handed the lock, unlock, with a sleeper after it"),
         (Ceiling, OwnerDeath, "ceiling-owner-death", "ceiling: wait, have the owner killed, repair, unlock"),
-        (Ceiling, Recover, "ceiling-recover", "ceiling: take a dead owner's lock, repair, unlock"),
+        (
+            Ceiling,
+            Recover,
+            "ceiling-recover",
+            "ceiling: take a dead owner's lock, unlock, take it again, repair, unlock",
+        ),
     ];
     let may_raise = may_raise();
     table
@@ -228,6 +238,13 @@ impl Scenario for Realtime {
         let got = match before {
             Some(got) => got,
             None => mutex.lock_until(Deadline::NEVER)?,
+        };
+        let got = match (got, self.operation) {
+            (Got::OwnerDied(guard), Operation::Recover) => {
+                drop(guard);
+                mutex.lock_until(Deadline::NEVER)?
+            }
+            (got, _) => got,
         };
         match (got, self.operation) {
             (Got::Clean(_), Operation::Recover) if !stage.is_overtaken() => return Err("was not told that the owner died".to_owned()),

@@ -52,7 +52,6 @@ pub(crate) use queue::Annex;
 #[cfg(not(loom))]
 pub use queue::{Counters, Queue, QueueOptions};
 pub use receiver::Receiver;
-pub(crate) use send::Frame;
 pub use send::Sender;
 #[cfg(not(loom))]
 pub(crate) use service::Server;

@@ -38,6 +38,7 @@ mod mutex_stress;
 mod namespaces;
 mod onces;
 mod order;
+mod panics;
 mod pi_mutex;
 mod pi_mutex_deaths;
 mod pool_modes;
@@ -89,6 +90,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_stress::CHECKS,
     semaphore::CHECKS,
     barrier::CHECKS,
+    panics::CHECKS,
     pi_mutex::CHECKS,
     pi_mutex_deaths::CHECKS,
     ceiling_mutex::CHECKS,

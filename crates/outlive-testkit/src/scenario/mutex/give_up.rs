@@ -1,6 +1,7 @@
-//! Told that the owner died, and unlocking without a repair: the lock is given up, for everybody, until it is reset.
+//! Told that the owner died: the victim unlocks without a repair, is told again, gives the lock up, and resets it.
 //!
-//! Killed before that is done, the next is told that an owner died, as ever.
+//! Killed before the lock is given up, the next one is told that an owner died, as ever; afterwards the next one is refused,
+//! until the lock has been reset.
 
 use outlive::sync::LockError;
 
@@ -19,7 +20,7 @@ impl Scenario for GiveUp {
     }
 
     fn about(&self) -> &'static str {
-        "take a dead owner's lock, unlock without repair, then reset it"
+        "take a dead owner's lock, unlock without repair, take it again, give it up, then reset it"
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
@@ -54,6 +55,11 @@ impl Scenario for GiveUp {
             Err(LockError::OwnerDied(guard)) => drop(guard),
             Ok(guard) if stage.is_overtaken() => drop(guard),
             _ => return Err("was not told that the owner died".to_owned()),
+        }
+        match mutex.lock() {
+            Err(LockError::OwnerDied(guard)) => guard.give_up(),
+            Ok(guard) if stage.is_overtaken() => drop(guard),
+            _ => return Err("was not told again, though nobody has repaired it".to_owned()),
         }
         mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
         stage.end();

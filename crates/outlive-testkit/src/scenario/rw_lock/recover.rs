@@ -1,4 +1,5 @@
-//! Coming to read, being told that the writer died, repairing: cut short anywhere, the next takes it up.
+//! Coming to read, being told that the writer died, leaving without a repair, being told again, repairing: cut short anywhere,
+//! the next takes it up.
 
 use outlive::sync::LockError;
 
@@ -17,7 +18,7 @@ impl Scenario for Recover {
     }
 
     fn about(&self) -> &'static str {
-        "come to read, be told of a dead writer, repair, mark consistent, unlock; a dead reader is in the way, too"
+        "come to read, be told of a dead writer, leave, come again, repair, unlock; a dead reader is in the way, too"
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
@@ -48,9 +49,14 @@ impl Scenario for Recover {
         let lock = super::victims(place)?;
         stage.begin();
         match lock.read() {
-            Err(LockError::OwnerDied(guard)) => repair(guard),
+            Err(LockError::OwnerDied(guard)) => drop(guard),
             Ok(guard) if stage.is_overtaken() => drop(guard),
             _ => return Err("was not told that the owner died".to_owned()),
+        }
+        match lock.read() {
+            Err(LockError::OwnerDied(guard)) => repair(guard),
+            Ok(guard) if stage.is_overtaken() => drop(guard),
+            _ => return Err("was not told again, though nobody has repaired it".to_owned()),
         }
         stage.end();
         Ok(())
