@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use libc::c_int;
+use libc::{EFBIG, ENOSPC, c_int};
 
 use super::round::Round;
 use crate::engine::plan::{Moment, Route};
@@ -59,17 +59,29 @@ impl Round<'_> {
         // The survivors may be rescued by the re-check, where the caller had to do without a call that wakes.
         world.stop();
         reached.victim.fail_call(errno)?;
-        self.go_on(world, &mut reached, end)?;
+        let call = expected.call.map_or(0, |call| call.number);
+        let name = |failure: Failure| failure.with(&format!("system call {call} failed"));
+        let waits_for_room = |error: &Failure| matches!((error, errno), (Failure::Hang(_), ENOSPC | EFBIG));
+        match self.go_on(world, &mut reached, end) {
+            Err(failure) if waits_for_room(&failure) => {
+                // On a full file system it has to do with what there is, and waits for that as it does where it may grow
+                // no further.
+                world.saw("waited for room");
+                return self.finish(world, &mut reached.victim, true, false).map(|()| true).map_err(name);
+            }
+            gone_on => gone_on.map_err(name)?,
+        }
         let failed = self.control.has_failed();
         world.saw(if failed { "told its caller" } else { "coped" });
         let most = before.most(self.usual.get());
         let now = Belongings::of(world.victim_pid(), world)?;
         if now.files > most.files || now.mappings > most.mappings {
-            return Err(Failure::wrong(format!("leaks: {now:?}, and before or without the fault {most:?} at most")));
+            let leaks = format!("leaks: {now:?}, and before or without the fault {most:?} at most");
+            return Err(name(Failure::wrong(leaks)));
         }
-        self.nobody_living_is_dead(world)?;
+        self.nobody_living_is_dead(world).map_err(name)?;
         let ended = reached.has_ended() && !failed;
-        self.finish(world, &mut reached.victim, reached.helped, ended)?;
+        self.finish(world, &mut reached.victim, reached.helped, ended).map_err(name)?;
         Ok(true)
     }
 

@@ -72,10 +72,5 @@ impl Round<'_> {
 
 fn while_stopped(failure: Failure, stop: Stop) -> Failure {
     let how = if stop.asleep { "asleep" } else { "stopped" };
-    let more = format!("while the victim is {how} (helped: {}, ended: {})", stop.helped, stop.ended);
-    match failure {
-        Failure::Hang(what) => Failure::Hang(format!("{what}, {more}")),
-        Failure::Wrong(what) => Failure::Wrong(format!("{what}, {more}")),
-        Failure::Broken(what) => Failure::Broken(format!("{what}, {more}")),
-    }
+    failure.with(&format!("while the victim is {how} (helped: {}, ended: {})", stop.helped, stop.ended))
 }

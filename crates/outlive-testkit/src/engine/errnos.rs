@@ -23,8 +23,8 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_openat => &[EMFILE, ENFILE, ENOMEM, EACCES, EPERM, EINTR, ENOSPC],
         // mmap(2): address space and number of mappings (ENOMEM), sealed or without execution (EPERM), locked (EAGAIN).
         libc::SYS_mmap => &[ENOMEM, EAGAIN, EPERM, ENFILE],
-        // mprotect(2), munmap(2): a mapping is split, and there are too many then.
-        libc::SYS_mprotect | libc::SYS_munmap => &[ENOMEM],
+        // mprotect(2): a mapping is split, and there are too many then. (munmap(2) likewise, but never of a whole mapping.)
+        libc::SYS_mprotect => &[ENOMEM],
         // madvise(2): a kernel without it (ENOSYS by seccomp), out of resources (EAGAIN), no memory.
         libc::SYS_madvise => &[EAGAIN, ENOMEM, ENOSYS, EPERM],
         // fallocate(2): a full file system, a file system that cannot, a signal, a limit of file sizes.
@@ -51,11 +51,12 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_lseek => &[],
         libc::SYS_flock => &[EINTR, ENOLCK],
         libc::SYS_fcntl => &[EMFILE, ENOLCK, EAGAIN],
-        // futex(2). Waiting: a signal, another value. With priority inheritance: kernel memory, an exiting owner. Waking
-        // has no errors for a correct call.
+        // futex(2). Waiting: a signal, another value. With priority inheritance: an exiting owner; without kernel memory
+        // (ENOMEM) glibc ends the process by abort(3), which nobody can cope with. Waking has no errors for a correct
+        // call.
         libc::SYS_futex => match (arguments[1] & FUTEX_COMMAND) as c_int {
             libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => &[EINTR, EAGAIN],
-            libc::FUTEX_LOCK_PI | libc::FUTEX_TRYLOCK_PI | FUTEX_LOCK_PI2 => &[ENOMEM, EAGAIN, EINTR],
+            libc::FUTEX_LOCK_PI | libc::FUTEX_TRYLOCK_PI | FUTEX_LOCK_PI2 => &[EAGAIN, EINTR],
             _ => &[],
         },
         // futex_waitv, since Linux 5.16: before, ENOSYS; old filters EPERM.
