@@ -75,7 +75,8 @@ impl DomainOptions {
         self
     }
 
-    /// Shares the domain with the members of this group (its numeric id): 0770 and 0660.
+    /// Shares the domain with the members of this group (its numeric id): 0770 and 0660. By name it lies below
+    /// `/dev/shm/outlive-group-GID`, which the first member makes.
     pub fn group(mut self, group: Option<u32>) -> DomainOptions {
         self.group = group;
         self
@@ -104,7 +105,7 @@ impl DomainOptions {
         self
     }
 
-    /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`.
+    /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; a group's below the group's.
     ///
     /// # Errors
     /// [`Error::InvalidName`], [`Error::Foreign`], [`Error::TooOpen`], [`Error::NoSpace`] and what the system says.

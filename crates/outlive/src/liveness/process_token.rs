@@ -57,7 +57,8 @@ impl Registry {
     /// The process's token, claimed now if it has none.
     pub(crate) fn process_token(&'static self) -> Result<TokenId, Error> {
         if let Some(id) = self.process.get() {
-            return Ok(id);
+            // Main has left and no keeper could be started; or somebody wrote over the registry.
+            return if self.is_alive(id) { Ok(id) } else { Err(self.declared_dead()) };
         }
         // The thread's own first: it registers the thread's end, hence the hand-over.
         self.me()?;

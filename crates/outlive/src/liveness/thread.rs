@@ -126,8 +126,17 @@ impl Registry {
         match self.current_bits() {
             0 => self.me_slow(),
             // Only ids are ever stored there.
-            bits => Ok(Me { registry: self, id: TokenId::from_own(bits) }),
+            bits => {
+                let me = Me { registry: self, id: TokenId::from_own(bits) };
+                // This thread lives, so its token must: else others may have taken over what it holds.
+                if self.is_alive(me.id) { Ok(me) } else { Err(self.declared_dead()) }
+            }
         }
+    }
+
+    #[cold]
+    pub(super) fn declared_dead(&self) -> Error {
+        Error::DeclaredDead { path: self.path().to_path_buf() }
     }
 
     #[cold]

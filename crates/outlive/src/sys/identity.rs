@@ -14,6 +14,9 @@ struct Identity {
     namespace: AtomicU32,
 }
 
+/// Without `/proc` nothing tells pid namespaces apart: they all share this number, which no real one has.
+pub(crate) const NAMELESS: u32 = u32::MAX;
+
 static PAGE: AtomicPtr<Identity> = AtomicPtr::new(core::ptr::null_mut());
 /// Inherited over a fork, so that a child's number is larger than its parent's.
 static LAST: AtomicU64 = AtomicU64::new(0);

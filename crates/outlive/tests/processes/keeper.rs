@@ -30,7 +30,7 @@ pub fn play(arguments: &[String]) -> i32 {
             std::thread::park();
         },
         [role, folder] if role == "main leaves" => main_leaves(Path::new(folder)),
-        _ => 2,
+        _ => crate::living::play(arguments),
     }
 }
 

@@ -30,6 +30,7 @@ mod large;
 mod leftovers;
 mod libc_mutexes;
 mod limits;
+mod living;
 mod lock_orders;
 mod mutex;
 mod mutex_deaths;
@@ -77,6 +78,7 @@ const ALL: &[&[runner::Check]] = &[
     waiting::CHECKS,
     several::CHECKS,
     keeper::CHECKS,
+    living::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
     lock_orders::CHECKS,
