@@ -23,6 +23,7 @@ use super::registry::Registry;
 use super::slot::{HOLDER, Slot, is_alive_word};
 use crate::Error;
 use crate::shim::{Ordering, fence};
+use crate::sys::keeper::Keeper;
 use crate::sys::libc_mutex::{self, Taken};
 use crate::sys::process::{self, Answer};
 use crate::sys::{Errno, clock, futex, identity};
@@ -58,7 +59,8 @@ pub(super) fn is_process(kind: u32) -> bool {
 }
 
 enum Attempt {
-    Claimed(TokenId),
+    /// And the keeper that holds it, if it is one that does.
+    Claimed(TokenId, Option<Keeper>),
     /// In use, or lost to another claimer.
     Taken,
     /// Out of numbers until the next sweep.
@@ -71,7 +73,7 @@ impl Registry {
     /// Claims a slot. Slots are tried from a cursor that each claimer moves on by one, so the one that was given back
     /// longest ago comes first, more or less.
     #[cold]
-    pub(super) fn claim(&self, what: For) -> Result<TokenId, Error> {
+    pub(super) fn claim(&self, what: For) -> Result<(TokenId, Option<Keeper>), Error> {
         let mut damaged = None;
         loop {
             let slots = self.slots();
@@ -81,9 +83,9 @@ impl Registry {
                 let index = start.wrapping_add(step) % slots;
                 let Some(slot) = self.slot_at(index) else { break };
                 match self.try_claim(index, slot, what)? {
-                    Attempt::Claimed(id) => {
+                    Attempt::Claimed(id, keeper) => {
                         self.note_resting(resting, step);
-                        return Ok(id);
+                        return Ok((id, keeper));
                     }
                     Attempt::Taken => {}
                     Attempt::Resting => resting += 1,
@@ -159,13 +161,16 @@ impl Registry {
         // By keeper: no thread is recorded for the first word, so only the second counts.
         slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Relaxed);
         record(slot, what);
+        let mut keeper = None;
         if by_keeper {
             // SAFETY: the registry is never unmapped.
-            let started = unsafe { crate::sys::keeper::start(&slot.keeper) };
-            if let Err(errno) = started {
-                // SAFETY: taken above by this thread.
-                unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
-                return Err(failed(errno));
+            match unsafe { crate::sys::keeper::start(&slot.keeper) } {
+                Ok(started) => keeper = Some(started),
+                Err(errno) => {
+                    // SAFETY: taken above by this thread.
+                    unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
+                    return Err(failed(errno));
+                }
             }
         }
         let odd = generation.wrapping_add(1);
@@ -180,7 +185,7 @@ impl Registry {
         // SeqCst: with the first claim that bears the id, a store that others may see; on ARM the claim would otherwise
         // be visible before the generation, and a live owner read as dead (litmus: message passing).
         fence(Ordering::SeqCst);
-        Ok(Attempt::Claimed(TokenId::new(index, odd >> 1)))
+        Ok(Attempt::Claimed(TokenId::new(index, odd >> 1), keeper))
     }
 
     /// Declares dead an owner that is gone although its words do not say so. Part of the coarse re-check.
@@ -296,16 +301,15 @@ impl Registry {
 
 /// Who the owner is, for people.
 fn record(slot: &Slot, what: For) {
-    let (process, thread) = process::own_start_times();
-    let mark = if what == For::Thread { thread } else { 0 };
+    let own = process::own();
+    let mark = if what == For::Thread { own.mark } else { 0 };
     slot.pid.store(process::process_id(), Ordering::Relaxed);
     slot.kind.store(what.kind() | mark << 8, Ordering::Relaxed);
-    slot.start_time.store(process, Ordering::Relaxed);
+    slot.start_time.store(own.started, Ordering::Relaxed);
     slot.since.store(clock::monotonic_nanos(), Ordering::Relaxed);
     // The last owner may have died in its sleep.
     slot.waiting_at.store(0, Ordering::Relaxed);
-    let name = process::program_name();
-    for (word, bytes) in slot.program.iter().zip(name.chunks_exact(8)) {
+    for (word, bytes) in slot.program.iter().zip(own.program.chunks_exact(8)) {
         word.store(u64::from_le_bytes(bytes.try_into().unwrap_or_default()), Ordering::Relaxed);
     }
 }

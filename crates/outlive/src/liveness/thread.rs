@@ -142,7 +142,7 @@ impl Registry {
     #[cold]
     #[inline(never)]
     fn me_slow(&'static self) -> Result<Me, Error> {
-        let id = self.claim(For::Thread)?;
+        let (id, _) = self.claim(For::Thread)?;
         let page = own_page().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
         let list =
             robust::list_head().map_err(|errno| Error::from_errno("read the robust list for", self.path(), errno))?;
@@ -150,6 +150,7 @@ impl Registry {
         page.ids[self.index].set(id.as_u32());
         let me = Me { registry: self, id };
         LAST.set(Some(me));
+        self.renew_keeper()?;
         if self.takes_sweep() {
             crate::sweep_rested(self.path());
         }

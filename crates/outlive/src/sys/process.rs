@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use super::Errno;
 pub(crate) use super::procfs::mapped_file;
 use super::procfs::{self, Proc, Stat};
+use super::{Errno, identity};
 
 /// The calling thread's id in its own pid namespace.
 pub(crate) fn thread_id() -> u32 {
@@ -27,7 +27,7 @@ pub(crate) fn pid_namespace() -> Result<u32, Errno> {
     // Inode numbers of namespaces are 32 bits wide in the kernel.
     match fs::metadata("/proc/self/ns/pid") {
         Ok(meta) => Ok(meta.ino() as u32),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(super::identity::NAMELESS),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(identity::NAMELESS),
         Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
     }
 }
@@ -43,15 +43,26 @@ pub(crate) enum Answer {
     Unknown,
 }
 
-/// When the calling process and the calling thread were started: see [`procfs::start_time`] and [`procfs::start_mark`]; 0 where
-/// that cannot be told (no `/proc`, no descriptor left).
-pub(crate) fn own_start_times() -> (u64, u32) {
-    let Some(proc) = Proc::any() else { return (0, 0) };
-    let offset = proc.time_offset();
+/// What a token says of its owner; 0 where it cannot be told (no `/proc`, no descriptor left).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Own {
+    /// When the process was started: see [`procfs::start_time`].
+    pub(crate) started: u64,
+    /// When the thread was: see [`procfs::start_mark`].
+    pub(crate) mark: u32,
+    /// The program's short name, as `ps` shows it.
+    pub(crate) program: [u8; 16],
+}
+
+/// About the calling process and thread.
+pub(crate) fn own() -> Own {
+    let Some(proc) = Proc::any() else { return Own::default() };
+    let Some(stat) = proc.own_stat() else { return Own::default() };
+    let offset = identity::time_offset(stat.started, || proc.time_offset());
     let started = |stat: Option<Stat>| stat.map_or(0, |stat| procfs::start_time(stat.started, offset));
-    let process = started(proc.own_stat());
-    let thread = if is_main_thread() { process } else { started(proc.own_thread_stat()) };
-    (process, procfs::start_mark(thread))
+    let of_process = started(Some(stat));
+    let of_thread = if is_main_thread() { of_process } else { started(proc.own_thread_stat()) };
+    Own { started: of_process, mark: procfs::start_mark(of_thread), program: stat.name }
 }
 
 /// Whether the process of that pid and start time (0: not known) is there. The number is of the caller's own pid namespace.
@@ -197,8 +208,9 @@ pub(crate) fn program_name() -> [u8; 16] {
 mod tests {
     #[test]
     fn three_answers_about_a_process() {
-        use super::{Answer, ask_process, ask_thread, own_start_times, process_id, thread_id};
-        let (me, (started, mark)) = (process_id(), own_start_times());
+        use super::{Answer, Own, ask_process, ask_thread, process_id, thread_id};
+        let (me, Own { started, mark, .. }) = (process_id(), super::own());
+        assert_eq!(super::own().program, super::program_name());
         assert_ne!((started, mark), (0, 0), "/proc is there");
         assert_eq!(ask_process(me, started), Answer::Alive);
         assert_eq!(ask_process(me, 0), Answer::Unknown, "taken without a descriptor left");

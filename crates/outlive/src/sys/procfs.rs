@@ -27,6 +27,8 @@ pub(crate) struct Proc {
 /// What `/proc/PID/stat` says, as far as anybody here asks (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
+    /// The program's short name, at most 15 bytes.
+    pub(crate) name: [u8; 16],
     /// `R`, `S`, `Z` and so on.
     pub(crate) state: u8,
     pub(crate) flags: u32,
@@ -183,8 +185,12 @@ impl Stat {
         // The program's name stands in brackets and may hold any bytes: count from the last bracket, behind which is field 3.
         let bracket = stat.iter().rposition(|byte| *byte == b')')?;
         let fields = stat.get(bracket + 2..)?;
+        let begin = stat.iter().position(|byte| *byte == b'(')? + 1;
+        let mut name = [0; 16];
+        name.iter_mut().zip(stat.get(begin..bracket)?).take(15).for_each(|(to, from)| *to = *from);
         let field = |n: usize| fields.split(u8::is_ascii_whitespace).nth(n - 3);
         Some(Stat {
+            name,
             state: *field(3)?.first()?,
             flags: u32::try_from(number(field(9)?)?).ok()?,
             threads: number(field(20)?)?,
@@ -304,10 +310,12 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_any_bytes() {
-        let expected = Stat { state: b'S', flags: 4_194_304, threads: 3, started: 777 };
         for name in [&b"plain"[..], b"a b", b"a) R 1 2 3 (b", "наблюдатель".as_bytes().split_at(15).0, b"\xff\n)"]
         {
             let stat = [b"12 (", name, b")", REST].concat();
+            let mut padded = [0; 16];
+            padded[..name.len().min(15)].copy_from_slice(&name[..name.len().min(15)]);
+            let expected = Stat { name: padded, state: b'S', flags: 4_194_304, threads: 3, started: 777 };
             assert_eq!(Stat::parse(&stat), Some(expected), "{name:?}");
         }
         let stat = [b"12 (x)", REST].concat();

@@ -17,6 +17,7 @@ crate::checks!(
     a_keeper_does_not_keep_the_process,
     a_keeper_does_not_survive_exec,
     many_threads_ask_at_once,
+    a_keeper_gives_up_what_its_process_gives_up,
 );
 
 unsafe extern "C-unwind" {
@@ -192,4 +193,61 @@ fn many_threads_ask_at_once(world: &World) {
         })
         .finish();
     }
+}
+
+/// libc's `setuid` does not reach a keeper: another one takes its place, and the token lives all the while.
+fn a_keeper_gives_up_what_its_process_gives_up(world: &World) {
+    const STRANGER: u32 = 12_345;
+    // SAFETY: always.
+    if unsafe { libc::geteuid() } != 0 {
+        world.skip("only root can give rights up");
+    }
+    let domain = world.domain();
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        by_keeper(&domain);
+        board.set(0, u64::from(domain.process_token().expect("a token").as_u32()));
+        board.reach(1, 1);
+        // SAFETY: no pointers but an empty list are passed.
+        unsafe {
+            assert_eq!(libc::setgroups(0, core::ptr::null()), 0);
+            assert_eq!(libc::setgid(STRANGER), 0);
+            assert_eq!(libc::setuid(STRANGER), 0);
+        }
+        board.set(2, 1);
+        board.reach(3, 1);
+        assert_eq!(u64::from(domain.process_token().expect("the same").as_u32()), board.get(0));
+        board.set(4, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(0, 1);
+    let process = domain.tokens().into_iter().find(|token| token.kind == TokenKind::Process).expect("there");
+    let process = domain.peer(process.id);
+    let waiter = Child::start(|| process.wait_dead(outlive::Deadline::NEVER).expect("told"));
+    crate::asleep::wait_asleep(waiter.pid());
+    let users = || {
+        let mut users: Vec<String> = Vec::new();
+        for task in std::fs::read_dir(format!("/proc/{}/task", child.pid())).expect("it lives").flatten() {
+            let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            users.extend(status.lines().filter(|line| line.starts_with("Uid:")).map(str::to_owned));
+        }
+        users
+    };
+    assert_eq!(users().len(), 2, "main and the keeper");
+    board.set(1, 1);
+    board.reach(2, 1);
+    assert!(users().iter().any(|user| user.contains("\t0\t")), "that is what it is about: {:?}", users());
+    board.set(3, 1);
+    while board.get(4) == 0 {
+        assert!(process.is_alive(), "it lives all the while");
+    }
+    wait_until("every thread is somebody else", || {
+        users().len() == 2 && users().iter().all(|user| user.contains("12345") && !user.contains("\t0\t"))
+    });
+    assert!(process.is_alive());
+    child.kill();
+    waiter.finish();
+    assert!(!process.is_alive());
 }
