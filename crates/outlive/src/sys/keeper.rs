@@ -157,8 +157,11 @@ extern "C" fn keep(argument: *mut c_void) -> c_int {
         }
         (&raw mut (*control).head.next).write_volatile(entry);
         (&raw mut (*control).head.list_op_pending).write_volatile(core::ptr::null_mut());
-        (*control).holds.store(1, Ordering::Release);
         let wake = libc::FUTEX_WAKE as usize;
+        // Those who watch main's word look again and watch this one, too. Killed before: main is not gone yet, or a former
+        // keeper's word was watched, and their marks wake somebody.
+        raw_syscall(libc::SYS_futex, word.as_ptr() as usize, wake, i32::MAX as usize, 0);
+        (*control).holds.store(1, Ordering::Release);
         raw_syscall(libc::SYS_futex, (*control).holds.as_ptr() as usize, wake, 1, 0);
         // Acquire pairs with the Release in `end`.
         while (*control).ends.load(Ordering::Acquire) == 0 {

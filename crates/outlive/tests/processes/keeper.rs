@@ -13,6 +13,7 @@ use crate::runner::World;
 crate::checks!(
     main_leaves_early_and_the_process_ends,
     main_leaves_early_and_the_process_is_killed,
+    main_hands_over_to_several_who_watch: 60,
     first_asked_for_by_another_thread,
     a_keeper_does_not_keep_the_process,
     a_keeper_does_not_survive_exec,
@@ -30,20 +31,25 @@ pub fn play(arguments: &[String]) -> i32 {
         [role] if role == "pause" => loop {
             std::thread::park();
         },
-        [role, folder] if role == "main leaves" => main_leaves(Path::new(folder)),
+        [role, folder] if role == "main leaves" => main_leaves(Path::new(folder), false),
+        [role, folder] if role == "main leaves when told" => main_leaves(Path::new(folder), true),
         _ => crate::living::play(arguments),
     }
 }
 
 /// Main claims the process token, starts a thread that lives until the file `end` is there, and leaves.
-fn main_leaves(folder: &Path) -> i32 {
+fn main_leaves(folder: &Path, when_told: bool) -> i32 {
     let domain = Domain::options().recheck(None).open_at(folder.join("domain")).expect("opens");
     domain.process_token().expect("a token");
     let folder = folder.to_owned();
+    let told = folder.join("leave");
     std::thread::spawn(move || {
         domain.token().expect("a token");
         wait_until("the file is there", || folder.join("end").exists());
     });
+    if when_told {
+        wait_until("the file is there", || told.exists());
+    }
     // SAFETY: no frame below has a destructor that matters; C's main is ours.
     unsafe { pthread_exit(core::ptr::null_mut()) }
 }
@@ -101,6 +107,39 @@ fn main_leaves_early_and_the_process_ends(world: &World) {
 
 fn main_leaves_early_and_the_process_is_killed(world: &World) {
     after_main_has_left(world, Child::kill);
+}
+
+/// The kernel wakes one of those who watch main. That one gives up in an orderly way; the others are told of the end all the same.
+fn main_hands_over_to_several_who_watch(world: &World) {
+    let domain = world.domain();
+    let mut child = start_role(world, "main leaves when told");
+    let process = || {
+        let tokens = domain.tokens();
+        let found = tokens.iter().find(|token| token.pid as i32 == child.pid() && token.kind == TokenKind::Process);
+        found.map(|token| domain.peer(token.id))
+    };
+    wait_until("the token is there", || process().is_some());
+    let process = process().expect("there");
+    let board = Board::new();
+    let asleep = |waiter: &Child| crate::asleep::wait_asleep(waiter.pid());
+    let first = Child::start(|| {
+        let until = std::time::Duration::from_secs(8);
+        assert_eq!(process.wait_dead(until), Err(outlive::WaitError::TimedOut));
+        board.set(0, 1);
+    });
+    asleep(&first);
+    let others = [0, 1, 2].map(|_| {
+        let other = Child::start(|| process.wait_dead(outlive::Deadline::NEVER).expect("told"));
+        asleep(&other);
+        other
+    });
+    std::fs::write(world.folder().join("leave"), "").expect("written");
+    let stat = format!("/proc/{}/task/{0}/stat", child.pid());
+    wait_until("main has left", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));
+    first.finish();
+    assert!(process.is_alive());
+    child.kill();
+    others.into_iter().for_each(Child::finish);
 }
 
 fn first_asked_for_by_another_thread(world: &World) {
