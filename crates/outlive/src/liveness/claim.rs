@@ -23,7 +23,7 @@ use super::slot::{Slot, is_alive_word};
 use crate::Error;
 use crate::shim::{Ordering, fence};
 use crate::sys::libc_mutex::{self, Taken};
-use crate::sys::{Errno, clock, futex, process};
+use crate::sys::{Errno, clock, futex, process, robust};
 
 /// What a slot is claimed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,11 @@ impl Registry {
     /// longest ago comes first, more or less.
     #[cold]
     pub(super) fn claim(&self, what: For) -> Result<TokenId, Error> {
+        // A thread may claim in one domain with a wake-up of another domain's in hand.
+        robust::beside_libc(|| self.claim_any(what))
+    }
+
+    fn claim_any(&self, what: For) -> Result<TokenId, Error> {
         loop {
             let slots = self.slots();
             let start = self.next_start();
@@ -111,6 +116,9 @@ impl Registry {
         }
         libc_mutex::prepare(&self.layout, slot.libc_mutex());
         let mutex = slot.libc_mutex().as_ptr().cast_mut().cast::<u8>();
+        // Release pairs with the Acquire load of the word in `Slot::is_alive`: libc's trylock is an acquire and no more, and
+        // whoever sees the word held by us must see the generation retired.
+        fence(Ordering::Release);
         let failed = |errno: Errno| Error::from_errno("take a token in", self.path(), errno);
         // SAFETY: prepared just now, bound to this libc, never unmapped.
         match unsafe { libc_mutex::try_take(mutex) }.map_err(failed)? {
@@ -125,7 +133,9 @@ impl Registry {
         }
         let by_keeper = what == For::ProcessByKeeper;
         // By keeper: no thread is recorded for the first word, so only the second counts.
-        slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Relaxed);
+        // Release pairs with the Acquire load of the tid in `Slot::is_held_by_first`: whoever sees our tid sees the
+        // generation retired.
+        slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Release);
         record(slot, what);
         if by_keeper {
             // SAFETY: the registry is never unmapped.
@@ -179,7 +189,7 @@ impl Registry {
     /// Whether that dead token is a process's that has not ended yet (or has become another program): one of its threads may be
     /// writing to a pool still, and who asks about that asks here for its pid. Such a slot is given to nobody.
     fn may_still_write(&self, slot: &Slot) -> bool {
-        slot.kind.load(Ordering::Relaxed) == For::ProcessByMain.kind()
+        slot.kind() == For::ProcessByMain.kind()
             && self.is_of_my_namespace(slot)
             && process::has_own_proc()
             && !process::is_gone(slot.pid.load(Ordering::Relaxed), slot.start_time.load(Ordering::Relaxed))
@@ -245,7 +255,7 @@ impl Registry {
 fn record(slot: &Slot, what: For) {
     let pid = process::process_id();
     slot.pid.store(pid, Ordering::Relaxed);
-    slot.kind.store(what.kind(), Ordering::Relaxed);
+    slot.set_kind(what.kind());
     slot.start_time.store(process::own_start_time(), Ordering::Relaxed);
     slot.since.store(clock::monotonic_nanos(), Ordering::Relaxed);
     // The last owner may have died in its sleep.

@@ -226,7 +226,7 @@ impl Registry {
         let since = slot.since.load(Ordering::Relaxed);
         let info = TokenInfo {
             id,
-            kind: if slot.kind.load(Ordering::Relaxed) == 2 { TokenKind::Process } else { TokenKind::Thread },
+            kind: if slot.kind() == 2 { TokenKind::Process } else { TokenKind::Thread },
             pid: slot.pid.load(Ordering::Relaxed),
             tid: slot.tid.load(Ordering::Relaxed),
             program: String::from_utf8_lossy(&program).into_owned(),

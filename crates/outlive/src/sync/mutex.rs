@@ -182,7 +182,7 @@ impl<T: Plain> Mutex<T> {
         if is_ours {
             held.store(0, core::sync::atomic::Ordering::Relaxed);
             // Consistent, or the guard would bear TOLD, which no thread's own number has.
-            self.raw().release();
+            self.raw().release_by(TokenId::from_own(raw));
         }
         is_ours
     }
