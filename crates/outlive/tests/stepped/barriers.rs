@@ -56,7 +56,7 @@ fn late_arrivals_count_for_no_later_phase(world: &World) {
         for _ in 0..2 {
             Child::start(|| std::mem::forget(barrier.join().expect("the third seat"))).finish();
             assert_eq!(arrive(&mut own), BROKEN, "by a death");
-            barrier.repair().expect("nobody is in the way");
+            barrier.repair(outlive::Deadline::after(std::time::Duration::from_secs(60))).expect("nobody is in the way");
         }
         board.set(ARRIVED, 0);
         let third = Child::start(|| {
