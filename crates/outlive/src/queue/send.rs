@@ -33,7 +33,6 @@ use super::wake::{LookForMemory, wake_receiver};
 use crate::liveness::{Asleep, Me};
 use crate::pool::Block;
 use crate::shim::Ordering;
-use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
@@ -464,18 +463,15 @@ fn wait_until(
     let pass = PassOn::begin(me.list());
     let mut out_of_time = false;
     loop {
-        let space = head.space.load(Ordering::Acquire);
-        head.waiting.store(1, Ordering::Relaxed);
-        // With the receiver's `light` between giving a slot back and looking at `waiting`.
-        let heavy = barrier::heavy();
+        let ticket = head.room.prepare_wait();
         wake_receiver(shared);
         let slice = match look()? {
             Space::Some => return Ok(()),
             _ if out_of_time => return Err(SendError::TimedOut),
-            Space::None if heavy => deadline,
-            _ => deadline.earlier(endpoint::short_slice()),
+            Space::None => ticket.until(deadline),
+            Space::InHand => deadline.earlier(endpoint::short_slice()),
         };
-        let watch = Watch { word: &head.space, expected: space };
+        let watch = head.room.watch(ticket);
         let end = match endpoint::check_reader(shared)? {
             Reader::Process { token, word } => {
                 let reader = Watch { word: &head.reader, expected: word };
@@ -484,7 +480,7 @@ fn wait_until(
             Reader::None => endpoint::sleep_without_reader(shared, &pass, watch, slice),
         };
         match end {
-            // Before the next wait is announced, which costs a membarrier.
+            // Before the next wait is prepared, which costs a membarrier.
             Ok(Asleep::LookAgain) => {
                 if let Space::Some = look()? {
                     return Ok(());

@@ -4,7 +4,7 @@ use super::endpoint::{self, Reader};
 use super::error::RecvError;
 use super::look::Look;
 use super::sweep::collect_objects;
-use super::wake::wake_other_senders;
+use super::wake::wake_senders;
 use super::{Queue, Receiver, SendError};
 use crate::liveness::{Asleep, Me, Patience, Registry, TokenId, WAITERS, Words};
 use crate::pool::{Block, Tag};
@@ -124,7 +124,7 @@ impl Queue {
         if is_there {
             ring.pool.free_queued(&ring.segment, object, ANNEX, place)?;
             // A sender may wait for that memory.
-            wake_other_senders(ring);
+            wake_senders(ring);
         }
         Ok(is_there)
     }

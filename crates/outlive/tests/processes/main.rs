@@ -58,6 +58,7 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod states;
+mod stopped_notifiers;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
@@ -112,6 +113,7 @@ const ALL: &[&[runner::Check]] = &[
     segments::CHECKS,
     small_disk::CHECKS,
     states::CHECKS,
+    stopped_notifiers::CHECKS,
     limits::CHECKS,
     access::CHECKS,
     bad_files::CHECKS,
