@@ -9,8 +9,10 @@ mod crash;
 mod fuzz;
 mod gpu;
 mod install;
+mod loaded;
 mod models;
 mod prefix;
+mod proof;
 mod python;
 mod race;
 mod soak;
@@ -25,9 +27,12 @@ usage: cargo xtask VERB [OPTIONS]
 
   test [--no-install]     everything that must pass: format, clippy, Rust tests, doc tests, loom, models, crash tests,
                           C tests, Python, conformance, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
-  models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
+  proof [STAGE]...        what takes long and seldom finds anything; its last outcome stands in doc/proof.md
+  loaded [NAME]           the Rust tests with processes, twice, beside sixty programs that do nothing but compute
+  models [--sound | --full] [--jobs N] [--again] [NAME]
+                          the Promela models of doc/models and their mutations, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
-  conformance [NAME]      one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
+  conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
   c [NAME]                the C library's tests and examples, against a copy installed into the target folder
   header [--check]        writes crates/outlive-c/include/outlive.h anew
   install --prefix DIR    outlive.h, liboutlive.so and .a, pkg-config and CMake files
@@ -54,9 +59,11 @@ fn main() -> ExitCode {
         "conformance" => conformance::run(rest),
         "header" => c::header(rest),
         "install" => prefix::run(rest),
+        "loaded" => loaded::run(rest),
         "fuzz" => fuzz::run(rest),
         "gpu" => gpu::run(rest),
         "soak" => soak::run(rest),
+        "proof" => proof::run(rest),
         "python" => python::run(rest),
         "race" => race::run(rest),
         "targets" => targets::run(rest),

@@ -52,6 +52,26 @@ pub fn kill_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
     (0..life.len()).filter(|&point| chosen[point]).map(|point| point as u64).collect()
 }
 
+/// The points at which to stop. Of the telling ones: the one where the change has been made, and the one before it,
+/// where the victim has made up its mind and others may change what it has read.
+#[must_use]
+pub fn stop_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
+    if thoroughness == Thoroughness::Every {
+        return kill_points(life, thoroughness);
+    }
+    let mut chosen = vec![false; life.len()];
+    for (point, moment) in life.iter().enumerate() {
+        if moment.telling || moment.asleep || point == 0 || point + 1 == life.len() {
+            chosen[point.saturating_sub(1)..=point].fill(true);
+        }
+    }
+    for rounds in repeating_runs(life) {
+        // One round of an instruction that repeats itself is as good as another.
+        rounds.skip(1).for_each(|point| chosen[point] = false);
+    }
+    (0..life.len()).filter(|&point| chosen[point]).map(|point| point as u64).collect()
+}
+
 fn repeating_runs(life: &[Moment]) -> Vec<std::ops::Range<usize>> {
     let mut runs = Vec::new();
     let mut point = 0;
@@ -142,6 +162,14 @@ mod tests {
     fn telling_points_bring_their_neighbours() {
         assert_eq!(kill_points(&life("......T......"), Thoroughness::Telling), [0, 1, 5, 6, 7, 11, 12]);
         assert_eq!(kill_points(&life("....S...."), Thoroughness::Telling), [0, 1, 3, 4, 5, 7, 8]);
+    }
+
+    #[test]
+    fn stops_are_before_and_after_a_change() {
+        assert_eq!(stop_points(&life("......T......"), Thoroughness::Telling), [0, 5, 6, 11, 12]);
+        assert_eq!(stop_points(&life("....S...."), Thoroughness::Telling), [0, 3, 4, 7, 8]);
+        assert_eq!(stop_points(&life("..RRRR.."), Thoroughness::Telling), [0, 1, 2, 6, 7]);
+        assert_eq!(stop_points(&life("....."), Thoroughness::Every), [0, 1, 2, 3, 4]);
     }
 
     #[test]

@@ -282,6 +282,18 @@ pub fn sleeping_in(pid: pid_t) -> Option<c_long> {
     call.split(' ').next()?.parse().ok()
 }
 
+/// Sends SIGSTOP to a thread of a victim.
+///
+/// # Errors
+/// What tgkill reports.
+pub fn signal_stop(pid: pid_t, tid: pid_t) -> io::Result<()> {
+    // SAFETY: numbers alone. The thread is traced by us and not yet reaped, so its number cannot have been reused.
+    match unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGSTOP) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// SIGKILLs a process of ours.
 pub fn kill(pid: pid_t) {
     // SAFETY: no memory is passed. The pid is of a child not yet reaped, so it cannot have been reused.

@@ -231,6 +231,26 @@ impl Victim {
     pub fn awaken(&mut self, control: &Control, deadline: Instant) -> io::Result<Stand> {
         match trace::wait_until(self.tid, deadline)? {
             Event::Nothing => Err(io::Error::new(io::ErrorKind::TimedOut, "the victim still sleeps")),
+            event => {
+                self.running = false;
+                self.arrive(event, control)
+            }
+        }
+    }
+
+    /// After [`Stand::Asleep`]: stops the sleeper as SIGSTOP does, which takes it out of the queue in which it sleeps.
+    ///
+    /// # Errors
+    /// `TimedOut` when it does not come to stand still; what tracing reports.
+    pub fn suspend(&mut self, control: &Control) -> io::Result<Stand> {
+        trace::signal_stop(self.pid, self.tid)?;
+        match trace::wait_until(self.tid, Instant::now() + PATIENCE)? {
+            // Not delivered when it goes on: the call that it slept in is begun anew.
+            Event::Stopped(libc::SIGSTOP) => {
+                self.address = trace::instruction_pointer(self.tid)?;
+                Ok(Stand::Within)
+            }
+            Event::Nothing => Err(io::Error::new(io::ErrorKind::TimedOut, "SIGSTOP does not stop the victim")),
             event => self.arrive(event, control),
         }
     }
@@ -242,7 +262,8 @@ impl Victim {
                     if matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGABRT | libc::SIGFPE) {
                         return Err(io::Error::other(format!("the victim crashed with signal {signal}")));
                     }
-                    self.pending_signal = signal;
+                    // Ours, of a sleeper that was awake again before it arrived.
+                    self.pending_signal = if signal == libc::SIGSTOP { 0 } else { signal };
                 }
                 let address = trace::instruction_pointer(self.tid)?;
                 self.repeating = address == self.address && !self.entered_kernel;
@@ -369,12 +390,19 @@ impl Stage {
         self.control.set_phase(control::BEGUN);
     }
 
+    /// Whether this process stood still in the operation, so that others may have done meanwhile what it found undone.
+    #[must_use]
+    pub fn is_overtaken(&self) -> bool {
+        self.control.is_overtaken()
+    }
+
     /// So many more things are acknowledged to the victim.
     pub fn acknowledge(&self, things: u64) {
         self.control.acknowledge(things);
     }
 
-    /// The operation has returned.
+    /// The operation has returned. One place in the program for all operations: a victim that was stopped runs to it.
+    #[inline(never)]
     pub fn end(&self) {
         self.control.set_phase(control::ENDED);
     }

@@ -101,7 +101,7 @@ impl Stream {
             let ticket = words.space.prepare_wait();
             let slept = match self.has_space() {
                 Ok(false) if out_of_time => Err(ReplyError::TimedOut),
-                Ok(false) => match request.client_process() {
+                Ok(false) => match request.client {
                     None => Err(ReplyError::Cancelled),
                     Some(client) if !registry.is_alive(client) => Err(ReplyError::ClientDied),
                     Some(client) => {

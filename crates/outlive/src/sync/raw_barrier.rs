@@ -329,7 +329,7 @@ impl RawBarrier<'_> {
             self.words.phase.store(next, Ordering::Release);
             futex::wake_all(&self.words.phase);
         }
-        self.words.repair.unlock();
+        self.words.repair.release();
         Ok(())
     }
 

@@ -93,7 +93,7 @@ impl RawCondvar {
     fn let_go(&self, mutex: &RawMutex, pass: &PassOn) -> Ticket {
         let ticket = self.plain.count().announce();
         pass.to(self.plain.relay());
-        mutex.unlock();
+        mutex.release();
         ticket
     }
 
@@ -155,7 +155,7 @@ impl RawCondvar {
         deadline: Deadline,
     ) -> Waited {
         let ticket = self.watchful.announce();
-        mutex.unlock();
+        mutex.release();
         patiences.notify.spin(|| self.watchful.is_notified(ticket) || !others.is_alive(other));
         let slept = sleep(others, &pass, &[self.watchful.watch(ticket)], Some(other), deadline);
         drop(pass);
@@ -247,7 +247,7 @@ mod loom_tests {
             pass = waited.pass;
         }
         world.items.store(world.items.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        world.mutex.unlock();
+        world.mutex.release();
     }
 
     fn bring(world: &World, thread: u32, items: u32) {
@@ -257,7 +257,7 @@ mod loom_tests {
             world.mutex.mark_consistent();
         }
         world.items.store(world.items.load(Ordering::Relaxed) + items, Ordering::Relaxed);
-        world.mutex.unlock();
+        world.mutex.release();
     }
 
     fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -317,7 +317,7 @@ mod loom_tests {
                         end_thread(&world.registry.slots[1], &list);
                         std::mem::forget(pass);
                     } else {
-                        world.mutex.unlock();
+                        world.mutex.release();
                     }
                 }
             });
@@ -393,7 +393,7 @@ mod loom_tests {
                             world.condvar.wait_or_end(whose, &world.mutex, me, pass, &patiences(), Deadline::NEVER);
                         assert_eq!(waited.lock, Ok(Acquired::Clean));
                     }
-                    world.mutex.unlock();
+                    world.mutex.release();
                 }
             });
             world.condvar.notify_one();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario, queue};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, queue};
 use crate::world::World;
 
 /// See the file's head.
@@ -67,6 +67,14 @@ impl Scenario for Sweep {
             world.ask(survivor, &format!("queue close {name}"))?;
         }
         crate::scenario::nothing_left(world, &[&lock, &name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        // Others sweep beside it, and use what is there.
+        world.passes("passer", "domain sweep")?;
+        let name = world.fresh("queue");
+        world.passes("passer", &format!("queue counters {name}"))?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -7,7 +7,7 @@ use outlive::pool::{Modes, Pool};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::pool::{LEN, MARK, OPTIONS};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim does.
@@ -114,6 +114,16 @@ impl Scenario for InModes {
         world.ask("next", &format!("pool modes {name} none"))?;
         super::all_is_free(world, &name)?;
         super::super::nothing_left(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if self.refuses() {
+            // All are refused: that is told at once.
+            world.passes("next", &format!("pool count {name}"))?;
+            return Ok(HOLDS_NOTHING);
+        }
+        super::use_beside_the_stopped(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

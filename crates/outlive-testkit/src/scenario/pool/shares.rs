@@ -8,7 +8,7 @@ use outlive::pool::{Offset, Pool};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::pool::{Counted, LEN, MARK, OPTIONS};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim does.
@@ -155,6 +155,11 @@ impl Scenario for Share {
         super::all_are_whole(world, &name, &["check", "drop"])?;
         super::all_is_free(world, &name)?;
         super::super::nothing_left(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::use_beside_the_stopped(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -5,7 +5,7 @@ use outlive::pool::{Object, Pool, PoolOptions};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::pool::LEN;
-use crate::scenario::{Death, Place, Scenario, member};
+use crate::scenario::{Death, Place, Scenario, Stop, member};
 use crate::world::World;
 
 /// What the victim does.
@@ -172,6 +172,11 @@ impl Scenario for Step {
         super::all_are_whole(world, &name, &["claim-all", "check", "drop"])?;
         super::all_is_free(world, &name)?;
         super::super::nothing_left(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::use_beside_the_stopped(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

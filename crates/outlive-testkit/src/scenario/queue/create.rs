@@ -3,7 +3,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -32,6 +32,14 @@ impl Scenario for Create {
         world.ask("receiver", &format!("queue create {name} 65536 4"))?;
         world.ask("receiver", &format!("queue become-receiver {name}"))?;
         super::still_works(world, "receiver", &name, 1)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        world.passes("receiver", &format!("queue create {name} 65536 4"))?;
+        world.passes("receiver", &format!("queue become-receiver {name}"))?;
+        world.passes("second", &format!("queue counters {name}"))?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

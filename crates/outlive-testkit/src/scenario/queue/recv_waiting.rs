@@ -7,7 +7,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -70,6 +70,13 @@ impl Scenario for RecvWaiting {
         world.saw_many("lost with its receiver", sent.saturating_sub(arrived + handed));
         world.saw_many("redelivered", again);
         super::still_works(world, "heir", &name, 2)
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        let name = world.fresh(self.stem());
+        world.passes("second", &format!("queue counters {name}"))?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -5,7 +5,7 @@ use super::LONG;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::rpc::{answer_to, server};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -91,6 +91,21 @@ impl Scenario for Reply {
         world.saw_many("served by the next", by_heir as u64);
         world.saw_many("told that it was begun", u64::from(third == "died-begun") + u64::from(second == "died-begun"));
         super::still_works(world, "heir", "second", &name)
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        // What has been answered is had by those who asked.
+        if stop.acknowledged > 0 {
+            world.gets_past("second")?;
+        }
+        if stop.acknowledged > 1 {
+            world.gets_past("third")?;
+        }
+        match world.passes("heir", &format!("rpc serve {name}"))?.as_str() {
+            "taken" => Ok("is the server"),
+            other => Err(Failure::wrong(format!("a second server is told `{other}` while the first stands still"))),
+        }
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario, member};
+use crate::scenario::{Death, Place, Scenario, Stop, member};
 use crate::world::World;
 
 /// See the file's head.
@@ -29,6 +29,11 @@ impl Scenario for Create {
         }
         world.saw(if there { "made" } else { "nothing made" });
         super::still_works(world, &name, 2, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::pass(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -10,7 +10,7 @@ use crate::campaign::PATIENCE;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::topic::{subscriber, topic};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim does.
@@ -153,6 +153,24 @@ impl Scenario for Company {
         is_told(world, BEFORE, &name, 1, 1)?;
         world.ask(BEFORE, &format!("company end {name}"))?;
         super::still_works(world, &name, 1, 2, super::OBJECT)
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if self.follows() {
+            crate::scenario::help_beside(self, world, stop)?;
+        }
+        // What one process sees of it, those who follow are told.
+        let counted = world.passes("keeper", &format!("topic count {name}"))?;
+        let wanted = format!("{counted}, {counted}");
+        for who in if self.follows() { &[BEFORE, AFTER][..] } else { &[BEFORE] } {
+            world.stop();
+            while world.ask(who, &format!("company told {name}"))? != wanted {
+                world.is_in_time(&format!("{who} is to be told of {wanted}"))?;
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+        super::others_go_on(world, &name, super::OBJECT, None)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
