@@ -1366,9 +1366,9 @@ int outlive_event_init(struct outlive_event_t *event, uint32_t reset);
 void outlive_event_close(struct outlive_event_t *event);
 
 /**
- * Sets bits, and wakes who waits for them. `*before` (may be NULL): the bits as they were.
+ * Sets bits, 0 to 30, and wakes all who wait. `*before` (may be NULL): the bits as they were, where somebody waits just before.
  *
- * Errors: EINVAL.
+ * Errors: EINVAL, also for bit 31.
  *
  * If a process dies: in here, what is set is set, and who waits is woken all the same.
  */

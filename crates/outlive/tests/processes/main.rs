@@ -61,6 +61,7 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod states;
+mod stopped_notifiers;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
@@ -117,6 +118,7 @@ const ALL: &[&[runner::Check]] = &[
     segments::CHECKS,
     small_disk::CHECKS,
     states::CHECKS,
+    stopped_notifiers::CHECKS,
     limits::CHECKS,
     little_space::CHECKS,
     access::CHECKS,
