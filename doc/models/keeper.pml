@@ -13,7 +13,7 @@
  * watcher  1. reads w1, w2; neither is held -> dead, 4    2. sets WAITERS by compare-exchange in each that is held
  *          3. sleeps while both have the values seen, w2 also when it is not held    4. dead: wakes all on both words
  *          One of them may give up at its deadline, also when it has just been woken.
- * Scenes: main may leave (default); -DKEPT: another keeper takes the place of the first. Two watchers; -DOBS: somebody who asks
+ * Scenes: main may leave (default); -DKEPT: another keeper takes the place of the first. Two watchers; -DOBS: one process that asks
  * whether it is alive, instead of them.
  * Checked: alive is never denied while the process has not been killed; nobody sleeps for ever when all its threads have ended.
  * (A watcher that is killed passes its wake-up on by X: token.pml.)
@@ -71,7 +71,7 @@ end_n:			(killed)
 	} unless { killed };
 	atomic { if :: w1==1 -> w1=9; wake1on(q1, b1) :: else fi; ended1=1 }
 }
-/* somebody who replaces the keeper, if there is one */
+/* a thread that replaces the keeper, if there is one */
 proctype Renew() {
 end_r:	if
 	:: holds[2] -> if :: !killed -> run Keeper(3,2) :: else fi

@@ -148,8 +148,8 @@ extern "C" fn keep(argument: *mut c_void) -> c_int {
         let word = &*(*control).word;
         let entry: *mut u8 = (&raw mut (*control).entry).cast();
         (&raw mut (*control).head.list_op_pending).write_volatile(entry);
-        // WAITERS always: those who watch main's word sleep on this one too, without having set it (keeper.pml, NOBIT). What
-        // stood here was 0, a dead owner's or a former keeper's, and their sleepers' bit stays with it.
+        // WAITERS always: the watchers of main's word sleep on this one too, without having set it (keeper.pml, NOBIT). What
+        // was here was 0, a dead owner's or a former keeper's, and their sleepers' bit stays with it.
         // Acquire and Release: as libc's own lock, with the next holder's and the former's.
         word.swap(tid | FUTEX_WAITERS, Ordering::AcqRel);
         (&raw mut (*control).head.next).write_volatile(entry);
