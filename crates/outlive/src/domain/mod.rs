@@ -64,7 +64,7 @@ pub struct DomainStats {
     pub slots: u32,
     /// Sleepers that the coarse re-check had to rescue because a wake-up was lost. Should be 0.
     pub rescues: u64,
-    /// Locks that were taken over from a dead owner.
+    /// How often a locker was told that an owner had died or panicked.
     pub owner_deaths: u64,
 }
 
@@ -82,12 +82,17 @@ impl DomainOptions {
         self
     }
 
-    /// How long a sleeper of this process that waits for somebody's end, or for what somebody has, sleeps before it looks by itself whether
-    /// the kernel lost that one's mark (default 1 s), and then again after twice as long, up to 64 times; `None` turns that off.
+    /// How long a sleeper of this process that waits for somebody's end, or for what somebody has, sleeps before it looks by
+    /// itself (default 1 s), each time; `None` turns that off.
     ///
-    /// The kernel loses marks of a process whose memory is taken from it before it has ended: `process_mrelease`, an OOM killer's
-    /// reaper. Who waits for messages and events alone needs no such look: it sleeps until something comes. (The exceptions: who waits on a
-    /// condition variable; and for what a wait set waits for, too, that also watches owners. doc/protocols/token.md.)
+    /// The look is a few loads. It finds the end of an owner whose notice the kernel gave to another sleeper, and that one was
+    /// stopped just then. After one such span, then after two more, four more, up to 64, the sleeper also asks `/proc`
+    /// whether the owner's process is still there: the kernel loses the mark of a process whose memory is taken from it before it
+    /// has ended (`process_mrelease`, an OOM killer's reaper).
+    ///
+    /// A sleeper that waits for messages and events alone needs no such look: it sleeps until something comes. (The exceptions: a
+    /// waiter on a condition variable; and for what a wait set waits for, too, that also watches owners.
+    /// doc/protocols/token.md.)
     pub fn recheck(mut self, span: Option<Duration>) -> DomainOptions {
         self.recheck = Some(span);
         self

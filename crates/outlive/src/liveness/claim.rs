@@ -20,13 +20,13 @@
 
 use super::id::{GENERATION_MASK, TokenId};
 use super::registry::Registry;
-use super::slot::{HOLDER, Slot, is_alive_word};
+use super::slot::{HOLDER, PROCESS, Slot, THREAD, is_alive_word};
 use crate::Error;
 use crate::shim::{Ordering, fence};
 use crate::sys::keeper::Keeper;
 use crate::sys::libc_mutex::{self, Taken};
 use crate::sys::process::{self, Answer};
-use crate::sys::{Errno, clock, futex, identity};
+use crate::sys::{Errno, clock, futex, identity, robust};
 
 /// What a slot is claimed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +39,6 @@ pub(super) enum For {
     ProcessByKeeper,
 }
 
-/// The low byte of a slot's `kind`; above it is a thread's start mark (`sys::procfs::start_mark`).
-const THREAD: u32 = 1;
-const PROCESS: u32 = 2;
-const KIND: u32 = 0xff;
-
 impl For {
     fn kind(self) -> u32 {
         match self {
@@ -51,11 +46,6 @@ impl For {
             For::ProcessByMain | For::ProcessByKeeper => PROCESS,
         }
     }
-}
-
-/// Whether a slot's `kind` says that it is a process's.
-pub(super) fn is_process(kind: u32) -> bool {
-    kind & KIND == PROCESS
 }
 
 enum Attempt {
@@ -74,6 +64,11 @@ impl Registry {
     /// longest ago comes first, more or less.
     #[cold]
     pub(super) fn claim(&self, what: For) -> Result<(TokenId, Option<Keeper>), Error> {
+        // A thread may claim in one domain with a wake-up of another domain's in hand.
+        robust::beside_libc(|| self.claim_any(what))
+    }
+
+    fn claim_any(&self, what: For) -> Result<(TokenId, Option<Keeper>), Error> {
         let mut damaged = None;
         loop {
             let slots = self.slots();
@@ -133,6 +128,9 @@ impl Registry {
         }
         libc_mutex::prepare(&self.layout, slot.libc_mutex());
         let mutex = slot.libc_mutex().as_ptr().cast_mut().cast::<u8>();
+        // Release pairs with the Acquire load of the word in `Slot::is_alive`: libc's trylock is an acquire and no more, and
+        // whoever sees the word held by us must see the generation retired.
+        fence(Ordering::Release);
         let failed = |errno: Errno| Error::from_errno("take a token in", self.path(), errno);
         // SAFETY: prepared just now, bound to this libc, never unmapped.
         match unsafe { libc_mutex::try_take(mutex) } {
@@ -159,7 +157,9 @@ impl Registry {
         }
         let by_keeper = what == For::ProcessByKeeper;
         // By keeper: no thread is recorded for the first word, so only the second counts.
-        slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Relaxed);
+        // Release pairs with the Acquire load of the tid in `Slot::is_held_by_first`: whoever sees our tid sees the
+        // generation retired.
+        slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Release);
         record(slot, what);
         let mut keeper = None;
         if by_keeper {
@@ -214,11 +214,10 @@ impl Registry {
         }
         // Relaxed, all: written before the generation that the caller has read, and it looks at that again.
         let pid = slot.pid.load(Ordering::Relaxed);
-        let started = slot.start_time.load(Ordering::Relaxed);
-        let kind = slot.kind.load(Ordering::Relaxed);
-        match kind & KIND {
+        let started = slot.start_time();
+        match slot.kind() {
             PROCESS => process::ask_process(pid, started),
-            THREAD => process::ask_thread(pid, started, slot.tid.load(Ordering::Relaxed), kind >> 8),
+            THREAD => process::ask_thread(pid, started, slot.tid.load(Ordering::Relaxed), slot.start_mark()),
             // A stray write.
             _ => Answer::Unknown,
         }
@@ -243,7 +242,7 @@ impl Registry {
     /// of its threads may be writing to a pool still, and a process that asks about that asks here for its pid. Such a slot is not
     /// given out. Where pids tell nothing, nothing is lost with the slot.
     fn may_still_write(&self, slot: &Slot) -> bool {
-        is_process(slot.kind.load(Ordering::Relaxed))
+        slot.is_process()
             && slot.home.load(Ordering::Relaxed) >> 32 != u64::from(identity::NAMELESS)
             && self.ask(slot) != Answer::Gone
     }
@@ -305,8 +304,8 @@ fn record(slot: &Slot, what: For) {
     let own = process::own();
     let mark = if what == For::Thread { own.mark } else { 0 };
     slot.pid.store(process::process_id(), Ordering::Relaxed);
-    slot.kind.store(what.kind() | mark << 8, Ordering::Relaxed);
-    slot.start_time.store(own.started, Ordering::Relaxed);
+    slot.set_kind(what.kind());
+    slot.set_started(own.started, mark);
     slot.since.store(clock::monotonic_nanos(), Ordering::Relaxed);
     // The last owner may have died in its sleep.
     slot.waiting_at.store(0, Ordering::Relaxed);

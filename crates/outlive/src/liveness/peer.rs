@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::claim::is_process;
 use super::id::TokenId;
 use super::registry::Registry;
 use super::slot::{HOLDER, Slot};
@@ -228,12 +227,12 @@ impl Registry {
         let since = slot.since.load(Ordering::Relaxed);
         let info = TokenInfo {
             id,
-            kind: if is_process(slot.kind.load(Ordering::Relaxed)) { TokenKind::Process } else { TokenKind::Thread },
+            kind: if slot.is_process() { TokenKind::Process } else { TokenKind::Thread },
             pid: slot.pid.load(Ordering::Relaxed),
             tid: slot.tid.load(Ordering::Relaxed),
             program: String::from_utf8_lossy(&program).into_owned(),
             alive: slot.is_alive(id),
-            start_time: slot.start_time.load(Ordering::Relaxed),
+            start_time: slot.start_time(),
             age: Duration::from_nanos(crate::sys::clock::monotonic_nanos().saturating_sub(since)),
             same_namespace: self.is_of_my_namespace(slot),
         };

@@ -98,6 +98,8 @@ impl Registry {
             return Err(Error::NoAddressSpace { path: segment.path().to_path_buf(), wanted: spec.max_bytes });
         }
         segment.exists(SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT)?;
+        // An owner whose slot this process had not mapped would read dead.
+        segment.expect_mapped(SLOTS_AT + u64::from(MOST_SLOTS) * SLOT)?;
         let facts = segment.facts()?;
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(&(_, _, registry)) = opened.iter().find(|o| (o.0, o.1) == (facts.device, facts.inode)) {
