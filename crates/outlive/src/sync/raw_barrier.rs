@@ -108,10 +108,10 @@ fn has_arrived(seen: u32, phase: u32) -> bool {
     seen & AWAY == 0 && seen & MARK == mark(phase)
 }
 
-/// So many absent participants are watched by each who waits in a crowd.
+/// So many absent participants are watched by each who waits in a crowd: many waiters together watch all.
 const FEW: usize = 8;
-/// How often it looks at the others, at least.
-const SLICE: Duration = Duration::from_millis(10);
+/// How often a waiter in a crowd looks at those participants whom it does not watch.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl RawBarrier<'_> {
     /// Takes a seat. The participant is absent until it arrives.
@@ -221,9 +221,8 @@ impl RawBarrier<'_> {
             if deadline.has_passed() {
                 return Err(Stuck::TimedOut);
             }
-            // The more there are to look, the less often each has to.
-            let slice = SLICE * (self.seats.len() / 64).clamp(1, 100) as u32;
-            let until = if self.is_crowd() { deadline.earlier(Deadline::after(slice)) } else { deadline };
+            // Watching some of a crowd, it looks at all of it now and then.
+            let until = if self.is_crowd() { deadline.earlier(Deadline::after(LOOK)) } else { deadline };
             let watch = [
                 Watch { word: &self.words.phase, expected: phase },
                 Watch { word: &self.words.joined, expected: joined },
@@ -259,7 +258,8 @@ impl RawBarrier<'_> {
     }
 
     /// Who is absent, as far as one waiter can watch them: the one that was found, which may have died since and is
-    /// watched all the same, and others in turn, so that many waiters together watch all.
+    /// watched all the same, and others in turn, so that many waiters together watch all. Looks at every seat: a dead
+    /// participant whom this waiter does not watch is found here.
     fn absent(self, me: Me, phase: u32, found: Option<TokenId>, turn: usize) -> Look {
         let seats = self.seats.len();
         let most = if self.is_crowd() { FEW } else { MOST_OWNERS };
@@ -267,12 +267,9 @@ impl RawBarrier<'_> {
         owners.extend(found);
         for index in (0..seats).map(|n| (turn + n) % seats) {
             match self.stands(me, phase, index) {
-                Stands::Absent(Some(owner)) if !owners.contains(&owner) => owners.push(owner),
+                Stands::Absent(Some(owner)) if owners.len() < most && !owners.contains(&owner) => owners.push(owner),
                 Stands::Dead => return self.found_dead(phase),
                 _ => {}
-            }
-            if owners.len() == most {
-                break;
             }
         }
         Look::Absent(owners)
@@ -402,7 +399,7 @@ impl RawBarrier<'_> {
         found
     }
 
-    /// More than each who waits can watch: they watch a few each, in turn, and look again now and then.
+    /// More than each waiter can watch: each watches some of them, in turn, and looks at all of them now and then.
     fn is_crowd(self) -> bool {
         self.seats.len() > MOST_OWNERS
     }

@@ -7,6 +7,9 @@ use super::Errno;
 use super::clock::Deadline;
 use crate::shim::{AtomicU32, Ordering};
 
+/// As the kernel's.
+pub(crate) const MOST_WATCHES: usize = 128;
+
 #[derive(Clone, Copy)]
 pub(crate) struct Watch<'a> {
     pub(crate) word: &'a AtomicU32,
@@ -59,6 +62,15 @@ pub(crate) fn wait_any(set: &[Watch<'_>], _principal: usize, _deadline: Deadline
 
 pub(crate) fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX);
+}
+
+/// Under the lock, as the kernel does it under its bucket's: nobody stands between the store and the wake.
+pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
+    let mut kernel = BUCKET.kernel.lock().unwrap();
+    let before = word.swap(u32::from(free), Ordering::AcqRel);
+    assert_eq!(before, held, "whoever gives back holds it, and sleepers have asked already");
+    kernel.sleepers.retain(|sleeper| !sleeper.words.contains(&address(word)));
+    BUCKET.woken.notify_all();
 }
 
 /// Also the kernel's own, at a thread's end.

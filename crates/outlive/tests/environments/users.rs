@@ -25,9 +25,10 @@ pub fn shared(world: &World) -> Domain {
 
 /// From now on the other user, and of the group.
 pub fn become_another() {
+    let groups = [GROUP];
     // SAFETY: no pointers but to one number that lives.
     let done = unsafe {
-        libc::setgroups(1, &raw const GROUP) == 0
+        libc::setgroups(1, groups.as_ptr()) == 0
             && libc::setresgid(GROUP, GROUP, GROUP) == 0
             && libc::setresuid(USER, USER, USER) == 0
             // Otherwise a process that has changed its user is not dumpable, and ends alone when its parent does.
