@@ -158,7 +158,8 @@ fn a_reader_beyond_its_mapping(world: &World) {
             let error = state.get().expect_err("out of reach");
             assert!(is_no_space(&error), "{error}");
         }
-        let error = state.writer().expect("none lives").set(b"another").expect_err("all that it could write are pinned");
+        let error =
+            state.writer().expect("none lives").set(b"another").expect_err("all that it could write are pinned");
         assert!(matches!(&error, SetError::System(error) if is_no_space(error)), "{error}");
     });
     board.reach(0, 1);
