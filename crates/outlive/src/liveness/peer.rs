@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::claim::is_process;
 use super::id::TokenId;
 use super::registry::Registry;
 use super::slot::{HOLDER, Slot};
@@ -37,11 +38,12 @@ pub struct TokenInfo {
     pub program: String,
     /// Whether it lives.
     pub alive: bool,
-    /// When the process was started, in clock ticks since boot; with the pid it names a process for good.
+    /// When the process was started, in clock ticks since boot, by the clock of the machine (not of a time namespace); with the
+    /// pid it names a process for good. 0: the process could not tell when it took the token.
     pub start_time: u64,
     /// How long ago the token was claimed.
     pub age: Duration,
-    /// Whether it is of the caller's pid namespace, so that `pid` means something here.
+    /// Whether it is known to be of the caller's pid namespace, so that `pid` means something here.
     pub same_namespace: bool,
 }
 
@@ -226,7 +228,7 @@ impl Registry {
         let since = slot.since.load(Ordering::Relaxed);
         let info = TokenInfo {
             id,
-            kind: if slot.kind.load(Ordering::Relaxed) == 2 { TokenKind::Process } else { TokenKind::Thread },
+            kind: if is_process(slot.kind.load(Ordering::Relaxed)) { TokenKind::Process } else { TokenKind::Thread },
             pid: slot.pid.load(Ordering::Relaxed),
             tid: slot.tid.load(Ordering::Relaxed),
             program: String::from_utf8_lossy(&program).into_owned(),

@@ -123,6 +123,18 @@ impl Slot {
         &self.libc_mutex
     }
 
+    /// Whether it is a process's, so that a keeper may hold the second word.
+    #[cfg(not(loom))]
+    fn is_process(&self) -> bool {
+        // Relaxed: written before the generation that whoever asks has read.
+        super::claim::is_process(self.kind.load(Ordering::Relaxed))
+    }
+
+    #[cfg(loom)]
+    fn is_process(&self) -> bool {
+        false
+    }
+
     pub(super) fn generation(&self) -> &AtomicU32 {
         &self.generation
     }
@@ -223,7 +235,9 @@ impl Slot {
             if (!first || request_wake(self.word(), word)) && (!second || request_wake(&self.keeper, keeper)) {
                 return Some(Watched {
                     word: first.then_some(word | WAITERS),
-                    keeper: second.then_some(keeper | WAITERS),
+                    // A process's also while nobody holds it: main may hand over at any moment, and who then watched
+                    // main's word alone would sleep on when the process ends (keeper.pml, ONLYHELD).
+                    keeper: if second { Some(keeper | WAITERS) } else { self.is_process().then_some(keeper) },
                     generation,
                 });
             }

@@ -14,7 +14,7 @@
 
 use super::batch::{self, Batch};
 use super::error::RecvError;
-use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, pack, published, within};
+use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, State, pack, published, within};
 use super::receiver::Receiver;
 use super::ring::Slot;
 use super::sweep::{self, Fate};
@@ -153,7 +153,8 @@ impl Receiver {
             // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
             let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
             let object = ring.pool.object(&ring.segment, u32::try_from(reference).ok()?)?;
-            if len as u64 > object.capacity {
+            // Longer than anybody sends: its reader would make room for it.
+            if len as u64 > object.capacity.min(LARGEST_MESSAGE) {
                 return None;
             }
             // SAFETY: `Heap::object` has compared the object with the file and the mapping.

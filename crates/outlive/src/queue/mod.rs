@@ -40,6 +40,8 @@ mod sweep;
 #[cfg(not(loom))]
 mod typed;
 mod wake;
+#[cfg(not(loom))]
+mod writers;
 
 pub use error::{RecvError, SendError};
 pub(crate) use inbox::{Inbox, Lies};

@@ -6,7 +6,8 @@
 //! 4. EMPTY → WRITING(me). *From here the slot names its owner.*
 //! 5. tail t → t + 1; failed because the region was closed at or before t: the claim is **void**, nobody will ever read
 //!    that slot: next region.
-//! 6. Write the payload; READY.
+//! 6. Write the payload; READY. If the object cannot be made the message's (its tag is damaged): WRITING → ABANDONED, by
+//!    the sender itself.
 //! 7. The receiver sleeps (odd number in `sleeping`): bump its futex word, wake it, *then* that number + 1.
 //!
 //! | died after | seen by others |
@@ -22,6 +23,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::Shared;
 use super::batch;
@@ -225,9 +227,12 @@ impl Sender {
         loop {
             match self.claim(me) {
                 Ok(claim) => {
-                    self.publish(me, &claim, body, meta)?;
+                    let published = self.publish(me, &claim, body, meta);
+                    if published.is_err() {
+                        self.abandon(&claim);
+                    }
                     wake_receiver(&self.shared);
-                    return Ok(());
+                    return published;
                 }
                 Err(Refused::Error(error)) => return Err(error),
                 Err(Refused::Full { region, place }) => self.wait_for_space(me, region, place, deadline)?,
@@ -360,6 +365,15 @@ impl Sender {
         Ok(())
     }
 
+    /// Step 6 failed: nothing will ever be in this slot, and nobody is to wait for a thread that lives on.
+    #[cold]
+    fn abandon(&self, claim: &Claim<'_>) {
+        // A plain store: nobody else changes a claim that names a living thread. Release, as the receiver's look is by
+        // Acquire. Died just before: abandoned by a dead one. Just after, before the wake: the receiver, if asleep, watches
+        // our end, which is this.
+        claim.slot.claim.store(SlotWord::abandoned(claim.lap).0, Ordering::Release);
+    }
+
     /// At max and full: wait for the receiver to give the slot back, or to die.
     #[cold]
     fn wait_for_space(&self, me: Me, region: u32, place: Place, deadline: Option<Deadline>) -> Result<(), SendError> {
@@ -373,6 +387,26 @@ impl Sender {
     /// How waiting is done through this queue's handles.
     pub fn set_wait(&self, wait: crate::Wait) {
         self.shared.patience.set(wait);
+    }
+}
+
+/// When a sender that waits for memory has last looked at all tags for what the dead left.
+#[derive(Default)]
+struct Collected(Cell<Option<(Instant, Duration)>>);
+
+impl Collected {
+    /// Whether it is worth another look: never looked, or something was met in another's hand (a dead one's, perhaps), and
+    /// so long ago that no more than a ninth of the time goes into looking.
+    fn is_due(&self, met_in_hand: bool) -> bool {
+        match self.0.get() {
+            None => true,
+            Some((ended, took)) => met_in_hand && ended.elapsed() >= took * 8,
+        }
+    }
+
+    fn note(&self, begun: Instant) {
+        let ended = Instant::now();
+        self.0.set(Some((ended, ended - begun)));
     }
 }
 
@@ -398,19 +432,33 @@ pub(super) fn wait_for_memory(
 ) -> Result<Block, SendError> {
     let ring = &shared.ring;
     let object = Cell::new(None);
-    let look = || {
-        // What the dead left may be all that is missing.
-        let found = super::sweep::collect_objects(ring, me, false)?;
-        let room = LookForMemory { ring, in_hand: Cell::new(found.in_hand > 0) };
-        match ring.pool.allocate(&ring.segment, me, len, &room) {
-            Ok(taken) => {
-                object.set(Some(taken));
-                Ok(Space::Some)
-            }
-            Err(Error::NoSpace { .. }) if room.in_hand.get() => Ok(Space::InHand),
-            Err(Error::NoSpace { .. }) => Ok(Space::None),
-            Err(other) => Err(other.into()),
+    let room = LookForMemory { ring, in_hand: Cell::new(false) };
+    let allocate = || match ring.pool.allocate(&ring.segment, me, len, &room) {
+        Ok(taken) => {
+            object.set(Some(taken));
+            Ok(true)
         }
+        Err(Error::NoSpace { .. }) => Ok(false),
+        Err(other) => Err(SendError::from(other)),
+    };
+    let collected = Collected::default();
+    let look = || {
+        room.in_hand.set(false);
+        if allocate()? {
+            return Ok(Space::Some);
+        }
+        // What the dead left may be all that is missing. They had it when we came, or in their hands when we looked; and
+        // then we look again by and by anyway.
+        if collected.is_due(room.in_hand.get()) {
+            let begun = Instant::now();
+            let found = super::sweep::collect_objects(ring, me, false)?;
+            collected.note(begun);
+            if found.count() > 0 && allocate()? {
+                return Ok(Space::Some);
+            }
+            room.in_hand.set(room.in_hand.get() || found.in_hand > 0);
+        }
+        Ok(if room.in_hand.get() { Space::InHand } else { Space::None })
     };
     wait_until(shared, me, deadline, worth_a_look, &look)?;
     object.take().ok_or_else(|| ring.segment.damaged("the pool").into())
@@ -477,5 +525,31 @@ impl Drop for Sender {
         if let Some(entry) = self.entry.take() {
             endpoint::leave_sender(&self.shared, entry);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::queue::{Queue, RecvError};
+
+    /// The object that a message was written to is not the sender's any more when it is to become the message's.
+    #[test]
+    fn a_message_that_fails_in_its_slot_holds_up_nobody() {
+        let folder = std::env::temp_dir().join(format!("outlive-failing-{}", std::process::id()));
+        let domain = crate::Domain::open_at(&folder).expect("opens");
+        let queue = Queue::create(&domain, "q").expect("made");
+        let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        let (ring, me) = (&sender.shared.ring, domain.me().expect("a token"));
+        let object = ring.pool.allocate(&ring.segment, me, 1000, ring).expect("room");
+        ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
+        let meta = Meta { len: 1000, batch: 0, object: true };
+        let failed = sender.put(me, &Body::Object(object), meta, None);
+        assert!(matches!(failed, Err(SendError::Damaged(_))), "{failed:?}");
+        sender.send(b"behind it").expect("room");
+        assert_eq!(receiver.try_recv().as_deref(), Ok(&b"behind it"[..]));
+        assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+        assert_eq!(queue.counters().map(|counts| (counts.received, counts.abandoned)), Ok((1, 1)));
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

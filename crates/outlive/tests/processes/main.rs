@@ -31,6 +31,7 @@ mod leftovers;
 mod libc_mutexes;
 mod limits;
 mod little_space;
+mod living;
 mod lock_orders;
 mod mutex;
 mod mutex_deaths;
@@ -38,6 +39,7 @@ mod mutex_stress;
 mod namespaces;
 mod onces;
 mod order;
+mod panics;
 mod pi_mutex;
 mod pi_mutex_deaths;
 mod pool_modes;
@@ -78,6 +80,7 @@ const ALL: &[&[runner::Check]] = &[
     waiting::CHECKS,
     several::CHECKS,
     keeper::CHECKS,
+    living::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
     lock_orders::CHECKS,
@@ -89,6 +92,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_stress::CHECKS,
     semaphore::CHECKS,
     barrier::CHECKS,
+    panics::CHECKS,
     pi_mutex::CHECKS,
     pi_mutex_deaths::CHECKS,
     ceiling_mutex::CHECKS,
