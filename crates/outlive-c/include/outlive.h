@@ -2151,7 +2151,7 @@ int outlive_client_call(struct outlive_client_t *client,
                         struct outlive_reply_t **reply);
 
 /**
- * Asks without waiting for the reply; the deadline is for room for the request.
+ * Asks without waiting for the reply; the deadline is for memory for a long request, and for a server where that is asked for.
  *
  * Owner: `*call` is the caller's, until `outlive_call_drop`.
  *
@@ -2241,7 +2241,7 @@ size_t outlive_request_size(const struct outlive_request_t *request);
 bool outlive_request_is_cancelled(const struct outlive_request_t *request);
 
 /**
- * Who asks.
+ * Who asked, dead or alive, also when another client has its place by now.
  *
  * Errors: ESRCH: not known any more. EINVAL.
  */
