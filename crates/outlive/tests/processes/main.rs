@@ -58,6 +58,7 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod states;
+mod stopped;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
@@ -76,6 +77,7 @@ const ALL: &[&[runner::Check]] = &[
     tokens::CHECKS,
     waiting::CHECKS,
     several::CHECKS,
+    stopped::CHECKS,
     keeper::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
