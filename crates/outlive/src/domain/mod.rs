@@ -64,7 +64,7 @@ pub struct DomainStats {
     pub slots: u32,
     /// Sleepers that the coarse re-check had to rescue because a wake-up was lost. Should be 0.
     pub rescues: u64,
-    /// Locks that were taken over from a dead owner.
+    /// How often a locker was told that an owner had died or panicked.
     pub owner_deaths: u64,
 }
 
@@ -75,7 +75,8 @@ impl DomainOptions {
         self
     }
 
-    /// Shares the domain with the members of this group (its numeric id): 0770 and 0660.
+    /// Shares the domain with the members of this group (its numeric id): 0770 and 0660. By name it lies below
+    /// `/dev/shm/outlive-group-GID`, which the first member makes.
     pub fn group(mut self, group: Option<u32>) -> DomainOptions {
         self.group = group;
         self
@@ -109,7 +110,7 @@ impl DomainOptions {
         self
     }
 
-    /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`.
+    /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; a group's below the group's.
     ///
     /// # Errors
     /// [`Error::InvalidName`], [`Error::Foreign`], [`Error::TooOpen`], [`Error::NoSpace`] and what the system says.
@@ -183,7 +184,8 @@ impl Domain {
     /// The calling thread's token, claimed if it has none yet. It lives until the thread ends.
     ///
     /// # Errors
-    /// [`Error::NoToken`] when all are in use, [`Error::NoSpace`] when the registry cannot grow.
+    /// [`Error::NoToken`] when all are in use, [`Error::NoSpace`] when the registry cannot grow, [`Error::ForeignThread`] in a
+    /// thread that libc does not know, [`Error::DeclaredDead`] when the token that the thread had was declared dead.
     ///
     /// # If a process dies
     /// Its threads' tokens read dead from then on, for ever.
@@ -193,12 +195,18 @@ impl Domain {
 
     /// The process's token, claimed if it has none yet. It lives until the process's last thread has ended.
     ///
-    /// Claimed first by another thread than main, a tiny sleeping thread holds it.
+    /// Claimed first by another thread than main, a tiny sleeping thread holds it: the keeper. It has the users, groups and
+    /// capabilities of the thread that started it, and libc's `setuid` and its like do not reach it. A process that gives such
+    /// rights up asks for this token afterwards (again, if it has it already): a keeper with other rights than the caller is then
+    /// replaced. Where main asks first, no keeper is needed until main leaves.
     ///
     /// # Errors
-    /// As [`Domain::token`].
+    /// As [`Domain::token`]; [`Error::DeclaredDead`] when the token was declared dead; what the system says when a keeper
+    /// cannot be replaced.
     pub fn process_token(&self) -> Result<TokenId, Error> {
-        self.inner.registry.process_token()
+        let id = self.inner.registry.process_token()?;
+        self.inner.registry.renew_keeper()?;
+        Ok(id)
     }
 
     /// Whoever bears that token.

@@ -29,11 +29,19 @@ pub(super) const GROUPED: u32 = WAITERS | DIED;
 
 /// In `kind`: what the slot is claimed for.
 const KIND: u32 = 0xff;
+#[cfg(not(loom))]
+pub(super) const THREAD: u32 = 1;
+#[cfg(not(loom))]
+pub(super) const PROCESS: u32 = 2;
 /// In `kind`: where the low bits of a generation begin.
 const LIFE_AT: u32 = 8;
 /// So many of them. A note that is 8,388,608 lives old would pass for the present one: a slot that is claimed each
 /// millisecond needs more than two hours for that, and the claimer takes the note away each time.
 const LIFE: u32 = u32::MAX >> LIFE_AT;
+
+/// In `started`: so many low bits say when the process was started, in clock ticks since boot. Enough for 348 years.
+#[cfg(not(loom))]
+const TICKS: u32 = 40;
 
 /// See the file's head.
 #[cfg(not(loom))]
@@ -55,7 +63,8 @@ pub(crate) struct Slot {
     pub(super) pid: AtomicU32,
     /// Low byte: thread or process. The rest: of which life all sleepers have been woken, see `wake_grouped`.
     kind: AtomicU32,
-    pub(super) start_time: crate::shim::AtomicU64,
+    /// When the process was started, and in the high bits a thread's start mark: see `start_time`.
+    started: crate::shim::AtomicU64,
     pub(super) since: crate::shim::AtomicU64,
     pub(super) program: [crate::shim::AtomicU64; 2],
     /// The even generation up to which a sweep has looked for old claims: see `claim`.
@@ -132,6 +141,18 @@ impl Slot {
     #[cfg(not(loom))]
     pub(super) fn libc_mutex(&self) -> &[AtomicU32; crate::sys::libc_mutex::ROOM / 4] {
         &self.libc_mutex
+    }
+
+    /// Whether it is a process's, so that a keeper may hold the second word.
+    #[cfg(not(loom))]
+    pub(super) fn is_process(&self) -> bool {
+        // Relaxed: written before the generation that whoever asks has read.
+        self.kind() == PROCESS
+    }
+
+    #[cfg(loom)]
+    fn is_process(&self) -> bool {
+        false
     }
 
     pub(super) fn generation(&self) -> &AtomicU32 {
@@ -278,6 +299,27 @@ impl Slot {
         self.kind.store(kind & KIND, Ordering::Relaxed);
     }
 
+    /// When the owner's process was started, in clock ticks since boot; 0: not known.
+    #[cfg(not(loom))]
+    pub(super) fn start_time(&self) -> u64 {
+        // Relaxed: written before the id was out.
+        self.started.load(Ordering::Relaxed) & ((1 << TICKS) - 1)
+    }
+
+    /// A thread's start mark (`sys::procfs::start_mark`); 0: not known.
+    #[cfg(not(loom))]
+    pub(super) fn start_mark(&self) -> u32 {
+        (self.started.load(Ordering::Relaxed) >> TICKS) as u32
+    }
+
+    /// The claimer's part.
+    #[cfg(not(loom))]
+    pub(super) fn set_started(&self, ticks: u64, mark: u32) {
+        // More than fits is nothing that a system tells.
+        let ticks = if ticks >> TICKS == 0 { ticks } else { 0 };
+        self.started.store(ticks | u64::from(mark) << TICKS, Ordering::Relaxed);
+    }
+
     /// The words to sleep on for this owner's end, with their WAITERS bits set; `None` when it is dead already.
     pub(super) fn watch(&self, id: TokenId) -> Option<Watched> {
         loop {
@@ -294,7 +336,9 @@ impl Slot {
             if (!first || request_wake(self.word(), word)) && (!second || request_wake(&self.keeper, keeper)) {
                 return Some(Watched {
                     word: first.then_some(word | WAITERS),
-                    keeper: second.then_some(keeper | WAITERS),
+                    // A process's also while nobody holds it: main may hand over at any moment, and who then watched
+                    // main's word alone would sleep on when the process ends (keeper.pml, ONLYHELD).
+                    keeper: if second { Some(keeper | WAITERS) } else { self.is_process().then_some(keeper) },
                     generation,
                 });
             }

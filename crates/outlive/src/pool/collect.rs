@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | tag held(dead) | freed |
 //! | tag queued(place), whose slot has moved on | freed, unless a living receiver is about to |
-//! | span taking(dead), or of a run that does not begin where it says | free |
+//! | span taking(dead), or of a run that does not begin where it says, or does not reach it | free |
 //!
 //! Everything by compare-exchange from what was seen, so any number of collectors may run beside everything else. Died
 //! anywhere: the next one goes on.
@@ -61,7 +61,7 @@ impl Heap {
                     if self.is_dead(me, id) {
                         found.spans += 1;
                         if !dry_run {
-                            span.change(word, Use::Free);
+                            self.free_lost(segment, me, index, word)?;
                         }
                     } else if id != me.id.as_u32() {
                         found.in_hand += 1;
@@ -70,17 +70,10 @@ impl Heap {
                 }
                 Use::Run(first) if first == index => 1,
                 Use::Run(first) => {
-                    // The run must begin where this span says, or be on its way there.
-                    let gone = first >= self.spans
-                        || match self.span(segment, first)?.what() {
-                            Use::Run(head) => head != first,
-                            Use::Taking(id) => self.is_dead(me, id),
-                            _ => true,
-                        };
-                    if gone {
+                    if self.is_lost(segment, me, index, first)? {
                         found.spans += 1;
                         if !dry_run {
-                            span.change(word, Use::Free);
+                            self.free_lost(segment, me, index, word)?;
                         }
                     }
                     continue;

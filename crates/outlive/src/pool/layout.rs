@@ -194,17 +194,29 @@ impl Heap {
         Some(Block { reference, offset, capacity, tag_at: self.tags_offset(index) + u64::from(at) * self.shape.record })
     }
 
-    /// A span and what it is for, to somebody who looks for memory.
+    /// A span and what it is for, to somebody who looks for memory. What the dead left of a run is free from then on.
     pub(super) fn look_at<'s>(
         &self,
         segment: &'s Segment,
+        me: Me,
         index: u32,
         room: &dyn Room,
     ) -> Result<(&'s Span, Word), Error> {
         let span = self.span(segment, index)?;
-        let word = span.word();
-        if let Use::Taking(_) = word.what() {
-            room.met_in_hand();
+        let mut word = span.word();
+        match word.what() {
+            Use::Taking(_) => room.met_in_hand(),
+            Use::Run(first) if first != index && self.is_lost(segment, me, index, first)? => {
+                word = match self.free_lost(segment, me, index, word)? {
+                    Some(free) => free,
+                    None => {
+                        // Somebody else was quicker.
+                        room.met_in_hand();
+                        span.word()
+                    }
+                };
+            }
+            _ => {}
         }
         Ok((span, word))
     }

@@ -29,7 +29,6 @@ mod fault;
 mod file;
 mod fill;
 mod handle;
-mod hash;
 mod head;
 mod held;
 mod hidden;
@@ -48,6 +47,8 @@ mod queued;
 mod raw;
 mod reclaim;
 mod room;
+#[cfg(test)]
+mod run_tests;
 mod runs;
 mod shared;
 mod shortage;

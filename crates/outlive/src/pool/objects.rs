@@ -103,15 +103,25 @@ impl Heap {
             note_if_held(seen, room);
             return Ok(false);
         }
-        // The span may have been dissolved between our look at it and the tag. Now that the tag is ours, it cannot be.
-        match self.object(segment, object.reference) {
-            Some(now) if now.offset == object.offset && now.capacity == object.capacity => Ok(true),
-            _ => {
-                room.met_in_hand();
-                self.free_held(segment, object, me, room)?;
-                Ok(false)
-            }
+        if self.is_still(segment, object, mine)? {
+            return Ok(true);
         }
+        room.met_in_hand();
+        self.free_held(segment, object, me, room)?;
+        Ok(false)
+    }
+
+    /// Whether an object, as it was seen before its tag was set to `mine`, is there and has that tag.
+    ///
+    /// The span may have been dissolved between that look and the tag. Then it says something else; or it is another object
+    /// by now, which is ours if the tag is. It may also have been gathered into a run of the same length meanwhile: who gathers
+    /// writes its own name over ours, before the words that say that there is a run. So the tag is looked at after them.
+    pub(super) fn is_still(&self, segment: &Segment, object: &Block, mine: u64) -> Result<bool, Error> {
+        let is_there = self
+            .object(segment, object.reference)
+            .is_some_and(|now| now.offset == object.offset && now.capacity == object.capacity);
+        // Relaxed: `object` has read the span's word by Acquire, which pairs with `found_run`'s change of it.
+        Ok(is_there && self.tag(segment, object)?.load(Ordering::Relaxed) == mine)
     }
 
     /// Looks for a free object of the class, at so many tags at most, from where the last look ended.
@@ -127,7 +137,7 @@ impl Heap {
             if index >= used {
                 (index, at) = (0, 0);
             }
-            let (span, word) = self.look_at(segment, index, room)?;
+            let (span, word) = self.look_at(segment, me, index, room)?;
             if word.what() == Use::Class(class)
                 && let Some(layout) = self.shape.layout(class)
             {
@@ -164,7 +174,7 @@ impl Heap {
         let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
         let mut index = 0;
         while index < self.spans {
-            let (span, word) = self.look_at(segment, index, room)?;
+            let (span, word) = self.look_at(segment, me, index, room)?;
             match word.what() {
                 Use::Free => {
                     if !room.allows(layout.tag_bytes() + layout.size) {
@@ -216,7 +226,7 @@ impl Heap {
                     }
                 }
                 Use::Taking(id) if self.is_dead(me, id) => {
-                    span.change(word, Use::Free);
+                    self.free_lost(segment, me, index, word)?;
                     continue;
                 }
                 _ => {}

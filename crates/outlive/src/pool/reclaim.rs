@@ -39,7 +39,7 @@ impl Heap {
     #[cold]
     pub(super) fn trim(&self, segment: &Segment, me: Me, room: &dyn Room, spare: &mut Spare) -> Result<(), Error> {
         for index in (0..self.used_spans(segment)?).rev() {
-            let (span, word) = self.look_at(segment, index, room)?;
+            let (span, word) = self.look_at(segment, me, index, room)?;
             let (shelf, objects) = match word.what() {
                 Use::Class(class) => {
                     (Some(class), self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)))
@@ -64,7 +64,7 @@ impl Heap {
     /// Takes all objects of a class's span; if that succeeds, nobody has any, and nobody can take one. Says whether the
     /// span is free.
     fn dissolve_span(&self, segment: &Segment, me: Me, index: u32, room: &dyn Room) -> Result<bool, Error> {
-        let (span, word) = self.look_at(segment, index, room)?;
+        let (span, word) = self.look_at(segment, me, index, room)?;
         let Use::Class(class) = word.what() else { return Ok(word.what() == Use::Free) };
         let Some(layout) = self.shape.layout(class) else { return Ok(false) };
         let Some(frontier) = span.frontier(word) else {

@@ -4,15 +4,20 @@
 //! | --- | --- | --- |
 //! | some taking(me) | being gathered | anybody frees them again |
 //! | all taking(me), tag held(me) | the run's size and its tag are there | the same; the tag is written over by the next run, or freed by `collect` as that of a class's object |
-//! | taking(me), then run(first) | they become a run, the first one last | they name a run that does not exist: `collect` frees them |
+//! | taking(me), then run(first) | they become a run, the first one last | they name a run that does not exist: whoever meets them frees them |
 //! | all run(first), tag held(me) | a run, of as many pages as its frontier says, perhaps none | `collect` frees its object |
 //! | first taking(me), then run(first), tag held(me) | taken apart, the first one first | as above |
+//!
+//! Whoever frees what the dead left of spans takes them first (taking(me)), gives their pages back, and only then calls them
+//! free: pages that nobody counts would be more than the file may have.
+//!
+//! doc/models/run.pml.
 //!
 //! A run is kept as it is when its object is freed, for the next message of its length, until somebody needs the memory.
 
 use super::layout::{Block, Heap, INDEX_BITS, PAGE, grow};
 use super::room::Room;
-use super::spans::{SPAN, Use};
+use super::spans::{SPAN, Use, Word};
 use super::tag::{Tag, is_free};
 use crate::Error;
 use crate::liveness::Me;
@@ -42,7 +47,7 @@ impl Heap {
         let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes };
         // A free run that is large enough and not much too large.
         for index in 0..self.used_spans(segment)? {
-            let (span, word) = self.look_at(segment, index, room)?;
+            let (span, word) = self.look_at(segment, me, index, room)?;
             let fits = || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
             // Room is asked for before anything is taken: what could not be used is not even taken out of sight.
             let has_room = |object: &Block| match bytes.saturating_sub(object.capacity) {
@@ -76,10 +81,12 @@ impl Heap {
     fn gather(&self, segment: &Segment, me: Me, wanted: u32, room: &dyn Room) -> Result<Option<u32>, Error> {
         let (mut index, mut free) = (0, 0);
         while index < self.spans {
-            let (span, word) = self.look_at(segment, index, room)?;
+            let (_, word) = self.look_at(segment, me, index, room)?;
             free = match word.what() {
                 Use::Free => free + 1,
-                Use::Taking(id) if self.is_dead(me, id) && span.change(word, Use::Free).is_some() => free + 1,
+                Use::Taking(id) if self.is_dead(me, id) && self.free_lost(segment, me, index, word)?.is_some() => {
+                    free + 1
+                }
                 _ => 0,
             };
             index += 1;
@@ -112,6 +119,37 @@ impl Heap {
             }
         }
         Ok(None)
+    }
+
+    /// Whether a span that says that it is part of the run at `first` is not, and never comes to be again: who made that run,
+    /// or took it apart, died in it.
+    pub(super) fn is_lost(&self, segment: &Segment, me: Me, index: u32, first: u32) -> Result<bool, Error> {
+        if first >= self.spans || first > index {
+            return Ok(true);
+        }
+        let head = self.span(segment, first)?;
+        let word = head.word();
+        Ok(match word.what() {
+            Use::Run(own) if own == first => {
+                // A shorter one that was made there since. Acquire pairs with `found_run`: of a later life than the word, it
+                // shows that the word has changed.
+                index - first >= head.spans.load(Ordering::Acquire) && head.word() == word
+            }
+            // Until it died it may have gone on, and made the run: so the word is read again after that.
+            Use::Taking(id) => self.is_dead(me, id) && head.word() == word,
+            _ => true,
+        })
+    }
+
+    /// Makes a span of the dead free, as it was seen: its pages go back before. `None`: somebody else was quicker.
+    pub(super) fn free_lost(&self, segment: &Segment, me: Me, index: u32, seen: Word) -> Result<Option<Word>, Error> {
+        let span = self.span(segment, index)?;
+        // Died from here on: the next one finds it taken by a dead one.
+        let Some(mine) = span.change(seen, Use::Taking(me.id.as_u32())) else { return Ok(None) };
+        let punched = segment.punch(self.span_offset(index), SPAN);
+        let free = span.change(mine, Use::Free);
+        punched?;
+        Ok(free)
     }
 
     /// Makes spans that nobody but this thread changes, while they say `from`, something else; the last one first.
@@ -149,9 +187,13 @@ impl Heap {
             capacity: 0,
             tag_at: self.tags_offset(first),
         };
-        // The spans are ours, so plain stores do. Tag first: from the first `Run` word on, the run is its object's.
-        head.spans.store(spans, Ordering::Relaxed);
+        // The spans are ours, so plain stores do. Release pairs with `is_lost`: who reads this count has seen that the run
+        // before is gone.
+        head.spans.store(spans, Ordering::Release);
         head.begin(head.word());
+        // Before the words: from the first `Run` word on, the run is its object's. A plain store, and not from 0: the tag is
+        // nobody's as long as the span is ours, but a thread that has seen an earlier object here may have put its name
+        // there at any time, and be stopped before it looks again. It must not keep us from the run; it finds our name.
         self.tag(segment, &object)?.store(Tag::Held(me.id).encode(), Ordering::Release);
         self.heads(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
         // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
@@ -187,11 +229,15 @@ impl Heap {
         let head = self.span(segment, first)?;
         let word = head.word();
         let frontier = head.frontier(word).ok_or_else(|| segment.damaged("a run of spans"))?;
-        let have = head.run_bytes(word);
+        // What the frontier says, but no more than the run has spans for and the file has bytes: `object` has compared. Only
+        // its owner changes it.
+        let have = object.capacity;
         if have < bytes {
             let missing = bytes - have;
             self.forget_bytes(segment, object.tag_at)?;
-            let grown = if room.allows(missing) {
+            let grown = if head.run_bytes(word) != have {
+                Err(segment.damaged("a run's pages"))
+            } else if room.allows(missing) {
                 grow(segment, object.offset + have, missing, room)
             } else {
                 Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: missing })
@@ -217,7 +263,7 @@ impl Heap {
 
     /// Takes the run that begins there apart, if it is free, and gives its pages back. Says whether it was.
     pub(super) fn dissolve_run(&self, segment: &Segment, me: Me, index: u32, room: &dyn Room) -> Result<bool, Error> {
-        let (span, word) = self.look_at(segment, index, room)?;
+        let (span, word) = self.look_at(segment, me, index, room)?;
         if word.what() != Use::Run(index) {
             return Ok(false);
         }

@@ -12,19 +12,19 @@ use crate::liveness::Me;
 use crate::segment::{Segment, Spec};
 use crate::{Domain, Error, Kind};
 
-const CONTROL: u64 = 4096;
-const LARGE: u64 = 3 << 20;
+pub(super) const CONTROL: u64 = 4096;
+pub(super) const LARGE: u64 = 3 << 20;
 
 /// A pool of so many spans in a file of its own.
-struct World {
+pub(super) struct World {
     folder: PathBuf,
-    domain: Domain,
-    segment: Segment,
-    pool: Heap,
+    pub(super) domain: Domain,
+    pub(super) segment: Segment,
+    pub(super) pool: Heap,
 }
 
 impl World {
-    fn new(name: &str, spans: u32) -> World {
+    pub(super) fn new(name: &str, spans: u32) -> World {
         let folder = std::env::temp_dir().join(format!("outlive-{name}-{}", std::process::id()));
         let domain = Domain::open_at(&folder).expect("opens");
         let tags = CONTROL + Heap::control_bytes(spans);
@@ -42,15 +42,15 @@ impl World {
         World { folder, domain, segment, pool: Heap::new(Shape::QUEUE, CONTROL, tags, first_span, spans) }
     }
 
-    fn me(&self) -> Me {
+    pub(super) fn me(&self) -> Me {
         self.domain.me().expect("a token")
     }
 
-    fn allocate(&self, len: u64, room: &dyn Room) -> Result<Block, Error> {
+    pub(super) fn allocate(&self, len: u64, room: &dyn Room) -> Result<Block, Error> {
         self.pool.allocate(&self.segment, self.me(), len, room)
     }
 
-    fn free(&self, object: &Block, room: &dyn Room) {
+    pub(super) fn free(&self, object: &Block, room: &dyn Room) {
         self.pool.free_held(&self.segment, object, self.me(), room).expect("ours");
     }
 
@@ -78,7 +78,7 @@ impl Drop for World {
 
 /// Room for everything.
 #[derive(Default)]
-struct Plenty {
+pub(super) struct Plenty {
     met: Cell<bool>,
     freed: Cell<u32>,
 }

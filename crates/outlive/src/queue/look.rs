@@ -14,7 +14,7 @@
 
 use super::batch::{self, Batch};
 use super::error::RecvError;
-use super::layout::{CLOSED, MOST_REGIONS, Meta, SlotWord, State, pack, published, within};
+use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, State, pack, published, within};
 use super::receiver::Receiver;
 use super::ring::Slot;
 use super::sweep::{self, Fate};
@@ -129,10 +129,13 @@ impl Receiver {
         if next >= ring.regions() {
             return Err(RecvError::Damaged(ring.segment.damaged("a closed last region")));
         }
+        // Before this receiver moves on: it may have mapped less than the region. Then it stays where it is, each receive is
+        // told the same, and a successor that has mapped it goes on from here.
+        let limit = ring.limit(next)?;
         let words = &ring.head().receiver;
         words.region.store(next, Ordering::Release);
         self.region.set(next);
-        self.limit.set(ring.limit(next)?);
+        self.limit.set(limit);
         self.head.set(ring.head().regions_words[next as usize].head.load(Ordering::Acquire));
         // A region was full: that many slots lay there at once.
         let backlog = ring.limit(region)? & !super::layout::SEALED;
@@ -150,7 +153,8 @@ impl Receiver {
             // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
             let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
             let object = ring.pool.object(&ring.segment, u32::try_from(reference).ok()?)?;
-            if len as u64 > object.capacity {
+            // Longer than anybody sends: its reader would make room for it.
+            if len as u64 > object.capacity.min(LARGEST_MESSAGE) {
                 return None;
             }
             // SAFETY: `Heap::object` has compared the object with the file and the mapping.

@@ -158,6 +158,17 @@ impl Ring {
         Some(Place { lap: position / slots, index: position % slots })
     }
 
+    /// Which position that slot has in that lap, under that limit; `None` when there is no such lap under it.
+    pub(super) fn position_of(&self, region: u32, limit: u64, index: u64, lap: u64) -> Option<u64> {
+        let slots = limit & !SEALED;
+        let is_ring = limit & SEALED != 0 || slots == self.nominal(region);
+        match lap {
+            0 => Some(index),
+            lap if is_ring => lap.checked_mul(slots)?.checked_add(index),
+            _ => None,
+        }
+    }
+
     /// The slot at a place that [`Ring::place`] gave for a limit that [`Ring::limit`] gave.
     #[inline]
     pub(super) fn slot(&self, region: u32, index: u64) -> Slot<'_> {

@@ -6,7 +6,8 @@
 //! 4. EMPTY → WRITING(me). *From here the slot names its owner.*
 //! 5. tail t → t + 1; failed because the region was closed at or before t: the claim is **void**, nobody will ever read
 //!    that slot: next region.
-//! 6. Write the payload; READY.
+//! 6. Write the payload; READY. If the object cannot be made the message's (its tag is damaged): WRITING → ABANDONED, by
+//!    the sender itself.
 //! 7. The receiver sleeps (odd number in `sleeping`): bump its futex word, wake it, *then* that number + 1.
 //!
 //! | died after | seen by others |
@@ -22,6 +23,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::Shared;
 use super::batch;
@@ -49,7 +51,8 @@ use crate::{Deadline, Error};
 /// on or died, while other messages keep arriving behind it.
 pub struct Sender {
     shared: Arc<Shared>,
-    /// Where this sender's claims begin, and that region's limit as last read.
+    /// Where this sender's claims begin, and that region's limit as last read. Both or neither are changed: a limit of
+    /// another region would lead outside the mapping.
     region: Cell<u32>,
     limit: Cell<u64>,
     entry: Option<endpoint::SenderEntry>,
@@ -59,13 +62,8 @@ pub struct Sender {
 /// What is sent: bytes for the slot, or an object that holds them.
 enum Body<'a> {
     Inline(&'a [u8]),
-    /// A head before the bytes.
-    Framed(&'a Frame, &'a [u8]),
     Object(Block),
 }
-
-/// What another floor puts before a message.
-pub(crate) type Frame = [u8; 16];
 
 /// Why a claim failed.
 enum Refused {
@@ -92,10 +90,10 @@ struct Claim<'a> {
 
 impl Sender {
     pub(super) fn new(shared: Arc<Shared>) -> Result<Sender, Error> {
-        let entry = endpoint::enter_sender(&shared)?;
         // Begun too low, one follows the closed tails.
         let region = shared.ring.head().current.load(Ordering::Acquire).min(shared.ring.regions() - 1);
         let limit = shared.ring.limit(region)?;
+        let entry = endpoint::enter_sender(&shared)?;
         Ok(Sender { shared, region: Cell::new(region), limit: Cell::new(limit), entry, _not_sync: PhantomData })
     }
 
@@ -183,32 +181,13 @@ impl Sender {
             let meta = Meta { len: bytes.len() as u32, batch, object: false };
             return self.put(me, &Body::Inline(bytes), meta, deadline);
         }
-        self.send_large(me, &[], bytes, batch, deadline)
-    }
-
-    /// Sends a message that begins with `frame`.
-    #[inline]
-    pub(crate) fn send_framed(&self, frame: &Frame, bytes: &[u8], deadline: Option<Deadline>) -> Result<(), SendError> {
-        let me = self.shared.registry.me()?;
-        let len = frame.len() + bytes.len();
-        if len <= self.shared.ring.inline_bytes() {
-            let meta = Meta { len: len as u32, batch: 0, object: false };
-            return self.put(me, &Body::Framed(frame, bytes), meta, deadline);
-        }
-        self.send_large(me, frame, bytes, 0, deadline)
+        self.send_large(me, bytes, batch, deadline)
     }
 
     #[inline(never)]
-    fn send_large(
-        &self,
-        me: Me,
-        frame: &[u8],
-        bytes: &[u8],
-        batch: u32,
-        deadline: Option<Deadline>,
-    ) -> Result<(), SendError> {
+    fn send_large(&self, me: Me, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
         let ring = &self.shared.ring;
-        let len = frame.len() as u64 + bytes.len() as u64;
+        let len = bytes.len() as u64;
         if len > LARGEST_MESSAGE {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
@@ -221,15 +200,17 @@ impl Sender {
                 if len > most {
                     return Err(SendError::TooLarge { len, most });
                 }
-                self.wait_for_memory(me, len, deadline)?
+                let region = self.region.get() as usize % MOST_REGIONS;
+                let head = &ring.head().regions_words[region].head;
+                let before = head.load(Ordering::Relaxed);
+                wait_for_memory(&self.shared, me, len, deadline, &|| head.load(Ordering::Relaxed) != before)?
             }
             Err(other) => return Err(other.into()),
         };
         // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
         unsafe {
             let to = ring.segment.address(object.offset);
-            core::ptr::copy_nonoverlapping(frame.as_ptr(), to, frame.len());
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(frame.len()), bytes.len());
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
         let meta = Meta { len: len as u32, batch, object: true };
         let result = self.put(me, &Body::Object(object), meta, deadline);
@@ -246,9 +227,12 @@ impl Sender {
         loop {
             match self.claim(me) {
                 Ok(claim) => {
-                    self.publish(me, &claim, body, meta)?;
+                    let published = self.publish(me, &claim, body, meta);
+                    if published.is_err() {
+                        self.abandon(&claim);
+                    }
                     wake_receiver(&self.shared);
-                    return Ok(());
+                    return published;
                 }
                 Err(Refused::Error(error)) => return Err(error),
                 Err(Refused::Full { region, place }) => self.wait_for_space(me, region, place, deadline)?,
@@ -309,11 +293,14 @@ impl Sender {
         if region + 1 >= ring.regions() {
             return Err(ring.segment.damaged("a closed last region").into());
         }
+        // Before this sender moves on: it may have mapped less than the region. Then it stays where it is, and each send is
+        // told the same.
+        let limit = ring.limit(region + 1)?;
         // Release pairs with `Sender::new`: who begins in that region finds its limit. Begun too low, one follows the
         // closed tails.
         let _ = ring.head().current.compare_exchange(region, region + 1, Ordering::Release, Ordering::Relaxed);
         self.region.set(region + 1);
-        self.limit.set(ring.limit(region + 1)?);
+        self.limit.set(limit);
         Ok(())
     }
 
@@ -363,14 +350,6 @@ impl Sender {
                 // Relaxed: READY's Release orders it.
                 claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
             }
-            Body::Framed(frame, bytes) => {
-                // SAFETY: as above; `send_framed` has compared.
-                unsafe {
-                    core::ptr::copy_nonoverlapping(frame.as_ptr(), claim.slot.payload, frame.len());
-                    core::ptr::copy_nonoverlapping(bytes.as_ptr(), claim.slot.payload.add(frame.len()), bytes.len());
-                }
-                claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
-            }
             Body::Object(object) => {
                 // SAFETY: as above; slots hold at least 48 bytes, 8-aligned.
                 let reference = unsafe { &*claim.slot.payload.cast::<crate::shim::AtomicU64>() };
@@ -386,6 +365,15 @@ impl Sender {
         Ok(())
     }
 
+    /// Step 6 failed: nothing will ever be in this slot, and nobody is to wait for a thread that lives on.
+    #[cold]
+    fn abandon(&self, claim: &Claim<'_>) {
+        // A plain store: nobody else changes a claim that names a living thread. Release, as the receiver's look is by
+        // Acquire. Died just before: abandoned by a dead one. Just after, before the wake: the receiver, if asleep, watches
+        // our end, which is this.
+        claim.slot.claim.store(SlotWord::abandoned(claim.lap).0, Ordering::Release);
+    }
+
     /// At max and full: wait for the receiver to give the slot back, or to die.
     #[cold]
     fn wait_for_space(&self, me: Me, region: u32, place: Place, deadline: Option<Deadline>) -> Result<(), SendError> {
@@ -396,37 +384,29 @@ impl Sender {
         wait_until(shared, me, deadline, &is_free, &look)
     }
 
-    /// The pool has no object and no room: wait for the receiver to free one, or for a sender that will not send what it
-    /// holds.
-    #[cold]
-    fn wait_for_memory(&self, me: Me, len: u64, deadline: Option<Deadline>) -> Result<Block, SendError> {
-        let shared = &*self.shared;
-        let ring = &shared.ring;
-        let object = Cell::new(None);
-        let look = || {
-            // What the dead left may be all that is missing.
-            let found = super::sweep::collect_objects(ring, me, false)?;
-            let room = LookForMemory { ring, in_hand: Cell::new(found.in_hand > 0) };
-            match ring.pool.allocate(&ring.segment, me, len, &room) {
-                Ok(taken) => {
-                    object.set(Some(taken));
-                    Ok(Space::Some)
-                }
-                Err(Error::NoSpace { .. }) if room.in_hand.get() => Ok(Space::InHand),
-                Err(Error::NoSpace { .. }) => Ok(Space::None),
-                Err(other) => Err(other.into()),
-            }
-        };
-        let region = self.region.get() as usize % MOST_REGIONS;
-        let head = &ring.head().regions_words[region].head;
-        let before = head.load(Ordering::Relaxed);
-        wait_until(shared, me, deadline, &|| head.load(Ordering::Relaxed) != before, &look)?;
-        object.take().ok_or_else(|| ring.segment.damaged("the pool").into())
-    }
-
     /// How waiting is done through this queue's handles.
     pub fn set_wait(&self, wait: crate::Wait) {
         self.shared.patience.set(wait);
+    }
+}
+
+/// When a sender that waits for memory has last looked at all tags for what the dead left.
+#[derive(Default)]
+struct Collected(Cell<Option<(Instant, Duration)>>);
+
+impl Collected {
+    /// Whether it is worth another look: never looked, or something was met in another's hand (a dead one's, perhaps), and
+    /// so long ago that no more than a ninth of the time goes into looking.
+    fn is_due(&self, met_in_hand: bool) -> bool {
+        match self.0.get() {
+            None => true,
+            Some((ended, took)) => met_in_hand && ended.elapsed() >= took * 8,
+        }
+    }
+
+    fn note(&self, begun: Instant) {
+        let ended = Instant::now();
+        self.0.set(Some((ended, ended - begun)));
     }
 }
 
@@ -438,6 +418,50 @@ enum Space {
     /// None, but some was in another's hands, which may let go of it or die, and then perhaps nobody tells: one looks
     /// again by and by.
     InHand,
+}
+
+/// The pool has no object and no room: wait for the receiver to free one, or for a sender that will not send what it
+/// holds. `worth_a_look` is asked while spinning.
+#[cold]
+pub(super) fn wait_for_memory(
+    shared: &Shared,
+    me: Me,
+    len: u64,
+    deadline: Option<Deadline>,
+    worth_a_look: &dyn Fn() -> bool,
+) -> Result<Block, SendError> {
+    let ring = &shared.ring;
+    let object = Cell::new(None);
+    let room = LookForMemory { ring, in_hand: Cell::new(false) };
+    let allocate = || match ring.pool.allocate(&ring.segment, me, len, &room) {
+        Ok(taken) => {
+            object.set(Some(taken));
+            Ok(true)
+        }
+        Err(Error::NoSpace { .. }) => Ok(false),
+        Err(other) => Err(SendError::from(other)),
+    };
+    let collected = Collected::default();
+    let look = || {
+        room.in_hand.set(false);
+        if allocate()? {
+            return Ok(Space::Some);
+        }
+        // What the dead left may be all that is missing. They had it when we came, or in their hands when we looked; and
+        // then we look again by and by anyway.
+        if collected.is_due(room.in_hand.get()) {
+            let begun = Instant::now();
+            let found = super::sweep::collect_objects(ring, me, false)?;
+            collected.note(begun);
+            if found.count() > 0 && allocate()? {
+                return Ok(Space::Some);
+            }
+            room.in_hand.set(room.in_hand.get() || found.in_hand > 0);
+        }
+        Ok(if room.in_hand.get() { Space::InHand } else { Space::None })
+    };
+    wait_until(shared, me, deadline, worth_a_look, &look)?;
+    object.take().ok_or_else(|| ring.segment.damaged("the pool").into())
 }
 
 /// Waits until `look` finds room or the receiver is dead. `None` for a deadline is "do not wait". `worth_a_look` is
@@ -501,5 +525,31 @@ impl Drop for Sender {
         if let Some(entry) = self.entry.take() {
             endpoint::leave_sender(&self.shared, entry);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::queue::{Queue, RecvError};
+
+    /// The object that a message was written to is not the sender's any more when it is to become the message's.
+    #[test]
+    fn a_message_that_fails_in_its_slot_holds_up_nobody() {
+        let folder = std::env::temp_dir().join(format!("outlive-failing-{}", std::process::id()));
+        let domain = crate::Domain::open_at(&folder).expect("opens");
+        let queue = Queue::create(&domain, "q").expect("made");
+        let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        let (ring, me) = (&sender.shared.ring, domain.me().expect("a token"));
+        let object = ring.pool.allocate(&ring.segment, me, 1000, ring).expect("room");
+        ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
+        let meta = Meta { len: 1000, batch: 0, object: true };
+        let failed = sender.put(me, &Body::Object(object), meta, None);
+        assert!(matches!(failed, Err(SendError::Damaged(_))), "{failed:?}");
+        sender.send(b"behind it").expect("room");
+        assert_eq!(receiver.try_recv().as_deref(), Ok(&b"behind it"[..]));
+        assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+        assert_eq!(queue.counters().map(|counts| (counts.received, counts.abandoned)), Ok((1, 1)));
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

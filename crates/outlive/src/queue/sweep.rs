@@ -85,7 +85,11 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
             if dry_run {
                 continue;
             }
-            free_object_of(ring, slot, region, lap * slots + index)?;
+            // The limit again, after the claim: the region may have grown since we came in, and by the smaller one this would
+            // be another position, whose message may be waiting. `None`: a claim of a later lap than this limit has, which
+            // we see too early; the next sweep's, or the receiver's.
+            let Some(position) = ring.position_of(region, ring.limit(region)?, index, lap) else { continue };
+            free_object_of(ring, slot, region, position)?;
             // From that exact word: the receiver may be at it too.
             let abandoned = SlotWord::abandoned(lap);
             let _ = slot.claim.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);

@@ -23,7 +23,7 @@ use super::answer::Answer;
 use super::bytes::{Bytes, Reply};
 use super::client::Client;
 use super::error::CallError;
-use super::service::{Call, RING};
+use super::service::{Call, INLINE_REQUEST, RING};
 use super::words::{After, Claim, Ready, State, Words, next};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, TokenId, sleep};
@@ -335,7 +335,7 @@ impl<'c> Pending<'c> {
         if !self.call.words.cancel(seen, self.number) {
             return Ok(Next::LookAgain);
         }
-        self.finish();
+        self.take_back();
         Ok(Next::Over(error))
     }
 
@@ -352,6 +352,14 @@ impl<'c> Pending<'c> {
     fn is_anything_ready(&self) -> bool {
         let ready = self.call.words.ready();
         ready.number() == self.number && (ready.beyond(self.taken) > 0 || ready.is_end())
+    }
+
+    /// The call is CANCELLED, and nobody had begun it.
+    fn take_back(&mut self) {
+        if self.call.question.asked().len() > INLINE_REQUEST {
+            self.client.service.free_request(self.call);
+        }
+        self.finish();
     }
 
     /// The call is CANCELLED: what objects are in its slot go.
@@ -390,7 +398,7 @@ impl<'c> Pending<'c> {
             State::Over | State::Cancelled => true,
         };
         if goes && not_begun {
-            self.finish();
+            self.take_back();
             return false;
         }
         if goes {

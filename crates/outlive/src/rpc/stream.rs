@@ -106,7 +106,7 @@ impl Stream {
             let heavy = barrier::heavy();
             let slept = match self.has_space() {
                 Ok(false) if out_of_time => Err(ReplyError::TimedOut),
-                Ok(false) => match request.client_process() {
+                Ok(false) => match request.client {
                     None => Err(ReplyError::Cancelled),
                     Some(client) if !registry.is_alive(client) => Err(ReplyError::ClientDied),
                     Some(client) => {

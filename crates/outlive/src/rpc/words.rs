@@ -3,6 +3,7 @@
 //! | claim | meaning | a death here |
 //! | --- | --- | --- |
 //! | number n - 1, any state | call n is not begun | the server's: the client cancels, or waits for the next server |
+//! | WRITING(n, thread), no reply of n yet | that thread copies the request, or writes the first reply | the client cancels |
 //! | TAKEN(n, process) | that server has it | the client cancels: begun, and how far nobody knows |
 //! | WRITING(n, thread) | that thread writes a reply | the same, after another look at `ready` |
 //! | WRITING(n, thread), `ready` says END of n | over | |
@@ -220,22 +221,23 @@ impl Words {
         self.claim.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The server takes a call that it finds in the queue; false: it was cancelled, or is another's.
+    /// The server's thread takes a call that is asked, to copy its request; false: it was cancelled, or a sweep took a dead
+    /// thread's id out. The thread's end wakes the client meanwhile.
     ///
-    /// Died just before: the request is still in the queue, for a successor. Just after: begun, and the claim says by whom.
+    /// Died just before: not begun, for a successor. Just after: begun, and the claim says by whom.
     #[inline]
-    pub(super) fn take(&self, number: u64, process: TokenId) -> bool {
-        // Once more when a sweep took a dead thread's id out meanwhile.
-        for _ in 0..TRIES {
-            let seen = self.claim();
-            if next(seen.number()) != number {
-                return false;
-            }
-            if self.change(seen, Claim::taken(number, process)) {
-                return true;
-            }
-        }
-        false
+    pub(super) fn begin_copying(&self, pass: &PassOn, seen: Claim, number: u64, thread: TokenId) -> bool {
+        // Before the claim: ended in between, the client wakes for nothing.
+        pass.to(&self.x);
+        self.change(seen, Claim::writing(number, thread))
+    }
+
+    /// The request is copied: from now on the call is in the server's hands.
+    #[inline]
+    pub(super) fn copied(&self, taken: Claim) {
+        // Only this thread may change what says that it writes. Release: our reading comes before what the client writes into
+        // the slot once it has let go of the call.
+        self.claim.store(taken.0, Ordering::Release);
     }
 
     /// From here on the thread writes a reply; false: the call was cancelled. The thread's end wakes the client meanwhile.

@@ -47,7 +47,8 @@ pub(crate) struct Segment {
     file: OwnedFd,
     map: Mapping,
     path: PathBuf,
-    /// Bytes that this process has seen to exist: safe to touch without asking anybody.
+    /// Bytes that this process has seen to exist and has mapped: safe to touch without asking anybody. Never more than the
+    /// mapping, which may be shorter than the file.
     known: AtomicU64,
 }
 
@@ -160,12 +161,21 @@ impl Segment {
         if end > self.map.len() {
             return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
         }
-        self.known.fetch_max(self.facts()?.len, Ordering::Relaxed);
+        // The file may be longer than this mapping: the next question may be about what lies behind it.
+        self.known.fetch_max(self.facts()?.len.min(self.map.len()), Ordering::Relaxed);
         if end <= self.known.load(Ordering::Relaxed) {
             Ok(())
         } else {
             Err(self.damaged("a size beyond the file's end"))
         }
+    }
+
+    /// Refuses a file of which this process has mapped less than that.
+    pub(crate) fn expect_mapped(&self, wanted: u64) -> Result<(), Error> {
+        if wanted <= self.map.len() {
+            return Ok(());
+        }
+        Err(Error::NoAddressSpace { path: self.path.clone(), wanted })
     }
 
     pub(crate) fn damaged(&self, what: &'static str) -> Error {

@@ -5,7 +5,7 @@
 //!
 //! | | for | when somebody dies |
 //! | --- | --- | --- |
-//! | [`Mutex`] | one at a time | inside: the next is told (`OwnerDied`) |
+//! | [`Mutex`] | one at a time | inside, or a panic inside: the next is told (`OwnerDied`) until one repairs |
 //! | [`RwLock`] | many who read, or one who writes | a reader: nothing; a writer: the next is told |
 //! | [`Condvar`] | waiting under a [`Mutex`] until something is so | its notification goes to another |
 //! | [`Semaphore`] | so many at once, or so many things to take | its permits come back |

@@ -90,7 +90,7 @@ impl RawCondvar {
     fn let_go(&self, mutex: &RawMutex, pass: &PassOn) -> Ticket {
         let ticket = self.plain.enlist();
         pass.to(self.plain.x());
-        mutex.unlock();
+        mutex.release();
         ticket
     }
 
@@ -152,7 +152,7 @@ impl RawCondvar {
         deadline: Deadline,
     ) -> Waited {
         let ticket = self.watchful.enlist();
-        mutex.unlock();
+        mutex.release();
         patiences.notify.spin(|| self.watchful.has_rung(ticket) || !others.is_alive(other));
         let slept = sleep(others, &pass, &self.watchful.watches(ticket), Some(other), deadline);
         drop(pass);
@@ -244,7 +244,7 @@ mod loom_tests {
             pass = waited.pass;
         }
         world.items.store(world.items.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        world.mutex.unlock();
+        world.mutex.release();
     }
 
     fn bring(world: &World, thread: u32, items: u32) {
@@ -254,7 +254,7 @@ mod loom_tests {
             world.mutex.mark_consistent();
         }
         world.items.store(world.items.load(Ordering::Relaxed) + items, Ordering::Relaxed);
-        world.mutex.unlock();
+        world.mutex.release();
     }
 
     fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -314,7 +314,7 @@ mod loom_tests {
                         end_thread(&world.registry.slots[1], &list);
                         std::mem::forget(pass);
                     } else {
-                        world.mutex.unlock();
+                        world.mutex.release();
                     }
                 }
             });
@@ -390,7 +390,7 @@ mod loom_tests {
                             world.condvar.wait_or_end(whose, &world.mutex, me, pass, &patiences(), Deadline::NEVER);
                         assert_eq!(waited.lock, Ok(Acquired::Clean));
                     }
-                    world.mutex.unlock();
+                    world.mutex.release();
                 }
             });
             world.condvar.notify_one();

@@ -1,6 +1,7 @@
 //! A subscriber as a wait set sees it: whether there is something, and how to be told. By shared words alone, from any thread.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::arrive::Seen;
 use super::file::Shared;
@@ -17,8 +18,10 @@ use crate::sync::{Enlisted, Sleepers};
 pub(crate) struct Inbox {
     shared: Arc<Shared>,
     line: u32,
-    /// As long as it says this, the line is the subscriber's.
+    /// As long as it says this, the line is the subscriber's, or one's of the same process that came after it.
     claim: u64,
+    /// The subscriber has left.
+    left: Arc<AtomicBool>,
 }
 
 /// What stands for the order of a message that was overwritten or given up: less than any.
@@ -46,7 +49,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     pub(crate) fn inbox(&self) -> Inbox {
         let (shared, line) = (Arc::clone(&self.shared), self.line());
         let claim = self.words().claim.load(Ordering::Relaxed);
-        Inbox { shared, line, claim }
+        Inbox { shared, line, claim, left: Arc::clone(self.told_left.get_or_init(Arc::default)) }
     }
 }
 
@@ -56,6 +59,11 @@ impl Inbox {
     }
 
     fn words(&self) -> Option<&LineWords> {
+        // Relaxed: the line may be another subscriber's of this process only after that was stored, and who is shown one look of it
+        // sees the next time that it has left.
+        if self.left.load(StdOrdering::Relaxed) {
+            return None;
+        }
         let words = self.shared.line(self.line).ok()?;
         // Acquire: the cursors of whoever has it. Somebody else's: the subscriber is gone, and nothing comes.
         (words.claim.load(Ordering::Acquire) == self.claim && Claim::of(self.claim).is_some()).then_some(words)

@@ -126,11 +126,15 @@ fn take_one(
     // Relaxed: ours. Died just before: no device of ours has written, and its own is believed to until we are gone.
     words.device.store(0, Ordering::Relaxed);
     if index >= shared.rings() {
-        if let Err(error) = shared.make_ring(index) {
-            words.owner.store(0, Ordering::Release);
-            return Err(error);
+        // Those before it, too: their first owners have claimed them, and may be stopped, or dead, before they have made
+        // them. The count says of all below it that their slots have pages.
+        for ring in shared.rings()..=index {
+            if let Err(error) = shared.make_ring(ring) {
+                words.owner.store(0, Ordering::Release);
+                return Err(error);
+            }
         }
-        // Release pairs with `Shared::rings`: its slots exist. Died just before: they exist, and nobody looks at them.
+        // Release pairs with `Shared::rings`: their slots exist. Died just before: they exist, and nobody looks at them.
         shared.head().rings.fetch_max(index + 1, Ordering::Release);
     }
     // Whoever waited was its owner before.

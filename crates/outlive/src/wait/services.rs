@@ -6,7 +6,7 @@ use super::futures::Readiness;
 use super::source::{Announced, Look, Source, Waited, Watched, What};
 use crate::Error;
 use crate::liveness::{Net, Words};
-use crate::rpc::{Answer, CallError, Came, Pending, Reply, Request, ServeError, Server};
+use crate::rpc::{Answer, Asking, CallError, Came, Pending, Reply, Request, ServeError, Server};
 use crate::sys::futex::Watch;
 
 /// Ready when [`Server::try_next`] is worth a try.
@@ -36,7 +36,23 @@ use crate::sys::futex::Watch;
 /// ```
 impl Source for Server {
     fn watched(&self) -> Result<Watched, Error> {
-        self.receiver()?.watched()
+        let asking = self.asking();
+        let registry = Some(asking.registry());
+        Ok(Watched { waited: Arc::new(asking), registry })
+    }
+}
+
+impl Waited for Asking {
+    fn look(&self) -> Look {
+        if self.is_any() { Look::Ready(What::Readable) } else { Look::Nothing }
+    }
+
+    fn announce(&self, announced: &mut Announced) {
+        announced.hear(self.bell());
+    }
+
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+        words.add(&[Watch { word: self.bell().sequence(), expected: announced.sequence }]);
     }
 }
 
@@ -54,8 +70,10 @@ impl Server {
                 Err(ServeError::Empty) => {}
                 taken => return taken,
             }
-            let inbox = self.receiver().map_err(ServeError::System)?.inbox();
-            Readiness::of_one(self, inbox.registry()).map_err(ServeError::System)?.await.map_err(ServeError::System)?;
+            Readiness::of_one(self, self.asking().registry())
+                .map_err(ServeError::System)?
+                .await
+                .map_err(ServeError::System)?;
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use outlive::queue::Queue;
+use outlive::queue::{Queue, RecvError};
 use outlive::sync::{Mutex, Record};
+use outlive::topic::Topic;
 use outlive::{Domain, Error, Kind};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::forge::{BODY, Bytes, KIND, MAGIC, VERSION};
 use crate::runner::World;
@@ -16,6 +18,7 @@ crate::checks!(
     another_layout_version,
     another_kind,
     another_type,
+    another_type_with_a_long_name,
     files_that_are_no_segments,
     things_that_are_no_files,
     files_cut_short,
@@ -23,6 +26,7 @@ crate::checks!(
     a_registry_of_another_version,
     a_configuration_that_makes_no_sense,
     words_that_make_no_sense,
+    a_message_longer_than_anybody_sends,
 );
 
 outlive::record! {
@@ -130,6 +134,34 @@ fn another_type(world: &World) {
     for part in ["'[u32; 2]'", "'u64'", "8 bytes, alignment 4", "8 bytes, alignment 8", "choose another name"] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+/// Of each of two types: its name is longer than the header has room for, and only its end tells the two apart.
+macro_rules! long_names {
+    ($($name:ident)*) => { $(
+        #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+        #[repr(C)]
+        struct $name(u64);
+    )* };
+}
+
+long_names!(
+    ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneMetres
+    ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneFeet
+);
+
+fn another_type_with_a_long_name(world: &World) {
+    use ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneFeet as Feet;
+    use ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneMetres as Metres;
+    let domain = world.domain();
+    let metres = Topic::<Metres>::open(&domain, "t").expect("opens");
+    drop(Topic::<Metres>::open(&domain, "t").expect("the same type"));
+    let error = Topic::<Feet>::open(&domain, "t").err().expect("another type");
+    assert!(matches!(error, Error::OtherType { .. }), "{error}");
+    assert!(error.to_string().contains("TakenForOneFeet"), "{error}");
+    let error = Topic::<[Metres]>::open(&domain, "t").err().expect("another type");
+    assert!(matches!(error, Error::OtherType { .. }), "{error}");
+    drop(metres);
 }
 
 fn see_no_segment(domain: &Domain, name: &str, why: &str) {
@@ -307,4 +339,28 @@ fn words_that_make_no_sense(world: &World) {
     }
     bytes.set_word(BODY, 0);
     drop(mutex.lock().expect("free"));
+}
+
+/// Its run is as long as it says, and the file; so only the length itself is wrong. Who received it would make room for it.
+fn a_message_longer_than_anybody_sends(world: &World) {
+    // Of a queue: the spans' number and where they begin; of its control table: the first span's pages and how many spans
+    // its run has.
+    const SPANS: u64 = 4128;
+    const SPANS_AT: u64 = 4120;
+    const FIRST_SPAN: u64 = 20_480 + 1_024;
+    let domain = world.domain();
+    let queue = Queue::options().max_bytes(6 << 30).create(&domain, "q").expect("made");
+    let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+    sender.send(&vec![7; 3 << 20]).expect("room");
+    sender.send(b"behind it").expect("room");
+    let bytes = Bytes::of(&domain, "q");
+    let rings_at = (FIRST_SPAN + 32 * u64::from(bytes.word(SPANS))).next_multiple_of(4096);
+    assert_eq!((bytes.word(FIRST_SPAN + 8), bytes.word(FIRST_SPAN + 16)), ((3 << 20) / 4096, 2), "pages, spans");
+    assert_eq!(bytes.word(rings_at + 8), 3 << 20, "the length");
+    bytes.set_word(FIRST_SPAN + 8, (2 << 30) / 4096);
+    bytes.set_word(FIRST_SPAN + 16, 1024);
+    bytes.set_len(u64::from(bytes.word(SPANS_AT)) + (3 << 30));
+    bytes.set_word(rings_at + 8, (1 << 30) + 1);
+    assert!(matches!(receiver.try_recv(), Err(RecvError::Damaged(_))));
+    assert_eq!(receiver.try_recv().as_deref(), Ok(&b"behind it"[..]));
 }

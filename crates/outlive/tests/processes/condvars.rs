@@ -20,7 +20,7 @@ crate::checks!(
     a_guard_of_another_domain_will_do,
     embedded_in_a_record,
     a_forked_childs_guard_is_refused,
-    waiting_with_an_unrepaired_guard_gives_the_mutex_up,
+    waiting_with_an_unrepaired_guard_is_told_again,
     whoever_is_woken_and_killed_passes_it_on: 60,
     a_woken_waiter_dies_with_the_mutex_in_hand,
     a_woken_waiter_queues_for_the_mutex_and_dies,
@@ -257,12 +257,18 @@ fn a_forked_childs_guard_is_refused(world: &World) {
     drop(store.stock.try_lock().expect("free"));
 }
 
-fn waiting_with_an_unrepaired_guard_gives_the_mutex_up(world: &World) {
+fn waiting_with_an_unrepaired_guard_is_told_again(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
     die_holding(&store);
     let Err(LockError::OwnerDied(guard)) = store.stock.lock() else { panic!("the owner died") };
-    assert!(matches!(store.delivered.wait_until(guard, Duration::ZERO), Err(LockError::NotRecoverable)));
+    let Err(LockError::OwnerDied((mut guard, _))) = store.delivered.wait_until(guard, Duration::ZERO) else {
+        panic!("nobody has repaired it")
+    };
+    guard.mark_consistent();
+    let (guard, _) = store.delivered.wait_until(guard, Duration::ZERO).expect("whole");
+    drop(guard);
+    drop(store.stock.lock().expect("whole"));
 }
 
 /// A child that is killed with the mutex in hand.

@@ -30,6 +30,8 @@ mod large;
 mod leftovers;
 mod libc_mutexes;
 mod limits;
+mod little_space;
+mod living;
 mod lock_orders;
 mod mutex;
 mod mutex_deaths;
@@ -37,6 +39,7 @@ mod mutex_stress;
 mod namespaces;
 mod onces;
 mod order;
+mod panics;
 mod pi_mutex;
 mod pi_mutex_deaths;
 mod pool_modes;
@@ -79,6 +82,7 @@ const ALL: &[&[runner::Check]] = &[
     several::CHECKS,
     stopped::CHECKS,
     keeper::CHECKS,
+    living::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
     lock_orders::CHECKS,
@@ -90,6 +94,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_stress::CHECKS,
     semaphore::CHECKS,
     barrier::CHECKS,
+    panics::CHECKS,
     pi_mutex::CHECKS,
     pi_mutex_deaths::CHECKS,
     ceiling_mutex::CHECKS,
@@ -115,6 +120,7 @@ const ALL: &[&[runner::Check]] = &[
     small_disk::CHECKS,
     states::CHECKS,
     limits::CHECKS,
+    little_space::CHECKS,
     access::CHECKS,
     bad_files::CHECKS,
     pool_modes::CHECKS,

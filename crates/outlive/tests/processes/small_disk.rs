@@ -6,10 +6,13 @@ use std::path::Path;
 
 use outlive::queue::{Queue, SendError};
 use outlive::sync::Mutex;
+use outlive::topic::{PublishError, Topic};
 use outlive::{Domain, Error};
 
 use crate::asleep::wait_asleep;
+use crate::board::Board;
 use crate::child::{Child, End, PATIENCE};
+use crate::forge::Bytes;
 use crate::order::{message, read_message};
 use crate::runner::World;
 
@@ -22,6 +25,7 @@ crate::checks!(
     the_registry_cannot_grow,
     a_default_queue_takes_a_quarter,
     senders_are_killed_while_it_is_full: 60,
+    a_ring_that_its_first_publisher_never_made,
 );
 
 const BYTES: u64 = 16 << 20;
@@ -244,4 +248,49 @@ fn senders_are_killed_while_it_is_full(world: &World) {
     let first = domain.sweep(false).expect("sweeps");
     assert!(first.failed.is_empty(), "{first:?}");
     assert!(domain.sweep(false).expect("sweeps").is_clean());
+}
+
+/// Where a topic's rings' words begin: each ring's owner stands first.
+const FIRST_OWNER: u64 = 8192;
+
+/// The first to publish has claimed ring 0 and is stopped before it has made its pages. The second makes ring 1, the disk
+/// is filled, the first dies, and the third takes ring 0.
+fn a_ring_that_its_first_publisher_never_made(world: &World) {
+    let domain = small_disk(world);
+    let options = || Topic::<[u8]>::options().depth(1024).max_bytes(4 << 20);
+    let (topic, other) = (options().open(&domain, "t").expect("made"), options().open(&domain, "u").expect("made"));
+    let board = Board::new();
+    let mut first = Child::start(|| {
+        // Its name stands in another topic's ring 0, to be copied from there.
+        let _publisher = other.publisher().expect("a ring");
+        board.set(0, 1);
+        board.reach(1, 1);
+    });
+    board.reach(0, 1);
+    let name = Bytes::of(&domain, "u").word(FIRST_OWNER);
+    let words = Bytes::of(&domain, "t");
+    assert_ne!(name, 0);
+    words.set_word(FIRST_OWNER, name);
+    let second = topic.publisher().expect("ring 1");
+    assert_eq!(words.word(FIRST_OWNER), name, "ring 0 is the first one's");
+    let mut subscriber = topic.subscriber().expect("a line");
+    fill_up(world);
+    first.kill();
+    Child::start(|| {
+        let third = topic.publisher().expect("ring 0");
+        for number in 0..3_000 {
+            match third.publish_copy(&message(3, number, 60)) {
+                Ok(_) | Err(PublishError::NoSpace { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    })
+    .finish();
+    second.publish_copy(&message(2, 0, 60)).expect("its slots are there");
+    let mut seen = 0;
+    while let Some(sample) = subscriber.try_recv().expect("readable") {
+        read_message(&sample);
+        seen += 1;
+    }
+    assert!(seen > 0);
 }

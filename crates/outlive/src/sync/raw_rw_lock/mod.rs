@@ -20,7 +20,7 @@
 //! | `inside` | meaning | a death here |
 //! | --- | --- | --- |
 //! | 0 | nobody has begun to write, or all is written | nobody is told |
-//! | 1 | the holder of `writer` may be in the middle of it, or the last one was, and nobody has repaired it | the next is told |
+//! | 1 | the holder of `writer` may be in the middle of it, or one was that died or panicked, and nobody has repaired it | the next is told |
 //!
 //! Each reader's word lies in a cache line that no other reader writes to as long as there are no more than 64: readers
 //! on two processors do not get in each other's way. Checked by doc/models/rw_lock.pml with deaths at any step, by loom,
@@ -212,10 +212,23 @@ impl RawRwLock {
     /// Gives the lock back. The caller holds it alone.
     #[inline]
     pub(crate) fn unlock(&self) {
+        // Else `inside` stays: the next one is told.
         if self.writer.is_consistent() {
             self.end();
         }
-        self.writer.unlock();
+        self.writer.release();
+    }
+
+    /// Gives the lock back when a panic has cut the writer's work in half: the next one is told, as of a death.
+    #[cold]
+    pub(crate) fn unlock_unfinished(&self) {
+        self.writer.release_unfinished();
+    }
+
+    /// Gives the lock back, and up: everybody who comes is refused until somebody resets it. The caller holds it alone.
+    #[cold]
+    pub(crate) fn give_up(&self) {
+        self.writer.give_up();
     }
 
     /// The caller, who holds the lock alone, has repaired what it guards.

@@ -1,0 +1,89 @@
+//! Runs, where a thread is slow or dies between two steps of another: those of doc/models/run.pml that can be staged here.
+
+use super::layout::INDEX_BITS;
+use super::room::Message;
+use super::spans::{SPAN, Use};
+use super::tag::Tag;
+use super::waiting_tests::{CONTROL, LARGE, Plenty, World};
+use crate::Error;
+use crate::shim::{AtomicU64, Ordering};
+
+/// The spans' entries begin so far behind the control table's beginning.
+const HEADS: u64 = 1024;
+
+/// A thread saw a free run and took its tag, but only after the run had been taken apart; before it looks again, another
+/// thread gathers the same spans into a run of the same length, and has it.
+#[test]
+fn a_run_is_not_also_a_slow_threads() {
+    let world = World::new("slow", 2);
+    let room = Plenty::default();
+    let seen = world.allocate(LARGE, &room).expect("room");
+    world.free(&seen, &room);
+    assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+    let mine = Tag::Held(world.me().id).encode();
+    let tag = world.pool.tag(&world.segment, &seen).expect("there");
+    tag.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).expect("nobody has it");
+    std::thread::scope(|scope| {
+        let (world, room) = (&world, Plenty::default());
+        let another = scope.spawn(move || {
+            let object = world.allocate(LARGE, &room).expect("a thread that is slow keeps nobody from it");
+            assert_eq!(object, seen);
+            let theirs = Tag::Held(world.me().id).encode();
+            assert!(world.pool.is_still(&world.segment, &object, theirs).expect("readable"));
+            world.pool.enqueue(&world.segment, &object, world.me(), 0, 7).expect("its own");
+        });
+        another.join().expect("no panic");
+    });
+    assert!(!world.pool.is_still(&world.segment, &seen, mine).expect("readable"), "two have it");
+    // Letting go of it frees nothing of the other's.
+    world.free(&seen, &room);
+    let tag = world.pool.tag_of(&world.segment, &seen).expect("readable");
+    assert_eq!(tag, Tag::Queued { region: 0, position: 7 });
+}
+
+/// Who took a run apart died when its first span was no run any more; then the first span alone becomes one.
+#[test]
+fn what_the_dead_left_of_a_longer_run_is_found() {
+    let world = World::new("longer", 4);
+    let room = Plenty::default();
+    let whole = world.allocate(4 * SPAN, &room).expect("room");
+    world.free(&whole, &room);
+    std::thread::scope(|scope| {
+        let dying = scope.spawn(|| {
+            let me = world.me();
+            assert!(world.pool.take(&world.segment, &whole, me, &Plenty::default()).expect("readable"));
+            let head = world.pool.span(&world.segment, whole.reference >> INDEX_BITS).expect("there");
+            head.change(head.word(), Use::Taking(me.id.as_u32())).expect("ours");
+        });
+        dying.join().expect("no panic");
+    });
+    let first = world.allocate(SPAN, &room).expect("the first span is free");
+    assert_eq!(first.reference, whole.reference);
+    let gone = |_| Message::There;
+    world.pool.collect(&world.segment, world.me(), false, &gone).expect("collects");
+    let rest = world.allocate(3 * SPAN, &room).expect("the other three are free");
+    assert_eq!(rest.reference >> INDEX_BITS, 1);
+    assert!(matches!(world.allocate(SPAN, &room), Err(Error::NoSpace { .. })));
+}
+
+/// A count of pages that leads behind the run's spans, and a file that is long enough.
+#[test]
+fn a_damaged_count_of_pages_is_cut_to_the_run() {
+    let world = World::new("count", 8);
+    let room = Plenty::default();
+    let (run, behind) = (world.allocate(LARGE, &room).expect("room"), world.allocate(4 * SPAN, &room).expect("room"));
+    world.free(&run, &room);
+    let frontier: &AtomicU64 = world.segment.at(CONTROL + HEADS + 8).expect("there");
+    let before = frontier.load(Ordering::Relaxed);
+    assert_eq!(before as u32 as u64 * 4096, LARGE, "where it stands");
+    for pages in [1024, 1025, 4096, (1 << 20) - 1, u64::from(u32::MAX)] {
+        frontier.store(before & !u64::from(u32::MAX) | pages, Ordering::Relaxed);
+        match world.allocate(LARGE, &room) {
+            Ok(again) => {
+                assert!(again.offset != run.offset || again.capacity <= 2 * SPAN, "{pages}: {again:?} and {behind:?}");
+                world.free(&again, &room);
+            }
+            Err(error) => assert!(matches!(error, Error::NoSpace { .. } | Error::Damaged { .. }), "{error}"),
+        }
+    }
+}

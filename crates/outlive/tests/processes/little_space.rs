@@ -1,0 +1,232 @@
+//! A process whose address space is limited (`RLIMIT_AS`), so that it has mapped less of a file than others make of it: what
+//! lies beyond its mapping is an error in every call, never a fault, never a message that nobody finds, never an `Ok`.
+
+use outlive::queue::{Queue, RecvError, SendError};
+use outlive::rpc::{Client, Server};
+use outlive::state::{SetError, StateBytes};
+use outlive::topic::{SubscriberOptions, Topic};
+use outlive::{Domain, Error};
+
+use crate::board::Board;
+use crate::child::{Child, PATIENCE};
+use crate::limits::set_limit;
+use crate::order::{message, read_message};
+use crate::runner::World;
+
+crate::checks!(
+    a_sender_beyond_its_mapping: 60,
+    a_receiver_beyond_its_mapping: 60,
+    a_service_is_mapped_whole_or_not_at_all,
+    a_reader_beyond_its_mapping,
+    a_subscriber_beyond_its_mapping,
+    a_registry_is_mapped_whole_or_not_at_all,
+);
+
+/// From now on this process may map so many bytes more.
+fn leave_only(bytes: u64) {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("readable");
+    let used: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    set_limit(libc::RLIMIT_AS, used * 4096 + bytes);
+}
+
+/// As many messages as make the queue larger than what the child maps of it, and a region begin behind that.
+const MANY: u64 = 600_000;
+
+fn is_no_space(error: &Error) -> bool {
+    matches!(error, Error::NoAddressSpace { .. })
+}
+
+/// A child that makes the queue while it has little address space, and goes on once the others have filled it.
+fn beside(world: &World, body: impl FnOnce(&Domain, &Queue, &dyn Fn())) -> (Child, Board) {
+    let board = Board::new();
+    let folder = world.folder().join("domain");
+    let child = Child::start(|| {
+        leave_only(192 << 20);
+        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        let queue = Queue::options().max_bytes(1 << 30).create(&domain, "q").expect("made");
+        body(&domain, &queue, &|| {
+            board.set(0, 1);
+            board.reach(1, 1);
+        });
+    });
+    board.reach(0, 1);
+    (child, board)
+}
+
+fn a_sender_beyond_its_mapping(world: &World) {
+    let (child, board) = beside(world, |_, queue, others_send| {
+        let sender = queue.sender().expect("a sender");
+        sender.send(&message(0, 0, 80)).expect("room");
+        others_send();
+        for _ in 0..20 {
+            match sender.try_send(&message(0, 1, 80)) {
+                Err(SendError::System(error)) if is_no_space(&error) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        // Nor from anew.
+        match queue.sender().map(|sender| sender.try_send(&message(0, 1, 80))) {
+            Ok(Err(SendError::System(error))) | Err(error) if is_no_space(&error) => {}
+            other => panic!("{:?}", other.map(|_| ())),
+        }
+    });
+    let domain = world.domain();
+    let queue = Queue::open(&domain, "q").expect("there");
+    let sender = queue.sender().expect("a sender");
+    for number in 0..MANY {
+        sender.send(&message(1, number, 80)).expect("room");
+    }
+    board.set(1, 1);
+    child.finish();
+    let mut receiver = queue.receiver().expect("none yet");
+    assert_eq!(read_message(&receiver.try_recv().expect("sent")), (0, 0));
+    for number in 0..MANY {
+        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (1, number));
+    }
+    assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+    assert_eq!(queue.counters().expect("counts").abandoned, 0);
+}
+
+fn a_receiver_beyond_its_mapping(world: &World) {
+    let received = Board::new();
+    let (child, board) = beside(world, |_, queue, others_send| {
+        let mut receiver = queue.receiver().expect("none yet");
+        others_send();
+        let mut message = Vec::new();
+        let mut number = 0;
+        let error = loop {
+            match receiver.try_recv_into(&mut message) {
+                Ok(()) => assert_eq!(read_message(&message), (1, number)),
+                Err(error) => break error,
+            }
+            number += 1;
+        };
+        assert!(number < MANY, "the whole queue was mapped");
+        received.set(0, number);
+        for error in [error].into_iter().chain((0..20).map(|_| receiver.try_recv().expect_err("it is out of reach"))) {
+            assert!(matches!(&error, RecvError::System(error) if is_no_space(error)), "{error:?}");
+        }
+        let error = receiver.peek(PATIENCE).err().expect("it is out of reach");
+        assert!(matches!(&error, RecvError::System(error) if is_no_space(error)), "{error:?}");
+    });
+    let domain = world.domain();
+    let queue = Queue::open(&domain, "q").expect("there");
+    let sender = queue.sender().expect("a sender");
+    for number in 0..MANY {
+        sender.send(&message(1, number, 80)).expect("room");
+    }
+    board.set(1, 1);
+    child.finish();
+    // Somebody who can map it goes on where that one had to stop.
+    let mut receiver = queue.receiver().expect("the last one has ended");
+    for number in received.get(0)..MANY {
+        assert_eq!(read_message(&receiver.try_recv().expect("sent")), (1, number));
+    }
+    assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
+    assert_eq!(queue.counters().expect("counts").abandoned, 0);
+}
+
+/// A request in a slot that the server cannot see would never be answered; a reply that the client cannot see, never read.
+fn a_service_is_mapped_whole_or_not_at_all(world: &World) {
+    let domain = world.domain();
+    let server = Server::options().max_bytes(1 << 20).serve(&domain, "s").expect("none lives");
+    drop(server);
+    let folder = world.folder().join("domain");
+    Child::start(|| {
+        leave_only(48 << 20);
+        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        let errors = [Server::open(&domain, "s").err(), Client::open(&domain, "s").err()];
+        for error in errors {
+            let error = error.expect("too little to map all clients' places");
+            assert!(is_no_space(&error), "{error}");
+        }
+    })
+    .finish();
+    Server::open(&domain, "s").expect("none lives");
+}
+
+fn a_reader_beyond_its_mapping(world: &World) {
+    let board = Board::new();
+    let folder = world.folder().join("domain");
+    let child = Child::start(|| {
+        leave_only(64 << 20);
+        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        let state = StateBytes::create(&domain, "s", 1 << 20, b"first").expect("made");
+        board.set(0, 1);
+        board.reach(1, 1);
+        for _ in 0..20 {
+            let error = state.get().expect_err("out of reach");
+            assert!(is_no_space(&error), "{error}");
+        }
+        let error =
+            state.writer().expect("none lives").set(b"another").expect_err("all that it could write are pinned");
+        assert!(matches!(&error, SetError::System(error) if is_no_space(error)), "{error}");
+    });
+    board.reach(0, 1);
+    let domain = world.domain();
+    let state = StateBytes::open(&domain, "s").expect("there");
+    // Readers that stand in a pinned read keep a buffer each, so that the writer makes more.
+    let readers: Vec<Child> = (0..8)
+        .map(|reader| {
+            let ready = Board::new();
+            let pinned = Child::start(|| {
+                let _ = state.get_as_if_stopped(|| {
+                    ready.set(0, 1);
+                    board.reach(4, 1);
+                });
+            });
+            ready.reach(0, 1);
+            let mut writer = state.writer().expect("none lives");
+            writer.set(format!("value {reader}").as_bytes()).expect("room");
+            pinned
+        })
+        .collect();
+    board.set(1, 1);
+    child.finish();
+    board.set(4, 1);
+    readers.into_iter().for_each(Child::finish);
+}
+
+fn a_subscriber_beyond_its_mapping(world: &World) {
+    const PUBLISHERS: u64 = 12;
+    let board = Board::new();
+    let folder = world.folder().join("domain");
+    let child = Child::start(|| {
+        leave_only(256 << 20);
+        let domain = Domain::options().recheck(None).open_at(&folder).expect("opens");
+        let topic: Topic<[u8]> = Topic::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "t").expect("made");
+        let mut subscriber = topic.subscriber_with(SubscriberOptions::default()).expect("a line");
+        board.set(0, 1);
+        board.reach(1, 1);
+        let mut errors = 0;
+        for _ in 0..100 {
+            match subscriber.try_recv() {
+                Ok(Some(sample)) => assert_eq!(read_message(&sample).1, 0),
+                Ok(None) => {}
+                Err(_) => errors += 1,
+            }
+        }
+        assert!(errors > 0, "all of it was mapped");
+    });
+    board.reach(0, 1);
+    let domain = world.domain();
+    let topic: Topic<[u8]> = Topic::open(&domain, "t").expect("there");
+    let publishers: Vec<_> = (0..PUBLISHERS).map(|_| topic.publisher().expect("a ring")).collect();
+    for (who, publisher) in (0..).zip(&publishers) {
+        publisher.publish_copy(&message(who, 0, 100)).expect("room");
+        publisher.publish_copy(&message(who, 0, 100_000)).expect("room");
+    }
+    board.set(1, 1);
+    child.finish();
+}
+
+/// An owner whose slot this process cannot see would read dead.
+fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
+    let folder = world.folder().join("domain");
+    Child::start(|| {
+        leave_only(4 << 20);
+        let error = Domain::options().recheck(None).open_at(&folder).err().expect("no room for 65,536 slots");
+        assert!(is_no_space(&error), "{error}");
+    })
+    .finish();
+}
