@@ -6,6 +6,7 @@ mod c;
 mod conformance;
 mod count;
 mod crash;
+mod faults;
 mod fuzz;
 mod gpu;
 mod install;
@@ -32,6 +33,8 @@ usage: cargo xtask VERB [OPTIONS]
   models [--sound | --full] [--jobs N] [--again] [NAME]
                           the Promela models of doc/models and their mutations, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
+  crash --stop [--all]    leave the victim standing still there: others get past all that it does not hold; then it goes on, or is killed
+  faults [--all] [NAME]   each system call of each operation fails, by each errno that it may give, one at a time
   conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
   c [NAME]                the C library's tests and examples, against a copy installed into the target folder
   header [--check]        writes crates/outlive-c/include/outlive.h anew
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "models" => models::run(rest),
         "crash" => crash::run(rest),
+        "faults" => faults::run(rest),
         "c" => c::run(rest),
         "conformance" => conformance::run(rest),
         "header" => c::header(rest),

@@ -24,9 +24,12 @@ struct Arguments {
     /// Kill at every instruction.
     #[arg(long)]
     all: bool,
-    /// Leave the victim standing still instead, with the re-check as users have it unless said otherwise.
+    /// Leave the victim standing still instead; then it goes on, or is killed.
     #[arg(long)]
     stop: bool,
+    /// Have each system call fail instead, by each error that it may give.
+    #[arg(long, conflicts_with = "stop")]
+    fault: bool,
     /// Only scenarios whose name begins so (may be given several times).
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
@@ -63,17 +66,32 @@ impl Arguments {
                     || self.only.iter().any(|name| {
                         if self.here.is_some() { scenario.name() == name } else { scenario.name().starts_with(name) }
                     });
-                // What is promised of stops is promised with the re-check: one mode of it is enough.
-                let usual = !self.stop || recheck == Recheck::On || !scenario.uses_recheck();
+                // Stops are seen in both modes where somebody sleeps: the promise is kept with the re-check at the latest,
+                // and by most without it. Faults are seen as users have it.
+                let usual = match self.fate() {
+                    Fate::Killed => true,
+                    Fate::Stopped => recheck == Recheck::On || scenario.has_sleepers() || !scenario.uses_recheck(),
+                    Fate::Failing => recheck == Recheck::On,
+                };
                 let moded = self.recheck.as_ref().map_or(usual, |word| word == recheck.word());
                 let applies = recheck == Recheck::Off || scenario.uses_recheck();
                 let known = known.as_ref().is_none_or(|known| known.iter().any(|name| name == scenario.name()));
-                if named && moded && applies && known {
+                // Faults are outlive's: others' locks and things broken on purpose have nothing to say of them.
+                let ours = !self.fault || scenario.uses_recheck();
+                if named && moded && applies && known && ours {
                     tests.push((scenario, recheck));
                 }
             }
         }
         tests
+    }
+
+    fn fate(&self) -> Fate {
+        match (self.stop, self.fault) {
+            (true, _) => Fate::Stopped,
+            (_, true) => Fate::Failing,
+            _ => Fate::Killed,
+        }
     }
 
     fn thoroughness(&self) -> Thoroughness {
@@ -112,7 +130,7 @@ enum Verdict {
 fn tell(scenario: &dyn Scenario, recheck: Recheck, report: &Report) -> Verdict {
     let hung = report.failures.iter().any(|(_, failure)| failure.starts_with("HANG"));
     let passed = if scenario.must_fail() { hung } else { report.failures.is_empty() };
-    let known = known::to_fail_stopped(scenario.name()).filter(|_| report.fate == Some(Fate::Stopped));
+    let known = known::to_fail_stopped(scenario.name(), recheck).filter(|_| report.fate == Some(Fate::Stopped));
     let (verdict, mark) = match (passed, known) {
         (true, _) => (Verdict::Passed, "ok    "),
         (false, Some(_)) => (Verdict::Known, "known "),
@@ -141,7 +159,7 @@ fn run_here(arguments: &Arguments, cpu: usize) -> std::io::Result<Verdict> {
         return Err(std::io::Error::other("--here runs exactly one test"));
     };
     let orders = Orders {
-        fate: if arguments.stop { Fate::Stopped } else { Fate::Killed },
+        fate: arguments.fate(),
         thoroughness: arguments.thoroughness(),
         from: arguments.from,
         to: arguments.to,
@@ -152,11 +170,11 @@ fn run_here(arguments: &Arguments, cpu: usize) -> std::io::Result<Verdict> {
     Ok(match campaign::run(scenario.as_ref(), *recheck, &orders) {
         Ok(report) => {
             let verdict = tell(scenario.as_ref(), *recheck, &report);
-            println!("{} {}", report.rounds, report.slowest.as_millis());
+            println!("{} {} {}", report.rounds, report.slowest.as_millis(), report.calls);
             verdict
         }
         Err(failure) => {
-            println!("FAILED {}: {failure}\n0 0", title(scenario.as_ref(), *recheck));
+            println!("FAILED {}: {failure}\n0 0 0", title(scenario.as_ref(), *recheck));
             Verdict::Failed
         }
     })
@@ -169,6 +187,7 @@ struct Totals {
     known: u64,
     rounds: u64,
     slowest_ms: u64,
+    calls: u64,
 }
 
 /// Runs one test in a process of its own: an engine has one thread, and its victims die with it.
@@ -179,8 +198,10 @@ fn run_apart(arguments: &Arguments, scenario: &str, recheck: Recheck, cpu: usize
     if let Some(victim) = &arguments.victim {
         command.arg("--victim").arg(victim);
     }
-    if arguments.stop {
-        command.arg("--stop");
+    match arguments.fate() {
+        Fate::Killed => {}
+        Fate::Stopped => drop(command.arg("--stop")),
+        Fate::Failing => drop(command.arg("--fault")),
     }
     command.arg(if arguments.all { "--all" } else { "--quick" }).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output();
@@ -188,11 +209,12 @@ fn run_apart(arguments: &Arguments, scenario: &str, recheck: Recheck, cpu: usize
     match output {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
-            let (told, figures) = text.trim_end().rsplit_once('\n').unwrap_or((&text, "0 0"));
+            let (told, figures) = text.trim_end().rsplit_once('\n').unwrap_or((&text, ""));
             println!("{told}");
-            let (rounds, slowest) = figures.split_once(' ').unwrap_or(("0", "0"));
-            totals.rounds += rounds.parse::<u64>().unwrap_or(0);
-            totals.slowest_ms = totals.slowest_ms.max(slowest.parse().unwrap_or(0));
+            let mut figures = figures.split(' ').map(|figure| figure.parse::<u64>().unwrap_or(0));
+            totals.rounds += figures.next().unwrap_or(0);
+            totals.slowest_ms = totals.slowest_ms.max(figures.next().unwrap_or(0));
+            totals.calls += figures.next().unwrap_or(0);
             match output.status.code() {
                 Some(code) if code == Verdict::Passed as i32 => totals.passed += 1,
                 Some(code) if code == Verdict::Known as i32 => totals.known += 1,
@@ -250,8 +272,12 @@ fn main() -> ExitCode {
     });
     let totals = totals.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let took: Duration = began.elapsed();
-    let (what, seconds) = (if arguments.stop { "stops" } else { "kill points" }, took.as_secs_f64());
-    println!("{} {what} in {seconds:.0} s", totals.rounds);
+    let seconds = took.as_secs_f64();
+    match arguments.fate() {
+        Fate::Killed => println!("{} kill points in {seconds:.0} s", totals.rounds),
+        Fate::Stopped => println!("{} stops in {seconds:.0} s", totals.rounds),
+        Fate::Failing => println!("{} calls, {} faults in {seconds:.0} s", totals.calls, totals.rounds),
+    }
     if arguments.stop {
         println!("nobody was kept waiting for longer than {} ms, save by what is held", totals.slowest_ms);
         println!("{} known to fail", totals.known);

@@ -1,21 +1,25 @@
-//! A campaign: one scenario in one mode, one life observed, then at each chosen point a death ([`round`]) or a stop
-//! ([`stop`]), checked each time.
+//! A campaign: one scenario in one mode, one life observed, then at each chosen point a death ([`round`]), a stop
+//! ([`stop`]) or a system call that fails ([`faults`]), checked each time.
 
+mod faults;
 mod round;
 mod stop;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use libc::c_int;
+
 use self::round::Round;
 use self::stop::{Sleep, Then};
 use crate::engine::control::Control;
-use crate::engine::plan::{Moment, Route, Thoroughness, kill_points, routes, stop_points};
-use crate::engine::trace;
+use crate::engine::plan::{Call, Moment, Route, Thoroughness, kill_points, routes, stop_points};
+use crate::engine::{errnos, trace};
 use crate::failure::Failure;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, known};
 use crate::world::scratch::Scratch;
 use crate::world::{Recheck, World, affinity};
 
@@ -31,6 +35,9 @@ const LONGEST_LIFE: usize = 400_000;
 /// After how many failures a campaign gives up.
 const ENOUGH_FAILURES: usize = 3;
 
+/// The same of faults, each of which is another one.
+const MANY_FAILURES: usize = 12;
+
 /// What befalls the victims of a campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -38,7 +45,12 @@ pub enum Fate {
     Killed,
     /// Each stands still at its point; then it goes on, or is killed.
     Stopped,
+    /// The system call at its point fails.
+    Failing,
 }
+
+/// Of how many stops a telling campaign has about: the pairs of more are thinned out.
+const MOST_STOPS: usize = 60;
 
 /// What a campaign is to do.
 #[derive(Clone, Debug)]
@@ -66,7 +78,9 @@ pub struct Report {
     pub instructions: u64,
     /// How many of its points differ for survivors or kernel.
     pub telling: u64,
-    /// Deaths or stops carried out.
+    /// System calls in the observed life that may fail.
+    pub calls: u64,
+    /// Deaths, stops or faults carried out.
     pub rounds: u64,
     /// The longest time for which a survivor was kept waiting by a stopped victim that held nothing.
     pub slowest: Duration,
@@ -85,8 +99,11 @@ pub struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { rounds, instructions, telling, .. } = self;
-        let what = if self.fate == Some(Fate::Stopped) { "stops" } else { "kill points" };
-        write!(to, "{rounds} {what} of {instructions} instructions, {telling} telling")?;
+        match self.fate {
+            Some(Fate::Failing) => write!(to, "{rounds} faults of {} calls", self.calls)?,
+            Some(Fate::Stopped) => write!(to, "{rounds} stops of {instructions} instructions, {telling} telling")?,
+            _ => write!(to, "{rounds} kill points of {instructions} instructions, {telling} telling")?,
+        }
         if self.fate == Some(Fate::Stopped) {
             write!(to, "; slowest {:.3} s", self.slowest.as_secs_f64())?;
         }
@@ -118,11 +135,26 @@ impl Worlds<'_> {
     }
 }
 
+fn is_fallible(call: &Call) -> bool {
+    !errnos::of(call.number, call.arguments).is_empty()
+}
+
 /// What one life is to come to.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Death,
     Stop(Then, Sleep),
+    Fault(c_int),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Death => Ok(()),
+            End::Stop(then, sleep) => write!(to, " ({then:?}, {sleep:?})"),
+            End::Fault(errno) => write!(to, " ({})", errnos::name(*errno)),
+        }
+    }
 }
 
 /// The lives to come: where, and what happens there.
@@ -136,8 +168,13 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
             all.extend(kill_points(life, orders.thoroughness).into_iter().map(|point| (point, End::Death)));
         }
         Fate::Stopped => {
-            for (number, point) in stop_points(life, orders.thoroughness).into_iter().enumerate() {
+            let points = stop_points(life, orders.thoroughness);
+            let nth = if every { 1 } else { points.len().div_ceil(MOST_STOPS) };
+            for (number, point) in points.into_iter().enumerate() {
                 let asleep = life[point as usize].asleep;
+                if !asleep && (number / 2) % nth != 0 {
+                    continue;
+                }
                 let sleeps = if asleep { &[Frozen, Stopped][..] } else { &[Frozen][..] };
                 // Telling points come in pairs, before and after: each of a pair comes to have both ends in turn.
                 let then = if (number + number / 2) % 2 == 0 { &[GoesOn][..] } else { &[IsKilled][..] };
@@ -146,6 +183,9 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
                     all.extend(thens.iter().map(|&then| (point, End::Stop(then, sleep))));
                 }
             }
+        }
+        Fate::Failing => {
+            all.extend(faults::faults(life, every).into_iter().map(|(point, errno)| (point, End::Fault(errno))));
         }
     }
     all.retain(|(point, _)| (orders.from..=orders.to).contains(point));
@@ -156,10 +196,18 @@ type Totals = BTreeMap<&'static str, u64>;
 
 impl Round<'_> {
     /// One more life. Says whether the victim came to its point.
-    fn live(&self, world: &mut World, route: Route, expected: &Moment, last: u64, end: End) -> Result<bool, Failure> {
+    fn live(
+        &self,
+        world: &mut World,
+        route: Route,
+        expected: &Moment,
+        last: u64,
+        end: End,
+    ) -> Result<bool, Failure> {
         match end {
             End::Death => self.kill_at(world, route, expected, last),
             End::Stop(then, sleep) => self.stop_at(world, route, expected, last, (then, sleep)),
+            End::Fault(errno) => self.fail_at(world, route, expected, last, errno),
         }
     }
 }
@@ -207,7 +255,7 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
 
     let mut world = worlds.next()?;
     world.meet_at(&control_file);
-    let round = Round { scenario, orders, control: Control::open(&control_file)? };
+    let round = Round { scenario, orders, control: Control::open(&control_file)?, usual: Cell::default() };
     // The first round of a world makes things that the later ones find made; the second is the ordinary one.
     let life = match round
         .observe(&mut world)
@@ -226,6 +274,7 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
 
     report.fate = Some(orders.fate);
     let lives = lives(&life, orders);
+    report.calls = life.iter().filter_map(|moment| moment.call).filter(is_fallible).count() as u64;
     let points: Vec<u64> = lives.iter().map(|(point, _)| *point).collect();
     let end = life.last().map_or(0, |moment| moment.address);
     let mut world: Option<World> = None;
@@ -250,13 +299,18 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
             Err(failure) => {
                 let situation = here.situation();
                 let kept = here.folder().display();
-                let how =
-                    if let End::Stop(then, sleep) = how { format!(" ({then:?}, {sleep:?})") } else { String::new() };
                 report.failures.push((point, format!("{failure}{how} [{situation}]; kept: {kept}")));
                 report.slowest = report.slowest.max(here.slowest());
                 // Its survivors are ended; the folder stays.
                 drop(here);
-                if report.failures.len() >= if scenario.must_fail() { 1 } else { ENOUGH_FAILURES } {
+                let enough = match orders.fate {
+                    _ if scenario.must_fail() => 1,
+                    // What is known costs time only.
+                    Fate::Stopped if known::to_fail_stopped(scenario.name(), recheck).is_some() => 1,
+                    Fate::Failing => MANY_FAILURES,
+                    _ => ENOUGH_FAILURES,
+                };
+                if report.failures.len() >= enough {
                     break;
                 }
             }

@@ -1,7 +1,9 @@
 //! One life of a victim: to its marker, observed from beginning to end, or to a chosen point and killed there.
 
+use std::cell::Cell;
 use std::time::Instant;
 
+use super::faults::Belongings;
 use super::{LONGEST_LIFE, Orders, PATIENCE};
 use crate::engine::control::Control;
 use crate::engine::plan::{Moment, Route};
@@ -11,11 +13,16 @@ use crate::failure::Failure;
 use crate::scenario::{Death, Scenario};
 use crate::world::{World, text};
 
+/// How often a victim that went on is looked at while it sleeps, before it is said to hang.
+const LOOKS: u32 = 10;
+
 /// What all rounds of a campaign have in common.
 pub(super) struct Round<'a> {
     pub(super) scenario: &'a dyn Scenario,
     pub(super) orders: &'a Orders,
     pub(super) control: Control,
+    /// What the victim of an undisturbed life has open at its end.
+    pub(super) usual: Cell<Belongings>,
 }
 
 /// A victim at a chosen point.
@@ -71,6 +78,9 @@ impl Round<'_> {
         let mut life = vec![Moment { address: victim.address(), telling: true, ..Moment::default() }];
         let mut helped = false;
         loop {
+            if let Some(here) = life.last_mut() {
+                here.call = victim.next_call()?;
+            }
             let mut stand = victim.step(&self.control)?;
             if stand == Stand::Asleep {
                 life.push(Moment { address: victim.address(), telling: true, asleep: true, ..Moment::default() });
@@ -85,7 +95,7 @@ impl Round<'_> {
                 address: victim.address(),
                 telling: changed || victim.entered_kernel(),
                 repeating: victim.repeating(),
-                asleep: false,
+                ..Moment::default()
             });
             if stand == Stand::Ended {
                 break;
@@ -94,6 +104,7 @@ impl Round<'_> {
                 return Err(Failure::broken("the operation does not end under single steps"));
             }
         }
+        self.usual.set(Belongings::of(world.victim_pid(), world)?);
         self.finish(world, &mut victim, helped, true)?;
         Ok(life)
     }
@@ -106,6 +117,9 @@ impl Round<'_> {
         helped: bool,
         ended: bool,
     ) -> Result<Death, Failure> {
+        if ended && self.control.has_failed() {
+            return Err(Failure::wrong("the victim was told of an error, and nothing had failed; see victim.log"));
+        }
         victim.kill()?;
         world.death();
         let mut notes = [0; 8];
@@ -158,6 +172,28 @@ impl Round<'_> {
         }
         let met = expected.address == victim.address() || (expected.address == 0 && stand == Stand::Gone);
         Ok(Reached { victim, stand, helped, met })
+    }
+
+    /// The victim, which stood still or was told of a fault, goes on to the end of its operation; where it sleeps, it is
+    /// helped as ever.
+    pub(super) fn go_on(&self, world: &mut World, reached: &mut Reached, end: u64) -> Result<(), Failure> {
+        let Reached { victim, stand, helped, .. } = reached;
+        let mut goal = Goal { address: end, arrivals: 1, end };
+        for _ in 0..2 * LOOKS {
+            match stand {
+                Stand::Ended | Stand::Gone => return Ok(()),
+                Stand::Within => *stand = victim.run(&self.control, &mut goal, None)?,
+                Stand::Asleep => {
+                    self.help(world, helped)?;
+                    self.scenario.let_on(world)?;
+                    match victim.awaken(&self.control, Instant::now() + PATIENCE / LOOKS) {
+                        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {}
+                        stands => *stand = stands?,
+                    }
+                }
+            }
+        }
+        Err(Failure::Hang("the victim, which goes on, sleeps".to_owned()))
     }
 
     /// A life that ends at a point of the observed one. Says whether it came there; otherwise the operation had ended

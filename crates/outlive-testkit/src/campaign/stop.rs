@@ -6,12 +6,9 @@
 //! and takes no step afterwards, as under the freezer of control groups, version 1. [`Sleep::Stopped`]: SIGSTOP takes it
 //! out of the queue, and its call begins anew when it goes on.
 
-use std::time::Instant;
-
-use super::PATIENCE;
-use super::round::{Reached, Round};
+use super::round::Round;
 use crate::engine::plan::{Moment, Route};
-use crate::engine::victim::{Goal, Stand};
+use crate::engine::victim::Stand;
 use crate::failure::Failure;
 use crate::scenario::Stop;
 use crate::world::World;
@@ -33,9 +30,6 @@ pub(super) enum Sleep {
     /// By SIGSTOP, which takes it out.
     Stopped,
 }
-
-/// How often a victim that went on is looked at while it sleeps, before it is said to hang.
-const LOOKS: u32 = 10;
 
 impl Round<'_> {
     /// A life with a stop at a point of the observed one. Says whether it came there.
@@ -74,35 +68,9 @@ impl Round<'_> {
         self.scenario.check_after_stop(world, &death)?;
         Ok(reached.met)
     }
-
-    /// The victim goes on to the end of its operation; where it sleeps, it is helped as ever.
-    fn go_on(&self, world: &mut World, reached: &mut Reached, end: u64) -> Result<(), Failure> {
-        let Reached { victim, stand, helped, .. } = reached;
-        let mut goal = Goal { address: end, arrivals: 1, end };
-        for _ in 0..2 * LOOKS {
-            match stand {
-                Stand::Ended | Stand::Gone => return Ok(()),
-                Stand::Within => *stand = victim.run(&self.control, &mut goal, None)?,
-                Stand::Asleep => {
-                    self.help(world, helped)?;
-                    self.scenario.let_on(world)?;
-                    match victim.awaken(&self.control, Instant::now() + PATIENCE / LOOKS) {
-                        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {}
-                        stands => *stand = stands?,
-                    }
-                }
-            }
-        }
-        Err(Failure::Hang("the victim, which was stopped and goes on, sleeps".to_owned()))
-    }
 }
 
 fn while_stopped(failure: Failure, stop: Stop) -> Failure {
     let how = if stop.asleep { "asleep" } else { "stopped" };
-    let more = format!("while the victim is {how} (helped: {}, ended: {})", stop.helped, stop.ended);
-    match failure {
-        Failure::Hang(what) => Failure::Hang(format!("{what}, {more}")),
-        Failure::Wrong(what) => Failure::Wrong(format!("{what}, {more}")),
-        Failure::Broken(what) => Failure::Broken(format!("{what}, {more}")),
-    }
+    failure.with(&format!("while the victim is {how} (helped: {}, ended: {})", stop.helped, stop.ended))
 }

@@ -120,6 +120,17 @@ impl Control {
         self.page().overtaken.store(1, Ordering::SeqCst);
     }
 
+    /// Whether the victim's operation ended by an error.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.page().failed.load(Ordering::SeqCst) != 0
+    }
+
+    /// Says that the operation ended by an error.
+    pub fn set_failed(&self) {
+        self.page().failed.store(1, Ordering::SeqCst);
+    }
+
     /// A number the victim left for the check, by place.
     #[must_use]
     pub fn note(&self, place: usize) -> u64 {

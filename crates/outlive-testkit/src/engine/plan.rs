@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use libc::c_long;
+
 /// One point of the observed life.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moment {
@@ -18,6 +20,19 @@ pub struct Moment {
     pub repeating: bool,
     /// The victim slept here.
     pub asleep: bool,
+    /// The instruction that comes next is this system call.
+    pub call: Option<Call>,
+}
+
+/// A system call that is about to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Which.
+    pub number: c_long,
+    /// Its first arguments.
+    pub arguments: [u64; 2],
+    /// A word that tells callers of one and the same wrapper apart: the newest on the stack.
+    pub caller: u64,
 }
 
 /// How many of the points to kill at.

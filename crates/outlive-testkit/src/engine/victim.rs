@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use libc::{c_int, pid_t};
 
 use super::control::{self, Control};
+use super::plan::Call;
 use super::trace::{self, Event};
 
 /// How long a victim may take to come from its start to the marker, and a step that does not sleep to end.
@@ -288,6 +289,28 @@ impl Victim {
         }
     }
 
+    /// The system call that comes next, if it is one.
+    ///
+    /// # Errors
+    /// What tracing reports.
+    pub fn next_call(&self) -> io::Result<Option<Call>> {
+        if !trace::is_system_call(self.tid, self.address)? {
+            return Ok(None);
+        }
+        let (number, arguments, caller) = trace::call(self.tid)?;
+        Ok(Some(Call { number, arguments, caller }))
+    }
+
+    /// The system call that comes next fails so, without being carried out.
+    ///
+    /// # Errors
+    /// What tracing reports.
+    pub fn fail_call(&mut self, errno: c_int) -> io::Result<()> {
+        trace::fail_call(self.tid, errno)?;
+        self.address = trace::instruction_pointer(self.tid)?;
+        Ok(())
+    }
+
     /// Address of the next instruction.
     #[must_use]
     pub fn address(&self) -> u64 {
@@ -399,6 +422,26 @@ impl Stage {
     /// So many more things are acknowledged to the victim.
     pub fn acknowledge(&self, things: u64) {
         self.control.acknowledge(things);
+    }
+
+    /// Whether the operation has begun and not ended.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.control.phase() == control::BEGUN
+    }
+
+    /// The operation has returned an error.
+    pub fn end_with_an_error(&self) {
+        self.control.set_failed();
+        self.end();
+    }
+
+    /// The operation has returned this.
+    pub fn end_of<T, E>(&self, returned: &Result<T, E>) {
+        if returned.is_err() {
+            self.control.set_failed();
+        }
+        self.end();
     }
 
     /// The operation has returned. One place in the program for all operations: a victim that was stopped runs to it.

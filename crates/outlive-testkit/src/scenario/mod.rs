@@ -185,6 +185,11 @@ pub trait Scenario: Send + Sync {
         false
     }
 
+    /// Whether anybody in it sleeps until something happens.
+    fn has_sleepers(&self) -> bool {
+        true
+    }
+
     /// Whether it concerns outlive, which is then tested with the coarse re-check off and on.
     fn uses_recheck(&self) -> bool {
         true

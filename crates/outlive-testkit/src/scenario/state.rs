@@ -289,7 +289,7 @@ impl Scenario for State {
         if *self == State::Create {
             stage.begin();
             let made = state::open(&domain, place.name);
-            stage.end();
+            stage.end_of(&made);
             return made.map(drop);
         }
         let state = state::open(&domain, place.name)?;
@@ -299,27 +299,27 @@ impl Scenario for State {
                 let mut writer = writer()?;
                 stage.begin();
                 let set = writer.set(&state::eight(2));
-                stage.end();
+                stage.end_of(&set);
                 std::mem::forget(writer);
                 set.map(drop).map_err(|error| error.to_string())
             }
             State::Get => {
                 stage.begin();
                 let got = state::get_pinned(&domain, place.name);
-                stage.end();
+                stage.end_of(&got);
                 if got? == 1 || stage.is_overtaken() { Ok(()) } else { Err("another value".to_owned()) }
             }
             State::Take => {
                 stage.begin();
                 let taken = writer();
-                stage.end();
+                stage.end_of(&taken);
                 taken.map(std::mem::forget)
             }
             State::TakeOver => {
                 stage.begin();
                 let mut writer = writer()?;
                 let set = writer.set(&state::eight(2));
-                stage.end();
+                stage.end_of(&set);
                 std::mem::forget(writer);
                 set.map(drop).map_err(|error| error.to_string())
             }
@@ -336,7 +336,7 @@ impl Scenario for State {
                     State::Wait => state::follow(&state),
                     _ => state::follow_in_set(&domain, &state),
                 };
-                stage.end();
+                stage.end_of(&told);
                 if told? == "9" { Ok(()) } else { Err("not told of the value".to_owned()) }
             }
             State::Create => Ok(()),

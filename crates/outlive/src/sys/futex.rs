@@ -12,7 +12,7 @@ use super::clock::Deadline;
 pub(crate) use super::futex_call::ALL;
 pub(crate) use super::futex_call::Watch;
 use super::futex_call::{self, Change, Comparison, FutexError, WakeOp};
-use crate::shim::AtomicU32;
+use crate::shim::{AtomicU32, Ordering};
 
 /// Why a sleep ended. None of them says that what was waited for has come: look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,19 +34,17 @@ const SLICE: Duration = Duration::from_millis(10);
 /// 0 not asked yet, 1 there, 2 absent.
 static WAITV: AtomicU8 = AtomicU8::new(0);
 
-/// Whether the kernel lets this process call `futex_waitv`. Asked once.
+/// Whether the kernel lets this process call `futex_waitv`, as far as this process knows.
 ///
-/// Absent before Linux 5.16, and denied by some container runtimes (`EPERM`, `EACCES`, `ENOSYS`).
+/// The call is absent before Linux 5.16, and a seccomp filter may deny it, with any errno, from the start or from any
+/// later moment: the first sleep that is refused finds that out (`wait_any`), and from then on this says no.
 pub(crate) fn has_waitv() -> bool {
     match WAITV.load(StdOrdering::Relaxed) {
         1 => true,
         2 => false,
         _ => {
-            // An empty set: a kernel that knows the call answers EINVAL.
-            let there = !matches!(
-                futex_call::wait_for_any::<0>(&[], Deadline::NEVER),
-                Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS)
-            );
+            // An empty set: a kernel that knows the call answers EINVAL, and nothing else.
+            let there = futex_call::wait_for_any::<0>(&[], Deadline::NEVER) == Err(Errno::INVAL);
             WAITV.store(if there { 1 } else { 2 }, StdOrdering::Relaxed);
             there
         }
@@ -75,13 +73,22 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
     match ended {
         Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Wakeup::LookAgain),
         Err(Errno::TIMEDOUT) => Ok(Wakeup::TimedOut),
-        Err(other) => Err(other),
+        // The memory is gone: a slice would find the same.
+        Err(Errno::FAULT) => Err(Errno::FAULT),
+        // The kernel has no memory for it just now: this sleep is a slice, the next one may be whole.
+        Err(Errno::NOMEM) => wait_in_slices(set, principal, deadline),
+        // The set is well-formed, so nothing else comes from the kernel: a filter that was installed after the first
+        // question denies the call. Relaxed: a hint of this process's own.
+        Err(_) => {
+            WAITV.store(2, StdOrdering::Relaxed);
+            wait_in_slices(set, principal, deadline)
+        }
     }
 }
 
 #[cold]
 fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Result<Wakeup, Errno> {
-    if set.iter().any(|w| w.word.load(crate::shim::Ordering::Acquire) != w.expected) {
+    if set.iter().any(|w| w.word.load(Ordering::Acquire) != w.expected) {
         return Ok(Wakeup::LookAgain);
     }
     if deadline.has_passed() {
@@ -93,6 +100,23 @@ fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Re
         // The end of a slice is a reason to look again, not yet the deadline.
         Ok(()) | Err(FutexError::Again | FutexError::Interrupted | FutexError::TimedOut) => Ok(Wakeup::LookAgain),
         Err(other) => Err(Errno::from_raw_os_error(other.errno())),
+    }
+}
+
+/// Gives back a word that is `held`: stores `free` there and wakes everybody who sleeps on it, in one step of the kernel's.
+///
+/// Stopped or killed before that step, this thread holds the word still; after it, everybody knows. So there is no moment in
+/// which the word is free beside sleepers that nobody has woken. `held` is not 0, `free` is less than 2048. The store has
+/// release order: the kernel's atomic operations on futex words are full barriers on all machines that we run on.
+#[cold]
+pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
+    // A held word is never 0, so the comparison never holds: it would wake one more, and nobody is left there.
+    let step = WakeOp { change: Change::Set(free), when: Comparison::Eq, than: 0 };
+    if futex_call::wake_op(word, ALL, word, 0, step).is_err() {
+        // A filter denies the operation (or a PI call sleeps on the word, which is somebody's error): two steps must do.
+        // By compare-exchange, for in the second case the kernel has stored already, and the word may be another's by now.
+        let _ = word.compare_exchange(held, u32::from(free), Ordering::Release, Ordering::Relaxed);
+        wake_all(word);
     }
 }
 
@@ -123,7 +147,7 @@ pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u3
         Err(FutexError::Fault) => 0,
         // Denied by a filter that knows the two older calls: two steps. Or somebody sleeps there as if it were a lock: one more.
         Err(_) => {
-            sequence.fetch_add(1, crate::shim::Ordering::AcqRel);
+            sequence.fetch_add(1, Ordering::AcqRel);
             futex_call::wake(through, most).unwrap_or(0)
         }
     }
@@ -171,7 +195,7 @@ impl InOneStep {
 
     /// By itself.
     fn apply(self, word: &AtomicU32) {
-        use crate::shim::Ordering::AcqRel;
+        use Ordering::AcqRel;
         match self {
             InOneStep::Set(value) => word.swap(u32::from(value), AcqRel),
             InOneStep::Or(bits) => word.fetch_or(u32::from(bits), AcqRel),

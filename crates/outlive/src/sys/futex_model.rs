@@ -9,6 +9,8 @@ use crate::shim::{AtomicU32, Ordering};
 
 /// Everybody who sleeps.
 pub(crate) const ALL: u32 = i32::MAX as u32;
+/// As the kernel's.
+pub(crate) const MOST_WATCHES: usize = 128;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Watch<'a> {
@@ -62,6 +64,15 @@ pub(crate) fn wait_any(set: &[Watch<'_>], _principal: usize, _deadline: Deadline
 
 pub(crate) fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX);
+}
+
+/// Under the lock, as the kernel does it under its bucket's: nobody stands between the store and the wake.
+pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
+    let mut kernel = BUCKET.kernel.lock().unwrap();
+    let before = word.swap(u32::from(free), Ordering::AcqRel);
+    assert_eq!(before, held, "whoever gives back holds it, and sleepers have asked already");
+    kernel.sleepers.retain(|sleeper| !sleeper.words.contains(&address(word)));
+    BUCKET.woken.notify_all();
 }
 
 /// Also the kernel's own, at a thread's end.

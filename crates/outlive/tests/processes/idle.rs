@@ -1,5 +1,6 @@
-//! Waiting costs next to nothing: a process that waits for five seconds goes to sleep once, or, where it watches somebody's end, or where whoever
-//! is to wake it may be stopped before it does, looks by itself once a second.
+//! Waiting costs next to nothing: a process that waits for five seconds goes to sleep once; or once a second, where it watches somebody's end, or waits
+//! for somebody who may be stopped before it wakes anybody. The kernel tells the end of an owner to one sleeper, and that one may be stopped
+//! before it tells the others: so each of them looks by itself, by a few loads.
 
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ fn waits(most: i64, mut wait: impl FnMut() -> i64) -> Child {
 
 /// Once; and one more, for what the system does.
 const ONCE: i64 = 2;
-/// Once more after each second.
-const LOOKING: i64 = ONCE + 5;
+/// Once more after each of five seconds, and one for what the system does.
+const LOOKING: i64 = 7;
 
 fn who_waits_sleeps(world: &World) {
     let domain = domain(world);

@@ -31,6 +31,7 @@ mod leftovers;
 mod libc_mutexes;
 mod limits;
 mod little_space;
+mod living;
 mod lock_orders;
 mod mutex;
 mod mutex_deaths;
@@ -80,6 +81,7 @@ const ALL: &[&[runner::Check]] = &[
     waiting::CHECKS,
     several::CHECKS,
     keeper::CHECKS,
+    living::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
     lock_orders::CHECKS,

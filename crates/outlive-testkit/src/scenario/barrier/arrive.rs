@@ -103,7 +103,7 @@ impl Scenario for Arrive {
         let mut seat = barrier.join().map_err(|error| error.to_string())?;
         stage.begin();
         let turn = seat.wait();
-        stage.end();
+        stage.end_of(&turn);
         turn.map(drop).map_err(|error| error.to_string())
     }
 }

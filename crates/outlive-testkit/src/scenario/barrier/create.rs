@@ -44,7 +44,7 @@ impl Scenario for Create {
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
         let made = member::barrier::open(&domain, place.name);
-        stage.end();
+        stage.end_of(&made);
         made.map(drop)
     }
 }

@@ -89,7 +89,7 @@ impl Scenario for Join {
         let barrier = super::victims(place)?;
         stage.begin();
         let seat = barrier.join();
-        stage.end();
+        stage.end_of(&seat);
         seat.map(drop).map_err(|error| error.to_string())
     }
 }

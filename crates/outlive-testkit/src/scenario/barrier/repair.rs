@@ -60,7 +60,7 @@ impl Scenario for Repair {
         let barrier = super::victims(place)?;
         stage.begin();
         let repaired = barrier.repair(Deadline::NEVER);
-        stage.end();
+        stage.end_of(&repaired);
         repaired.map_err(|error| error.to_string())
     }
 }

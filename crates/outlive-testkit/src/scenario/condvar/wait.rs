@@ -127,7 +127,7 @@ impl Scenario for Wait {
         let shelf = super::victims(place)?;
         stage.begin();
         let taken = shelf.take();
-        stage.end();
+        stage.end_of(&taken);
         taken
     }
 }

@@ -59,7 +59,7 @@ impl Scenario for Watching {
         let supplier = shelf.supplier(&place.open()?)?;
         stage.begin();
         let taken = shelf.take_or_end(&supplier);
-        stage.end();
+        stage.end_of(&taken);
         if taken? { Err("took what nobody brought".to_owned()) } else { Ok(()) }
     }
 }

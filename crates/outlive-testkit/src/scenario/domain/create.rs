@@ -41,7 +41,7 @@ impl Scenario for Create {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         stage.begin();
         let opened = place.open();
-        stage.end();
+        stage.end_of(&opened);
         opened.map(drop)
     }
 

@@ -58,7 +58,7 @@ impl Scenario for Remove {
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
         let removed = domain.remove(place.name);
-        stage.end();
+        stage.end_of(&removed);
         removed.map_err(|error| error.to_string())
     }
 }

@@ -110,12 +110,12 @@ impl Scenario for Wait {
             set.add(&event.any_of(bits)).map_err(|error| error.to_string())?;
             stage.begin();
             let ready = set.wait(Deadline::NEVER).map(|ready| ready.count());
-            stage.end();
+            stage.end_of(&ready);
             return ready.map(drop).map_err(|error| error.to_string());
         }
         stage.begin();
         let got = event.wait_any(bits);
-        stage.end();
+        stage.end_of(&got);
         got.map(drop).map_err(|error| error.to_string())
     }
 }

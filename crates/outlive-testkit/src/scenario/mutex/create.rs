@@ -43,7 +43,7 @@ impl Scenario for Create {
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
         let made = Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]);
-        stage.end();
+        stage.end_of(&made);
         made.map(drop).map_err(|error| error.to_string())
     }
 }

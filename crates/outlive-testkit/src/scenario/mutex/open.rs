@@ -51,7 +51,7 @@ impl Scenario for Open {
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
         let opened = Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]).map(drop);
-        stage.end();
+        stage.end_of(&opened);
         opened.map_err(|error| error.to_string())
     }
 }

@@ -126,6 +126,10 @@ impl Scenario for InModes {
         super::use_beside_the_stopped(world, &name)
     }
 
+    fn has_sleepers(&self) -> bool {
+        false
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let text = |error: outlive::pool::PoolError| error.to_string();
@@ -160,7 +164,7 @@ impl Scenario for InModes {
                 object.fill(MARK);
                 stage.begin();
                 let freed = object.free();
-                stage.end();
+                stage.end_of(&freed);
                 freed.map_err(text)?;
             }
             Act::Offer => {
@@ -168,7 +172,7 @@ impl Scenario for InModes {
                 object.fill(MARK);
                 stage.begin();
                 let offset = object.into_offset();
-                stage.end();
+                stage.end_of(&offset);
                 offset.map_err(text)?;
             }
             Act::Claim => {
@@ -177,7 +181,7 @@ impl Scenario for InModes {
                 let offset = offers.first().ok_or("nothing is offered")?.offset;
                 stage.begin();
                 let taken = pool.claim(offset);
-                stage.end();
+                stage.end_of(&taken);
                 std::mem::forget(taken.map_err(text)?);
             }
             Act::Set => {

@@ -48,7 +48,7 @@ impl Scenario for Create {
         let shape = Shape { max_bytes: 65536, first_slots: 4 };
         stage.begin();
         let made = shape.create(&domain, place.name);
-        stage.end();
+        stage.end_of(&made);
         made.map(drop)
     }
 }

@@ -65,7 +65,7 @@ impl Scenario for AddPermit {
         let semaphore = super::victims(place)?;
         stage.begin();
         let added = semaphore.add_permit();
-        stage.end();
+        stage.end_of(&added);
         added.map_err(|error| error.to_string())
     }
 }

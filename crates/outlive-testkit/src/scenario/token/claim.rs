@@ -68,7 +68,7 @@ impl Scenario for Claim {
         let domain = place.open()?;
         stage.begin();
         let claimed = domain.token();
-        stage.end();
+        stage.end_of(&claimed);
         claimed.map(drop).map_err(|error| error.to_string())
     }
 

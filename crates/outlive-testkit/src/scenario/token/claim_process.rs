@@ -59,7 +59,7 @@ impl Scenario for ClaimProcess {
             domain.token().map_err(|error| error.to_string())?;
             stage.begin();
             let claimed = domain.process_token();
-            stage.end();
+            stage.end_of(&claimed);
             claimed.map(drop).map_err(|error| error.to_string())
         };
         match self {

@@ -93,12 +93,12 @@ impl Scenario for WaitDead {
             }
             stage.begin();
             let waited = set.wait(outlive::Deadline::NEVER).map(Iterator::count);
-            stage.end();
+            stage.end_of(&waited);
             return waited.map(drop).map_err(|error| error.to_string());
         }
         stage.begin();
         let waited = peer.wait_dead(outlive::Deadline::NEVER);
-        stage.end();
+        stage.end_of(&waited);
         waited.map_err(|error| error.to_string())
     }
 

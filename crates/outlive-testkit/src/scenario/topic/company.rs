@@ -183,13 +183,13 @@ impl Scenario for Company {
             Company::PublisherComes => {
                 stage.begin();
                 let come = publisher();
-                stage.end();
+                stage.end_of(&come);
                 come.map(std::mem::forget)
             }
             Company::SubscriberComes => {
                 stage.begin();
                 let come = subscriber();
-                stage.end();
+                stage.end_of(&come);
                 come.map(std::mem::forget)
             }
             Company::PublisherGoes => {

@@ -125,7 +125,7 @@ impl Scenario for Line {
         if *self == Line::Join {
             stage.begin();
             let joined = subscriber(&topic, true, 2);
-            stage.end();
+            stage.end_of(&joined);
             return joined.map(std::mem::forget);
         }
         let mut own = subscriber(&topic, self.is_waited_for(), DEPTH as u32)?;

@@ -151,13 +151,13 @@ impl Scenario for Ring {
         if *self == Ring::Create {
             stage.begin();
             let made = topic(&domain, place.name);
-            stage.end();
+            stage.end_of(&made);
             return made.map(drop);
         }
         if *self == Ring::Sweep {
             stage.begin();
             let swept = domain.sweep(false);
-            stage.end();
+            stage.end_of(&swept);
             return swept.map(drop).map_err(text);
         }
         let topic = topic(&domain, place.name)?;
