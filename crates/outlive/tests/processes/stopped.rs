@@ -97,12 +97,14 @@ impl Steered {
     }
 
     /// Counts its futex calls until its end.
-    fn futex_calls_to_the_end(&self) -> u32 {
+    fn futex_calls_to_the_end(self) -> u32 {
         let mut calls = 0;
         let mut begins = true;
         loop {
             self.order(libc::PTRACE_SYSCALL);
             if !self.is_stopped_again() {
+                // Waited for already.
+                core::mem::forget(self);
                 return calls;
             }
             if begins && matches!(self.call(), Some(libc::SYS_futex | libc::SYS_futex_waitv)) {
