@@ -16,7 +16,8 @@ enum In {
 use In::{Both, Off};
 
 const C_LIBRARY: &str = "the C library frees its word and wakes in two steps: not ours, and it checks the machine";
-const TWO_STEPS: &str = "the change and the wake-up are two steps, and nobody but the re-check sees to what lies between";
+const TWO_STEPS: &str =
+    "the change and the wake-up are two steps, and nobody but the re-check sees to what lies between";
 const NOTICE: &str = "the kernel gives the notice of a death to one sleeper, and that one stands still";
 const REQUEST: &str = "a request that is half written stands in the way of all that come after it";
 
