@@ -73,6 +73,9 @@ impl Round<'_> {
         }
         let failed = self.control.has_failed();
         world.saw(if failed { "told its caller" } else { "coped" });
+        if failed {
+            world.tell_of_a_fault();
+        }
         let most = before.most(self.usual.get());
         let now = Belongings::of(world.victim_pid(), world)?;
         if now.files > most.files || now.mappings > most.mappings {

@@ -64,6 +64,15 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("topic-give-up", Both, TWO_STEPS),
     ("topic-leave", Both, TWO_STEPS),
     ("topic-leave-holding", Both, TWO_STEPS),
+    ("state-leave", Off, TWO_STEPS),
+    ("topic-publish-small", Off, TWO_STEPS),
+    ("topic-publish-large", Off, TWO_STEPS),
+    ("topic-loan-and-publish", Off, TWO_STEPS),
+    ("topic-publish-by-device", Off, TWO_STEPS),
+    ("topic-company-publisher-comes", Off, TWO_STEPS),
+    ("topic-company-publisher-goes", Off, TWO_STEPS),
+    ("topic-company-subscriber-comes", Off, TWO_STEPS),
+    ("topic-company-subscriber-goes", Off, TWO_STEPS),
 ];
 
 /// Why that scenario is known to fail in that mode while its victim stands still.
