@@ -13,8 +13,9 @@
  * lock     1. compare-exchange 0 -> me                       a dead owner: compare-exchange -> me|W, state := inconsistent
  *          2. set W, wait on {X of the owner, L, the owner's token}; on any return from a dead owner wake all on its token
  *          3. not recoverable -> unlock and say so; inconsistent -> the caller is told
- * unlock   1. a panic: state consistent -> inconsistent   2. swap 0   3. had W -> wake all on L
- * give up  1. state := not recoverable   2. as unlock, 2 and 3
+ * unlock   1. a panic: state consistent -> inconsistent   2. compare-exchange me -> 0; W is set: 0 and wake all on L in one step of
+ *          the kernel's (FUTEX_WAKE_OP; mutex_wake_op.pml has that step beside stopped threads)
+ * give up  1. state := not recoverable   2. as unlock, 2
  * A caller that was told repairs and says consistent, or leaves all as it is, or gives up; one that was not told finishes its change,
  * or panics in the middle of it.
  * Death: the thread leaves every queue, its token is marked and one waiter there is woken, then one waiter on the pending X.
@@ -81,14 +82,16 @@ inline unqueue() { qL[me]=0; qT[me]=0; qX[me]=0; woken[me]=0 }
 
 /* unlock's last two steps */
 inline release(l) {
-	atomic { cs[l]--; inL[me]=inL[me]&(3-(1<<l)); vw=lw[l]; lo[l]=0; lw[l]=0 };
+	atomic { if :: !lw[l] -> cs[l]--; inL[me]=inL[me]&(3-(1<<l)); lo[l]=0; vw=0 :: else -> vw=1 fi };
 	if
 	:: vw ->
+		atomic { cs[l]--; inL[me]=inL[me]&(3-(1<<l)); lo[l]=0; lw[l]=0;
 #ifdef WAKEONE
-		wake1(qL,l+1)
+			if PICK(0,qL,l+1) PICK(1,qL,l+1) PICK(2,qL,l+1) :: else fi
 #else
-		wakeall(qL,l+1)
+			d_step { ALL1(0,qL,l+1); ALL1(1,qL,l+1); ALL1(2,qL,l+1) }
 #endif
+		}
 	:: else
 	fi
 }

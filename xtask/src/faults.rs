@@ -20,7 +20,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let mut faults = testkit("crash");
     faults.arg("--fault");
     for arg in args {
-        if arg == "--all" { faults.arg(arg) } else { faults.args(["--only", arg]) };
+        if arg == "--all" {
+            faults.arg(arg)
+        } else {
+            faults.args(["--only", arg])
+        };
     }
     finish(stage::run_long("faults", faults, Counts::ByLines))
 }

@@ -196,14 +196,7 @@ type Totals = BTreeMap<&'static str, u64>;
 
 impl Round<'_> {
     /// One more life. Says whether the victim came to its point.
-    fn live(
-        &self,
-        world: &mut World,
-        route: Route,
-        expected: &Moment,
-        last: u64,
-        end: End,
-    ) -> Result<bool, Failure> {
+    fn live(&self, world: &mut World, route: Route, expected: &Moment, last: u64, end: End) -> Result<bool, Failure> {
         match end {
             End::Death => self.kill_at(world, route, expected, last),
             End::Stop(then, sleep) => self.stop_at(world, route, expected, last, (then, sleep)),

@@ -247,7 +247,9 @@ impl Scenario for Realtime {
             (got, _) => got,
         };
         match (got, self.operation) {
-            (Got::Clean(_), Operation::Recover) if !stage.is_overtaken() => return Err("was not told that the owner died".to_owned()),
+            (Got::Clean(_), Operation::Recover) if !stage.is_overtaken() => {
+                return Err("was not told that the owner died".to_owned());
+            }
             (Got::Clean(mut guard), _) => guard.raise(),
             // The other sleeper may have been quicker and have repaired it; here it was not.
             (Got::OwnerDied(mut guard), Operation::Recover | Operation::OwnerDeath) => guard.repair(),

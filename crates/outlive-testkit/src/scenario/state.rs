@@ -190,7 +190,9 @@ impl Scenario for State {
                     ("2", 2) | ("died", 1) => {}
                     // Both are true.
                     ("died", _) if !death.ended => {}
-                    (other, _) => return Err(Failure::wrong(format!("{number} is there, and a sleeper is told `{other}`"))),
+                    (other, _) => {
+                        return Err(Failure::wrong(format!("{number} is there, and a sleeper is told `{other}`")));
+                    }
                 }
                 if *self == State::Grow {
                     State::has_grown(world, &name, death.ended)?;

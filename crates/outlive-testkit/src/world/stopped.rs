@@ -144,7 +144,9 @@ impl World {
                 self.stop.slowest = self.stop.slowest.max(kept);
                 let order = self.survivor(name)?.order().unwrap_or_default().to_owned();
                 let (waited, kept) = (waited.as_secs_f64(), kept.as_secs_f64());
-                return Err(Failure::Hang(format!("{name} was kept waiting for {kept:.1} s ({waited:.1} s) in `{order}`")));
+                return Err(Failure::Hang(format!(
+                    "{name} was kept waiting for {kept:.1} s ({waited:.1} s) in `{order}`"
+                )));
             }
         }
     }

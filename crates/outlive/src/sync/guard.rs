@@ -197,7 +197,7 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
         if self.me.registry.fast_bits() == self.me.id.as_u32() && !std::thread::panicking() {
-            self.raw.release();
+            self.raw.release_by(self.me.id);
         } else {
             // Not `self`: a guard whose address is taken lives in memory, and its fast path pays for that.
             drop_slow(self.raw, self.me);

@@ -184,7 +184,7 @@ impl<T: Plain> Mutex<T> {
         if is_ours {
             held.store(0, core::sync::atomic::Ordering::Relaxed);
             // Whatever its state: that is for the next one to be told.
-            self.raw().release();
+            self.raw().release_by(TokenId::from_own(raw));
         }
         is_ours
     }

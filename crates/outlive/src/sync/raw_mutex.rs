@@ -227,11 +227,33 @@ impl RawMutex {
     /// again. The caller holds it.
     #[inline]
     pub(crate) fn release(&self) {
-        // Release pairs with every Acquire above. Died just after: sleepers still watch our token's word, whose mark
-        // wakes one of them, who wakes the rest.
-        if self.word.swap(0, Ordering::Release) & WAITERS != 0 {
-            // All: with one, a woken waiter who is killed before it runs would leave the others asleep.
-            futex::wake_all(&self.word);
+        // Relaxed: the caller holds it, so nobody else changes more than the WAITERS bit.
+        self.release_by(TokenId::from_own(self.word.load(Ordering::Relaxed) & !WAITERS));
+    }
+
+    /// The same for a caller that has its token's id at hand: one locked instruction, no load.
+    #[inline]
+    pub(crate) fn release_by(&self, id: TokenId) {
+        // Release pairs with every Acquire above. With WAITERS the word is not freed here: sleepers would not know, were
+        // this thread stopped before it wakes them.
+        if self.word.compare_exchange(id.as_u32(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.release_to_sleepers(id);
+        }
+    }
+
+    /// Frees the word and tells all sleepers, in one step: a holder that is stopped before it has the lock still, one that
+    /// is stopped after it has told everybody. Killed before it: sleepers watch our token, whose mark wakes one of them, who
+    /// wakes the rest.
+    ///
+    /// All: woken alone, a waiter that is killed or stopped before it runs would leave the others asleep, who watch our
+    /// token and not the next owner's.
+    #[cold]
+    #[inline(never)]
+    fn release_to_sleepers(&self, id: TokenId) {
+        let held = id.as_u32() | WAITERS;
+        // Relaxed: only a holder takes WAITERS away. Another value is somebody else's: then there is nothing to give back.
+        if self.word.load(Ordering::Relaxed) == held {
+            futex::set_and_wake_all(&self.word, held, 0);
         }
     }
 

@@ -31,6 +31,7 @@ mod leftovers;
 mod libc_mutexes;
 mod limits;
 mod little_space;
+mod living;
 mod lock_orders;
 mod mutex;
 mod mutex_deaths;
@@ -60,6 +61,7 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod states;
+mod stopped_notifiers;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
@@ -79,6 +81,7 @@ const ALL: &[&[runner::Check]] = &[
     waiting::CHECKS,
     several::CHECKS,
     keeper::CHECKS,
+    living::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
     lock_orders::CHECKS,
@@ -115,6 +118,7 @@ const ALL: &[&[runner::Check]] = &[
     segments::CHECKS,
     small_disk::CHECKS,
     states::CHECKS,
+    stopped_notifiers::CHECKS,
     limits::CHECKS,
     little_space::CHECKS,
     access::CHECKS,

@@ -3,6 +3,7 @@
 //! A main of its own, as of the processes' tests, whose runner, children and board these are: each check runs in a process of one
 //! thread, which forks the one that it moves on.
 
+mod barriers;
 #[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/board.rs"]
 mod board;
@@ -17,5 +18,5 @@ mod steps;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    std::process::exit(runner::run(&[latest::CHECKS], &arguments));
+    std::process::exit(runner::run(&[latest::CHECKS, barriers::CHECKS], &arguments));
 }

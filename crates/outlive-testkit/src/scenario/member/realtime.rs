@@ -1,8 +1,8 @@
 //! Orders about the mutexes for real-time threads: `pi …` and `ceiling …`. What they guard is as in `mutex`.
 
-use std::os::unix::fs::FileExt;
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::os::unix::fs::FileExt;
 
 use outlive::sync::{CeilingGuard, CeilingMutex, LockError, PiGuard, PiMutex};
 use outlive::{Deadline, Domain};

@@ -10,8 +10,8 @@ mod steps;
 
 use std::ops::RangeInclusive;
 
-use super::{HOLDS_NOTHING, Scenario};
 use super::member::pool::Counted;
+use super::{HOLDS_NOTHING, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
