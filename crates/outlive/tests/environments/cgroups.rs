@@ -160,7 +160,12 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
     let got = lock.lock_until(Duration::from_millis(1500));
     assert!(matches!(got, Err(LockError::TimedOut)), "its owner is frozen, not dead: {:?}", got.map(|_| "locked"));
     drop(got);
-    Queue::create(&domain, "q").expect("a queue").sender().expect("a sender").send(b"while it was frozen").expect("sent");
+    Queue::create(&domain, "q")
+        .expect("a queue")
+        .sender()
+        .expect("a sender")
+        .send(b"while it was frozen")
+        .expect("sent");
     // The others, beside all of these: in a domain of their own, since the names are taken.
     let other = || crate::operations::options().open_at(world.folder().join("other")).expect("opens");
     run(&Environment { open: &other, enter: &|| {}, forks: false, use_up: &|| {} });

@@ -41,8 +41,11 @@ fn jump(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
 
 /// Installs a filter that lets everything through but the calls of the list, and these.
 fn install(more: &[u32]) {
-    let (load, equal, at_least) =
-        (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K);
+    let (load, equal, at_least) = (
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+        libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
+    );
     let (bits, back) = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, libc::BPF_RET | libc::BPF_K);
     let refuse = |errno: u32| statement(back, libc::SECCOMP_RET_ERRNO | errno);
     // The number of the call stands at 0 of what a filter is given, its first argument at 16.
@@ -69,8 +72,7 @@ fn under(world: &World, more: &[u32]) {
     if !cfg!(target_arch = "x86_64") {
         world.skip("the list has the numbers of x86-64");
     }
-    let environment =
-        Environment { open: &|| plain(world), enter: &|| install(more), forks: false, use_up: &|| {} };
+    let environment = Environment { open: &|| plain(world), enter: &|| install(more), forks: false, use_up: &|| {} };
     run_if_permitted(world, "a seccomp filter", &environment);
 }
 

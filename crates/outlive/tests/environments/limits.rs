@@ -21,8 +21,7 @@ fn limit(what: libc::__rlimit_resource_t, most: u64) {
 }
 
 fn used_up(world: &World, use_up: impl Fn()) {
-    let environment =
-        Environment { open: &|| plain(world), enter: &|| {}, forks: false, use_up: &use_up };
+    let environment = Environment { open: &|| plain(world), enter: &|| {}, forks: false, use_up: &use_up };
     run_if_permitted(world, "a limit", &environment);
 }
 
@@ -61,8 +60,7 @@ fn no_more_processes(world: &World) {
         let refused = std::thread::Builder::new().spawn(|| {}).is_err();
         assert!(refused, "no thread can be made");
     };
-    let environment =
-        Environment { open: &|| shared(world), enter: &become_another, forks: false, use_up: &use_up };
+    let environment = Environment { open: &|| shared(world), enter: &become_another, forks: false, use_up: &use_up };
     run_if_permitted(world, "another user", &environment);
 }
 

@@ -98,9 +98,8 @@ impl Things {
     fn open(domain: Domain, side: Side) -> Things {
         let other = side.other();
         let queue = |name: &str| Queue::options().max_bytes(1 << 20).create(&domain, name).expect("a queue");
-        let topic = |name: &str| {
-            Topic::<[u8]>::options().depth(4).max_bytes(2 << 20).open(&domain, name).expect("a topic")
-        };
+        let topic =
+            |name: &str| Topic::<[u8]>::options().depth(4).max_bytes(2 << 20).open(&domain, name).expect("a topic");
         let state = |name: &str| State::open(&domain, name, [0; 100]).expect("a state");
         let lock = |name: &str| Mutex::open(&domain, name, 0).expect("a lock");
         let service = || outlive::rpc::Client::options().max_bytes(1 << 20);

@@ -52,8 +52,7 @@ pub fn prepare(world: &World) {
 
 fn two_users_of_one_group(world: &World) {
     prepare(world);
-    let environment =
-        Environment { open: &|| shared(world), enter: &become_another, forks: false, use_up: &|| {} };
+    let environment = Environment { open: &|| shared(world), enter: &become_another, forks: false, use_up: &|| {} };
     run_if_permitted(world, "another user", &environment);
 }
 
