@@ -1372,7 +1372,9 @@ void outlive_event_close(struct outlive_event_t *event);
  *
  * If a process dies: in here, what is set is set, and who waits is woken all the same.
  */
-int outlive_event_set(struct outlive_event_t *event, uint32_t bits, uint32_t *before);
+int outlive_event_set(struct outlive_event_t *event,
+                      uint32_t bits,
+                      uint32_t *before);
 
 /**
  * Clears bits. `*before` (may be NULL): the bits as they were.

@@ -147,7 +147,7 @@ pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u3
         Err(FutexError::Fault) => 0,
         // Denied by a filter that knows the two older calls: two steps. Or somebody sleeps there as if it were a lock: one more.
         Err(_) => {
-            sequence.fetch_add(1, crate::shim::Ordering::AcqRel);
+            sequence.fetch_add(1, Ordering::AcqRel);
             futex_call::wake(through, most).unwrap_or(0)
         }
     }
@@ -195,7 +195,7 @@ impl InOneStep {
 
     /// By itself.
     fn apply(self, word: &AtomicU32) {
-        use crate::shim::Ordering::AcqRel;
+        use Ordering::AcqRel;
         match self {
             InOneStep::Set(value) => word.swap(u32::from(value), AcqRel),
             InOneStep::Or(bits) => word.fetch_or(u32::from(bits), AcqRel),

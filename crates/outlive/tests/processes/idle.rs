@@ -85,6 +85,13 @@ fn who_waits_sleeps(world: &World) {
             sleeps_in(|| assert_eq!(peer.wait_dead(LONG), Err(WaitError::TimedOut)))
         }),
         (LOOKING, |domain, peer| {
+            // More owners than one sleep watches with all that belongs to them.
+            let (_others, ids): (Vec<Child>, Vec<_>) =
+                (0..40).map(|_| owner(domain, Board::new())).map(|(child, other)| (child, other.id())).unzip();
+            let all: Vec<_> = ids.into_iter().chain([peer.id()]).collect();
+            sleeps_in(|| assert_eq!(domain.wait_any_dead(&all, LONG), Err(WaitError::TimedOut)))
+        }),
+        (LOOKING, |domain, peer| {
             let (event, receiver) = (
                 Event::open(domain, "event in a set", Reset::Manual).expect("opens"),
                 queue(domain, "another").receiver().expect("free"),

@@ -61,6 +61,7 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod states;
+mod stopped;
 mod stopped_notifiers;
 mod tokens;
 mod topic_churn;
@@ -80,6 +81,7 @@ const ALL: &[&[runner::Check]] = &[
     tokens::CHECKS,
     waiting::CHECKS,
     several::CHECKS,
+    stopped::CHECKS,
     keeper::CHECKS,
     living::CHECKS,
     slots::CHECKS,
