@@ -13,14 +13,20 @@
  * Whether an allocation succeeds differs from process to process and from try to try (each has its own limits). A process may
  * be killed between any two steps.
  *
+ * sweep (-DSWEEP), by anybody: for each slot that exists by a first look at limit: the claim; WRITING by a dead sender -> limit
+ *   again; its position by this one: the object of the message there is freed, if the tag says that place; then the claim ->
+ *   ABANDONED, from what was seen. A lap that this limit does not have: left for the next sweep.
+ *
  * Checked: nobody touches a slot that is not allocated; no slot holds two positions of one lap, that is: whoever claims
- * position t finds there what was left by position t - cap, and the receiver finds at h what was sent at h; nobody alive hangs.
+ * position t finds there what was left by position t - cap, and the receiver finds at h what was sent at h; a sweep
+ * takes a claim for that of the position that was claimed; nobody alive hangs.
  * Switches: -DNOM -DSTEP -DNS=senders -DM=messages each -DDEATHS
  * Mutations, each must be caught:
  *   SEALSTORE   the seal is set by a store            GROWSTORE   growth is set by a store
  *   GROWFIRST   limit is raised before the allocation
  *   NORELOAD    whose own allocation failed takes f for the capacity without asking what limit became
  *   OLDCAP      a sender takes the f of its older look for the capacity when it reaches its end
+ *   OLDLIMIT    a sweep goes by the limit of its first look
  *   UNSEAL      a sealed region grows on when memory comes back
  */
 #ifndef NOM
@@ -43,6 +49,7 @@
 #define SETTLED(l) ((l)>=SEALED || F(l)==NOM)
 #define WRITING 1
 #define READY 2
+#define ABANDONED 3
 #define W(lap,own,st) ((lap)*64+(own)*4+(st))
 #define LAP(w) ((w)/64)
 #define OWNER(w) (((w)/4)%16)
@@ -51,6 +58,7 @@
 byte limit = STEP, tail, head;
 short slot[NOM];
 byte val[NOM];                          /* payload: position + 1 (what the sender meant) */
+byte pos[NOM];                          /* ghost: the position that was claimed here last */
 bool there[NOM];                        /* allocated */
 bool dead[NS+1], done[NS];
 byte sent;                              /* ghost: messages that came to READY */
@@ -119,7 +127,7 @@ L1:	t=tail;
 		:: LAP(v)<LP(lim,t) -> goto LF                  /* full */
 		:: else -> goto LH
 		fi };
-	atomic { if :: slot[IX(lim,t)]==v -> slot[IX(lim,t)]=W(LP(lim,t),me+1,WRITING) :: else -> goto L1 fi };
+	atomic { if :: slot[IX(lim,t)]==v -> slot[IX(lim,t)]=W(LP(lim,t),me+1,WRITING); pos[IX(lim,t)]=t :: else -> goto L1 fi };
 	atomic { if :: tail==t -> tail=t+1 :: else fi };
 	val[IX(lim,t)]=t+1;
 	atomic { slot[IX(lim,t)]=W(LP(lim,t),me+1,READY); sent++; k++; t=0; v=0; goto L0 };
@@ -145,6 +153,7 @@ end_l:			(limit!=lim); goto L1 fi
 		if
 		:: LAP(v)==LP(lim,head) && ST(v)==READY -> skip
 		:: LAP(v)==LP(lim,head) && ST(v)==WRITING && dead[OWNER(v)-1] -> goto LS
+		:: LAP(v)==LP(lim,head) && ST(v)==ABANDONED -> goto LS
 		:: else -> goto LW
 		fi };
 	atomic { assert(val[IX(lim,head)]==head+1); sent--; slot[IX(lim,head)]=W(LP(lim,head)+1,0,0); v=0; head++; goto L1 };
@@ -153,9 +162,44 @@ LW:	assert(LAP(v)==LP(lim,head));                          /* never ahead: that 
 end_r:	atomic { (slot[IX(lim,head)]!=v || (ST(v)==WRITING && dead[OWNER(v)-1])) -> v=0; goto L1 }
 }
 
+/* it never receives and never moves the head */
+proctype Sweep() {
+	byte lim, first, i; short v;
+	first=limit;
+	do
+	:: i<F(first) ->
+		atomic { assert(there[i]); v=slot[i] };
+		if
+		:: ST(v)==WRITING && dead[OWNER(v)-1] ->
+#ifdef OLDLIMIT
+			lim=first;
+			if
+			:: true ->
+#else
+			lim=limit;
+			if
+			:: LAP(v)==0 || SETTLED(lim) ->
+#endif
+				/* as long as the slot says so, it is about that position */
+				atomic { if :: slot[i]==v -> assert(LAP(v)*F(lim)+i==pos[i]) :: else fi };
+				atomic { if :: slot[i]==v -> slot[i]=W(LAP(v),0,ABANDONED) :: else fi }
+#ifndef OLDLIMIT
+			:: else
+#endif
+			fi
+		:: else
+		fi;
+		i++
+	:: else -> break
+	od
+}
+
 active proctype K() {
 	byte d, i;
 	atomic { for (i : 0 .. (STEP-1)) { there[i]=1 }; for (i : 0 .. NS-1) { run S(i) }; run R(); i=0 };
+#ifdef SWEEP
+	run Sweep();
+#endif
 	do
 	:: d<DEATHS -> atomic { i=0; do :: i+1<NS -> i++ :: break od; if :: !dead[i] -> dead[i]=1; d++ :: else fi; i=0 }
 	:: break

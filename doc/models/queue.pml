@@ -1,6 +1,6 @@
 /* queue.pml - the growing queue: many senders, one receiver, regions of doubling size.
  *
- *   slot[i]   the slot's claim {lap, owner + 1, state}: EMPTY(lap), WRITING(owner); pa[i] its payload
+ *   slot[i]   the slot's claim {lap, owner + 1, state}: EMPTY(lap), WRITING(owner), ABANDONED; pa[i] its payload
  *   rdy[i]    lap + 1 when the message of that lap is there ("READY"): a word of its own, only ever stored to by the claim's owner
  *   tail[r]   the region's tail and its CLOSED bit; cur a hint where senders stand, rreg where the receiver stands
  *   rcv       whose queue it is to read; head[r] how far that one got
@@ -10,10 +10,11 @@
  * send  1. r = cur; receiver dead -> ReaderDied        2. t = tail[r]; closed -> cur and r move on
  *       3. a lap behind -> full; not EMPTY(lap) -> help the tail
  *       4. compare-exchange EMPTY(lap) -> WRITING(me)  5. compare-exchange tail t -> t+1; closed at <= t: the claim is void
- *       6. write, READY                                7. f = rflag; odd -> rseq+1, wake, compare-exchange f -> f+1
+ *       6. write, READY; with FAIL a send may fail here: WRITING(me) -> ABANDONED, by itself
+ *                                                      7. f = rflag; odd -> rseq+1, wake, compare-exchange f -> f+1
  * full  room for r+1 first, then close r; at the last region: s = sseq, swait, step 7, look again, wait {sseq, receiver's end}
  * recv  READY -> take; closed at <= head -> next region; WRITING by a dead thread, and still not READY when looked at after
- *       the death -> compare-exchange to EMPTY(lap+1);
+ *       the death, or ABANDONED -> compare-exchange to EMPTY(lap+1);
  *       after a slot is given back: senders waiting -> swait := 0, sseq+1, wake all
  *       sleep: s = rseq, flag, look at slot and tail again, wait {rseq == s, end of the WRITING slot's owner}
  *
@@ -24,6 +25,7 @@
  * Checked: nobody alive hangs (unless the receiver stands behind a stopped sender's slot); nothing acknowledged is lost or
  * left lying while a receiver lives; order per sender; exactly once; no message torn.
  * Switches: NS senders, M messages each, NR successive receivers, CAP0 slots in region 0, NREG regions, DEATHS, STOPS
+ *   FAIL      a send of the first sender may fail with its slot claimed; it sends nothing more then
  *   NOSLEEP   waits look straight at what they wait for: far fewer states, for scenes that are not about sleeping
  * Mutations, each must be caught:
  *   NOVOID      a sender does not look whether its claim lies at or past the closed tail
@@ -34,6 +36,8 @@
  *   SPACE_LATE  the receiver clears swait after the wake
  *   NOFULLWAKE  a sender that finds the queue full goes to sleep without step 7
  *   NOLAPSKIP   a new receiver does not begin with a look whether the lap of the head slot has moved on
+ *   KEEPWRITING a send that failed leaves its slot WRITING, while its sender lives on
+ *   QUIETFAIL   a send that failed wakes nobody
  *   ZOMBIE      a token reads dead before its holder has stopped (a process token used for a thread's claim)
  */
 #ifndef NS
@@ -66,6 +70,7 @@
 #define TOT 7*CAP0
 #endif
 #define WRITING 1
+#define ABANDONED 2
 #define READY(r,p) (rdy[IX(r,p)]==LP(r,p)+1)
 #define W(lap,own,st) ((lap)*64+(own)*4+(st))
 #define LAP(w) ((w)/64)
@@ -114,7 +119,7 @@ inline wake_receiver() {                      /* x is a local of the caller */
 }
 
 proctype S(byte me) {
-	byte k=1, r, t, x, s, rc; short v;
+	byte k=1, r, t, x, s, rc; short v; bool failed;
 	{
 		skip;
 L0:		atomic { if :: k>M -> goto out :: else fi;
@@ -133,10 +138,23 @@ L1:		atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
 				if :: ISCL(x) && POS(x)<=t -> goto LN :: else fi    /* void claim */
 #endif
 			fi };
+#ifdef FAIL
+		if :: !failed && me==0 -> failed=1; goto LX :: skip fi;
+#endif
 		pa[IX(r,t)]=me*8+k;
 		rdy[IX(r,t)]=LP(r,t)+1;
 		wake_receiver();
 		atomic { acked[me]=k; k++; t=0; x=0; s=0; v=0; goto L0 };   /* send returned */
+#ifdef FAIL
+LX:
+#ifndef KEEPWRITING
+		slot[IX(r,t)]=W(LP(r,t),me+1,ABANDONED);
+#endif
+#ifndef QUIETFAIL
+		wake_receiver();
+#endif
+		goto out;                              /* send returned an error; nothing more is sent */
+#endif
 LH:		atomic { if :: tail[r]==t -> tail[r]=t+1 :: else fi }; goto L1;   /* help */
 LN:		atomic { if :: cur==r -> cur=r+1 :: else fi }; r=r+1; goto L1;
 LF:		if
@@ -197,6 +215,9 @@ L1:	atomic { wf=0; v=0; v2=0; x=0; s=0; a=0; fx=0; if :: READY(r,h) -> goto LT :
 		:: else
 		fi };
 	atomic { x=tail[r]; if :: ISCL(x) && h>=POS(x) -> goto LM :: else fi };
+#ifdef FAIL
+	atomic { if :: LAP(v)==LP(r,h) && ST(v)==ABANDONED -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA :: else fi };
+#endif
 	if
 	:: wf && tokdead[wf-1] ->
 #ifndef NOREREAD

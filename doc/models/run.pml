@@ -11,8 +11,8 @@
  *           while the span says taking(me); a thread with a stale reference may have put its name there); words -> run(first),
  *           the last one first, the first one last
  * dissolve  take; head: run(i) -> taking(me); pages away; the others: run(i) -> FREE; tag me -> 0; head -> FREE
- * repair    by anybody, whenever it meets it: taking(dead) -> FREE; run(f) where f does not begin a run, or one that is too
- *           short to reach here -> FREE, unless f says taking(living); tag of a dead thread -> 0
+ * repair    by anybody, whenever it meets it: taking(dead), and run(f) where f does not begin a run, or one that is too short
+ *           to reach here, unless f says taking(living): -> taking(me), pages away, -> FREE; tag of a dead thread -> 0
  *
  * A thread may be slow for any time between any two steps, die there (D), or stop there for ever (S: its token lives).
  * Checked: no span's bytes are two owners', none is punched while somebody has it; when all has come to rest, one repair
@@ -27,6 +27,7 @@
  *   HEADLAST   dissolve frees the other spans before the head changes
  *   PUNCHLATE  dissolve gives the pages back after the spans are free
  *   NOREREAD   repair does not look at the head again after it has seen its taker dead
+ *   FREEFIRST  repair gives the pages back after the span is free
  *   SHORT      repair does not ask how long the run is that a span names
  */
 #ifndef NSP
@@ -60,7 +61,7 @@
 
 byte word[NSP], size[NSP], tag[NSP];
 byte mem[NSP];                  /* ghost: who has these bytes, t + 1 */
-bool dead[NT], stopped[NT], done[NT];
+bool dead[NT+1], stopped[NT+1], done[NT];
 
 /* ok: the object of the run that begins at i, seen as w with n spans, is ours */
 inline take(i) {
@@ -84,11 +85,26 @@ inline use(i) {
 	d_step { do :: j<n -> if :: mem[i+j]==me+1 -> mem[i+j]=0 :: else fi; j++ :: else -> break od; j=0 };
 	atomic { if :: tag[i]==me+1 -> tag[i]=0 :: else assert(false) fi }
 }
+/* span i, seen as w: taken, its pages away, then free; ok: it is */
+inline free_lost(i) {
+#ifdef FREEFIRST
+	atomic { if :: SAME(word[i],w) -> word[i]=WORD(FREE,LIFE(word[i])); ok=1 :: else -> ok=0 fi };
+	if :: ok -> assert(mem[i]==0) :: else fi
+#else
+	atomic { if :: SAME(word[i],w) -> word[i]=WORD(TAKING(me),LIFE(word[i])+1); w=word[i]; ok=1 :: else -> ok=0 fi };
+	if
+	:: ok ->
+		assert(mem[i]==0);                      /* punch */
+		atomic { if :: SAME(word[i],w) -> word[i]=WORD(FREE,LIFE(word[i])) :: else -> ok=0 fi }
+	:: else
+	fi
+#endif
+}
 /* what is nobody's at span i is free from now on */
 inline repair(i) {
 	w=word[i];
 	if
-	:: IST(w) && dead[USE(w)-1] -> atomic { if :: SAME(word[i],w) -> word[i]=WORD(FREE,LIFE(word[i])) :: else fi }
+	:: IST(w) && dead[USE(w)-1] -> free_lost(i)
 	:: ISR(w) && USE(w)!=RUN(i) ->
 		w2=word[USE(w)-8];
 		if
@@ -109,7 +125,7 @@ inline repair(i) {
 		:: else -> ok=1
 		fi;
 		if
-		:: ok -> atomic { if :: SAME(word[i],w) -> word[i]=WORD(FREE,LIFE(word[i])) :: else fi }
+		:: ok -> free_lost(i)
 		:: else
 		fi
 	:: USE(w)==RUN(i) ->
@@ -141,7 +157,7 @@ inline alloc(want) {
 		w=word[i];
 		if
 		:: USE(w)==FREE -> k++
-		:: IST(w) && dead[USE(w)-1] -> atomic { if :: SAME(word[i],w) -> word[i]=WORD(FREE,LIFE(word[i])); k++ :: else -> k=0 fi }
+		:: IST(w) && dead[USE(w)-1] -> free_lost(i); if :: ok -> k++ :: else -> k=0 fi
 		:: else -> k=0
 		fi;
 		i++

@@ -71,6 +71,10 @@ impl Heap {
         Err(self.none(segment))
     }
 
+    pub(crate) fn reclaim(&self, _: &Segment, _: Me<'_>, _: &dyn Room) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     pub(crate) fn collect(&self, _: &Segment, _: Me<'_>, _: bool, _: &dyn Fn(Tag) -> Message) -> Result<Found, Error> {
         Ok(Found::default())
     }

@@ -28,7 +28,8 @@ pub struct SweepReport {
     /// Things in which something is left of processes that are dead, and of whom a thread may be writing still: for a later sweep. Of a process that
     /// cannot be asked after, a second later.
     pub ending: u32,
-    /// Bytes of memory that the system has back: of pools, what was free and more than was needed lately.
+    /// Bytes of memory that the system has back: of pools, what was free and more than was needed lately; of queues, what no
+    /// message has. (What topics and services give back is not counted.)
     pub bytes: u64,
     /// Things that could not be swept, and why.
     pub failed: Vec<(String, Error)>,
@@ -105,9 +106,11 @@ impl Domain {
         match kind {
             Kind::Queue => {
                 let queue = Queue::finish(segment, self.registry(), Wait::Adaptive)?;
+                let before = queue.segment().facts()?.allocated;
                 let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run)?;
                 report.claims += claims;
                 report.objects += found.count();
+                report.bytes += before.saturating_sub(queue.segment().facts()?.allocated);
                 Ok(false)
             }
             Kind::State => {

@@ -27,7 +27,7 @@ impl Heap {
     /// Frees whole spans whose objects are all free, and gives their pages back. Says whether there are free spans now,
     /// also such as somebody else freed: then it is worth another try.
     #[cold]
-    pub(super) fn reclaim(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<bool, Error> {
+    pub(crate) fn reclaim(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<bool, Error> {
         let mut any = self.dissolve_free_runs(segment, me, room)?;
         for index in 0..self.used_spans(segment)? {
             any |= self.dissolve_span(segment, me, index, room)?;

@@ -41,26 +41,44 @@ fn a_run_is_not_also_a_slow_threads() {
     assert_eq!(tag, Tag::Queued { region: 0, position: 7 });
 }
 
-/// Who took a run apart died when its first span was no run any more; then the first span alone becomes one.
+/// A thread that took a run apart died when its first span was no run any more; then the first span alone becomes one.
 #[test]
 fn what_the_dead_left_of_a_longer_run_is_found() {
     let world = World::new("longer", 4);
     let room = Plenty::default();
     let whole = world.allocate(4 * SPAN, &room).expect("room");
     world.free(&whole, &room);
-    std::thread::scope(|scope| {
-        let dying = scope.spawn(|| {
-            let me = world.me();
-            assert!(world.pool.take(&world.segment, &whole, me, &Plenty::default()).expect("readable"));
-            let head = world.pool.span(&world.segment, whole.reference >> INDEX_BITS).expect("there");
-            head.change(head.word(), Use::Taking(me.id.as_u32())).expect("ours");
-        });
-        dying.join().expect("no panic");
+    let head = world.pool.span(&world.segment, whole.reference >> INDEX_BITS).expect("there");
+    let take_head = || {
+        let me = world.me();
+        assert!(world.pool.take(&world.segment, &whole, me, &Plenty::default()).expect("readable"));
+        head.change(head.word(), Use::Taking(me.id.as_u32())).expect("ours")
+    };
+    let in_another = |body: &(dyn Fn() + Sync)| {
+        std::thread::scope(|scope| scope.spawn(body).join().expect("no panic"));
+    };
+    // Met before the first span is anything else.
+    in_another(&|| {
+        take_head();
     });
     let first = world.allocate(SPAN, &room).expect("the first span is free");
     assert_eq!(first.reference, whole.reference);
-    let gone = |_| Message::There;
-    world.pool.collect(&world.segment, world.me(), false, &gone).expect("collects");
+    let rest = world.allocate(3 * SPAN, &room).expect("the other three are free");
+    [first, rest].iter().for_each(|object| world.free(object, &room));
+    // Not met by anybody before.
+    let again = world.allocate(4 * SPAN, &room).expect("both are taken apart");
+    assert_eq!(again.reference, whole.reference);
+    world.free(&again, &room);
+    in_another(&|| {
+        let mine = take_head();
+        head.spans.store(1, Ordering::Release);
+        head.begin(mine);
+        head.change(mine, Use::Run(0)).expect("ours");
+    });
+    let found = world.pool.collect(&world.segment, world.me(), false, &|_| Message::There).expect("collects");
+    assert_eq!((found.held, found.spans), (1, 3));
+    let first = world.allocate(SPAN, &room).expect("the first span is free");
+    assert_eq!(first.reference, whole.reference);
     let rest = world.allocate(3 * SPAN, &room).expect("the other three are free");
     assert_eq!(rest.reference >> INDEX_BITS, 1);
     assert!(matches!(world.allocate(SPAN, &room), Err(Error::NoSpace { .. })));

@@ -97,8 +97,12 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
     }
     claims += sweep_ends(shared, me, dry_run);
     let found = collect_objects(ring, me, dry_run)?;
-    if found.count() > 0 && !dry_run {
-        wake_senders(ring);
+    if !dry_run {
+        if found.count() > 0 {
+            wake_senders(ring);
+        }
+        // What is free as a whole span, of whatever size it was: the file need not be as large as its largest backlog.
+        ring.pool.reclaim(&ring.segment, me, ring)?;
     }
     Ok((claims, found))
 }

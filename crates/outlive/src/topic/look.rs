@@ -118,6 +118,9 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Er
     let (lines, names_left) = line::sweep(&shared, me, &ends, dry_run);
     let (rings, objects) = ring::sweep(&shared, process, &ends, dry_run)?;
     let found = shared.heap.collect(&shared.segment, me, dry_run, &|_| Still::There)?;
+    if !dry_run {
+        shared.heap.reclaim(&shared.segment, me, &shared)?;
+    }
     let ending = (0..shared.rings()).map(|ring| shared.ring(ring)).any(|words| {
         let owner = TokenId::from_word(words.owner.load(Ordering::Acquire));
         owner.is_some_and(|id| !me.is_alive(id) && !ring::has_ended(words, id, &ends))

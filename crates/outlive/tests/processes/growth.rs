@@ -18,6 +18,7 @@ crate::checks!(
     several_grow_it_at_once: 60,
     waiting_senders_all_get_on: 60,
     growing_senders_are_killed: 90,
+    a_sweep_gives_back_what_no_message_has,
 );
 
 fn from_a_few_kib_to_the_largest(world: &World) {
@@ -244,5 +245,28 @@ fn growing_senders_are_killed(world: &World) {
         sender.send(b"after all").expect("room");
         assert_eq!(receiver.recv().expect("sent"), b"after all");
         domain.remove(&name).expect("removed");
+    }
+}
+
+fn a_sweep_gives_back_what_no_message_has(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::options().max_bytes(128 << 20).create(&domain, "q").expect("made");
+    let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+    let lens = [1_000, 20_000, 1 << 20, 3 << 20];
+    for round in 0..3 {
+        for number in 0..40 {
+            sender.send(&message(round, number, lens[number as usize % 4])).expect("room");
+        }
+        for number in 0..39 {
+            assert_eq!(read_message(&receiver.try_recv().expect("sent")), (round, number));
+        }
+        let before = queue.counters().expect("counts").bytes;
+        let swept = domain.sweep(false).expect("sweeps");
+        assert!(swept.is_clean() && swept.bytes > 32 << 20, "{swept:?}");
+        let after = queue.counters().expect("counts").bytes;
+        assert!(before - after > 32 << 20, "{before}, {after}");
+        // The one that is still there keeps what it has.
+        let last = receiver.try_recv().expect("sent");
+        assert_eq!((read_message(&last), last.len()), ((round, 39), 3 << 20));
     }
 }

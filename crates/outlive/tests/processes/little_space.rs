@@ -225,7 +225,7 @@ fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
     let folder = world.folder().join("domain");
     Child::start(|| {
         leave_only(4 << 20);
-        let error = Domain::options().recheck(None).open_at(&folder).err().expect("no room for 65,536 slots");
+        let error = Domain::options().recheck(None).open_at(&folder).expect_err("no room for 65,536 slots");
         assert!(is_no_space(&error), "{error}");
     })
     .finish();
