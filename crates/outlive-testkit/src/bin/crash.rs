@@ -86,6 +86,11 @@ impl Arguments {
         tests
     }
 
+    /// Whether those are left out that are known to fail without the re-check.
+    fn leaves_known_out(&self) -> bool {
+        self.stop && !self.all && self.recheck.is_none() && self.only.is_empty()
+    }
+
     fn fate(&self) -> Fate {
         match (self.stop, self.fault) {
             (true, _) => Fate::Stopped,
@@ -248,8 +253,18 @@ fn main() -> ExitCode {
     scratch::clear_ended_runs();
     let began = Instant::now();
     let cpus = affinity::available();
-    let tests = Mutex::new(arguments.tests());
-    let totals = Mutex::new(Totals::default());
+    let mut tests = arguments.tests();
+    let mut totals = Totals::default();
+    if arguments.leaves_known_out() {
+        tests.retain(|(scenario, recheck)| {
+            let why = known::to_fail_stopped(scenario.name(), *recheck);
+            let Some(why) = why.filter(|_| *recheck == Recheck::Off && scenario.uses_recheck()) else { return true };
+            println!("known  {}, not run: {why}", title(scenario.as_ref(), *recheck));
+            totals.known += 1;
+            false
+        });
+    }
+    let (tests, totals) = (Mutex::new(tests), Mutex::new(totals));
     if tests.lock().is_ok_and(|tests| tests.is_empty()) {
         eprintln!("crash: no scenario is named so; --list shows them");
         return ExitCode::FAILURE;

@@ -11,7 +11,7 @@ use crate::engine::victim::{Goal, Stand, Victim};
 use crate::engine::watch::Watch;
 use crate::failure::Failure;
 use crate::scenario::{Death, Scenario};
-use crate::world::{World, text};
+use crate::world::{World, load, text};
 
 /// How often a victim that went on is looked at while it sleeps, before it is said to hang.
 const LOOKS: u32 = 10;
@@ -68,7 +68,7 @@ impl Round<'_> {
     /// After [`Stand::Asleep`] in a step: help, and wait until the sleeper is back.
     fn wake(&self, world: &mut World, victim: &mut Victim, helped: &mut bool) -> Result<Stand, Failure> {
         self.help(world, helped)?;
-        victim.awaken(&self.control, Instant::now() + PATIENCE).map_err(not_woken)
+        victim.awaken(&self.control, Instant::now() + load::stretched(PATIENCE)).map_err(not_woken)
     }
 
     /// One life from beginning to end, observed after each step.
@@ -160,7 +160,9 @@ impl Round<'_> {
             stand = victim.run(&self.control, &mut goal, None)?;
             while stand == Stand::Asleep {
                 self.help(world, &mut helped)?;
-                stand = victim.run(&self.control, &mut goal, Some(Instant::now() + PATIENCE)).map_err(not_woken)?;
+                stand = victim
+                    .run(&self.control, &mut goal, Some(Instant::now() + load::stretched(PATIENCE)))
+                    .map_err(not_woken)?;
             }
         }
         for _ in 0..route.steps {
@@ -186,7 +188,7 @@ impl Round<'_> {
                 Stand::Asleep => {
                     self.help(world, helped)?;
                     self.scenario.let_on(world)?;
-                    match victim.awaken(&self.control, Instant::now() + PATIENCE / LOOKS) {
+                    match victim.awaken(&self.control, Instant::now() + load::stretched(PATIENCE) / LOOKS) {
                         Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {}
                         stands => *stand = stands?,
                     }

@@ -222,6 +222,23 @@ fn help_beside(scenario: &dyn Scenario, world: &mut World, stop: &mut Stop) -> R
     Ok(())
 }
 
+/// A sweep of everything, as victims do it: what could not be looked at is an error.
+fn sweep_all(domain: &outlive::Domain) -> Result<(), String> {
+    let report = domain.sweep(false).map_err(|error| error.to_string())?;
+    if report.failed.is_empty() { Ok(()) } else { Err(format!("{:?}", report.failed)) }
+}
+
+/// A victim that swept was told of a fault. It has retired the tokens of the dead all the same, and whoever sweeps next can
+/// no longer ask for their processes: what those had in a pool is free a second after they were first seen dead.
+fn sweep_after_a_fault(world: &mut World) -> Result<(), Failure> {
+    if world.has_told_of_a_fault() {
+        world.ask("sweeper", "domain sweep")?;
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+        world.ask("sweeper", "domain sweep")?;
+    }
+    Ok(())
+}
+
 /// The end of a round: nobody had to be rescued by the coarse re-check, one sweep is enough, the things under test can be
 /// removed, and nothing is left in the domain.
 fn nothing_left(world: &mut World, names: &[&str]) -> Result<(), Failure> {

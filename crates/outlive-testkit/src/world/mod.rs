@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 
 pub mod affinity;
+pub mod load;
 pub mod scratch;
 mod stopped;
 pub mod survivor;
@@ -217,7 +218,7 @@ impl World {
     /// When patience with survivors ends.
     #[must_use]
     pub fn deadline(&self) -> Instant {
-        self.died_at + self.patience
+        self.died_at + load::stretched(self.patience)
     }
 
     /// The answer to an order given before the death.
@@ -234,7 +235,7 @@ impl World {
     /// # Errors
     /// As [`World::answer`].
     pub fn answer_by_now(&mut self, name: &'static str) -> Result<String, Failure> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + load::stretched(self.patience);
         self.survivor(name)?.answer(deadline)
     }
 
@@ -244,7 +245,7 @@ impl World {
     /// # Errors
     /// As [`World::answer`].
     pub fn ask(&mut self, name: &'static str, order: &str) -> Result<String, Failure> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + load::stretched(self.patience);
         let survivor = self.survivor(name)?;
         survivor.tell(order)?;
         survivor.answer(deadline)

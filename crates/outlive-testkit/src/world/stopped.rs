@@ -20,6 +20,9 @@ const GRACE: Duration = Duration::from_millis(700);
 /// However busy the machine is, nobody is waited for longer than this.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// The mark of a round in which a fault was told to the caller.
+const FAULT: &str = "a fault was told";
+
 /// How often the clock is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -92,6 +95,17 @@ impl World {
             self.stop.done.push(what);
         }
         first
+    }
+
+    /// Notes that a system call of the victim's has failed, and that its caller was told.
+    pub fn tell_of_a_fault(&mut self) {
+        self.first_time(FAULT);
+    }
+
+    /// Whether that is so.
+    #[must_use]
+    pub fn has_told_of_a_fault(&self) -> bool {
+        self.stop.done.contains(&FAULT)
     }
 
     /// Takes back that this was the first time.

@@ -169,7 +169,7 @@ impl Survivor {
     /// As [`Survivor::answer`], with a deadline five seconds away.
     pub fn ask(&mut self, order: &str) -> Result<String, Failure> {
         self.tell(order)?;
-        self.answer(Instant::now() + PROMPTLY)
+        self.answer(Instant::now() + super::load::stretched(PROMPTLY))
     }
 
     /// Gives an order and returns when the survivor sleeps on a futex for it.
@@ -186,7 +186,7 @@ impl Survivor {
     /// # Errors
     /// When it is not asleep within five seconds.
     pub fn see_asleep(&mut self) -> Result<(), Failure> {
-        let deadline = Instant::now() + PROMPTLY;
+        let deadline = Instant::now() + super::load::stretched(PROMPTLY);
         while !matches!(trace::sleeping_in(self.pid() as i32), Some(libc::SYS_futex | libc::SYS_futex_waitv)) {
             if Instant::now() >= deadline {
                 let order = self.outstanding.as_deref().unwrap_or("nothing");

@@ -7,7 +7,7 @@ use crate::users::{become_another, prepare, shared};
 crate::checks!(
     no_more_open_files: 60,
     no_more_address_space: 60,
-    a_small_address_space_from_the_beginning: 60,
+    two_gibibytes_of_address_space: 60,
     no_more_processes: 60,
     no_locked_memory: 60,
 );
@@ -46,8 +46,8 @@ fn no_more_address_space(world: &World) {
     used_up(world, || limit(libc::RLIMIT_AS, address_space() + (4 << 20)));
 }
 
-fn a_small_address_space_from_the_beginning(world: &World) {
-    let enter = || limit(libc::RLIMIT_AS, address_space() + (256 << 20));
+fn two_gibibytes_of_address_space(world: &World) {
+    let enter = || limit(libc::RLIMIT_AS, address_space() + (2 << 30));
     let environment = Environment { open: &|| plain(world), enter: &enter, forks: false, use_up: &|| {} };
     run_if_permitted(world, "a limit", &environment);
 }

@@ -6,6 +6,7 @@
 //! | deaths inside and outside, with locks held | whoever comes next is told, on either side; `wait_any_dead` names the dead one |
 //! | queue, topic, state, service, pool, event, semaphore | everything arrives, both ways |
 //!
+//! All of it happens twice: before the environment's limits are used up, and afterwards.
 //! Waiters look every 50 ms whether the owner lives, so an environment that hides the living has its chance.
 
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::runner::World;
 
-/// Words of the board: how far each of the two has come, and the tokens of those who are killed.
+// Words of the board: how far each of the two has come, and the tokens of those who are killed.
 const INSIDE: usize = 0;
 const OUTSIDE: usize = 1;
 const DYING_INSIDE: usize = 2;
@@ -81,6 +82,9 @@ struct Things {
     domain: Domain,
     own_lock: Mutex<u64>,
     other_lock: Mutex<u64>,
+    /// Who dies inside has held one for each side, and who dies outside another.
+    held_inside: Mutex<u64>,
+    held_outside: Mutex<u64>,
     permits: Semaphore,
     sender: Sender,
     receiver: Receiver,
@@ -109,6 +113,8 @@ impl Things {
             side,
             own_lock: lock(&side.own("lock")),
             other_lock: lock(&other.own("lock")),
+            held_inside: lock(&side.own("held-inside")),
+            held_outside: lock(&side.own("held-outside")),
             permits: Semaphore::open(&domain, "permits", 1).expect("a semaphore"),
             sender: queue(&side.own("queue")).sender().expect("a sender"),
             receiver: queue(&other.own("queue")).receiver().expect("a receiver"),
@@ -139,20 +145,6 @@ impl Things {
         step.together();
     }
 
-    /// The one that dies on the other side, or on this one, has held it.
-    fn takes_over(&self, name: &str) {
-        let lock = Mutex::<u64>::open(&self.domain, name, 0).expect("a lock");
-        match lock.lock_until(PATIENCE) {
-            Err(LockError::OwnerDied(mut guard)) => {
-                assert_eq!(*guard, 7, "what the dead one wrote");
-                *guard = 0;
-                guard.mark_consistent();
-            }
-            other => panic!("{name}: its owner was killed, yet: {:?}", other.map(|_| "locked")),
-        }
-        drop(lock.lock_until(PATIENCE).expect("it was made consistent"));
-    }
-
     fn messages(&mut self, step: &mut Steps) {
         for number in 0..50u64 {
             let message = vec![number as u8; 16 + number as usize * 60];
@@ -171,8 +163,9 @@ impl Things {
 
     fn values(&mut self, step: &mut Steps) {
         let mut version = self.state.version();
+        let from = self.state.get().expect("a value")[0];
         step.together();
-        for number in 1..20 {
+        for number in from + 1..from + 20 {
             self.writer.set(&[number; 100]).expect("ours");
             while self.state.get().expect("a value")[0] < number {
                 self.state.wait_changed_until(version, PATIENCE).expect("set");
@@ -233,16 +226,28 @@ impl Things {
         step.together();
     }
 
-    fn exchange(&mut self, board: Board) {
-        let mut step = Steps { board, side: self.side, at: 0 };
+    fn exchange(&mut self, step: &mut Steps) {
         step.together();
-        self.living_owners(&mut step);
-        self.messages(&mut step);
-        self.values(&mut step);
-        self.calls(&mut step);
-        self.objects(&mut step);
-        self.signals(&mut step);
+        self.living_owners(step);
+        self.messages(step);
+        self.values(step);
+        self.calls(step);
+        self.objects(step);
+        self.signals(step);
     }
+}
+
+/// Its owner was killed: the next one is told, and finds what the dead one wrote.
+fn takes_over(lock: &Mutex<u64>) {
+    match lock.lock_until(PATIENCE) {
+        Err(LockError::OwnerDied(mut guard)) => {
+            assert_eq!(*guard, 7, "what the dead one wrote");
+            *guard = 0;
+            guard.mark_consistent();
+        }
+        other => panic!("its owner was killed, yet: {:?}", other.map(|_| "locked")),
+    }
+    drop(lock.lock_until(PATIENCE).expect("it was made consistent"));
 }
 
 /// The two go step by step.
@@ -253,6 +258,10 @@ struct Steps {
 }
 
 impl Steps {
+    fn new(board: Board, side: Side) -> Steps {
+        Steps { board, side, at: 0 }
+    }
+
     /// Both have come so far.
     fn together(&mut self) {
         self.at += 1;
@@ -271,10 +280,10 @@ pub fn start_inside(environment: &Environment<'_>, body: impl FnOnce()) -> Child
 }
 
 /// A life that ends with locks in hand: it writes into them, says who it is, and waits to be killed.
-fn hold_until_killed(open: &dyn Fn() -> Domain, names: &[&str], board: Board, word: usize) {
+fn hold_until_killed(open: &dyn Fn() -> Domain, what: &str, board: Board, word: usize) {
     let domain = open();
-    for name in names {
-        let lock = Mutex::<u64>::open(&domain, name, 0).expect("a lock");
+    for side in [Side::Inside, Side::Outside] {
+        let lock = Mutex::<u64>::open(&domain, &side.own(what), 0).expect("a lock");
         let mut guard = lock.lock_until(PATIENCE).expect("nobody has it");
         *guard = 7;
         std::mem::forget(guard);
@@ -292,37 +301,39 @@ fn token(domain: &Domain, board: Board, word: usize) -> TokenId {
     tokens.iter().find(|token| u64::from(token.id.as_u32()) == bits).expect("in the registry").id
 }
 
-/// Everything, once. The check itself is the partner outside.
+/// Everything, before the environment's limits are used up and afterwards. The check itself is the partner outside.
 pub fn run(environment: &Environment<'_>) {
     let (board, open) = (Board::new(), environment.open);
-    let mut dying_inside =
-        start_inside(environment, || hold_until_killed(open, &["seen-outside", "seen-inside"], board, DYING_INSIDE));
-    let mut dying_outside =
-        Child::start(|| hold_until_killed(open, &["left-outside", "left-inside"], board, DYING_OUTSIDE));
+    let mut dying_inside = start_inside(environment, || hold_until_killed(open, "held-inside", board, DYING_INSIDE));
+    let mut dying_outside = Child::start(|| hold_until_killed(open, "held-outside", board, DYING_OUTSIDE));
     let inside = start_inside(environment, || {
         let mut things = Things::open(open(), Side::Inside);
+        let mut step = Steps::new(board, Side::Inside);
         let ids = [DYING_INSIDE, DYING_OUTSIDE, PARTNER].map(|word| token(&things.domain, board, word));
-        // Once, before anything runs out: what a process needs of the system only when it first sleeps.
+        // Once with all that it wants: what a process needs of the system only at its first sleep, or its first large message.
         assert!(things.domain.wait_any_dead(&ids, Duration::from_millis(1)).is_err(), "all three live");
+        things.exchange(&mut step);
         (environment.use_up)();
-        things.exchange(board);
+        things.exchange(&mut step);
         let dead = things.domain.wait_any_dead(&ids[1..], PATIENCE).expect("told");
         assert_eq!(dead, ids[1], "who was killed outside");
         let dead = things.domain.wait_any_dead(&ids[..1], PATIENCE).expect("told");
         assert_eq!(dead, ids[0], "who was killed inside");
-        things.takes_over("left-inside");
-        things.takes_over("seen-inside");
+        takes_over(&things.held_outside);
+        takes_over(&things.held_inside);
     });
     let domain = open();
     board.set(PARTNER, u64::from(domain.token().expect("a token").as_u32()));
     let mut things = Things::open(domain, Side::Outside);
-    things.exchange(board);
+    let mut step = Steps::new(board, Side::Outside);
+    things.exchange(&mut step);
+    things.exchange(&mut step);
     dying_outside.kill();
     std::thread::sleep(Duration::from_millis(50));
     dying_inside.signal(libc::SIGKILL);
     dying_inside.wait();
-    things.takes_over("seen-outside");
-    things.takes_over("left-outside");
+    takes_over(&things.held_inside);
+    takes_over(&things.held_outside);
     inside.finish();
 }
 

@@ -81,10 +81,7 @@ impl Scenario for Sweep {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
-        let swept = domain
-            .sweep(false)
-            .map_err(|error| error.to_string())
-            .and_then(|report| if report.failed.is_empty() { Ok(()) } else { Err(format!("{:?}", report.failed)) });
+        let swept = crate::scenario::sweep_all(&domain);
         stage.end_of(&swept);
         swept
     }

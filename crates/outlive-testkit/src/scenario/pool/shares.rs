@@ -110,6 +110,9 @@ impl Scenario for Share {
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         let offset = world.remembered();
+        if *self == Share::Collect {
+            crate::scenario::sweep_after_a_fault(world)?;
+        }
         super::use_beside_the_dead(world, &name)?;
         let joined = world.ask("next", &format!("pool join {name} {offset}"))?;
         let gone = joined == "stale";
@@ -205,9 +208,9 @@ impl Scenario for Share {
             }
             Share::Collect => {
                 stage.begin();
-                let swept = domain.sweep(false);
+                let swept = crate::scenario::sweep_all(&domain);
                 stage.end_of(&swept);
-                swept.map_err(|error| error.to_string())?;
+                swept?;
             }
         }
         Ok(())

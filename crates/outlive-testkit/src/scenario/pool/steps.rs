@@ -160,6 +160,9 @@ impl Scenario for Step {
             world.ask("other", &format!("pool hold {name} 3"))?;
             world.ask("other", &format!("pool offer {name}"))?;
         }
+        if *self == Step::Collect {
+            crate::scenario::sweep_after_a_fault(world)?;
+        }
         super::use_beside_the_dead(world, &name)?;
         let offered = match (self, death.ended) {
             (Step::Offer, true) => 2..=2,
@@ -239,9 +242,9 @@ impl Scenario for Step {
             Step::Collect => {
                 domain.token().map_err(|error| error.to_string())?;
                 stage.begin();
-                let swept = domain.sweep(false);
+                let swept = crate::scenario::sweep_all(&domain);
                 stage.end_of(&swept);
-                swept.map_err(|error| error.to_string())?;
+                swept?;
             }
             Step::Gc => {
                 stage.begin();

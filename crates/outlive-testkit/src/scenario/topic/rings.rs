@@ -119,6 +119,9 @@ impl Scenario for Ring {
             super::counts(world, &name, 1, 1)?;
             return super::still_works(world, &name, 1, 2, super::OBJECT);
         }
+        if *self == Ring::Sweep {
+            crate::scenario::sweep_after_a_fault(world)?;
+        }
         super::counts(world, &name, 1, 2)?;
         let there = if *self == Ring::Takeover {
             super::keeper_finds(world, &name, FIRST)?
@@ -156,9 +159,9 @@ impl Scenario for Ring {
         }
         if *self == Ring::Sweep {
             stage.begin();
-            let swept = domain.sweep(false);
+            let swept = crate::scenario::sweep_all(&domain);
             stage.end_of(&swept);
-            return swept.map(drop).map_err(text);
+            return swept;
         }
         let topic = topic(&domain, place.name)?;
         if matches!(self, Ring::Take | Ring::Takeover) {
