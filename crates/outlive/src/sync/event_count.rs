@@ -7,11 +7,11 @@
 //!
 //! The notifier: the change; a look at `epoch`; and if somebody may sleep, ONE `FUTEX_WAKE_OP`: `sequence` + 1 and the wake. So a notifier
 //! that is killed or stopped has either woken those who sleep, or nothing can be seen of its notification: there is no half. The waiter:
-//! [`prepare_wait`], **another look**, then the sleep on [`watch`], which commits it; [`cancel_wait`] where the look found something.
+//! `prepare_wait`, **another look**, then the sleep on `watch`, which commits it; `cancel_wait` where the look found something.
 //!
 //! | a death, or a stop | what becomes of it |
 //! | --- | --- |
-//! | a notifier, between its change and the step | the waiters sleep on. The next notifier wakes them; a waiter that watches the notifier's end learns of the death; every waiter looks by itself (`Net::Spread`); with a [`WakeRelay`] the kernel wakes one, who wakes the others |
+//! | a notifier, between its change and the step | the waiters sleep on. The next notifier wakes them; a waiter that watches the notifier's end learns of the death; every other waiter looks by itself (`Net::Spread`); with a relay ([`RelayedEventCount`]) the kernel wakes one, who notifies all |
 //! | a notifier, after the step | `epoch` says somebody still: the next notifier wakes in vain |
 //! | a waiter, anywhere | the same |
 //!
@@ -21,7 +21,7 @@
 //!
 //! Notifiers make no fence: the waiter's heavy one puts it into all processes. That is a system call which interrupts all processors, and one
 //! is enough for all who come until the next notification: `FENCED` says that it has been made since there was `SOMEBODY`.
-//! doc/protocols/condvar.md has the argument, doc/models/eventcount.pml checks it.
+//! doc/protocols/event_count.md has the argument, doc/models/eventcount.pml checks it.
 
 use std::time::Duration;
 

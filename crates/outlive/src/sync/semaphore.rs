@@ -221,7 +221,7 @@ impl Semaphore {
     /// [`AcquireError::Deadlock`] when this very thread has all of them, [`AcquireError::System`].
     ///
     /// # If a process dies
-    /// Each of its permits goes to one who waits, at once.
+    /// Each of its permits goes to one who waits, at once; within a second, if the two who were woken when that process got it are dead, too.
     #[inline]
     pub fn acquire(&self) -> Result<Permit<'_>, AcquireError> {
         self.acquire_until(Deadline::NEVER)
@@ -265,7 +265,8 @@ impl Semaphore {
     /// [`Full`] when as many are there as there may be.
     ///
     /// # If a process dies
-    /// In here: the permit is there, or it is not. Who sleeps may be told of it only by the next who adds or releases.
+    /// In here: the permit is there, or it is not. Who sleeps may be told of it only by the next who adds or releases, or looks by itself
+    /// within a second.
     pub fn add_permit(&self) -> Result<(), Full> {
         let added = self.raw().add(self.added.load(StdOrdering::Relaxed)).ok_or(Full)?;
         self.added.store(self.behind(added), StdOrdering::Relaxed);

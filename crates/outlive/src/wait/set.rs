@@ -59,8 +59,8 @@ const FEW: usize = 8;
 ///
 /// # If a process dies
 /// Whose end is waited for: its source is ready, for all sets. A sender: what it had sent is told. One who waits in a set: nobody
-/// notices. An event's setter killed between setting and waking, *and* the waiter that the kernel woke for that, killed before it
-/// could pass it on: others who wait for that event are woken by the next who sets it, or look by themselves, a second later or more (doc/guarantees.md).
+/// notices. A topic's publisher killed between publishing and waking, *and* the set that the kernel woke for that, killed before it could wake
+/// the others: they are woken by the next who publishes, or look by themselves within a second.
 pub struct WaitSet {
     pub(super) registry: &'static Registry,
     crowd: Crowd,
