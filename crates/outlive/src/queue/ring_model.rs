@@ -76,6 +76,10 @@ impl Ring {
         (slots != 0).then(|| Place { lap: position / slots, index: position % slots })
     }
 
+    pub(super) fn position_of(&self, _region: u32, limit: u64, index: u64, lap: u64) -> Option<u64> {
+        Some(lap * (limit & !SEALED) + index)
+    }
+
     pub(super) fn slot(&self, region: u32, index: u64) -> Slot<'_> {
         let (head, payload, claim) = &self.slots[region as usize][index as usize];
         Slot { head, payload: payload.get().cast(), claim }
