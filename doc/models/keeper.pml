@@ -5,23 +5,22 @@
  *
  * main     holds w1. It may leave by pthread_exit: 1. starts a keeper, 2. waits until that one holds w2, 3. ends.
  *          -DKEPT: another thread asked first: w1 is free, keeper 2 takes w2 before anybody else is there.
- * keeper   1. pending = w2   2. exchange w2 := own number, the WAITERS bit as it was   3. linked; pending = 0   4. wake all on w2
- *          5. tells its starter. A second one (number 3) takes w2 from the first, which then ends: the process has given up
+ * keeper   1. pending = w2   2. exchange w2 := own number with WAITERS set   3. linked; pending = 0   4. tells its starter. A second one (number 3) takes w2 from the first, which then ends: the process has given up
  *          rights, and a keeper keeps those of its start.
  * kernel   at a thread's end: the word that is linked or pending and holds its number becomes 9, and one sleeper is woken if
  *          WAITERS was set. The process may be killed at any step: each of its threads ends at a time of its own.
  * alive    w1 is held, or (read after it) w2 is held
  * watcher  1. reads w1, w2; neither is held -> dead, 4    2. sets WAITERS by compare-exchange in each that is held
  *          3. sleeps while both have the values seen, w2 also when it is not held    4. dead: wakes all on both words
- *          One of them may give up at its deadline.
- * Scenes: main may leave (default); -DKEPT: another keeper takes the place of the first. Two watchers; -DOBS: somebody who asks
+ *          One of them may give up at its deadline, also when it has just been woken.
+ * Scenes: main may leave (default); -DKEPT: another keeper takes the place of the first. Two watchers; -DOBS: one process that asks
  * whether it is alive, instead of them.
  * Checked: alive is never denied while the process has not been killed; nobody sleeps for ever when all its threads have ended.
  * (A watcher that is killed passes its wake-up on by X: token.pml.)
  * Mutations, each must be caught:
  *   SECONDFIRST  alive reads w2 before w1                 EARLY     main ends before the keeper holds w2
- *   NOPENDING    the keeper takes w2 without pending      DROPW     the keeper clears WAITERS when it takes w2
- *   ONLYHELD     a word that is not held is not watched (as it was)   NOWAKE   the keeper does not wake on w2
+ *   NOPENDING    the keeper takes w2 without pending      NOBIT     the keeper leaves the WAITERS bit as it was
+ *   ONLYHELD     a word that is not held is not watched (as it was)
  *   FORMERFIRST  the former keeper ends before the new one holds w2
  */
 byte w1, w2; bool b1, b2;
@@ -43,15 +42,12 @@ proctype Keeper(byte n; byte former) {
 #ifdef FORMERFIRST
 		if :: former -> stop2=1; ended[former] :: else fi;
 #endif
-#ifdef DROPW
-		atomic { w2=n; b2=0 };
-#else
+#ifdef NOBIT
 		w2=n;
+#else
+		atomic { w2=n; b2=1 };
 #endif
 		linked[n]=1; pend[n]=0;
-#ifndef NOWAKE
-		wakeall(q2);
-#endif
 		holds[n]=1;
 		if :: former -> stop2=1 :: else fi;
 end_k:		(n==2 && stop2)
@@ -75,7 +71,7 @@ end_n:			(killed)
 	} unless { killed };
 	atomic { if :: w1==1 -> w1=9; wake1on(q1, b1) :: else fi; ended1=1 }
 }
-/* somebody who replaces the keeper, if there is one */
+/* a thread that replaces the keeper, if there is one */
 proctype Renew() {
 end_r:	if
 	:: holds[2] -> if :: !killed -> run Keeper(3,2) :: else fi
@@ -105,7 +101,7 @@ proctype Watcher(byte me) {
 			if
 			:: ok ->
 end_w:				atomic { (woken[me] || (me==0 && quit)) -> q1[me]=0; q2[me]=0 };
-				if :: me==0 && quit && !woken[me] -> break :: else fi
+				if :: me==0 && quit -> break :: else fi
 			:: else
 			fi
 		:: else

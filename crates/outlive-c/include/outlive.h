@@ -1366,13 +1366,15 @@ int outlive_event_init(struct outlive_event_t *event, uint32_t reset);
 void outlive_event_close(struct outlive_event_t *event);
 
 /**
- * Sets bits, and wakes who waits for them. `*before` (may be NULL): the bits as they were.
+ * Sets bits, 0 to 30, and wakes all who wait. `*before` (may be NULL): the bits as they were, where somebody waits just before.
  *
- * Errors: EINVAL.
+ * Errors: EINVAL, also for bit 31.
  *
  * If a process dies: in here, what is set is set, and who waits is woken all the same.
  */
-int outlive_event_set(struct outlive_event_t *event, uint32_t bits, uint32_t *before);
+int outlive_event_set(struct outlive_event_t *event,
+                      uint32_t bits,
+                      uint32_t *before);
 
 /**
  * Clears bits. `*before` (may be NULL): the bits as they were.
@@ -2151,7 +2153,7 @@ int outlive_client_call(struct outlive_client_t *client,
                         struct outlive_reply_t **reply);
 
 /**
- * Asks without waiting for the reply; the deadline is for room for the request.
+ * Asks without waiting for the reply; the deadline is for memory for a long request, and for a server where that is asked for.
  *
  * Owner: `*call` is the caller's, until `outlive_call_drop`.
  *
@@ -2241,7 +2243,7 @@ size_t outlive_request_size(const struct outlive_request_t *request);
 bool outlive_request_is_cancelled(const struct outlive_request_t *request);
 
 /**
- * Who asks.
+ * Who asked, dead or alive, also when another client has its place by now.
  *
  * Errors: ESRCH: not known any more. EINVAL.
  */

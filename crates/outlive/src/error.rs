@@ -196,14 +196,14 @@ pub enum Error {
         /// The set's.
         wanted: PathBuf,
     },
-    /// The calling thread lives, and its token (or its process's) has been declared dead: somebody wrote over the registry, or the
+    /// The calling thread lives, and its token (or its process's) has been declared dead: a stray write hit the registry, or the
     /// system told others that this process was gone. They may have taken over all that it held.
     DeclaredDead {
         /// The domain.
         path: PathBuf,
     },
-    /// The C library does not know the calling thread: it was started by a raw `clone`, or stands between `vfork` and `exec`. Nobody
-    /// would learn of its end.
+    /// The C library does not know the calling thread: it was started by a raw `clone`, or is between `vfork` and `exec`. Its end
+    /// would go untold.
     ForeignThread {
         /// The domain.
         path: PathBuf,

@@ -328,5 +328,5 @@ static void bad_arguments() {
     }
 }
 
-TESTS(TEST(ordinary), TEST(two_at_once), TEST(killed_in_scoped_lock), TEST(killed_before_a_waiter), TEST(given_up),
+TESTS(TEST(ordinary), TEST(two_at_once), TEST(killed_in_scoped_lock), TEST(killed_before_a_waiter), TEST(given_up), TEST(an_exception_unlocks),
       TEST(shared), TEST(writer_killed), TEST(reader_killed), TEST(condition_variables), TEST(forked), TEST(bad_arguments))

@@ -7,7 +7,7 @@
 //!    before any trylock. Sleepers on the generation are woken.
 //! 3. Trylock. Then look at the generation again: if it has moved, another claimed and died meanwhile and its id must
 //!    not come to life: give back, go on. A slot whose libc words are damaged is passed over. Look also whether the word
-//!    holds this thread's id and stands in the list that the kernel knows: libc writes what *it* takes the thread for.
+//!    holds this thread's id and is in the list that the kernel knows: libc writes what *it* takes the thread for.
 //! 4. Record tid, pid, start time, name; generation + 1 (Release): now the id is alive.
 //! 5. Wake all on the word; its WAITERS bit is never cleared by us.
 //! 6. Fence: no claim made with the id is seen before its generation. Only now is the id used.
@@ -136,14 +136,14 @@ impl Registry {
         match unsafe { libc_mutex::try_take(mutex) } {
             Ok(Taken::Busy) => return Ok(Attempt::Taken),
             Ok(Taken::Mine) => {}
-            // Somebody wrote over it (libc says ENOTRECOVERABLE or EINVAL): one slot less.
+            // A stray write (libc says ENOTRECOVERABLE or EINVAL): one slot less.
             Err(errno) => return Ok(Attempt::Damaged(errno)),
         }
         let holder = slot.word().load(Ordering::Relaxed) & HOLDER;
         // SAFETY: taken just now by this thread.
         let will_be_marked = unsafe { libc_mutex::is_listed(&self.layout, mutex) };
         if holder != process::thread_id() || !will_be_marked {
-            // libc takes this thread for another, or the kernel has no list of it: its end would be told to nobody.
+            // libc takes this thread for another, or the kernel has no list of it: its end would go untold.
             // SAFETY: taken just now by this thread, as far as libc is concerned.
             unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
             futex::wake_all(slot.word());
@@ -225,10 +225,11 @@ impl Registry {
 
     /// Ends a generation that was in use: from now on no claim bears it. Says whether it was this caller that did.
     ///
-    /// Died just after: those who sleep on the words look again by themselves after the recheck interval.
+    /// If the caller dies just after, the sleepers on the words look again after the recheck interval.
     fn retire(&self, slot: &Slot, generation: u32) -> bool {
         let even = generation.wrapping_add(1);
-        // Release: whoever sees the generation retired sees what was found out before. Acquire: the claimer goes on from here.
+        // Release: a process that sees the generation retired sees what was found out before. Acquire: a claimer goes on from
+        // here.
         let retired = slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if retired {
             futex::wake_all(slot.generation());
@@ -238,8 +239,8 @@ impl Registry {
     }
 
     /// Whether that dead token is a process's that has not ended yet (or has become another program), as far as can be told: one
-    /// of its threads may be writing to a pool still, and who asks about that asks here for its pid. Such a slot is given to
-    /// nobody. Where nobody can ask by a pid, nothing is lost with the slot.
+    /// of its threads may be writing to a pool still, and a process that asks about that asks here for its pid. Such a slot is not
+    /// given out. Where pids tell nothing, nothing is lost with the slot.
     fn may_still_write(&self, slot: &Slot) -> bool {
         slot.is_process()
             && slot.home.load(Ordering::Relaxed) >> 32 != u64::from(identity::NAMELESS)

@@ -3,9 +3,9 @@
 //! | who sleeps | what may be lost | looks by itself |
 //! | --- | --- | --- |
 //! | watching somebody's end | the kernel tells one sleeper; that one may be stopped before it tells the others | after `recheck` (a second), each time |
-//! | where a wake-up may have died with a wait set | such a set can pass on one only (wait_set.md) | the same |
+//! | for a message, for a permit to be added, for somebody to come | whoever brings it may be stopped before it notifies (event_count.md) | the same |
 //! | on a condition | its notifier may be dead or stopped (condvar.md) | the same |
-//! | else | nothing: the waker lives, or the kernel wakes in its place; each case has its model, without a recheck | never |
+//! | for an event or a latch alone | nothing: the change and the wake are one step (event.md) | never |
 //!
 //! A look is flat: it loads the words and the tokens, asks nobody, and costs one sleep more. So a process that waits for
 //! an owner wakes once a second, and a death notice that a stopped process holds delays nobody for longer.

@@ -64,7 +64,7 @@ impl Registry {
     /// The process's token, claimed now if it has none.
     pub(crate) fn process_token(&'static self) -> Result<TokenId, Error> {
         if let Some(id) = self.process.get() {
-            // Main has left and no keeper could be started; or somebody wrote over the registry.
+            // Main has left and no keeper could be started; or a stray write hit the registry.
             return if self.is_alive(id) { Ok(id) } else { Err(self.declared_dead()) };
         }
         // The thread's own first: it registers the thread's end, hence the hand-over.
@@ -95,7 +95,7 @@ impl Registry {
     /// Replaces a keeper that still has the credentials of before the process gave some up.
     #[cold]
     pub(crate) fn renew_keeper(&self) -> Result<(), Error> {
-        // Relaxed: whoever has just started a keeper has its own credentials.
+        // Relaxed: a thread that has just started a keeper has the keeper's credentials.
         if !self.process.held_by_keeper.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -130,7 +130,7 @@ pub(super) fn main_leaves() {
             // Failed: the process token dies with main, which errs on the side of telling others that we are gone.
             // SAFETY: the registry is never unmapped.
             if let Ok(started) = unsafe { keeper::start(&slot.keeper) } {
-                // Never waits: nobody else claims any more. Somebody may look, and then it is not replaced.
+                // It never waits. Where another thread has the lock just now, this keeper is not replaced later.
                 if let Ok(mut keeper) = registry.process.claiming.try_lock() {
                     *keeper = Some(started);
                     registry.process.held_by_keeper.store(true, Ordering::Relaxed);

@@ -146,7 +146,7 @@ impl Slot {
     /// Whether it is a process's, so that a keeper may hold the second word.
     #[cfg(not(loom))]
     pub(super) fn is_process(&self) -> bool {
-        // Relaxed: written before the generation that whoever asks has read.
+        // Relaxed: written before the generation that the caller has read.
         self.kind() == PROCESS
     }
 
@@ -336,8 +336,8 @@ impl Slot {
             if (!first || request_wake(self.word(), word)) && (!second || request_wake(&self.keeper, keeper)) {
                 return Some(Watched {
                     word: first.then_some(word | WAITERS),
-                    // A process's also while nobody holds it: main may hand over at any moment, and who then watched
-                    // main's word alone would sleep on when the process ends (keeper.pml, ONLYHELD).
+                    // A process's also while it is free: main may hand over at any moment, and a sleeper that watched main's
+                    // word alone would sleep on when the process ends (keeper.pml, ONLYHELD).
                     keeper: if second { Some(keeper | WAITERS) } else { self.is_process().then_some(keeper) },
                     generation,
                 });

@@ -204,10 +204,11 @@ impl<'a, const N: usize> WaitSet<'a, N> {
             slot.wake_watchers();
             return false;
         };
-        // A keeper's word is marked last, so it alone tells the end of a process that has both.
+        // Main's word where main has the token. Main may hand over to a keeper: then the kernel marks main's word and wakes one
+        // of us; the others find the keeper's word by their next brief look.
         let first = watched.word.map(|expected| Watch { word: slot.word(), expected });
         let kept = watched.keeper.map(|expected| Watch { word: &slot.keeper, expected });
-        kept.or(first).into_iter().for_each(|watch| self.add(watch));
+        first.or(kept).into_iter().for_each(|watch| self.add(watch));
         true
     }
 

@@ -9,7 +9,7 @@
 //!   process first saw it dead.
 //!
 //! Where pids do tell something, and nothing can be learned (`hidepid`, no descriptor left, no `/proc`), it has not ended: what it
-//! had waits until that process is gone, which the kernel says to everybody.
+//! had waits until that process is gone, which the kernel tells every process.
 //!
 //! A device that it has set to work writes until the kernel closes its files, which is after its mappings are gone: of such a process the
 //! second row does not count, and ten seconds must pass instead ([`Ends::have_its_devices_ended`]).

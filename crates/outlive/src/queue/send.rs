@@ -8,7 +8,7 @@
 //!    that slot: next region.
 //! 6. Write the payload; READY. If the object cannot be made the message's (its tag is damaged): WRITING → ABANDONED, by
 //!    the sender itself.
-//! 7. The receiver sleeps (odd number in `sleeping`): bump its futex word, wake it, *then* that number + 1.
+//! 7. Notify `messages` (wake.rs).
 //!
 //! | died after | seen by others |
 //! | --- | --- |
@@ -35,7 +35,6 @@ use super::wake::{LookForMemory, wake_receiver};
 use crate::liveness::{Asleep, Me};
 use crate::pool::Block;
 use crate::shim::Ordering;
-use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
@@ -488,18 +487,15 @@ fn wait_until(
     let pass = PassOn::begin(me.list());
     let mut out_of_time = false;
     loop {
-        let space = head.space.load(Ordering::Acquire);
-        head.waiting.store(1, Ordering::Relaxed);
-        // With the receiver's `light` between giving a slot back and looking at `waiting`.
-        let heavy = barrier::heavy();
+        let ticket = head.room.prepare_wait();
         wake_receiver(shared);
         let slice = match look()? {
             Space::Some => return Ok(()),
             _ if out_of_time => return Err(SendError::TimedOut),
-            Space::None if heavy => deadline,
-            _ => deadline.earlier(endpoint::short_slice()),
+            Space::None => ticket.until(deadline),
+            Space::InHand => deadline.earlier(endpoint::short_slice()),
         };
-        let watch = Watch { word: &head.space, expected: space };
+        let watch = head.room.watch(ticket);
         let end = match endpoint::check_reader(shared)? {
             Reader::Process { token, word } => {
                 let reader = Watch { word: &head.reader, expected: word };
@@ -508,7 +504,7 @@ fn wait_until(
             Reader::None => endpoint::sleep_without_reader(shared, &pass, watch, slice),
         };
         match end {
-            // Before the next wait is announced, which costs a membarrier.
+            // Before the next wait is prepared, which costs a membarrier.
             Ok(Asleep::LookAgain) => {
                 if let Space::Some = look()? {
                     return Ok(());

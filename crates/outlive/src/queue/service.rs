@@ -4,15 +4,14 @@ use super::endpoint::{self, Reader};
 use super::error::RecvError;
 use super::send::wait_for_memory;
 use super::sweep::collect_objects;
-use super::wake::{wake_other_senders, wake_receiver};
+use super::wake::{wake_receiver, wake_senders};
 use super::{Queue, Receiver, SendError};
-use crate::liveness::{Asleep, Me, Patience, Registry, TokenId, WAITERS, Words};
+use crate::liveness::{Asleep, Me, Net, Patience, Registry, TokenId, WAITERS, Words, sleep_on};
 use crate::pool::{Block, Tag};
 use crate::segment::Segment;
 use crate::shim::Ordering;
-use crate::sync::bell::Bell;
+use crate::sync::EventCount;
 use crate::sys::Errno;
-use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error, Wait};
@@ -87,9 +86,9 @@ impl Queue {
         endpoint::woken_by_who_comes(&self.shared, asked);
     }
 
-    /// What those who ask ring, for wait sets.
-    pub(crate) fn bell(&self) -> &Bell {
-        &self.shared.ring.head().bell
+    /// What those who ask notify, for wait sets.
+    pub(crate) fn messages(&self) -> &EventCount {
+        &self.shared.ring.head().messages
     }
 
     /// Whether somebody serves, who might be asked.
@@ -158,7 +157,7 @@ impl Queue {
         if is_there {
             ring.pool.free_queued(&ring.segment, object, ANNEX, place)?;
             // A sender may wait for that memory.
-            wake_other_senders(ring);
+            wake_senders(ring);
         }
         Ok(is_there)
     }
@@ -181,30 +180,22 @@ impl Receiver {
             return Ok(found);
         }
         let head = shared.ring.head();
-        let pass = PassOn::begin(me.list());
+        // Sleeps of one wait have one number.
+        let _pass = PassOn::begin(me.list());
         let mut out_of_time = false;
         loop {
-            let sequence = head.sequence.load(Ordering::Acquire);
-            let before = head.sleeping.load(Ordering::Relaxed);
-            // The next odd number: never one that an earlier sleep had, also after a dead predecessor's.
-            let mine = before.wrapping_add(1 + (before & 1));
-            head.sleeping.store(mine, Ordering::Relaxed);
-            // With the `light` in `wake_receiver`, after what is looked for was done.
-            let heavy = barrier::heavy();
-            let awake = || {
-                let after = mine.wrapping_add(1);
-                let _ = head.sleeping.compare_exchange(mine, after, Ordering::Relaxed, Ordering::Relaxed);
-            };
+            let ticket = head.messages.prepare_wait();
+            let awake = || head.messages.cancel_wait(ticket);
             let found = look();
             if out_of_time || !matches!(found, Ok(None)) {
                 awake();
                 return found.and_then(|found| found.ok_or(RecvError::TimedOut));
             }
-            let slice = if heavy { deadline } else { deadline.earlier(endpoint::short_slice()) };
-            let watch = Watch { word: &head.sequence, expected: sequence };
-            let end = crate::liveness::sleep(shared.registry, &pass, &[watch], None, slice);
+            // Nobody's end is watched: who asks may be stopped before it notifies.
+            let watch = [head.messages.watch(ticket)];
+            let end = sleep_on(shared.registry, &watch, 0, Net::Spread, ticket.until(deadline));
             awake();
-            // Before the next sleep is announced, which costs a membarrier.
+            // Before the next wait is prepared, which may cost a membarrier.
             if let Some(found) = look()? {
                 return Ok(found);
             }

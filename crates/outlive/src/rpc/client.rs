@@ -195,7 +195,14 @@ impl Client {
         if len > LARGEST_MESSAGE {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
-        let object = queue.allocate_until(me, len, deadline)?;
+        let object = match queue.allocate(me, len) {
+            Err(Error::NoSpace { .. }) => {
+                // What dead clients left may be all that is missing.
+                self.service.settle_dead(me, self.process, false)?;
+                queue.allocate_until(me, len, deadline)?
+            }
+            other => other?,
+        };
         // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
         unsafe {
             let to = self.service.segment().address(object.offset);

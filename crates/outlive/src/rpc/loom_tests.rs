@@ -114,8 +114,7 @@ fn wait(world: &World) -> Told {
         ready.number() == 1 && ready.is_end()
     };
     loop {
-        let mine = Words::enlist(&words.sleeping);
-        barrier::heavy();
+        let ticket = words.replies.prepare_wait();
         if is_there() {
             assert_eq!(world.payload.load(Ordering::Relaxed), 1, "the bytes are there");
             return Told::Reply;
@@ -129,9 +128,9 @@ fn wait(world: &World) -> Told {
             }
             continue;
         }
-        let set = [Watch { word: &words.sleeping, expected: mine }, Watch { word: &words.x, expected: 0 }];
+        let set = [words.replies.watch(ticket), Watch { word: &words.x, expected: 0 }];
         sleep(world.registry, &pass, &set, Some(owner), Deadline::NEVER).unwrap();
-        Words::delist(&words.sleeping, mine);
+        words.replies.cancel_wait(ticket);
     }
 }
 

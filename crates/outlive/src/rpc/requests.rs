@@ -21,7 +21,7 @@ use super::service::{SLOTS, Service};
 use super::words::Claim;
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
-use crate::sync::Bell;
+use crate::sync::EventCount;
 use crate::sys::robust::PassOn;
 
 /// How often bits beyond the horizon are looked at again before tickets are taken for damaged, and do not count.
@@ -157,9 +157,9 @@ impl Asking {
         self.service.queue.registry()
     }
 
-    /// What clients ring.
-    pub(crate) fn bell(&self) -> &Bell {
-        self.service.queue.bell()
+    /// What clients notify.
+    pub(crate) fn messages(&self) -> &EventCount {
+        self.service.queue.messages()
     }
 
     pub(crate) fn is_any(&self) -> bool {

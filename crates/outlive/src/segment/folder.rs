@@ -78,8 +78,8 @@ impl Folder {
         let examine = |fd: BorrowedFd<'_>| file::facts(fd).map_err(|errno| Error::from_errno("examine", path, errno));
         let mut facts = examine(fd.as_fd())?;
         let user = process::user_id();
-        // On a file system that cannot rename without replacing, a folder has its name before its rights: whoever made it died
-        // in between. Of one with something in it, the owner means that nobody else may enter.
+        // On a file system that cannot rename without replacing, a folder has its name before its rights: its maker died in
+        // between. If there is something in it, its owner means to keep it.
         if group.is_some()
             && create
             && facts.owner == user

@@ -47,8 +47,8 @@ pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
 /// Makes a folder with exactly this mode, whatever the umask. Having been made by somebody else is no error: its owner
 /// and mode are checked by the caller.
 ///
-/// It gets its name when it has its group and mode, in one step: so nobody finds it half made. Died before: an empty folder
-/// of another name is left, which the next to make a folder of this name removes.
+/// It gets its name when it has its group and mode, in one step: so no process finds it half made. A maker that dies before
+/// leaves an empty folder of another name, which the next maker of this name removes.
 pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Errno> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or(Errno::EXIST)?;
@@ -69,7 +69,7 @@ pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<
             let _ = fs::rmdir(&unfinished);
         }
         break match named {
-            // Somebody took it for one left by the dead: again.
+            // Another maker took it for one that the dead had left: again.
             Err(Errno::NOENT) => continue,
             Err(Errno::EXIST) => Ok(()),
             // A file system that cannot rename like that.

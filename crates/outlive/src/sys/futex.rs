@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use super::Errno;
 use super::clock::Deadline;
+pub(crate) use super::futex_call::ALL;
 pub(crate) use super::futex_call::Watch;
-use super::futex_call::{self, ALL, Change, Comparison, FutexError, WakeOp};
+use super::futex_call::{self, Change, Comparison, FutexError, WakeOp};
 use crate::shim::{AtomicU32, Ordering};
 
 /// Why a sleep ended. None of them says that what was waited for has come: look again.
@@ -131,4 +132,75 @@ pub(crate) fn wake_all(word: &AtomicU32) {
 #[cold]
 pub(crate) fn wake_one(word: &AtomicU32) -> usize {
     futex_call::wake(word, 1).unwrap_or(0) as usize
+}
+
+/// Raises `sequence` by one and wakes at most so many who sleep on `through`, in one step (`FUTEX_WAKE_OP`): a thread that is killed or
+/// stopped has done both or neither, and whoever sleeps has the former number and is woken, or finds the new one and does not
+/// sleep. How many were woken.
+#[cold]
+pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u32) -> u32 {
+    // The comparison holds for one number of 2^32 (-2048): then one who sleeps on `sequence` alone is woken as well, for nothing.
+    let op = WakeOp { change: Change::Add(1), when: Comparison::Eq, than: 0x800 };
+    match futex_call::wake_op(through, most, sequence, 1, op) {
+        Ok(woken) => woken,
+        // Gone, or read-only here: nobody who sleeps there relies on us.
+        Err(FutexError::Fault) => 0,
+        // Denied by a filter that knows the two older calls: two steps. Or somebody sleeps there as if it were a lock: one more.
+        Err(_) => {
+            sequence.fetch_add(1, Ordering::AcqRel);
+            futex_call::wake(through, most).unwrap_or(0)
+        }
+    }
+}
+
+/// A change that the kernel can make in the step in which it wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InOneStep {
+    Set(u16),
+    Or(u16),
+    SetBit(u8),
+    ClearBit(u8),
+}
+
+impl InOneStep {
+    /// These bits set; `None`: more than its argument can say, which is one bit, or any of the lower eleven (the twelfth is a sign).
+    pub(crate) fn or(bits: u32) -> Option<InOneStep> {
+        match bits {
+            0..=0x7ff => Some(InOneStep::Or(bits as u16)),
+            _ if bits.is_power_of_two() => Some(InOneStep::SetBit(bits.trailing_zeros() as u8)),
+            _ => None,
+        }
+    }
+
+    /// Changes the word and wakes at most so many who sleep on it, in one step: see [`raise_and_wake`].
+    #[cold]
+    pub(crate) fn and_wake(self, word: &AtomicU32, most: u32) -> u32 {
+        let change = match self {
+            InOneStep::Set(value) => Change::Set(value),
+            InOneStep::Or(bits) => Change::Or(bits),
+            InOneStep::SetBit(bit) => Change::SetBit(bit),
+            InOneStep::ClearBit(bit) => Change::ClearBit(bit),
+        };
+        // Woken through the same word twice over, where the comparison should hold: nobody is left for the second time.
+        let op = WakeOp { change, when: Comparison::Eq, than: 0x800 };
+        match futex_call::wake_op(word, most, word, 1, op) {
+            Ok(woken) => woken,
+            Err(FutexError::Fault) => 0,
+            Err(_) => {
+                self.apply(word);
+                futex_call::wake(word, most).unwrap_or(0)
+            }
+        }
+    }
+
+    /// By itself.
+    fn apply(self, word: &AtomicU32) {
+        use Ordering::AcqRel;
+        match self {
+            InOneStep::Set(value) => word.swap(u32::from(value), AcqRel),
+            InOneStep::Or(bits) => word.fetch_or(u32::from(bits), AcqRel),
+            InOneStep::SetBit(bit) => word.fetch_or(1 << bit, AcqRel),
+            InOneStep::ClearBit(bit) => word.fetch_and(!(1 << bit), AcqRel),
+        };
+    }
 }

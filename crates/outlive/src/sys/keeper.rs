@@ -148,20 +148,14 @@ extern "C" fn keep(argument: *mut c_void) -> c_int {
         let word = &*(*control).word;
         let entry: *mut u8 = (&raw mut (*control).entry).cast();
         (&raw mut (*control).head.list_op_pending).write_volatile(entry);
-        // The WAITERS bit of a former owner's sleepers stays: whoever clears it may die before waking them.
-        let mut seen = word.load(Ordering::Acquire);
-        while let Err(now) =
-            word.compare_exchange(seen, tid | (seen & FUTEX_WAITERS), Ordering::AcqRel, Ordering::Acquire)
-        {
-            seen = now;
-        }
+        // WAITERS always: the watchers of main's word sleep on this one too, without having set it (keeper.pml, NOBIT). What
+        // was here was 0, a dead owner's or a former keeper's, and their sleepers' bit stays with it.
+        // Acquire and Release: as libc's own lock, with the next holder's and the former's.
+        word.swap(tid | FUTEX_WAITERS, Ordering::AcqRel);
         (&raw mut (*control).head.next).write_volatile(entry);
         (&raw mut (*control).head.list_op_pending).write_volatile(core::ptr::null_mut());
-        let wake = libc::FUTEX_WAKE as usize;
-        // Those who watch main's word look again and watch this one, too. Killed before: main is not gone yet, or a former
-        // keeper's word was watched, and their marks wake somebody.
-        raw_syscall(libc::SYS_futex, word.as_ptr() as usize, wake, i32::MAX as usize, 0);
         (*control).holds.store(1, Ordering::Release);
+        let wake = libc::FUTEX_WAKE as usize;
         raw_syscall(libc::SYS_futex, (*control).holds.as_ptr() as usize, wake, 1, 0);
         // Acquire pairs with the Release in `end`.
         while (*control).ends.load(Ordering::Acquire) == 0 {

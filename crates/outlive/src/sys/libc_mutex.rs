@@ -140,7 +140,7 @@ fn find_word(mutex: *const u8) -> Result<u32, Errno> {
     Err(Errno::NOTSUP)
 }
 
-/// Whether the kernel will mark that mutex when the calling thread ends: it stands in the list that the kernel has of this very
+/// Whether the kernel will mark that mutex when the calling thread ends: it is in the list that the kernel has of this very
 /// thread. One that libc did not start (a raw `clone`) has none, or borrows another's.
 ///
 /// # Safety

@@ -32,7 +32,7 @@ pub(crate) fn pid_namespace() -> Result<u32, Errno> {
     }
 }
 
-/// Whether a process or thread is still there. Only [`Answer::Gone`] may cost anybody anything.
+/// Whether a process or thread is still there. Only [`Answer::Gone`] may have consequences for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// It is there, and it is the same one.
@@ -100,7 +100,7 @@ pub(crate) fn ask_process(pid: u32, started: u64) -> Answer {
 /// Whether the thread of that number and start mark (0: not known) of that process is there.
 ///
 /// A process may be there without it. Of a thread that calls `execve` and is not the first one, its process takes the first
-/// one's number instead, before the kernel looks for its robust locks: those bear a number that nobody has any more.
+/// one's number instead, before the kernel looks for its robust locks: those bear a number that no thread has any more.
 pub(crate) fn ask_thread(pid: u32, started: u64, thread: u32, mark: u32) -> Answer {
     let process = ask_process(pid, started);
     if process == Answer::Gone || !is_number(thread) || !is_number(pid) {

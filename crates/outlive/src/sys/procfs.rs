@@ -1,7 +1,7 @@
 //! Reading `/proc`: bytes, never text, and only from a `/proc` that shows the caller's own pid namespace.
 //!
 //! Everything here answers `None` when it cannot tell: no `/proc`, one of another pid namespace, no descriptor or memory left,
-//! a process that `hidepid` hides, bytes that make no sense. Nobody may take `None` for "there is no such process".
+//! a process that `hidepid` hides, bytes that make no sense. `None` never means "there is no such process".
 //!
 //! Nothing here allocates, except the reading of mappings: real-time threads ask.
 
@@ -24,7 +24,7 @@ pub(crate) struct Proc {
     folder: OwnedFd,
 }
 
-/// What `/proc/PID/stat` says, as far as anybody here asks (proc_pid_stat(5)).
+/// What `/proc/PID/stat` says, as far as it is used (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     /// The program's short name, at most 15 bytes.

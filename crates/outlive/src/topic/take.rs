@@ -136,7 +136,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         if self.options.reliable {
             // Died just before: its publisher watches our end, if it sleeps.
             let words = self.shared.ring(ring as u32);
-            words.space.ring_if(|| words.awaited().is(self.line));
+            words.space.notify_all_if(|| words.awaited().is(self.line));
         }
     }
 

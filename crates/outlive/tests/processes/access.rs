@@ -278,7 +278,7 @@ fn makers_killed_at_random(world: &World) {
     for first in (1..=last).step_by(400) {
         Child::start(|| {
             for number in first..last.min(first + 399) + 1 {
-                // Whoever comes next finds it whole, or makes it.
+                // The next opener finds it whole, or makes it.
                 drop(open(number));
                 assert_eq!((mode(&path(number)), fs::metadata(path(number)).expect("there").gid()), (0o770, STRANGER));
                 fs::remove_dir_all(path(number)).expect("removed");

@@ -109,7 +109,7 @@ fn main_leaves_early_and_the_process_is_killed(world: &World) {
     after_main_has_left(world, Child::kill);
 }
 
-/// The kernel wakes one of those who watch main. That one gives up in an orderly way; the others are told of the end all the same.
+/// The kernel wakes one of main's watchers. That one gives up in an orderly way; the others are told of the end all the same.
 fn main_hands_over_to_several_who_watch(world: &World) {
     let domain = world.domain();
     let mut child = start_role(world, "main leaves when told");

@@ -1,5 +1,5 @@
-//! A living owner is never called dead: whatever its name, whatever runs out, whoever may not see it. And one that is gone is
-//! found out although the kernel has not marked it.
+//! A living owner is never called dead: whatever its name, whatever runs out, whatever hides it. And one that is gone is found
+//! out although the kernel has not marked it.
 
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -297,7 +297,7 @@ fn no_proc_at_all(world: &World) {
     between(world.folder(), || assert!(mount_on_proc("tmpfs", "")), || {});
 }
 
-/// Where `/proc` should be, somebody has put a folder in which everybody's number is somebody else's.
+/// In the place of `/proc` there is a folder of ordinary files that look like it.
 fn another_process_in_the_place_of_proc(world: &World) {
     skip_unless_mountable(world, "tmpfs", "");
     let board = Board::new();

@@ -61,6 +61,8 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod states;
+mod stopped;
+mod stopped_notifiers;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
@@ -79,6 +81,7 @@ const ALL: &[&[runner::Check]] = &[
     tokens::CHECKS,
     waiting::CHECKS,
     several::CHECKS,
+    stopped::CHECKS,
     keeper::CHECKS,
     living::CHECKS,
     slots::CHECKS,
@@ -117,6 +120,7 @@ const ALL: &[&[runner::Check]] = &[
     segments::CHECKS,
     small_disk::CHECKS,
     states::CHECKS,
+    stopped_notifiers::CHECKS,
     limits::CHECKS,
     little_space::CHECKS,
     access::CHECKS,
