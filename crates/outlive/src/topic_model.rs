@@ -4,5 +4,8 @@
 mod hold;
 #[path = "topic/latest.rs"]
 mod latest;
+#[cfg(test)]
+#[path = "topic/litmus.rs"]
+mod litmus;
 #[path = "topic/slot.rs"]
 mod slot;

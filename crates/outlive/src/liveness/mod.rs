@@ -8,6 +8,8 @@
 #[cfg(not(loom))]
 mod claim;
 mod id;
+#[cfg(all(test, loom))]
+mod litmus;
 #[cfg(not(loom))]
 mod many;
 mod net;

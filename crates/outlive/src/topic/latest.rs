@@ -7,11 +7,13 @@
 //! | look at the other rings again: back from the newest message of each to the first that is older | see below |
 //! | the cursors go there | what is passed over is older than what is returned |
 //!
-//! A publisher had in sight all that was published before it began. So once its message has been seen, all of that is in
-//! sight of the subscriber, too, and the second look finds it; without that look an older message would come after the one
-//! that was returned. What is newer than the one that was returned is never passed over. doc/models/topic_order.pml checks both.
+//! A publisher had in sight all that was published before it began. So once its message has been
+//! seen, all of that is in sight of the subscriber, too, and the second look finds it; without that
+//! look an older message would come after the one that was returned. What is newer than the one
+//! that was returned is never passed over. doc/models/topic_order.pml checks both.
 //!
-//! A death changes nothing here: a publisher that has died, or is stopped, between a message's `ready` and its own
+//! A death changes nothing here: a publisher that has died, or is stopped, between a message's
+//! `ready` and its own
 //! `published` has published that message.
 
 #[cfg(not(loom))]
@@ -33,11 +35,12 @@ trait Rings {
     fn slot(&self, ring: usize, position: u64) -> &Slot;
 }
 
-/// A message's place in the order of all messages: of two with the same order, the lower ring's comes first.
+/// A message's place in the order of all messages: of two with the same order, the lower ring's
+/// comes first.
 type Place = (u64, usize);
 
-/// A ring's newest message is looked for again when its publisher has lapped the look; so often at most, since a damaged ring may
-/// change for ever.
+/// A ring's newest message is looked for again when its publisher has lapped the look; so often at
+/// most, since a damaged ring may change for ever.
 const TRIES: usize = 100;
 
 /// The order of a message, if it is there.
@@ -70,7 +73,8 @@ fn newest_in(rings: &impl Rings, ring: usize) -> Option<(u64, u64)> {
     None
 }
 
-/// Up to which position a ring's messages are older than `newest`, which has been taken; never less than `from`.
+/// Up to which position a ring's messages are older than `newest`, which has been taken; never less
+/// than `from`.
 fn older_end(rings: &impl Rings, ring: usize, from: u64, newest: Place) -> u64 {
     let mut found = newest_in(rings, ring);
     // At most a lap: a ring that is damaged may have one more message each time that it is asked.
@@ -80,8 +84,8 @@ fn older_end(rings: &impl Rings, ring: usize, from: u64, newest: Place) -> u64 {
             Some((_, position)) if position > from => {
                 found = order_of(rings, ring, position - 1).map(|order| (order, position - 1));
             }
-            // Nothing is there that has not been taken, or what was there has been overwritten: older or newer, it counts as lost when
-            // the subscriber comes to it.
+            // Nothing is there that has not been taken, or what was there has been overwritten:
+            // older or newer, it counts as lost when the subscriber comes to it.
             _ => return from,
         }
     }
@@ -105,9 +109,10 @@ impl<M: Message + ?Sized> Rings for Subscriber<M> {
 
 #[cfg(not(loom))]
 impl<M: Message + ?Sized> Subscriber<M> {
-    /// Returns the newest message that is there, whether this subscriber has taken it before or not. Older messages are passed over,
-    /// and do not count as lost; a newer one that comes meanwhile stays to be received. Returns `None` when no message is there, or
-    /// when the newest one has none of the subscriber's keys.
+    /// Returns the newest message that is there, whether this subscriber has taken it before or
+    /// not. Older messages are passed over, and do not count as lost; a newer one that comes
+    /// meanwhile stays to be received. Returns `None` when no message is there, or when the newest
+    /// one has none of the subscriber's keys.
     ///
     /// # Errors
     /// As [`Subscriber::try_recv`].
@@ -117,7 +122,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
     pub fn latest(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
         self.enter()?;
         self.meet_rings()?;
-        // Overwritten while it is looked at, there is a newer one: bounded, since what is damaged may be so for ever.
+        // Overwritten while it is looked at, there is a newer one: bounded, since what is damaged
+        // may be so for ever.
         for _ in 0..1000 {
             let places = (0..self.cursors.len()).filter_map(|ring| {
                 let (order, position) = newest_in(self, ring)?;

@@ -1,4 +1,5 @@
-//! Control groups: one whose memory runs out, so that the kernel kills; and freezers, of the second version and of the first.
+//! Control groups: one whose memory runs out, so that the kernel kills; and freezers, of the second
+//! version and of the first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,8 @@ impl Drop for Group {
         let _ = fs::write(self.folder.join("freezer.state"), "THAWED");
         let _ = fs::write(self.folder.join("cgroup.freeze"), "0");
         for pid in self.read("cgroup.procs").lines().filter_map(|pid| pid.parse().ok()) {
-            // SAFETY: no pointers are passed; only processes that the check has started are in its group.
+            // SAFETY: no pointers are passed; only processes that the check has started are in its
+            // group.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
         for _ in 0..1000 {
@@ -99,7 +101,8 @@ fn in_a_control_group_and_then_it_kills(world: &World) {
     };
     let enter = || group.enter();
     run(&Environment { open: &|| plain(world), enter: &enter, forks: false, use_up: &|| {} });
-    // The kernel takes the memory of what it kills before that has ended, and may lose its marks: whoever waits is told all the same.
+    // The kernel takes the memory of what it kills before that has ended, and may lose its marks:
+    // whoever waits is told all the same.
     let domain = plain(world);
     for round in 0..5 {
         let (board, name) = (Board::new(), format!("held-{round}"));
@@ -126,7 +129,8 @@ fn in_a_control_group_and_then_it_kills(world: &World) {
     }
 }
 
-/// What a frozen process holds stays its own; what it does not hold goes on; and thawed it goes on itself.
+/// What a frozen process holds stays its own; what it does not hold goes on; and thawed it goes on
+/// itself.
 fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
     run(&Environment { open: &|| plain(world), enter: &|| group.enter(), forks: false, use_up: &|| {} });
     let domain = plain(world);

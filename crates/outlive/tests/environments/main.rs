@@ -1,5 +1,6 @@
-//! Places in which Linux programs run that allow less than a plain login does: each check runs the main operations inside one, beside a
-//! partner outside (operations.rs), and has a verdict. What this machine does not permit is skipped, by name.
+//! Places in which Linux programs run that allow less than a plain login does: each check runs the
+//! main operations inside one, beside a partner outside (operations.rs), and has a verdict. What
+//! this machine does not permit is skipped, by name.
 //!
 //! A main of its own, as of the processes' tests, whose runner, children and board these are.
 

@@ -6,8 +6,9 @@
 //! | deaths inside and outside, with locks held | whoever comes next is told, on either side; `wait_any_dead` names the dead one |
 //! | queue, topic, state, service, pool, event, semaphore | everything arrives, both ways |
 //!
-//! All of it happens twice: before the environment's limits are used up, and afterwards.
-//! Waiters look every 50 ms whether the owner lives, so an environment that hides the living has its chance.
+//! All of it happens twice: before the environment's limits are used up, and afterwards. Waiters
+//! look every 50 ms whether the owner lives, so an environment that hides the living has its
+//! chance.
 
 use std::time::Duration;
 
@@ -279,7 +280,8 @@ pub fn start_inside(environment: &Environment<'_>, body: impl FnOnce()) -> Child
     })
 }
 
-/// A life that ends with locks in hand: it writes into them, says who it is, and waits to be killed.
+/// A life that ends with locks in hand: it writes into them, says who it is, and waits to be
+/// killed.
 fn hold_until_killed(open: &dyn Fn() -> Domain, what: &str, board: Board, word: usize) {
     let domain = open();
     for side in [Side::Inside, Side::Outside] {
@@ -301,7 +303,8 @@ fn token(domain: &Domain, board: Board, word: usize) -> TokenId {
     tokens.iter().find(|token| u64::from(token.id.as_u32()) == bits).expect("in the registry").id
 }
 
-/// Everything, before the environment's limits are used up and afterwards. The check itself is the partner outside.
+/// Everything, before the environment's limits are used up and afterwards. The check itself is the
+/// partner outside.
 pub fn run(environment: &Environment<'_>) {
     let (board, open) = (Board::new(), environment.open);
     let mut dying_inside = start_inside(environment, || hold_until_killed(open, "held-inside", board, DYING_INSIDE));
@@ -310,7 +313,8 @@ pub fn run(environment: &Environment<'_>) {
         let mut things = Things::open(open(), Side::Inside);
         let mut step = Steps::new(board, Side::Inside);
         let ids = [DYING_INSIDE, DYING_OUTSIDE, PARTNER].map(|word| token(&things.domain, board, word));
-        // Once with all that it wants: what a process needs of the system only at its first sleep, or its first large message.
+        // Once with all that it wants: what a process needs of the system only at its first sleep,
+        // or its first large message.
         assert!(things.domain.wait_any_dead(&ids, Duration::from_millis(1)).is_err(), "all three live");
         things.exchange(&mut step);
         (environment.use_up)();

@@ -31,7 +31,8 @@ pub fn become_another() {
         libc::setgroups(1, groups.as_ptr()) == 0
             && libc::setresgid(GROUP, GROUP, GROUP) == 0
             && libc::setresuid(USER, USER, USER) == 0
-            // Otherwise a process that has changed its user is not dumpable, and ends alone when its parent does.
+            // Otherwise a process that has changed its user is not dumpable, and ends alone when
+            // its parent does.
             && libc::prctl(libc::PR_SET_DUMPABLE, 1) == 0
             && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0
     };

@@ -1,4 +1,5 @@
-//! A participant that is stopped at each instruction of its arrival, while the barrier breaks and is repaired twice.
+//! A participant that is stopped at each instruction of its arrival, while the barrier breaks and
+//! is repaired twice.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -42,7 +43,8 @@ fn late_arrivals_count_for_no_later_phase(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let mut stopped = Stepped::start(world, board, || {
-        // The last two: who gives its seat up is waited for no more, so it stays until the check has looked.
+        // The last two: who gives its seat up is waited for no more, so it stays until the check
+        // has looked.
         let join = |round| open(&domain, round).join().expect("a seat");
         let seats = RefCell::new(VecDeque::from([join(0)]));
         let next = |round| {

@@ -1,7 +1,9 @@
-//! The newest message of several publishers, with another one published at the instructions on the way to it.
+//! The newest message of several publishers, with another one published at the instructions on the
+//! way to it.
 //!
-//! The subscriber is the child that is moved on; the two publishers are the check's own, so that one of them can publish while the
-//! child stands still. Whatever `latest` returns then, a newer message must come afterwards, and none twice.
+//! The subscriber is the child that is moved on; the two publishers are the check's own, so that
+//! one of them can publish while the child stands still. Whatever `latest` returns then, a newer
+//! message must come afterwards, and none twice.
 
 use std::cell::RefCell;
 

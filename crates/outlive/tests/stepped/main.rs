@@ -1,7 +1,8 @@
-//! Operations that stand still at each of their instructions, while others go on: what `cargo xtask crash` is for deaths, for two that meet.
+//! Operations that stand still at each of their instructions, while others go on: what `cargo xtask
+//! crash` is for deaths, for two that meet.
 //!
-//! A main of its own, as of the processes' tests, whose runner, children and board these are: each check runs in a process of one
-//! thread, which forks the one that it moves on.
+//! A main of its own, as of the processes' tests, whose runner, children and board these are: each
+//! check runs in a process of one thread, which forks the one that it moves on.
 
 mod barriers;
 #[allow(dead_code, reason = "the other program uses all of it")]

@@ -26,15 +26,16 @@ fn ptrace(request: libc::c_uint, pid: i32) -> bool {
 }
 
 impl<'a> Stepped<'a> {
-    /// Starts the child, which stands still then where its first round begins. `life` is called in the child, and calls
-    /// [`in_rounds`].
+    /// Starts the child, which stands still then where its first round begins. `life` is called in
+    /// the child, and calls [`in_rounds`].
     pub fn start(world: &'a World, board: Board, life: impl FnOnce()) -> Stepped<'a> {
         let stepped = Stepped { child: Child::start(life), board, world, round: 0 };
         stepped.wait_stopped();
         stepped
     }
 
-    /// Waits until the child stands still; fails when it ends instead. Without a deadline of its own: the check has one.
+    /// Waits until the child stands still; fails when it ends instead. Without a deadline of its
+    /// own: the check has one.
     fn wait_stopped(&self) {
         let mut status = 0;
         // SAFETY: status is a place for an int.
@@ -48,7 +49,8 @@ impl<'a> Stepped<'a> {
         assert!(matches!(signal, libc::SIGTRAP | libc::SIGSTOP), "stopped by {signal}");
     }
 
-    /// Moves it on by so many instructions of the round, or as many as there are. Whether the operation has returned.
+    /// Moves it on by so many instructions of the round, or as many as there are. Whether the
+    /// operation has returned.
     pub fn step(&self, steps: u64) -> bool {
         let mut done = 0;
         while self.board.get(STAND) != 2 * self.round + 2 && done < steps {

@@ -1,0 +1,104 @@
+//! Joining, sleeping and changing hands, as loom's litmus tests: each has the words and the
+//! orderings of the code that it names, and no more of it. doc/models/weak-memory.md has the table.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use loom::thread;
+
+use super::slot::{Facts, Look, Slot};
+
+/// `Subscriber::new` and `reliable::slowest`: a publisher that does not see a reliable subscriber has published, before that one's first
+/// look, all that it overwrites without it.
+#[test]
+fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
+    loom::model(|| {
+        let world = Arc::new((Slot::new(), AtomicU64::new(0)));
+        let joining = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let (slot, claim) = &*world;
+                claim.store(1, Ordering::Release);
+                fence(Ordering::SeqCst);
+                slot.look(0) == Look::There
+            })
+        };
+        let (slot, claim) = &*world;
+        slot.begin();
+        slot.describe(Facts { order: 1, publisher: 0, len: 0, object: None, has_header: false });
+        slot.publish(0);
+        fence(Ordering::SeqCst);
+        let is_seen = claim.load(Ordering::Acquire) == 1;
+        assert!(joining.join().unwrap() || is_seen);
+    });
+}
+
+/// `line::join` and `reliable::slowest`: who sees the claim sees the cursors that were written before it.
+#[test]
+fn loom_topic_a_claim_brings_its_cursors() {
+    loom::model(|| {
+        let world = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+        let joining = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.1.store(5, Ordering::Relaxed);
+                world.0.store(1, Ordering::Release);
+            })
+        };
+        if world.0.load(Ordering::Acquire) == 1 {
+            assert_eq!(world.1.load(Ordering::Acquire), 5);
+        }
+        joining.join().unwrap();
+    });
+}
+
+/// `Ring::leave` and `ring::take`: the ring's next owner sees all that the one before has published, and published positions go on.
+#[test]
+fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
+    loom::model(|| {
+        let world = Arc::new((Slot::new(), AtomicU64::new(0), AtomicU32::new(1)));
+        let leaving = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let (slot, published, owner) = &*world;
+                slot.begin();
+                slot.describe(Facts { order: 1, publisher: 1, len: 0, object: None, has_header: false });
+                slot.publish(0);
+                published.store(1, Ordering::Release);
+                let _ = owner.compare_exchange(1, 0, Ordering::Release, Ordering::Relaxed);
+            })
+        };
+        let (slot, published, owner) = &*world;
+        if owner.load(Ordering::Acquire) == 0
+            && owner.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            assert_eq!(published.load(Ordering::Relaxed), 1);
+            assert_eq!((slot.look(0), slot.facts().publisher), (Look::There, 1));
+        }
+        leaving.join().unwrap();
+    });
+}
+
+/// `Subscriber::advance` and `reliable::slowest`: a publisher that sees the cursor beyond a slot overwrites nothing that is still being read.
+#[test]
+fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
+    loom::model(|| {
+        let world = Arc::new((Slot::new(), AtomicU64::new(0)));
+        let facts = |order| Facts { order, publisher: 0, len: 0, object: None, has_header: false };
+        world.0.describe(facts(1));
+        world.0.publish(0);
+        let reading = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let read = world.0.facts().order;
+                world.1.store(1, Ordering::Release);
+                read
+            })
+        };
+        if world.1.load(Ordering::Acquire) == 1 {
+            world.0.begin();
+            world.0.describe(facts(2));
+            world.0.publish(1);
+        }
+        assert_eq!(reading.join().unwrap(), 1, "a reliable subscriber reads its own message");
+    });
+}
