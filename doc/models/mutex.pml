@@ -12,14 +12,19 @@
  *
  * lock     1. compare-exchange 0 -> me                       a dead owner: compare-exchange -> me|W, state := inconsistent
  *          2. set W, wait on {X of the owner, L, the owner's token}; on any return from a dead owner wake all on its token
- *          3. not recoverable -> unlock and say so
- * unlock   1. state inconsistent -> not recoverable   2. swap 0   3. had W -> wake all on L
+ *          3. not recoverable -> unlock and say so; inconsistent -> the caller is told
+ * unlock   1. a panic: state consistent -> inconsistent   2. compare-exchange me -> 0; W is set: 0 and wake all on L in one step of
+ *          the kernel's (FUTEX_WAKE_OP; mutex_wake_op.pml has that step beside stopped threads)
+ * give up  1. state := not recoverable   2. as unlock, 2
+ * A caller that was told repairs and says consistent, or leaves all as it is, or gives up; one that was not told finishes its change,
+ * or panics in the middle of it.
  * Death: the thread leaves every queue, its token is marked and one waiter there is woken, then one waiter on the pending X.
  *
- * Checked: never two owners; nobody enters torn data without being told; nobody sleeps for ever (an invalid end state).
+ * Checked: never two owners; nobody enters torn data without being told; only an owner writes the state; a lock is refused only after an
+ * owner has given it up; nobody sleeps for ever (an invalid end state).
  * Switches: -DD=deaths -DR=rounds -DR2=rounds of thread 2
  *   -DNL=2 -DNEST  thread 0 takes locks 0 and 1, thread 1 takes 0, thread 2 takes 1
- *   -DTIMEOUT      a sleeper may give up at any time
+ *   -DTIMEOUT      a sleeper may give up at any time      -DPANIC  a holder may panic
  * Mutations, each must be caught:
  *   WAKEONE     unlock wakes one sleeper only
  *   XLAST       X stands last in the wait vector
@@ -29,7 +34,11 @@
  *   NOWAKEALL   who finds the owner dead after a sleep does not wake the others
  *   TAKESTORE   a dead owner's lock is taken over by a store
  *   NOMARK      the taker of a dead owner's lock does not make the state inconsistent
- *   NRLATE      unlock releases the word before it says "not recoverable"
+ *   NRLATE      giving up releases the word before it says "not recoverable"
+ *   NOTAGAIN    a lock that comes free and inconsistent is entered without a word
+ *   DROPGIVESUP unlock without a repair gives the lock up
+ *   PANICQUIET  a panic leaves the state as it is
+ *   PANICLATE   a panic releases the word before it says "inconsistent"
  */
 #ifndef NL
 #define NL 1
@@ -60,8 +69,10 @@ bool killed[N];
 byte cs[NL];            /* ghost: live threads that own the lock */
 bool torn[NL];          /* ghost: the protected data are in the middle of a change */
 byte inL[N];            /* ghost: bit mask of the locks this thread owns */
+bool gaveup[NL];        /* ghost: an owner has decided to give the lock up */
 byte budget;            /* deaths still to come; drawn first, so that a hang after fewer deaths is a real end state */
 
+#define SET(l,value) atomic { assert(lo[l]==me+1); st[l]=value }
 #define OWN(l) cs[l]++; assert(cs[l]==1); inL[me]=inL[me]|(1<<l)
 #define PICK(i,q,k) :: (q[i]==(k)) -> q[i]=0; woken[i]=1
 #define wake1(q,k) atomic { if PICK(0,q,k) PICK(1,q,k) PICK(2,q,k) :: else fi }
@@ -71,14 +82,16 @@ inline unqueue() { qL[me]=0; qT[me]=0; qX[me]=0; woken[me]=0 }
 
 /* unlock's last two steps */
 inline release(l) {
-	atomic { cs[l]--; inL[me]=inL[me]&(3-(1<<l)); vw=lw[l]; lo[l]=0; lw[l]=0 };
+	atomic { if :: !lw[l] -> cs[l]--; inL[me]=inL[me]&(3-(1<<l)); lo[l]=0; vw=0 :: else -> vw=1 fi };
 	if
 	:: vw ->
+		atomic { cs[l]--; inL[me]=inL[me]&(3-(1<<l)); lo[l]=0; lw[l]=0;
 #ifdef WAKEONE
-		wake1(qL,l+1)
+			if PICK(0,qL,l+1) PICK(1,qL,l+1) PICK(2,qL,l+1) :: else fi
 #else
-		wakeall(qL,l+1)
+			d_step { ALL1(0,qL,l+1); ALL1(1,qL,l+1); ALL1(2,qL,l+1) }
 #endif
+		}
 	:: else
 	fi
 }
@@ -105,7 +118,7 @@ inline lock(l) {
 #endif
 #ifndef NOMARK
 					if
-					:: got==OWNER_DIED && st[l]!=GONE -> st[l]=INCONSISTENT
+					:: got==OWNER_DIED && st[l]==CONSISTENT -> SET(l,INCONSISTENT)
 					:: else
 					fi
 #endif
@@ -149,27 +162,54 @@ inline lock(l) {
 	:: else -> break
 	od;
 	pend[me]=0;
-	if :: got!=TIMED_OUT && st[l]==GONE -> got=NOT_RECOVERABLE; release(l) :: else fi;
+	if
+	:: got!=TIMED_OUT && st[l]==GONE -> assert(gaveup[l]); got=NOT_RECOVERABLE; release(l)
+#ifndef NOTAGAIN
+	:: got==OK && st[l]==INCONSISTENT -> got=OWNER_DIED
+#endif
+	:: else
+	fi;
 	if
 	:: got==OK -> atomic { assert(!torn[l]); torn[l]=1 }          /* inside, and told that all is well */
 	:: else
 	fi
 }
 
-/* what the holder does: finishes its change (or, after OwnerDied, repairs and marks consistent, or leaves it), then unlocks */
+/* giving up; what the holder wants is decided before it writes */
+inline give_up(l) {
+	gaveup[l]=1;
+#ifdef NRLATE
+	release(l); SET(l,GONE)
+#else
+	SET(l,GONE); release(l)
+#endif
+}
+
+/* what the holder does, see above */
 inline unlock(l) {
 	if
-	:: got==OWNER_DIED -> if :: atomic { torn[l]=0; st[l]=CONSISTENT } :: skip fi
-	:: got==OK -> torn[l]=0
-	fi;
-#ifdef NRLATE
-	dd=(st[l]==INCONSISTENT);
-	release(l);
-	if :: dd -> st[l]=GONE :: else fi
+	:: got==OWNER_DIED ->
+		if
+		:: atomic { torn[l]=0; assert(lo[l]==me+1); st[l]=CONSISTENT }; release(l)
+#ifdef DROPGIVESUP
+		:: SET(l,GONE); release(l)
 #else
-	if :: st[l]==INCONSISTENT -> st[l]=GONE :: else fi;
-	release(l)
+		:: release(l)
 #endif
+		:: give_up(l)
+		fi
+	:: got==OK -> torn[l]=0; release(l)
+#ifdef PANIC
+	:: got==OK ->
+#ifdef PANICQUIET
+		release(l)
+#elif defined(PANICLATE)
+		release(l); SET(l,INCONSISTENT)
+#else
+		SET(l,INCONSISTENT); release(l)
+#endif
+#endif
+	fi
 }
 
 #define INSIDE (got==OK || got==OWNER_DIED)

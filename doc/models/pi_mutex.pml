@@ -10,16 +10,19 @@
  * lock     1. take the word when nobody has it (the bit stays)      2. the bit set -> clear it, lst := 1, "owner died"
  *          3. told: st consistent -> inconsistent                   4. told: lst := 0
  *          5. st not recoverable -> unlock and say so; inconsistent -> the caller is told
- * work     torn := true, torn := false; who was told repairs and says so, or does not
- * unlock   1. st inconsistent -> not recoverable   2. the word := 0
+ * work     torn := true, torn := false; one that was told repairs and says so, or does not, or gives up; one that was not told may panic
+ * unlock   1. a panic in the middle of the work: st := inconsistent   2. the word := 0
+ * give up  1. st := not recoverable   2. the word := 0
  * reset    lock 1 to 4, torn := false, st := consistent, unlock 2
  *
- * Checked: nobody enters torn data without being told; libc's mutex is never lost; only who holds it writes st; everybody
- * who lives gets through (an invalid end state).
+ * Checked: nobody enters torn data without being told; libc's mutex is never lost; only its holder writes st; a lock is refused
+ * only after a holder has given it up; everybody who lives gets through (an invalid end state).
  * Switches: -DN=threads -DD=deaths -DR=rounds
  * Mutations, each must be caught:
- *   NOSTATE     st is not written: only libc tells, and forgets who gave it up
- *   NRLATE      unlock releases the word before it says "not recoverable"
+ *   NOSTATE     st is not written after a death: only libc tells, and forgets that nobody has repaired
+ *   NRLATE      giving up releases the word before it says "not recoverable"
+ *   DROPGIVESUP unlock without a repair gives the lock up
+ *   PANICQUIET  a panic leaves st as it is
  *   NOLIBC      libc is not told at all
  * Two orders make no difference, because a death while the word is held is marked in any case: LIBCFIRST tells libc before
  * st is written, RESETFIRST says "consistent" before the data are whole. Both pass.
@@ -38,6 +41,7 @@
 #define GONE 2
 
 byte own; bool died; bool lst; byte st; bool torn;
+bool gaveup;            /* ghost: a holder has decided to give the lock up */
 byte deaths;
 
 /* Lives on, or dies here: the kernel's walk. */
@@ -46,11 +50,11 @@ byte deaths;
 #define SET(value) atomic { assert(own == me + 1); st = value }
 
 proctype Thread(byte me; bool resets) {
-    byte rounds = R; bool told; bool refused;
+    byte rounds = R; bool told;
 again:
     STEP;
     atomic { own == 0 -> own = me + 1 };                                    /* lock 1 */
-    told = false; refused = false;
+    told = false;
     STEP;
     if
     :: atomic { died -> died = false; lst = true; told = true }             /* lock 2 */
@@ -86,33 +90,44 @@ again:
 #endif
         STEP;
         goto release
-    :: st == GONE && !resets -> refused = true; goto release                /* lock 5 */
+    :: st == GONE && !resets -> assert(gaveup); goto release                /* lock 5 */
     :: st == INCONSISTENT && !resets ->
         if
         :: torn = false; STEP; SET(CONSISTENT)                              /* repairs */
-        :: skip                                                             /* gives up */
+        :: goto release                                                     /* does not */
+        :: gaveup = true;                                                   /* gives up */
+#ifdef NRLATE
+            STEP; own = 0; STEP
+#else
+            STEP
+#endif
+            SET(GONE);
+            STEP;
+            goto release
+#ifdef DROPGIVESUP
+        :: SET(GONE); STEP; goto release
+#endif
         fi
     :: st == CONSISTENT && !resets ->
 #ifdef NOSTATE
-        if :: told -> if :: torn = false :: refused = true; goto release fi :: else fi;
+        if :: told -> if :: torn = false :: goto release fi :: else fi;
 #endif
         assert(!torn)
     fi;
     STEP;
-    if
-    :: st == CONSISTENT -> torn = true; STEP; torn = false; STEP            /* work */
-    :: else
-    fi;
-#ifndef NRLATE
-    if :: st == INCONSISTENT -> SET(GONE) :: else fi;                       /* unlock 1 */
+    torn = true;                                                            /* work */
     STEP;
+    if
+    :: torn = false
+#ifdef PANICQUIET
+    :: skip
+#else
+    :: SET(INCONSISTENT)                                                    /* a panic: unlock 1 */
 #endif
+    fi;
+    STEP;
 release:
     atomic { assert(own == me + 1 && !lst); own = 0 };                      /* unlock 2 */
-#ifdef NRLATE
-    STEP;
-    if :: st == INCONSISTENT && !refused -> SET(GONE) :: else fi;
-#endif
     rounds--;
     if :: rounds > 0 -> goto again :: else fi;
 dead:

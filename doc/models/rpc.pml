@@ -1,44 +1,63 @@
-/* rpc.pml - calls: clients that ask, one server at a time that carries out and replies, successors; one call slot, one place.
+/* rpc.pml - calls: clients that ask, one server at a time that carries out and replies, successors; call slots, places, the
+ * bitmap that summons the server, streams.
  *
- *   q       the requests (the queue is queue.pml's): {number, ghost: which call it is}; looked at at the head, then taken out
- *   rd      the queue's reader: 0 or server + 1
+ *   rd      the queue's reader: 0 or server + 1                       ss  the server sleeps (an event count's flag; see queue.pml)
+ * by call slot (one to a place):
  *   cn cs co   the claim: number, state, owner (server + 1). OVER is any state but TAKEN, WRITING, CANC of the number before
- *   rn      `ready`: the number whose reply is there, END set       pay   ghost: whose reply the bytes are
+ *   aq      `asked`: the number of the request that lies in the slot      aid  ghost: which call the request's bytes are of
+ *   bm      the slot's bit in the bitmap
+ *   rn rc   `ready`: number, replies written; END is rc == K              pay  ghost: whose reply the bytes are
+ *   tn tk   `taken`: number, replies consumed        sp  a server sleeps for room in the ring, which has one place
  *   sl      `sleeping`; own  the place's word: client + 1, which is its process and its thread at once
  *
  * client  1. own 0, or of one whose process and thread are dead -> me     2. settle: claim -> CANC(number + 1), in WRITING by a
- *         living thread only after it has written or stopped      3. rd dead or 0 -> told     4. put {n} into q
+ *         living thread only after it has written or stopped      3. rd dead or 0 -> told
+ *         4. the request's bytes (two steps); aq = n; bm = 1; ss -> wake the server
  *         5. look: rn == n -> reply. Not begun: rd dead or 0 -> claim -> CANC(n), told "not begun" (or, PATIENT, wait for
  *         another). TAKEN by a dead process -> CANC(n), told "begun". WRITING by a dead thread: look at rn again, -> CANC(n)
  *         6. sl = odd, look again, sleep on {sl, x, claim, the owner}
- * server  1. rd 0 or dead, and its thread stopped -> me    2. look at the head; claim not n - 1 -> skip     3. claim -> TAKEN(n)
- *         4. take it out of q    5. carry out    6. claim TAKEN -> WRITING    7. write   8. rn = n   9. sl odd -> + 1, wake
- *         leaving: rd -> 0, then 9 for every slot
+ * server  1. rd 0 or dead, and its thread stopped -> me; every bit = 1    2. a bit is set: claim not aq - 1 -> clear the bit, look
+ *         again, set it if the call is asked by now     3. claim -> WRITING(n)   4. clear the bit, copy (two steps)  5. -> TAKEN(n)
+ *         carry out    6. claim TAKEN -> WRITING    7. write   8. rn = n   9. sl odd -> + 1, wake   (more to come: -> TAKEN, 6)
+ *         no bit: ss = 1, look again, sleep.   leaving: rd -> 0, then 9 for every slot
  *
  * A process dies in two moments: its token reads dead (pd), a while later its thread stops (td) and until then goes on. TALONE: a server's
- * thread may end alone, inside 6 to 9.
+ * thread may end alone, inside 3 to 5 and 6 to 9. STOPS: client 0 is stopped for ever, at any step up to
+ * the end of 4: it lives and does nothing.
  *
- * Checked: a call is carried out at most once; never after its caller was told "not begun"; a reply is that call's; nobody writes into the
- * slot while another does, or while a caller reads; nobody waits for ever while the one it waits for is dead or gone.
- * Switches: -DNC=clients -DNS=servers -DR=calls each -DD=deaths -DPATIENT -DLEAVE -DTALONE -DTIMEOUT (a waiting client may give up)
+ * Checked: a call is carried out at most once; never after its caller was told "not begun"; what is carried out is that call's request,
+ * whole; a reply is that call's; nobody writes into the slot while another does, or while a caller reads; nobody waits for ever while
+ * the one it waits for is dead or gone; and nobody waits for ever for a server that lives, whichever other client is stopped.
+ * Switches: -DNC=clients -DNSL=slots -DNS=servers -DR=calls each -DK=replies each -DD=deaths -DSTOPS -DPATIENT -DLEAVE
+ *           -DTALONE -DTIMEOUT (a waiting client may give up)
  * Mutations, each must be caught:
  *   TOLDFIRST  the caller is told "not begun" without the exchange     TAKESTORE  step 3 is a store
- *   POPFIRST   4 before 3: a patient caller waits for ever             NOBUMP     settling leaves the number as it is
+ *   NORELOOK   no second look after a bit was cleared                  NOSETALL   a successor sets no bits
+ *   BITFIRST   the bit before aq                                       NOSERVERLOOK  no second look after ss = 1
+ *   COPYTAKEN  3 takes the call for the process before it is copied    CLAIMED    a place is claimed before it is filled, as in a queue (STOPS)
+ *   NOBUMP     settling leaves the number as it is                     NOLEAVE    a leaving server wakes nobody
  *   WRITEPROC  a writer is taken for dead when its process is          PLACEPROC  a place is taken from a dead process whose thread runs
- *   NOLEAVE    a leaving server wakes nobody                           NOLOOK     no second look after `sleeping`
- *   READYFIRST 8 before 7                                              NOX        the kernel wakes nobody on x    (TALONE)
- *   (NOBUMP with two clients, a quarter of a minute; PLACEPROC with two clients and two calls: its trail lies deep, and is found at once
- *   when pan is compiled with -DT_REVERSE, so it stands in no run)
- *   NOWORD     the claim is not in the sleeper's set (TALONE)          WRITESTORE step 6 is a store
+ *   NOLOOK     no second look after `sleeping`                         READYFIRST 8 before 7
+ *   NOX        the kernel wakes nobody on x    (TALONE)                NOWORD     the claim is not in the sleeper's set (TALONE)
+ *   WRITESTORE step 6 is a store                                       NOROOM     a stream does not wait for room (K)
+ *   NOSPACE    who takes a reply does not wake the server (K)
+ *   (PLACEPROC with two clients and two calls: its trail lies deep, and is found at once when pan is compiled with -DT_REVERSE, so
+ *   it stands in no run)
  */
 #ifndef NC
 #define NC 1
+#endif
+#ifndef NSL
+#define NSL 1
 #endif
 #ifndef NS
 #define NS 2
 #endif
 #ifndef R
 #define R 1
+#endif
+#ifndef K
+#define K 1
 #endif
 #ifndef D
 #define D 1
@@ -47,15 +66,16 @@
 #define TAKEN 1
 #define WRITING 2
 #define CANC 3
-#define Q 4
-byte cn, cs, co, rn, pay, rd, sl, own;
-byte qn[Q], qi[Q], ql;
-bool pds[NS], tds[NS], pdc[NC], tdc[NC];        /* servers' and clients' */
+byte rd;
+bool ss, sawake;
+byte cn[NSL], cs[NSL], co[NSL], aq[NSL], aid[NSL], rn[NSL], rc[NSL], tn[NSL], tk[NSL], pay[NSL], sl[NSL], own[NSL];
+bool bm[NSL], sp[NSL];
+bool pds[NS], tds[NS], pdc[NC], tdc[NC], stc[NC];  /* servers' and clients' */
 bool asleep[NC], woken[NC];
-byte watch[NC], wst[NC];
+byte watch[NC], wst[NC], at[NC];
 byte done[8]; bool nobegin[8];                    /* ghosts by call: times carried out; the caller was told "not begun" */
-byte ids = 1, writers;
-bool wr[NS];
+byte ids = 1, writers[NSL], copiers[NSL];
+bool wr[NS], cp[NS]; byte ws[NS];
 
 #define RD_DEAD (rd==0 || pds[rd-1])
 #define OWN_FREE(o) (o==0 || (pdc[o-1] && (tdc[o-1] || placeproc)))
@@ -70,49 +90,54 @@ bool wr[NS];
 #define T_DEAD(t) (tds[t-1])
 #endif
 
+#define ENDED(s,n) (rn[s]==n && rc[s]==K)
+#define MORE(s,n) (rn[s]==n && rc[s]>taken)
 #define OWNER_DEAD ((seen_n==n && seen_s==WRITING && tds[who-1]) || (!(seen_n==n && seen_s==WRITING) && pds[who-1]))
 
 #ifdef NOWORD
 #define SAME_WORD true
 #else
-#define SAME_WORD (cn==seen_n && cs==seen_s && co==seen_o)
+#define SAME_WORD (cn[s]==seen_n && cs[s]==seen_s && co[s]==seen_o)
 #endif
 
 /* wake whoever sleeps on the slot */
-inline wake() {
-	atomic { f=sl };
+inline wake(v) {
+	atomic { f=sl[v] };
 	if
 	:: f%2==1 ->
-		atomic { if :: sl==f -> sl=(f+1)%6 :: else fi };
-		d_step { for (w : 0 .. NC-1) { if :: asleep[w] -> woken[w]=1 :: else fi }; w=0 }
+		atomic { if :: sl[v]==f -> sl[v]=(f+1)%6 :: else fi };
+		d_step { for (w : 0 .. NC-1) { if :: asleep[w] && at[w]==v -> woken[w]=1 :: else fi }; w=0 }
 	:: else
 	fi;
 	f=0
 }
 
 proctype Client(byte me) {
-	byte n, id, seen_n, seen_s, seen_o, who, m, k;
+	byte s, n, id, seen_n, seen_s, seen_o, who, m, k, taken;
 	bool told, twice;
 	{ skip;
 	/* 1 */
 	do
-	:: atomic { OWN_FREE(own) -> own=me+1 }; break
-	:: own!=0 && !pdc[own-1] -> goto stop   /* taken by a living one: another place, in truth */
+	:: atomic { OWN_FREE(own[s]) -> own[s]=me+1 }; break
+	:: own[s]!=0 && !pdc[own[s]-1] ->            /* taken by a living one: another place */
+		if :: s<NSL-1 -> s++ :: else -> goto stop fi
+	:: own[s]!=0 && s<NSL-1 -> s++
 	od;
 	/* 2 */
 settle:
 	if
-	:: atomic { !(cs==WRITING && rn!=cn && !T_DEAD(co)) ->
+	:: atomic { !(cs[s]==WRITING && !ENDED(s,cn[s]) && !T_DEAD(co[s])) ->
 #ifdef NOBUMP
-		if :: cs!=OVER || 1 -> cs=CANC; co=0 fi
+		if :: cs[s]!=OVER || 1 -> cs[s]=CANC; co[s]=0 fi
 #else
-		cn++; cs=CANC; co=0
+		cn[s]++; cs[s]=CANC; co[s]=0
 #endif
-		; n=cn }
+		; n=cn[s] }
 	fi;
 again:
 	if :: k==R -> goto leave :: else fi;
 	k++; n++;
+	taken=0;
 	atomic { id=ids; ids++; assert(ids<8) };
 	/* 3 */
 	if
@@ -125,27 +150,42 @@ end_wait:	!RD_DEAD
 	:: !RD_DEAD
 	fi;
 	/* 4 */
-	atomic { ql<Q -> qn[ql]=n; qi[ql]=id; ql++ };
+#ifdef CLAIMED
+	bm[s]=1;
+#endif
+	atomic { assert(copiers[s]==0); aid[s]=0 };
+	aid[s]=id;
+#ifdef BITFIRST
+	bm[s]=1;
+#endif
+	aq[s]=n;
+#ifndef BITFIRST
+	bm[s]=1;
+#endif
+	if :: ss -> atomic { if :: ss -> ss=0; sawake=1 :: else fi } :: else fi;
 	/* 5 */
+#ifdef STOPS
+	if :: me==0 -> goto stop :: else fi;
+#endif
 	twice=0;
 look:
 	if
-	:: rn==n -> goto got
+	:: MORE(s,n) -> goto got
 	:: else
 	fi;
-	atomic { seen_n=cn; seen_s=cs; seen_o=co };
+	atomic { seen_n=cn[s]; seen_s=cs[s]; seen_o=co[s] };
 	if
 	:: seen_n!=n ->
 		atomic { who=rd };
 		if
 		:: who==0 || pds[who-1] ->
 #ifdef PATIENT
-			end_wait2:	if :: !RD_DEAD -> goto look :: cn==n -> goto look fi
+			end_wait2:	if :: !RD_DEAD -> goto look :: cn[s]==n -> goto look fi
 #else
 #ifdef TOLDFIRST
 			nobegin[id]=1; goto again
 #else
-			atomic { if :: cn==seen_n && cs==seen_s && co==seen_o -> cn=n; cs=CANC; co=0; told=1; nobegin[id]=1 :: else told=0 fi };
+			atomic { if :: cn[s]==seen_n && cs[s]==seen_s && co[s]==seen_o -> cn[s]=n; cs[s]=CANC; co[s]=0; told=1; nobegin[id]=1 :: else told=0 fi };
 			if :: told -> goto again :: else -> goto look fi
 #endif
 #endif
@@ -155,8 +195,8 @@ look:
 		who=seen_o;
 		if
 		:: pds[who-1] ->
-			if :: rn==n -> goto got :: else fi;
-			atomic { if :: cn==n && cs==TAKEN && co==who -> cs=CANC; told=1 :: else told=0 fi };
+			if :: MORE(s,n) -> goto got :: else fi;
+			atomic { if :: cn[s]==n && cs[s]==TAKEN && co[s]==who -> cs[s]=CANC; told=1 :: else told=0 fi };
 			if :: told -> goto again :: else -> goto look fi
 		:: else
 		fi
@@ -164,26 +204,30 @@ look:
 		who=seen_o;
 		if
 		:: T_DEAD(who) ->
-			if :: rn==n -> goto got :: else fi;
-			atomic { if :: cn==n && cs==WRITING && co==who -> assert(!wr[who-1]); cs=CANC; told=1 :: else told=0 fi };
+			if :: MORE(s,n) -> goto got :: else fi;
+			atomic { if :: cn[s]==n && cs[s]==WRITING && co[s]==who -> assert(!(wr[who-1] && ws[who-1]==s)); cs[s]=CANC; told=1 :: else told=0 fi };
 			if :: told -> goto again :: else -> goto look fi
 		:: else
 		fi
 	:: else -> assert(pdc[me]); goto again      /* a sweep, or another who has the place */
 	fi;
 #ifdef TIMEOUT
-	/* it gives up: not begun, or taken; what is being written is settled later */
+	/* it gives up: not begun, or taken; what is being copied or written is settled later */
 	if
 	:: skip
-	:: atomic { if :: cn==seen_n && cs==seen_s && co==seen_o && !(seen_n==n && seen_s==WRITING) -> 
-			if :: seen_n!=n -> nobegin[id]=1 :: else fi; cn=n; cs=CANC; co=0; told=1 :: else told=0 fi };
-		if :: told -> goto again :: else -> goto look fi
+	:: atomic { if :: cn[s]==seen_n && cs[s]==seen_s && co[s]==seen_o && !(seen_n==n && seen_s==WRITING) -> 
+			if :: seen_n!=n -> nobegin[id]=1 :: else fi; cn[s]=n; cs[s]=CANC; co[s]=0; told=1 :: else told=0 fi };
+		if :: told -> 
+#if K > 1
+			if :: sp[s] -> sp[s]=0 :: else fi;
+#endif
+			goto again :: else -> goto look fi
 	fi;
 #endif
 	/* 6 */
 	if
 	:: !twice ->
-		atomic { if :: sl%2==0 -> sl=sl+1 :: else -> sl=(sl+2)%6 fi; m=sl; twice=1 };
+		atomic { if :: sl[s]%2==0 -> sl[s]=sl[s]+1 :: else -> sl[s]=(sl[s]+2)%6 fi; m=sl[s]; twice=1 };
 #ifndef NOLOOK
 		goto look
 #endif
@@ -191,102 +235,178 @@ look:
 	fi;
 	atomic { woken[me]=0;
 		if
-		:: sl==m && !OWNER_DEAD && SAME_WORD -> asleep[me]=1; watch[me]=who; wst[me]=(seen_n==n && seen_s==WRITING)
+		:: sl[s]==m && !OWNER_DEAD && SAME_WORD -> asleep[me]=1; at[me]=s; watch[me]=who; wst[me]=(seen_n==n && seen_s==WRITING)
 		:: else -> woken[me]=1
 		fi };
 	atomic { (woken[me] || (asleep[me] && ((wst[me] && tds[watch[me]-1]) || (!wst[me] && pds[watch[me]-1])))) ->
-		asleep[me]=0; woken[me]=0; watch[me]=0; wst[me]=0; twice=0;
-		if :: sl==m -> sl=(m+1)%6 :: else fi };
+		asleep[me]=0; woken[me]=0; watch[me]=0; wst[me]=0; at[me]=0; twice=0;
+		if :: sl[s]==m -> sl[s]=(m+1)%6 :: else fi };
 	goto look;
 got:
 	/* the reply is ours to read */
-	assert(pay==id && writers==0 && done[id]==1);
-	goto again;
+	assert(pay[s]==id && writers[s]==0 && done[id]==1);
+	taken++;
+	if
+	:: taken==K -> goto again
+	:: else
+#if K > 1
+		-> atomic { tn[s]=n; tk[s]=taken };
+#ifndef NOSPACE
+		if :: sp[s] -> sp[s]=0 :: else fi;
+#endif
+		twice=0; goto look
+#endif
+	fi;
 leave:
-	atomic { if :: own==me+1 -> own=0 :: else fi };
+	atomic { if :: own[s]==me+1 -> own[s]=0 :: else fi };
 stop:
 	skip
-	} unless { atomic { tdc[me] -> asleep[me]=0; woken[me]=0 } }
+	} unless { atomic { (tdc[me] || stc[me]) -> asleep[me]=0; woken[me]=0 } }
 }
 
 proctype Server(byte me) {
-	byte n, id, sn, ss, so, f, w, c;
-	bool ok, mine;
+	byte s, n, id, sn, st, so, f, w, c, k;
+	bool ok;
 	{ skip;
 	/* 1 */
 end_come:
-	atomic { RD_DEAD && (rd==0 || tds[rd-1]) -> rd=me+1 };
-end_next:
+	atomic { RD_DEAD && (rd==0 || tds[rd-1]) -> rd=me+1; ss=0; sawake=0 };
+#ifndef NOSETALL
+	do :: s<NSL -> bm[s]=1; s++ :: else -> break od;
+#endif
+	s=0;
+next:
 	do
 #ifdef LEAVE
 	:: c>=1 && me==0 -> goto leave
 #endif
-	:: ql>0 ->
-		/* 2 */
-		d_step { n=qn[0]; id=qi[0] };
-#ifdef POPFIRST
-		d_step { for (w : 0 .. Q-2) { qn[w]=qn[w+1]; qi[w]=qi[w+1] }; ql--; w=0 };
+	/* 2 */
+	:: bm[s] -> n=aq[s];
+		atomic { sn=cn[s]; st=cs[s]; so=co[s] };
+		if
+		:: sn+1==n -> skip
+		:: else ->
+#ifdef CLAIMED
+			if :: aid[s]==0 -> (aq[s]==sn+1 || (own[s]!=0 && pdc[own[s]-1])) :: else fi;
 #endif
-		atomic { sn=cn; ss=cs; so=co };
+			bm[s]=0;
+#ifndef NORELOOK
+			atomic { n=aq[s] };
+			if :: cn[s]+1==n -> bm[s]=1 :: else fi;
+#endif
+			goto next
+		fi;
 		ok=0;
 		/* 3 */
-		if
-		:: sn+1==n ->
 #ifdef TAKESTORE
-			d_step { cn=n; cs=TAKEN; co=me+1; ok=1 }
+		d_step { cn[s]=n; cs[s]=WRITING; co[s]=me+1; ok=1 };
 #else
-			atomic { if :: cn==sn && cs==ss && co==so -> cn=n; cs=TAKEN; co=me+1; ok=1 :: else fi }
-#endif
-		:: else -> skip
-		fi;
-		/* 4; a failed exchange: cancelled meanwhile, looked at again */
-#ifndef POPFIRST
-		if :: !ok && sn+1==n -> goto end_next :: else fi;
-		d_step { for (w : 0 .. Q-2) { qn[w]=qn[w+1]; qi[w]=qi[w+1] }; ql--; w=0 };
+		atomic { if :: cn[s]==sn && cs[s]==st && co[s]==so -> cn[s]=n; cs[s]=WRITING; co[s]=me+1; ok=1 :: else fi };
 #endif
 		if
 		:: ok ->
+#ifdef COPYTAKEN
+			cs[s]=TAKEN;
+#endif
+			/* 4: two steps */
+			bm[s]=0;
+			atomic { id=aid[s]; assert(id!=0); copiers[s]++; cp[me]=1; ws[me]=s };
+			atomic { assert(id==aid[s]); copiers[s]--; cp[me]=0; ws[me]=0 };
 			/* 5 */
-			atomic { done[id]++; assert(done[id]==1); assert(!nobegin[id]); c++ };
+#ifndef COPYTAKEN
+			atomic { assert(cn[s]==n && cs[s]==WRITING && co[s]==me+1); cs[s]=TAKEN };
+#endif
+			atomic { done[id]++; assert(done[id]==1); assert(!nobegin[id]); c++; k=0 };
+reply:
+#if K > 1
+			/* room in the ring */
+#ifndef NOROOM
+room:
+			if
+			:: !(cn[s]==n && cs[s]==TAKEN && co[s]==me+1) -> goto over
+			:: else
+			fi;
+			if
+			:: k>0 && !(tn[s]==n && tk[s]==k) ->
+				sp[s]=1;
+				if
+				:: (tn[s]==n && tk[s]==k) || cn[s]!=n || cs[s]!=TAKEN -> goto room
+				:: else
+				fi;
+				/* asleep: woken by who takes or cancels, or by the client's death */
+				(!sp[s] || own[s]==0 || pdc[own[s]-1]) ->
+				if :: own[s]==0 || pdc[own[s]-1] -> goto over :: else -> goto room fi
+			:: else
+			fi;
+#endif
+#endif
 			/* 6 */
 #ifdef WRITESTORE
-			atomic { mine=1; cs=WRITING; cn=n; co=me+1 };
+			atomic { ok=1; cs[s]=WRITING; cn[s]=n; co[s]=me+1 };
 #else
-			atomic { mine=0; if :: cn==n && cs==TAKEN && co==me+1 -> cs=WRITING; mine=1 :: else fi };
+			atomic { ok=0; if :: cn[s]==n && cs[s]==TAKEN && co[s]==me+1 -> cs[s]=WRITING; ok=1 :: else fi };
 #endif
 			if
-			:: mine ->
+			:: ok ->
+				k++;
 #ifdef READYFIRST
-				rn=n;
+				atomic { rn[s]=n; rc[s]=k };
 #endif
 				/* 7: two steps */
-				atomic { writers++; wr[me]=1; assert(writers==1); pay=0 };
-				atomic { pay=id; writers--; wr[me]=0 };
+				atomic { writers[s]++; wr[me]=1; ws[me]=s; assert(writers[s]==1);
+#if K > 1
+					assert(k==1 || (tn[s]==n && tk[s]==k-1));
+#endif
+					pay[s]=0 };
+				atomic { pay[s]=id; writers[s]--; wr[me]=0; ws[me]=0 };
 				/* 8 */
-				rn=n;
+				atomic { rn[s]=n; rc[s]=k };
+				if :: k<K -> atomic { if :: cn[s]==n && cs[s]==WRITING && co[s]==me+1 -> cs[s]=TAKEN :: else assert(false) fi } :: else fi;
 				/* 9 */
-				wake()
+				wake(s);
+				if :: k<K -> goto reply :: else fi
 			:: else
 			fi
 		:: else
 		fi;
-		atomic { n=0; id=0; sn=0; ss=0; so=0; ok=0; mine=0 }
+over:
+		atomic { n=0; id=0; sn=0; st=0; so=0; ok=0; k=0 }
+	:: NSL>1 && !bm[s] -> s=(s+1)%NSL;
+		if
+		:: bm[s] -> skip
+		:: else ->
+			ss=1;
+#ifndef NOSERVERLOOK
+			if :: bm[0] || bm[NSL-1] -> ss=0; goto next :: else fi;
+#endif
+end_sleep:		atomic { sawake -> sawake=0 }
+		fi
+	:: NSL==1 && !bm[0] ->
+			ss=1;
+#ifndef NOSERVERLOOK
+			if :: bm[0] -> ss=0; goto next :: else fi;
+#endif
+end_sleep1:		atomic { sawake -> sawake=0 }
 	od;
 leave:
 	rd=0;
 #ifndef NOLEAVE
-	wake();
+	s=0;
+	do :: s<NSL -> wake(s); s++ :: else -> break od;
 #endif
 stop:
 	skip
 	} unless { tds[me] }
 }
 
-#define STOP(v) atomic { tds[v]=1; if :: wr[v] -> wr[v]=0; writers-- :: else fi }
+#define STOP(v) atomic { tds[v]=1; if :: wr[v] -> wr[v]=0; writers[ws[v]]-- :: else fi; if :: cp[v] -> cp[v]=0; copiers[ws[v]]-- :: else fi; ws[v]=0 }
 
-/* deaths: first the process's token, later its thread */
+/* deaths: first the process's token, later its thread; and stops */
 proctype Death() {
 	byte left=D, w, v;
+#ifdef STOPS
+	stc[0]=1;
+#endif
 	do
 	:: left==0 -> break
 	:: left>0 -> left--;
@@ -295,10 +415,10 @@ proctype Death() {
 		:: select (v : 0 .. NS-1); if :: atomic { !pds[v] -> pds[v]=1 }; STOP(v) :: pds[v] fi
 		:: select (v : 0 .. NC-1); if :: atomic { !pdc[v] -> pdc[v]=1 }; tdc[v]=1 :: pdc[v] fi
 #ifdef TALONE
-		/* only where it is inside 6 to 9: elsewhere its process, which lives, has the call */
-		:: atomic { cs==WRITING && !tds[co-1] && !pds[co-1] && rn!=cn -> v=co-1; STOP(v);
+		/* only where it is inside 3 to 5 or 6 to 9: elsewhere its process, which lives, has the call */
+		:: atomic { cs[0]==WRITING && !tds[co[0]-1] && !pds[co[0]-1] && !ENDED(0,cn[0]) -> v=co[0]-1; STOP(v);
 #ifndef NOX
-			for (w : 0 .. NC-1) { if :: asleep[w] -> woken[w]=1 :: else fi }
+			for (w : 0 .. NC-1) { if :: asleep[w] && at[w]==0 -> woken[w]=1 :: else fi }
 #endif
 			}
 #endif

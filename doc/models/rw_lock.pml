@@ -19,16 +19,18 @@
  * write    the mutex's lock, then each readers' word: 0 -> next; dead -> compare-exchange to 0; alive -> listen (a new
  *          odd sl, a heavy fence), look again, wait on {X, sq, its owner's token}. A deadline that passes meanwhile: give
  *          the writers' word back, state as it is.
- *          Then ins = 1, the change, ins = 0, unlock; told, and not repaired: ins stays
+ *          Then ins = 1, the change, ins = 0, unlock; told, and not repaired: ins and the state stay, the next is told;
+ *          a panic in the middle of the change: state := inconsistent, ins stays; giving up: state := not recoverable
  * down     ins = 0, a readers' word -> me, then give the writers' word back
  * up       keeping the readers' word, compare-exchange the writers' word 0 -> me, dead -> me;
  *          alive: refused. Wait for the other readers, then give the own word back
  *
- * Checked: never a writer beside anybody; nobody reads or writes torn data without being told; told only after a death inside, given
- * up only by one who was told; nobody takes a living reader's word; nobody sleeps for ever (an invalid end state).
+ * Checked: never a writer beside anybody; nobody reads or writes torn data without being told; told only after a death or a panic inside,
+ * refused only after a writer has given the lock up; nobody takes a living reader's word; nobody sleeps for ever (an invalid end state).
  * Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
  *   -DDOOR  a reader who would wait may go to step 4   -DUP -DDOWN  readers may upgrade, writers downgrade
  *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps
+ *   -DPANIC    who writes may panic
  * Mutations, each must be caught:
  *   CHECKFIRST  a reader looks at the writers' word before it claims its own (so: no fence between the two)
  *   NOLEAVEWAKE a reader who gives its word back in step 3 does not ring
@@ -46,7 +48,9 @@
  *   DOWNLATE    a downgrade gives the writers' word back before it claims a reader's
  *   UPWAIT      who upgrades waits for another writer
  *   UPLEAVE     who upgrades gives its readers' word back before it has the writers' word
- *   TIMEUNLOCK  a writer whose deadline passes unlocks as one who was inside
+ *   DROPGIVESUP a writer that was told and does not repair gives the lock up
+ *   DROPENDS    a writer that was told and does not repair says that it is no longer inside
+ *   PANICQUIET  a panic leaves the state as it is
  */
 #ifndef NW
 #define NW 1
@@ -81,7 +85,7 @@ byte pend[N];
 bool killed[N];
 byte nr, nw; bool inr[N], inw[N];       /* ghost: who is inside */
 bool torn;                              /* ghost: the data are in the middle of a change */
-bool wdied, gaveup;                     /* ghost: somebody has died as a writer, after ins = 1; somebody told has not repaired */
+bool wdied, gaveup;                     /* ghost: somebody has died or panicked as a writer, after ins = 1; somebody has given up */
 byte budget;
 
 #define PICK(i,q,k) :: (q[i]==(k)) -> q[i]=0; woken[i]=1
@@ -214,9 +218,6 @@ inline drain(own) {
 	pend[me]=0;
 	if
 	:: got==TIMED_OUT ->
-#ifdef TIMEUNLOCK
-		if :: st==INCONSISTENT -> st=GONE :: else fi;
-#endif
 		release()
 	:: else
 	fi
@@ -345,11 +346,31 @@ inline change() {
 #else
 	:: got==OK -> torn=1; torn=0
 #endif
-	:: else -> if :: atomic { torn=0; st=CONSISTENT } :: gaveup=1 fi
+#ifdef PANIC
+#ifdef PANICQUIET
+	:: got==OK -> atomic { torn=1; wdied=1 }
+#else
+	:: got==OK -> atomic { torn=1; wdied=1 }; st=INCONSISTENT
+#endif
+#endif
+	:: got==OWNER_DIED ->
+		if
+		:: atomic { torn=0; st=CONSISTENT }
+#ifdef DROPGIVESUP
+		:: st=GONE
+#else
+		:: skip
+#endif
+		:: gaveup=1; st=GONE
+		fi
 	fi
 }
 inline unlock() {
-	if :: st==INCONSISTENT -> st=GONE :: st==CONSISTENT -> ins=0 :: else fi;
+#ifdef DROPENDS
+	ins=0;
+#else
+	if :: st==CONSISTENT -> ins=0 :: else fi;
+#endif
 	release()
 }
 inline stop_reading() { if :: wd!=0 -> leave() :: else -> release() fi }

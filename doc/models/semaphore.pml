@@ -1,23 +1,26 @@
-/* semaphore.pml - permits that name their holders, and the bell; death between any two steps.
+/* semaphore.pml - permits that name their holders, and the eventcount where waiters sleep; death between any two steps.
  *
- * Threads 0..2 want one of NP permits, R times each; thread 2 may add one that was absent (-DADD).
+ * Threads 0..N-1 want one of NP permits, R times each; thread 2 may add one that was absent (-DADD).
  *   rec[p]        0 free, id + 1 held, ABSENT
- *   sl seq        the bell: sleepers (odd: somebody may sleep), sequence
+ *   sl seq        the eventcount: epoch (odd: somebody may sleep), sequence; eventcount.pml has its fence
  * Sleeping on the ends of several owners is several.pml's: here a sleeper simply runs again when one whom it watches is
  * dead, or when it is woken from the queue of `sequence`.
  *
  * acquire  1. a free record: compare-exchange 0 -> me; a dead holder's: compare-exchange id -> me
  *          2. none: sl := a new odd number (heavy fence); 3. look at all again; 4. sleep on {sequence, all holders' ends}; 1. again
- * release  1. record := 0  2. sl odd: sequence += 1  3. wake all  4. compare-exchange sl -> + 1
+ * release  1. record := 0  2. sl odd: ONE step: sequence += 1 and wake WAKES of them  3. fewer were woken: compare-exchange sl -> + 1
+ * Whoever is left asleep watches a former holder, perhaps; one of the two that were woken watches the new one.
  *
  * Checked: never two live holders of one permit; nobody sleeps for ever beside a permit that is free or a dead holder's
  * (an invalid end state: every holder releases or dies).
- * Switches: -DD=deaths -DNP=permits -DR=rounds -DADD
+ * Switches: -DN=threads -DD=deaths -DNP=permits -DR=rounds -DADD -DRECHECK (a sleeper looks when all has come to rest)
  * Mutations, each must be caught:
- *   CLEARFIRST  the ringer clears `sleepers` before it wakes
- *   BAREBIT     `sleepers` is 0 or 1
+ *   CLEARFIRST  the epoch is cleared before the wake
+ *   CLEARALL    the epoch is cleared though there may be more asleep
+ *   BAREBIT     the epoch is 0 or 1
  *   NOLOOK      the sleeper does not look again between 2 and 4
- *   WAKEONE     the ringer wakes one
+ *   WAKES=1     one is woken
+ * With two deaths and without RECHECK it must fail: the one who watched the new holder is dead.
  *   OWNONLY     the sleeper watches the holder of the first permit only
  *   STALE       a dead holder's record is taken over by a store
  */
@@ -30,7 +33,12 @@
 #ifndef R
 #define R 1
 #endif
+#ifndef N
 #define N 3
+#endif
+#ifndef WAKES
+#define WAKES 2
+#endif
 #define ABSENT 9
 byte rec[NP]; byte sl, seq;
 bool dead[N], killed[N]; byte inq[N]; bool woken[N];
@@ -40,10 +48,23 @@ byte watch[N];			/* bit mask of threads whose ends this sleeper watches */
 byte budget;
 
 #define ISDEAD(w) ((w)!=0 && (w)!=ABSENT && dead[(w)-1])
+#if NP == 1
+#define TOBEHAD (rec[0]==0 || ISDEAD(rec[0]))
+#else
+#define TOBEHAD (rec[0]==0 || ISDEAD(rec[0]) || rec[1]==0 || ISDEAD(rec[1]))
+#endif
 #define GOT(p) cs[p]++; assert(cs[p]==1); has[me]=p+1
-#define A1(i) if :: inq[i] -> inq[i]=0; woken[i]=1 :: else fi
-#define wakeall() d_step { A1(0); A1(1); A1(2) }
-#define wake1() atomic { if :: inq[0] -> inq[0]=0; woken[0]=1 :: inq[1] -> inq[1]=0; woken[1]=1 :: inq[2] -> inq[2]=0; woken[2]=1 :: else fi }
+#define P(i) :: inq[i] -> inq[i]=0; woken[i]=1; w++
+#if N == 4
+#define WAKE1 if P(0) P(1) P(2) P(3) :: else fi
+#else
+#define WAKE1 if P(0) P(1) P(2) :: else fi
+#endif
+#if WAKES == 1
+#define WAKEN WAKE1
+#else
+#define WAKEN WAKE1; WAKE1
+#endif
 
 inline ring() {
 	f=sl;
@@ -52,20 +73,17 @@ inline ring() {
 #ifdef CLEARFIRST
 		atomic { if :: sl==f -> sl=(f+1)%64 :: else fi };
 #endif
-		seq=(seq+1)%64;
-#ifdef WAKEONE
-		wake1();
-#else
-		wakeall();
-#endif
+		atomic { seq=(seq+1)%64; w=0; WAKEN };
 #ifdef BAREBIT
 		sl=0
-#elif !defined(CLEARFIRST)
+#elif defined(CLEARALL)
 		atomic { if :: sl==f -> sl=(f+1)%64 :: else fi }
+#elif !defined(CLEARFIRST)
+		atomic { if :: sl==f && w<WAKES -> sl=(f+1)%64 :: else fi }
 #endif
 	:: else
 	fi;
-	f=0
+	atomic { f=0; w=0 }
 }
 
 /* one look at all permits, each on its own */
@@ -115,8 +133,16 @@ inline acquire() {
 			atomic { if :: seq==s -> inq[me]=1 :: else fi };
 			if
 			:: inq[me] || woken[me] ->
-				atomic { (woken[me] || (watch[me]&1 && dead[0]) || (watch[me]&2 && dead[1]) || (watch[me]&4 && dead[2])) ->
-					inq[me]=0; woken[me]=0 }
+				if
+				:: atomic { (woken[me] || (watch[me]&1 && dead[0]) || (watch[me]&2 && dead[1]) || (watch[me]&4 && dead[2])
+#if N == 4
+					|| (watch[me]&8 && dead[3])
+#endif
+					) -> inq[me]=0; woken[me]=0 }
+#ifdef RECHECK
+				:: atomic { timeout && TOBEHAD -> inq[me]=0; woken[me]=0 }
+#endif
+				fi
 			:: else
 			fi;
 			look()
@@ -132,7 +158,7 @@ inline release() {
 }
 
 proctype T(byte me) {
-	byte p, v, f, s, r; bool got;
+	byte p, v, f, s, r, w; bool got;
 	{
 #ifdef ADD
 		if
@@ -148,7 +174,7 @@ proctype T(byte me) {
 end_idle:	(false)
 	} unless { killed[me];
 		atomic { inq[me]=0; woken[me]=0; watch[me]=0; if :: has[me]!=0 -> cs[has[me]-1]--; has[me]=0 :: else fi; dead[me]=1;
-			p=0; v=0; f=0; s=0; r=0; got=0 }
+			p=0; v=0; f=0; s=0; r=0; w=0; got=0 }
 	}
 }
 
@@ -164,12 +190,19 @@ active proctype killer() {
 #if D > 1
 		:: budget=D-2
 #endif
-		fi; run T(0); run T(1); run T(2) };
+		fi; run T(0); run T(1); run T(2);
+#if N == 4
+		run T(3)
+#endif
+		};
 end_k:	do
 	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
 	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
 #ifndef ADD
 	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+#endif
+#if N == 4
+	:: atomic { budget>0 && !killed[3] -> killed[3]=1; budget-- }
 #endif
 	:: budget==0 -> break
 	od

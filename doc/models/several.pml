@@ -2,7 +2,7 @@
  *
  * Owners 0 and 1 do nothing but die, sooner or later. Sleepers 2, 3, 4 sleep until an owner that they wait for is dead: each waits for
  * owner 0, or for owner 1, or for either (WHO2, WHO3, WHO4: bit masks; 0: is not there).
- *   tdead tw      the token word of an owner: OWNER_DIED and WAITERS
+ *   tdead tw      the token word of an owner: OWNER_DIED and WAITERS; told: all sleepers have been woken since it died
  *   x[k]          the X word of owner k's slot: 0 alone, 1 being grouped, 2 grouped
  *   pend[i]       list_op_pending of thread i: 0 none, k + 1 the X of owner k, G the registry's X
  * A sleeper stands in up to four kernel queues: qT (token words), qX (X of its one owner's slot), qG (the registry's X). A
@@ -10,7 +10,8 @@
  *
  * one owner  1. x[k] 0: pend := X of k; 1: help, see below; 2: pend := G
  *            2. set W; sleep on {G if x[k] is 2, X of k as seen, the token of k}
- *            3. on any return from a dead owner wake all on its token; slept on G: wake all on every grouped dead token
+ *            3. on any return from a dead owner wake all on its token; slept on G: wake all on every grouped dead token that
+ *               is not noted as told, and then note it
  * several    1. each owner with x[k] != 2: x[k] := 1, wake all on X of k, x[k] := 2;  pend := G
  *            2. set all W; sleep on {G, all their X, all their tokens}      3. as above
  * The reason for all that: a sleeper on several owners that dies after the kernel has woken it for one of them can pass the
@@ -26,6 +27,7 @@
  *   NOWAKEX     grouping does not wake those who sleep on the slot's own X
  *   NOXTOO      who sleeps on G does not sleep on the slot's own X as well: a straggler that still points there is not heard
  *   GLAST       G stands last in the wait vector
+ *   TOLDFIRST   a dead token is noted as told before its sleepers are woken
  */
 #ifndef D
 #define D 2
@@ -41,7 +43,7 @@
 #endif
 #define N 5
 #define G 3
-bool tdead[2], tw[2]; byte x[2];
+bool tdead[2], tw[2], told[2]; byte x[2];
 bool qT0[N], qT1[N], qX0[N], qX1[N], qG[N], woken[N];
 byte pend[N]; bool killed[N];
 byte budget;
@@ -64,13 +66,20 @@ inline unqueue() { qT0[me]=0; qT1[me]=0; qX0[me]=0; qX1[me]=0; qG[me]=0; woken[m
 #define group(k,q) x[k]=1; wakeall(q); x[k]=2
 #endif
 
-/* looking and waking are one step: dead stays dead, and who dies between the two might as well have died before */
+/* looking and waking are one step: dead stays dead, and who dies between the two might as well have died before; the note
+ * that it has been done is another step, and is made for grouped slots only */
 #ifdef NODUTY
 #define MINE(k) (who&(k+1) && tdead[k])
 #else
-#define MINE(k) (tdead[k] && (x[k]==2 || who&(k+1)))
+#define MINE(k) (tdead[k] && ((x[k]==2 && !told[k]) || who&(k+1)))
 #endif
-#define AFTER(k,q) atomic { if :: MINE(k) -> A1(2,q); A1(3,q); A1(4,q) :: else fi }
+#ifdef TOLDFIRST
+#define AFTER(k,q) atomic { if :: MINE(k) -> t=1; if :: x[k]==2 -> told[k]=1 :: else fi :: else fi }; \
+	if :: t -> atomic { t=0; A1(2,q); A1(3,q); A1(4,q) } :: else fi
+#else
+#define AFTER(k,q) atomic { if :: MINE(k) -> A1(2,q); A1(3,q); A1(4,q); t=(x[k]==2) :: else fi }; \
+	if :: t -> atomic { t=0; told[k]=1 } :: else fi
+#endif
 #define duty() AFTER(0,qT0); AFTER(1,qT1)
 
 /* futex_waitv, word by word: a word that is not as expected ends it */
@@ -88,7 +97,7 @@ inline unqueue() { qT0[me]=0; qT1[me]=0; qX0[me]=0; qX1[me]=0; qG[me]=0; woken[m
 #define ALONE(k,q) if :: atomic { x[k]==0 -> g=0; pend[me]=k+1 } :: x[k]==1 -> HELP(k,q) :: atomic { x[k]==2 -> pend[me]=G } fi
 
 proctype S(byte me; byte who) {
-	bool ok, g;
+	bool ok, g, t;
 	{
 		do
 		:: DONE || who==0 -> break
@@ -133,7 +142,7 @@ proctype S(byte me; byte who) {
 		atomic { ok=0; g=0 };
 end_idle:	(false)
 	} unless { killed[me];
-		atomic { unqueue(); ok=0; g=0 };
+		atomic { unqueue(); ok=0; g=0; t=0 };
 		if
 		:: pend[me]==1 -> if :: PASSES(0) -> wake1(qX0) :: else fi
 		:: pend[me]==2 -> if :: PASSES(1) -> wake1(qX1) :: else fi

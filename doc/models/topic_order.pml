@@ -7,14 +7,22 @@
  * publish  order of each other ring; mine: one more than the highest; so := mine; order := mine; ready := p + 1; published := p + 1
  * take     look at all rings, each: is its next message there, and which order has it; something is: once more; the lowest of the
  *          second look is taken, of two alike the one of the lower ring
- * A publisher that dies is one whose next step does not come: what was checked up to there holds for it, too.
+ * latest   (-DLATEST: before each take, or not) look at all rings, each: published, then the slot behind it: there, it is the ring's newest, else the
+ *          one before. The highest of all is returned, of two alike the one of the higher ring; then each other ring once more: back from its
+ *          newest to the first message that is older than the returned one; up to there all are passed over
+ * A publisher that dies or is stopped is one whose next step does not come: what was checked up to there holds for it, too.
  *
- * Checked: when a message is taken, all those that had been published before its publishing began have been taken already.
- * Switches: -DN=rings -DM=messages of each
+ * Checked: when a message is taken, all those that had been published before its publishing began have been taken already, or passed over.
+ *          What latest passes over is older than what it returns; and what it returns is no older than what was there when it was called.
+ * Switches: -DN=rings -DM=messages of each -DLATEST
  * Mutations, each must be caught:
  *   ORDERLATE  publish: order after ready
  *   ONELOOK    take: what the first look has found
  *   UNSEEN     take: a ring of which `published` tells at a ready that was not there counts as the lowest
+ *   STEPOVER   latest: in each other ring one further than its newest was, if `published` says by now that there is one
+ *   FIRSTLOOK  latest: in each other ring what the first look has found is passed over, and no more
+ *   PASSNEWEST latest: in each other ring all that the second look finds is passed over
+ *   TOLDONLY   latest: only `published` tells what is there
  */
 #ifndef N
 #define N 2
@@ -28,6 +36,11 @@ byte order[N], ready[N], published[N], so[N*M];
 byte before[N*M*N];			/* ghost: how many of each ring were there when message (r, p) began */
 byte taken[N];
 byte ended;
+#ifdef LATEST
+byte newest[N];				/* latest: how many of each ring are up to its newest */
+byte oldtaken[N];			/* ghost: before it */
+byte there[N];				/* ghost: how many were there when latest was called */
+#endif
 
 proctype Pub(byte me) {
 	byte p, i, high;
@@ -71,10 +84,91 @@ inline look() {
 	r=0
 }
 
+#ifdef LATEST
+#define LOWER(a,i,b,j) ((a)<(b) || ((a)==(b) && (i)<(j)))
+
+inline look_newest() {
+	atomic { v=published[r]; newest[r]=v };
+#ifndef TOLDONLY
+	atomic { if :: ready[r]>v -> newest[r]=v+1 :: else fi }
+#else
+	skip
+#endif
+}
+
+inline latest() {
+	atomic { do :: r<N -> there[r]=ready[r]; r++ :: else -> break od; r=0; low=0; found=NONE };
+	do
+	:: r<N ->
+		look_newest();
+		atomic {
+			if
+			:: newest[r]>0 && so[AT(r,newest[r]-1)]>=low -> low=so[AT(r,newest[r]-1)]; found=r
+			:: else
+			fi;
+#ifdef STEPOVER
+			if :: newest[r]>0 && newest[r]-1>taken[r] -> taken[r]=newest[r]-1 :: else fi;
+#endif
+			v=0; r++ }
+	:: else -> break
+	od;
+	r=0;
+	if
+	:: found!=NONE ->
+		do
+		:: r<N ->
+			if
+			:: r==found -> atomic { if :: newest[r]>taken[r] -> taken[r]=newest[r] :: else fi }
+			:: else ->
+#ifdef STEPOVER
+				atomic {
+					v=taken[r]+1;
+					if :: v>published[r] -> v=published[r] :: else fi;
+					if :: v>taken[r] -> taken[r]=v :: else fi }
+#else
+#ifndef FIRSTLOOK
+				look_newest();
+#ifndef PASSNEWEST
+				do
+				:: atomic { newest[r]>taken[r] && !LOWER(so[AT(r,newest[r]-1)],r,low,found) -> newest[r]=newest[r]-1 }
+				:: atomic { !(newest[r]>taken[r] && !LOWER(so[AT(r,newest[r]-1)],r,low,found)) -> break }
+				od;
+#endif
+#endif
+				atomic { if :: newest[r]>taken[r] -> taken[r]=newest[r] :: else fi }
+#endif
+			fi;
+			atomic { v=0; r++ }
+		:: else -> break
+		od;
+		atomic {
+			r=0;
+			do
+			:: r<N ->
+				if
+				:: r!=found ->
+					assert(taken[r]>=before[AT(found,newest[found]-1)*N+r]);
+					assert(taken[r]<=oldtaken[r] || LOWER(so[AT(r,taken[r]-1)],r,low,found));
+					assert(there[r]==0 || LOWER(so[AT(r,there[r]-1)],r,low,found))
+				:: else -> assert(newest[r]>=there[r])
+				fi;
+				oldtaken[r]=taken[r]; r++
+			:: else -> break
+			od }
+	:: else -> atomic { assert(there[0]==0); assert(there[N-1]==0) }
+	fi;
+	atomic { r=0; do :: r<N -> newest[r]=0; there[r]=0; r++ :: else -> break od; r=0; low=0; found=NONE; v=0 }
+}
+#endif
+
 proctype Sub() {
 	byte r, v, low, found; bool end;
 	do
 	:: !end ->
+#ifdef LATEST
+		atomic { do :: r<N -> oldtaken[r]=taken[r]; r++ :: else -> break od; r=0 };
+		if :: latest() :: true fi;
+#endif
 		end=(ended==N);
 		look();
 #ifndef ONELOOK

@@ -1,7 +1,7 @@
 //! `cargo xtask conformance`: builds a driver for each language, with what a user of that language would build it with, and plays
 //! the scenarios of crates/outlive-conformance with them. A language that is not there is named, and counted as skipped. With
 //! `--sanitize` C's and C++'s are compiled with gcc's address and undefined-behaviour sanitizers, and each plays by itself; C's does
-//! so also whenever all scenarios are played.
+//! so also whenever all scenarios are played. With `--one-pair` each scenario is played in each language and in one pair only.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,13 +17,15 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let (flags, only): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg.starts_with('-'));
     let played = match flags.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         _ if only.len() > 1 => None,
-        [] => Some(play(true, &only)),
-        ["--no-install"] => Some(play(false, &only)),
+        [] => Some(play(true, false, &only)),
+        ["--one-pair"] => Some(play(true, true, &only)),
+        ["--no-install"] => Some(play(false, false, &only)),
+        ["--one-pair", "--no-install"] => Some(play(false, true, &only)),
         ["--sanitize"] => Some(play_sanitized(&[("--c", "cc"), ("--cpp", "c++")], &only)),
         _ => None,
     };
     let Some(played) = played else {
-        eprintln!("usage: cargo xtask conformance [--no-install | --sanitize] [NAME]");
+        eprintln!("usage: cargo xtask conformance [[--one-pair] [--no-install] | --sanitize] [NAME]");
         return ExitCode::from(2);
     };
     match played {
@@ -73,7 +75,7 @@ fn play_sanitized(languages: &[(&str, &str)], only: &[String]) -> io::Result<boo
 }
 
 /// Whether all is well.
-fn play(may_install: bool, only: &[String]) -> io::Result<bool> {
+fn play(may_install: bool, one_pair: bool, only: &[String]) -> io::Result<bool> {
     let mut runner = runner()?;
     runner.arg("--rust").arg(prefix::target().join("debug/conformance-driver"));
     let drivers = root().join("crates/outlive-conformance/drivers");
@@ -90,6 +92,7 @@ fn play(may_install: bool, only: &[String]) -> io::Result<bool> {
             skipped.add(Count::SKIPPED);
         }
     }
+    runner.args(one_pair.then_some("--one-pair"));
     let mut is_well = runner.args(only).status()?.success();
     if skipped.skipped > 0 {
         println!("{skipped}");

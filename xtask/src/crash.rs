@@ -1,4 +1,4 @@
-//! `cargo xtask crash`: the testkit's kill points, of victims in Rust and in C.
+//! `cargo xtask crash`: the testkit's kill points and stops, of victims in Rust and in C.
 
 use std::process::ExitCode;
 
@@ -13,36 +13,32 @@ use crate::stage::{self, Counts};
 use crate::test::{cargo, testkit};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let (set, recheck) = match words[..] {
-        [] => ("--quick", None),
-        ["--all"] => ("--all", None),
-        ["--recheck", which] => ("--quick", Some(which)),
-        ["--all", "--recheck", which] => ("--all", Some(which)),
-        _ => {
-            eprintln!("usage: cargo xtask crash [--all] [--recheck on|off]");
-            return ExitCode::from(2);
-        }
+    let Some(Asked { all, stop, recheck }) = Asked::of(args) else {
+        eprintln!("usage: cargo xtask crash [--stop] [--all] [--recheck on|off]");
+        return ExitCode::from(2);
     };
-    // Both programs of the testkit: `crash` starts `victim`, which lies beside it.
-    if !matches!(cargo(&["build", "--profile", "testkit", "--quiet", "-p", "outlive-testkit"]).status(), Ok(s) if s.success())
-    {
+    if !build_testkit() {
         println!("0 passed, 1 failed");
         return ExitCode::FAILURE;
     }
     let crash = || {
         let mut crash = testkit("crash");
-        crash.arg(set).args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
+        crash.arg(if all { "--all" } else { "--quick" }).args(stop.then_some("--stop"));
+        crash.args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
         crash
     };
+    if stop && !all {
+        // What victims in C do is what Rust's do: their stops are among all of them.
+        return finish(stage::run_long("stops", crash(), Counts::ByLines));
+    }
     let mut total = stage::run_long("crash", crash(), Counts::ByLines);
     let mut of_c = crash();
-    if set == "--quick" && recheck.is_none() {
+    if !all && recheck.is_none() {
         // What sleepers do without the re-check is what both have seen of Rust's victims.
         of_c.args(["--recheck", "off"]);
     }
     total.add(victims_in_c(of_c));
-    if set == "--all" {
+    if all && !stop {
         // Their telling points are among the Rust tests.
         let test = ["test", "--profile", "testkit", "-p", "outlive-gpu", "--test", "instructions", "--", "--all"];
         total.add(stage::run_long("crash, GPU topics with the fake driver", cargo(&test), Counts::ByLines));
@@ -50,6 +46,35 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     // No closing line: whoever adds those up has both already.
     println!("in all: {total}");
     finish(total)
+}
+
+/// What was asked for.
+struct Asked<'a> {
+    all: bool,
+    stop: bool,
+    recheck: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    fn of(args: &[String]) -> Option<Asked<'_>> {
+        let mut asked = Asked { all: false, stop: false, recheck: None };
+        let mut words = args.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            match word {
+                "--all" => asked.all = true,
+                "--stop" => asked.stop = true,
+                "--recheck" => asked.recheck = Some(words.next()?),
+                _ => return None,
+            }
+        }
+        Some(asked)
+    }
+}
+
+/// Both programs of the testkit: `crash` starts `victim`, which lies beside it.
+pub(crate) fn build_testkit() -> bool {
+    let build = ["build", "--profile", "testkit", "--quiet", "-p", "outlive-testkit"];
+    matches!(cargo(&build).status(), Ok(status) if status.success())
 }
 
 /// The same survivors, of a victim in C.

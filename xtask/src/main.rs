@@ -6,11 +6,14 @@ mod c;
 mod conformance;
 mod count;
 mod crash;
+mod faults;
 mod fuzz;
 mod gpu;
 mod install;
+mod loaded;
 mod models;
 mod prefix;
+mod proof;
 mod python;
 mod race;
 mod soak;
@@ -25,9 +28,14 @@ usage: cargo xtask VERB [OPTIONS]
 
   test [--no-install]     everything that must pass: format, clippy, Rust tests, doc tests, loom, models, crash tests,
                           C tests, Python, conformance, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
-  models [--full] [NAME]  the Promela models of doc/models, or those whose name contains NAME
+  proof [STAGE]...        what takes long and seldom finds anything; its last outcome stands in doc/proof.md
+  loaded [NAME]           the Rust tests with processes, twice, beside sixty programs that do nothing but compute
+  models [--sound | --full] [--jobs N] [--again] [NAME]
+                          the Promela models of doc/models and their mutations, or those whose name contains NAME
   crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
-  conformance [NAME]      one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
+  crash --stop [--all]    leave the victim standing still there: others get past all that it does not hold; then it goes on, or is killed
+  faults [--all] [NAME]   each system call of each operation fails, by each errno that it may give, one at a time
+  conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
   c [NAME]                the C library's tests and examples, against a copy installed into the target folder
   header [--check]        writes crates/outlive-c/include/outlive.h anew
   install --prefix DIR    outlive.h, liboutlive.so and .a, pkg-config and CMake files
@@ -50,13 +58,16 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "models" => models::run(rest),
         "crash" => crash::run(rest),
+        "faults" => faults::run(rest),
         "c" => c::run(rest),
         "conformance" => conformance::run(rest),
         "header" => c::header(rest),
         "install" => prefix::run(rest),
+        "loaded" => loaded::run(rest),
         "fuzz" => fuzz::run(rest),
         "gpu" => gpu::run(rest),
         "soak" => soak::run(rest),
+        "proof" => proof::run(rest),
         "python" => python::run(rest),
         "race" => race::run(rest),
         "targets" => targets::run(rest),

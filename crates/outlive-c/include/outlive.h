@@ -1061,9 +1061,9 @@ void outlive_mutex_close(struct outlive_mutex_t *mutex);
 /**
  * Takes the lock, waiting as long as a living owner holds it. It belongs to the calling thread.
  *
- * Errors: EOWNERDEAD: the lock is yours, but its last owner died with it: repair what it guards, call
- * `outlive_mutex_consistent`, and unlock; unlocked without, it is given up. ENOTRECOVERABLE: it was given up
- * (`outlive_mutex_lock_to_reset`). EDEADLK: this thread holds it already. EINVAL: no mutex that this process has open.
+ * Errors: EOWNERDEAD: the lock is yours, but an owner died with it: repair what it guards, call
+ * `outlive_mutex_consistent`, and unlock; unlocked without, the next to lock is told again. ENOTRECOVERABLE: it was given up
+ * (`outlive_mutex_give_up`; `outlive_mutex_lock_to_reset` starts anew). EDEADLK: this thread holds it already. EINVAL: no mutex that this process has open.
  * OUTLIVE_DAMAGED, EUSERS, ENOSPC.
  *
  * If a process dies: holding it, the next to lock is told, also if it is asleep already; waiting for it, nobody notices.
@@ -1089,7 +1089,8 @@ int outlive_mutex_trylock(struct outlive_mutex_t *mutex);
 int outlive_mutex_lock_until(struct outlive_mutex_t *mutex, outlive_deadline_t deadline);
 
 /**
- * Gives the lock back.
+ * Gives the lock back. After EOWNERDEAD, and without `outlive_mutex_consistent`, the next to lock gets EOWNERDEAD again (with
+ * pthread's robust mutexes this gives the lock up).
  *
  * Errors: EPERM: this thread does not hold it (also in a forked child: it is the parent's). EINVAL.
  *
@@ -1105,6 +1106,16 @@ int outlive_mutex_unlock(struct outlive_mutex_t *mutex);
 int outlive_mutex_consistent(struct outlive_mutex_t *mutex);
 
 /**
+ * Gives the lock back, and gives it up: what it guards cannot be made whole. Every later locker gets ENOTRECOVERABLE, until
+ * somebody calls `outlive_mutex_lock_to_reset`. The caller holds the lock, told of a death or not.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+ *
+ * If a process dies: in here, the lock is given up, or the next to lock is told.
+ */
+int outlive_mutex_give_up(struct outlive_mutex_t *mutex);
+
+/**
  * Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
  * EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
  */
@@ -1112,7 +1123,7 @@ bool outlive_mutex_owner_died(const struct outlive_mutex_t *mutex);
 
 /**
  * Takes a mutex in whatever state it is in, given up (ENOTRECOVERABLE) or not, waiting for a living owner until the deadline:
- * make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked without, it stays given up.
+ * make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked without, one that was given up stays so.
  *
  * Errors: as `outlive_mutex_lock_until`, but for EOWNERDEAD and ENOTRECOVERABLE.
  *
@@ -1155,10 +1166,10 @@ void outlive_condvar_close(struct outlive_condvar_t *condvar);
  * Gives the mutex back, waits for a notification, and takes the mutex again. May return without one: look at the condition
  * in a loop. Different waiters may use different mutexes.
  *
- * Errors: with the mutex held again: EOWNERDEAD: somebody died holding it meanwhile: repair, call
- * `outlive_mutex_consistent`, and notify all. ETIMEDOUT (`outlive_condvar_wait_until`). Without it: ENOTRECOVERABLE (also when
- * it was a dead owner's, not marked consistent: to wait is to give it back), EPERM: this thread did not hold it,
- * OUTLIVE_DAMAGED. EINVAL: nothing has happened.
+ * Errors: with the mutex held again: EOWNERDEAD: somebody died holding it meanwhile (or had died before, and nobody has
+ * declared it consistent): repair, call `outlive_mutex_consistent`, and notify all. ETIMEDOUT (`outlive_condvar_wait_until`).
+ * Without it: ENOTRECOVERABLE: somebody gave it up. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
+ * happened.
  *
  * If a process dies: a waiter, its notification goes to another one. A notifier in the middle: perhaps nobody was notified;
  * `outlive_condvar_wait_or_end` watches it.
@@ -1238,7 +1249,8 @@ void outlive_rwlock_close(struct outlive_rwlock_t *lock);
  * calling thread, which may read several times at once unless a writer waits.
  *
  * Errors: EOWNERDEAD: a writer died, and you have the lock alone, *as its writer*, to repair what it left:
- * `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`. ENOTRECOVERABLE: it was given up. EDEADLK: this
+ * `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`; unlocked without, the next to come is told again.
+ * ENOTRECOVERABLE: it was given up (`outlive_rwlock_give_up`). EDEADLK: this
  * thread writes, or reads already while a writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock that
  * this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
  *
@@ -1266,12 +1278,22 @@ int outlive_rwlock_write(struct outlive_rwlock_t *lock,
 int outlive_rwlock_unlock(struct outlive_rwlock_t *lock);
 
 /**
- * Declares that what the lock guards is whole again, after EOWNERDEAD. Unlocked without, it is given up for good
- * (`outlive_rwlock_reset`).
+ * Declares that what the lock guards is whole again, after EOWNERDEAD. Unlocked without, the next to come, to read or to write,
+ * gets EOWNERDEAD again.
  *
  * Errors: EPERM: this thread does not hold it as its writer. EINVAL.
  */
 int outlive_rwlock_consistent(struct outlive_rwlock_t *lock);
+
+/**
+ * Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later, to read or to write, get
+ * ENOTRECOVERABLE, until somebody calls `outlive_rwlock_reset`. The caller has the lock as its writer.
+ *
+ * Errors: EPERM: this thread does not hold it as its writer. EINVAL. Since ABI 2.
+ *
+ * If a process dies: in here, the lock is given up, or the next to come is told.
+ */
+int outlive_rwlock_give_up(struct outlive_rwlock_t *lock);
 
 /**
  * Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
@@ -1344,13 +1366,15 @@ int outlive_event_init(struct outlive_event_t *event, uint32_t reset);
 void outlive_event_close(struct outlive_event_t *event);
 
 /**
- * Sets bits, and wakes who waits for them. `*before` (may be NULL): the bits as they were.
+ * Sets bits, 0 to 30, and wakes all who wait. `*before` (may be NULL): the bits as they were, where somebody waits just before.
  *
- * Errors: EINVAL.
+ * Errors: EINVAL, also for bit 31.
  *
  * If a process dies: in here, what is set is set, and who waits is woken all the same.
  */
-int outlive_event_set(struct outlive_event_t *event, uint32_t bits, uint32_t *before);
+int outlive_event_set(struct outlive_event_t *event,
+                      uint32_t bits,
+                      uint32_t *before);
 
 /**
  * Clears bits. `*before` (may be NULL): the bits as they were.
@@ -2129,7 +2153,7 @@ int outlive_client_call(struct outlive_client_t *client,
                         struct outlive_reply_t **reply);
 
 /**
- * Asks without waiting for the reply; the deadline is for room for the request.
+ * Asks without waiting for the reply; the deadline is for memory for a long request, and for a server where that is asked for.
  *
  * Owner: `*call` is the caller's, until `outlive_call_drop`.
  *
@@ -2219,7 +2243,7 @@ size_t outlive_request_size(const struct outlive_request_t *request);
 bool outlive_request_is_cancelled(const struct outlive_request_t *request);
 
 /**
- * Who asks.
+ * Who asked, dead or alive, also when another client has its place by now.
  *
  * Errors: ESRCH: not known any more. EINVAL.
  */
@@ -2640,6 +2664,13 @@ int outlive_pi_mutex_unlock(struct outlive_pi_mutex_t *mutex);
 int outlive_pi_mutex_consistent(struct outlive_pi_mutex_t *mutex);
 
 /**
+ * As `outlive_mutex_give_up`; `outlive_pi_mutex_reset` starts anew.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+ */
+int outlive_pi_mutex_give_up(struct outlive_pi_mutex_t *mutex);
+
+/**
  * Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
  * EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
  */
@@ -2724,6 +2755,13 @@ int outlive_ceiling_mutex_unlock(struct outlive_ceiling_mutex_t *mutex);
  * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
  */
 int outlive_ceiling_mutex_consistent(struct outlive_ceiling_mutex_t *mutex);
+
+/**
+ * As `outlive_mutex_give_up`, then lowers the thread; `outlive_ceiling_mutex_reset` starts anew.
+ *
+ * Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+ */
+int outlive_ceiling_mutex_give_up(struct outlive_ceiling_mutex_t *mutex);
 
 /**
  * As `outlive_mutex_owner_died`. Since ABI 2.

@@ -159,6 +159,17 @@ pub unsafe extern "C" fn outlive_ceiling_mutex_consistent(mutex: *mut outlive_ce
     })
 }
 
+/// As `outlive_mutex_give_up`, then lowers the thread; `outlive_ceiling_mutex_reset` starts anew.
+///
+/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_ceiling_mutex_give_up(mutex: *mut outlive_ceiling_mutex_t) -> c_int {
+    entry(|| {
+        find::<Handle>(mutex)?.take()?.give_up();
+        Ok(())
+    })
+}
+
 /// As `outlive_mutex_owner_died`. Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_ceiling_mutex_owner_died(mutex: *const outlive_ceiling_mutex_t) -> bool {

@@ -78,6 +78,8 @@ codes! {
         Error::OtherNamespace { .. } | Error::OtherLibc { .. } => OUTLIVE_OTHER_PLACE,
         Error::OtherDomain { .. } => libc::EXDEV,
         Error::TooManyDomains => libc::EMFILE,
+        Error::DeclaredDead { .. } => libc::EIDRM,
+        Error::ForeignThread { .. } => libc::EOPNOTSUPP,
         Error::System { errno, .. } => if *errno > 0 { *errno } else { libc::EIO },
     }
     WaitError {

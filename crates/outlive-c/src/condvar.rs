@@ -84,10 +84,10 @@ fn ended<'a>(mutex: &'a MutexHandle, end: Result<Again<'a>, LockError<Again<'a>>
 /// Gives the mutex back, waits for a notification, and takes the mutex again. May return without one: look at the condition
 /// in a loop. Different waiters may use different mutexes.
 ///
-/// Errors: with the mutex held again: EOWNERDEAD: somebody died holding it meanwhile: repair, call
-/// `outlive_mutex_consistent`, and notify all. ETIMEDOUT (`outlive_condvar_wait_until`). Without it: ENOTRECOVERABLE (also when
-/// it was a dead owner's, not marked consistent: to wait is to give it back), EPERM: this thread did not hold it,
-/// OUTLIVE_DAMAGED. EINVAL: nothing has happened.
+/// Errors: with the mutex held again: EOWNERDEAD: somebody died holding it meanwhile (or had died before, and nobody has
+/// declared it consistent): repair, call `outlive_mutex_consistent`, and notify all. ETIMEDOUT (`outlive_condvar_wait_until`).
+/// Without it: ENOTRECOVERABLE: somebody gave it up. EPERM: this thread did not hold it. OUTLIVE_DAMAGED. EINVAL: nothing has
+/// happened.
 ///
 /// If a process dies: a waiter, its notification goes to another one. A notifier in the middle: perhaps nobody was notified;
 /// `outlive_condvar_wait_or_end` watches it.

@@ -104,15 +104,19 @@ pub unsafe extern "C" fn outlive_event_close(event: *mut outlive_event_t) {
     entry(|| place::close(event.cast(), Kind::Event));
 }
 
-/// Sets bits, and wakes who waits for them. `*before` (may be NULL): the bits as they were.
+/// Sets bits, 0 to 30, and wakes all who wait. `*before` (may be NULL): the bits as they were, where somebody waits just before.
 ///
-/// Errors: EINVAL.
+/// Errors: EINVAL, also for bit 31.
 ///
 /// If a process dies: in here, what is set is set, and who waits is woken all the same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn outlive_event_set(event: *mut outlive_event_t, bits: u32, before: *mut u32) -> c_int {
     entry(|| {
-        let old = find::<EventHandle>(event)?.0.set(bits);
+        let event = &find::<EventHandle>(event)?.0;
+        if bits & !Event::ALL != 0 {
+            return Err(Failure::new(libc::EINVAL, "an event has 31 bits, 0 to 30"));
+        }
+        let old = event.set(bits);
         // SAFETY: as the header asks of the caller.
         if let Some(out) = unsafe { out_or_none(before) } {
             out.put(old);

@@ -180,9 +180,9 @@ pub unsafe extern "C" fn outlive_mutex_close(mutex: *mut outlive_mutex_t) {
 
 /// Takes the lock, waiting as long as a living owner holds it. It belongs to the calling thread.
 ///
-/// Errors: EOWNERDEAD: the lock is yours, but its last owner died with it: repair what it guards, call
-/// `outlive_mutex_consistent`, and unlock; unlocked without, it is given up. ENOTRECOVERABLE: it was given up
-/// (`outlive_mutex_lock_to_reset`). EDEADLK: this thread holds it already. EINVAL: no mutex that this process has open.
+/// Errors: EOWNERDEAD: the lock is yours, but an owner died with it: repair what it guards, call
+/// `outlive_mutex_consistent`, and unlock; unlocked without, the next to lock is told again. ENOTRECOVERABLE: it was given up
+/// (`outlive_mutex_give_up`; `outlive_mutex_lock_to_reset` starts anew). EDEADLK: this thread holds it already. EINVAL: no mutex that this process has open.
 /// OUTLIVE_DAMAGED, EUSERS, ENOSPC.
 ///
 /// If a process dies: holding it, the next to lock is told, also if it is asleep already; waiting for it, nobody notices.
@@ -243,7 +243,8 @@ pub unsafe extern "C" fn outlive_mutex_lock_until(mutex: *mut outlive_mutex_t, d
     })
 }
 
-/// Gives the lock back.
+/// Gives the lock back. After EOWNERDEAD, and without `outlive_mutex_consistent`, the next to lock gets EOWNERDEAD again (with
+/// pthread's robust mutexes this gives the lock up).
 ///
 /// Errors: EPERM: this thread does not hold it (also in a forked child: it is the parent's). EINVAL.
 ///
@@ -281,6 +282,20 @@ pub unsafe extern "C" fn outlive_mutex_consistent(mutex: *mut outlive_mutex_t) -
     })
 }
 
+/// Gives the lock back, and gives it up: what it guards cannot be made whole. Every later locker gets ENOTRECOVERABLE, until
+/// somebody calls `outlive_mutex_lock_to_reset`. The caller holds the lock, told of a death or not.
+///
+/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+///
+/// If a process dies: in here, the lock is given up, or the next to lock is told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_mutex_give_up(mutex: *mut outlive_mutex_t) -> c_int {
+    entry(|| {
+        find::<Handle>(mutex)?.guard()?.give_up();
+        Ok(())
+    })
+}
+
 /// Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
 /// EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
 #[unsafe(no_mangle)]
@@ -295,7 +310,7 @@ pub unsafe extern "C" fn outlive_mutex_owner_died(mutex: *const outlive_mutex_t)
 }
 
 /// Takes a mutex in whatever state it is in, given up (ENOTRECOVERABLE) or not, waiting for a living owner until the deadline:
-/// make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked without, it stays given up.
+/// make whole what it guards, call `outlive_mutex_consistent`, and unlock. Unlocked without, one that was given up stays so.
 ///
 /// Errors: as `outlive_mutex_lock_until`, but for EOWNERDEAD and ENOTRECOVERABLE.
 ///

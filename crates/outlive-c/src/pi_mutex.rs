@@ -135,6 +135,17 @@ pub unsafe extern "C" fn outlive_pi_mutex_consistent(mutex: *mut outlive_pi_mute
     })
 }
 
+/// As `outlive_mutex_give_up`; `outlive_pi_mutex_reset` starts anew.
+///
+/// Errors: EPERM: this thread does not hold it. EINVAL. Since ABI 2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_pi_mutex_give_up(mutex: *mut outlive_pi_mutex_t) -> c_int {
+    entry(|| {
+        find::<Handle>(mutex)?.take()?.give_up();
+        Ok(())
+    })
+}
+
 /// Whether the calling thread holds it, its last owner died with it, and nothing has been declared consistent since: what
 /// EOWNERDEAD said, for those who cannot look at the code. False for what is no such lock. Since ABI 2.
 #[unsafe(no_mangle)]

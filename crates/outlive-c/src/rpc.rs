@@ -119,7 +119,7 @@ pub unsafe extern "C" fn outlive_client_call(
     })
 }
 
-/// Asks without waiting for the reply; the deadline is for room for the request.
+/// Asks without waiting for the reply; the deadline is for memory for a long request, and for a server where that is asked for.
 ///
 /// Owner: `*call` is the caller's, until `outlive_call_drop`.
 ///
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn outlive_request_is_cancelled(request: *const outlive_re
     entry_or(false, || Ok(unsafe { borrow(request, "a request") }?.0.is_cancelled()))
 }
 
-/// Who asks.
+/// Who asked, dead or alive, also when another client has its place by now.
 ///
 /// Errors: ESRCH: not known any more. EINVAL.
 #[unsafe(no_mangle)]

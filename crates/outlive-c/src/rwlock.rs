@@ -109,7 +109,8 @@ pub unsafe extern "C" fn outlive_rwlock_close(lock: *mut outlive_rwlock_t) {
 /// calling thread, which may read several times at once unless a writer waits.
 ///
 /// Errors: EOWNERDEAD: a writer died, and you have the lock alone, *as its writer*, to repair what it left:
-/// `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`. ENOTRECOVERABLE: it was given up. EDEADLK: this
+/// `outlive_rwlock_consistent`, then unlock or `outlive_rwlock_downgrade`; unlocked without, the next to come is told again.
+/// ENOTRECOVERABLE: it was given up (`outlive_rwlock_give_up`). EDEADLK: this
 /// thread writes, or reads already while a writer waits for that. ETIMEDOUT; EBUSY with OUTLIVE_TRY. EINVAL: no such lock that
 /// this process has open. OUTLIVE_DAMAGED, EUSERS, ENOSPC.
 ///
@@ -157,8 +158,8 @@ pub unsafe extern "C" fn outlive_rwlock_unlock(lock: *mut outlive_rwlock_t) -> c
     })
 }
 
-/// Declares that what the lock guards is whole again, after EOWNERDEAD. Unlocked without, it is given up for good
-/// (`outlive_rwlock_reset`).
+/// Declares that what the lock guards is whole again, after EOWNERDEAD. Unlocked without, the next to come, to read or to write,
+/// gets EOWNERDEAD again.
 ///
 /// Errors: EPERM: this thread does not hold it as its writer. EINVAL.
 #[unsafe(no_mangle)]
@@ -174,6 +175,29 @@ pub unsafe extern "C" fn outlive_rwlock_consistent(lock: *mut outlive_rwlock_t) 
             reading => {
                 handle.keep(reading);
                 Err(Failure::new(libc::EPERM, "only a writer declares what it guards whole"))
+            }
+        }
+    })
+}
+
+/// Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later, to read or to write, get
+/// ENOTRECOVERABLE, until somebody calls `outlive_rwlock_reset`. The caller has the lock as its writer.
+///
+/// Errors: EPERM: this thread does not hold it as its writer. EINVAL. Since ABI 2.
+///
+/// If a process dies: in here, the lock is given up, or the next to come is told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn outlive_rwlock_give_up(lock: *mut outlive_rwlock_t) -> c_int {
+    entry(|| {
+        let handle = find::<Handle>(lock)?;
+        match handle.take()? {
+            Held::Writing(guard) => {
+                guard.give_up();
+                Ok(())
+            }
+            reading => {
+                handle.keep(reading);
+                Err(Failure::new(libc::EPERM, "only a writer gives a lock up"))
             }
         }
     })

@@ -86,7 +86,7 @@ pub const TABLE: &[(Code, &str)] = &[
          of what is to be removed",
     ),
     (Code::BadName, "not a name: see 'outlive help ls'"),
-    (Code::NotRecoverable, "the lock was given up after its owner died"),
+    (Code::NotRecoverable, "the lock was given up, or its owner died"),
     (Code::System, "the system refused"),
     (
         Code::BadInput,

@@ -19,7 +19,8 @@ pub fn start_time(pid: u32) -> Option<u64> {
 
 /// The program's name, as `ps` shows it.
 pub fn program(pid: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
 /// Which pid namespace this process lives in: pids of another one mean nothing here.
@@ -29,12 +30,14 @@ pub fn pid_namespace() -> u64 {
 
 /// A field of `/proc/PID/stat`, numbered as in proc_pid_stat(5).
 fn stat_field(pid: u32, number: usize) -> Option<String> {
-    field(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?, number)
+    field(&fs::read(format!("/proc/{pid}/stat")).ok()?, number)
 }
 
-fn field(stat: &str, number: usize) -> Option<String> {
-    // The program's name stands in brackets and may hold anything: count from the last bracket, behind which is field 3.
-    stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(number - 3).map(str::to_owned)
+fn field(stat: &[u8], number: usize) -> Option<String> {
+    // The program's name stands in brackets and may hold any bytes: count from the last bracket, behind which is field 3.
+    let bracket = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = String::from_utf8_lossy(stat.get(bracket + 2..)?);
+    fields.split_ascii_whitespace().nth(number - 3).map(str::to_owned)
 }
 
 /// A process that can be waited for, whoever's child it is.
@@ -43,7 +46,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process of that pid, if there is one. With a start time: that very one.
+    /// The process of that pid, if there is one. With a start time (0: not known): that very one, as far as can be told; one whose
+    /// start time cannot be read (`hidepid`, no descriptor left) is there.
     pub fn find(pid: u32, started: Option<u64>) -> io::Result<Option<Process>> {
         let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         let fd = match pidfd_open(id, PidfdFlags::empty()) {
@@ -54,7 +58,9 @@ impl Process {
             Err(errno) => return Err(errno.into()),
         };
         // Compared after it was opened: from here on the descriptor and the start time speak of the same process.
-        if started.is_some() && start_time(pid) != started {
+        if let (Some(started), Some(now)) = (started.filter(|&started| started != 0), start_time(pid))
+            && started != now
+        {
             return Ok(None);
         }
         Ok(Some(Process { fd }))
@@ -102,9 +108,9 @@ mod tests {
 
     #[test]
     fn brackets_in_a_name_do_not_confuse() {
-        assert_eq!(field("7 (a) b) c) S 1 7 7", 3).as_deref(), Some("S"));
-        assert_eq!(field("7 (a) b) c) S 1 7 7", 4).as_deref(), Some("1"));
-        assert_eq!(field("", 3), None);
+        assert_eq!(field(b"7 (a) b) c) S 1 7 7", 3).as_deref(), Some("S"));
+        assert_eq!(field(b"7 (a) b) \xd0) S 1 7 7", 4).as_deref(), Some("1"), "cut inside a letter");
+        assert_eq!(field(b"", 3), None);
     }
 
     #[test]

@@ -173,6 +173,9 @@ static void lock(void) {
     } else if (is("lock.consistent", 1)) {
         TRY(outlive_mutex_consistent(mutex));
         OK();
+    } else if (is("lock.give_up", 1)) {
+        TRY(outlive_mutex_give_up(mutex));
+        OK();
     } else if (is("lock.unlock", 1)) {
         TRY(outlive_mutex_unlock(mutex));
         OK();
@@ -233,6 +236,9 @@ static void rw(void) {
         OK();
     } else if (is("rw.consistent", 1)) {
         TRY(outlive_rwlock_consistent(lock));
+        OK();
+    } else if (is("rw.give_up", 1)) {
+        TRY(outlive_rwlock_give_up(lock));
         OK();
     } else if (is("rw.unlock", 1)) {
         TRY(outlive_rwlock_unlock(lock));
@@ -378,6 +384,9 @@ static void latch(void) {
             OK();                                                                         \
         } else if (is(#kind ".consistent", 1)) {                                          \
             TRY(outlive_##kind##_mutex_consistent(mutex));                                \
+            OK();                                                                         \
+        } else if (is(#kind ".give_up", 1)) {                                             \
+            TRY(outlive_##kind##_mutex_give_up(mutex));                                   \
             OK();                                                                         \
         } else if (is(#kind ".unlock", 1)) {                                              \
             TRY(outlive_##kind##_mutex_unlock(mutex));                                    \

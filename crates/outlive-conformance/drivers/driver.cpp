@@ -327,6 +327,7 @@ private:
         }
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
+        if (verb == "give_up") return find(held_, name).give_up(), held_.erase(name), ok();
         if (verb == "unlock") return held_.erase(name), ok();
         if (verb == "reset") {
             lock.lock_to_reset(until(args.at(2))).value();
@@ -374,6 +375,11 @@ private:
         if (verb == "write") return writers_.insert_or_assign(name, lock.write(until(args.at(1))).value()), got(lock);
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
+        if (verb == "give_up") {
+            lock.give_up();
+            /* They hold nothing any more, and unlocking what is not held does nothing. */
+            return readers_.erase(name), writers_.erase(name), ok();
+        }
         if (verb == "unlock") return readers_.erase(name), writers_.erase(name), ok();
         if (verb == "reset") {
             /* Given up, nobody holds it: it is made whole first. */
@@ -516,6 +522,7 @@ private:
         }
         if (verb == "set") return line.value = number(args.at(1)), ok();
         if (verb == "consistent") return line.lock.mark_consistent(), ok();
+        if (verb == "give_up") return find(line_held_, args.at(0)).give_up(), line_held_.erase(args.at(0)), ok();
         if (verb == "unlock") return line_held_.erase(args.at(0)), ok();
         throw Wrong{"Usage", verb};
     }
@@ -583,6 +590,7 @@ private:
         }
         if (verb == "set") return lock.value() = number(args.at(1)), ok();
         if (verb == "consistent") return lock.mark_consistent(), ok();
+        if (verb == "give_up") return find(held, name).give_up(), held.erase(name), ok();
         if (verb == "unlock") return held.erase(name), ok();
         if (verb == "reset") {
             /* Given up, nobody holds it: it is made whole first. */

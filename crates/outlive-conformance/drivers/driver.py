@@ -106,6 +106,10 @@ def lock_consistent(name: str) -> None:
     thing(name).mark_consistent()
 
 
+def lock_give_up(name: str) -> None:
+    thing(name).give_up()
+
+
 def lock_unlock(name: str) -> None:
     thing(name).release()
 
@@ -165,6 +169,12 @@ def rw_set(name: str, value: str) -> None:
 
 def rw_consistent(name: str) -> None:
     last[name].mark_consistent()
+
+
+def rw_give_up(name: str) -> None:
+    held = last.pop(name)
+    held.give_up()
+    held.__exit__(None, None, None)
 
 
 def rw_unlock(name: str) -> None:

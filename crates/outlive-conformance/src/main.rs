@@ -19,8 +19,16 @@ use process::Program;
 use scenario::{Act, Scenario};
 use words::{Language, Words};
 
-const USAGE: &str = "usage: conformance [--rust|--c|--cpp|--python 'PROGRAM ARGS']... [NAME]
-Plays all scenarios, or those whose name contains NAME, in each of these languages and in every pair of them.";
+const USAGE: &str = "usage: conformance [--one-pair] [--rust|--c|--cpp|--python 'PROGRAM ARGS']... [NAME]
+Plays all scenarios, or those whose name contains NAME, in each of these languages and in every pair of them;
+with --one-pair each scenario in one pair only, the next one in the next.";
+
+/// What the arguments ask for.
+struct Asked {
+    programs: Vec<Program>,
+    only: Option<String>,
+    one_pair: bool,
+}
 
 /// A run: a scenario, and the languages of roles a and c, and of b.
 pub(crate) struct Run {
@@ -43,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<bool, String> {
-    let (programs, only) = arguments()?;
+    let Asked { programs, only, one_pair } = arguments()?;
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: PathBuf| fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()));
     let words = Words::parse(&read(here.join("errors.txt"))?)?;
@@ -71,14 +79,15 @@ fn run() -> Result<bool, String> {
         return Err("no scenario has that name".to_owned());
     }
     let base = Base::new().map_err(|error| error.to_string())?;
-    let runs = play_all(&scenarios, &programs, &words, &base.0);
+    let runs = play_all(&scenarios, &plan(&scenarios, &programs, one_pair), &words, &base.0);
     let languages: Vec<Language> = programs.iter().map(|program| program.language).collect();
     Ok(report::print(&scenarios, &languages, &runs))
 }
 
-fn arguments() -> Result<(Vec<Program>, Option<String>), String> {
+fn arguments() -> Result<Asked, String> {
     let mut programs = Vec::new();
     let mut only = None;
+    let mut one_pair = false;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let language = match arg.as_str() {
@@ -86,6 +95,10 @@ fn arguments() -> Result<(Vec<Program>, Option<String>), String> {
             "--c" => Language::C,
             "--cpp" => Language::Cpp,
             "--python" => Language::Python,
+            "--one-pair" => {
+                one_pair = true;
+                continue;
+            }
             name if !name.starts_with('-') && only.is_none() => {
                 only = Some(name.to_owned());
                 continue;
@@ -95,7 +108,7 @@ fn arguments() -> Result<(Vec<Program>, Option<String>), String> {
         let words = args.next().ok_or(USAGE)?.split_ascii_whitespace().map(str::to_owned).collect();
         programs.push(Program { language, words });
     }
-    if programs.is_empty() { Err(USAGE.to_owned()) } else { Ok((programs, only)) }
+    if programs.is_empty() { Err(USAGE.to_owned()) } else { Ok(Asked { programs, only, one_pair }) }
 }
 
 /// A misspelt kind of error is no reason to fail in sixteen runs.
@@ -128,20 +141,34 @@ impl Drop for Base {
     }
 }
 
-/// All runs, several at a time; they wait far more than they work.
-fn play_all(scenarios: &[Scenario], programs: &[Program], words: &Words, base: &Path) -> Vec<Run> {
+/// A scenario, the program of roles a and c, and that of b.
+type Planned<'a> = (usize, &'a Program, &'a Program);
+
+/// Which runs there are: each scenario in each language alone, and in all pairs of two or in one.
+fn plan<'a>(scenarios: &[Scenario], programs: &'a [Program], one_pair: bool) -> Vec<Planned<'a>> {
     let mut plan = Vec::new();
+    // How many scenarios before this one could be played by two languages.
+    let mut paired = 0;
     for (at, scenario) in scenarios.iter().enumerate() {
-        for first in programs {
-            for second in programs {
-                // With one role, or where a fault is seeded, pairs would say nothing new.
-                let alone = scenario.roles == 1 || scenario.fails_at.is_some();
-                if !alone || first.language == second.language {
-                    plan.push((at, first, second));
-                }
-            }
+        // With one role, or where a fault is seeded, pairs would say nothing new.
+        let alone = scenario.roles == 1 || scenario.fails_at.is_some();
+        let pairs: Vec<(&Program, &Program)> = programs
+            .iter()
+            .flat_map(|first| programs.iter().map(move |second| (first, second)))
+            .filter(|(first, second)| first.language != second.language)
+            .collect();
+        plan.extend(programs.iter().map(|program| (at, program, program)));
+        if !alone && !pairs.is_empty() {
+            let chosen = if one_pair { &pairs[paired % pairs.len()..][..1] } else { &pairs[..] };
+            plan.extend(chosen.iter().map(|(first, second)| (at, *first, *second)));
+            paired += 1;
         }
     }
+    plan
+}
+
+/// All runs, several at a time; they wait far more than they work.
+fn play_all(scenarios: &[Scenario], plan: &[Planned<'_>], words: &Words, base: &Path) -> Vec<Run> {
     let next = AtomicUsize::new(0);
     let runs = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism().map_or(2, usize::from) * 3;

@@ -186,7 +186,8 @@ unsafe fn note(mutex: *mut pthread_mutex_t) {
     }
 }
 
-/// Somebody died holding it, and the lock is ours; or it has been given up.
+/// Somebody died holding it, and the lock is ours; or it has been given up: by an unlock without `pthread_mutex_consistent`,
+/// for these mutexes are libc's, and keep libc's meaning.
 #[cold]
 unsafe fn settle_slow(mutex: *mut pthread_mutex_t, got: c_int) -> c_int {
     // SAFETY: as in `settle`.

@@ -52,11 +52,11 @@ class OutliveError(Exception):
 
 
 class OwnerDied(OutliveError):
-    """The last owner died holding the lock, and nobody has said since that what it guards is whole: see ``Lock.check``."""
+    """An owner died holding the lock, and nobody has said since that what it guards is whole: see ``Lock.check``."""
 
 
 class NotRecoverable(OutliveError):
-    """A lock was given up after its owner had died: ``reset`` it once what it guards is whole."""
+    """A holder gave the lock up (``give_up``): ``reset`` it once what it guards is whole."""
 
 
 class Deadlock(OutliveError, RuntimeError):

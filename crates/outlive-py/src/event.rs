@@ -1,4 +1,4 @@
-//! `Event`: `threading.Event`, and 32 bits of it.
+//! `Event`: `threading.Event`, and 31 bits of it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::domain;
 use crate::errors::Raised;
 use crate::waiting::{Until, wait};
 
-/// An event between processes with ``threading.Event``'s methods, and 32 of them in one: ``bits``.
+/// An event between processes with ``threading.Event``'s methods, and 31 of them in one: ``bits``.
 ///
 /// What was set stays set, also when who set it is killed. With ``automatic``, each bit lets one waiter through and is clear
 /// again.
@@ -76,10 +76,14 @@ impl Event {
         self.event.bits()
     }
 
-    /// Sets the event, or these bits of it, and wakes who waits for them.
+    /// Sets the event, or these bits of it (0 to 30), and wakes all who wait.
     #[pyo3(signature = (bits=1))]
-    fn set(&self, bits: u32) {
+    fn set(&self, bits: u32) -> PyResult<()> {
+        if bits & !Core::ALL != 0 {
+            return Err(pyo3::exceptions::PyValueError::new_err("an event has 31 bits, 0 to 30"));
+        }
         self.event.set(bits);
+        Ok(())
     }
 
     /// Clears the event, or these bits of it.

@@ -1,7 +1,7 @@
 //! `Lock`: a mutex with `threading.Lock`'s methods.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use outlive::sync::{Guard, LockError, Mutex};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -19,8 +19,12 @@ pub(crate) type Given = Guard<'static, u64>;
 ///
 /// Owned by a thread, as ``threading.RLock`` is: the thread that acquired it releases it, nobody else can. Acquiring it twice
 /// is no recursion but ``Deadlock``. When a holder dies, the next ``acquire`` returns all the same, and ``owner_died`` is set:
-/// check what the lock guards, repair it, and call ``mark_consistent``; a lock that is released without is given up, and all
-/// others get ``NotRecoverable`` until somebody calls ``reset``. Who cannot repair calls ``check``.
+/// check what the lock guards, repair it, and call ``mark_consistent``; when a lock is released without, the next ``acquire`` is
+/// told again. A program that cannot repair calls ``check``, and leaves the lock to those that can, or ``give_up``: then all
+/// others get ``NotRecoverable`` until somebody calls ``reset``.
+///
+/// An exception that ends a ``with`` block is no death: the lock is released as usual, as with ``threading.Lock``, and nobody
+/// is told. Put right in an ``except`` inside the block what the exception has cut in half.
 ///
 /// It guards a number of 64 bits, ``value``, for you to use or not; in Rust it is a ``Mutex<u64>``. Pickled, or inherited by
 /// ``fork``, it is the same lock, not held. An object that is collected while its thread holds the lock releases it.
@@ -40,6 +44,8 @@ pub(crate) struct Lock {
     /// Before `mutex`, which it borrows.
     held: Held<Given>,
     owner_died: AtomicBool,
+    /// The thread that gave it up inside a ``with`` block, which is to end in peace; 0: none.
+    gave_up: AtomicU32,
     mutex: Arc<Mutex<u64>>,
     domain: outlive::Domain,
     name: String,
@@ -84,8 +90,15 @@ impl Lock {
         };
         let thread = this_thread(&self.domain).raised(py)?;
         self.owner_died.store(owner_died, Ordering::Relaxed);
+        self.forget_giving_up(thread);
         self.held.put(thread, guard);
         Ok(true)
+    }
+
+    /// Whether that thread gave it up, and has not acquired it or ended a block since. Relaxed: each thread looks for its own
+    /// number only.
+    fn forget_giving_up(&self, thread: u32) -> bool {
+        self.gave_up.compare_exchange(thread, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     pub(crate) fn core_domain(&self) -> &outlive::Domain {
@@ -116,6 +129,7 @@ impl Lock {
         let thread = this_thread(&self.domain).raised(py)?;
         match self.held.take(thread) {
             Some(guard) => drop(guard),
+            None if self.forget_giving_up(thread) => {}
             None if raised.get_item(0).is_ok_and(|class| !class.is_none()) => {}
             None => return Err(not_held()),
         }
@@ -150,7 +164,8 @@ impl Lock {
     fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, value: u64) -> PyResult<Lock> {
         let domain = domain::of(py, domain)?;
         let mutex = Arc::new(Mutex::open(&domain, &name, value).raised(py)?);
-        Ok(Lock { held: Held::nothing(), owner_died: AtomicBool::new(false), mutex, domain, name })
+        let (owner_died, gave_up) = (AtomicBool::new(false), AtomicU32::new(0));
+        Ok(Lock { held: Held::nothing(), owner_died, gave_up, mutex, domain, name })
     }
 
     #[getter]
@@ -169,7 +184,8 @@ impl Lock {
         self.take(py, patience(blocking, timeout)?)
     }
 
-    /// Gives the lock back. Of a lock whose last owner died and that was not marked consistent: gives it up.
+    /// Gives the lock back. Of a lock whose last owner died and that was not marked consistent: the next to acquire it is
+    /// told again.
     pub(crate) fn release(&self, py: Python<'_>) -> PyResult<()> {
         self.give_back(py)
     }
@@ -199,8 +215,17 @@ impl Lock {
         Ok(())
     }
 
-    /// Raises ``OwnerDied`` if the last holder died: for those who cannot repair what it left. Leaving the ``with`` block by it
-    /// gives the lock up.
+    /// Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later get ``NotRecoverable``,
+    /// until somebody calls ``reset``. The end of a ``with`` block does not mind.
+    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        self.held.take(thread).ok_or_else(not_held)?.give_up();
+        self.gave_up.store(thread, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Raises ``OwnerDied`` if a holder died, and nobody has said since that all is whole: for those who cannot repair what it
+    /// left. Leaving the ``with`` block by it leaves that to the next one.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         if self.owner_died(py)? {
             return Err(raise(

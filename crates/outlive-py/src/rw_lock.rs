@@ -16,7 +16,8 @@ use crate::waiting::{Until, wait};
 /// A lock between processes for many readers at once or one writer; it survives both.
 ///
 /// A reader's death is nobody's business. A writer's: the next to come, to read or to write, has the lock alone, as a writer,
-/// and ``owner_died`` is set. It guards a number of 64 bits, ``value``; in Rust it is an ``RwLock<u64>``.
+/// and ``owner_died`` is set; when it leaves without ``mark_consistent``, the one after it is told again. An exception that ends a
+/// ``with`` block is no death: the lock is given back as usual, and nobody is told. It guards a number of 64 bits, ``value``; in Rust it is an ``RwLock<u64>``.
 ///
 /// >>> lock = RwLock("limits", folder)
 /// >>> with lock.write() as held:
@@ -175,6 +176,19 @@ impl RwHold {
             }
         })?;
         self.owner_died.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later, to read or to write, get
+    /// ``NotRecoverable``, until somebody calls ``reset``. The end of the ``with`` block does not mind.
+    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+        let thread = this_thread(&self.domain).raised(py)?;
+        if !self.with(py, |given| matches!(given, Given::Write(_)))? {
+            return Err(PyRuntimeError::new_err("a reader may not give a lock up: use lock.write()"));
+        }
+        if let Some(Given::Write(guard)) = self.held.take(thread) {
+            guard.give_up();
+        }
         Ok(())
     }
 

@@ -258,7 +258,7 @@ impl Request {
     #[getter]
     fn client_pid(&self) -> Option<u32> {
         let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
-        request.as_ref().and_then(|request| request.client()).map(|holder| holder.pid)
+        request.as_ref().and_then(|request| request.client()).map(|holder| holder.pid).filter(|&pid| pid != 0)
     }
 
     /// Whether nobody wants the answer any more.

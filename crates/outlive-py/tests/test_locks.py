@@ -125,12 +125,27 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
     program.kill()
     thread.join(20)
     assert waiting == [(True, True, None)], "the one who waited was told"
-    # It gave the lock up.
+    # It released the lock as it was: told again, until somebody repairs it or gives it up.
+    for _ in range(2):
+        with lock as held:
+            assert (held.value, held.owner_died) == (7, True)
+    with lock as held:
+        held.give_up()
+        assert not held.owner_died
+        with pytest.raises(RuntimeError):
+            held.give_up()
     with pytest.raises(NotRecoverable):
         lock.acquire()
     lock.reset(8)
     with lock as held:
         assert (held.value, held.owner_died) == (8, False)
+    with pytest.raises(RuntimeError), lock as held:
+        held.release()
+    assert lock.acquire()
+    lock.give_up()
+    lock.reset(9)
+    with pytest.raises(RuntimeError), lock as held:
+        held.release()
     program = start("lock = Lock('lock', folder); lock.acquire(); say('inside'); time.sleep(60)")
     program.line()
     program.kill()
@@ -143,10 +158,24 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
         with lock as held:
             assert not held.owner_died
     else:
-        with pytest.raises(OwnerDied), lock as held:
-            held.check()
-        with pytest.raises(NotRecoverable):
-            lock.acquire(timeout=1)
+        for _ in range(2):
+            with pytest.raises(OwnerDied), lock as held:
+                held.check()
+        assert lock.acquire(timeout=1)
+        assert lock.owner_died
+        lock.release()
+
+
+def test_an_exception_is_no_death(folder):
+    lock, rwlock = Lock("lock", folder), RwLock("rwlock", folder)
+    for _ in range(2):
+        with pytest.raises(KeyError), lock as held, rwlock.write() as writing:
+            held.value += 1
+            writing.value += 1
+            raise KeyError("in the middle")
+    with lock as held, rwlock.read() as reading:
+        assert (held.value, held.owner_died) == (2, False)
+        assert (reading.value, reading.owner_died) == (2, False)
 
 
 def test_readers_and_writers(folder, start):
@@ -174,6 +203,16 @@ def test_readers_and_writers(folder, start):
     program.kill()
     with lock.read(timeout=20) as held:
         assert held.owner_died
+    with lock.read() as held:
+        assert held.owner_died
+        held.give_up()
+    for hold in (lock.read(), lock.write()):
+        with pytest.raises(NotRecoverable):
+            hold.__enter__()
+    lock.reset(4)
+    with lock.read() as held, pytest.raises(RuntimeError):
+        held.give_up()
+    with lock.write() as held:
         held.value = 5
         held.mark_consistent()
     with lock.read() as held:

@@ -20,6 +20,16 @@ impl Failure {
         Failure::Wrong(what.into())
     }
 
+    /// The same with more about when it was.
+    #[must_use]
+    pub fn with(self, more: &str) -> Failure {
+        match self {
+            Failure::Hang(what) => Failure::Hang(format!("{what}, {more}")),
+            Failure::Wrong(what) => Failure::Wrong(format!("{what}, {more}")),
+            Failure::Broken(what) => Failure::Broken(format!("{what}, {more}")),
+        }
+    }
+
     /// A test that could not be carried out.
     pub fn broken(what: impl Into<String>) -> Failure {
         Failure::Broken(what.into())

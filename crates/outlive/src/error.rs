@@ -34,7 +34,8 @@ pub enum Error {
         /// The caller's effective user id.
         user: u32,
     },
-    /// More people may enter the folder than its domain is meant for.
+    /// More people may enter the folder than its domain is meant for; or fewer: a group's domain was asked for, and the folder is
+    /// its owner's alone.
     TooOpen {
         /// The folder.
         path: PathBuf,
@@ -195,6 +196,18 @@ pub enum Error {
         /// The set's.
         wanted: PathBuf,
     },
+    /// The calling thread lives, and its token (or its process's) has been declared dead: a stray write hit the registry, or the
+    /// system told others that this process was gone. They may have taken over all that it held.
+    DeclaredDead {
+        /// The domain.
+        path: PathBuf,
+    },
+    /// The C library does not know the calling thread: it was started by a raw `clone`, or is between `vfork` and `exec`. Its end
+    /// would go untold.
+    ForeignThread {
+        /// The domain.
+        path: PathBuf,
+    },
     /// One process opened too many different domains: 960 in its life, since what is known of one stays for who may still hold a token of it.
     TooManyDomains,
     /// The system refused for a reason of its own.
@@ -239,6 +252,12 @@ impl fmt::Display for Error {
                 f,
                 "{} belongs to user {owner}, not to you (user {user}), who could change all that is in it; \
                  remove it, or choose another folder by OUTLIVE_DOMAIN",
+                path.display()
+            ),
+            Error::TooOpen { path, mode } if mode & 0o077 == 0 => write!(
+                f,
+                "{} is its owner's alone (mode {mode:04o}), and a group's domain was asked for; give it to the group \
+                 ('chgrp', 'chmod 0770'), or choose another folder",
                 path.display()
             ),
             Error::TooOpen { path, mode } => write!(
@@ -366,6 +385,18 @@ impl fmt::Display for Error {
                 "it is of domain {}, the set waits in {}; make a set for each domain",
                 path.display(),
                 wanted.display()
+            ),
+            Error::DeclaredDead { path } => write!(
+                f,
+                "this thread lives, but its token in domain {} was declared dead, and others may have taken over what it held; \
+                 end this process, and look for a stray write to .tokens",
+                path.display()
+            ),
+            Error::ForeignThread { path } => write!(
+                f,
+                "the C library does not know this thread (a raw clone, or between vfork and exec), so nobody would learn of its \
+                 end in domain {}; use a thread that pthread_create has started",
+                path.display()
             ),
             Error::TooManyDomains => write!(f, "this process opened too many domains; share fewer of them"),
             Error::System { doing, path, errno } => {

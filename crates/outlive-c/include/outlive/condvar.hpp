@@ -12,8 +12,8 @@ namespace detail {
 template <class Self> class CondvarCalls {
 public:
     /** Gives the mutex back, waits for a notification, takes the mutex again: false at the deadline. May return without a
-     * notification. If somebody died holding the mutex meanwhile, its `owner_died()` is true. An `Error` when the mutex was
-     * given up (ENOTRECOVERABLE; also when it was a dead owner's, not marked consistent), or was not held. */
+     * notification. If somebody died holding the mutex meanwhile, or before and nobody has repaired, its `owner_died()`
+     * is true. An `Error` when the mutex was given up (ENOTRECOVERABLE), or was not held. */
     template <class Lock> bool wait_until(Lock &lock, Deadline deadline) {
         outlive_mutex_t *mutex = lock.mutex()->raw();
         return got(outlive_condvar_wait_until(raw(), mutex, deadline.raw()));

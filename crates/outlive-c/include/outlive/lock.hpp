@@ -5,9 +5,13 @@
  * `std::unique_lock` and `std::shared_lock` work. These have no way to say that the last owner died, so:
  *
  * - `lock()` returns normally then, and `owner_died()` is true in this thread until it calls `mark_consistent()` or unlocks.
- * - Unlocked without `mark_consistent()`, the lock is given up: whoever locks it later gets an `Error` (ENOTRECOVERABLE), from
- *   `lock()`, `try_lock()` and their kind, until somebody starts anew (`lock_to_reset`). Who does not look is thus never alone
- *   with broken data for long, and nobody after him.
+ * - Unlocked without `mark_consistent()`, `owner_died()` is true again for the next one to lock: a program that does not look
+ *   leaves the warning to those that do.
+ * - `give_up()` gives the lock back, and gives it up: whoever locks it later gets an `Error` (ENOTRECOVERABLE), from
+ *   `lock()`, `try_lock()` and their kind, until somebody starts anew (`lock_to_reset`, `reset`).
+ * - An exception that unwinds through a guard unlocks as usual, and the next one is told of nothing, as with the standard's
+ *   mutexes. What was changed by half is for the handler to put right before the guard goes, or for the guarded code not to
+ *   throw from.
  * - Deadlock, a lock that is not open here, damaged memory: an `Error` as well.
  *
  *     std::scoped_lock held(line->lock);
@@ -47,9 +51,13 @@ public:
     }
     ~Guard() { unlock(); }
 
-    /** The last owner died holding it: look after the value, then `mark_consistent()`. */
+    /** An owner died holding it, and nobody has repaired since: look after the value, then `mark_consistent()`. */
     bool owner_died() const { return lock_ && lock_->owner_died(); }
     void mark_consistent() { lock_->mark_consistent(); }
+    /** Gives the lock back, and up: ENOTRECOVERABLE for all who come later, until it is reset. */
+    void give_up() {
+        if (L *lock = std::exchange(lock_, nullptr)) lock->give_up();
+    }
     /** The lock itself. */
     L *mutex() const noexcept { return lock_; }
     /** Before its time. */
@@ -82,6 +90,9 @@ public:
     bool owner_died() const { return Api::owner_died(raw()); }
     /** What the lock guards is whole again. EPERM (an `Error`): this thread does not hold it. */
     void mark_consistent() { done(Api::consistent(raw())).value(); }
+    /** Gives the lock back, and up: ENOTRECOVERABLE for all who come later, until it is reset. EPERM (an `Error`): this thread
+     * does not hold it. Afterwards it is unlocked: not inside a standard guard, but for a `unique_lock` that is `release()`d. */
+    void give_up() { done(Api::give_up(raw())).value(); }
 
     /** Takes the lock, waiting until the deadline; fails with ETIMEDOUT, EBUSY (`at_once`), ENOTRECOVERABLE, EDEADLK. */
     expected<Guard<Self, T>> acquire(Deadline deadline = never) {
@@ -108,6 +119,7 @@ struct MutexApi {
     static constexpr auto unlock = outlive_mutex_unlock;
     static constexpr auto owner_died = outlive_mutex_owner_died;
     static constexpr auto consistent = outlive_mutex_consistent;
+    static constexpr auto give_up = outlive_mutex_give_up;
     static constexpr auto holder = outlive_mutex_holder;
 };
 
@@ -154,6 +166,8 @@ public:
     void mark_consistent() {
         done(outlive_rwlock_consistent(raw())).value();
     }
+    /** As a mutex's. EPERM (an `Error`): this thread does not hold it as its writer. */
+    void give_up() { done(outlive_rwlock_give_up(raw())).value(); }
     /** Makes a lock that was given up usable again; what it guards was made whole before, by an agreement of its users. */
     expected<void> reset(Deadline deadline = never) { return done(outlive_rwlock_reset(raw(), deadline.raw())); }
 

@@ -14,6 +14,7 @@ struct PiMutexApi {
     static constexpr auto unlock = outlive_pi_mutex_unlock;
     static constexpr auto owner_died = outlive_pi_mutex_owner_died;
     static constexpr auto consistent = outlive_pi_mutex_consistent;
+    static constexpr auto give_up = outlive_pi_mutex_give_up;
     static constexpr auto holder = outlive_pi_mutex_holder;
 };
 
@@ -22,6 +23,7 @@ struct CeilingMutexApi {
     static constexpr auto unlock = outlive_ceiling_mutex_unlock;
     static constexpr auto owner_died = outlive_ceiling_mutex_owner_died;
     static constexpr auto consistent = outlive_ceiling_mutex_consistent;
+    static constexpr auto give_up = outlive_ceiling_mutex_give_up;
     static constexpr auto holder = outlive_ceiling_mutex_holder;
 };
 

@@ -96,10 +96,23 @@ static void given_up_and_reset(void) {
     pid_t child = start(hold);
     hear();
     kill_it(child);
+    /* Unlocked without a repair: told again. */
+    for (int n = 0; n < 3; n++) {
+        IS(EOWNERDEAD, outlive_mutex_lock(mutex));
+        CHECK(outlive_mutex_owner_died(mutex));
+        OK(outlive_mutex_unlock(mutex));
+        IS(EOWNERDEAD, outlive_mutex_trylock(mutex));
+        OK(outlive_mutex_unlock(mutex));
+    }
+    IS(EPERM, outlive_mutex_give_up(mutex));
     IS(EOWNERDEAD, outlive_mutex_lock(mutex));
-    OK(outlive_mutex_unlock(mutex));
+    OK(outlive_mutex_give_up(mutex));
+    IS(EPERM, outlive_mutex_unlock(mutex));
     IS(ENOTRECOVERABLE, outlive_mutex_lock(mutex));
     IS(ENOTRECOVERABLE, outlive_mutex_trylock(mutex));
+    OK(outlive_mutex_lock_to_reset(mutex, SOON));
+    OK(outlive_mutex_unlock(mutex));
+    IS(ENOTRECOVERABLE, outlive_mutex_lock(mutex));
     OK(outlive_mutex_lock_to_reset(mutex, SOON));
     *(uint64_t *)outlive_mutex_value(mutex) = 1;
     OK(outlive_mutex_consistent(mutex));
@@ -409,6 +422,9 @@ static void pi_owner_killed(void) {
     IS(EOWNERDEAD, outlive_pi_mutex_lock(&valve->lock, SOON));
     CHECK(outlive_pi_mutex_owner_died(&valve->lock));
     OK(outlive_pi_mutex_unlock(&valve->lock));
+    IS(EPERM, outlive_pi_mutex_give_up(&valve->lock));
+    IS(EOWNERDEAD, outlive_pi_mutex_lock(&valve->lock, SOON));
+    OK(outlive_pi_mutex_give_up(&valve->lock));
     IS(ENOTRECOVERABLE, outlive_pi_mutex_lock(&valve->lock, SOON));
     OK(outlive_pi_mutex_reset(&valve->lock, SOON));
     child = start(hold_valve);

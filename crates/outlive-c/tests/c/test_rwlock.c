@@ -94,10 +94,16 @@ static void given_up_and_reset(void) {
     kill_it(child);
     IS(EOWNERDEAD, outlive_rwlock_write(lock, SOON));
     OK(outlive_rwlock_unlock(lock));
+    IS(EOWNERDEAD, outlive_rwlock_read(lock, SOON));
+    OK(outlive_rwlock_unlock(lock));
+    IS(EOWNERDEAD, outlive_rwlock_read(lock, SOON));
+    OK(outlive_rwlock_give_up(lock));
     IS(ENOTRECOVERABLE, outlive_rwlock_read(lock, SOON));
     OK(outlive_rwlock_reset(lock, SOON));
     OK(outlive_rwlock_read(lock, SOON));
+    IS(EPERM, outlive_rwlock_give_up(lock));
     OK(outlive_rwlock_unlock(lock));
+    IS(EPERM, outlive_rwlock_give_up(lock));
     outlive_rwlock_close(lock);
 }
 

@@ -391,6 +391,9 @@ static void ceiling_holder_killed(void) {
     CHECK(!outlive_ceiling_mutex_owner_died(named) && outlive_ceiling_mutex_owner_died(&station->valve));
     OK(outlive_ceiling_mutex_unlock(&station->valve));
     OK(outlive_ceiling_mutex_unlock(named));
+    IS(EPERM, outlive_ceiling_mutex_give_up(&station->valve));
+    IS(EOWNERDEAD, outlive_ceiling_mutex_lock(&station->valve, SOON));
+    OK(outlive_ceiling_mutex_give_up(&station->valve));
     IS(ENOTRECOVERABLE, outlive_ceiling_mutex_lock(&station->valve, SOON));
     OK(outlive_ceiling_mutex_reset(&station->valve, SOON));
     OK(outlive_ceiling_mutex_lock(&station->valve, SOON));

@@ -133,7 +133,14 @@ static void given_up() {
     child.hear();
     child.kill();
     {
-        std::scoped_lock held(total); /* Does not look. */
+        std::scoped_lock held(total); /* Does not look, and the next one is told again. */
+    }
+    THROWS(EPERM, total.give_up());
+    {
+        auto told = total.acquire().value();
+        CHECK(told.owner_died());
+        told.give_up();
+        CHECK(!told.owner_died());
     }
     THROWS(ENOTRECOVERABLE, total.lock());
     THROWS(ENOTRECOVERABLE, (void)total.try_lock());
@@ -145,6 +152,25 @@ static void given_up() {
     total.unlock();
     std::scoped_lock held(total);
     CHECK(total.value() == 1 && !total.owner_died());
+}
+
+/* An exception is no death: the guard unlocks, and nobody is told. */
+static void an_exception_unlocks() {
+    auto domain = open_domain();
+    auto total = outlive::Mutex<uint64_t>::open(domain, "total").value();
+    auto limits = outlive::RwLock<int>::open(domain, "limits", 3).value();
+    for (int n = 0; n < 2; n++) {
+        try {
+            auto guard = total.acquire().value();
+            std::scoped_lock writes(limits);
+            *guard += 1;
+            throw std::runtime_error("in the middle");
+        } catch (const std::runtime_error &) {
+        }
+        std::scoped_lock held(total);
+        std::shared_lock reads(limits);
+        CHECK(!total.owner_died() && !limits.owner_died() && total.value() == static_cast<uint64_t>(n) + 1);
+    }
 }
 
 static void shared() {
@@ -302,5 +328,5 @@ static void bad_arguments() {
     }
 }
 
-TESTS(TEST(ordinary), TEST(two_at_once), TEST(killed_in_scoped_lock), TEST(killed_before_a_waiter), TEST(given_up),
+TESTS(TEST(ordinary), TEST(two_at_once), TEST(killed_in_scoped_lock), TEST(killed_before_a_waiter), TEST(given_up), TEST(an_exception_unlocks),
       TEST(shared), TEST(writer_killed), TEST(reader_killed), TEST(condition_variables), TEST(forked), TEST(bad_arguments))

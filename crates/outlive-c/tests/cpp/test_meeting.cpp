@@ -116,8 +116,13 @@ static void killed_with_a_pi_mutex() {
         line->lock.mark_consistent();
         CHECK(!line->lock.owner_died());
     }
-    /* Given up by who does not look, and made anew. */
+    /* Left as it is by who does not look, then given up, and made anew. */
     { std::scoped_lock held(total); }
+    {
+        auto told = total.acquire(soon).value();
+        CHECK(told.owner_died());
+        told.give_up();
+    }
     THROWS(ENOTRECOVERABLE, total.lock());
     total.value() = 0;
     CHECK(total.reset(soon).has_value() && *total.acquire(soon).value() == 0);

@@ -66,6 +66,10 @@ impl Locks {
                 find(&mut self.guards, name)?.mark_consistent();
                 done()
             }
+            ("give_up", [name]) => {
+                self.take_guard(name)?.give_up();
+                done()
+            }
             ("unlock", [name]) => {
                 self.take_guard(name)?;
                 done()

@@ -46,6 +46,10 @@ macro_rules! act {
                 find(&mut $guards, name)?.mark_consistent();
                 done()
             }
+            ("give_up", [name]) => {
+                $guards.remove(*name).ok_or_else(|| Refusal::new("Usage", "not held"))?.give_up();
+                done()
+            }
             ("unlock", [name]) => {
                 $guards.remove(*name).ok_or_else(|| Refusal::new("Usage", "not held"))?;
                 done()

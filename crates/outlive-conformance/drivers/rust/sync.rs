@@ -100,6 +100,13 @@ impl Sync {
                 }
                 done()
             }
+            ("give_up", [name]) => match self.held.remove(*name) {
+                Some(Held::Write(guard)) => {
+                    guard.give_up();
+                    done()
+                }
+                _ => refused("Usage", "not held to write"),
+            },
             ("unlock", [name]) => {
                 self.held.remove(*name).ok_or_else(|| Refusal::new("Usage", "not held"))?;
                 done()

@@ -4,7 +4,7 @@ use outlive::topic::SubscriberOptions;
 use outlive_gpu::{DevicePublisher, DeviceSubscriber, DeviceTopic, Error};
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
-use outlive_testkit::scenario::{Death, Place, Scenario};
+use outlive_testkit::scenario::{Death, Place, Scenario, Stop};
 use outlive_testkit::world::World;
 
 use crate::fake::scene::{BLOCK, Scene};
@@ -113,6 +113,10 @@ impl Scenario for Publish {
         ROUNDS
     }
 
+    fn stopped(&self, _world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        Err(crate::killed_only())
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let scene = victims(place)?;
         let topic = few(&scene, place.name);
@@ -189,6 +193,10 @@ impl Scenario for Read {
 
     fn rounds_per_world(&self) -> u64 {
         ROUNDS
+    }
+
+    fn stopped(&self, _world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        Err(crate::killed_only())
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

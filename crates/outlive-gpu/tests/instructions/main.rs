@@ -127,6 +127,11 @@ fn dies() -> ! {
     }
 }
 
+/// These scenarios have no survivors that a stop could delay yet: nobody may take them for tried.
+fn killed_only() -> Failure {
+    Failure::broken("GPU scenarios are killed, and not stopped")
+}
+
 fn play(name: &str, place: &Place<'_>, control: &str, cpu: &str) -> Result<(), String> {
     let stage = Stage::enter(Path::new(control), cpu.parse().ok()).map_err(|error| error.to_string())?;
     let scenario = all().into_iter().find(|scenario| scenario.name() == name).ok_or("no such scenario")?;
@@ -159,6 +164,7 @@ impl Wanted {
     fn carry_out(&self, scenario: &dyn Scenario) -> bool {
         let own = std::env::current_exe().expect("a path");
         let orders = Orders {
+            fate: campaign::Fate::Killed,
             thoroughness: if self.all { Thoroughness::Every } else { Thoroughness::Telling },
             from: self.from,
             to: self.to,

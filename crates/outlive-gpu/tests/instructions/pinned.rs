@@ -4,7 +4,7 @@ use outlive::topic::{SubscriberOptions, Topic};
 use outlive_gpu::{DeviceMemory, PinnedPublisher, PinnedSubscriber, PinnedTopic};
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
-use outlive_testkit::scenario::{Death, Place, Scenario};
+use outlive_testkit::scenario::{Death, Place, Scenario, Stop};
 use outlive_testkit::world::World;
 
 use crate::fake::scene::Scene;
@@ -87,6 +87,10 @@ impl Scenario for Publish {
         ROUNDS
     }
 
+    fn stopped(&self, _world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        Err(crate::killed_only())
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let scene = victims(place)?;
         let topic = few(&scene, place.name);
@@ -139,6 +143,10 @@ impl Scenario for Read {
 
     fn rounds_per_world(&self) -> u64 {
         ROUNDS
+    }
+
+    fn stopped(&self, _world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        Err(crate::killed_only())
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -21,7 +21,15 @@ fn play(arguments: &[String]) -> Result<(), String> {
     match (*role, rest) {
         ("victim", [control, cpu]) => {
             let stage = Stage::enter(Path::new(control), cpu.parse().ok()).map_err(|error| error.to_string())?;
-            scenario.perform(&place, &stage)
+            let performed = scenario.perform(&place, &stage);
+            if let Err(problem) = &performed
+                && stage.has_begun()
+            {
+                eprintln!("victim {name}: {problem}");
+                // Told and lives on: what it had is still its own, until it is ended.
+                stage.end_with_an_error();
+            }
+            performed
         }
         ("survivor", []) => {
             let mut member = scenario.member(&place)?;

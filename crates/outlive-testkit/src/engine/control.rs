@@ -2,8 +2,8 @@
 //!
 //! The victim writes here how far it has come: which *phase* it is in and how many things it may call acknowledged. The
 //! page is a file of its own beside the domain's folder, so that it is no part of the state under test and stays
-//! readable after the victim's death. Only the victim writes; the engine reads after each instruction, while the victim
-//! stands still.
+//! readable after the victim's death. The victim writes, save for one word; the engine reads after each instruction,
+//! while the victim stands still. The word by which the engine says that the victim was overtaken is the engine's.
 //!
 //! ```text
 //! phase:  SETTING_UP -> BEGUN (the operation's first instruction comes next) -> ENDED (it has returned)
@@ -33,6 +33,8 @@ pub struct ControlPage {
     tid: AtomicU32,
     acknowledged: AtomicU64,
     notes: [AtomicU64; 8],
+    overtaken: AtomicU32,
+    failed: AtomicU32,
 }
 
 /// A mapping of the control page, by victim or engine.
@@ -69,6 +71,8 @@ impl Control {
         for note in &page.notes {
             note.store(0, Ordering::SeqCst);
         }
+        page.overtaken.store(0, Ordering::SeqCst);
+        page.failed.store(0, Ordering::SeqCst);
         page.phase.store(SETTING_UP, Ordering::SeqCst);
     }
 
@@ -103,6 +107,28 @@ impl Control {
     /// Counts so many more acknowledged things.
     pub fn acknowledge(&self, things: u64) {
         self.page().acknowledged.fetch_add(things, Ordering::SeqCst);
+    }
+
+    /// Whether the victim stood still meanwhile, so that others may have been there first.
+    #[must_use]
+    pub fn is_overtaken(&self) -> bool {
+        self.page().overtaken.load(Ordering::SeqCst) != 0
+    }
+
+    /// Says to the victim that others may have been there first. The engine's, while the victim stands still.
+    pub fn set_overtaken(&self) {
+        self.page().overtaken.store(1, Ordering::SeqCst);
+    }
+
+    /// Whether the victim's operation ended by an error.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.page().failed.load(Ordering::SeqCst) != 0
+    }
+
+    /// Says that the operation ended by an error.
+    pub fn set_failed(&self) {
+        self.page().failed.store(1, Ordering::SeqCst);
     }
 
     /// A number the victim left for the check, by place.

@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use libc::c_long;
+
 /// One point of the observed life.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moment {
@@ -18,6 +20,19 @@ pub struct Moment {
     pub repeating: bool,
     /// The victim slept here.
     pub asleep: bool,
+    /// The instruction that comes next is this system call.
+    pub call: Option<Call>,
+}
+
+/// A system call that is about to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Which.
+    pub number: c_long,
+    /// Its first arguments.
+    pub arguments: [u64; 2],
+    /// A word that tells callers of one and the same wrapper apart: the newest on the stack.
+    pub caller: u64,
 }
 
 /// How many of the points to kill at.
@@ -48,6 +63,26 @@ pub fn kill_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
         for point in rounds {
             chosen[point] &= point == first || point == middle || point == last;
         }
+    }
+    (0..life.len()).filter(|&point| chosen[point]).map(|point| point as u64).collect()
+}
+
+/// The points at which to stop. Of the telling ones: the one where the change has been made, and the one before it,
+/// where the victim has made up its mind and others may change what it has read.
+#[must_use]
+pub fn stop_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
+    if thoroughness == Thoroughness::Every {
+        return kill_points(life, thoroughness);
+    }
+    let mut chosen = vec![false; life.len()];
+    for (point, moment) in life.iter().enumerate() {
+        if moment.telling || moment.asleep || point == 0 || point + 1 == life.len() {
+            chosen[point.saturating_sub(1)..=point].fill(true);
+        }
+    }
+    for rounds in repeating_runs(life) {
+        // One round of an instruction that repeats itself is as good as another.
+        rounds.skip(1).for_each(|point| chosen[point] = false);
     }
     (0..life.len()).filter(|&point| chosen[point]).map(|point| point as u64).collect()
 }
@@ -142,6 +177,14 @@ mod tests {
     fn telling_points_bring_their_neighbours() {
         assert_eq!(kill_points(&life("......T......"), Thoroughness::Telling), [0, 1, 5, 6, 7, 11, 12]);
         assert_eq!(kill_points(&life("....S...."), Thoroughness::Telling), [0, 1, 3, 4, 5, 7, 8]);
+    }
+
+    #[test]
+    fn stops_are_before_and_after_a_change() {
+        assert_eq!(stop_points(&life("......T......"), Thoroughness::Telling), [0, 5, 6, 11, 12]);
+        assert_eq!(stop_points(&life("....S...."), Thoroughness::Telling), [0, 3, 4, 7, 8]);
+        assert_eq!(stop_points(&life("..RRRR.."), Thoroughness::Telling), [0, 1, 2, 6, 7]);
+        assert_eq!(stop_points(&life("....."), Thoroughness::Every), [0, 1, 2, 3, 4]);
     }
 
     #[test]

@@ -189,20 +189,75 @@ pub fn run_on(tid: pid_t, signal: c_int) -> io::Result<()> {
     ptrace(libc::PTRACE_CONT, tid, 0, signal as usize).map(drop)
 }
 
+const NT_PRSTATUS: usize = 1;
+
+fn registers(tid: pid_t) -> io::Result<libc::user_regs_struct> {
+    // SAFETY: plain numbers; all zero is valid.
+    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    let mut place = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of_val(&registers) };
+    ptrace(libc::PTRACE_GETREGSET, tid, NT_PRSTATUS, (&raw mut place) as usize)?;
+    Ok(registers)
+}
+
 /// Where the stopped victim stands: the address of its next instruction.
 ///
 /// # Errors
 /// What ptrace reports.
 pub fn instruction_pointer(tid: pid_t) -> io::Result<u64> {
-    // SAFETY: plain numbers; all zero is valid.
-    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
-    let mut place = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of_val(&registers) };
-    const NT_PRSTATUS: usize = 1;
-    ptrace(libc::PTRACE_GETREGSET, tid, NT_PRSTATUS, (&raw mut place) as usize)?;
+    let registers = registers(tid)?;
     #[cfg(target_arch = "x86_64")]
     return Ok(registers.rip);
     #[cfg(target_arch = "aarch64")]
     return Ok(registers.pc);
+}
+
+/// The system call that a victim is about to make that stands before one.
+///
+/// # Errors
+/// What ptrace reports.
+pub fn call_number(tid: pid_t) -> io::Result<c_long> {
+    let registers = registers(tid)?;
+    #[cfg(target_arch = "x86_64")]
+    return Ok(registers.rax as c_long);
+    #[cfg(target_arch = "aarch64")]
+    return Ok(registers.regs[8] as c_long);
+}
+
+/// The same with its first two arguments and the newest word on its stack.
+///
+/// # Errors
+/// What ptrace reports.
+pub fn call(tid: pid_t) -> io::Result<(c_long, [u64; 2], u64)> {
+    let registers = registers(tid)?;
+    #[cfg(target_arch = "x86_64")]
+    let (arguments, stack) = ([registers.rdi, registers.rsi], registers.rsp);
+    #[cfg(target_arch = "aarch64")]
+    let (arguments, stack) = ([registers.regs[0], registers.regs[1]], registers.sp);
+    let caller = read_words::<1>(tid, stack).map_or(0, |[word]| word);
+    Ok((call_number(tid)?, arguments, caller))
+}
+
+/// The victim stands before a system call: it is behind it then, and the call has failed without being carried out.
+///
+/// # Errors
+/// What ptrace reports.
+pub fn fail_call(tid: pid_t, errno: c_int) -> io::Result<()> {
+    let mut registers = registers(tid)?;
+    #[cfg(target_arch = "x86_64")]
+    {
+        // As the processor leaves them: where to return to, and the flags.
+        registers.rip += 2;
+        registers.rcx = registers.rip;
+        registers.r11 = registers.eflags;
+        registers.rax = i64::from(-errno) as u64;
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        registers.pc += 4;
+        registers.regs[0] = i64::from(-errno) as u64;
+    }
+    let mut place = libc::iovec { iov_base: (&raw mut registers).cast(), iov_len: size_of_val(&registers) };
+    ptrace(libc::PTRACE_SETREGSET, tid, NT_PRSTATUS, (&raw mut place) as usize).map(drop)
 }
 
 /// Whether the instruction at `address` enters the kernel.
@@ -280,6 +335,18 @@ pub fn sleeping_in(pid: pid_t) -> Option<c_long> {
     }
     let call = fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;
     call.split(' ').next()?.parse().ok()
+}
+
+/// Sends SIGSTOP to a thread of a victim.
+///
+/// # Errors
+/// What tgkill reports.
+pub fn signal_stop(pid: pid_t, tid: pid_t) -> io::Result<()> {
+    // SAFETY: numbers alone. The thread is traced by us and not yet reaped, so its number cannot have been reused.
+    match unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGSTOP) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// SIGKILLs a process of ours.

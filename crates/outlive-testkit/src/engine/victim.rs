@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use libc::{c_int, pid_t};
 
 use super::control::{self, Control};
+use super::plan::Call;
 use super::trace::{self, Event};
 
 /// How long a victim may take to come from its start to the marker, and a step that does not sleep to end.
@@ -231,6 +232,26 @@ impl Victim {
     pub fn awaken(&mut self, control: &Control, deadline: Instant) -> io::Result<Stand> {
         match trace::wait_until(self.tid, deadline)? {
             Event::Nothing => Err(io::Error::new(io::ErrorKind::TimedOut, "the victim still sleeps")),
+            event => {
+                self.running = false;
+                self.arrive(event, control)
+            }
+        }
+    }
+
+    /// After [`Stand::Asleep`]: stops the sleeper as SIGSTOP does, which takes it out of the queue in which it sleeps.
+    ///
+    /// # Errors
+    /// `TimedOut` when it does not come to stand still; what tracing reports.
+    pub fn suspend(&mut self, control: &Control) -> io::Result<Stand> {
+        trace::signal_stop(self.pid, self.tid)?;
+        match trace::wait_until(self.tid, Instant::now() + PATIENCE)? {
+            // Not delivered when it goes on: the call that it slept in is begun anew.
+            Event::Stopped(libc::SIGSTOP) => {
+                self.address = trace::instruction_pointer(self.tid)?;
+                Ok(Stand::Within)
+            }
+            Event::Nothing => Err(io::Error::new(io::ErrorKind::TimedOut, "SIGSTOP does not stop the victim")),
             event => self.arrive(event, control),
         }
     }
@@ -242,7 +263,8 @@ impl Victim {
                     if matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGABRT | libc::SIGFPE) {
                         return Err(io::Error::other(format!("the victim crashed with signal {signal}")));
                     }
-                    self.pending_signal = signal;
+                    // Ours, of a sleeper that was awake again before it arrived.
+                    self.pending_signal = if signal == libc::SIGSTOP { 0 } else { signal };
                 }
                 let address = trace::instruction_pointer(self.tid)?;
                 self.repeating = address == self.address && !self.entered_kernel;
@@ -265,6 +287,28 @@ impl Victim {
             }
             Event::Nothing => Err(io::Error::other("no event")),
         }
+    }
+
+    /// The system call that comes next, if it is one.
+    ///
+    /// # Errors
+    /// What tracing reports.
+    pub fn next_call(&self) -> io::Result<Option<Call>> {
+        if !trace::is_system_call(self.tid, self.address)? {
+            return Ok(None);
+        }
+        let (number, arguments, caller) = trace::call(self.tid)?;
+        Ok(Some(Call { number, arguments, caller }))
+    }
+
+    /// The system call that comes next fails so, without being carried out.
+    ///
+    /// # Errors
+    /// What tracing reports.
+    pub fn fail_call(&mut self, errno: c_int) -> io::Result<()> {
+        trace::fail_call(self.tid, errno)?;
+        self.address = trace::instruction_pointer(self.tid)?;
+        Ok(())
     }
 
     /// Address of the next instruction.
@@ -369,12 +413,39 @@ impl Stage {
         self.control.set_phase(control::BEGUN);
     }
 
+    /// Whether this process stood still in the operation, so that others may have done meanwhile what it found undone.
+    #[must_use]
+    pub fn is_overtaken(&self) -> bool {
+        self.control.is_overtaken()
+    }
+
     /// So many more things are acknowledged to the victim.
     pub fn acknowledge(&self, things: u64) {
         self.control.acknowledge(things);
     }
 
-    /// The operation has returned.
+    /// Whether the operation has begun and not ended.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.control.phase() == control::BEGUN
+    }
+
+    /// The operation has returned an error.
+    pub fn end_with_an_error(&self) {
+        self.control.set_failed();
+        self.end();
+    }
+
+    /// The operation has returned this.
+    pub fn end_of<T, E>(&self, returned: &Result<T, E>) {
+        if returned.is_err() {
+            self.control.set_failed();
+        }
+        self.end();
+    }
+
+    /// The operation has returned. One place in the program for all operations: a victim that was stopped runs to it.
+    #[inline(never)]
     pub fn end(&self) {
         self.control.set_phase(control::ENDED);
     }

@@ -11,6 +11,7 @@ mod barrier;
 mod condvar;
 mod domain;
 mod event;
+pub mod known;
 mod member;
 mod mutex;
 mod once;
@@ -59,6 +60,22 @@ pub struct Death {
     pub notes: [u64; 8],
 }
 
+/// How a victim stands still.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop {
+    /// Whether the operation had returned.
+    pub ended: bool,
+    /// Whether it had slept and [`Scenario::help`] was given. Set by [`Scenario::stopped`] when it gives it.
+    pub helped: bool,
+    /// Things acknowledged to the victim.
+    pub acknowledged: u64,
+    /// Whether it stands in a system call in which it sleeps.
+    pub asleep: bool,
+}
+
+/// What [`Scenario::stopped`] answers where survivors got past everything.
+pub const HOLDS_NOTHING: &str = "holds nothing";
+
 /// An operation, killed at each of its instructions. One implementation has both sides: the test's ([`Scenario::prepare`],
 /// [`Scenario::help`], [`Scenario::check`]) and the victim's ([`Scenario::perform`]), which runs in a process of its own.
 pub trait Scenario: Send + Sync {
@@ -106,6 +123,30 @@ pub trait Scenario: Send + Sync {
     /// What does not hold.
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure>;
 
+    /// The victim stands still, for as long as this takes: survivors must get past everything that it does not hold, by
+    /// [`World::gets_past`] and [`World::passes`]. What it holds is asked of the shared state (which lock, permit or slot
+    /// names it), never of a table of instructions; answers what that is, for the report.
+    ///
+    /// # Errors
+    /// Who was kept waiting by it.
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure>;
+
+    /// The victim was stopped, and goes on, and sleeps: somebody has taken meanwhile what it was to have. Once more of that.
+    ///
+    /// # Errors
+    /// When that cannot be had.
+    fn let_on(&self, _world: &mut World) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// As [`Scenario::check`], of a victim that was stopped: then it went on to its end, or was killed where it stood.
+    ///
+    /// # Errors
+    /// What does not hold.
+    fn check_after_stop(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        self.check(world, death)
+    }
+
     /// The world ends: what is too costly to look at after each death, and shows as well after some. A failure counts
     /// against the last point, and is of one of those since the world began.
     ///
@@ -144,17 +185,48 @@ pub trait Scenario: Send + Sync {
         false
     }
 
+    /// Whether anybody in it sleeps until something happens.
+    fn has_sleepers(&self) -> bool {
+        true
+    }
+
     /// Whether it concerns outlive, which is then tested with the coarse re-check off and on.
     fn uses_recheck(&self) -> bool {
         true
     }
 }
 
+/// Of these things, those that name the stopped victim, as another process sees it that is given this order for each.
+fn held<'a>(world: &mut World, order: &str, names: &[&'a str]) -> Result<Vec<&'a str>, Failure> {
+    let mut held = Vec::new();
+    for &name in names {
+        if names_victim(world, &format!("{order} {name}"))? {
+            held.push(name);
+        }
+    }
+    Ok(held)
+}
+
+/// Whether the answer to that order names the victim's process.
+fn names_victim(world: &mut World, order: &str) -> Result<bool, Failure> {
+    let victim = world.victim_pid().to_string();
+    Ok(world.passes("witness", order)?.split(' ').any(|word| word == victim))
+}
+
+/// The help that the stopped victim will need when it sleeps, if it has not had it.
+fn help_beside(scenario: &dyn Scenario, world: &mut World, stop: &mut Stop) -> Result<(), Failure> {
+    if !std::mem::replace(&mut stop.helped, true) {
+        scenario.help(world)?;
+        world.stop();
+    }
+    Ok(())
+}
+
 /// The end of a round: nobody had to be rescued by the coarse re-check, one sweep is enough, the things under test can be
 /// removed, and nothing is left in the domain.
 fn nothing_left(world: &mut World, names: &[&str]) -> Result<(), Failure> {
     let rescues = world.ask("sweeper", "domain rescues")?;
-    if rescues != "0" {
+    if rescues != "0" && !world.allows_rescues(&rescues) {
         return Err(Failure::wrong(format!("the coarse re-check rescued {rescues} sleepers")));
     }
     world.ask("sweeper", "domain sweep")?;

@@ -6,10 +6,11 @@ use std::fs::OpenOptions;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
-use super::{Death, Place, Scenario};
+use super::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::world::World;
@@ -98,6 +99,12 @@ impl Obeys for Robust {
         match order {
             ["initialise"] => self.initialise(),
             ["hold"] => drop(self.lock()?),
+            // The thread whose number stands in the lock's word.
+            ["owner"] => {
+                // SAFETY: the lock's word comes first in the C library's mutex, and the memory stays mapped.
+                let word = unsafe { (*self.mutex().cast::<std::sync::atomic::AtomicU32>()).load(Ordering::SeqCst) };
+                return Ok((word & libc::FUTEX_TID_MASK).to_string());
+            }
             ["unlock"] => self.unlock(),
             ["lock", "and", "unlock"] => {
                 let owner_died = self.lock()?;
@@ -148,6 +155,14 @@ impl Scenario for RobustUnlock {
         Ok(())
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        if world.passes("witness", "owner")? == world.victim_tid().to_string() {
+            return Ok("holds the lock");
+        }
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let robust = Robust::open(place.domain)?;
         robust.lock()?;
@@ -185,11 +200,12 @@ impl Scenario for RobustHandOver {
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
+        world.first_time("unlock");
         world.survivor("holder")?.ask("unlock").map(drop)
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
-        if !death.helped {
+        if !death.helped && world.first_time("unlock") {
             world.ask("holder", "unlock")?;
         }
         let answer = world.ask("next", "lock and unlock")?;
@@ -198,6 +214,15 @@ impl Scenario for RobustHandOver {
         }
         count(world, &answer);
         Ok(())
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        if world.passes("witness", "owner")? == world.victim_tid().to_string() {
+            return Ok("holds the lock");
+        }
+        world.passes("passer", "lock and unlock")?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! The latest value: made, set, got with a pin, waited for; the writer's role taken, taken over, left.
 
 use super::member::state;
-use super::{Death, Place, Scenario, nothing_left};
+use super::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim, nothing_left};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::world::World;
@@ -138,7 +138,10 @@ impl Scenario for State {
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         match self {
-            State::Set | State::Grow => State::follow(world, &name),
+            State::Set | State::Grow => {
+                State::follow(world, &name)?;
+                world.survivor("beyond")?.tell_and_see_asleep(&format!("state beyond {name}"))
+            }
             State::Leave => {
                 world.survivor("heir")?.tell_and_see_asleep(&format!("state set-in-turn {name} 9"))?;
                 world.survivor("sleeper")?.tell_and_see_asleep(&format!("state follow {name}"))
@@ -183,6 +186,14 @@ impl Scenario for State {
                 let number = State::got(world, &name, if death.ended { &[2] } else { &[1, 2] })?;
                 world.saw(if number == 2 { "set" } else { "not set" });
                 State::told(world, &format!("{number} died"))?;
+                match (world.answer("beyond")?.as_str(), number) {
+                    ("2", 2) | ("died", 1) => {}
+                    // Both are true.
+                    ("died", _) if !death.ended => {}
+                    (other, _) => {
+                        return Err(Failure::wrong(format!("{number} is there, and a sleeper is told `{other}`")));
+                    }
+                }
                 if *self == State::Grow {
                     State::has_grown(world, &name, death.ended)?;
                 }
@@ -234,6 +245,43 @@ impl Scenario for State {
         nothing_left(world, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        match self {
+            State::Wait | State::WaitInSet => {
+                super::help_beside(self, world, stop)?;
+                world.everybody_gets_past()?;
+            }
+            State::Set | State::Grow => {
+                // Whoever reads it may act on it, and then those who wait for it do, too.
+                if !world.passes("reader", &format!("state get {name}"))?.starts_with("1 ") {
+                    world.gets_past("beyond")?;
+                }
+                let told = world.passes("next", &format!("state set {name} 7"))?;
+                return if told == "taken" { Ok("is the writer") } else { Err(Failure::wrong("two writers")) };
+            }
+            State::Leave => {
+                if names_victim(world, &format!("state writer-pid {name}"))? {
+                    return Ok("is the writer");
+                }
+                world.everybody_gets_past()?;
+            }
+            State::Get => {
+                // More sets than there are buffers.
+                for number in 2..=6 {
+                    world.passes("next", &format!("state set {name} {number}"))?;
+                }
+            }
+            State::Create | State::Take | State::TakeOver => {
+                world.passes("reader", &format!("state get {name}"))?;
+                if names_victim(world, &format!("state writer-pid {name}"))? {
+                    return Ok("is the writer");
+                }
+            }
+        }
+        Ok(HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
@@ -241,7 +289,7 @@ impl Scenario for State {
         if *self == State::Create {
             stage.begin();
             let made = state::open(&domain, place.name);
-            stage.end();
+            stage.end_of(&made);
             return made.map(drop);
         }
         let state = state::open(&domain, place.name)?;
@@ -251,27 +299,27 @@ impl Scenario for State {
                 let mut writer = writer()?;
                 stage.begin();
                 let set = writer.set(&state::eight(2));
-                stage.end();
+                stage.end_of(&set);
                 std::mem::forget(writer);
                 set.map(drop).map_err(|error| error.to_string())
             }
             State::Get => {
                 stage.begin();
                 let got = state::get_pinned(&domain, place.name);
-                stage.end();
-                if got? == 1 { Ok(()) } else { Err("another value".to_owned()) }
+                stage.end_of(&got);
+                if got? == 1 || stage.is_overtaken() { Ok(()) } else { Err("another value".to_owned()) }
             }
             State::Take => {
                 stage.begin();
                 let taken = writer();
-                stage.end();
+                stage.end_of(&taken);
                 taken.map(std::mem::forget)
             }
             State::TakeOver => {
                 stage.begin();
                 let mut writer = writer()?;
                 let set = writer.set(&state::eight(2));
-                stage.end();
+                stage.end_of(&set);
                 std::mem::forget(writer);
                 set.map(drop).map_err(|error| error.to_string())
             }
@@ -288,7 +336,7 @@ impl Scenario for State {
                     State::Wait => state::follow(&state),
                     _ => state::follow_in_set(&domain, &state),
                 };
-                stage.end();
+                stage.end_of(&told);
                 if told? == "9" { Ok(()) } else { Err("not told of the value".to_owned()) }
             }
             State::Create => Ok(()),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::thread::futex;
 
-use super::{Death, Place, Scenario};
+use super::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::world::World;
@@ -69,6 +69,7 @@ impl Obeys for Toy {
         match order {
             ["lock"] => self.lock(),
             ["unlock"] => self.unlock(),
+            ["look"] => return Ok(self.word().load(Ordering::SeqCst).to_string()),
             ["set", "free"] => self.word().store(0, Ordering::SeqCst),
             ["free", "if", "taken"] => {
                 if self.word().swap(0, Ordering::SeqCst) != 0 {
@@ -102,6 +103,15 @@ impl Scenario for OwnerlessLock {
         world.ask("next", "unlock")?;
         world.saw("clean");
         Ok(())
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        if world.passes("next", "look")? != "0" {
+            return Ok("may hold the lock");
+        }
+        world.passes("next", "lock")?;
+        world.passes("next", "unlock")?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
@@ -151,6 +161,14 @@ impl Scenario for LostWake {
         world.answer("sleeper")?;
         world.saw("clean");
         Ok(())
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        if world.passes("repairer", "look")? != "0" {
+            return Ok("may hold the lock");
+        }
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

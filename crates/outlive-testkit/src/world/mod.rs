@@ -13,6 +13,7 @@ use crate::failure::Failure;
 
 pub mod affinity;
 pub mod scratch;
+mod stopped;
 pub mod survivor;
 
 pub use survivor::Survivor;
@@ -68,6 +69,7 @@ pub struct World {
     seen: BTreeMap<&'static str, u64>,
     victim: (u32, u32),
     remembered: u64,
+    stop: stopped::Standstill,
 }
 
 impl World {
@@ -97,12 +99,14 @@ impl World {
             seen: BTreeMap::new(),
             victim: (0, 0),
             remembered: 0,
+            stop: stopped::Standstill::default(),
         })
     }
 
     /// Begins a round: names are fresh from here on.
     pub fn next_round(&mut self) {
         self.round += 1;
+        self.stop.next_round();
     }
 
     /// Which round of this world it is, from 1.

@@ -115,6 +115,38 @@ impl Survivor {
         }
     }
 
+    /// The outstanding order.
+    #[must_use]
+    pub fn order(&self) -> Option<&str> {
+        self.outstanding.as_deref()
+    }
+
+    /// Whether the answer to the outstanding order has come, or comes within that time. It is not taken: that is for
+    /// [`Survivor::answer`]. A survivor that has ended counts as one that has answered, and is told of there.
+    ///
+    /// # Errors
+    /// What reading reports.
+    pub fn has_answered(&mut self, within: Duration) -> Result<bool, Failure> {
+        let deadline = Instant::now() + within;
+        while !self.unread.contains(&b'\n') {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let wait = rustix::event::Timespec::try_from(left).ok();
+            let mut ends = [PollFd::new(&self.answers, PollFlags::IN)];
+            match poll(&mut ends, wait.as_ref()) {
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(io::Error::from(error).into()),
+                Ok(0) => return Ok(false),
+                Ok(_) => {}
+            }
+            let mut chunk = [0; 4096];
+            match self.answers.read(&mut chunk)? {
+                0 => return Ok(true),
+                bytes => self.unread.extend_from_slice(&chunk[..bytes]),
+            }
+        }
+        Ok(true)
+    }
+
     /// What the survivor is at, for reports; `None` when it has no order to answer.
     #[must_use]
     pub fn situation(&mut self) -> Option<String> {

@@ -64,7 +64,7 @@ pub struct DomainStats {
     pub slots: u32,
     /// Sleepers that the coarse re-check had to rescue because a wake-up was lost. Should be 0.
     pub rescues: u64,
-    /// Locks that were taken over from a dead owner.
+    /// How often a locker was told that an owner had died or panicked.
     pub owner_deaths: u64,
 }
 
@@ -75,18 +75,24 @@ impl DomainOptions {
         self
     }
 
-    /// Shares the domain with the members of this group (its numeric id): 0770 and 0660.
+    /// Shares the domain with the members of this group (its numeric id): 0770 and 0660. By name it lies below
+    /// `/dev/shm/outlive-group-GID`, which the first member makes.
     pub fn group(mut self, group: Option<u32>) -> DomainOptions {
         self.group = group;
         self
     }
 
-    /// How long a sleeper of this process that waits for somebody's end, or for what somebody has, sleeps before it looks by itself whether
-    /// the kernel lost that one's mark (default 1 s), and then again after twice as long, up to 64 times; `None` turns that off.
+    /// How long a sleeper of this process that waits for somebody's end, or for what somebody has, sleeps before it looks by
+    /// itself (default 1 s), each time; `None` turns that off.
     ///
-    /// The kernel loses marks of a process whose memory is taken from it before it has ended: `process_mrelease`, an OOM killer's
-    /// reaper. Who waits for messages and events alone needs no such look: it sleeps until something comes. (The exceptions: who waits on a
-    /// condition variable; and for what a wait set waits for, too, that also watches owners. doc/protocols/token.md.)
+    /// The look is a few loads. It finds the end of an owner whose notice the kernel gave to another sleeper, and that one was
+    /// stopped just then. After one such span, then after two more, four more, up to 64, the sleeper also asks `/proc`
+    /// whether the owner's process is still there: the kernel loses the mark of a process whose memory is taken from it before it
+    /// has ended (`process_mrelease`, an OOM killer's reaper).
+    ///
+    /// A sleeper that waits for messages and events alone needs no such look: it sleeps until something comes. (The exceptions: a
+    /// waiter on a condition variable; and for what a wait set waits for, too, that also watches owners.
+    /// doc/protocols/token.md.)
     pub fn recheck(mut self, span: Option<Duration>) -> DomainOptions {
         self.recheck = Some(span);
         self
@@ -104,7 +110,7 @@ impl DomainOptions {
         self
     }
 
-    /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`.
+    /// Opens the domain of that name below the user's own folder, `/dev/shm/outlive-UID`; a group's below the group's.
     ///
     /// # Errors
     /// [`Error::InvalidName`], [`Error::Foreign`], [`Error::TooOpen`], [`Error::NoSpace`] and what the system says.
@@ -178,7 +184,8 @@ impl Domain {
     /// The calling thread's token, claimed if it has none yet. It lives until the thread ends.
     ///
     /// # Errors
-    /// [`Error::NoToken`] when all are in use, [`Error::NoSpace`] when the registry cannot grow.
+    /// [`Error::NoToken`] when all are in use, [`Error::NoSpace`] when the registry cannot grow, [`Error::ForeignThread`] in a
+    /// thread that libc does not know, [`Error::DeclaredDead`] when the token that the thread had was declared dead.
     ///
     /// # If a process dies
     /// Its threads' tokens read dead from then on, for ever.
@@ -188,12 +195,18 @@ impl Domain {
 
     /// The process's token, claimed if it has none yet. It lives until the process's last thread has ended.
     ///
-    /// Claimed first by another thread than main, a tiny sleeping thread holds it.
+    /// Claimed first by another thread than main, a tiny sleeping thread holds it: the keeper. It has the users, groups and
+    /// capabilities of the thread that started it, and libc's `setuid` and its like do not reach it. A process that gives such
+    /// rights up asks for this token afterwards (again, if it has it already): a keeper with other rights than the caller is then
+    /// replaced. Where main asks first, no keeper is needed until main leaves.
     ///
     /// # Errors
-    /// As [`Domain::token`].
+    /// As [`Domain::token`]; [`Error::DeclaredDead`] when the token was declared dead; what the system says when a keeper
+    /// cannot be replaced.
     pub fn process_token(&self) -> Result<TokenId, Error> {
-        self.inner.registry.process_token()
+        let id = self.inner.registry.process_token()?;
+        self.inner.registry.renew_keeper()?;
+        Ok(id)
     }
 
     /// Whoever bears that token.

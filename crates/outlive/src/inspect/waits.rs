@@ -187,21 +187,19 @@ struct Range {
 
 impl Range {
     fn all(pid: u32) -> Vec<Range> {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        maps.lines().filter_map(Range::of_line).collect()
+        let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        maps.split(|byte| *byte == b'\n').filter_map(Range::of_line).collect()
     }
 
-    fn of_line(line: &str) -> Option<Range> {
+    fn of_line(line: &[u8]) -> Option<Range> {
+        let file = process::mapped_file(line)?;
+        // The path may be any bytes; what is asked for stands before it.
+        let line = String::from_utf8_lossy(line);
         let mut fields = line.split_ascii_whitespace();
         let (start, end) = fields.next()?.split_once('-')?;
         let offset = fields.nth(1)?;
         let number = |text| u64::from_str_radix(text, 16).ok();
-        Some(Range {
-            start: number(start)?,
-            end: number(end)?,
-            offset: number(offset)?,
-            file: process::mapped_file(line)?,
-        })
+        Some(Range { start: number(start)?, end: number(end)?, offset: number(offset)?, file })
     }
 }
 
@@ -241,11 +239,11 @@ mod tests {
 
     #[test]
     fn a_line_of_maps_is_taken_apart() {
-        let line = "7f2d77400000-7f2d77402000 rw-s 00003000 00:1a 1234                       /dev/shm/x y";
+        let line = b"7f2d77400000-7f2d77402000 rw-s 00003000 00:1a 1234                       /dev/shm/x \xff";
         let range = Range::of_line(line).expect("a file's");
         assert_eq!((range.start, range.end, range.offset), (0x7f2d_7740_0000, 0x7f2d_7740_2000, 0x3000));
         assert_eq!(range.file.1, 1234);
-        assert!(Range::of_line("7ffe-7fff rw-p 00000000 00:00 0 [stack]").is_none());
-        assert!(Range::of_line("nonsense").is_none());
+        assert!(Range::of_line(b"7ffe-7fff rw-p 00000000 00:00 0 [stack]").is_none());
+        assert!(Range::of_line(b"nonsense").is_none());
     }
 }

@@ -6,7 +6,8 @@
 //! 2. Look, then retire: a dead or free slot whose generation is odd goes to the next even one by compare-exchange,
 //!    before any trylock. Sleepers on the generation are woken.
 //! 3. Trylock. Then look at the generation again: if it has moved, another claimed and died meanwhile and its id must
-//!    not come to life: give back, go on.
+//!    not come to life: give back, go on. A slot whose libc words are damaged is passed over. Look also whether the word
+//!    holds this thread's id and is in the list that the kernel knows: libc writes what *it* takes the thread for.
 //! 4. Record tid, pid, start time, name; generation + 1 (Release): now the id is alive.
 //! 5. Wake all on the word; its WAITERS bit is never cleared by us.
 //! 6. Fence: no claim made with the id is seen before its generation. Only now is the id used.
@@ -19,11 +20,13 @@
 
 use super::id::{GENERATION_MASK, TokenId};
 use super::registry::Registry;
-use super::slot::{Slot, is_alive_word};
+use super::slot::{HOLDER, PROCESS, Slot, THREAD, is_alive_word};
 use crate::Error;
 use crate::shim::{Ordering, fence};
+use crate::sys::keeper::Keeper;
 use crate::sys::libc_mutex::{self, Taken};
-use crate::sys::{Errno, clock, futex, process};
+use crate::sys::process::{self, Answer};
+use crate::sys::{Errno, clock, futex, identity, robust};
 
 /// What a slot is claimed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,25 +42,34 @@ pub(super) enum For {
 impl For {
     fn kind(self) -> u32 {
         match self {
-            For::Thread => 1,
-            For::ProcessByMain | For::ProcessByKeeper => 2,
+            For::Thread => THREAD,
+            For::ProcessByMain | For::ProcessByKeeper => PROCESS,
         }
     }
 }
 
 enum Attempt {
-    Claimed(TokenId),
+    /// And the keeper that holds it, if it is one that does.
+    Claimed(TokenId, Option<Keeper>),
     /// In use, or lost to another claimer.
     Taken,
     /// Out of numbers until the next sweep.
     Resting,
+    /// libc refuses what lies in it.
+    Damaged(Errno),
 }
 
 impl Registry {
     /// Claims a slot. Slots are tried from a cursor that each claimer moves on by one, so the one that was given back
     /// longest ago comes first, more or less.
     #[cold]
-    pub(super) fn claim(&self, what: For) -> Result<TokenId, Error> {
+    pub(super) fn claim(&self, what: For) -> Result<(TokenId, Option<Keeper>), Error> {
+        // A thread may claim in one domain with a wake-up of another domain's in hand.
+        robust::beside_libc(|| self.claim_any(what))
+    }
+
+    fn claim_any(&self, what: For) -> Result<(TokenId, Option<Keeper>), Error> {
+        let mut damaged = None;
         loop {
             let slots = self.slots();
             let start = self.next_start();
@@ -66,16 +78,21 @@ impl Registry {
                 let index = start.wrapping_add(step) % slots;
                 let Some(slot) = self.slot_at(index) else { break };
                 match self.try_claim(index, slot, what)? {
-                    Attempt::Claimed(id) => {
+                    Attempt::Claimed(id, keeper) => {
                         self.note_resting(resting, step);
-                        return Ok(id);
+                        return Ok((id, keeper));
                     }
                     Attempt::Taken => {}
                     Attempt::Resting => resting += 1,
+                    Attempt::Damaged(errno) => damaged = Some(errno),
                 }
             }
             // At the largest, resting slots are of no use to us: a sweep needs a token itself.
-            self.grow()?;
+            self.grow().map_err(|error| match (error, damaged) {
+                // All but those in use were refused: what libc said of the last one tells more.
+                (Error::NoToken { .. }, Some(errno)) => Error::from_errno("take a token in", self.path(), errno),
+                (error, _) => error,
+            })?;
         }
     }
 
@@ -111,11 +128,26 @@ impl Registry {
         }
         libc_mutex::prepare(&self.layout, slot.libc_mutex());
         let mutex = slot.libc_mutex().as_ptr().cast_mut().cast::<u8>();
+        // Release pairs with the Acquire load of the word in `Slot::is_alive`: libc's trylock is an acquire and no more, and
+        // whoever sees the word held by us must see the generation retired.
+        fence(Ordering::Release);
         let failed = |errno: Errno| Error::from_errno("take a token in", self.path(), errno);
         // SAFETY: prepared just now, bound to this libc, never unmapped.
-        match unsafe { libc_mutex::try_take(mutex) }.map_err(failed)? {
-            Taken::Busy => return Ok(Attempt::Taken),
-            Taken::Mine => {}
+        match unsafe { libc_mutex::try_take(mutex) } {
+            Ok(Taken::Busy) => return Ok(Attempt::Taken),
+            Ok(Taken::Mine) => {}
+            // A stray write (libc says ENOTRECOVERABLE or EINVAL): one slot less.
+            Err(errno) => return Ok(Attempt::Damaged(errno)),
+        }
+        let holder = slot.word().load(Ordering::Relaxed) & HOLDER;
+        // SAFETY: taken just now by this thread.
+        let will_be_marked = unsafe { libc_mutex::is_listed(&self.layout, mutex) };
+        if holder != process::thread_id() || !will_be_marked {
+            // libc takes this thread for another, or the kernel has no list of it: its end would go untold.
+            // SAFETY: taken just now by this thread, as far as libc is concerned.
+            unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
+            futex::wake_all(slot.word());
+            return Err(Error::ForeignThread { path: self.path().to_path_buf() });
         }
         if slot.generation().load(Ordering::Acquire) != generation {
             // SAFETY: taken just now by this thread.
@@ -125,15 +157,20 @@ impl Registry {
         }
         let by_keeper = what == For::ProcessByKeeper;
         // By keeper: no thread is recorded for the first word, so only the second counts.
-        slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Relaxed);
+        // Release pairs with the Acquire load of the tid in `Slot::is_held_by_first`: whoever sees our tid sees the
+        // generation retired.
+        slot.tid.store(if by_keeper { 0 } else { process::thread_id() }, Ordering::Release);
         record(slot, what);
+        let mut keeper = None;
         if by_keeper {
             // SAFETY: the registry is never unmapped.
-            let started = unsafe { crate::sys::keeper::start(&slot.keeper) };
-            if let Err(errno) = started {
-                // SAFETY: taken above by this thread.
-                unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
-                return Err(failed(errno));
+            match unsafe { crate::sys::keeper::start(&slot.keeper) } {
+                Ok(started) => keeper = Some(started),
+                Err(errno) => {
+                    // SAFETY: taken above by this thread.
+                    unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
+                    return Err(failed(errno));
+                }
             }
         }
         let odd = generation.wrapping_add(1);
@@ -148,46 +185,73 @@ impl Registry {
         // SeqCst: with the first claim that bears the id, a store that others may see; on ARM the claim would otherwise
         // be visible before the generation, and a live owner read as dead (litmus: message passing).
         fence(Ordering::SeqCst);
-        Ok(Attempt::Claimed(TokenId::new(index, odd >> 1)))
+        Ok(Attempt::Claimed(TokenId::new(index, odd >> 1), keeper))
     }
 
-    /// Declares dead an owner whose process has ended although its words do not say so: the kernel loses the mark when
-    /// the memory of a process is reaped before its robust lists are walked. Part of the coarse re-check.
+    /// Declares dead an owner that is gone although its words do not say so. Part of the coarse re-check.
+    ///
+    /// The kernel loses the mark when the memory of a process is reaped before its robust lists are walked, and when a thread
+    /// other than the first one calls `execve`. Only [`Answer::Gone`] counts: an owner of whom nothing can be learned lives.
     #[cold]
     pub(crate) fn confirm(&self, owner: TokenId) {
         let Some(slot) = self.slot(owner) else { return };
-        // Another pid namespace's numbers mean nothing here, nor does a /proc that is of another.
-        if !self.is_of_my_namespace(slot) || !process::has_own_proc() {
-            return;
-        }
+        // Acquire: what is asked about below is this generation's, or a later one's, and then the exchange fails.
         let generation = slot.generation().load(Ordering::Acquire);
-        let pid = slot.pid.load(Ordering::Relaxed);
-        let started = slot.start_time.load(Ordering::Relaxed);
-        // Looked at again after /proc: an ordinary end in between has been marked by then.
-        if !slot.is_alive(owner) || !process::is_gone(pid, started) || !slot.is_alive(owner) {
+        // Looked at again afterwards: an ordinary end in between has been marked by then.
+        if !slot.is_alive(owner) || self.ask(slot) != Answer::Gone || !slot.is_alive(owner) {
             return;
         }
         // Retire it: nobody's claim bears an even generation. The word stays as it is and the slot stays unusable until
         // that thread id is dead for libc too, which is to say for good: a slot lost for a mark lost.
-        let even = generation.wrapping_add(1);
-        if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            futex::wake_all(slot.generation());
-            futex::wake_all(slot.word());
+        self.retire(slot, generation);
+    }
+
+    /// Whether the owner of that slot is there, by what the system says of it.
+    fn ask(&self, slot: &Slot) -> Answer {
+        // Another pid namespace's numbers mean nothing here.
+        if !self.is_of_my_namespace(slot) {
+            return Answer::Unknown;
+        }
+        // Relaxed, all: written before the generation that the caller has read, and it looks at that again.
+        let pid = slot.pid.load(Ordering::Relaxed);
+        let started = slot.start_time();
+        match slot.kind() {
+            PROCESS => process::ask_process(pid, started),
+            THREAD => process::ask_thread(pid, started, slot.tid.load(Ordering::Relaxed), slot.start_mark()),
+            // A stray write.
+            _ => Answer::Unknown,
         }
     }
 
-    /// Whether that dead token is a process's that has not ended yet (or has become another program): one of its threads may be
-    /// writing to a pool still, and who asks about that asks here for its pid. Such a slot is given to nobody.
-    fn may_still_write(&self, slot: &Slot) -> bool {
-        slot.kind.load(Ordering::Relaxed) == For::ProcessByMain.kind()
-            && self.is_of_my_namespace(slot)
-            && process::has_own_proc()
-            && !process::is_gone(slot.pid.load(Ordering::Relaxed), slot.start_time.load(Ordering::Relaxed))
+    /// Ends a generation that was in use: from now on no claim bears it. Says whether it was this caller that did.
+    ///
+    /// If the caller dies just after, the sleepers on the words look again after the recheck interval.
+    fn retire(&self, slot: &Slot, generation: u32) -> bool {
+        let even = generation.wrapping_add(1);
+        // Release: a process that sees the generation retired sees what was found out before. Acquire: a claimer goes on from
+        // here.
+        let retired = slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if retired {
+            futex::wake_all(slot.generation());
+            futex::wake_all(slot.word());
+        }
+        retired
     }
 
-    /// Whether pid and tid of that slot mean anything to this process.
+    /// Whether that dead token is a process's that has not ended yet (or has become another program), as far as can be told: one
+    /// of its threads may be writing to a pool still, and a process that asks about that asks here for its pid. Such a slot is not
+    /// given out. Where pids tell nothing, nothing is lost with the slot.
+    fn may_still_write(&self, slot: &Slot) -> bool {
+        slot.is_process()
+            && slot.home.load(Ordering::Relaxed) >> 32 != u64::from(identity::NAMELESS)
+            && self.ask(slot) != Answer::Gone
+    }
+
+    /// Whether pid and tid of that slot mean anything to this process. Without `/proc` they do not: all namespaces of which
+    /// nobody could tell the number share one.
     pub(super) fn is_of_my_namespace(&self, slot: &Slot) -> bool {
-        self.home().is_ok_and(|home| home >> 32 == slot.home.load(Ordering::Relaxed) >> 32)
+        let namespace = slot.home.load(Ordering::Relaxed) >> 32;
+        namespace != u64::from(identity::NAMELESS) && self.home().is_ok_and(|home| home >> 32 == namespace)
     }
 
     /// Lets slots that rested be used again. The caller has looked through every claim of the domain since `resting`
@@ -227,13 +291,7 @@ impl Registry {
             if generation & 1 == 0 || !dead || self.may_still_write(slot) {
                 continue;
             }
-            let even = generation.wrapping_add(1);
-            if dry_run {
-                retired += 1;
-            } else if slot.generation().compare_exchange(generation, even, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            {
-                futex::wake_all(slot.generation());
-                futex::wake_all(slot.word());
+            if dry_run || self.retire(slot, generation) {
                 retired += 1;
             }
         }
@@ -243,15 +301,15 @@ impl Registry {
 
 /// Who the owner is, for people.
 fn record(slot: &Slot, what: For) {
-    let pid = process::process_id();
-    slot.pid.store(pid, Ordering::Relaxed);
-    slot.kind.store(what.kind(), Ordering::Relaxed);
-    slot.start_time.store(process::own_start_time(), Ordering::Relaxed);
+    let own = process::own();
+    let mark = if what == For::Thread { own.mark } else { 0 };
+    slot.pid.store(process::process_id(), Ordering::Relaxed);
+    slot.set_kind(what.kind());
+    slot.set_started(own.started, mark);
     slot.since.store(clock::monotonic_nanos(), Ordering::Relaxed);
     // The last owner may have died in its sleep.
     slot.waiting_at.store(0, Ordering::Relaxed);
-    let name = process::program_name();
-    for (word, bytes) in slot.program.iter().zip(name.chunks_exact(8)) {
+    for (word, bytes) in slot.program.iter().zip(own.program.chunks_exact(8)) {
         word.store(u64::from_le_bytes(bytes.try_into().unwrap_or_default()), Ordering::Relaxed);
     }
 }

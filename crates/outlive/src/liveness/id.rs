@@ -38,7 +38,6 @@ impl TokenId {
     }
 
     /// An id that this process made itself.
-    #[cfg(not(loom))]
     #[inline]
     pub(crate) fn from_own(bits: u32) -> TokenId {
         TokenId(bits)

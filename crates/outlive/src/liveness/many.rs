@@ -15,7 +15,7 @@ use super::id::TokenId;
 use super::net::Net;
 use super::registry::Registry;
 use super::slot::GROUPED;
-use super::wait::{Asleep, has_changed, look_again};
+use super::wait::{Asleep, ask_when_due, has_changed, look_again};
 use crate::shim::AtomicU32;
 use crate::sys::Errno;
 use crate::sys::clock::Deadline;
@@ -120,14 +120,15 @@ impl Many {
         let note = super::note::Note::begin(registry, Some(&principal));
         let woken = self.sleep_in_groups(&words, head, principal, until);
         super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
-        net.note_end(woken == Ok(Wakeup::TimedOut) && !deadline.has_passed());
         let dead = |owner: &&TokenId| !registry.is_alive(**owner);
-        if woken == Ok(Wakeup::TimedOut) && !deadline.has_passed() {
-            owners.iter().for_each(|&owner| registry.confirm(owner));
-            if owners.iter().any(|owner| dead(&owner)) {
+        let by_recheck = woken == Ok(Wakeup::TimedOut) && !deadline.has_passed();
+        if owners.iter().any(|owner| dead(&owner)) {
+            if by_recheck {
                 // It has come, and nobody woke us before we looked by ourselves.
                 registry.count_rescue();
             }
+        } else if !owners.is_empty() && !has_changed(&words.words) {
+            ask_when_due(registry, principal, owners, by_recheck);
         }
         for owner in owners.iter().filter(dead) {
             if let Some(slot) = registry.slot(*owner) {

@@ -37,11 +37,12 @@ pub struct TokenInfo {
     pub program: String,
     /// Whether it lives.
     pub alive: bool,
-    /// When the process was started, in clock ticks since boot; with the pid it names a process for good.
+    /// When the process was started, in clock ticks since boot, by the clock of the machine (not of a time namespace); with the
+    /// pid it names a process for good. 0: the process could not tell when it took the token.
     pub start_time: u64,
     /// How long ago the token was claimed.
     pub age: Duration,
-    /// Whether it is of the caller's pid namespace, so that `pid` means something here.
+    /// Whether it is known to be of the caller's pid namespace, so that `pid` means something here.
     pub same_namespace: bool,
 }
 
@@ -226,12 +227,12 @@ impl Registry {
         let since = slot.since.load(Ordering::Relaxed);
         let info = TokenInfo {
             id,
-            kind: if slot.kind.load(Ordering::Relaxed) == 2 { TokenKind::Process } else { TokenKind::Thread },
+            kind: if slot.is_process() { TokenKind::Process } else { TokenKind::Thread },
             pid: slot.pid.load(Ordering::Relaxed),
             tid: slot.tid.load(Ordering::Relaxed),
             program: String::from_utf8_lossy(&program).into_owned(),
             alive: slot.is_alive(id),
-            start_time: slot.start_time.load(Ordering::Relaxed),
+            start_time: slot.start_time(),
             age: Duration::from_nanos(crate::sys::clock::monotonic_nanos().saturating_sub(since)),
             same_namespace: self.is_of_my_namespace(slot),
         };

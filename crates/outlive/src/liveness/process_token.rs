@@ -7,6 +7,9 @@
 //! | keeper | the second word, by a keeper thread (`sys::keeper`) | another thread asked first |
 //! | both, then keeper | | main leaves early: the keeper takes the second word, then main ends |
 //!
+//! A keeper whose credentials are not the process's any more is replaced when a thread of the process takes a token, or asks for
+//! the process's: see `sys::keeper`.
+//!
 //! Main must not give up the first word before the second is held: through 0 a living process would be declared dead.
 //! Killed in between, both are marked.
 
@@ -18,15 +21,18 @@ use super::id::TokenId;
 use super::registry::Registry;
 use crate::Error;
 use crate::shim::Ordering;
-use crate::sys::{identity, keeper, process};
+use crate::sys::keeper::{self, Keeper};
+use crate::sys::{identity, process};
 
 /// One registry's process token in this process.
 pub(crate) struct Cell {
     /// The id, 0 before; of the process of that number (a forked child has inherited its parent's).
     id: StdAtomicU32,
     of: StdAtomicU64,
-    claiming: Mutex<()>,
+    /// The keeper, where there is one; taken also while the token is claimed.
+    claiming: Mutex<Option<Keeper>>,
     held_by_main: AtomicBool,
+    held_by_keeper: AtomicBool,
 }
 
 impl Cell {
@@ -34,8 +40,9 @@ impl Cell {
         Cell {
             id: StdAtomicU32::new(0),
             of: StdAtomicU64::new(0),
-            claiming: Mutex::new(()),
+            claiming: Mutex::new(None),
             held_by_main: AtomicBool::new(false),
+            held_by_keeper: AtomicBool::new(false),
         }
     }
 
@@ -57,20 +64,25 @@ impl Registry {
     /// The process's token, claimed now if it has none.
     pub(crate) fn process_token(&'static self) -> Result<TokenId, Error> {
         if let Some(id) = self.process.get() {
-            return Ok(id);
+            // Main has left and no keeper could be started; or a stray write hit the registry.
+            return if self.is_alive(id) { Ok(id) } else { Err(self.declared_dead()) };
         }
         // The thread's own first: it registers the thread's end, hence the hand-over.
         self.me()?;
         // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
-        let _one = self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut keeper = self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(id) = self.process.get() {
             return Ok(id);
         }
         let number =
             identity::this_process().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
         let main = process::is_main_thread();
-        let id = self.claim(if main { For::ProcessByMain } else { For::ProcessByKeeper })?;
+        let what = if main { For::ProcessByMain } else { For::ProcessByKeeper };
+        let (id, started) = self.claim(what)?;
+        // In a forked child the former was the parent's.
+        *keeper = started;
         self.process.held_by_main.store(main, Ordering::Relaxed);
+        self.process.held_by_keeper.store(!main, Ordering::Relaxed);
         if main {
             held_by_main().push(self);
         }
@@ -78,6 +90,28 @@ impl Registry {
         // Release pairs with `get`: the number is seen with the id.
         self.process.id.store(id.as_u32(), Ordering::Release);
         Ok(id)
+    }
+
+    /// Replaces a keeper that still has the credentials of before the process gave some up.
+    #[cold]
+    pub(crate) fn renew_keeper(&self) -> Result<(), Error> {
+        // Relaxed: a thread that has just started a keeper has the keeper's credentials.
+        if !self.process.held_by_keeper.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut keeper = self.process.claiming.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(slot) = self.process.get().and_then(|id| self.slot(id)) else { return Ok(()) };
+        if keeper.as_ref().is_some_and(Keeper::is_outdated) {
+            // SAFETY: the registry is never unmapped.
+            let fresh = unsafe { keeper::start(&slot.keeper) };
+            // Killed here: both are held by this process, and the new one's walk marks the word.
+            let fresh =
+                fresh.map_err(|errno| Error::from_errno("replace the keeper of a token in", self.path(), errno))?;
+            if let Some(former) = keeper.replace(fresh) {
+                former.end();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -95,7 +129,13 @@ pub(super) fn main_leaves() {
         if let Some(slot) = registry.slot(id) {
             // Failed: the process token dies with main, which errs on the side of telling others that we are gone.
             // SAFETY: the registry is never unmapped.
-            let _ = unsafe { keeper::start(&slot.keeper) };
+            if let Ok(started) = unsafe { keeper::start(&slot.keeper) } {
+                // It never waits. Where another thread has the lock just now, this keeper is not replaced later.
+                if let Ok(mut keeper) = registry.process.claiming.try_lock() {
+                    *keeper = Some(started);
+                    registry.process.held_by_keeper.store(true, Ordering::Relaxed);
+                }
+            }
         }
     }
 }

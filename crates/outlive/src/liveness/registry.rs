@@ -32,9 +32,8 @@ pub(crate) const MOST_REGISTRIES: usize = 960;
 /// The registry's own words.
 #[repr(C)]
 struct Roll {
-    // Written by whoever grows it.
-    slots: AtomicU32,
-    reserved: [AtomicU32; 31],
+    // How many slots exist, the file's length says: a word could be written over, and living owners would read dead.
+    reserved: [AtomicU32; 32],
     // Written by every claimer.
     cursor: AtomicU32,
     reserved_too: [AtomicU32; 31],
@@ -60,6 +59,8 @@ pub(crate) struct Registry {
     /// the order of locks.
     pub(super) fast: std::sync::atomic::AtomicUsize,
     pub(crate) layout: libc_mutex::Layout,
+    /// Device and inode of the file: a process that closes all its descriptors may have another one under that number.
+    file: (u64, u64),
     /// Slots that this process has seen to exist.
     known_slots: std::sync::atomic::AtomicU32,
     /// Nanoseconds; 0 is off.
@@ -91,10 +92,11 @@ impl Registry {
             max_bytes: SLOTS_AT + u64::from(MOST_SLOTS) * SLOT,
             initial: SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT,
         };
-        let segment = Segment::create_or_open(folder, FILE, &spec, |segment| {
-            segment.at::<Roll>(BODY)?.slots.store(FIRST_SLOTS, Ordering::Relaxed);
-            Ok(())
-        })?;
+        let segment = Segment::create_or_open(folder, FILE, &spec, |_| Ok(()))?;
+        // All or nothing: an owner whose slot lies behind the mapping would read dead.
+        if segment.mapped() < spec.max_bytes {
+            return Err(Error::NoAddressSpace { path: segment.path().to_path_buf(), wanted: spec.max_bytes });
+        }
         segment.exists(SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT)?;
         // An owner whose slot this process had not mapped would read dead.
         segment.expect_mapped(SLOTS_AT + u64::from(MOST_SLOTS) * SLOT)?;
@@ -114,6 +116,7 @@ impl Registry {
             index,
             fast: std::sync::atomic::AtomicUsize::new(index),
             layout,
+            file: (facts.device, facts.inode),
             known_slots: std::sync::atomic::AtomicU32::new(FIRST_SLOTS),
             recheck: StdAtomicU64::new(DEFAULT_RECHECK.as_nanos() as u64),
             sweep_wanted: std::sync::atomic::AtomicBool::new(false),
@@ -139,15 +142,18 @@ impl Registry {
         unsafe { &*self.segment.address(BODY).cast::<Roll>() }
     }
 
-    /// How many slots exist: what the shared word says, as far as the file and the mapping bear it out.
+    /// How many slots exist: a system call.
+    ///
+    /// The file's length says it. `fallocate` lengthens the file when all the pages are there, and no file of a domain shrinks.
     pub(crate) fn slots(&self) -> u32 {
-        // Acquire pairs with the Release in `grow`: the pages exist.
-        let said = self.roll().slots.load(Ordering::Acquire).min(MOST_SLOTS);
-        let known = self.known_slots.load(StdOrdering::Relaxed);
-        if said > known && self.segment.exists(SLOTS_AT + u64::from(said) * SLOT).is_ok() {
-            self.known_slots.fetch_max(said, StdOrdering::Relaxed);
+        if let Ok(facts) = self.segment.facts()
+            && (facts.device, facts.inode) == self.file
+        {
+            let slots = facts.len.saturating_sub(SLOTS_AT) / SLOT;
+            // Relaxed: a slower thread's lower figure is not taken.
+            self.known_slots.fetch_max(slots.min(u64::from(MOST_SLOTS)) as u32, StdOrdering::Relaxed);
         }
-        said.min(self.known_slots.load(StdOrdering::Relaxed))
+        self.known_slots.load(StdOrdering::Relaxed)
     }
 
     /// The slot that an id names; `None` when the id is of a slot that does not exist.
@@ -158,12 +164,12 @@ impl Registry {
 
     #[inline]
     pub(crate) fn slot_at(&self, index: u32) -> Option<&'static Slot> {
-        // What this process has seen to exist goes on existing; only beyond it the shared word is asked.
+        // What this process has seen to exist goes on existing; only beyond it the file is asked.
         if index >= self.known_slots.load(StdOrdering::Relaxed) && index >= self.slots() {
             return None;
         }
-        // SAFETY: below a number of slots that the file has been seen to have, hence mapped and existing; 128-aligned
-        // as the base is; never unmapped, and the registry itself is leaked.
+        // SAFETY: below a number of slots that the file has been seen to have, all of which are mapped; 128-aligned as the
+        // base is; never unmapped, and the registry itself is leaked.
         Some(unsafe { &*self.segment.address(SLOTS_AT + u64::from(index) * SLOT).cast::<Slot>() })
     }
 
@@ -203,10 +209,8 @@ impl Registry {
         if next <= now {
             return Err(Error::NoToken { path: self.path.clone() });
         }
-        self.segment.grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)?;
-        // Release: whoever reads the new number finds the pages. fetch_max: a slower grower must not take slots away.
-        self.roll().slots.fetch_max(next, Ordering::Release);
-        Ok(())
+        // The kernel lengthens the file in one step. A slower grower asks for what is there, which changes nothing.
+        self.segment.grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)
     }
 
     /// Where the next claimer begins to look: each begins one further, so slots are used again oldest first.

@@ -27,6 +27,22 @@ pub(super) const ALONE: u32 = 0;
 const GROUPING: u32 = WAITERS;
 pub(super) const GROUPED: u32 = WAITERS | DIED;
 
+/// In `kind`: what the slot is claimed for.
+const KIND: u32 = 0xff;
+#[cfg(not(loom))]
+pub(super) const THREAD: u32 = 1;
+#[cfg(not(loom))]
+pub(super) const PROCESS: u32 = 2;
+/// In `kind`: where the low bits of a generation begin.
+const LIFE_AT: u32 = 8;
+/// So many of them. A note that is 8,388,608 lives old would pass for the present one: a slot that is claimed each
+/// millisecond needs more than two hours for that, and the claimer takes the note away each time.
+const LIFE: u32 = u32::MAX >> LIFE_AT;
+
+/// In `started`: so many low bits say when the process was started, in clock ticks since boot. Enough for 348 years.
+#[cfg(not(loom))]
+const TICKS: u32 = 40;
+
 /// See the file's head.
 #[cfg(not(loom))]
 #[repr(C, align(128))]
@@ -45,8 +61,10 @@ pub(crate) struct Slot {
     /// Which pid namespace and which libc the slot is for: see `claim`.
     pub(super) home: crate::shim::AtomicU64,
     pub(super) pid: AtomicU32,
-    pub(super) kind: AtomicU32,
-    pub(super) start_time: crate::shim::AtomicU64,
+    /// Low byte: thread or process. The rest: of which life all sleepers have been woken, see `wake_grouped`.
+    kind: AtomicU32,
+    /// When the process was started, and in the high bits a thread's start mark: see `start_time`.
+    started: crate::shim::AtomicU64,
     pub(super) since: crate::shim::AtomicU64,
     pub(super) program: [crate::shim::AtomicU64; 2],
     /// The even generation up to which a sweep has looked for old claims: see `claim`.
@@ -76,12 +94,14 @@ pub(crate) struct Slot {
     pub(super) tid: AtomicU32,
     pub(crate) x: AtomicU32,
     pub(super) keeper: AtomicU32,
+    kind: AtomicU32,
 }
 
 impl Slot {
     #[cfg(loom)]
     pub(crate) fn held_by(tid: u32) -> Slot {
         Slot {
+            kind: AtomicU32::new(1),
             word: AtomicU32::new(tid),
             generation: AtomicU32::new(1),
             tid: AtomicU32::new(tid),
@@ -123,6 +143,18 @@ impl Slot {
         &self.libc_mutex
     }
 
+    /// Whether it is a process's, so that a keeper may hold the second word.
+    #[cfg(not(loom))]
+    pub(super) fn is_process(&self) -> bool {
+        // Relaxed: written before the generation that the caller has read.
+        self.kind() == PROCESS
+    }
+
+    #[cfg(loom)]
+    fn is_process(&self) -> bool {
+        false
+    }
+
     pub(super) fn generation(&self) -> &AtomicU32 {
         &self.generation
     }
@@ -139,21 +171,30 @@ impl Slot {
     /// whoever sees the first dead sees the second held.
     #[inline]
     fn is_held(&self, word: u32) -> bool {
-        let tid = self.tid.load(Ordering::Relaxed);
-        if word & HOLDER == tid && tid != 0 {
-            return true;
-        }
-        is_alive_word(self.keeper.load(Ordering::Acquire))
+        self.is_held_by_first(word) || is_alive_word(self.keeper.load(Ordering::Acquire))
     }
 
-    /// Whether the token that this id names is alive: two loads of one cache line.
+    /// Whether that value of the first word names the thread that is recorded. A keeper's process token records 0 there,
+    /// and its first word is 0 as well: that names nobody.
+    #[inline]
+    fn is_held_by_first(&self, word: u32) -> bool {
+        // Acquire pairs with the Release of the tid in `try_claim`: a reader that sees a later claimer's tid here sees that
+        // the generation was retired, for it loads that after this. With Relaxed, a weakly ordered machine may load the
+        // generation first (GENFIRST in doc/models/token.pml): a dead id reads alive.
+        let tid = self.tid.load(Ordering::Acquire);
+        word & HOLDER == tid && tid != 0
+    }
+
+    /// Whether the token that this id names is alive: three loads of one cache line, in this order: the word, the
+    /// recorded tid, the generation.
     ///
     /// Acquire: what a dead owner had written is seen by whoever finds it dead (pairs with the kernel's mark, which
     /// comes after all of the thread's own stores).
     #[inline]
     pub(crate) fn is_alive(&self, id: TokenId) -> bool {
         let held = self.is_held(self.word().load(Ordering::Acquire));
-        // Acquire, and after the word: a generation that still matches says that the word was of this id.
+        // After the word and the tid, which both are Acquire loads: a generation that still matches says that the word
+        // was of this id. Acquire itself, for what the owner wrote before it was out (`try_claim`).
         held && Slot::is_of(self.generation.load(Ordering::Acquire), id)
     }
 
@@ -196,17 +237,87 @@ impl Slot {
         futex::wake_all(&self.keeper);
     }
 
-    /// Wakes those who sleep on the end of a holder who is dead already, if the slot is grouped: somebody who slept on
-    /// several owners may have died before it had done so.
+    /// Wakes those who sleep on the end of a holder who is dead already, if the slot is grouped and nobody has done so yet:
+    /// somebody who slept on several owners may have died before it had done so.
     ///
     /// That the slot was grouped, and that its holder died, came before the wake-up that the dead sleeper swallowed, which
     /// came before ours: so both are seen here, in whatever order they are looked at. `x` alone, first: all slots are
     /// walked, and it is the only word of most that is asked.
     #[inline]
     pub(super) fn wake_grouped(&self) {
-        if self.x.load(Ordering::Acquire) == GROUPED && !self.is_held(self.word().load(Ordering::Acquire)) {
-            self.wake_watchers();
+        if self.x.load(Ordering::Acquire) == GROUPED {
+            self.wake_of_last_life();
         }
+    }
+
+    /// As [`Slot::wake_grouped`], of a grouped slot.
+    ///
+    /// Each life of a slot costs two system calls here, once, and not two at every wake in the domain for ever after: what
+    /// has been done is noted, with the life's number. That is sound because nobody joins the queues of a dead word: the
+    /// kernel compares the word, under the lock of its queue, with the living value.
+    #[cold]
+    fn wake_of_last_life(&self) {
+        let generation = self.generation.load(Ordering::Acquire);
+        // Of a retired slot: the life before. Of one that is being claimed by the same thread again: the claimer wakes all,
+        // and its death is told by the mark.
+        let life = generation.wrapping_sub(1) | 1;
+        // After the generation: a word seen dead is that life's, or a later one's, of which the note below says nothing.
+        if self.is_held(self.word().load(Ordering::Acquire)) || self.last_told() == life & LIFE {
+            return;
+        }
+        self.wake_watchers();
+        // Died just before: the next to come wakes them again, in vain.
+        self.note_told(life);
+    }
+
+    /// Of which life all sleepers have been woken after its end.
+    fn last_told(&self) -> u32 {
+        // Acquire pairs with the Release in `note_told`: the wakes came before.
+        self.kind.load(Ordering::Acquire) >> LIFE_AT
+    }
+
+    /// All who slept on the end of that life have been woken.
+    ///
+    /// A note that comes late, in a later life of the slot, names the wrong life: then the wakes are made once more.
+    fn note_told(&self, life: u32) {
+        let seen = self.kind.load(Ordering::Relaxed);
+        let told = seen & KIND | life << LIFE_AT;
+        // Failed: somebody else has noted it, or the slot is claimed anew.
+        let _ = self.kind.compare_exchange(seen, told, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// What it was claimed for: 1 a thread, 2 a process.
+    #[cfg(not(loom))]
+    pub(super) fn kind(&self) -> u32 {
+        // Relaxed: written before the id was out.
+        self.kind.load(Ordering::Relaxed) & KIND
+    }
+
+    /// The claimer's part. Takes the note of a former life away with it.
+    #[cfg(not(loom))]
+    pub(super) fn set_kind(&self, kind: u32) {
+        self.kind.store(kind & KIND, Ordering::Relaxed);
+    }
+
+    /// When the owner's process was started, in clock ticks since boot; 0: not known.
+    #[cfg(not(loom))]
+    pub(super) fn start_time(&self) -> u64 {
+        // Relaxed: written before the id was out.
+        self.started.load(Ordering::Relaxed) & ((1 << TICKS) - 1)
+    }
+
+    /// A thread's start mark (`sys::procfs::start_mark`); 0: not known.
+    #[cfg(not(loom))]
+    pub(super) fn start_mark(&self) -> u32 {
+        (self.started.load(Ordering::Relaxed) >> TICKS) as u32
+    }
+
+    /// The claimer's part.
+    #[cfg(not(loom))]
+    pub(super) fn set_started(&self, ticks: u64, mark: u32) {
+        // More than fits is nothing that a system tells.
+        let ticks = if ticks >> TICKS == 0 { ticks } else { 0 };
+        self.started.store(ticks | u64::from(mark) << TICKS, Ordering::Relaxed);
     }
 
     /// The words to sleep on for this owner's end, with their WAITERS bits set; `None` when it is dead already.
@@ -218,12 +329,16 @@ impl Slot {
             if !self.is_held(word) || !Slot::is_of(generation, id) {
                 return None;
             }
-            let first = word & HOLDER == self.tid.load(Ordering::Relaxed);
+            // Not by `word & HOLDER == tid` alone: 0 is equal to 0 where a keeper holds the token, and a bare WAITERS bit in
+            // a released word makes libc refuse that mutex for ever.
+            let first = self.is_held_by_first(word);
             let second = is_alive_word(keeper);
             if (!first || request_wake(self.word(), word)) && (!second || request_wake(&self.keeper, keeper)) {
                 return Some(Watched {
                     word: first.then_some(word | WAITERS),
-                    keeper: second.then_some(keeper | WAITERS),
+                    // A process's also while it is free: main may hand over at any moment, and a sleeper that watched main's
+                    // word alone would sleep on when the process ends (keeper.pml, ONLYHELD).
+                    keeper: if second { Some(keeper | WAITERS) } else { self.is_process().then_some(keeper) },
                     generation,
                 });
             }
@@ -301,5 +416,20 @@ mod tests {
         assert!(slot.is_alive(id), "main left, the keeper holds on");
         slot.keeper.store(DIED, Ordering::Relaxed);
         assert!(!slot.is_alive(id));
+    }
+
+    #[test]
+    fn watching_what_a_keeper_holds_leaves_the_released_word_alone() {
+        let slot = zeroed();
+        let id = TokenId::new(0, 0);
+        slot.generation.store(1, Ordering::Relaxed);
+        slot.keeper.store(51, Ordering::Relaxed);
+        for released in [0, DIED] {
+            slot.word().store(released, Ordering::Relaxed);
+            let watched = slot.watch(id).expect("the keeper holds it");
+            assert_eq!(watched.word, None, "nobody holds the first word");
+            assert_eq!(watched.keeper, Some(51 | WAITERS));
+            assert_eq!(slot.word().load(Ordering::Relaxed), released, "a bare bit would make libc refuse it for ever");
+        }
     }
 }

@@ -126,14 +126,23 @@ impl Registry {
         match self.current_bits() {
             0 => self.me_slow(),
             // Only ids are ever stored there.
-            bits => Ok(Me { registry: self, id: TokenId::from_own(bits) }),
+            bits => {
+                let me = Me { registry: self, id: TokenId::from_own(bits) };
+                // This thread lives, so its token must: else others may have taken over what it holds.
+                if self.is_alive(me.id) { Ok(me) } else { Err(self.declared_dead()) }
+            }
         }
+    }
+
+    #[cold]
+    pub(super) fn declared_dead(&self) -> Error {
+        Error::DeclaredDead { path: self.path().to_path_buf() }
     }
 
     #[cold]
     #[inline(never)]
     fn me_slow(&'static self) -> Result<Me, Error> {
-        let id = self.claim(For::Thread)?;
+        let (id, _) = self.claim(For::Thread)?;
         let page = own_page().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
         let list =
             robust::list_head().map_err(|errno| Error::from_errno("read the robust list for", self.path(), errno))?;
@@ -141,6 +150,7 @@ impl Registry {
         page.ids[self.index].set(id.as_u32());
         let me = Me { registry: self, id };
         LAST.set(Some(me));
+        self.renew_keeper()?;
         if self.takes_sweep() {
             crate::sweep_rested(self.path());
         }

@@ -20,9 +20,9 @@
 //! | GROUPING | somebody is waking those who still point to it | the next to sleep on the slot does that again |
 //! | GROUPED | sleepers point to the registry's X | |
 //!
-//! Each of these has a counterexample in doc/models (mutex.pml, token.pml, several.pml) when left out. The coarse re-check
-//! (`Registry::recheck`, net.rs) is for marks that the kernel lost; what it rescues is counted, and that count must stay 0
-//! in every test without such a loss.
+//! Each of these has a counterexample in doc/models (mutex.pml, token.pml, several.pml) when left out. The recheck
+//! (`Registry::recheck`, net.rs) is for sleepers that were stopped with somebody's death notice in hand, and for marks
+//! that the kernel lost; what it rescues is counted, and that count must stay 0 in every test without either.
 
 use std::time::Duration;
 
@@ -72,10 +72,11 @@ pub(crate) fn sleep(
         return look_again(deadline);
     }
     let principal = set.add_words(words);
-    let end = sleep_set(registry, set.watches(), principal, Net::Spread, deadline, || {
-        registry.confirm(owner);
-        !slot.is_alive(owner) || has_changed(&words[..words.len().min(2)])
-    });
+    let has_come = || !slot.is_alive(owner) || has_changed(&words[..words.len().min(2)]);
+    let (end, by_recheck) = sleep_set(registry, set.watches(), principal, Net::Spread, deadline, has_come);
+    if !has_come() {
+        ask_when_due(registry, set.watches()[principal], &[owner], by_recheck);
+    }
     if !slot.is_alive(owner) {
         slot.wake_watchers();
     }
@@ -85,13 +86,33 @@ pub(crate) fn sleep(
     end
 }
 
-/// The most owners whose ends one sleep is sure to see at once.
-pub(crate) const MOST_OWNERS: usize = 30;
-/// A sleep that cannot watch all of its owners looks again after so long.
-const SLICE: Duration = Duration::from_millis(10);
+/// A sleep behind owners has ended without a reason: by the recheck, by the caller's deadline, by a signal. Now and then
+/// that is the moment to ask `/proc` whether the kernel has lost a mark (net.rs).
+#[cold]
+pub(super) fn ask_when_due(registry: &Registry, principal: Watch<'_>, owners: &[TokenId], by_recheck: bool) {
+    if !super::net::is_time_to_ask(registry, principal.word, owners, by_recheck) {
+        return;
+    }
+    for &owner in owners {
+        let lived = registry.is_alive(owner);
+        registry.confirm(owner);
+        if lived && !registry.is_alive(owner) {
+            registry.count_rescue();
+        }
+    }
+}
 
-/// As [`sleep`], until any of several owners has ended. Of more than [`MOST_OWNERS`] it watches that many from the
-/// `start`th on, and looks again every 10 ms.
+/// The most owners whose ends one sleep watches with all that belongs to it: X, word, generation.
+pub(crate) const MOST_OWNERS: usize = 30;
+/// The most owners whose ends one sleep watches at all: by one word each, beside the registry's X and three words.
+const MOST_WATCHED: usize = futex::MOST_WATCHES - 4;
+/// A sleep that does not watch all that belongs to its owners looks by itself after so long, also with the recheck off.
+const BRIEF_LOOK: Duration = Duration::from_secs(1);
+
+/// As [`sleep`], until any of several owners has ended.
+///
+/// More than [`MOST_OWNERS`] are watched by one word each, of more than [`MOST_WATCHED`] that many from the `start`th on. What is
+/// left out then (doc/protocols/token.md, "More than 30 owners") is found by a look at all of them once a second.
 #[cold]
 pub(crate) fn sleep_on_several(
     registry: &Registry,
@@ -104,28 +125,30 @@ pub(crate) fn sleep_on_several(
     if owners.len() <= 1 {
         return sleep(registry, pass, words, owners.first().copied(), deadline);
     }
-    let watched = || owners.iter().cycle().skip(start % owners.len()).take(owners.len().min(MOST_OWNERS)).copied();
+    let watched = || owners.iter().cycle().skip(start % owners.len()).take(owners.len().min(MOST_WATCHED)).copied();
+    let brief = owners.len() > MOST_OWNERS;
     for owner in watched() {
         let Some(slot) = registry.slot(owner) else { return look_again(deadline) };
         slot.group();
     }
     pass.to(registry.x());
-    let mut set = WaitSet::<128>::new(registry, true);
+    let mut set = WaitSet::<{ futex::MOST_WATCHES }>::new(registry, true);
     for owner in watched() {
-        if !registry.slot(owner).is_some_and(|slot| set.watch(slot, owner, true)) {
+        let add = |slot| if brief { set.watch_briefly(slot, owner) } else { set.watch(slot, owner, true) };
+        if !registry.slot(owner).is_some_and(add) {
             return look_again(deadline);
         }
     }
     let principal = set.add_words(words);
-    let is_cut = owners.len() > MOST_OWNERS;
-    let until = if is_cut { deadline.earlier(Deadline::after(SLICE)) } else { deadline };
-    let any_dead = || watched().any(|owner| !registry.is_alive(owner));
-    let end = sleep_set(registry, set.watches(), principal, Net::Spread, until, || {
-        watched().for_each(|owner| registry.confirm(owner));
-        // The end of a slice is no rescue.
-        !is_cut && (any_dead() || has_changed(words))
-    });
-    for owner in watched() {
+    let until = if brief { deadline.earlier(Deadline::after(BRIEF_LOOK)) } else { deadline };
+    let any_dead = || owners.iter().any(|owner| !registry.is_alive(*owner));
+    // The end of a brief look is no rescue.
+    let is_rescue = || !brief && (any_dead() || has_changed(words));
+    let (end, by_recheck) = sleep_set(registry, set.watches(), principal, Net::Spread, until, is_rescue);
+    if !any_dead() && !has_changed(words) {
+        ask_when_due(registry, set.watches()[principal], owners, by_recheck);
+    }
+    for &owner in owners {
         if let Some(slot) = registry.slot(owner).filter(|slot| !slot.is_alive(owner)) {
             slot.wake_watchers();
         }
@@ -175,6 +198,20 @@ impl<'a, const N: usize> WaitSet<'a, N> {
         true
     }
 
+    /// Adds of an owner's words the one by which the kernel tells its end; false when it is dead.
+    fn watch_briefly(&mut self, slot: &'a Slot, owner: TokenId) -> bool {
+        let Some(watched) = slot.watch(owner) else {
+            slot.wake_watchers();
+            return false;
+        };
+        // Main's word where main has the token. Main may hand over to a keeper: then the kernel marks main's word and wakes one
+        // of us; the others find the keeper's word by their next brief look.
+        let first = watched.word.map(|expected| Watch { word: slot.word(), expected });
+        let kept = watched.keeper.map(|expected| Watch { word: &slot.keeper, expected });
+        first.or(kept).into_iter().for_each(|watch| self.add(watch));
+        true
+    }
+
     /// Adds what is waited for, and says where the first of it stands.
     fn add_words(&mut self, words: &[Watch<'a>]) -> usize {
         // Without words, the first owner's.
@@ -197,7 +234,7 @@ pub(crate) fn sleep_on(
     net: Net,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
-    let end = sleep_set(registry, words, principal, net, deadline, || has_changed(words));
+    let (end, _) = sleep_set(registry, words, principal, net, deadline, || has_changed(words));
     #[cfg(not(loom))]
     super::note::forget_if_woken();
     end
@@ -213,14 +250,14 @@ pub(crate) fn sleep_among(
     net: Net,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
-    sleep_set(registry, words, 0, net, deadline, || false)
+    sleep_set(registry, words, 0, net, deadline, || false).0
 }
 
 pub(super) fn has_changed(words: &[Watch<'_>]) -> bool {
     words.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected)
 }
 
-/// One sleep, cut short by the coarse re-check where that is on and of use.
+/// One sleep, cut short by the recheck where that is on and of use. Says also whether it lasted for a whole recheck.
 fn sleep_set(
     registry: &Registry,
     set: &[Watch<'_>],
@@ -228,24 +265,23 @@ fn sleep_set(
     net: Net,
     deadline: Deadline,
     has_come: impl Fn() -> bool,
-) -> Result<Asleep, Errno> {
+) -> (Result<Asleep, Errno>, bool) {
     let until = net.until(registry, deadline);
     #[cfg(not(loom))]
     let note = super::note::Note::begin(registry, set.get(principal));
     let woken = futex::wait_any(set, principal, until);
     #[cfg(not(loom))]
     super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
-    net.note_end(woken == Ok(Wakeup::TimedOut) && !deadline.has_passed());
-    match woken? {
+    let end = match woken {
+        Err(errno) => return (Err(errno), false),
         // Also when woken: words that are damaged may wake us for ever.
-        _ if deadline.has_passed() => Ok(Asleep::TimedOut),
-        Wakeup::LookAgain => Ok(Asleep::LookAgain),
-        Wakeup::TimedOut => {
-            if has_come() {
-                // It has come, and nobody woke us before we looked by ourselves.
-                registry.count_rescue();
-            }
-            Ok(Asleep::LookAgain)
-        }
+        Ok(_) if deadline.has_passed() => return (Ok(Asleep::TimedOut), false),
+        Ok(end) => end,
+    };
+    let by_recheck = end == Wakeup::TimedOut;
+    if by_recheck && has_come() {
+        // It has come, and nobody woke us before we looked by ourselves.
+        registry.count_rescue();
     }
+    (Ok(Asleep::LookAgain), by_recheck)
 }

@@ -12,8 +12,8 @@ use core::panic::Location;
 use super::cache::Entry;
 use super::fault::Caller;
 use super::fill::{self, Difference};
-use super::hash::fnv_1a;
 use crate::liveness::{Me, Registry};
+use crate::segment::fnv_1a;
 
 /// Bytes of who took it.
 pub(super) const TAIL: usize = size_of::<Tail>();

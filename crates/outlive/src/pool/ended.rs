@@ -4,9 +4,12 @@
 //! then, copying into an object; they were seen doing so for 36 ms. So what such a process had is free only when
 //! - there is no process of that pid and start time any more, or only its corpse; or
 //! - none of its threads has the pool mapped (it has become another program by `exec`, or is all but gone); or
-//! - a living process token has the same pid and start time: `exec` again, and the new program uses the pool, too; or
-//! - where pids tell nothing (another pid namespace, no /proc, the token's slot has a new owner), a second has passed since
-//!   this process first saw it dead.
+//! - a living process token has the same pid: `exec` again, and the new program uses the pool, too; or
+//! - where pids tell nothing (another pid namespace, or the token's slot has a new owner), a second has passed since this
+//!   process first saw it dead.
+//!
+//! Where pids do tell something, and nothing can be learned (`hidepid`, no descriptor left, no `/proc`), it has not ended: what it
+//! had waits until that process is gone, which the kernel tells every process.
 //!
 //! A device that it has set to work writes until the kernel closes its files, which is after its mappings are gone: of such a process the
 //! second row does not count, and ten seconds must pass instead ([`Ends::have_its_devices_ended`]).
@@ -16,7 +19,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::liveness::{Registry, TokenId, TokenKind};
-use crate::sys::process;
+use crate::sys::process::{self, Answer};
 
 /// How long to let pass where nothing can be asked.
 const GRACE: Duration = Duration::from_secs(1);
@@ -65,34 +68,31 @@ impl Ends {
     pub(crate) fn have_its_devices_ended(&self, id: TokenId) -> bool {
         self.has_ended(id)
             && (self.numbers(id).is_some_and(|(pid, started)| {
-                process::is_gone(pid, started) || self.has_become_another(id, pid, started)
+                process::ask_process(pid, started) == Answer::Gone || self.has_become_another(id, pid)
             }) || self.dead_for(id) >= DEVICES_GRACE)
     }
 
-    /// Pid and start time, where those tell something.
+    /// Pid and start time (0: not known), where those tell something.
     fn numbers(&self, id: TokenId) -> Option<(u32, u64)> {
         let info = self.registry.info(id.slot()).filter(|info| info.id == id)?;
-        let can_be_asked = info.same_namespace && info.start_time != 0 && process::has_own_proc();
-        can_be_asked.then_some((info.pid, info.start_time))
+        info.same_namespace.then_some((info.pid, info.start_time))
     }
 
     fn of_dead(&self, id: TokenId) -> End {
         let Some((pid, started)) = self.numbers(id) else {
             return if self.dead_for(id) >= GRACE { End::Ended } else { End::Ending };
         };
-        let over = process::is_gone(pid, started)
-            || !process::has_mapped(pid, self.file_id.0, self.file_id.1)
-            || self.has_become_another(id, pid, started);
+        let over = process::ask_process(pid, started) == Answer::Gone
+            || process::has_mapped(pid, self.file_id) == Some(false)
+            || self.has_become_another(id, pid);
         if over { End::Ended } else { End::Ending }
     }
 
-    fn has_become_another(&self, id: TokenId, pid: u32, started: u64) -> bool {
+    /// Whether a process with that pid uses the domain by another token: that is the same one, which has become another program,
+    /// or one that came after it. A process has one such token for as long as it is one program.
+    fn has_become_another(&self, id: TokenId, pid: u32) -> bool {
         (0..self.registry.slots()).filter_map(|slot| self.registry.info(slot)).any(|info| {
-            info.alive
-                && info.kind == TokenKind::Process
-                && info.id != id
-                && (info.pid, info.start_time) == (pid, started)
-                && info.same_namespace
+            info.alive && info.kind == TokenKind::Process && info.id != id && info.pid == pid && info.same_namespace
         })
     }
 

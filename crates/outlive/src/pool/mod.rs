@@ -29,7 +29,6 @@ mod fault;
 mod file;
 mod fill;
 mod handle;
-mod hash;
 mod head;
 mod held;
 mod hidden;

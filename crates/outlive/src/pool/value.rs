@@ -7,10 +7,10 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 use super::error::PoolError;
-use super::hash::fnv_1a;
 use super::object::{Object, Offset};
 use super::pool::{LARGEST_OBJECT, Pool};
 use crate::Peer;
+use crate::segment::fnv_1a;
 use crate::sync::Plain;
 
 const STAMP: usize = size_of::<u64>();

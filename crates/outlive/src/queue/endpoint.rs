@@ -91,7 +91,8 @@ pub(super) fn sleep_without_reader(
         return Ok(Asleep::LookAgain);
     }
     let set = [Watch { word: &head.x, expected: 0 }, space, Watch { word: &head.reader, expected: WAITERS }];
-    let end = sleep_on(shared.registry, &set, 1, Net::Needless, deadline);
+    // Nobody's end is watched: who comes, or frees memory, may be stopped before its wake.
+    let end = sleep_on(shared.registry, &set, 1, Net::Spread, deadline);
     if head.reader.load(Ordering::Acquire) & !WAITERS != 0 {
         futex::wake_all(&head.reader);
     }
@@ -109,7 +110,8 @@ pub(super) fn sleep_until_reader_comes(
     pass.to(&head.x);
     let Some(waited) = ask_who_comes(shared) else { return Ok(Asleep::LookAgain) };
     let set = [Watch { word: &head.x, expected: 0 }, also, Watch { word: &head.reader, expected: waited }];
-    let end = sleep_on(shared.registry, &set, 2, Net::Needless, deadline);
+    // As above.
+    let end = sleep_on(shared.registry, &set, 2, Net::Spread, deadline);
     woken_by_who_comes(shared, waited);
     end
 }

@@ -13,7 +13,7 @@ use super::receiver::Receiver;
 use crate::Error;
 use crate::liveness::{Registry, TokenId};
 use crate::shim::Ordering;
-use crate::sync::bell::Bell;
+use crate::sync::EventCount;
 
 /// A queue as a wait set sees it.
 #[derive(Clone)]
@@ -48,9 +48,9 @@ impl Inbox {
         self.shared.registry
     }
 
-    /// What senders ring.
-    pub(crate) fn bell(&self) -> &Bell {
-        &self.shared.ring.head().bell
+    /// What senders notify.
+    pub(crate) fn messages(&self) -> &EventCount {
+        &self.shared.ring.head().messages
     }
 
     pub(crate) fn look(&self) -> Lies {

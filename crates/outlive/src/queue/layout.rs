@@ -16,7 +16,7 @@ use crate::liveness::TokenId;
 #[cfg(not(loom))]
 use crate::segment::{BODY, Shared};
 use crate::shim::{AtomicU32, AtomicU64};
-use crate::sync::bell::Bell;
+use crate::sync::EventCount;
 
 /// Regions double, so this many are more than any file has room for.
 pub(super) const MOST_REGIONS: usize = if cfg!(loom) { 2 } else { 32 };
@@ -65,17 +65,13 @@ pub(super) struct QueueHead {
     /// Always 0: passes on the wake of a receiver that dies while it takes over.
     pub(super) x: AtomicU32,
     pub(super) reserved_2: [Pad32; 11],
-    // Written by the receiver when it sleeps, and by whoever wakes it.
-    /// Odd: the receiver sleeps, or is about to. Another odd number for each sleep.
-    pub(super) sleeping: AtomicU32,
-    /// The futex word it sleeps on.
-    pub(super) sequence: AtomicU32,
-    /// The same for wait sets, of which there may be several: see doc/protocols/wait_set.md.
-    pub(super) bell: Bell,
-    pub(super) reserved_3: [Pad32; 12],
+    // Written by the receiver, and by wait sets for it, when they sleep, and by whoever wakes them.
+    /// Where they wait for messages.
+    pub(super) messages: EventCount,
+    pub(super) reserved_3: [Pad32; 14],
     // Written by senders that find the queue full, and by the receiver that wakes them.
-    pub(super) waiting: AtomicU32,
-    pub(super) space: AtomicU32,
+    /// Where they wait for room.
+    pub(super) room: EventCount,
     pub(super) reserved_4: [Pad32; 14],
     // Written by the receiver.
     pub(super) receiver: ReceiverWords,
@@ -124,8 +120,8 @@ pub(super) struct Region {
 #[cfg(not(loom))]
 const _: () = {
     assert!(core::mem::offset_of!(QueueHead, reader) == 64);
-    assert!(core::mem::offset_of!(QueueHead, sleeping) == 128);
-    assert!(core::mem::offset_of!(QueueHead, waiting) == 192);
+    assert!(core::mem::offset_of!(QueueHead, messages) == 128);
+    assert!(core::mem::offset_of!(QueueHead, room) == 192);
     assert!(core::mem::offset_of!(QueueHead, receiver) == 256);
     assert!(core::mem::offset_of!(QueueHead, limits) == 384);
     assert!(size_of::<QueueHead>() as u64 <= SENDERS_AT - HEAD_AT);

@@ -169,20 +169,20 @@ fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
     });
 }
 
-/// A wait set's part, as `wait/crowd.rs` does it: look, announce, fence, look again, sleep on the bell.
+/// A wait set's part, as `wait/crowd.rs` does it: look, announce, fence, look again, sleep on the eventcount.
 fn wait_in_set(inbox: &super::Inbox) {
     use super::Lies;
     use crate::sys::clock::Deadline;
-    use crate::sys::futex::{self, Watch};
+    use crate::sys::futex;
     while inbox.look() != Lies::Something {
-        let announced = inbox.bell().announce();
+        let mut ticket = inbox.messages().announce();
         crate::sys::barrier::heavy();
-        // Who writes there lives on in these tests: its bell will come.
+        inbox.messages().note_fence(&mut ticket);
+        // Who writes there lives on in these tests: it will notify.
         if inbox.look() == Lies::Something {
             return;
         }
-        let watch = Watch { word: inbox.bell().sequence(), expected: announced };
-        futex::wait_any(&[watch], 0, Deadline::NEVER).unwrap();
+        futex::wait_any(&[inbox.messages().watch(ticket)], 0, Deadline::NEVER).unwrap();
     }
 }
 

@@ -40,6 +40,8 @@ mod sweep;
 #[cfg(not(loom))]
 mod typed;
 mod wake;
+#[cfg(not(loom))]
+mod writers;
 
 pub use error::{RecvError, SendError};
 pub(crate) use inbox::{Inbox, Lies};
@@ -50,7 +52,6 @@ pub(crate) use queue::Annex;
 #[cfg(not(loom))]
 pub use queue::{Counters, Queue, QueueOptions};
 pub use receiver::Receiver;
-pub(crate) use send::Frame;
 pub use send::Sender;
 #[cfg(not(loom))]
 pub(crate) use service::Server;

@@ -128,7 +128,9 @@ impl QueueOptions {
         let first_slots = self.first_slots.clamp(4, 65_536).next_power_of_two();
         let quarter = domain.folder().file_system_bytes()? / 4;
         let max_bytes = self.max_bytes.unwrap_or(quarter).clamp(64 << 10, MOST_BYTES);
-        let plan = Plan::new(u64::from(slot_bytes), u64::from(first_slots), max_bytes, annex.len);
+        // Where another floor's words carry the messages, the ring holds none.
+        let most_regions = if annex.len == 0 { MOST_REGIONS } else { 1 };
+        let plan = Plan::new(u64::from(slot_bytes), u64::from(first_slots), most_regions, max_bytes, annex.len);
         let spec = Spec {
             kind,
             type_name: String::new(),
@@ -180,11 +182,11 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(slot_bytes: u64, first_slots: u64, max_bytes: u64, annex: u64) -> Plan {
+    fn new(slot_bytes: u64, first_slots: u64, most_regions: usize, max_bytes: u64, annex: u64) -> Plan {
         let first = slot_bytes * first_slots;
         // As many regions as reach max_bytes together; the last may be cut short by it.
         let mut regions = 1;
-        while first * ((1 << regions) - 1) < max_bytes && (regions as usize) < MOST_REGIONS {
+        while first * ((1 << regions) - 1) < max_bytes && (regions as usize) < most_regions {
             regions += 1;
         }
         let rings = first * ((1 << regions) - 1);

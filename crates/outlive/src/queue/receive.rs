@@ -8,8 +8,8 @@
 //! 3. WRITING by a dead thread, and not READY when looked at *after* the death (its sender may have gone on until then),
 //!    or ABANDONED, by a sweep: give the slot back, count it abandoned.
 //! 4. Commit: journal, EMPTY(lap + 1), counts, head, the object; senders wait: clear, bump, wake all.
-//! 5. Sleep: a new odd number in `sleeping`, membarrier, look again, then sleep on {sequence, the owner of the slot that
-//!    is being written (or one of the senders, when their end is waited for)}.
+//! 5. Sleep: prepare a wait on `messages` (wake.rs), look again, then sleep on {it, the owner of the slot that is being written (or one of the
+//!    senders, when their end is waited for)}. Without an owner it looks by itself now and then.
 //!
 //! `recv` copies, commits, returns: died after the commit, the message is lost with its receiver. `peek` (`peek.rs`) hands
 //! the message out where it lies and commits when told.
@@ -19,7 +19,7 @@
 //! | before EMPTY | finds the message at h; journal names h but the slot has not moved: ignored |
 //! | between EMPTY and head | sees the lap ahead, takes the counts from the journal |
 //! | between head and the object | frees it on coming in; before, `collect` may, which sees that the place has moved on |
-//! | asleep | writes a new odd number |
+//! | asleep | prepares a wait of its own |
 
 use super::batch;
 use super::endpoint::{self, Senders};
@@ -29,10 +29,8 @@ use super::look::{Found, Look};
 use super::receiver::Receiver;
 use super::ring::Slot;
 use super::wake::wake_senders;
-use crate::liveness::{Asleep, Me};
+use crate::liveness::{Asleep, Me, Net, sleep, sleep_on};
 use crate::shim::Ordering;
-use crate::sys::barrier;
-use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
 
@@ -321,17 +319,8 @@ impl Receiver {
         let pass = PassOn::begin(me.list());
         let mut out_of_time = false;
         loop {
-            let sequence = head.sequence.load(Ordering::Acquire);
-            let before = head.sleeping.load(Ordering::Relaxed);
-            // The next odd number: never one that an earlier sleep had, also after a dead predecessor's.
-            let mine = before.wrapping_add(1 + (before & 1));
-            head.sleeping.store(mine, Ordering::Relaxed);
-            // With the sender's `light` between READY and its look at `sleeping`.
-            let heavy = barrier::heavy();
-            let awake = || {
-                let after = mine.wrapping_add(1);
-                let _ = head.sleeping.compare_exchange(mine, after, Ordering::Relaxed, Ordering::Relaxed);
-            };
+            let ticket = head.messages.prepare_wait();
+            let awake = || head.messages.cancel_wait(ticket);
             let writer = match self.look(me) {
                 Ok(Look::Message(found)) => {
                     awake();
@@ -347,7 +336,7 @@ impl Receiver {
                 awake();
                 return Err(RecvError::TimedOut);
             }
-            let slice = if heavy { deadline } else { deadline.earlier(endpoint::short_slice()) };
+            let slice = ticket.until(deadline);
             let owner = match writer {
                 Some(writer) => Some(writer),
                 None if self.end_when_gone.get() => match endpoint::senders(shared) {
@@ -366,10 +355,13 @@ impl Receiver {
                 },
                 None => None,
             };
-            let watch = Watch { word: &head.sequence, expected: sequence };
-            let end = crate::liveness::sleep(shared.registry, &pass, &[watch], owner, slice);
+            let watch = [head.messages.watch(ticket)];
+            let end = match owner {
+                Some(_) => sleep(shared.registry, &pass, &watch, owner, slice),
+                None => sleep_on(shared.registry, &watch, 0, Net::Spread, slice),
+            };
             awake();
-            // Before the next sleep is announced, which costs a membarrier.
+            // Before the next wait is prepared, which costs a membarrier.
             if let Look::Message(found) = self.look(me)? {
                 return Ok(found);
             }

@@ -93,7 +93,7 @@ impl Receiver {
 
     /// The calling thread comes in: writes itself into `inside` unless it is there.
     #[inline]
-    pub(super) fn enter(&self) -> Result<Me, RecvError> {
+    pub(crate) fn enter(&self) -> Result<Me, RecvError> {
         let me = self.shared.registry.me()?;
         if me.id.as_u32() != self.inside.get() {
             self.enter_slow(me)?;

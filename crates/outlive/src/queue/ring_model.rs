@@ -77,7 +77,7 @@ impl Ring {
     }
 
     pub(super) fn position_of(&self, _region: u32, limit: u64, index: u64, lap: u64) -> Option<u64> {
-        Some(lap * (limit & !SEALED) + index)
+        lap.checked_mul(limit & !SEALED)?.checked_add(index)
     }
 
     pub(super) fn slot(&self, region: u32, index: u64) -> Slot<'_> {

@@ -8,7 +8,7 @@
 //!    that slot: next region.
 //! 6. Write the payload; READY. If the object cannot be made the message's (its tag is damaged): WRITING → ABANDONED, by
 //!    the sender itself.
-//! 7. The receiver sleeps (odd number in `sleeping`): bump its futex word, wake it, *then* that number + 1.
+//! 7. Notify `messages` (wake.rs).
 //!
 //! | died after | seen by others |
 //! | --- | --- |
@@ -35,7 +35,6 @@ use super::wake::{LookForMemory, wake_receiver};
 use crate::liveness::{Asleep, Me};
 use crate::pool::Block;
 use crate::shim::Ordering;
-use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
@@ -62,13 +61,8 @@ pub struct Sender {
 /// What is sent: bytes for the slot, or an object that holds them.
 enum Body<'a> {
     Inline(&'a [u8]),
-    /// A head before the bytes.
-    Framed(&'a Frame, &'a [u8]),
     Object(Block),
 }
-
-/// What another floor puts before a message.
-pub(crate) type Frame = [u8; 16];
 
 /// Why a claim failed.
 enum Refused {
@@ -186,32 +180,13 @@ impl Sender {
             let meta = Meta { len: bytes.len() as u32, batch, object: false };
             return self.put(me, &Body::Inline(bytes), meta, deadline);
         }
-        self.send_large(me, &[], bytes, batch, deadline)
-    }
-
-    /// Sends a message that begins with `frame`.
-    #[inline]
-    pub(crate) fn send_framed(&self, frame: &Frame, bytes: &[u8], deadline: Option<Deadline>) -> Result<(), SendError> {
-        let me = self.shared.registry.me()?;
-        let len = frame.len() + bytes.len();
-        if len <= self.shared.ring.inline_bytes() {
-            let meta = Meta { len: len as u32, batch: 0, object: false };
-            return self.put(me, &Body::Framed(frame, bytes), meta, deadline);
-        }
-        self.send_large(me, frame, bytes, 0, deadline)
+        self.send_large(me, bytes, batch, deadline)
     }
 
     #[inline(never)]
-    fn send_large(
-        &self,
-        me: Me,
-        frame: &[u8],
-        bytes: &[u8],
-        batch: u32,
-        deadline: Option<Deadline>,
-    ) -> Result<(), SendError> {
+    fn send_large(&self, me: Me, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
         let ring = &self.shared.ring;
-        let len = frame.len() as u64 + bytes.len() as u64;
+        let len = bytes.len() as u64;
         if len > LARGEST_MESSAGE {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
@@ -224,15 +199,17 @@ impl Sender {
                 if len > most {
                     return Err(SendError::TooLarge { len, most });
                 }
-                self.wait_for_memory(me, len, deadline)?
+                let region = self.region.get() as usize % MOST_REGIONS;
+                let head = &ring.head().regions_words[region].head;
+                let before = head.load(Ordering::Relaxed);
+                wait_for_memory(&self.shared, me, len, deadline, &|| head.load(Ordering::Relaxed) != before)?
             }
             Err(other) => return Err(other.into()),
         };
         // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
         unsafe {
             let to = ring.segment.address(object.offset);
-            core::ptr::copy_nonoverlapping(frame.as_ptr(), to, frame.len());
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to.add(frame.len()), bytes.len());
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
         let meta = Meta { len: len as u32, batch, object: true };
         let result = self.put(me, &Body::Object(object), meta, deadline);
@@ -372,14 +349,6 @@ impl Sender {
                 // Relaxed: READY's Release orders it.
                 claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
             }
-            Body::Framed(frame, bytes) => {
-                // SAFETY: as above; `send_framed` has compared.
-                unsafe {
-                    core::ptr::copy_nonoverlapping(frame.as_ptr(), claim.slot.payload, frame.len());
-                    core::ptr::copy_nonoverlapping(bytes.as_ptr(), claim.slot.payload.add(frame.len()), bytes.len());
-                }
-                claim.slot.head.meta.store(meta.encode(), Ordering::Relaxed);
-            }
             Body::Object(object) => {
                 // SAFETY: as above; slots hold at least 48 bytes, 8-aligned.
                 let reference = unsafe { &*claim.slot.payload.cast::<crate::shim::AtomicU64>() };
@@ -412,48 +381,6 @@ impl Sender {
         let is_free = || SlotWord(slot.claim.load(Ordering::Acquire)).laps_ahead(place.lap) >= 0;
         let look = || Ok(if is_free() { Space::Some } else { Space::None });
         wait_until(shared, me, deadline, &is_free, &look)
-    }
-
-    /// The pool has no object and no room: wait for the receiver to free one, or for a sender that will not send what it
-    /// holds.
-    #[cold]
-    fn wait_for_memory(&self, me: Me, len: u64, deadline: Option<Deadline>) -> Result<Block, SendError> {
-        let shared = &*self.shared;
-        let ring = &shared.ring;
-        let object = Cell::new(None);
-        let room = LookForMemory { ring, in_hand: Cell::new(false) };
-        let allocate = || match ring.pool.allocate(&ring.segment, me, len, &room) {
-            Ok(taken) => {
-                object.set(Some(taken));
-                Ok(true)
-            }
-            Err(Error::NoSpace { .. }) => Ok(false),
-            Err(other) => Err(SendError::from(other)),
-        };
-        let collected = Collected::default();
-        let look = || {
-            room.in_hand.set(false);
-            if allocate()? {
-                return Ok(Space::Some);
-            }
-            // What the dead left may be all that is missing. They had it when we came, or in their hands when we looked; and
-            // then we look again by and by anyway.
-            if collected.is_due(room.in_hand.get()) {
-                let begun = Instant::now();
-                let found = super::sweep::collect_objects(ring, me, false)?;
-                collected.note(begun);
-                if found.count() > 0 && allocate()? {
-                    return Ok(Space::Some);
-                }
-                room.in_hand.set(room.in_hand.get() || found.in_hand > 0);
-            }
-            Ok(if room.in_hand.get() { Space::InHand } else { Space::None })
-        };
-        let region = self.region.get() as usize % MOST_REGIONS;
-        let head = &ring.head().regions_words[region].head;
-        let before = head.load(Ordering::Relaxed);
-        wait_until(shared, me, deadline, &|| head.load(Ordering::Relaxed) != before, &look)?;
-        object.take().ok_or_else(|| ring.segment.damaged("the pool").into())
     }
 
     /// How waiting is done through this queue's handles.
@@ -492,6 +419,50 @@ enum Space {
     InHand,
 }
 
+/// The pool has no object and no room: wait for the receiver to free one, or for a sender that will not send what it
+/// holds. `worth_a_look` is asked while spinning.
+#[cold]
+pub(super) fn wait_for_memory(
+    shared: &Shared,
+    me: Me,
+    len: u64,
+    deadline: Option<Deadline>,
+    worth_a_look: &dyn Fn() -> bool,
+) -> Result<Block, SendError> {
+    let ring = &shared.ring;
+    let object = Cell::new(None);
+    let room = LookForMemory { ring, in_hand: Cell::new(false) };
+    let allocate = || match ring.pool.allocate(&ring.segment, me, len, &room) {
+        Ok(taken) => {
+            object.set(Some(taken));
+            Ok(true)
+        }
+        Err(Error::NoSpace { .. }) => Ok(false),
+        Err(other) => Err(SendError::from(other)),
+    };
+    let collected = Collected::default();
+    let look = || {
+        room.in_hand.set(false);
+        if allocate()? {
+            return Ok(Space::Some);
+        }
+        // What the dead left may be all that is missing. They had it when we came, or in their hands when we looked; and
+        // then we look again by and by anyway.
+        if collected.is_due(room.in_hand.get()) {
+            let begun = Instant::now();
+            let found = super::sweep::collect_objects(ring, me, false)?;
+            collected.note(begun);
+            if found.count() > 0 && allocate()? {
+                return Ok(Space::Some);
+            }
+            room.in_hand.set(room.in_hand.get() || found.in_hand > 0);
+        }
+        Ok(if room.in_hand.get() { Space::InHand } else { Space::None })
+    };
+    wait_until(shared, me, deadline, worth_a_look, &look)?;
+    object.take().ok_or_else(|| ring.segment.damaged("the pool").into())
+}
+
 /// Waits until `look` finds room or the receiver is dead. `None` for a deadline is "do not wait". `worth_a_look` is
 /// asked while spinning.
 #[cold]
@@ -516,18 +487,15 @@ fn wait_until(
     let pass = PassOn::begin(me.list());
     let mut out_of_time = false;
     loop {
-        let space = head.space.load(Ordering::Acquire);
-        head.waiting.store(1, Ordering::Relaxed);
-        // With the receiver's `light` between giving a slot back and looking at `waiting`.
-        let heavy = barrier::heavy();
+        let ticket = head.room.prepare_wait();
         wake_receiver(shared);
         let slice = match look()? {
             Space::Some => return Ok(()),
             _ if out_of_time => return Err(SendError::TimedOut),
-            Space::None if heavy => deadline,
-            _ => deadline.earlier(endpoint::short_slice()),
+            Space::None => ticket.until(deadline),
+            Space::InHand => deadline.earlier(endpoint::short_slice()),
         };
-        let watch = Watch { word: &head.space, expected: space };
+        let watch = head.room.watch(ticket);
         let end = match endpoint::check_reader(shared)? {
             Reader::Process { token, word } => {
                 let reader = Watch { word: &head.reader, expected: word };
@@ -536,7 +504,7 @@ fn wait_until(
             Reader::None => endpoint::sleep_without_reader(shared, &pass, watch, slice),
         };
         match end {
-            // Before the next wait is announced, which costs a membarrier.
+            // Before the next wait is prepared, which costs a membarrier.
             Ok(Asleep::LookAgain) => {
                 if let Space::Some = look()? {
                     return Ok(());

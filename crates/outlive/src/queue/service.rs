@@ -1,15 +1,16 @@
-//! What the floor above needs of a queue that carries its requests, and of the pool in it, which its replies use, too.
+//! What the floor above needs of a queue: its ends, who serves and who sleeps, and its pool for long requests and replies.
 
 use super::endpoint::{self, Reader};
 use super::error::RecvError;
-use super::look::Look;
+use super::send::wait_for_memory;
 use super::sweep::collect_objects;
-use super::wake::wake_other_senders;
+use super::wake::{wake_receiver, wake_senders};
 use super::{Queue, Receiver, SendError};
-use crate::liveness::{Asleep, Me, Patience, Registry, TokenId, WAITERS, Words};
+use crate::liveness::{Asleep, Me, Net, Patience, Registry, TokenId, WAITERS, Words, sleep_on};
 use crate::pool::{Block, Tag};
 use crate::segment::Segment;
 use crate::shim::Ordering;
+use crate::sync::EventCount;
 use crate::sys::Errno;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
@@ -85,6 +86,38 @@ impl Queue {
         endpoint::woken_by_who_comes(&self.shared, asked);
     }
 
+    /// What those who ask notify, for wait sets.
+    pub(crate) fn messages(&self) -> &EventCount {
+        &self.shared.ring.head().messages
+    }
+
+    /// Whether somebody serves, who might be asked.
+    #[inline]
+    pub(crate) fn check_server(&self) -> Result<(), SendError> {
+        endpoint::check_reader(&self.shared).map(drop)
+    }
+
+    /// There is something for the server.
+    #[inline]
+    pub(crate) fn wake_server(&self) {
+        wake_receiver(&self.shared);
+    }
+
+    /// An object of the pool, the calling thread's, waiting for one to be freed.
+    #[cold]
+    pub(crate) fn allocate_until(&self, me: Me, len: u64, deadline: Deadline) -> Result<Block, SendError> {
+        match self.allocate(me, len) {
+            Err(Error::NoSpace { .. }) => {
+                let most = self.most_bytes();
+                if len > most {
+                    return Err(SendError::TooLarge { len, most });
+                }
+                wait_for_memory(&self.shared, me, len, Some(deadline), &|| false)
+            }
+            other => Ok(other?),
+        }
+    }
+
     /// An object of the pool, the calling thread's.
     pub(crate) fn allocate(&self, me: Me, len: u64) -> Result<Block, Error> {
         let ring = &self.shared.ring;
@@ -124,38 +157,52 @@ impl Queue {
         if is_there {
             ring.pool.free_queued(&ring.segment, object, ANNEX, place)?;
             // A sender may wait for that memory.
-            wake_other_senders(ring);
+            wake_senders(ring);
         }
         Ok(is_there)
     }
 }
 
 impl Receiver {
-    /// Offers messages where they lie, until one is accepted. Each leaves the queue *after* it was accepted or refused: died
-    /// in between, a successor is offered it again.
-    #[inline]
-    pub(crate) fn offer<R>(
-        &mut self,
-        deadline: Option<Deadline>,
-        mut accept: impl FnMut(&[u8]) -> Option<R>,
+    /// Waits until `look` finds something; `is_there` is asked while spinning. Asleep as in `receive.rs`, step 5.
+    #[cold]
+    pub(crate) fn wait_for<R>(
+        &self,
+        me: Me,
+        deadline: Deadline,
+        is_there: impl Fn() -> bool,
+        mut look: impl FnMut() -> Result<Option<R>, RecvError>,
     ) -> Result<R, RecvError> {
-        let me = self.enter()?;
-        let this = &*self;
+        let shared = &*self.shared;
+        if shared.patience.spin(is_there)
+            && let Some(found) = look()?
+        {
+            return Ok(found);
+        }
+        let head = shared.ring.head();
+        // Sleeps of one wait have one number.
+        let _pass = PassOn::begin(me.list());
+        let mut out_of_time = false;
         loop {
-            let found = match this.look(me)? {
-                Look::Message(found) => found,
-                Look::Nothing(_) => {
-                    if deadline.is_some() {
-                        this.spin();
-                    }
-                    this.wait_for_message(me, deadline)?
-                }
-            };
-            // SAFETY: `found` has checked that `len` bytes lie there, and nobody writes there before the commit.
-            let accepted = accept(unsafe { core::slice::from_raw_parts(found.bytes, found.len) });
-            this.commit(&found);
-            if let Some(accepted) = accepted {
-                return Ok(accepted);
+            let ticket = head.messages.prepare_wait();
+            let awake = || head.messages.cancel_wait(ticket);
+            let found = look();
+            if out_of_time || !matches!(found, Ok(None)) {
+                awake();
+                return found.and_then(|found| found.ok_or(RecvError::TimedOut));
+            }
+            // Nobody's end is watched: who asks may be stopped before it notifies.
+            let watch = [head.messages.watch(ticket)];
+            let end = sleep_on(shared.registry, &watch, 0, Net::Spread, ticket.until(deadline));
+            awake();
+            // Before the next wait is prepared, which may cost a membarrier.
+            if let Some(found) = look()? {
+                return Ok(found);
+            }
+            match end {
+                Ok(Asleep::LookAgain) => {}
+                Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
+                Err(errno) => return Err(Error::from_errno("wait in", shared.registry.path(), errno).into()),
             }
         }
     }

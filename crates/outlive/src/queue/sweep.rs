@@ -5,7 +5,7 @@
 use super::Shared;
 use super::layout::{CLOSED, READER_DIED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
-use super::wake::wake_other_senders;
+use super::wake::wake_senders;
 use crate::Error;
 use crate::liveness::{Me, TokenId, WAITERS};
 use crate::pool::{Found, Message, Tag};
@@ -99,7 +99,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
     let found = collect_objects(ring, me, dry_run)?;
     if !dry_run {
         if found.count() > 0 {
-            wake_other_senders(ring);
+            wake_senders(ring);
         }
         // What is free as a whole span, of whatever size it was: the file need not be as large as its largest backlog.
         ring.pool.reclaim(&ring.segment, me, ring)?;

@@ -1,80 +1,29 @@
-//! Who wakes whom in a queue.
+//! Who wakes whom in a queue: two eventcounts (sync/event_count.rs).
 //!
-//! | words | the sleeper | the waker |
+//! | eventcount | who waits | who notifies all |
 //! | --- | --- | --- |
-//! | `sleeping`, `sequence` | the receiver: a new odd number, `heavy`, look again, sleep on `sequence` | a sender, after READY or when it finds the queue full: bump, wake, then that very number + 1 |
-//! | `bell` | wait sets: see `sync/bell.rs` | the same senders |
-//! | `waiting`, `space` | senders: `waiting`, `heavy`, look again, sleep on `space` | the receiver, after it gave something back: clear, bump, wake; others who made memory free: bump, wake |
+//! | `messages` | the receiver, and wait sets for it | a sender, after READY or when it finds the queue full |
+//! | `room` | senders that find the queue full | the receiver, after it gave something back; others who made memory free |
 //!
-//! Each waker looks at the sleeper's flag after it has done what the sleeper waits for, without a fence: the sleeper's
-//! `heavy` puts that into every process. Each sleeper watches the end of who ought to wake it, too.
+//! A waiter watches the end of who ought to wake it, too, where there is one: a sender that waits the receiver's, a receiver the end of a sender that
+//! is writing. Where there is none it looks by itself now and then: a sender may be stopped between READY and the notification.
 
 use std::cell::Cell;
 
 use super::Shared;
 use super::ring::Ring;
 use crate::pool::Room;
-use crate::shim::Ordering;
-use crate::sys::barrier;
-use crate::sys::futex;
 
-/// The receiver has given something back.
+/// The receiver has given something back, or memory has become free that was nobody's message.
 #[inline]
 pub(super) fn wake_senders(ring: &Ring) {
-    // EMPTY before the look at `waiting`: pairs with the sender's `heavy`.
-    barrier::light();
-    if ring.head().waiting.load(Ordering::Relaxed) != 0 {
-        wake_senders_slow(ring);
-    }
-}
-
-#[cold]
-fn wake_senders_slow(ring: &Ring) {
-    let head = ring.head();
-    // Clear, bump, wake: a sender that comes to wait in between sets it again. Died in between: they watch our end.
-    head.waiting.store(0, Ordering::Relaxed);
-    head.space.fetch_add(1, Ordering::AcqRel);
-    futex::wake_all(&head.space);
-}
-
-/// Memory has become free that was nobody's message.
-#[cold]
-pub(super) fn wake_other_senders(ring: &Ring) {
-    let head = ring.head();
-    // Freed before the look at `waiting`: pairs with `heavy` in `wait_until`.
-    barrier::light();
-    if head.waiting.load(Ordering::Relaxed) != 0 {
-        // `waiting` stays: cleared by us, who may die before the wake, the receiver would not wake them any more.
-        head.space.fetch_add(1, Ordering::AcqRel);
-        futex::wake_all(&head.space);
-    }
+    ring.head().room.notify_all();
 }
 
 /// There may be a message.
 #[inline]
 pub(super) fn wake_receiver(shared: &Shared) {
-    // READY before the look at `sleeping`: pairs with the receiver's `heavy` between `sleeping` and its look at the slot.
-    barrier::light();
-    let head = shared.ring.head();
-    let sleeping = head.sleeping.load(Ordering::Relaxed);
-    // One line, one test: a set's number as well.
-    if (sleeping | head.bell.sleepers()) & 1 == 1 {
-        wake_receiver_slow(shared, sleeping);
-    }
-}
-
-#[cold]
-fn wake_receiver_slow(shared: &Shared, sleeping: u32) {
-    let head = shared.ring.head();
-    if sleeping & 1 == 0 {
-        return head.bell.ring();
-    }
-    // A late sleeper finds another number and does not sleep.
-    head.sequence.fetch_add(1, Ordering::AcqRel);
-    futex::wake_all(&head.sequence);
-    // Only that very sleep's number, and only after the wake: the other order, died in between, leaves it asleep.
-    let _ = head.sleeping.compare_exchange(sleeping, sleeping.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed);
-    head.bell.ring();
+    shared.ring.head().messages.notify_all();
 }
 
 impl Room for Ring {
@@ -86,7 +35,7 @@ impl Room for Ring {
     fn met_in_hand(&self) {}
 
     fn freed(&self) {
-        wake_other_senders(self);
+        wake_senders(self);
     }
 }
 
@@ -106,6 +55,6 @@ impl Room for LookForMemory<'_> {
     }
 
     fn freed(&self) {
-        wake_other_senders(self.ring);
+        wake_senders(self.ring);
     }
 }

@@ -1,7 +1,7 @@
 //! A call as a wait set sees it: is there something to be told to who waits for its answer? By shared words, from any thread, and
 //! without changing the call: a try finds out.
 //!
-//! Slept on are {`x`, the set's bell, the claim as it was} and the end of whose the call is, as by who waits plainly (pending.rs); of a call
+//! Slept on are {`x`, `replies`, the claim as it was} and the end of whose the call is, as by who waits plainly (pending.rs); of a call
 //! that waits for a server, {the queue's `x`, its `reader` with WAITERS} besides.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::words::{Claim, Ready, State, next};
 use crate::liveness::{Registry, TokenId, Words};
 use crate::queue::Server;
 use crate::shim::Ordering;
-use crate::sync::Bell;
+use crate::sync::EventCount;
 use crate::sys::futex::Watch;
 
 /// See the file's head. It keeps the service mapped.
@@ -52,9 +52,9 @@ impl Answer {
         self.service.call(self.slot).ok().filter(|_| !over).map(|call| call.words)
     }
 
-    /// What the server rings.
-    pub(crate) fn bell(&self) -> Option<&Bell> {
-        self.words().map(|words| &words.bell)
+    /// What the server notifies.
+    pub(crate) fn replies(&self) -> Option<&EventCount> {
+        self.words().map(|words| &words.replies)
     }
 
     fn is_begun(&self, seen: Claim) -> bool {
@@ -89,15 +89,15 @@ impl Answer {
         }
     }
 
-    /// Adds the words to sleep on, `bell` among them. What was asked of a server that comes, and whether a wake-up for that is passed on.
-    pub(crate) fn add_to<'a>(&'a self, bell: Watch<'a>, words: &mut Words<'a>) -> Option<u32> {
+    /// Adds the words to sleep on, `replies` among them. What was asked of a server that comes, and whether a wake-up for that is passed on.
+    pub(crate) fn add_to<'a>(&'a self, replies: Watch<'a>, words: &mut Words<'a>) -> Option<u32> {
         let call = self.words()?;
         let seen = call.claim();
         // A stray write. It means nothing but 0.
         if call.x.load(Ordering::Relaxed) != 0 {
             call.x.store(0, Ordering::Relaxed);
         }
-        words.add(&[Watch { word: &call.x, expected: 0 }, bell, half_of(call, seen)]);
+        words.add(&[Watch { word: &call.x, expected: 0 }, replies, half_of(call, seen)]);
         if self.is_patient && !self.is_begun(seen) { self.service.queue.add_who_serves(words) } else { None }
     }
 

@@ -33,6 +33,13 @@ impl Bytes {
     }
 }
 
+/// None.
+impl Default for Bytes {
+    fn default() -> Bytes {
+        Bytes::Long(Vec::new())
+    }
+}
+
 impl Deref for Bytes {
     type Target = [u8];
 

@@ -1,18 +1,19 @@
 //! The asking end.
 //!
-//! A call: a slot of the client's own, its next number, and a request in the queue that names both. Nothing is written to
-//! the slot: its claim is one behind, which says "not begun". What becomes of it stands in `pending.rs`.
+//! A call: a slot of the client's own, its next number, and the request in that slot (asked.rs). Its claim is one behind, which
+//! says "not begun". What becomes of it stands in `pending.rs`.
 
 use std::cell::{Cell, RefCell};
 
+use super::asked::Asked;
 use super::bytes::Reply;
 use super::error::CallError;
 use super::pending::Pending;
 use super::place::Word;
-use super::service::{MOST_PLACES, SLOTS, Service, ServiceOptions};
+use super::service::{Call, INLINE_REQUEST, MOST_PLACES, SLOTS, Service, ServiceOptions};
 use super::words::{Settled, next};
 use crate::liveness::{Asleep, Me, TokenId};
-use crate::queue::{self, Frame, SendError, Sender};
+use crate::queue::{self, LARGEST_MESSAGE, SendError};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
@@ -48,7 +49,6 @@ const MOST_IN_FLIGHT: usize = 1024;
 /// client's: its calls that are not begun never will be, and its replies are freed.
 pub struct Client {
     pub(super) service: Service,
-    sender: Sender,
     process: TokenId,
     /// The thread that last came in, as in the places' words.
     inside: Cell<u32>,
@@ -84,7 +84,6 @@ impl Client {
         let process = registry.process_token()?;
         let me = registry.me()?;
         let client = Client {
-            sender: service.queue.sender()?,
             service,
             process,
             inside: Cell::new(me.id.as_u32()),
@@ -153,7 +152,7 @@ impl Client {
         self.begin_until(request, Deadline::NEVER)
     }
 
-    /// The same, with a deadline for room in the queue of requests (and for a server, with [`Client::wait_for_server`]).
+    /// The same, with a deadline for memory for a long request (and for a server, with [`Client::wait_for_server`]).
     ///
     /// # Errors
     /// As [`Client::begin`], and [`CallError::TimedOut`].
@@ -162,14 +161,60 @@ impl Client {
         let me = self.enter()?;
         let (slot, last) = self.free_slot(me)?;
         let number = next(last);
-        let mut frame: Frame = [0; 16];
-        frame[..4].copy_from_slice(&slot.to_le_bytes());
-        frame[8..].copy_from_slice(&number.to_le_bytes());
         let deadline = deadline.into();
-        match self.sender.send_framed(&frame, request, Some(deadline)) {
+        match self.ask(me, slot, number, request, deadline) {
             Ok(()) => Pending::new(self, slot, number),
-            Err(error) => self.begin_slow(me, error, (slot, last), &frame, request, deadline),
+            Err(error) => self.begin_slow(me, error, (slot, last), request, deadline),
         }
+    }
+
+    /// Steps 1 to 3 of asked.rs, in a slot that is free, and the server's wake-up.
+    #[inline]
+    fn ask(&self, me: Me, slot: u32, number: u64, request: &[u8], deadline: Deadline) -> Result<(), SendError> {
+        let service = &self.service;
+        service.queue.check_server()?;
+        let call = service.call(slot)?;
+        if request.len() <= INLINE_REQUEST {
+            // SAFETY: the slot is free: its call is over, and who had copied or written there has stopped.
+            unsafe { call.write_request(request) };
+        } else {
+            self.write_large(me, call, request, deadline)?;
+        }
+        let asks = service.asks();
+        call.question.ask(Asked::new(number, request.len()), asks.draw(), self.process);
+        asks.set(slot);
+        service.queue.wake_server();
+        Ok(())
+    }
+
+    /// A request in an object. Died before its tag: the dead thread's, for `collect`. After: freed by who settles the slot.
+    #[inline(never)]
+    fn write_large(&self, me: Me, call: Call<'_>, request: &[u8], deadline: Deadline) -> Result<(), SendError> {
+        let queue = &self.service.queue;
+        let len = request.len() as u64;
+        if len > LARGEST_MESSAGE {
+            return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
+        }
+        let object = match queue.allocate(me, len) {
+            Err(Error::NoSpace { .. }) => {
+                // What dead clients left may be all that is missing.
+                self.service.settle_dead(me, self.process, false)?;
+                queue.allocate_until(me, len, deadline)?
+            }
+            other => other?,
+        };
+        // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
+        unsafe {
+            let to = self.service.segment().address(object.offset);
+            core::ptr::copy_nonoverlapping(request.as_ptr(), to, request.len());
+        }
+        // SAFETY: as in `ask`.
+        unsafe { call.write_request_object(&object) };
+        let put = queue.put(me, &object, call.place_of_request());
+        if put.is_err() {
+            queue.free_held(me, &object)?;
+        }
+        Ok(put?)
     }
 
     /// Not sent: waits for a server, if that is asked for.
@@ -179,7 +224,6 @@ impl Client {
         me: Me,
         mut error: SendError,
         slot: (u32, u64),
-        frame: &Frame,
         request: &[u8],
         deadline: Deadline,
     ) -> Result<Pending<'_>, CallError> {
@@ -188,7 +232,7 @@ impl Client {
                 self.free.borrow_mut().push(slot);
                 return Err(error);
             }
-            match self.sender.send_framed(frame, request, Some(deadline)) {
+            match self.ask(me, slot.0, next(slot.1), request, deadline) {
                 Ok(()) => return Pending::new(self, slot.0, next(slot.1)),
                 Err(other) => error = other,
             }

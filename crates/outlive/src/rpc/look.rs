@@ -16,7 +16,7 @@ pub struct Overview {
     pub server: Option<Holder>,
     /// Who asks, dead or alive: one for each sixteen call slots.
     pub clients: Vec<ClientUse>,
-    /// Requests: those sent, received, and lying there (some of which may be cancelled).
+    /// Requests: those made; those taken or let go of; and those that lie there.
     pub requests: Counters,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn look(segment: Segment, me: Me) -> Result<(Overview, Swept), Error>
         }
         clients.push(ClientUse { who: Holder::of(registry, process), begun });
     }
-    let overview = Overview { server: service.queue.reader(), clients, requests: service.queue.counters()? };
+    let overview = Overview { server: service.queue.reader(), clients, requests: service.counters()? };
     let swept = service.sweep(me, true)?;
     Ok((overview, swept))
 }
@@ -66,6 +66,13 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Er
 }
 
 impl Service {
+    /// Each request has drawn a ticket; those that wait stand in their slots.
+    fn counters(&self) -> Result<Counters, Error> {
+        let pending = (0..self.places() * SLOTS).filter(|&slot| self.is_pending(slot)).count() as u64;
+        let sent = self.asks().horizon();
+        Ok(Counters { sent, received: sent.saturating_sub(pending), pending, ..self.queue.counters()? })
+    }
+
     fn is_begun(&self, slot: u32) -> Result<bool, Error> {
         let words = self.call(slot)?.words;
         let seen = words.claim();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
+use super::asked::{Asked, Asks, Question, clear_unless_pending, pending};
 use super::words::{After, Claim, Ready, State, Words};
 use crate::Deadline;
 use crate::liveness::{Registry, Slot, TokenId, become_thread, sleep};
@@ -16,14 +17,20 @@ use crate::sys::robust::{ListHead, PassOn, end_thread};
 struct World {
     registry: &'static Registry,
     words: Words,
-    /// What a reply says: plain in truth, an atomic so that loom sees it.
+    question: Question,
+    asks: Asks,
+    /// What a request asks: plain in truth, an atomic so that loom sees it.
+    request: AtomicU32,
+    /// What a reply says: the same.
     payload: AtomicU32,
 }
 
 fn world() -> Arc<World> {
     let slots = (0..4).map(|n| Slot::held_by(n + 100)).collect();
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
-    Arc::new(World { registry, words: Words::default(), payload: AtomicU32::new(0) })
+    let words = (Words::default(), Question::default(), Asks::default());
+    let (words, question, asks) = words;
+    Arc::new(World { registry, words, question, asks, request: AtomicU32::new(0), payload: AtomicU32::new(0) })
 }
 
 fn be(n: u32) -> &'static ListHead {
@@ -45,6 +52,39 @@ const SERVER: u32 = 1;
 
 fn process() -> TokenId {
     TokenId::new(SERVER + 2, 0)
+}
+
+/// The client asks for that number.
+fn ask(world: &World, number: u64) {
+    world.request.store(number as u32, Ordering::Relaxed);
+    world.question.ask(Asked::new(number, 4), world.asks.draw(), TokenId::new(2, 0));
+    world.asks.set(0);
+}
+
+/// The server takes what is asked, if its bit is set: the number, and what it has copied.
+fn take(world: &World, list: *mut ListHead) -> Option<(u64, u32)> {
+    if world.asks.word(0) & 1 == 0 {
+        return None;
+    }
+    let Some((asked, seen)) = pending(&world.words, &world.question) else {
+        clear_unless_pending(&world.asks, 0, &world.words, &world.question);
+        return None;
+    };
+    let pass = PassOn::begin(list);
+    if !world.words.begin_copying(&pass, seen, asked.number(), TokenId::new(SERVER, 0)) {
+        return None;
+    }
+    world.asks.clear(0);
+    let copied = world.request.load(Ordering::Relaxed);
+    world.words.copied(Claim::taken(asked.number(), process()));
+    Some((asked.number(), copied))
+}
+
+fn take_call_1(world: &World, list: *mut ListHead) -> bool {
+    take(world, list).is_some_and(|(number, copied)| {
+        assert_eq!((number, copied), (1, 1), "the request is there");
+        true
+    })
 }
 
 fn reply(world: &World, number: u64, list: *mut ListHead) -> bool {
@@ -74,8 +114,7 @@ fn wait(world: &World) -> Told {
         ready.number() == 1 && ready.is_end()
     };
     loop {
-        let mine = Words::enlist(&words.sleeping);
-        barrier::heavy();
+        let ticket = words.replies.prepare_wait();
         if is_there() {
             assert_eq!(world.payload.load(Ordering::Relaxed), 1, "the bytes are there");
             return Told::Reply;
@@ -89,9 +128,9 @@ fn wait(world: &World) -> Told {
             }
             continue;
         }
-        let set = [Watch { word: &words.sleeping, expected: mine }, Watch { word: &words.x, expected: 0 }];
+        let set = [words.replies.watch(ticket), Watch { word: &words.x, expected: 0 }];
         sleep(world.registry, &pass, &set, Some(owner), Deadline::NEVER).unwrap();
-        Words::delist(&words.sleeping, mine);
+        words.replies.cancel_wait(ticket);
     }
 }
 
@@ -99,12 +138,14 @@ fn wait(world: &World) -> Told {
 fn loom_rpc_a_reply_is_seen_whole_and_wakes() {
     explore(|| {
         let world = world();
+        ask(&world, 1);
         let serving = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 let list = be(SERVER);
-                assert!(world.words.take(1, process()));
-                assert!(reply(&world, 1, core::ptr::from_ref(list).cast_mut()));
+                let list = core::ptr::from_ref(list).cast_mut();
+                assert!(take_call_1(&world, list));
+                assert!(reply(&world, 1, list));
             })
         };
         be(0);
@@ -117,11 +158,12 @@ fn loom_rpc_a_reply_is_seen_whole_and_wakes() {
 fn loom_rpc_a_server_that_ends_between_taking_and_replying_is_told() {
     explore(|| {
         let world = world();
+        ask(&world, 1);
         let serving = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 let list = be(SERVER);
-                assert!(world.words.take(1, process()));
+                assert!(take_call_1(&world, core::ptr::from_ref(list).cast_mut()));
                 end_thread(&world.registry.slots[SERVER as usize], list);
                 end_thread(&world.registry.slots[SERVER as usize + 2], &ListHead::new());
             })
@@ -136,12 +178,14 @@ fn loom_rpc_a_server_that_ends_between_taking_and_replying_is_told() {
 fn loom_rpc_cancelled_or_begun_never_both() {
     explore(|| {
         let world = world();
+        ask(&world, 1);
         let serving = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 let list = be(SERVER);
-                let taken = world.words.take(1, process());
-                (taken, taken && reply(&world, 1, core::ptr::from_ref(list).cast_mut()))
+                let list = core::ptr::from_ref(list).cast_mut();
+                let taken = take_call_1(&world, list);
+                (taken, taken && reply(&world, 1, list))
             })
         };
         be(0);
@@ -154,6 +198,57 @@ fn loom_rpc_cancelled_or_begun_never_both() {
             assert_eq!(taken, seen.number() == 1, "told 'not begun', it was not begun");
         } else {
             assert!(replied);
+        }
+    });
+}
+
+#[test]
+fn loom_rpc_what_is_asked_is_found_whole() {
+    explore(|| {
+        let world = world();
+        let serving = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let list = core::ptr::from_ref(be(SERVER)).cast_mut();
+                take_call_1(&world, list)
+            })
+        };
+        be(0);
+        ask(&world, 1);
+        if !serving.join().unwrap() {
+            assert_eq!(world.asks.word(0), 1, "not taken, it stands there");
+            assert!(pending(&world.words, &world.question).is_some());
+        }
+    });
+}
+
+#[test]
+fn loom_rpc_a_slot_asked_again_is_not_lost_and_not_mixed() {
+    explore(|| {
+        let world = world();
+        ask(&world, 1);
+        let serving = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let list = core::ptr::from_ref(be(SERVER)).cast_mut();
+                let taken = take(&world, list);
+                assert!(taken.is_none_or(|(number, copied)| number == u64::from(copied)), "one call's bytes");
+                taken
+            })
+        };
+        be(0);
+        // Lets go of call 1, and asks again where nobody has begun it.
+        let seen = world.words.claim();
+        if seen.number() == 0 && world.words.cancel(seen, 1) {
+            ask(&world, 2);
+            let taken = serving.join().unwrap();
+            assert!(taken.is_none_or(|(number, _)| number == 2), "told 'not begun'");
+            if taken.is_none() {
+                assert_eq!(world.asks.word(0), 1, "not taken, it stands there");
+                assert!(pending(&world.words, &world.question).is_some());
+            }
+        } else {
+            assert_eq!(serving.join().unwrap(), Some((1, 1)));
         }
     });
 }

@@ -21,6 +21,7 @@
 
 #[cfg(not(loom))]
 mod answer;
+mod asked;
 #[cfg(not(loom))]
 mod bytes;
 #[cfg(not(loom))]
@@ -39,6 +40,8 @@ mod pending;
 mod place;
 #[cfg(not(loom))]
 mod request;
+#[cfg(not(loom))]
+mod requests;
 #[cfg(not(loom))]
 mod server;
 #[cfg(not(loom))]
@@ -63,6 +66,8 @@ pub(crate) use look::{look, sweep};
 pub use pending::Pending;
 #[cfg(not(loom))]
 pub use request::Request;
+#[cfg(not(loom))]
+pub(crate) use requests::Asking;
 #[cfg(not(loom))]
 pub use server::Server;
 #[cfg(not(loom))]

@@ -1,10 +1,10 @@
 //! A call in flight: waiting for its replies, and letting go of it.
 //!
 //! 1. `ready` says this number: a reply, or the end.
-//! 2. Spin; then a new odd number in `sleeping`, `heavy`, 1 again.
+//! 2. Spin; then a wait is prepared on `replies` (sync/event_count.rs), and 1 again.
 //! 3. Whose the call is, by its claim: not begun: the server of now; TAKEN: that process; WRITING: that thread. Dead: 1 once
 //!    more, then from that very claim → CANCELLED, and the caller is told.
-//! 4. Sleep on {`sleeping`, `x`, the claim, the owner's token}.
+//! 4. Sleep on {`replies`, `x`, the claim, the owner's token}.
 //!
 //! | the server dies | the client |
 //! | --- | --- |
@@ -23,13 +23,13 @@ use super::answer::Answer;
 use super::bytes::{Bytes, Reply};
 use super::client::Client;
 use super::error::CallError;
-use super::service::{Call, RING};
+use super::service::{Call, INLINE_REQUEST, RING};
 use super::words::{After, Claim, Ready, State, Words, next};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, TokenId, sleep};
 use crate::queue::Server;
 use crate::shim::{AtomicU32, Ordering, fence};
-use crate::sys::barrier;
+use crate::sync::Ticket;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 
@@ -245,11 +245,9 @@ impl<'c> Pending<'c> {
             if words.x.load(Ordering::Relaxed) != 0 {
                 words.x.store(0, Ordering::Relaxed);
             }
-            let mine = Words::enlist(&words.sleeping);
-            // With the server's `light` between `ready` and its look at `sleeping`.
-            let heavy = barrier::heavy();
-            let result = self.look_and_sleep(me, &pass, mine, heavy, out_of_time, deadline);
-            Words::delist(&words.sleeping, mine);
+            let ticket = words.replies.prepare_wait();
+            let result = self.look_and_sleep(me, &pass, ticket, out_of_time, deadline);
+            words.replies.cancel_wait(ticket);
             if let Some(found) = result? {
                 return Ok(found);
             }
@@ -262,13 +260,12 @@ impl<'c> Pending<'c> {
         }
     }
 
-    /// One sleep, announced as `mine`. `None`: look again.
+    /// One sleep, prepared. `None`: look again.
     fn look_and_sleep(
         &mut self,
         me: Me,
         pass: &PassOn,
-        mine: u32,
-        heavy: bool,
+        ticket: Ticket,
         out_of_time: bool,
         deadline: Deadline,
     ) -> Result<Option<Option<Reply>>, CallError> {
@@ -284,16 +281,16 @@ impl<'c> Pending<'c> {
         if out_of_time {
             return Err(CallError::TimedOut { begun: seen.number() == self.number });
         }
-        let slice = if heavy { deadline } else { deadline.earlier(short_slice()) };
+        let slice = ticket.until(deadline);
         let queue = &self.client.service.queue;
-        let sleeping = Watch { word: &words.sleeping, expected: mine };
+        let replies = words.replies.watch(ticket);
         let slept = match next {
             Next::Watch(owner) => {
                 let x = Watch { word: &words.x, expected: 0 };
-                let set = [sleeping, x, half_of(words, seen)];
+                let set = [replies, x, half_of(words, seen)];
                 sleep(queue.registry(), pass, &set, Some(owner), slice)
             }
-            Next::WaitForServer => queue.sleep_until_server_comes(pass, sleeping, slice),
+            Next::WaitForServer => queue.sleep_until_server_comes(pass, replies, slice),
             Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
         };
         slept.map(|_| None).map_err(|errno| self.client.refused(errno))
@@ -335,7 +332,7 @@ impl<'c> Pending<'c> {
         if !self.call.words.cancel(seen, self.number) {
             return Ok(Next::LookAgain);
         }
-        self.finish();
+        self.take_back();
         Ok(Next::Over(error))
     }
 
@@ -352,6 +349,14 @@ impl<'c> Pending<'c> {
     fn is_anything_ready(&self) -> bool {
         let ready = self.call.words.ready();
         ready.number() == self.number && (ready.beyond(self.taken) > 0 || ready.is_end())
+    }
+
+    /// The call is CANCELLED, and nobody had begun it.
+    fn take_back(&mut self) {
+        if self.call.question.asked().len() > INLINE_REQUEST {
+            self.client.service.free_request(self.call);
+        }
+        self.finish();
     }
 
     /// The call is CANCELLED: what objects are in its slot go.
@@ -390,7 +395,7 @@ impl<'c> Pending<'c> {
             State::Over | State::Cancelled => true,
         };
         if goes && not_begun {
-            self.finish();
+            self.take_back();
             return false;
         }
         if goes {
@@ -412,11 +417,6 @@ impl Drop for Pending<'_> {
             self.let_go();
         }
     }
-}
-
-/// How long one sleeps who cannot be sure to be woken (the kernel denies membarrier).
-pub(super) fn short_slice() -> Deadline {
-    Deadline::after(std::time::Duration::from_millis(10))
 }
 
 /// The claim as the kernel compares it: its lower half, with the owner, the state, and whether the number is odd.

@@ -18,7 +18,7 @@ use std::ops::Deref;
 
 use super::bytes::Bytes;
 use super::error::ReplyError;
-use super::service::{Call, INLINE, SLOTS, Service};
+use super::service::{Call, INLINE, Service};
 use super::stream::Stream;
 use super::words::{After, Claim, Ready};
 use crate::Error;
@@ -55,6 +55,8 @@ pub struct Request {
     slot: u32,
     pub(super) number: u64,
     pub(super) process: TokenId,
+    /// Who asked. The place may be another's by now.
+    pub(super) client: Option<TokenId>,
     payload: Bytes,
     /// The last word is said.
     pub(super) is_over: bool,
@@ -62,17 +64,21 @@ pub struct Request {
 
 impl Request {
     #[inline]
-    pub(super) fn new(service: Service, slot: u32, number: u64, process: TokenId, payload: &[u8]) -> Request {
-        // SAFETY: a slice.
-        let payload = unsafe { Bytes::copy(payload.as_ptr(), payload.len()) };
-        Request { service, slot, number, process, payload, is_over: false }
+    pub(super) fn new(
+        service: Service,
+        slot: u32,
+        number: u64,
+        process: TokenId,
+        client: Option<TokenId>,
+        payload: Bytes,
+    ) -> Request {
+        Request { service, slot, number, process, client, payload, is_over: false }
     }
 
-    /// Who asks, dead or alive; `None` when the place has been given up.
+    /// Who asked, dead or alive, also when another client has its place by now; `None` when the request's bytes do not say.
     #[must_use]
     pub fn client(&self) -> Option<Holder> {
-        let process = self.service.who(self.slot / SLOTS).process()?;
-        Some(Holder::of(self.service.queue.registry(), process))
+        Some(Holder::of(self.service.queue.registry(), self.client?))
     }
 
     /// Whether there is nobody left to answer: the client died, or wants no answer any more.
@@ -123,14 +129,10 @@ impl Request {
         self.service.call(self.slot)
     }
 
-    pub(super) fn client_process(&self) -> Option<TokenId> {
-        self.service.who(self.slot / SLOTS).process()
-    }
-
     #[inline]
     fn is_client_alive(&self) -> bool {
         let registry = self.service.queue.registry();
-        self.client_process().is_some_and(|id| registry.is_alive(id))
+        self.client.is_some_and(|id| registry.is_alive(id))
     }
 
     #[inline]
@@ -213,7 +215,7 @@ impl Request {
 
     #[cold]
     fn gone(&self) -> ReplyError {
-        if self.client_process().is_some() { ReplyError::ClientDied } else { ReplyError::Cancelled }
+        if self.client.is_some() { ReplyError::ClientDied } else { ReplyError::Cancelled }
     }
 
     /// Steps 2 to 5.

@@ -1,13 +1,14 @@
 //! The answering end.
 //!
-//! A request is looked at in the queue, its call taken, and only then is it received: killed in between, a successor finds a
-//! call that is begun, and skips it; killed before, it finds one that is not.
+//! What is asked lies in the clients' slots, and is taken there (requests.rs): killed in between, a successor finds a call that is
+//! begun, and passes it over; killed before, it finds one that is not.
 
 use super::error::ServeError;
 use super::request::Request;
+use super::requests::{Asking, Requests};
 use super::service::{SLOTS, Service, ServiceOptions};
 use crate::liveness::TokenId;
-use crate::queue::Receiver;
+use crate::queue::{Receiver, RecvError};
 use crate::sys::barrier;
 use crate::{Deadline, Domain, Error, Wait};
 
@@ -41,6 +42,7 @@ pub struct Server {
     service: Service,
     /// `None` only while it is dropped.
     receiver: Option<Receiver>,
+    requests: Requests,
     process: TokenId,
 }
 
@@ -70,7 +72,9 @@ impl Server {
             Error::ReceiverTaken { path, pid } => Error::ServerTaken { path, pid },
             other => other,
         })?;
-        Ok(Server { service, receiver: Some(receiver), process })
+        // Died here: the next one does it again.
+        service.asks().set_all(service.places() * SLOTS);
+        Ok(Server { service, receiver: Some(receiver), requests: Requests::default(), process })
     }
 
     /// How waiting is done through this server.
@@ -108,25 +112,22 @@ impl Server {
         self.take(None)
     }
 
-    /// The requests' end, for a wait set.
-    pub(crate) fn receiver(&self) -> Result<&Receiver, Error> {
-        // There, but while it is dropped.
-        self.receiver.as_ref().ok_or_else(|| self.service.segment().damaged("a server"))
+    /// For a wait set.
+    pub(crate) fn asking(&self) -> Asking {
+        Asking::new(self.service.clone())
     }
 
     #[inline]
     fn take(&mut self, deadline: Option<Deadline>) -> Result<Request, ServeError> {
-        let (service, process) = (&self.service, self.process);
+        let (service, requests, process) = (&self.service, &mut self.requests, self.process);
         let receiver = self.receiver.as_mut().ok_or(ServeError::NotServer)?;
-        let accept = |message: &[u8]| {
-            let (frame, payload) = message.split_first_chunk::<16>()?;
-            let slot = u32::from_le_bytes(frame[..4].try_into().ok()?);
-            let number = u64::from_le_bytes(frame[8..].try_into().ok()?);
-            // Nonsense is skipped: no client of ours waits for it.
-            let call = service.call(slot).ok()?;
-            call.words.take(number, process).then(|| Request::new(service.clone(), slot, number, process, payload))
-        };
-        Ok(receiver.offer(deadline, accept)?)
+        let me = receiver.enter()?;
+        if let Some(request) = requests.next(service, me, process).map_err(RecvError::from)? {
+            return Ok(request);
+        }
+        let Some(deadline) = deadline else { return Err(ServeError::Empty) };
+        let is_any_set = || service.asks().is_any_set(service.places() * SLOTS);
+        Ok(receiver.wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))?)
     }
 }
 

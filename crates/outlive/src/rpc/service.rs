@@ -1,13 +1,16 @@
-//! How a service lies in its file: a queue of requests, and in its annex the clients' places with their call slots.
+//! How a service lies in its file: a queue, of which it uses the ends' words and the pool, and in its annex the clients' places
+//! with their call slots.
 //!
 //! ```text
-//! page 0      how many places there are
+//! page 0      how many places there are; from byte 128 on tickets and bits (asked.rs)
 //! page 1, 2   by place: {process, thread inside} (place.rs)
-//! page 3..    places: sixteen call slots of 1,280 bytes each
+//! page 3..    places: sixteen call slots of 1,536 bytes each
 //!               0     words (words.rs)
 //!               264   eight replies of 120 bytes: {length, form}, and 112 bytes, or the reference of an object
+//!               1280  words of the request (asked.rs), and 232 bytes, or the reference of an object
 //! ```
 
+use super::asked::{Asked, Asks, Question};
 use super::words::Words;
 use crate::pool::Block;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
@@ -15,7 +18,7 @@ use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::{Domain, Error, Kind, Wait};
 
-/// Bytes of a reply, or of a request's copy, that need no memory of their own.
+/// Bytes of a reply, or of a copy, that need no memory of their own.
 pub(super) const INLINE: usize = 112;
 /// Replies of a stream that lie in a slot at once.
 pub(super) const RING: u32 = 8;
@@ -23,18 +26,29 @@ pub(super) const RING: u32 = 8;
 pub(super) const SLOTS: u32 = 16;
 pub(super) const MOST_PLACES: u32 = 1024;
 
+/// Bytes of a request that need no memory of their own.
+pub(super) const INLINE_REQUEST: usize = 232;
 const REPLY: u64 = 8 + INLINE as u64;
 const REPLIES_AT: u64 = size_of::<Words>() as u64;
-const SLOT: u64 = 1280;
+const QUESTION_AT: u64 = 1280;
+const REQUEST_AT: u64 = QUESTION_AT + size_of::<Question>() as u64;
+const SLOT: u64 = 1536;
 pub(super) const PLACE: u64 = SLOT * SLOTS as u64;
 const WORDS_AT: u64 = 4096;
 const PLACES_AT: u64 = WORDS_AT + MOST_PLACES as u64 * 8;
 const ANNEX: Annex = Annex { len: PLACES_AT + MOST_PLACES as u64 * PLACE, first: PLACES_AT };
 
 const _: () = {
-    assert!(REPLIES_AT + REPLY * RING as u64 <= SLOT);
+    assert!(REPLIES_AT + REPLY * RING as u64 <= QUESTION_AT);
+    assert!(REQUEST_AT + INLINE_REQUEST as u64 == SLOT);
+    assert!(core::mem::offset_of!(Head, asks) == 128 && size_of::<Head>() as u64 <= WORDS_AT);
+    assert!(MOST_PLACES * SLOTS == 256 * 64);
     assert!(SLOT.is_multiple_of(64) && PLACE.is_multiple_of(4096) && PLACES_AT.is_multiple_of(4096));
 };
+
+/// In tags, a slot's objects: its replies', and behind them its request's.
+const PLACES_OF_OBJECTS: u64 = 16;
+const _: () = assert!((RING as u64) < PLACES_OF_OBJECTS);
 
 /// In a reply's first word: the bytes lie in an object.
 const OBJECT: u64 = 1 << 63;
@@ -44,7 +58,8 @@ const OBJECT: u64 = 1 << 63;
 pub(super) struct Head {
     /// Places that exist; they only become more.
     pub(super) places: AtomicU32,
-    reserved: [AtomicU32; 15],
+    reserved: [AtomicU32; 31],
+    asks: Asks,
 }
 
 // SAFETY: all its fields are atomics.
@@ -64,7 +79,7 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// The most bytes that requests and replies may take together, besides 20 KiB for each client. At least 64 KiB, at most
+    /// The most bytes that requests and replies may take together, besides 24 KiB for each client. At least 64 KiB, at most
     /// 6 GiB; default: 1 GiB.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> ServiceOptions {
@@ -97,6 +112,8 @@ impl ServiceOptions {
 
     fn open(self, domain: &Domain, name: &str) -> Result<Service, Error> {
         let options = Queue::options().max_bytes(self.max_bytes).wait(self.wait).refuse_without_reader(true);
+        // Requests lie in their clients' slots.
+        let options = options.first_slots(0).slot_bytes(0);
         Service::new(options.create_as(domain, name, Kind::Service, ANNEX)?)
     }
 }
@@ -112,11 +129,13 @@ pub(super) struct Service {
 #[derive(Clone, Copy)]
 pub(super) struct Call<'s> {
     pub(super) words: &'s Words,
+    pub(super) question: &'s Question,
     replies: *mut u8,
+    request: *mut u8,
     pub(super) slot: u32,
 }
 
-/// A reply as it lies in its slot, its words read once and checked.
+/// A reply or a request as it lies in its slot, its words read once and checked.
 pub(super) struct Found {
     pub(super) bytes: *const u8,
     pub(super) len: usize,
@@ -146,7 +165,13 @@ impl Service {
         unsafe { &*self.segment().address(self.at).cast() }
     }
 
+    #[inline]
+    pub(super) fn asks(&self) -> &Asks {
+        &self.head().asks
+    }
+
     /// Places that exist.
+    #[inline]
     pub(super) fn places(&self) -> u32 {
         // Acquire pairs with `add_place`: the pages exist.
         self.head().places.load(Ordering::Acquire).min(MOST_PLACES)
@@ -186,7 +211,11 @@ impl Service {
         let words = unsafe { &*self.segment().address(at).cast::<Words>() };
         // SAFETY: the same slot.
         let replies = unsafe { self.segment().address(at + REPLIES_AT) };
-        Ok(Call { words, replies, slot })
+        // SAFETY: the same slot, 8-aligned; atomics.
+        let question = unsafe { &*self.segment().address(at + QUESTION_AT).cast::<Question>() };
+        // SAFETY: the same slot.
+        let request = unsafe { self.segment().address(at + REQUEST_AT) };
+        Ok(Call { words, question, replies, request, slot })
     }
 
     /// The reply of that number in a call's ring; `None` when its words make no sense.
@@ -197,7 +226,20 @@ impl Service {
         if meta & OBJECT == 0 {
             return (len <= INLINE).then(|| Found { bytes: call.bytes(number), len, object: None });
         }
-        let object = self.queue.object(call.reference(number)?)?;
+        self.found_in(self.queue.object(call.reference(number)?)?, len)
+    }
+
+    /// The request in a call's slot, of which the calling thread has the claim; `None` when its words make no sense.
+    #[inline]
+    pub(super) fn request(&self, call: Call<'_>, asked: Asked) -> Option<Found> {
+        let len = asked.len();
+        if len <= INLINE_REQUEST {
+            return Some(Found { bytes: call.request, len, object: None });
+        }
+        self.found_in(self.queue.object(call.request_reference()?)?, len)
+    }
+
+    fn found_in(&self, object: Block, len: usize) -> Option<Found> {
         if len as u64 > object.capacity.min(LARGEST_MESSAGE) {
             return None;
         }
@@ -209,6 +251,7 @@ impl Service {
     /// Frees what objects are in a slot that nobody else writes to or reads.
     #[cold]
     pub(super) fn free_objects(&self, call: Call<'_>) {
+        self.free_request(call);
         for number in 0..RING {
             if call.meta(number).load(Ordering::Relaxed) & OBJECT == 0 {
                 continue;
@@ -217,6 +260,17 @@ impl Service {
             if let Some(object) = call.reference(number).and_then(|reference| self.queue.object(reference)) {
                 let _ = self.queue.free_put(&object, call.place_of(number));
             }
+        }
+    }
+}
+
+impl Service {
+    /// Frees a request's object, if it lies in the slot still, by who has the slot. Its bytes may be no reference at all: the
+    /// tag tells.
+    #[cold]
+    pub(super) fn free_request(&self, call: Call<'_>) {
+        if let Some(object) = call.request_reference().and_then(|reference| self.queue.object(reference)) {
+            let _ = self.queue.free_put(&object, call.place_of_request());
         }
     }
 }
@@ -241,7 +295,39 @@ impl<'s> Call<'s> {
 
     /// Where an object is that belongs to that reply, as its tag says.
     pub(super) fn place_of(self, number: u32) -> u64 {
-        u64::from(self.slot) * u64::from(RING) + u64::from(number % RING)
+        u64::from(self.slot) * PLACES_OF_OBJECTS + u64::from(number % RING)
+    }
+
+    /// The same of the request's object.
+    pub(super) fn place_of_request(self) -> u64 {
+        u64::from(self.slot) * PLACES_OF_OBJECTS + u64::from(RING)
+    }
+
+    fn request_reference(self) -> Option<u32> {
+        // SAFETY: inside the slot, 8-aligned; an atomic.
+        let word = unsafe { &*self.request.cast::<AtomicU64>() };
+        u32::try_from(word.load(Ordering::Relaxed)).ok()
+    }
+
+    /// Writes a short request. Relaxed: the Release of `asked` orders it.
+    ///
+    /// # Safety
+    /// The slot is the calling thread's: no call is in it, and no thread of a server is inside.
+    #[inline]
+    pub(super) unsafe fn write_request(self, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= INLINE_REQUEST);
+        // SAFETY: the caller's promise; callers have compared the length.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.request, bytes.len()) };
+    }
+
+    /// Writes the reference of an object that holds the request.
+    ///
+    /// # Safety
+    /// As [`Call::write_request`].
+    pub(super) unsafe fn write_request_object(self, object: &Block) {
+        // SAFETY: inside the slot, 8-aligned; an atomic.
+        let word = unsafe { &*self.request.cast::<AtomicU64>() };
+        word.store(u64::from(object.reference), Ordering::Relaxed);
     }
 
     /// Writes a short reply. Relaxed: `ready`'s Release orders it.

@@ -1,18 +1,15 @@
 //! Several replies to one request: a ring of eight in the call's slot.
 //!
-//! The client says in `taken` how many it took. A server that finds the ring full takes a new odd number in `space`, `heavy`,
-//! looks again, and sleeps on {`space`, the client's process}; the client looks at `space` after each reply that it takes, and
+//! The client says in `taken` how many it took. A server that finds the ring full prepares a wait on `space`
+//! (sync/event_count.rs), looks again, and sleeps on {`space`, the client's process}; the client notifies it after each reply that it takes, and
 //! so does whoever cancels the call.
 
 use super::error::ReplyError;
-use super::pending::short_slice;
 use super::request::Request;
 use super::service::RING;
-use super::words::{After, Claim, Ready, Words};
+use super::words::{After, Claim, Ready};
 use crate::liveness::sleep;
 use crate::shim::Ordering;
-use crate::sys::barrier;
-use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
 
@@ -101,25 +98,22 @@ impl Stream {
         let pass = PassOn::begin(me.list());
         let mut out_of_time = false;
         loop {
-            let mine = Words::enlist(&words.space);
-            // With the client's `light` between `taken` and its look at `space`.
-            let heavy = barrier::heavy();
+            let ticket = words.space.prepare_wait();
             let slept = match self.has_space() {
                 Ok(false) if out_of_time => Err(ReplyError::TimedOut),
-                Ok(false) => match request.client_process() {
+                Ok(false) => match request.client {
                     None => Err(ReplyError::Cancelled),
                     Some(client) if !registry.is_alive(client) => Err(ReplyError::ClientDied),
                     Some(client) => {
-                        let space = Watch { word: &words.space, expected: mine };
-                        let slice = if heavy { deadline } else { deadline.earlier(short_slice()) };
-                        sleep(registry, &pass, &[space], Some(client), slice)
+                        let slice = ticket.until(deadline);
+                        sleep(registry, &pass, &[words.space.watch(ticket)], Some(client), slice)
                             .map(|_| false)
                             .map_err(|errno| Error::from_errno("wait in", registry.path(), errno).into())
                     }
                 },
                 other => other,
             };
-            Words::delist(&words.space, mine);
+            words.space.cancel_wait(ticket);
             if slept? {
                 return Ok(());
             }

@@ -3,6 +3,7 @@
 //! | claim | meaning | a death here |
 //! | --- | --- | --- |
 //! | number n - 1, any state | call n is not begun | the server's: the client cancels, or waits for the next server |
+//! | WRITING(n, thread), no reply of n yet | that thread copies the request, or writes the first reply | the client cancels |
 //! | TAKEN(n, process) | that server has it | the client cancels: begun, and how far nobody knows |
 //! | WRITING(n, thread) | that thread writes a reply | the same, after another look at `ready` |
 //! | WRITING(n, thread), `ready` says END of n | over | |
@@ -13,9 +14,7 @@
 
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::Bell;
-use crate::sys::barrier;
-use crate::sys::futex;
+use crate::sync::EventCount;
 use crate::sys::robust::PassOn;
 
 /// Padding; none under loom, which keeps track of every atomic.
@@ -30,19 +29,17 @@ type Pad<const N: usize> = [u32; 0];
 pub(super) struct Words {
     // The server's; now and then the client's.
     pub(super) claim: AtomicU64,
-    /// Odd: a server sleeps until the client takes a reply of a stream. Another odd number for each sleep.
-    pub(super) space: AtomicU32,
-    reserved: Pad<29>,
+    /// Where a server waits until the client has taken a reply of a stream.
+    pub(super) space: EventCount,
+    reserved: Pad<28>,
     // The client's.
     /// What the client has taken of a stream: {number, replies}.
     pub(super) taken: AtomicU64,
-    /// Odd: the client sleeps. Another odd number for each sleep.
-    pub(super) sleeping: AtomicU32,
+    /// Where the client, and wait sets for it, wait for replies.
+    pub(super) replies: EventCount,
     /// Always 0: the kernel wakes a client here when a thread that writes for it ends alone.
     pub(super) x: AtomicU32,
-    /// Wait sets' sleeps.
-    pub(super) bell: Bell,
-    reserved_2: Pad<26>,
+    reserved_2: Pad<27>,
     // The server's; the first reply follows in the same line.
     pub(super) ready: AtomicU64,
 }
@@ -220,22 +217,23 @@ impl Words {
         self.claim.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The server takes a call that it finds in the queue; false: it was cancelled, or is another's.
+    /// The server's thread takes a call that is asked, to copy its request; false: it was cancelled, or a sweep took a dead
+    /// thread's id out. The thread's end wakes the client meanwhile.
     ///
-    /// Died just before: the request is still in the queue, for a successor. Just after: begun, and the claim says by whom.
+    /// Died just before: not begun, for a successor. Just after: begun, and the claim says by whom.
     #[inline]
-    pub(super) fn take(&self, number: u64, process: TokenId) -> bool {
-        // Once more when a sweep took a dead thread's id out meanwhile.
-        for _ in 0..TRIES {
-            let seen = self.claim();
-            if next(seen.number()) != number {
-                return false;
-            }
-            if self.change(seen, Claim::taken(number, process)) {
-                return true;
-            }
-        }
-        false
+    pub(super) fn begin_copying(&self, pass: &PassOn, seen: Claim, number: u64, thread: TokenId) -> bool {
+        // Before the claim: ended in between, the client wakes for nothing.
+        pass.to(&self.x);
+        self.change(seen, Claim::writing(number, thread))
+    }
+
+    /// The request is copied: from now on the call is in the server's hands.
+    #[inline]
+    pub(super) fn copied(&self, taken: Claim) {
+        // Only this thread may change what says that it writes. Release: our reading comes before what the client writes into
+        // the slot once it has let go of the call.
+        self.claim.store(taken.0, Ordering::Release);
     }
 
     /// From here on the thread writes a reply; false: the call was cancelled. The thread's end wakes the client meanwhile.
@@ -268,46 +266,13 @@ impl Words {
 
     #[inline]
     pub(super) fn wake_client(&self) {
-        // `ready` before the look at `sleeping`: pairs with the client's `heavy`.
-        barrier::light();
-        let sleeping = self.sleeping.load(Ordering::Relaxed);
-        // One line, one test: a set's number as well.
-        if (sleeping | self.bell.sleepers()) & 1 == 1 {
-            self.wake_client_slow(sleeping);
-        }
-    }
-
-    #[cold]
-    fn wake_client_slow(&self, sleeping: u32) {
-        if sleeping & 1 == 1 {
-            wake(&self.sleeping, sleeping);
-        }
-        self.bell.ring();
+        self.replies.notify_all();
     }
 
     /// The client has taken a reply of a stream, or wants no more: a server that waits for space is woken.
     #[inline]
     pub(super) fn wake_server(&self) {
-        // Pairs with the server's `heavy`.
-        barrier::light();
-        let space = self.space.load(Ordering::Relaxed);
-        if space & 1 == 1 {
-            wake(&self.space, space);
-        }
-    }
-
-    /// The client announces a sleep: the number to sleep on. `heavy` must follow, and another look.
-    pub(super) fn enlist(word: &AtomicU32) -> u32 {
-        let before = word.load(Ordering::Relaxed);
-        // The next odd number: never one that an earlier sleep had.
-        let mine = before.wrapping_add(1 + (before & 1));
-        word.store(mine, Ordering::Relaxed);
-        mine
-    }
-
-    /// That sleep is over.
-    pub(super) fn delist(word: &AtomicU32, mine: u32) {
-        let _ = word.compare_exchange(mine, mine.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed);
+        self.space.notify_all();
     }
 
     /// From that very word to CANCELLED. Died just after: as if it had been told.
@@ -339,14 +304,6 @@ impl Words {
             }
         }
         Settled::Busy
-    }
-}
-
-#[cold]
-fn wake(word: &AtomicU32, seen: u32) {
-    // Only that very sleep's number, so that a slow waker does not end the next. Died in between: the sleeper watches us.
-    if word.compare_exchange(seen, seen.wrapping_add(1), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-        futex::wake_all(word);
     }
 }
 

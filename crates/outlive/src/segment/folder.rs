@@ -52,10 +52,14 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// The folder of a named domain below the user's own base folder.
+    /// The folder of a named domain below the user's own base folder; of a group's domain below the group's, which all of its
+    /// members may enter.
     pub(crate) fn in_base(name: &OsStr, group: Option<u32>, create: bool) -> Result<Folder, Error> {
-        let base = PathBuf::from(format!("/dev/shm/outlive-{}", process::user_id()));
-        Folder::open(&base, None, create)?;
+        let base = PathBuf::from(match group {
+            None => format!("/dev/shm/outlive-{}", process::user_id()),
+            Some(group) => format!("/dev/shm/outlive-group-{group}"),
+        });
+        Folder::open(&base, group, create)?;
         Folder::open(&base.join(name), group, create)
     }
 
@@ -71,11 +75,24 @@ impl Folder {
             other => other,
         }
         .map_err(|errno| Error::from_errno("open", path, errno))?;
-        let facts = file::facts(fd.as_fd()).map_err(|errno| Error::from_errno("examine", path, errno))?;
+        let examine = |fd: BorrowedFd<'_>| file::facts(fd).map_err(|errno| Error::from_errno("examine", path, errno));
+        let mut facts = examine(fd.as_fd())?;
         let user = process::user_id();
+        // On a file system that cannot rename without replacing, a folder has its name before its rights: its maker died in
+        // between. If there is something in it, its owner means to keep it.
+        if group.is_some()
+            && create
+            && facts.owner == user
+            && facts.mode & 0o077 == 0
+            && file::names(fd.as_fd()).is_ok_and(|names| names.is_empty())
+        {
+            file::finish_folder(path, asked.folder_mode(), asked.group())
+                .map_err(|errno| Error::from_errno("make", path, errno))?;
+            facts = examine(fd.as_fd())?;
+        }
         let access = match group {
             // A group's folder: any member may have made it, nobody outside may enter.
-            Some(group) if facts.group == group && facts.mode & 0o007 == 0 => Access::Group(group),
+            Some(group) if facts.group == group && facts.mode & 0o077 == 0o070 => Access::Group(group),
             Some(_) | None if facts.owner != user => {
                 return Err(Error::Foreign { path: path.to_path_buf(), owner: facts.owner, user });
             }

@@ -3,8 +3,10 @@
 //! Written once, before the file has a name, and constant from then on, save `flags`. The byte diagram is in
 //! doc/memory-layout.md; a change of layout bumps [`LAYOUT_VERSION`].
 
+use std::borrow::Cow;
 use std::path::Path;
 
+use super::hash::fnv_1a;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::map::PAGE;
 use crate::{Error, Kind};
@@ -14,7 +16,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// Changes with every change of any shared layout. 2: the registry has an X of its own, before its counters, and a slot's
 /// says whether sleepers use that one. 3: an object's number in its span has 15 bits, there are pools, and
 /// readers' words of a reader-writer lock have no waiters' bit, but a bell. 6: a topic's ring says whether a device writes there.
-const LAYOUT_VERSION: u32 = 6;
+/// 7: a request lies in its client's own call slot. 8: a slot of the registry notes of which life its sleepers were told, and the registry's
+/// size is its file's. 9: eventcounts for bells and sleep words, a waiters' bit in events and latches.
+const LAYOUT_VERSION: u32 = 9;
 /// Programs of another byte order or pointer width lay things out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;
@@ -53,7 +57,7 @@ pub(crate) struct Header {
     // Written by whoever removes the name.
     flags: AtomicU32,
     reserved: AtomicU64,
-    /// UTF-8, zero-filled.
+    /// UTF-8, zero-filled; of a long name its beginning and a hash: see [`as_kept`].
     type_name: [AtomicU64; TYPE_NAME / 8],
     /// One user word: the offset table of a record, see `sync::record`.
     pub(crate) extra: [AtomicU64; 24],
@@ -74,7 +78,8 @@ impl Header {
         self.max_bytes.store(spec.max_bytes, Ordering::Relaxed);
         self.creator_pid.store(creator, Ordering::Relaxed);
         let mut bytes = [0u8; TYPE_NAME];
-        let name = clip(&spec.type_name).as_bytes();
+        let name = as_kept(&spec.type_name);
+        let name = name.as_bytes();
         bytes[..name.len()].copy_from_slice(name);
         for (word, chunk) in self.type_name.iter().zip(bytes.chunks_exact(8)) {
             word.store(u64::from_le_bytes(chunk.try_into().unwrap_or_default()), Ordering::Relaxed);
@@ -103,7 +108,7 @@ impl Header {
         let size = self.type_size.load(Ordering::Relaxed);
         let align = u64::from(self.type_align.load(Ordering::Relaxed));
         let name = self.type_name();
-        if (size, align, name.as_str()) == (spec.type_size, spec.type_align, clip(&spec.type_name)) {
+        if (size, align, name.as_str()) == (spec.type_size, spec.type_align, &*as_kept(&spec.type_name)) {
             return Ok(());
         }
         // Languages without Rust's types know a value's size alone, and its bytes may be any: `[u8; N]` is every type of that
@@ -157,11 +162,35 @@ impl Header {
     }
 }
 
-/// The part of a type name that fits.
-fn clip(name: &str) -> &str {
-    let mut end = name.len().min(TYPE_NAME - 1);
+/// A type's name as the header keeps it: the whole name, or, of one that does not fit, its beginning, `#`, and a hash of the whole,
+/// so that two long names that begin alike are two names. No type in Rust has a name with a `#`.
+fn as_kept(name: &str) -> Cow<'_, str> {
+    if name.len() < TYPE_NAME {
+        return Cow::Borrowed(name);
+    }
+    let hash = format!("#{:016x}", fnv_1a(name.bytes()));
+    let mut end = TYPE_NAME - 1 - hash.len();
     while !name.is_char_boundary(end) {
         end -= 1;
     }
-    &name[..end]
+    Cow::Owned(format!("{}{hash}", &name[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_that_begin_alike_are_kept_as_two() {
+        for name in ["", "u8", &"x".repeat(TYPE_NAME - 1)] {
+            assert_eq!(as_kept(name), name);
+        }
+        for letter in ["x", "ö", "𐍈"] {
+            let beginning = letter.repeat(TYPE_NAME);
+            let names = ["", "A", "B", "AB"].map(|end| format!("{beginning}{end}"));
+            let kept: std::collections::HashSet<_> = names.iter().map(|name| as_kept(name)).collect();
+            assert_eq!(kept.len(), names.len(), "{kept:?}");
+            assert!(kept.iter().all(|kept| kept.len() < TYPE_NAME && kept.len() > TYPE_NAME - 5), "{kept:?}");
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! Floor 2: shared files: checked folders, headers, creation without a race, growth without a move.
 
 mod folder;
+mod hash;
 mod header;
 mod name;
 #[expect(clippy::module_inception, reason = "the folder's main thing")]
 mod segment;
 
 pub(crate) use folder::Folder;
+pub(crate) use hash::fnv_1a;
 pub(crate) use header::{BODY, Header, Spec};
 pub(crate) use name::check_name;
 pub(crate) use segment::{MOST_RESERVED, Segment, Shared, View};

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::liveness::RoleWords;
 use crate::segment::Segment;
 use crate::shim::{AtomicU32, AtomicU64};
-use crate::sync::Bell;
+use crate::sync::EventCount;
 
 pub(super) struct Buffers {
     pub(super) segment: Segment,
@@ -29,7 +29,7 @@ impl Buffers {
             reserved: [0; 13],
             latest: AtomicU64::new(1 << 8),
             reserved_2: [0; 7],
-            bell: Bell::new(),
+            changes: EventCount::new(),
             used: AtomicU32::new(0),
             count: AtomicU32::new(MOST_BUFFERS),
             reserved_3: [0; 12],

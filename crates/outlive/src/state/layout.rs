@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! page 0      header of every segment
-//! page 1      StateHead: what it was made as, latest, the bell, the role, the cells
+//! page 1      StateHead: what it was made as, latest, where waiters wait, the role, the cells
 //!    + 1024   buffers 0, 1, …, one after the other, a whole number of cache lines each: stamp, length, bytes
 //! ```
 //! How many buffers there are stands in `count`; address space is reserved for all that there may ever be.
 
 use crate::liveness::{RoleWords, TokenId};
 use crate::shim::{AtomicU32, AtomicU64};
-use crate::sync::Bell;
+use crate::sync::EventCount;
 
 /// Readers that may stand in a pinned read at once.
 pub(super) const CELLS: usize = if cfg!(loom) { 1 } else { 64 };
@@ -45,7 +45,7 @@ pub(super) struct StateHead {
     pub(super) latest: AtomicU64,
     pub(super) reserved_2: [Pad64; 7],
     // Written by readers that were overtaken or go to sleep, and by the writer that makes a buffer; read by each set.
-    pub(super) bell: Bell,
+    pub(super) changes: EventCount,
     /// Cells that have ever been in use: none beyond.
     pub(super) used: AtomicU32,
     /// Buffers that exist.
@@ -61,7 +61,7 @@ pub(super) struct StateHead {
 #[cfg(not(loom))]
 const _: () = {
     assert!(core::mem::offset_of!(StateHead, latest) == 64);
-    assert!(core::mem::offset_of!(StateHead, bell) == 128);
+    assert!(core::mem::offset_of!(StateHead, changes) == 128);
     assert!(core::mem::offset_of!(StateHead, role) == 192);
     assert!(core::mem::offset_of!(StateHead, cells) == 256);
     assert!(size_of::<StateHead>() as u64 <= BUFFERS_AT - HEAD_AT);

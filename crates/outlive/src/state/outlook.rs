@@ -7,7 +7,7 @@ use super::bytes::BytesWatch;
 use super::state::StateWatch;
 use super::wait::{Look, Told};
 use crate::liveness::{Registry, TokenId, Words};
-use crate::sync::Bell;
+use crate::sync::EventCount;
 use crate::sys::futex::Watch;
 
 /// See the file's head. It keeps the state mapped.
@@ -45,9 +45,9 @@ impl Outlook {
         self.shared.registry
     }
 
-    /// What the writer rings.
-    pub(crate) fn bell(&self) -> &Bell {
-        &self.shared.buffers.head().bell
+    /// What the writer notifies.
+    pub(crate) fn changes(&self) -> &EventCount {
+        &self.shared.buffers.head().changes
     }
 
     pub(crate) fn look(&self) -> News {
@@ -58,9 +58,9 @@ impl Outlook {
         }
     }
 
-    /// Adds the words to sleep on, `bell` among them. What was asked of who comes.
-    pub(crate) fn add_to<'a>(&'a self, bell: Watch<'a>, words: &mut Words<'a>) -> Option<u32> {
-        self.shared.role().add_to(bell, words)
+    /// Adds the words to sleep on, `changes` among them. What was asked of who comes.
+    pub(crate) fn add_to<'a>(&'a self, changes: Watch<'a>, words: &mut Words<'a>) -> Option<u32> {
+        self.shared.role().add_to(changes, words)
     }
 
     /// After a sleep on them.

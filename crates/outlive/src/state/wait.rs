@@ -2,11 +2,11 @@
 //!
 //! | the sleeper | is woken by |
 //! | --- | --- |
-//! | a writer lives | its ring; its leaving (`holder`); its end |
-//! | its process reads dead, its last thread lives | its ring; that thread's end |
+//! | a writer lives | its notification; its leaving (`holder`); its end |
+//! | its process reads dead, its last thread lives | its notification; that thread's end |
 //! | no writer lives | one that comes (`holder`, or `x` if it dies at once) |
 //!
-//! So nobody sleeps beside a writer whose end he does not watch: one that dies between `latest` and its ring wakes him. What
+//! So nobody sleeps beside a writer whose end he does not watch: one that dies between `latest` and its notification wakes him. What
 //! is looked at in which order: who lives first, then `latest`, so that a dead writer's last value is told before its death.
 
 use std::sync::atomic::{AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64, Ordering as StdOrdering};
@@ -115,18 +115,18 @@ impl Shared {
             return Ok(change);
         }
         let me = self.registry.me()?;
-        let bell = &self.buffers.head().bell;
+        let changes = &self.buffers.head().changes;
         let pass = PassOn::begin(me.list());
         let mut last_try = false;
         loop {
-            let listening = bell.listen();
+            let ticket = changes.prepare_wait();
             let standing = match self.tell(told, self.look(told)) {
                 Ok(change) => return Ok(Some(change)),
                 Err(_) if last_try => return Ok(None),
                 Err(standing) => standing,
             };
-            let until = listening.until(deadline);
-            match self.role().sleep(&pass, Some(bell.watch(listening)), standing, until) {
+            let until = ticket.until(deadline);
+            match self.role().sleep(&pass, Some(changes.watch(ticket)), standing, until) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => return Err(Error::from_errno("wait in", self.registry.path(), errno)),

@@ -165,6 +165,6 @@ impl Shared {
         // Release pairs with the Acquire in `read`. Died just before: the value before is the latest. Just after: this one.
         head.latest.store(latest.0, Ordering::Release);
         // Also the fence between this and the next set's look at the cells.
-        head.bell.ring();
+        head.changes.notify_all();
     }
 }

@@ -249,6 +249,10 @@ impl<T: Plain> CeilingMutex<T> {
 ///
 /// # If a process dies
 /// The next to lock gets [`LockError::OwnerDied`] with a guard.
+///
+/// # If it panics
+/// A panic that begins while the guard is held and unwinds through it counts as a death: see
+/// [`Guard`](super::Guard#if-it-panics).
 pub struct CeilingGuard<'a, T> {
     // In this order they are dropped.
     guard: Guard<'a, T>,
@@ -259,16 +263,28 @@ pub struct CeilingGuard<'a, T> {
 unsafe impl<T: Sync> Sync for CeilingGuard<'_, T> {}
 
 impl<T> CeilingGuard<'_, T> {
-    /// Whether the last owner died with it, and nothing has been marked consistent since: what [`LockError::OwnerDied`] said.
+    /// Whether an owner died or panicked with it, and nothing has been marked consistent since: what
+    /// [`LockError::OwnerDied`] said.
     #[must_use]
     pub fn owner_died(&self) -> bool {
         self.guard.owner_died()
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
-    /// gives the lock up: every later locker gets [`LockError::NotRecoverable`].
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the guard is dropped without it,
+    /// the next to lock is told again.
     pub fn mark_consistent(&mut self) {
         self.guard.mark_consistent();
+    }
+
+    /// Gives the lock back, and gives it up, then lowers the thread: what the lock guards cannot be made whole. Every later
+    /// locker gets [`LockError::NotRecoverable`], until somebody calls [`CeilingMutex::reset`]. In a forked child it only
+    /// lowers the child.
+    ///
+    /// # If a process dies
+    /// In here: the lock is given up, or the next to lock is told that an owner died.
+    pub fn give_up(self) {
+        let CeilingGuard { guard, _raised } = self;
+        guard.give_up();
     }
 }
 

@@ -96,8 +96,8 @@ impl Condvar {
     ///
     /// # Errors
     /// What locking can say. [`LockError::OwnerDied`] with the guard: somebody died holding the mutex meanwhile; repair,
-    /// and notify all. [`LockError::NotRecoverable`] also when the guard was one of a dead owner's mutex, not marked
-    /// consistent: to wait is to give the mutex back. [`LockError::NotHeld`] in a forked child.
+    /// and notify all; also when the guard was one of a dead owner's mutex, and nobody has marked it consistent meanwhile: to
+    /// wait is to give the mutex back. [`LockError::NotHeld`] in a forked child.
     ///
     /// # If a process dies
     /// See [`Condvar`].

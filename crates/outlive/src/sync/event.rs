@@ -1,13 +1,13 @@
-//! A named event: 32 bits that processes set and wait for.
+//! A named event: 31 bits that processes set and wait for.
 
 use super::await_error::AwaitError;
 use super::gate::{Gate, Opens};
 use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_event::RawEvent;
+use super::raw_event::{RawEvent, VALUE};
 use super::record::{Embed, Place, SharedField};
 use crate::liveness::{Me, Patience, Registry};
-use crate::shim::{AtomicU32, Ordering};
+use crate::shim::Ordering;
 use crate::{Deadline, Domain, Error, Kind, Wait};
 
 /// Whether a wait leaves the bits that satisfied it, or takes them.
@@ -19,9 +19,10 @@ pub enum Reset {
     Automatic,
 }
 
-/// 32 bits, shared by name; any number of threads of any process wait until any or all of some of them are set.
+/// 31 bits ([`Event::ALL`]), shared by name; any number of threads of any process wait until any or all of some of them are set.
 ///
-/// Setting wakes all who wait, with one system call, and none when nobody waits.
+/// Setting wakes all who wait, and makes no system call when nobody waits. The 32nd bit is the event's own: it says in the same word that
+/// somebody waits, so that bits are set and waiters woken in one step.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-event-{}", std::process::id()));
@@ -39,7 +40,7 @@ pub enum Reset {
 /// ```
 ///
 /// # If a process dies
-/// In [`Event::set`]: the bits are set, and then all who wait are woken, or they are not set. Waiting: nobody notices.
+/// In [`Event::set`]: the bits are set and all who wait are woken, or they are not set; the same if it is stopped there. Waiting: nobody notices.
 /// With [`Reset::Automatic`], a waiter that took bits and died has taken them. That the one who *would* set a bit has died
 /// is not told: watch it ([`Peer::wait_dead`](crate::Peer::wait_dead)), or wait with a deadline.
 pub struct Event {
@@ -48,6 +49,9 @@ pub struct Event {
 }
 
 impl Event {
+    /// All the bits that there are: 0 to 30. Bit 31 is never set; to wait for it alone is to wait for ever.
+    pub const ALL: u32 = VALUE;
+
     /// Opens the event of that name, or makes it, with no bit set.
     ///
     /// # Errors
@@ -61,7 +65,7 @@ impl Event {
             Reset::Manual => "manual reset",
             Reset::Automatic => "automatic reset",
         };
-        let init = |raw: &mut RawEvent| raw.option = AtomicU32::new(reset as u32);
+        let init = |raw: &mut RawEvent| raw.prepare(0, reset as u32);
         Ok(Event::at(Home::open(domain, name, Kind::Event, TypeOf::named(which), init)?))
     }
 
@@ -74,28 +78,31 @@ impl Event {
         self.patience.set(wait);
     }
 
-    /// Sets bits, and wakes all who wait. The bits that were set before.
+    /// Sets bits, and wakes all who wait. The bits that were set before. (Where somebody waits: just before; of two that set the same bit at
+    /// once, both may be told then that it was not set.)
+    ///
+    /// # Panics
+    /// When a bit is not one of [`Event::ALL`].
     ///
     /// # If a process dies
-    /// Either the bits are not set, or they are, and all who wait are woken. (By a thread that cannot get a token, dying
-    /// in between: not before the next call that sets something.)
+    /// Either the bits are not set, or they are, and all who wait are woken.
     #[inline]
+    #[track_caller]
     pub fn set(&self, bits: u32) -> u32 {
-        let me = self.home.me().ok();
-        // Release pairs with the Acquire in `take`.
-        self.raw().change(me, |word| (word.fetch_or(bits, Ordering::Release), true))
+        assert!(bits & !Event::ALL == 0, "an event has 31 bits, 0 to 30; these are {bits:#x}");
+        self.raw().set(bits)
     }
 
     /// Clears bits. Those that were set before.
     #[inline]
     pub fn clear(&self, bits: u32) -> u32 {
-        self.raw().word.fetch_and(!bits, Ordering::AcqRel)
+        self.raw().clear(bits)
     }
 
     /// The bits that are set just now.
     #[inline]
     pub fn bits(&self) -> u32 {
-        self.raw().word.load(Ordering::Acquire)
+        self.raw().value()
     }
 
     /// Waits until one of these bits is set; which of them are. Of no bits at all: at once.
@@ -133,13 +140,13 @@ impl Event {
     /// Which of these bits are set, if any is; takes them with [`Reset::Automatic`].
     #[inline]
     pub fn try_wait_any(&self, bits: u32) -> Option<u32> {
-        self.take(&self.raw().word, bits, false)
+        self.take(self.raw(), bits, false)
     }
 
     /// These bits, if all are set; takes them with [`Reset::Automatic`].
     #[inline]
     pub fn try_wait_all(&self, bits: u32) -> Option<u32> {
-        self.take(&self.raw().word, bits, true)
+        self.take(self.raw(), bits, true)
     }
 
     /// For a wait set.
@@ -148,37 +155,22 @@ impl Event {
     }
 
     fn wait_until(&self, bits: u32, all: bool, deadline: Deadline) -> Result<u32, AwaitError> {
-        if let Some(got) = self.take(&self.raw().word, bits, all) {
+        if let Some(got) = self.take(self.raw(), bits, all) {
             return Ok(got);
         }
         let registry = self.home.registry();
-        let me = self.home.me().map_err(AwaitError::System)?;
-        let take = |word: &AtomicU32| self.take(word, bits, all);
-        match self.raw().wait(registry, me, &self.patience, deadline, take) {
+        // Nothing here needs a token; but who looks at what goes on in the domain finds the waiting thread by it.
+        self.home.me().map_err(AwaitError::System)?;
+        match self.raw().wait(registry, &self.patience, deadline, |raw| self.take(raw, bits, all)) {
             Ok(got) => got.ok_or(AwaitError::TimedOut),
             Err(errno) => Err(AwaitError::from_errno(registry, errno)),
         }
     }
 
     #[inline]
-    fn take(&self, word: &AtomicU32, wanted: u32, all: bool) -> Option<u32> {
-        // Acquire pairs with the Release in `set`.
-        let mut seen = word.load(Ordering::Acquire);
-        loop {
-            let hit = seen & wanted;
-            let satisfied = wanted == 0 || if all { hit == wanted } else { hit != 0 };
-            if !satisfied {
-                return None;
-            }
-            // Relaxed: constant.
-            if hit == 0 || self.raw().option.load(Ordering::Relaxed) != Reset::Automatic as u32 {
-                return Some(hit);
-            }
-            match word.compare_exchange_weak(seen, seen & !hit, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(hit),
-                Err(now) => seen = now,
-            }
-        }
+    fn take(&self, raw: &RawEvent, wanted: u32, all: bool) -> Option<u32> {
+        // Relaxed: constant.
+        raw.take(wanted, all, raw.option.load(Ordering::Relaxed) == Reset::Automatic as u32)
     }
 
     #[inline]
@@ -213,7 +205,7 @@ impl EmbeddedEvent {
     /// What waits do with the bits, where nobody else can reach it: in [`Record::open`](super::Record::open)'s
     /// initialiser.
     pub fn set_reset(&mut self, reset: Reset) {
-        self.raw.option = AtomicU32::new(reset as u32);
+        self.raw.prepare(0, reset as u32);
     }
 }
 
@@ -235,7 +227,7 @@ impl Embed for EmbeddedEvent {
 /// An event or a latch: what the word says depends on which.
 impl Inspect for RawEvent {
     fn look(&self, _: &'static Registry) -> LockDetail {
-        let word = self.word.load(Ordering::Relaxed);
+        let word = self.value();
         let what = if self.is_waited_for() { "somebody may wait" } else { "nobody waits" };
         LockDetail { state: Some(what.to_owned()), figures: vec![("word", u64::from(word))], ..LockDetail::default() }
     }

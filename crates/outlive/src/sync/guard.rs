@@ -14,9 +14,9 @@ use crate::sys::robust::PassOn;
 /// In a guard's own copy of the token: `list_op_pending` is borrowed until the guard is dropped. So a guard without it
 /// pays nothing for the possibility.
 const KEPT: u32 = WAITERS;
-/// The same of a holder that was told: what it guards may be not consistent when the guard is dropped. Only holders
-/// change that, so a guard without it need not look. No token's id has this bit.
-const TOLD: u32 = 1 << 30;
+/// The same of a holder that was unwinding already when it took the lock: its panic has cut nothing in half in here. No
+/// token's id has this bit.
+const UNWINDING: u32 = 1 << 30;
 
 /// Exclusive access to what a lock guards; gives the lock back when dropped.
 ///
@@ -24,6 +24,11 @@ const TOLD: u32 = 1 << 30;
 ///
 /// # If a process dies
 /// The next to lock gets [`LockError::OwnerDied`] with a guard.
+///
+/// # If it panics
+/// A panic that begins while the guard is held and unwinds through it leaves what it guards as a death would, and counts
+/// as one: the next to lock gets [`LockError::OwnerDied`]. A guard that was taken by a destructor while its thread unwinds already
+/// gives the lock back as usual.
 pub struct Guard<'a, T> {
     raw: &'a RawMutex,
     value: NonNull<T>,
@@ -36,23 +41,16 @@ pub struct Guard<'a, T> {
 unsafe impl<T: Sync> Sync for Guard<'_, T> {}
 
 impl<'a, T> Guard<'a, T> {
-    /// The guard of a lock that has just been taken and is consistent.
+    /// The guard of a lock that has just been taken.
     ///
     /// # Safety
     /// As for [`Guard::settle`]; `me` holds `raw`.
     #[inline]
-    pub(super) unsafe fn new(raw: &'a RawMutex, value: NonNull<T>, me: Me) -> Guard<'a, T> {
+    pub(super) unsafe fn new(raw: &'a RawMutex, value: NonNull<T>, mut me: Me) -> Guard<'a, T> {
+        if std::thread::panicking() {
+            me.id = TokenId::from_own(me.id.as_u32() | UNWINDING);
+        }
         Guard { raw, value, me, _thread: PhantomData }
-    }
-
-    /// The guard of a lock whose last owner died.
-    ///
-    /// # Safety
-    /// As for [`Guard::new`].
-    #[cold]
-    pub(super) unsafe fn told(raw: &'a RawMutex, value: NonNull<T>, me: Me) -> Guard<'a, T> {
-        let id = TokenId::from_own(me.id.as_u32() | TOLD);
-        Guard { raw, value, me: Me { id, ..me }, _thread: PhantomData }
     }
 
     /// A guard that was given up by [`Guard::into_raw`], if it is of the calling thread.
@@ -66,14 +64,15 @@ impl<'a, T> Guard<'a, T> {
         registry: &'static Registry,
         bits: u32,
     ) -> Option<Guard<'a, T>> {
-        let mine = bits != 0 && bits & !(KEPT | TOLD) == registry.current_bits();
-        let me = Me { registry, id: TokenId::from_own(bits) };
+        let mine = bits != 0 && bits & !(KEPT | UNWINDING) == registry.current_bits();
+        let me = Me { registry, id: TokenId::from_own(bits & !UNWINDING) };
         // Lazily: one that was made and dropped here would give back the lock for a thread without a token, whose number is 0 as well.
-        mine.then(|| Guard { raw, value, me, _thread: PhantomData })
+        // SAFETY: the caller's promise. As one taken just now: a panic before was none of a guard's.
+        mine.then(|| unsafe { Guard::new(raw, value, me) })
     }
 
-    /// Gives the guard up, but not the lock: for bindings to languages without guards. The number is never 0.
-    /// [`Mutex::guard_from_raw`](super::Mutex::guard_from_raw) makes a guard of it again.
+    /// Lets the guard go, but not the lock: for bindings to languages without guards. The number is never 0.
+    /// [`Mutex::guard_from_raw`](super::Mutex::guard_from_raw) makes a guard of it again. A panic meanwhile is not told.
     ///
     /// # If a process dies
     /// As with a guard.
@@ -99,7 +98,7 @@ impl<'a, T> Guard<'a, T> {
             // SAFETY: the caller's promise.
             Ok(Acquired::Clean) => Ok(unsafe { Guard::new(raw, value, me) }),
             // SAFETY: the caller's promise.
-            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(unsafe { Guard::told(raw, value, me) })),
+            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(unsafe { Guard::new(raw, value, me) })),
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
     }
@@ -112,7 +111,7 @@ impl<'a, T> Guard<'a, T> {
     ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
         let (raw, value) = (self.raw, self.value);
         let bits = self.me.id.as_u32();
-        let me = Me { id: TokenId::from_own(bits & !(KEPT | TOLD)), ..self.me };
+        let me = Me { id: TokenId::from_own(bits & !(KEPT | UNWINDING)), ..self.me };
         if me.registry.current_bits() != me.id.as_u32() {
             return Err(LockError::NotHeld);
         }
@@ -135,16 +134,43 @@ impl<'a, T> Guard<'a, T> {
         self.mark_consistent();
     }
 
-    /// Whether the last owner died with it, and nothing has been marked consistent since: what [`LockError::OwnerDied`] said.
+    /// Whether an owner died or panicked with it, and nothing has been marked consistent since: what
+    /// [`LockError::OwnerDied`] said.
     #[must_use]
     pub fn owner_died(&self) -> bool {
         !self.raw.is_consistent()
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
-    /// gives the lock up: every later locker gets [`LockError::NotRecoverable`].
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the guard is dropped without it,
+    /// the next to lock is told again.
     pub fn mark_consistent(&mut self) {
         self.raw.mark_consistent();
+    }
+
+    /// Gives the lock back, and gives it up: what it guards cannot be made whole. Every later locker gets
+    /// [`LockError::NotRecoverable`], until somebody calls [`Mutex::reset`](super::Mutex::reset) or
+    /// [`Mutex::lock_to_reset`](super::Mutex::lock_to_reset). In a forked child it does nothing.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-give-up-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::sync::{LockError, Mutex};
+    ///
+    /// let total = Mutex::<u64>::open(&domain, "total", 0)?;
+    /// total.lock().unwrap().give_up();
+    /// assert!(matches!(total.lock(), Err(LockError::NotRecoverable)));
+    /// total.reset(5, outlive::Deadline::NEVER).unwrap();
+    /// assert_eq!(*total.lock().unwrap(), 5);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    ///
+    /// # If a process dies
+    /// In here: the lock is given up, or the next to lock is told that an owner died.
+    pub fn give_up(self) {
+        let (raw, me) = (self.raw, self.me);
+        core::mem::forget(self);
+        give_back(raw, me, RawMutex::give_up);
     }
 }
 
@@ -170,9 +196,8 @@ impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
-        if self.me.registry.fast_bits() == self.me.id.as_u32() {
-            // Consistent, or the guard would bear TOLD.
-            self.raw.release();
+        if self.me.registry.fast_bits() == self.me.id.as_u32() && !std::thread::panicking() {
+            self.raw.release_by(self.me.id);
         } else {
             // Not `self`: a guard whose address is taken lives in memory, and its fast path pays for that.
             drop_slow(self.raw, self.me);
@@ -180,20 +205,27 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-/// In a process that watches the order of locks, in a forked child, told of a death, or with something to be passed on if
-/// we die.
+/// In a process that watches the order of locks, in a forked child, in a thread that unwinds, or with something to be
+/// passed on if we die.
 #[cold]
 #[inline(never)]
 fn drop_slow(raw: &RawMutex, me: Me) {
+    let unfinished = std::thread::panicking() && me.id.as_u32() & UNWINDING == 0;
+    give_back(raw, me, if unfinished { RawMutex::release_unfinished } else { RawMutex::release });
+}
+
+/// Gives the lock back by `how`, and what a guard may have had besides it.
+#[cold]
+fn give_back(raw: &RawMutex, me: Me, how: fn(&RawMutex)) {
     let bits = me.id.as_u32();
-    if me.registry.current_bits() != bits & !(KEPT | TOLD) {
+    if me.registry.current_bits() != bits & !(KEPT | UNWINDING) {
         return;
     }
     if me.registry.watches_order() {
         // Once a process watches it goes on: what was taken before that was not noted.
         order::gives_back(raw);
     }
-    raw.unlock();
+    how(raw);
     if bits & KEPT != 0 {
         // Died just before: somebody is woken for nothing.
         drop(PassOn::resume(me.list()));
@@ -210,11 +242,10 @@ impl<T: fmt::Debug> fmt::Debug for Guard<'_, T> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LockError<G> {
-    /// The lock is yours, but its last owner died holding it: what it guards may be half-written. Repair it and call
-    /// [`Guard::mark_consistent`] (of the guard inside); dropped without, the lock is given up.
+    /// The lock is yours, but an owner died or panicked holding it: what it guards may be half-written. Repair it and call
+    /// [`Guard::mark_consistent`] (of the guard inside); if the guard is dropped without, the next to lock is told again.
     OwnerDied(G),
-    /// Somebody who was told that the owner died gave up without repairing. [`Mutex::reset`](super::Mutex::reset)
-    /// starts anew.
+    /// A holder gave it up ([`Guard::give_up`]). [`Mutex::reset`](super::Mutex::reset) starts anew.
     NotRecoverable,
     /// This thread holds it already.
     Deadlock,
@@ -267,10 +298,10 @@ impl<G> fmt::Display for LockError<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LockError::OwnerDied(_) => {
-                f.write_str("the last owner died holding the lock; check what it guards, then mark it consistent")
+                f.write_str("an owner died or panicked holding the lock; check what it guards, then mark it consistent")
             }
             LockError::NotRecoverable => {
-                f.write_str("the lock was given up after its owner died; reset it once what it guards is whole")
+                f.write_str("the lock was given up by a holder; reset it once what it guards is whole")
             }
             LockError::Deadlock => f.write_str("this thread holds the lock already; give it back first"),
             LockError::NotHeld => f.write_str("the guard is of the process that forked this one; lock anew"),

@@ -3,10 +3,9 @@
 use super::await_error::AwaitError;
 use super::gate::{Gate, Opens};
 use super::home::{Home, TypeOf};
-use super::raw_event::RawEvent;
+use super::raw_event::{RawEvent, VALUE};
 use super::record::{Embed, Place, SharedField};
 use crate::liveness::Patience;
-use crate::shim::{AtomicU32, Ordering};
 use crate::{Deadline, Domain, Error, Kind, Wait};
 
 /// A gate that opens for good once a number of arrivals has been counted.
@@ -28,7 +27,7 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 /// ```
 ///
 /// # If a process dies
-/// In [`Latch::arrive`]: it has been counted, and if that was the last, all who wait are woken; or it has not. Waiting:
+/// In [`Latch::arrive`]: it has been counted, and if that was the last, all who wait are woken; or it has not; the same if it is stopped there. Waiting:
 /// nobody notices. An arrival that has not come is not a claim and names nobody: a party that dies before it arrives is
 /// waited for. So wait with a deadline, or let whoever watches the parties
 /// ([`Peer::wait_dead`](crate::Peer::wait_dead)) arrive in the dead one's place, or call [`Latch::release`].
@@ -38,7 +37,7 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// Opens the latch of that name, or makes one that waits for so many arrivals. One that is there already keeps its
+    /// Opens the latch of that name, or makes one that waits for so many arrivals, 2,147,483,647 at most. One that is there already keeps its
     /// own number.
     ///
     /// # Errors
@@ -48,7 +47,7 @@ impl Latch {
     /// # If a process dies
     /// While it makes it: nothing is left of it.
     pub fn open(domain: &Domain, name: &str, arrivals: u32) -> Result<Latch, Error> {
-        let init = |raw: &mut RawEvent| raw.word = AtomicU32::new(arrivals);
+        let init = |raw: &mut RawEvent| raw.prepare(arrivals.min(VALUE), 0);
         Ok(Latch::at(Home::open(domain, name, Kind::Latch, TypeOf::nothing(), init)?))
     }
 
@@ -66,13 +65,7 @@ impl Latch {
     /// # If a process dies
     /// Counted or not. The last one counted opens the latch for all who wait.
     pub fn arrive(&self, arrivals: u32) -> u32 {
-        self.raw().change(self.home.me().ok(), |word| {
-            let less = |missing: u32| Some(missing.saturating_sub(arrivals));
-            // Release: what was done before arriving is seen by who waits. Acquire, so that the last hands on the others'.
-            let before = word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).unwrap_or(0);
-            let missing = before.saturating_sub(arrivals);
-            (missing, missing == 0)
-        })
+        self.raw().count_down(arrivals)
     }
 
     /// Opens it, however many are missing.
@@ -82,14 +75,13 @@ impl Latch {
 
     /// How many arrivals are missing.
     pub fn missing(&self) -> u32 {
-        self.raw().word.load(Ordering::Acquire)
+        self.raw().value()
     }
 
     /// Whether it is open.
     #[inline]
     pub fn is_open(&self) -> bool {
-        // Acquire pairs with the arrivals' Release.
-        self.raw().word.load(Ordering::Acquire) == 0
+        self.raw().value() == 0
     }
 
     /// For a wait set.
@@ -115,9 +107,10 @@ impl Latch {
             return Ok(());
         }
         let registry = self.home.registry();
-        let me = self.home.me().map_err(AwaitError::System)?;
-        let open = |word: &AtomicU32| (word.load(Ordering::Acquire) == 0).then_some(());
-        match self.raw().wait(registry, me, &self.patience, deadline.into(), open) {
+        // As in `Event`.
+        self.home.me().map_err(AwaitError::System)?;
+        let open = |raw: &RawEvent| (raw.value() == 0).then_some(());
+        match self.raw().wait(registry, &self.patience, deadline.into(), open) {
             Ok(open) => open.ok_or(AwaitError::TimedOut),
             Err(errno) => Err(AwaitError::from_errno(registry, errno)),
         }
@@ -154,7 +147,7 @@ pub struct EmbeddedLatch {
 impl EmbeddedLatch {
     /// How many it waits for, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
     pub fn expect_arrivals(&mut self, arrivals: u32) {
-        self.raw.word = AtomicU32::new(arrivals);
+        self.raw.prepare(arrivals.min(VALUE), 0);
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! | | for | when somebody dies |
 //! | --- | --- | --- |
-//! | [`Mutex`] | one at a time | inside: the next is told (`OwnerDied`) |
+//! | [`Mutex`] | one at a time | inside, or a panic inside: the next is told (`OwnerDied`) until one repairs |
 //! | [`RwLock`] | many who read, or one who writes | a reader: nothing; a writer: the next is told |
 //! | [`Condvar`] | waiting under a [`Mutex`] until something is so | its notification goes to another |
 //! | [`Semaphore`] | so many at once, or so many things to take | its permits come back |
@@ -22,7 +22,6 @@
 mod await_error;
 #[cfg(not(loom))]
 mod barrier;
-pub(crate) mod bell;
 #[cfg(not(loom))]
 mod ceiling;
 #[cfg(not(loom))]
@@ -31,6 +30,7 @@ mod ceiling_mutex;
 mod condvar;
 #[cfg(not(loom))]
 mod event;
+pub(crate) mod event_count;
 #[cfg(not(loom))]
 mod gate;
 #[cfg(not(loom))]
@@ -58,7 +58,6 @@ mod raw_mutex;
 mod raw_once;
 mod raw_rw_lock;
 mod raw_semaphore;
-mod raw_sleepers;
 #[cfg(not(loom))]
 mod record;
 #[cfg(not(loom))]
@@ -74,7 +73,6 @@ mod untyped;
 pub use await_error::AwaitError;
 #[cfg(not(loom))]
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
-pub(crate) use bell::Bell;
 #[cfg(not(loom))]
 pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
 #[cfg(not(loom))]
@@ -82,7 +80,10 @@ pub use condvar::{Condvar, EmbeddedCondvar, Woke};
 #[cfg(not(loom))]
 pub use event::{EmbeddedEvent, Event, Reset};
 #[cfg(not(loom))]
-pub(crate) use gate::{Enlisted, Gate};
+pub(crate) use event_count::RelayedEventCount;
+pub(crate) use event_count::{EventCount, Ticket};
+#[cfg(not(loom))]
+pub(crate) use gate::Gate;
 #[cfg(not(loom))]
 pub use guard::{Guard, LockError};
 #[cfg(not(loom))]
@@ -104,8 +105,6 @@ pub use pi_mutex::{EmbeddedPi, PiGuard, PiMutex};
 pub use primitive::LockDetail;
 #[cfg(not(loom))]
 pub(crate) use primitive::primitives;
-#[cfg(not(loom))]
-pub(crate) use raw_sleepers::{Sleepers, Ticket};
 #[cfg(not(loom))]
 pub use record::{Embed, Place, Record, RecordType, SharedField};
 #[cfg(not(loom))]

@@ -41,8 +41,10 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 /// ```
 ///
 /// # If a process dies
-/// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already. Waiting for it:
-/// nobody notices. Between locking and unlocking several locks: each is told on its own.
+/// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already; and each after it, until
+/// one [marks it consistent](Guard::mark_consistent), [gives it up](Guard::give_up) or resets it. Waiting for it:
+/// nobody notices. Between locking and unlocking several locks: each is told on its own. A panic counts as a death: see
+/// [`Guard`](Guard#if-it-panics).
 pub struct Mutex<T> {
     home: Home<RawMutex>,
     value: NonNull<UnsafeCell<T>>,
@@ -181,8 +183,8 @@ impl<T: Plain> Mutex<T> {
         let is_ours = raw != 0 && raw == self.home.registry().fast_bits();
         if is_ours {
             held.store(0, core::sync::atomic::Ordering::Relaxed);
-            // Consistent, or the guard would bear TOLD, which no thread's own number has.
-            self.raw().release();
+            // Whatever its state: that is for the next one to be told.
+            self.raw().release_by(TokenId::from_own(raw));
         }
         is_ours
     }
@@ -207,7 +209,7 @@ impl<T: Plain> Mutex<T> {
     }
 
     /// Takes the mutex in whatever state it is in, given up or not, as if its owner had just died: make whole what it guards
-    /// and [mark it consistent](Guard::mark_consistent). Dropped without, a mutex that was given up stays so.
+    /// and [mark it consistent](Guard::mark_consistent). If the guard is dropped without, a mutex that was given up stays so.
     ///
     /// # Errors
     /// As [`Mutex::reset`].
@@ -220,7 +222,7 @@ impl<T: Plain> Mutex<T> {
         let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
-        Ok(unsafe { Guard::told(self.raw(), value_of(self.value), me) })
+        Ok(unsafe { Guard::new(self.raw(), value_of(self.value), me) })
     }
 
     /// Who holds it just now.

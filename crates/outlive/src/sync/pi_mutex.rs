@@ -6,8 +6,9 @@
 //! | 0 | consistent | free | |
 //! | thread id (+ WAITERS) | consistent | held | the kernel marks the word, or hands it to a sleeper, marked |
 //! | OWNER_DIED (+ id) | any | its owner died; the next to lock hears it from libc | the same again |
-//! | thread id | inconsistent | held by one who was told | marked; told again |
-//! | 0 | inconsistent | cannot be: who was told and unlocks gives it up | |
+//! | thread id | inconsistent | held by one who was told, or who panics | marked; told again |
+//! | 0 | inconsistent | not marked consistent by one who was told, or who panicked | the next is told |
+//! | thread id | not recoverable | being given up, or refused | marked; refused |
 //! | 0 | not recoverable | given up | every lock is refused until `reset` |
 //!
 //! Why libc's: the kernel finds a lock to mark by the robust list, of which a thread has one, and that is libc's. Its word
@@ -217,16 +218,26 @@ impl RawPi {
         Err(if state == NOT_RECOVERABLE { Refused::NotRecoverable } else { Refused::Damaged })
     }
 
-    /// Gives it back. The calling thread holds it.
-    #[inline]
-    fn unlock(&self) {
-        if self.state.load(Ordering::Relaxed) != CONSISTENT {
-            // Told, and not marked consistent. Died just after: the next hears of a death from libc, and is refused.
-            self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
+    /// Gives it back when a panic has cut the holder's work in half: the next one is told, as of a death.
+    #[cold]
+    fn release_unfinished(&self) {
+        if self.state.load(Ordering::Relaxed) == CONSISTENT {
+            // Relaxed: libc's lock orders it. Died just after: the next hears of a death from libc as well.
+            self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
         self.release();
     }
 
+    /// Gives it back, and up: every locker is refused until somebody resets it. The calling thread holds it.
+    #[cold]
+    fn give_up(&self) {
+        // Relaxed: libc's lock orders it. Died just after: the next hears of a death from libc, and is refused.
+        self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
+        self.release();
+    }
+
+    /// Gives it back, its state as it is: not marked consistent by a holder that was told, the next one is told again. The
+    /// calling thread holds it.
     #[inline]
     fn release(&self) {
         // An error says that the word is no longer ours: a stray write, which the next locker meets.
@@ -405,7 +416,7 @@ impl<T: Plain> PiMutex<T> {
         let taken = order::watched(me, self.home.segment(), raw, true, take);
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
         raw.owner.store(me.id.as_u32(), Ordering::Relaxed);
-        let mut guard = PiGuard { raw, value: self.value.cast(), me, _thread: PhantomData };
+        let mut guard = self.guard(me);
         // Died in here: marked by the kernel, told by libc.
         *guard = value;
         guard.mark_consistent();
@@ -443,13 +454,18 @@ impl<T: Plain> PiMutex<T> {
 
     #[inline]
     fn settle(&self, me: Me, locked: Result<Acquired, Refused>) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
-        let raw = self.raw();
-        let guard = || PiGuard { raw, value: self.value.cast(), me, _thread: PhantomData };
         match locked {
-            Ok(Acquired::Clean) => Ok(guard()),
-            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(guard())),
+            Ok(Acquired::Clean) => Ok(self.guard(me)),
+            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(self.guard(me))),
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
+    }
+
+    /// Of the lock, which `me` has just taken.
+    #[inline]
+    fn guard(&self, me: Me) -> PiGuard<'_, T> {
+        let unwinding = std::thread::panicking();
+        PiGuard { raw: self.raw(), value: self.value.cast(), me, unwinding, _thread: PhantomData }
     }
 
     #[inline]
@@ -465,10 +481,16 @@ impl<T: Plain> PiMutex<T> {
 ///
 /// # If a process dies
 /// The next to lock gets [`LockError::OwnerDied`] with a guard.
+///
+/// # If it panics
+/// A panic that begins while the guard is held and unwinds through it counts as a death: see
+/// [`Guard`](super::Guard#if-it-panics).
 pub struct PiGuard<'a, T> {
     raw: &'a RawPi,
     value: NonNull<T>,
     me: Me,
+    /// Whether the thread was unwinding already when it took the lock.
+    unwinding: bool,
     /// Neither Send nor Sync by itself.
     _thread: PhantomData<*mut T>,
 }
@@ -477,17 +499,29 @@ pub struct PiGuard<'a, T> {
 unsafe impl<T: Sync> Sync for PiGuard<'_, T> {}
 
 impl<T> PiGuard<'_, T> {
-    /// Whether the last owner died with it, and nothing has been marked consistent since: what [`LockError::OwnerDied`] said.
+    /// Whether an owner died or panicked with it, and nothing has been marked consistent since: what
+    /// [`LockError::OwnerDied`] said.
     #[must_use]
     pub fn owner_died(&self) -> bool {
         // Relaxed: written by holders only.
         self.raw.state.load(Ordering::Relaxed) != CONSISTENT
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
-    /// gives the lock up: every later locker gets [`LockError::NotRecoverable`].
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the guard is dropped without it,
+    /// the next to lock is told again.
     pub fn mark_consistent(&mut self) {
         self.raw.state.store(CONSISTENT, Ordering::Relaxed);
+    }
+
+    /// Gives the lock back, and gives it up: what it guards cannot be made whole. Every later locker gets
+    /// [`LockError::NotRecoverable`], until somebody calls [`PiMutex::reset`]. In a forked child it does nothing.
+    ///
+    /// # If a process dies
+    /// In here: the lock is given up, or the next to lock is told that an owner died.
+    pub fn give_up(self) {
+        let (raw, me) = (self.raw, self.me);
+        core::mem::forget(self);
+        give_back(raw, me, RawPi::give_up);
     }
 }
 
@@ -513,22 +547,23 @@ impl<T> Drop for PiGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
-        if self.me.registry.fast_bits() == self.me.id.as_u32() {
-            self.raw.unlock();
+        if self.me.registry.fast_bits() == self.me.id.as_u32() && !std::thread::panicking() {
+            self.raw.release();
         } else {
+            let unfinished = std::thread::panicking() && !self.unwinding;
             // Not `self`: see `Guard`.
-            drop_slow(self.raw, self.me);
+            give_back(self.raw, self.me, if unfinished { RawPi::release_unfinished } else { RawPi::release });
         }
     }
 }
 
-/// In a process that watches the order of locks, or in a forked child.
+/// Gives the lock back by `how`, in a process that may watch the order of locks, or be a forked child.
 #[cold]
 #[inline(never)]
-fn drop_slow(raw: &RawPi, me: Me) {
+fn give_back(raw: &RawPi, me: Me, how: fn(&RawPi)) {
     if me.registry.current_bits() == me.id.as_u32() {
         order::gives_back(raw);
-        raw.unlock();
+        how(raw);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{Error, Kind};
 pub struct LockDetail {
     /// Who holds it, dead or alive: a lock's owner, a lock's readers, who has permits, who takes part.
     pub holders: Vec<Holder>,
-    /// It was given up after its owner died.
+    /// A holder gave it up.
     pub not_recoverable: bool,
     /// What it is doing, in a few words, where that is more than being held or free.
     pub state: Option<String>,

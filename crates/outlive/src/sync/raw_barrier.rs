@@ -5,15 +5,20 @@
 //! | seat | state | who leaves it, and how | a death here |
 //! | --- | --- | --- | --- |
 //! | 0 | nobody's yet: the barrier waits for one to come | who joins: compare-exchange → absent | |
-//! | id, bit 31 ≠ `mark(phase)` | absent | id: store → arrived | whoever waits: breaks the barrier, or → OUT |
-//! | id, bit 31 = `mark(phase)` | arrived; a new phase makes it absent | id, by arriving again | it has arrived: of the next phase it is absent and dead |
+//! | id + AWAY | absent, whatever the phase: it has just joined, or the barrier was repaired | id: compare-exchange → id + AWAY + BACK | whoever waits: breaks the barrier, or → OUT |
+//! | id + AWAY + BACK | the same, and its owner knows | id: compare-exchange → arrived; a repair → id + AWAY | the same |
+//! | id, bit 31 ≠ `mark(phase)` | absent | id: compare-exchange → arrived; a repair → id + AWAY | the same |
+//! | id, bit 31 = `mark(phase)` | arrived; a new phase makes it absent | id, by arriving again; a repair → id + AWAY | it has arrived: of the next phase it is absent and dead |
 //! | OUT | left, or counted out: nobody waits for it | who joins: compare-exchange → absent | |
 //!
 //! `mark` changes with each phase, so one compare-exchange of `phase` makes all who have arrived absent again. Whoever sees
 //! all seats arrived does that, is the serial participant, and wakes all. It may die before it does, and a sleeper may not watch
 //! it: a look is not taken in one moment, so it has seen *somebody* absent, not the last to come. That somebody passes sooner
 //! or later, or dies; so everybody who passes wakes all, and every sleeper has somebody to learn it from.
-//! Checked by doc/models/barrier.pml; doc/protocols/barrier.md has the argument.
+//!
+//! A participant that is stopped between its look at the phase and its arrival may go on many repairs later, when the mark of its phase
+//! is that of another. So a repair makes each seat AWAY, and only its owner takes it out of that: the late arrival fails.
+//! Checked by doc/models/barrier.pml and barrier_repair.pml; doc/protocols/barrier.md has the argument.
 
 use std::time::Duration;
 
@@ -26,10 +31,14 @@ use crate::sys::futex::{self, Watch};
 use crate::sys::robust::PassOn;
 
 const NOBODY: u32 = 0;
-/// No token's id has this bit.
+/// No token's id has this bit. Alone: nobody is waited for.
 const OUT: u32 = 1 << 30;
+/// Beside an id: absent in every phase.
+const AWAY: u32 = OUT;
 /// In a seat: the phase's mark.
 const MARK: u32 = crate::liveness::WAITERS;
+/// Beside an id and `AWAY`: the participant has seen that.
+const BACK: u32 = MARK;
 /// In `phase`.
 const BROKEN: u32 = 1 << 31;
 /// In `policy`.
@@ -90,10 +99,19 @@ fn mark(phase: u32) -> u32 {
     if phase & 1 == 0 { MARK } else { 0 }
 }
 
-/// So many absent participants are watched by each who waits in a crowd.
+/// Whose seat it is.
+fn owner_of(seen: u32) -> Option<TokenId> {
+    TokenId::from_word(seen & !AWAY)
+}
+
+fn has_arrived(seen: u32, phase: u32) -> bool {
+    seen & AWAY == 0 && seen & MARK == mark(phase)
+}
+
+/// So many absent participants are watched by each who waits in a crowd: many waiters together watch all.
 const FEW: usize = 8;
-/// How often it looks at the others, at least.
-const SLICE: Duration = Duration::from_millis(10);
+/// How often a waiter in a crowd looks at those participants whom it does not watch.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl RawBarrier<'_> {
     /// Takes a seat. The participant is absent until it arrives.
@@ -102,7 +120,7 @@ impl RawBarrier<'_> {
         if phase & BROKEN != 0 {
             return Err(Stuck::Broken);
         }
-        let absent = me.id.as_u32() | mark(phase.wrapping_add(1));
+        let absent = me.id.as_u32() | AWAY;
         for (index, seat) in self.seats.iter().enumerate() {
             if let Stands::Dead = self.stands(me, phase, index) {
                 // It may have died before it woke those who must watch it.
@@ -149,16 +167,29 @@ impl RawBarrier<'_> {
 
     /// Arrives in the phase that it is, and says which.
     pub(super) fn arrive(self, me: Me, index: usize) -> Result<u32, Stuck> {
-        let phase = self.words.phase.load(Ordering::Acquire);
-        if phase & BROKEN != 0 {
-            return Err(Stuck::Broken);
+        // Another round after each repair of the barrier in between; bounded, since what is damaged may change for ever.
+        for _ in 0..1000 {
+            let seat = self.seat_of(me, index).ok_or(Stuck::NotSeated)?;
+            let mut seen = seat.load(Ordering::Acquire);
+            if seen == me.id.as_u32() | AWAY {
+                // Died just after: absent as before. Acquire pairs with the Release of a repair: the look at the phase comes after.
+                let _ = seat.compare_exchange(seen, seen | BACK, Ordering::AcqRel, Ordering::Relaxed);
+                seen |= BACK;
+            }
+            // After the seat's word: a repair that comes later changes it, so that the exchange below fails.
+            let phase = self.words.phase.load(Ordering::Acquire);
+            if phase & BROKEN != 0 {
+                return Err(Stuck::Broken);
+            }
+            let arrived = me.id.as_u32() | mark(phase);
+            // Release pairs with the Acquire of whoever opens the next phase, so what was done before is seen after.
+            if seat.compare_exchange(seen, arrived, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                // Arrived before the look at the others: of two who come last one at least sees the other.
+                fence(Ordering::SeqCst);
+                return Ok(phase);
+            }
         }
-        let seat = self.seat_of(me, index).ok_or(Stuck::NotSeated)?;
-        // Release pairs with the Acquire of whoever opens the next phase, so what was done before is seen after.
-        seat.store(me.id.as_u32() | mark(phase), Ordering::SeqCst);
-        // Arrived before the look at the others: of two who come last one at least sees the other.
-        fence(Ordering::SeqCst);
-        Ok(phase)
+        Err(Stuck::NotSeated)
     }
 
     /// Waits until all have arrived in that phase, in which the caller has. Timed out: the arrival stands.
@@ -190,9 +221,8 @@ impl RawBarrier<'_> {
             if deadline.has_passed() {
                 return Err(Stuck::TimedOut);
             }
-            // The more there are to look, the less often each has to.
-            let slice = SLICE * (self.seats.len() / 64).clamp(1, 100) as u32;
-            let until = if self.is_crowd() { deadline.earlier(Deadline::after(slice)) } else { deadline };
+            // Watching some of a crowd, it looks at all of it now and then.
+            let until = if self.is_crowd() { deadline.earlier(Deadline::after(LOOK)) } else { deadline };
             let watch = [
                 Watch { word: &self.words.phase, expected: phase },
                 Watch { word: &self.words.joined, expected: joined },
@@ -228,7 +258,8 @@ impl RawBarrier<'_> {
     }
 
     /// Who is absent, as far as one waiter can watch them: the one that was found, which may have died since and is
-    /// watched all the same, and others in turn, so that many waiters together watch all.
+    /// watched all the same, and others in turn, so that many waiters together watch all. Looks at every seat: a dead
+    /// participant whom this waiter does not watch is found here.
     fn absent(self, me: Me, phase: u32, found: Option<TokenId>, turn: usize) -> Look {
         let seats = self.seats.len();
         let most = if self.is_crowd() { FEW } else { MOST_OWNERS };
@@ -236,12 +267,9 @@ impl RawBarrier<'_> {
         owners.extend(found);
         for index in (0..seats).map(|n| (turn + n) % seats) {
             match self.stands(me, phase, index) {
-                Stands::Absent(Some(owner)) if !owners.contains(&owner) => owners.push(owner),
+                Stands::Absent(Some(owner)) if owners.len() < most && !owners.contains(&owner) => owners.push(owner),
                 Stands::Dead => return self.found_dead(phase),
                 _ => {}
-            }
-            if owners.len() == most {
-                break;
             }
         }
         Look::Absent(owners)
@@ -258,8 +286,8 @@ impl RawBarrier<'_> {
         if seen == OUT {
             return Stands::Arrived;
         }
-        let Some(owner) = TokenId::from_word(seen) else { return Stands::Absent(None) };
-        if seen & MARK == mark(phase) {
+        let Some(owner) = owner_of(seen) else { return Stands::Absent(None) };
+        if has_arrived(seen, phase) {
             return Stands::Arrived;
         }
         if me.is_alive(owner) {
@@ -316,20 +344,21 @@ impl RawBarrier<'_> {
         let phase = self.words.phase.load(Ordering::Acquire);
         if phase & BROKEN != 0 {
             // Three further, and not one: who slept through all this must not take it for an ordinary end. An odd number,
-            // so that a late arrival of the broken phase reads as an absence.
+            // so that what arrives in the broken phase beside this reads as an absence.
             let next = (phase & !BROKEN).wrapping_add(3) & !BROKEN;
             for seat in self.seats {
                 let seen = seat.load(Ordering::Acquire);
-                let Some(owner) = TokenId::from_word(seen) else { continue };
-                let word = if me.is_alive(owner) { owner.as_u32() | mark(next.wrapping_add(1)) } else { NOBODY };
-                // Failed: its owner has just written the mark of the broken phase, which is what we would write.
+                let Some(owner) = owner_of(seen) else { continue };
+                let word = if me.is_alive(owner) { owner.as_u32() | AWAY } else { NOBODY };
+                // Release pairs with `arrive`: whose owner sees its seat away sees a phase that is broken, or a later one. Failed: its owner
+                // has just arrived in the broken phase, or come back; it does no more in that phase.
                 let _ = seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed);
             }
             // Died before: broken still, and the next to repair does all this again.
             self.words.phase.store(next, Ordering::Release);
             futex::wake_all(&self.words.phase);
         }
-        self.words.repair.unlock();
+        self.words.repair.release();
         Ok(())
     }
 
@@ -341,8 +370,8 @@ impl RawBarrier<'_> {
     pub(super) fn participants(self) -> Vec<(TokenId, bool)> {
         let phase = self.words.phase.load(Ordering::Acquire);
         let word = |seat: &AtomicU32| seat.load(Ordering::Acquire);
-        let seated = self.seats.iter().map(word).filter_map(|seen| Some((TokenId::from_word(seen)?, seen)));
-        seated.map(|(id, seen)| (id, seen & MARK == mark(phase))).collect()
+        let seated = self.seats.iter().map(word).filter_map(|seen| Some((owner_of(seen)?, seen)));
+        seated.map(|(id, seen)| (id, has_arrived(seen, phase))).collect()
     }
 
     /// A sweep's part: the dead lose their seats; those who wait are told as by any participant.
@@ -370,7 +399,7 @@ impl RawBarrier<'_> {
         found
     }
 
-    /// More than each who waits can watch: they watch a few each, in turn, and look again now and then.
+    /// More than each waiter can watch: each watches some of them, in turn, and looks at all of them now and then.
     fn is_crowd(self) -> bool {
         self.seats.len() > MOST_OWNERS
     }
@@ -380,11 +409,11 @@ impl RawBarrier<'_> {
     }
 
     fn is_dead(self, me: Me, seen: u32) -> bool {
-        TokenId::from_word(seen).is_some_and(|owner| !me.is_alive(owner))
+        owner_of(seen).is_some_and(|owner| !me.is_alive(owner))
     }
 
     fn seat_of(&self, me: Me, index: usize) -> Option<&AtomicU32> {
-        self.seats.get(index).filter(|seat| TokenId::from_word(seat.load(Ordering::Relaxed)) == Some(me.id))
+        self.seats.get(index).filter(|seat| owner_of(seat.load(Ordering::Relaxed)) == Some(me.id))
     }
 }
 

@@ -5,31 +5,33 @@
 //! | `plain` | waiters | wakes one | wakes all |
 //! | `watchful` | waiters that watch somebody's end, too | wakes all | wakes all |
 //!
-//! A waiter holds the mutex when it enlists, so whoever changes the condition under the mutex afterwards sees its number:
+//! A waiter holds the mutex when it prepares its wait, so whoever changes the condition under the mutex afterwards sees its number:
 //! no fence is needed. Where it dies:
 //!
 //! | a waiter dies | what becomes of it |
 //! | --- | --- |
 //! | holding the mutex, not asleep yet | the next to lock is told |
-//! | asleep, or woken | see `raw_sleepers.rs`: a wake-up that it got goes to the next |
+//! | asleep, or woken | see `event_count.rs`: a wake-up that it got goes to the next |
 //! | woken, queued for the mutex | it has woken the next before it queued |
 //! | woken, holding the mutex | the next on `x` is woken by the kernel, locks and is told |
 //!
 //! The last is why `list_op_pending` stays at `x` until the mutex is given back. Those who watch an end need that field
 //! for the owner's X, so they cannot pass a wake-up on, and therefore all of them get every one.
 
+use super::event_count::{EventCount, RelayedEventCount, Ticket};
 use super::raw_mutex::{Acquired, RawMutex, Refused};
-use super::raw_sleepers::{Sleepers, Ticket};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, Net, Patience, Registry, TokenId, sleep, sleep_among};
+use crate::shim::AtomicU32;
 use crate::sys::Errno;
 use crate::sys::robust::PassOn;
 
 /// See the file's head.
 #[repr(C)]
 pub(crate) struct RawCondvar {
-    plain: Sleepers,
-    watchful: Sleepers,
+    plain: RelayedEventCount,
+    watchful: EventCount,
+    reserved: [AtomicU32; 2],
 }
 
 /// How a wait ended.
@@ -53,19 +55,20 @@ pub(crate) struct Patiences {
 impl RawCondvar {
     #[cfg(loom)]
     pub(crate) fn new() -> RawCondvar {
-        RawCondvar { plain: Sleepers::new(), watchful: Sleepers::new() }
+        let reserved = [AtomicU32::new(0), AtomicU32::new(0)];
+        RawCondvar { plain: RelayedEventCount::new(), watchful: EventCount::new(), reserved }
     }
 
     #[inline]
     pub(crate) fn notify_one(&self) {
-        self.watchful.wake_all();
-        self.plain.wake_one();
+        self.watchful.notify_all();
+        self.plain.notify_one();
     }
 
     #[inline]
     pub(crate) fn notify_all(&self) {
-        self.watchful.wake_all();
-        self.plain.wake_all();
+        self.watchful.notify_all();
+        self.plain.notify_all();
     }
 
     /// Gives `mutex` back, which `me` holds, sleeps until notified, and takes it again, if it is to be had until `relock`. `pass` is
@@ -88,9 +91,9 @@ impl RawCondvar {
 
     /// Everything before the mutex is given back is seen by whoever locks it next.
     fn let_go(&self, mutex: &RawMutex, pass: &PassOn) -> Ticket {
-        let ticket = self.plain.enlist();
-        pass.to(self.plain.x());
-        mutex.unlock();
+        let ticket = self.plain.count().announce();
+        pass.to(self.plain.relay());
+        mutex.release();
         ticket
     }
 
@@ -101,7 +104,7 @@ impl RawCondvar {
         patiences: &Patiences,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        patiences.notify.spin(|| self.plain.has_rung(ticket));
+        patiences.notify.spin(|| self.plain.count().is_notified(ticket));
         sleep_among(registry, &self.plain.watches(ticket), Net::Spread, deadline)
     }
 
@@ -132,7 +135,7 @@ impl RawCondvar {
             drop(pass);
             lock = mutex.lock(me, &patiences.lock, relock);
             pass = PassOn::begin(me.list());
-            pass.to(self.plain.x());
+            pass.to(self.plain.relay());
             if lock.is_err() {
                 self.plain.pass_on();
             }
@@ -151,10 +154,10 @@ impl RawCondvar {
         patiences: &Patiences,
         deadline: Deadline,
     ) -> Waited {
-        let ticket = self.watchful.enlist();
-        mutex.unlock();
-        patiences.notify.spin(|| self.watchful.has_rung(ticket) || !others.is_alive(other));
-        let slept = sleep(others, &pass, &self.watchful.watches(ticket), Some(other), deadline);
+        let ticket = self.watchful.announce();
+        mutex.release();
+        patiences.notify.spin(|| self.watchful.is_notified(ticket) || !others.is_alive(other));
+        let slept = sleep(others, &pass, &[self.watchful.watch(ticket)], Some(other), deadline);
         drop(pass);
         let timed_out = slept == Ok(Asleep::TimedOut);
         // Also when the system refused to let us sleep: the caller gets the lock or the reason, never neither.
@@ -167,7 +170,7 @@ impl RawCondvar {
 
     /// Whether somebody may be waiting, and how many notifications there have been that somebody may have needed.
     pub(crate) fn look(&self) -> (bool, u32) {
-        let (plain, watchful) = (self.plain.look(), self.watchful.look());
+        let (plain, watchful) = (self.plain.count().look(), self.watchful.look());
         (plain.0 || watchful.0, plain.1.wrapping_add(watchful.1))
     }
 }
@@ -244,7 +247,7 @@ mod loom_tests {
             pass = waited.pass;
         }
         world.items.store(world.items.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        world.mutex.unlock();
+        world.mutex.release();
     }
 
     fn bring(world: &World, thread: u32, items: u32) {
@@ -254,7 +257,7 @@ mod loom_tests {
             world.mutex.mark_consistent();
         }
         world.items.store(world.items.load(Ordering::Relaxed) + items, Ordering::Relaxed);
-        world.mutex.unlock();
+        world.mutex.release();
     }
 
     fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -314,7 +317,7 @@ mod loom_tests {
                         end_thread(&world.registry.slots[1], &list);
                         std::mem::forget(pass);
                     } else {
-                        world.mutex.unlock();
+                        world.mutex.release();
                     }
                 }
             });
@@ -390,7 +393,7 @@ mod loom_tests {
                             world.condvar.wait_or_end(whose, &world.mutex, me, pass, &patiences(), Deadline::NEVER);
                         assert_eq!(waited.lock, Ok(Acquired::Clean));
                     }
-                    world.mutex.unlock();
+                    world.mutex.release();
                 }
             });
             world.condvar.notify_one();

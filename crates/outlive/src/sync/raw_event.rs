@@ -1,168 +1,201 @@
-//! One word that waiters wait for, and all who wait are woken when it is changed: the bits of an event, the count of a
-//! latch.
+//! One word that waiters wait for, with the bit in it that says that somebody waits: the bits of an event, the count of a latch.
 //!
-//! | words | who writes | |
+//! | `word` | who leaves it, and how | a death or a stop here |
 //! | --- | --- | --- |
-//! | `word` | setters, and waiters who take something | looked at by waiters |
-//! | `sleepers` | see `raw_sleepers.rs` | all are woken at once, by a *ring* |
+//! | value | whoever changes it: compare-exchange. Who is going to sleep: compare-exchange → value, WAITERS | |
+//! | value, WAITERS | whoever changes it: ONE `FUTEX_WAKE_OP`: the change, and all are woken | somebody may sleep; the next who changes it wakes |
+//! | new value, WAITERS | the same: ONE `FUTEX_WAKE_OP`: WAITERS cleared, and all are woken | the next who changes it wakes in vain |
 //!
-//! | a setter dies | what becomes of it |
-//! | --- | --- |
-//! | before it changed `word` | one sleeper wakes for nothing |
-//! | between that and its ring | the kernel wakes one sleeper, who finds `word` changed and nobody rung: it rings |
-//! | in its ring | the kernel wakes one sleeper, who finds `sequence` odd: it finishes the ring |
-//!
-//! For that the setter's `list_op_pending` points to `x` before it changes `word`, and the sleeper's, too: killed before
-//! it has rung, the next one is woken. So a change that has been made wakes all, whoever dies. Setters make no system
-//! call when nobody sleeps, and need no fence: the sleepers' `fence` puts it into them.
+//! So no value can be seen of which those who sleep have not been told, wherever whoever changes it dies or is stopped, and nobody sleeps beside a word
+//! without WAITERS. There is no fence, no eventcount, no relay, no token in it, and no sleeper ever has to look by itself. The kernel's step knows
+//! twelve bits: see [`RawEvent::set`] for what becomes of others. doc/protocols/event.md, doc/models/event_word.pml.
 
-use super::raw_sleepers::{Sleepers, Ticket};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Net, Patience, Registry, sleep_among};
+use crate::liveness::{Asleep, Net, Patience, Registry, sleep_among};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
-use crate::sys::barrier;
-use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
+use crate::sys::futex::{ALL, InOneStep, Watch};
 
-/// How long one sleep lasts at most where the kernel denies the fence: a setter may overlook us.
-#[cfg(not(loom))]
-const SLICE: std::time::Duration = std::time::Duration::from_millis(10);
+/// In the word: somebody may sleep.
+const WAITERS: u32 = 1 << WAITERS_AT;
+const WAITERS_AT: u8 = 31;
+/// The rest of it.
+pub(crate) const VALUE: u32 = WAITERS - 1;
+
+/// How often a setter of many bits wakes before it sets them beside sleepers, in two steps.
+const MOST_ROUNDS: u32 = 64;
 
 /// See the file's head.
 #[repr(C)]
 pub(crate) struct RawEvent {
-    pub(crate) word: AtomicU32,
+    word: AtomicU32,
     /// Constant: what was asked for when it was made.
     pub(crate) option: AtomicU32,
-    reserved: [AtomicU32; 2],
-    sleepers: Sleepers,
+    reserved: [AtomicU32; 6],
 }
 
 impl RawEvent {
+    /// Before anybody else sees it: that value and that option.
+    pub(crate) fn prepare(&mut self, value: u32, option: u32) {
+        self.word = AtomicU32::new(value & VALUE);
+        self.option = AtomicU32::new(option);
+    }
+
     #[cfg(loom)]
     pub(crate) fn new(word: u32) -> RawEvent {
         let of = |value| AtomicU32::new(value);
-        RawEvent { word: of(word), option: of(0), reserved: [of(0), of(0)], sleepers: Sleepers::new() }
+        RawEvent { word: of(word), option: of(0), reserved: std::array::from_fn(|_| of(0)) }
     }
 
-    /// Changes the word by `change` and wakes all who wait, if that says so. Without a token (`me`) a death in between wakes nobody.
     #[inline]
-    pub(crate) fn change<R>(&self, me: Option<Me>, change: impl FnOnce(&AtomicU32) -> (R, bool)) -> R {
-        let pass = me.map(|me| PassOn::begin(me.list()));
-        if let Some(pass) = &pass {
-            pass.to(self.sleepers.x());
-        }
-        let (result, rings) = change(&self.word);
-        if rings {
-            // The change before the look at who sleeps: pairs with `heavy` in `wait`.
-            barrier::light();
-            self.sleepers.ring();
-        }
-        drop(pass);
-        result
+    pub(crate) fn value(&self) -> u32 {
+        // Acquire pairs with whoever changed it.
+        self.word.load(Ordering::Acquire) & VALUE
     }
 
-    /// Waits until `take` takes something from the word. `None`: the deadline passed.
+    /// Sets bits, and wakes all who wait. The bits that were set before; where somebody waits, just before.
+    #[inline]
+    pub(crate) fn set(&self, bits: u32) -> u32 {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        while seen & WAITERS == 0 {
+            // Release pairs with the Acquire of whoever takes or reads them; Acquire, so that they come with what former ones brought.
+            match self.word.compare_exchange_weak(seen, seen | bits, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return seen,
+                Err(now) => seen = now,
+            }
+        }
+        self.set_slow(bits)
+    }
+
+    /// Where somebody waits. What the kernel cannot set in one step (more than one bit above the 11th) is set while nobody sleeps: all are
+    /// woken, and then the word is changed before any of them has come back to sleep. Where they keep coming back, it is
+    /// set beside them and they are woken in a second step: stopped between the two, they sleep until somebody else sets anything.
+    #[cold]
+    #[inline(never)]
+    fn set_slow(&self, bits: u32) -> u32 {
+        for _ in 0..MOST_ROUNDS {
+            let seen = self.word.load(Ordering::Acquire);
+            if seen & WAITERS == 0 {
+                if self.word.compare_exchange(seen, seen | bits, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    return seen;
+                }
+                continue;
+            }
+            if let Some(step) = InOneStep::or(bits) {
+                step.and_wake(&self.word, ALL);
+                self.wake();
+                return seen & VALUE;
+            }
+            self.wake();
+        }
+        let seen = self.word.fetch_or(bits, Ordering::AcqRel);
+        self.wake();
+        seen & VALUE
+    }
+
+    /// In one step: nobody waits, and all who slept are woken.
+    fn wake(&self) {
+        InOneStep::ClearBit(WAITERS_AT).and_wake(&self.word, ALL);
+    }
+
+    /// Clears bits, which nobody waits for. Those that were set before.
+    #[inline]
+    pub(crate) fn clear(&self, bits: u32) -> u32 {
+        self.word.fetch_and(!(bits & VALUE), Ordering::AcqRel) & VALUE
+    }
+
+    /// Counts down by so many, to 0 at most, where all who wait are woken. How many are left.
+    pub(crate) fn count_down(&self, by: u32) -> u32 {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            let left = (seen & VALUE).saturating_sub(by);
+            if left == 0 && seen & WAITERS != 0 {
+                // It only ever goes down: whatever it has become meanwhile, it is 0 now. A full fence, as are all steps of the kernel's.
+                InOneStep::Set(0).and_wake(&self.word, ALL);
+                return 0;
+            }
+            // Release: what was done before arriving is seen by who waits. Acquire, so that the last hands on the others'.
+            let to = left | seen & WAITERS;
+            match self.word.compare_exchange_weak(seen, to, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return left,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes bits that are wanted, if any is set, or `all` of them are; with `automatic` reset they are cleared by that.
+    #[inline]
+    pub(crate) fn take(&self, wanted: u32, all: bool, automatic: bool) -> Option<u32> {
+        // Acquire pairs with the Release in `set`.
+        let mut seen = self.word.load(Ordering::Acquire);
+        loop {
+            let hit = seen & wanted & VALUE;
+            let satisfied = wanted == 0 || if all { hit == wanted } else { hit != 0 };
+            if !satisfied {
+                return None;
+            }
+            if hit == 0 || !automatic {
+                return Some(hit);
+            }
+            match self.word.compare_exchange_weak(seen, seen & !hit, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(hit),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Waits until `take` takes something. `None`: the deadline passed.
     pub(crate) fn wait<R>(
         &self,
         registry: &Registry,
-        me: Me,
         patience: &Patience,
         deadline: Deadline,
-        take: impl Fn(&AtomicU32) -> Option<R>,
+        take: impl Fn(&RawEvent) -> Option<R>,
     ) -> Result<Option<R>, Errno> {
         let mut got = None;
         let mut look = || {
-            got = take(&self.word);
+            got = take(self);
             got.is_some()
         };
         if look() || patience.spin(look) {
             return Ok(got);
         }
-        let pass = PassOn::begin(me.list());
-        pass.to(self.sleepers.x());
+        // Sleeps of one wait have one number.
+        #[cfg(not(loom))]
+        crate::sys::robust::begin_acquisition();
         let mut last_try = false;
         loop {
-            let ticket = self.sleepers.enlist_for_ring();
-            // Enlisted before the look: pairs with `light` in `change`.
-            let fenced = self.sleepers.fence(ticket);
-            let seen = self.word.load(Ordering::Acquire);
-            if let Some(got) = take(&self.word) {
+            let watch = self.watch();
+            // After the word was read: it is slept on as it was found wanting.
+            if let Some(got) = take(self) {
                 return Ok(Some(got));
             }
             if last_try {
                 return Ok(None);
             }
-            // The word, too: whoever changed it after our look may be dead by now, with nobody asleep to be told.
-            let [x, sequence] = self.sleepers.watches(ticket);
-            let watches = [x, sequence, Watch { word: &self.word, expected: seen }];
-            match self.sleep(registry, &watches, fenced, deadline) {
-                Ok(Asleep::LookAgain) => {}
-                Ok(Asleep::TimedOut) => last_try = true,
-                Err(errno) => return Err(errno),
+            match sleep_among(registry, &[watch], Net::Needless, deadline)? {
+                Asleep::LookAgain => {}
+                Asleep::TimedOut => last_try = true,
             }
-            self.woken(ticket, seen);
         }
     }
 
-    /// What who has slept owes the others.
-    pub(super) fn woken(&self, ticket: Ticket, seen: u32) {
-        self.sleepers.woken(ticket, || self.word.load(Ordering::Acquire) != seen);
-    }
-
-    #[cfg(not(loom))]
-    fn sleep(
-        &self,
-        registry: &Registry,
-        watches: &[Watch<'_>],
-        fenced: bool,
-        deadline: Deadline,
-    ) -> Result<Asleep, Errno> {
-        if fenced {
-            return sleep_among(registry, watches, self.sleepers.net(), deadline);
+    /// The word to sleep on, with WAITERS: whoever changes it from now on wakes. The caller looks at it once more.
+    pub(crate) fn watch(&self) -> Watch<'_> {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        // By compare-exchange: what is slept on is a word that had this bit. Died just after: one wake in vain.
+        while seen & WAITERS == 0 {
+            match self.word.compare_exchange_weak(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => seen |= WAITERS,
+                Err(now) => seen = now,
+            }
         }
-        let ended = sleep_among(registry, watches, Net::Needless, deadline.earlier(Deadline::after(SLICE)))?;
-        let passed = ended == Asleep::TimedOut && deadline.has_passed();
-        Ok(if passed { Asleep::TimedOut } else { Asleep::LookAgain })
-    }
-
-    #[cfg(loom)]
-    fn sleep(
-        &self,
-        registry: &Registry,
-        watches: &[Watch<'_>],
-        _fenced: bool,
-        deadline: Deadline,
-    ) -> Result<Asleep, Errno> {
-        sleep_among(registry, watches, Net::Needless, deadline)
-    }
-
-    /// For a wait set, which looks at the word by itself, behind a fence: from now on changes ring for it.
-    pub(super) fn enlist(&self) -> Ticket {
-        self.sleepers.enlist_for_ring()
-    }
-
-    /// Whether there has been a ring since.
-    pub(super) fn has_rung(&self, ticket: Ticket) -> bool {
-        self.sleepers.has_rung(ticket)
-    }
-
-    /// The words to sleep on, in that order, and what the word is.
-    pub(super) fn watches(&self, ticket: Ticket) -> ([Watch<'_>; 3], u32) {
-        let seen = self.word.load(Ordering::Acquire);
-        let [x, sequence] = self.sleepers.watches(ticket);
-        ([x, sequence, Watch { word: &self.word, expected: seen }], seen)
-    }
-
-    /// Where it sleeps.
-    pub(super) fn sleepers(&self) -> &Sleepers {
-        &self.sleepers
+        Watch { word: &self.word, expected: seen }
     }
 
     /// Whether somebody may be asleep.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.sleepers.look().0
+        self.word.load(Ordering::Relaxed) & WAITERS != 0
     }
 }
 
@@ -179,29 +212,20 @@ mod loom_tests {
     use loom::thread;
 
     use super::*;
-    use crate::liveness::{Slot, TokenId};
-    use crate::sys::robust::{ListHead, end_thread};
 
     struct World {
         registry: Registry,
         event: RawEvent,
     }
 
-    fn world(threads: u32) -> Arc<World> {
-        let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
-        Arc::new(World { registry: Registry::new(slots), event: RawEvent::new(0) })
+    fn world() -> Arc<World> {
+        Arc::new(World { registry: Registry::new(Vec::new()), event: RawEvent::new(0) })
     }
 
-    fn me<'r>(world: &'r World, thread: u32, list: &mut ListHead) -> Me<'r> {
-        Me { registry: &world.registry, id: TokenId::new(thread, 0), list }
-    }
-
-    /// Waits until one of the bits is set, and leaves them.
-    fn wait(world: &World, thread: u32, mask: u32) {
-        let mut list = ListHead::new();
-        let me = me(world, thread, &mut list);
-        let seen = |word: &AtomicU32| (word.load(Ordering::Acquire) & mask != 0).then_some(());
-        world.event.wait(&world.registry, me, &Patience::new(), Deadline::NEVER, seen).unwrap().unwrap();
+    /// Waits until one of the bits is set.
+    fn wait(world: &World, mask: u32, automatic: bool) {
+        let take = |event: &RawEvent| event.take(mask, false, automatic);
+        world.event.wait(&world.registry, &Patience::new(), Deadline::NEVER, take).unwrap().unwrap();
     }
 
     fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -210,77 +234,81 @@ mod loom_tests {
         model.check(test);
     }
 
+    fn waiters<const N: usize>(world: &Arc<World>, automatic: bool) -> [thread::JoinHandle<()>; N] {
+        std::array::from_fn(|_| {
+            let world = Arc::clone(world);
+            thread::spawn(move || wait(&world, 1, automatic))
+        })
+    }
+
     #[test]
     fn loom_event_all_who_wait_are_woken() {
+        explore(3, || {
+            let world = world();
+            let waiters = waiters::<2>(&world, false);
+            world.event.set(1);
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn loom_event_bits_that_one_step_cannot_set_wake_all() {
         explore(2, || {
-            let world = world(3);
-            let waiters = [1, 2].map(|n| {
-                let world = Arc::clone(&world);
-                thread::spawn(move || wait(&world, n, 1))
-            });
-            let mut list = ListHead::new();
-            world.event.change(Some(me(&world, 0, &mut list)), |word| (word.fetch_or(1, Ordering::Release), true));
-            for waiter in waiters {
-                waiter.join().unwrap();
+            let world = world();
+            let waiters = waiters::<2>(&world, false);
+            assert_eq!(world.event.set(1 | 3 << 20), 0);
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn loom_event_each_of_two_sets_lets_one_through() {
+        explore(2, || {
+            let world = world();
+            let waiters = waiters::<2>(&world, true);
+            let mut set = 0;
+            while set < 2 {
+                if world.event.value() == 0 {
+                    world.event.set(1);
+                    set += 1;
+                } else {
+                    thread::yield_now();
+                }
             }
+            waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
         });
     }
 
     #[test]
     fn loom_event_two_setters_and_who_waits_for_the_second() {
-        explore(2, || {
-            let world = world(3);
+        explore(3, || {
+            let world = world();
             let waiter = thread::spawn({
                 let world = Arc::clone(&world);
-                move || wait(&world, 1, 2)
+                move || wait(&world, 2, false)
             });
             let setter = thread::spawn({
                 let world = Arc::clone(&world);
-                move || {
-                    let mut list = ListHead::new();
-                    let me = me(&world, 2, &mut list);
-                    world.event.change(Some(me), |word| (word.fetch_or(1, Ordering::Release), true));
-                }
+                move || world.event.set(1)
             });
-            let mut list = ListHead::new();
-            world.event.change(Some(me(&world, 0, &mut list)), |word| (word.fetch_or(2, Ordering::Release), true));
+            world.event.set(2);
             setter.join().unwrap();
             waiter.join().unwrap();
         });
     }
 
-    /// A setter that dies after its change: `steps` of its ring are done.
-    fn set_and_die(steps: u32) {
-        explore(2, move || {
-            let world = world(3);
-            let waiters = [1, 2].map(|n| {
+    #[test]
+    fn loom_latch_the_last_of_two_arrivals_wakes() {
+        explore(3, || {
+            let world = Arc::new(World { registry: Registry::new(Vec::new()), event: RawEvent::new(2) });
+            let arrivals = [1, 1].map(|by| {
                 let world = Arc::clone(&world);
-                thread::spawn(move || wait(&world, n, 1))
+                thread::spawn(move || world.event.count_down(by))
             });
-            let mut list = ListHead::new();
-            let me = me(&world, 0, &mut list);
-            let pass = PassOn::begin(me.list());
-            pass.to(world.event.sleepers.x());
-            world.event.word.fetch_or(1, Ordering::Release);
-            barrier::light();
-            if steps == 1 {
-                world.event.sleepers.begin_ring();
-            }
-            end_thread(&world.registry.slots[0], &list);
-            std::mem::forget(pass);
-            for waiter in waiters {
-                waiter.join().unwrap();
-            }
+            let open = |latch: &RawEvent| (latch.value() == 0).then_some(());
+            world.event.wait(&world.registry, &Patience::new(), Deadline::NEVER, open).unwrap().unwrap();
+            let left = arrivals.map(|arrival| arrival.join().unwrap());
+            assert_eq!(left.iter().min(), Some(&0));
         });
-    }
-
-    #[test]
-    fn loom_event_a_setter_that_dies_before_its_ring_wakes_all() {
-        set_and_die(0);
-    }
-
-    #[test]
-    fn loom_event_a_setter_that_dies_in_its_ring_wakes_all() {
-        set_and_die(1);
     }
 }

@@ -5,9 +5,10 @@
 //! | 0 | consistent | free | |
 //! | id | consistent | held by id | the next to come takes it over by compare-exchange, is told `OwnerDied` |
 //! | id + WAITERS | any | held, somebody may sleep | the same; the kernel's mark wakes one sleeper, who wakes all |
-//! | id | inconsistent | held by one who was told | taken over, told again |
-//! | 0 | inconsistent | a sweep took it from a dead owner | the next is told |
-//! | 0 | not recoverable | given up: nobody marked it consistent | every lock is refused until `reset` |
+//! | id | inconsistent | held by one who was told, or who panics | taken over, told again |
+//! | 0 | inconsistent | not marked consistent by one who was told, or who panicked; or a sweep took it from a dead owner | the next is told |
+//! | id | not recoverable | being given up, or refused | taken over, refused |
+//! | 0 | not recoverable | given up | every lock is refused until `reset` |
 //!
 //! Only the holder writes `state`, so plain stores do, ordered by the word. Checked by doc/models/mutex.pml with deaths
 //! at any step, by the loom tests below, and by killing at every instruction. doc/protocols/mutex.md has the argument.
@@ -23,9 +24,9 @@ const WAITERS: u32 = crate::liveness::WAITERS;
 
 /// Nothing is wrong with what the lock guards.
 pub(super) const CONSISTENT: u32 = 0;
-/// The last owner died inside; the present holder has been told, or the next will be.
+/// An owner died or panicked inside; the present holder has been told, or the next will be.
 pub(super) const INCONSISTENT: u32 = 1;
-/// A holder who was told gave up without repairing.
+/// A holder gave it up.
 pub(super) const NOT_RECOVERABLE: u32 = 2;
 
 /// See the file's head.
@@ -41,7 +42,7 @@ pub(crate) struct RawMutex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     Clean,
-    /// From a dead owner: what it guards may be half-written.
+    /// From an owner that died or panicked: what it guards may be half-written.
     OwnerDied,
 }
 
@@ -204,25 +205,55 @@ impl RawMutex {
         sleep(me.registry, pass, &[watch], Some(owner), deadline).map_err(Refused::System)
     }
 
-    /// Gives the lock back. The caller holds it.
-    #[inline]
-    pub(crate) fn unlock(&self) {
-        if !self.is_consistent() {
-            // Told, and not marked consistent. Died just after: the next is told not recoverable.
-            self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
+    /// Gives the lock back when a panic has cut the holder's work in half: the next one is told, as of a death.
+    #[cold]
+    pub(crate) fn release_unfinished(&self) {
+        if self.is_consistent() {
+            // Relaxed: ordered by the word. Died just after: taken over from us, told all the same.
+            self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
         self.release();
     }
 
-    /// Gives the lock back as it is: somebody who was told and gives back without having touched anything is no reason to
-    /// give it up.
+    /// Gives the lock back, and up: every locker is refused until somebody resets it. The caller holds it.
+    #[cold]
+    pub(crate) fn give_up(&self) {
+        // Relaxed: ordered by the word. Died just after: the next one takes it over and is refused.
+        self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
+        self.release();
+    }
+
+    /// Gives the lock back, its state as it is: not marked consistent by a holder that was told, the next one is told
+    /// again. The caller holds it.
     #[inline]
     pub(crate) fn release(&self) {
-        // Release pairs with every Acquire above. Died just after: sleepers still watch our token's word, whose mark
-        // wakes one of them, who wakes the rest.
-        if self.word.swap(0, Ordering::Release) & WAITERS != 0 {
-            // All: with one, a woken waiter who is killed before it runs would leave the others asleep.
-            futex::wake_all(&self.word);
+        // Relaxed: the caller holds it, so nobody else changes more than the WAITERS bit.
+        self.release_by(TokenId::from_own(self.word.load(Ordering::Relaxed) & !WAITERS));
+    }
+
+    /// The same for a caller that has its token's id at hand: one locked instruction, no load.
+    #[inline]
+    pub(crate) fn release_by(&self, id: TokenId) {
+        // Release pairs with every Acquire above. With WAITERS the word is not freed here: sleepers would not know, were
+        // this thread stopped before it wakes them.
+        if self.word.compare_exchange(id.as_u32(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.release_to_sleepers(id);
+        }
+    }
+
+    /// Frees the word and tells all sleepers, in one step: a holder that is stopped before it has the lock still, one that
+    /// is stopped after it has told everybody. Killed before it: sleepers watch our token, whose mark wakes one of them, who
+    /// wakes the rest.
+    ///
+    /// All: woken alone, a waiter that is killed or stopped before it runs would leave the others asleep, who watch our
+    /// token and not the next owner's.
+    #[cold]
+    #[inline(never)]
+    fn release_to_sleepers(&self, id: TokenId) {
+        let held = id.as_u32() | WAITERS;
+        // Relaxed: only a holder takes WAITERS away. Another value is somebody else's: then there is nothing to give back.
+        if self.word.load(Ordering::Relaxed) == held {
+            futex::set_and_wake_all(&self.word, held, 0);
         }
     }
 
@@ -352,7 +383,7 @@ mod loom_tests {
                     let mut list = ListHead::new();
                     assert_eq!(lock(&world, n, &mut list), Ok(Acquired::Clean));
                     raise(&world);
-                    world.lock.unlock();
+                    world.lock.release();
                 })
             });
             for thread in threads {
@@ -383,7 +414,7 @@ mod loom_tests {
             if got == Ok(Acquired::OwnerDied) {
                 world.lock.mark_consistent();
             }
-            world.lock.unlock();
+            world.lock.release();
             let first = dying.join().unwrap();
             assert_eq!(first, Ok(Acquired::Clean));
             // Either we came first, or we are told.
@@ -407,7 +438,7 @@ mod loom_tests {
                     if got == Ok(Acquired::OwnerDied) {
                         world.lock.mark_consistent();
                     }
-                    world.lock.unlock();
+                    world.lock.release();
                     got
                 })
             });
@@ -423,8 +454,6 @@ mod loom_tests {
             let world = world(2);
             let mut list = ListHead::new();
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
-            // As if told, and not repaired.
-            world.lock.state.store(INCONSISTENT, Ordering::Relaxed);
             let sleeper = {
                 let world = Arc::clone(&world);
                 thread::spawn(move || {
@@ -432,10 +461,57 @@ mod loom_tests {
                     lock(&world, 1, &mut list)
                 })
             };
-            world.lock.unlock();
+            world.lock.give_up();
             assert_eq!(sleeper.join().unwrap(), Err(Refused::NotRecoverable));
             assert!(world.lock.is_not_recoverable());
             assert_eq!(world.lock.owner(), None);
+        });
+    }
+
+    #[test]
+    fn loom_what_nobody_repairs_is_told_to_a_sleeper_again() {
+        explore(|| {
+            let world = world(2);
+            let mut list = ListHead::new();
+            assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
+            // As if told of a death.
+            world.lock.state.store(INCONSISTENT, Ordering::Relaxed);
+            let sleeper = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    let got = lock(&world, 1, &mut list);
+                    world.lock.release();
+                    got
+                })
+            };
+            world.lock.release();
+            assert_eq!(sleeper.join().unwrap(), Ok(Acquired::OwnerDied));
+            assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::OwnerDied));
+        });
+    }
+
+    #[test]
+    fn loom_what_a_panic_cut_in_half_is_told_to_a_sleeper() {
+        explore(|| {
+            let world = world(2);
+            let panicking = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    let got = lock(&world, 0, &mut list);
+                    raise(&world);
+                    world.lock.release_unfinished();
+                    got
+                })
+            };
+            let mut list = ListHead::new();
+            let got = lock(&world, 1, &mut list);
+            // SAFETY: loom's cell panics if anybody else is inside.
+            let value = world.value.with(|value| unsafe { *value });
+            assert_eq!(got, if value == 0 { Ok(Acquired::Clean) } else { Ok(Acquired::OwnerDied) });
+            world.lock.release();
+            assert_eq!(panicking.join().unwrap(), Ok(Acquired::Clean));
         });
     }
 }

@@ -19,7 +19,7 @@ use crate::sys::robust::PassOn;
 
 const WAITERS: u32 = crate::liveness::WAITERS;
 /// No id: bit 29 is not set.
-const DONE: u32 = 1;
+const DONE: u16 = 1;
 
 /// See the file's head.
 #[repr(C)]
@@ -63,7 +63,7 @@ impl RawOnce {
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         // Acquire pairs with the Release in `finish`.
-        self.word.load(Ordering::Acquire) == DONE
+        self.word.load(Ordering::Acquire) == u32::from(DONE)
     }
 
     /// Who is doing it, dead or alive.
@@ -75,7 +75,7 @@ impl RawOnce {
     pub(crate) fn try_turn(&self, me: Me) -> Result<Turn, NoTurn> {
         let mut seen = self.word.load(Ordering::Acquire);
         loop {
-            if seen == DONE {
+            if seen == u32::from(DONE) {
                 return Ok(Turn::Done);
             }
             if seen == 0 {
@@ -165,11 +165,13 @@ impl RawOnce {
         self.leave(0);
     }
 
-    fn leave(&self, word: u32) {
-        // Release pairs with every Acquire above. Died just before: the next takes over; just after: sleepers still watch
-        // our token's word.
-        if self.word.swap(word, Ordering::Release) & WAITERS != 0 {
-            futex::wake_all(&self.word);
+    fn leave(&self, word: u16) {
+        // Relaxed: we have the turn, so only the WAITERS bit may change.
+        let held = self.word.load(Ordering::Relaxed) & !WAITERS;
+        // Release pairs with every Acquire above. Died just before: the next takes over.
+        if self.word.compare_exchange(held, u32::from(word), Ordering::Release, Ordering::Relaxed).is_err() {
+            // With sleepers, in one step with the wake, as the mutex's release.
+            futex::set_and_wake_all(&self.word, held | WAITERS, word);
         }
     }
 

@@ -8,18 +8,18 @@
 //! | ABSENT | no permit yet | who adds one: compare-exchange → 0 | |
 //!
 //! There is no count that a death could leave wrong: the permits are the records. Who finds none free or dead sleeps on the
-//! bell and on the ends of all holders. Checked by doc/models/semaphore.pml, the loom tests below, and by killing at every
+//! eventcount and on the ends of all holders. Checked by doc/models/semaphore.pml, the loom tests below, and by killing at every
 //! instruction; doc/protocols/semaphore.md has the argument.
 
-use super::bell::Bell;
+use super::event_count::EventCount;
 use crate::Deadline;
-use crate::liveness::{Asleep, MOST_OWNERS, Me, Patience, TokenId, sleep_on_several};
+use crate::liveness::{Asleep, MOST_OWNERS, Me, Net, Patience, TokenId, sleep_on, sleep_on_several};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::robust::PassOn;
 
 const FREE: u32 = 0;
-/// In a holder's word the bit that elsewhere asks for a wake-up: ringing is the bell's business here.
+/// In a holder's word the bit that elsewhere asks for a wake-up: waking is the eventcount's business here.
 const HANDED: u32 = crate::liveness::WAITERS;
 /// No token's id has this bit.
 const ABSENT: u32 = 1 << 30;
@@ -28,7 +28,9 @@ const ABSENT: u32 = 1 << 30;
 /// it opened the file.
 #[derive(Clone, Copy)]
 pub(super) struct RawSemaphore<'a> {
-    pub(super) bell: &'a Bell,
+    pub(super) free: &'a EventCount,
+    /// Not 0, for good: somebody has waited there for a permit to be handed to it, and has no use for one that is free.
+    pub(super) takers: &'a AtomicU32,
     pub(super) records: Records<'a>,
 }
 
@@ -151,7 +153,7 @@ impl RawSemaphore<'_> {
         }
         // Spinning only looks: no store that a death could leave behind.
         let is_free = || self.records.from(start).any(|(_, record)| record.load(Ordering::Relaxed) == FREE);
-        // What the spin has seen is taken before anybody is asked to ring: that interrupts all other processors.
+        // What the spin has seen is taken before a wait is prepared: that may interrupt all other processors.
         if patience.spin(is_free)
             && let Look::Got(index) = self.look(me, start)
         {
@@ -161,7 +163,7 @@ impl RawSemaphore<'_> {
         let mut turn = 0;
         let mut last_try = false;
         loop {
-            let listening = self.bell.listen();
+            let ticket = self.free.prepare_wait();
             let (owners, own) = match self.look(me, start) {
                 Look::Got(index) => return Ok(index),
                 Look::Held { owners, own } => (owners, own),
@@ -172,14 +174,20 @@ impl RawSemaphore<'_> {
             if own == self.records.len() {
                 return Err(NoPermit::Deadlock);
             }
-            let until = listening.until(deadline);
-            let watch = [self.bell.watch(listening)];
-            match sleep_on_several(me.registry, &pass, &watch, &owners, turn, until) {
+            let until = ticket.until(deadline);
+            let watch = [self.free.watch(ticket)];
+            let slept = if owners.is_empty() {
+                // Who adds one may be stopped before it notifies, and nobody watches its end.
+                sleep_on(me.registry, &watch, 0, Net::Spread, until)
+            } else {
+                sleep_on_several(me.registry, &pass, &watch, &owners, turn, until)
+            };
+            match slept {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => return Err(NoPermit::System(errno)),
             }
-            // Woken: as above, first without asking anew to be rung for.
+            // Woken: as above, first without preparing another wait.
             if let Look::Got(index) = self.look(me, start) {
                 return Ok(index);
             }
@@ -191,10 +199,21 @@ impl RawSemaphore<'_> {
     #[inline]
     pub(super) fn release(self, index: usize) {
         if let Some(record) = self.records.get(index) {
-            // Release pairs with every Acquire above. Died just after: who sleeps watches our end, and looks again.
+            // Release pairs with every Acquire above. Died or stopped just after: who sleeps watches our end, and looks again.
             record.store(FREE, Ordering::Release);
         }
-        self.bell.ring();
+        self.notify_of_one();
+    }
+
+    /// There is one more permit to be had: two are woken, though only one gets in. The other watches the new holder, of whom those who
+    /// sleep on know nothing; and should the first die, it takes its place.
+    #[inline]
+    fn notify_of_one(self) {
+        self.free.notify_some(2);
+        // After the wake: who has queued before it has said so before. The two may have been such.
+        if self.takers.load(Ordering::Relaxed) != 0 {
+            self.free.notify_all();
+        }
     }
 
     /// The caller's permit is used up: there is one less.
@@ -211,7 +230,7 @@ impl RawSemaphore<'_> {
             record.load(Ordering::Relaxed) == ABSENT
                 && record.compare_exchange(ABSENT, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
         })?;
-        self.bell.ring();
+        self.notify_of_one();
         Some(added)
     }
 
@@ -221,7 +240,7 @@ impl RawSemaphore<'_> {
             // In one store: at each moment it is one's or the other's.
             record.store(to.as_u32() | HANDED, Ordering::Release);
         }
-        self.bell.ring();
+        self.free.notify_all();
     }
 
     /// Takes up a permit that was handed to one of those.
@@ -232,7 +251,7 @@ impl RawSemaphore<'_> {
             record.compare_exchange(seen, me.id.as_u32(), Ordering::Acquire, Ordering::Relaxed).ok()?;
             if to != me.id {
                 // Sleepers watch the process, and are to watch this thread. Died just before: the process did, too.
-                self.bell.ring();
+                self.free.notify_all();
             }
             Some(index)
         })
@@ -240,19 +259,19 @@ impl RawSemaphore<'_> {
 
     /// As [`RawSemaphore::take_up`], waiting until the deadline.
     pub(super) fn take_up_until(self, me: Me, names: &[TokenId], deadline: Deadline) -> Result<usize, NoPermit> {
-        let pass = PassOn::begin(me.list());
+        // Before the number: whoever wakes by that sees this.
+        self.takers.store(1, Ordering::Relaxed);
         loop {
-            let listening = self.bell.listen();
+            let ticket = self.free.prepare_wait();
             if let Some(index) = self.take_up(me, names) {
                 return Ok(index);
             }
             if deadline.has_passed() {
                 return Err(NoPermit::TimedOut);
             }
-            let until = listening.until(deadline);
+            let until = ticket.until(deadline);
             // Nobody in particular ought to hand us one, so there is nobody's end to watch.
-            sleep_on_several(me.registry, &pass, &[self.bell.watch(listening)], &[], 0, until)
-                .map_err(NoPermit::System)?;
+            sleep_on(me.registry, &[self.free.watch(ticket)], 0, Net::Spread, until).map_err(NoPermit::System)?;
         }
     }
 
@@ -272,7 +291,7 @@ impl RawSemaphore<'_> {
             }
             found += 1;
             if !dry_run && record.compare_exchange(seen, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                self.bell.ring();
+                self.free.notify_all();
             }
         }
         found
@@ -291,7 +310,8 @@ mod loom_tests {
 
     struct World {
         registry: Registry,
-        bell: Bell,
+        free: EventCount,
+        takers: AtomicU32,
         records: Vec<AtomicU32>,
         inside: Count,
     }
@@ -299,7 +319,8 @@ mod loom_tests {
     fn world(threads: u32, permits: u32) -> Arc<World> {
         Arc::new(World {
             registry: Registry::new((0..threads).map(|n| Slot::held_by(n + 100)).collect()),
-            bell: Bell::new(),
+            free: EventCount::new(),
+            takers: AtomicU32::new(0),
             records: (0..permits).map(|_| AtomicU32::new(FREE)).collect(),
             inside: Count::new(0),
         })
@@ -307,7 +328,7 @@ mod loom_tests {
 
     impl World {
         fn semaphore(&self) -> RawSemaphore<'_> {
-            RawSemaphore { bell: &self.bell, records: Records { words: &self.records, step: 1 } }
+            RawSemaphore { free: &self.free, takers: &self.takers, records: Records { words: &self.records, step: 1 } }
         }
 
         fn acquire(&self, thread: u32, list: &mut ListHead) -> usize {

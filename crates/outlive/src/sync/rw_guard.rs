@@ -45,13 +45,13 @@ impl<T> Held<'_, T> {
     }
 }
 
-/// In a process that watches the order of locks, or in a forked child. `word`: the reader's.
+/// Gives the lock back by `how`, in a process that may watch the order of locks, or be a forked child.
 #[cold]
 #[inline(never)]
-fn drop_slow(raw: &RawRwLock, word: Option<&AtomicU32>, me: Me) {
+fn give_back(raw: &RawRwLock, me: Me, how: impl FnOnce(&RawRwLock)) {
     if me.registry.current_bits() == me.id.as_u32() {
         order::gives_back(raw);
-        word.map_or_else(|| raw.unlock(), |word| raw.leave(word));
+        how(raw);
     }
 }
 
@@ -61,6 +61,9 @@ fn drop_slow(raw: &RawRwLock, word: Option<&AtomicU32>, me: Me) {
 ///
 /// # If a process dies
 /// Nobody notices: writers that wait go on at once.
+///
+/// # If it panics
+/// Nobody is told: a reader has written nothing that the panic could have cut in half.
 pub struct ReadGuard<'a, T> {
     held: Held<'a, T>,
     /// What says that we read: a reader's word, or the writers' when there was none left.
@@ -73,8 +76,14 @@ pub struct ReadGuard<'a, T> {
 ///
 /// # If a process dies
 /// The next to come, to read or to write, gets [`LockError::OwnerDied`] with a guard like this.
+///
+/// # If it panics
+/// A panic that begins while the guard is held and unwinds through it counts as a death: see
+/// [`Guard`](super::Guard#if-it-panics).
 pub struct WriteGuard<'a, T> {
     held: Held<'a, T>,
+    /// Whether the thread was unwinding already when it took the lock.
+    unwinding: bool,
 }
 
 // SAFETY: sharing a guard shares `&T` only.
@@ -145,7 +154,8 @@ impl<'a, T> ReadGuard<'a, T> {
         match held.raw.upgrade(self.word, held.me, held.handle.patience(), wait) {
             Ok(()) => {
                 core::mem::forget(self);
-                Ok(WriteGuard { held })
+                // SAFETY: as for this guard, and we are alone inside now.
+                Ok(unsafe { WriteGuard::new(held) })
             }
             Err(refused) => Err(UpgradeError { guard: self, reason: LockError::from_refused(refused, held.me) }),
         }
@@ -159,7 +169,7 @@ impl<'a, T> WriteGuard<'a, T> {
     /// The value is what the lock guards: valid for `'a`, touched by its holders only; `held.me` holds it alone.
     #[inline]
     pub(super) unsafe fn new(held: Held<'a, T>) -> WriteGuard<'a, T> {
-        WriteGuard { held }
+        WriteGuard { held, unwinding: std::thread::panicking() }
     }
 
     /// The guard, with the word whether the last owner died.
@@ -171,20 +181,33 @@ impl<'a, T> WriteGuard<'a, T> {
         got: Acquired,
         held: Held<'a, T>,
     ) -> Result<WriteGuard<'a, T>, LockError<WriteGuard<'a, T>>> {
-        let guard = WriteGuard { held };
+        // SAFETY: the caller's promise.
+        let guard = unsafe { WriteGuard::new(held) };
         if got == Acquired::OwnerDied { Err(LockError::OwnerDied(guard)) } else { Ok(guard) }
     }
 
-    /// Whether the last owner died with it, and nothing has been marked consistent since: what [`LockError::OwnerDied`] said.
+    /// Whether a writer died or panicked with it, and nothing has been marked consistent since: what
+    /// [`LockError::OwnerDied`] said.
     #[must_use]
     pub fn owner_died(&self) -> bool {
         !self.held.raw.is_consistent()
     }
 
-    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. Dropping the guard without it
-    /// gives the lock up: everybody who comes later gets [`LockError::NotRecoverable`].
+    /// Declares that what the lock guards is whole again, after [`LockError::OwnerDied`]. If the guard is dropped without it,
+    /// the next to come, to read or to write, is told again.
     pub fn mark_consistent(&mut self) {
         self.held.raw.mark_consistent();
+    }
+
+    /// Gives the lock back, and gives it up: what it guards cannot be made whole. All who come later, to read or to write,
+    /// get [`LockError::NotRecoverable`], until somebody calls [`RwLock::reset`]. In a forked child it does nothing.
+    ///
+    /// # If a process dies
+    /// In here: the lock is given up, or the next to come is told that a writer died.
+    pub fn give_up(self) {
+        let held = self.held;
+        core::mem::forget(self);
+        give_back(held.raw, held.me, RawRwLock::give_up);
     }
 
     /// Becomes a reader; nobody writes in between. Other readers may come in at once.
@@ -240,7 +263,8 @@ impl<T> Drop for ReadGuard<'_, T> {
             self.held.raw.leave(self.word);
         } else {
             // Not `self`: see `Guard`.
-            drop_slow(self.held.raw, Some(self.word), self.held.me);
+            let word = self.word;
+            give_back(self.held.raw, self.held.me, |raw| raw.leave(word));
         }
     }
 }
@@ -248,10 +272,12 @@ impl<T> Drop for ReadGuard<'_, T> {
 impl<T> Drop for WriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.held.is_ours_unwatched() {
+        if self.held.is_ours_unwatched() && !std::thread::panicking() {
             self.held.raw.unlock();
         } else {
-            drop_slow(self.held.raw, None, self.held.me);
+            let unfinished = std::thread::panicking() && !self.unwinding;
+            let how = if unfinished { RawRwLock::unlock_unfinished } else { RawRwLock::unlock };
+            give_back(self.held.raw, self.held.me, how);
         }
     }
 }

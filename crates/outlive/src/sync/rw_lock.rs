@@ -47,8 +47,9 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 ///
 /// # If a process dies
 /// Reading: nobody is told, writers go on at once. Writing: the next to come, to read or to write, gets
-/// [`LockError::OwnerDied`] with a [`WriteGuard`], also if it was asleep already; exactly one is told. Waiting, to read or
-/// to write: nobody notices.
+/// [`LockError::OwnerDied`] with a [`WriteGuard`], also if it was asleep already; exactly one is told, and the next after it if
+/// it [marks nothing consistent](WriteGuard::mark_consistent). Waiting, to read or to write: nobody notices. A writer's panic
+/// counts as a death, a reader's as nothing.
 pub struct RwLock<T> {
     home: Home<RawRwLock>,
     value: NonNull<UnsafeCell<T>>,

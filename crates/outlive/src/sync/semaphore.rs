@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 
 use super::Holder;
-use super::bell::Bell;
+use super::event_count::EventCount;
 use super::home::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_semaphore::{NoPermit, RawSemaphore, Records};
@@ -59,11 +59,13 @@ pub struct Semaphore {
 /// The shared words before the records.
 #[repr(C, align(64))]
 struct Words {
-    bell: Bell,
+    free: EventCount,
+    /// See `RawSemaphore`.
+    takers: AtomicU32,
     // Written once, before the file has a name.
     most: AtomicU32,
     step: AtomicU32,
-    reserved: [AtomicU32; 12],
+    reserved: [AtomicU32; 11],
 }
 
 // SAFETY: all its fields are atomics.
@@ -209,7 +211,8 @@ impl Semaphore {
     fn raw(&self) -> RawSemaphore<'_> {
         // SAFETY: checked when opened; mapped as long as `home` is.
         let words = unsafe { self.records.as_ref() };
-        RawSemaphore { bell: &self.home.shared().bell, records: Records { words, step: self.step } }
+        let Words { free, takers, .. } = self.home.shared();
+        RawSemaphore { free, takers, records: Records { words, step: self.step } }
     }
 
     /// Acquires a permit, waiting as long as living holders have all of them.
@@ -511,7 +514,11 @@ impl<'a> Seen<'a> {
             return if offset == BODY { Err(segment.damaged("a semaphore's size")) } else { Ok(None) };
         };
         let tail = words_at(segment, offset + size_of::<Words>() as u64, most * step)?;
-        Ok(Some(Seen(RawSemaphore { bell: &words.bell, records: Records { words: tail, step } })))
+        Ok(Some(Seen(RawSemaphore {
+            free: &words.free,
+            takers: &words.takers,
+            records: Records { words: tail, step },
+        })))
     }
 }
 

@@ -551,7 +551,7 @@ mod tests {
             });
             holder.join().expect("ended");
             let Err(LockError::OwnerDied(guard)) = mutex.lock() else { panic!("its owner's thread ended") };
-            drop(guard);
+            guard.give_up();
             assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
             drop(mutex.lock_to_reset(crate::Deadline::NEVER).expect("taken"));
             assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)), "nobody marked it consistent");

@@ -1,7 +1,10 @@
 //! Files of a domain: made whole or not at all, and never used before their pages exist.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
 
@@ -44,18 +47,70 @@ pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
 /// Makes a folder with exactly this mode, whatever the umask. Having been made by somebody else is no error: its owner
 /// and mode are checked by the caller.
 ///
-/// Died between the two calls: the folder has fewer rights than asked for, which the next opener mends.
+/// It gets its name when it has its group and mode, in one step: so no process finds it half made. A maker that dies before
+/// leaves an empty folder of another name, which the next maker of this name removes.
 pub(crate) fn make_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Errno> {
-    match fs::mkdir(path, Mode::from_raw_mode(mode & 0o700)) {
-        Ok(()) => {
-            let folder = open_folder(path)?;
-            if let Some(group) = group {
-                fs::fchown(&folder, None, Some(fs::Gid::from_raw(group)))?;
-            }
-            fs::fchmod(&folder, Mode::from_raw_mode(mode))
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = path.file_name().ok_or(Errno::EXIST)?;
+    let begins = [b".making-", name.as_bytes(), b"-"].concat();
+    let made = loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let rest = format!("{}-{number}", super::process::process_id());
+        let unfinished = path.with_file_name(OsStr::from_bytes(&[&begins[..], rest.as_bytes()].concat()));
+        match fs::mkdir(&unfinished, Mode::from_raw_mode(0o700)) {
+            Ok(()) => {}
+            // Left by a process of the same number.
+            Err(Errno::EXIST) => continue,
+            Err(error) => break Err(error),
         }
-        Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(error),
+        let named = finish_folder(&unfinished, mode, group)
+            .and_then(|()| fs::renameat_with(fs::CWD, &unfinished, fs::CWD, path, fs::RenameFlags::NOREPLACE));
+        if named.is_err() {
+            let _ = fs::rmdir(&unfinished);
+        }
+        break match named {
+            // Another maker took it for one that the dead had left: again.
+            Err(Errno::NOENT) => continue,
+            Err(Errno::EXIST) => Ok(()),
+            // A file system that cannot rename like that.
+            Err(Errno::INVAL | Errno::NOSYS) => match fs::mkdir(path, Mode::from_raw_mode(0o700)) {
+                Ok(()) => finish_folder(path, mode, group),
+                Err(Errno::EXIST) => Ok(()),
+                Err(error) => Err(error),
+            },
+            other => other,
+        };
+    };
+    if made.is_ok() {
+        remove_unfinished(path, &begins);
+    }
+    made
+}
+
+/// Gives a folder that the caller has made its group and mode.
+pub(crate) fn finish_folder(path: &Path, mode: u32, group: Option<u32>) -> Result<(), Errno> {
+    let folder = match open_folder(path) {
+        // The umask left the caller no right to it.
+        Err(Errno::ACCESS) => {
+            fs::chmodat(fs::CWD, path, Mode::from_raw_mode(0o700), AtFlags::empty())?;
+            open_folder(path)
+        }
+        other => other,
+    }?;
+    if let Some(group) = group {
+        fs::fchown(&folder, None, Some(fs::Gid::from_raw(group)))?;
+    }
+    fs::fchmod(&folder, Mode::from_raw_mode(mode))
+}
+
+/// Removes folders that died before they had a name. One that is just being made goes with them; its maker begins again.
+fn remove_unfinished(path: &Path, begins: &[u8]) {
+    let Some(Ok(parent)) = path.parent().map(open_folder) else { return };
+    for entry in fs::Dir::read_from(&parent).into_iter().flatten().flatten() {
+        if entry.file_name().to_bytes().starts_with(begins) {
+            // Only of the caller's own user, and only an empty one.
+            let _ = fs::unlinkat(&parent, entry.file_name(), AtFlags::REMOVEDIR);
+        }
     }
 }
 

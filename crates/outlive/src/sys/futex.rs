@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use super::Errno;
 use super::clock::Deadline;
+pub(crate) use super::futex_call::ALL;
 pub(crate) use super::futex_call::Watch;
-use super::futex_call::{self, ALL, FutexError};
-use crate::shim::AtomicU32;
+use super::futex_call::{self, Change, Comparison, FutexError, WakeOp};
+use crate::shim::{AtomicU32, Ordering};
 
 /// Why a sleep ended. None of them says that what was waited for has come: look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,19 +34,17 @@ const SLICE: Duration = Duration::from_millis(10);
 /// 0 not asked yet, 1 there, 2 absent.
 static WAITV: AtomicU8 = AtomicU8::new(0);
 
-/// Whether the kernel lets this process call `futex_waitv`. Asked once.
+/// Whether the kernel lets this process call `futex_waitv`, as far as this process knows.
 ///
-/// Absent before Linux 5.16, and denied by some container runtimes (`EPERM`, `EACCES`, `ENOSYS`).
+/// The call is absent before Linux 5.16, and a seccomp filter may deny it, with any errno, from the start or from any
+/// later moment: the first sleep that is refused finds that out (`wait_any`), and from then on this says no.
 pub(crate) fn has_waitv() -> bool {
     match WAITV.load(StdOrdering::Relaxed) {
         1 => true,
         2 => false,
         _ => {
-            // An empty set: a kernel that knows the call answers EINVAL.
-            let there = !matches!(
-                futex_call::wait_for_any::<0>(&[], Deadline::NEVER),
-                Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS)
-            );
+            // An empty set: a kernel that knows the call answers EINVAL, and nothing else.
+            let there = futex_call::wait_for_any::<0>(&[], Deadline::NEVER) == Err(Errno::INVAL);
             WAITV.store(if there { 1 } else { 2 }, StdOrdering::Relaxed);
             there
         }
@@ -74,13 +73,22 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
     match ended {
         Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(Wakeup::LookAgain),
         Err(Errno::TIMEDOUT) => Ok(Wakeup::TimedOut),
-        Err(other) => Err(other),
+        // The memory is gone: a slice would find the same.
+        Err(Errno::FAULT) => Err(Errno::FAULT),
+        // The kernel has no memory for it just now: this sleep is a slice, the next one may be whole.
+        Err(Errno::NOMEM) => wait_in_slices(set, principal, deadline),
+        // The set is well-formed, so nothing else comes from the kernel: a filter that was installed after the first
+        // question denies the call. Relaxed: a hint of this process's own.
+        Err(_) => {
+            WAITV.store(2, StdOrdering::Relaxed);
+            wait_in_slices(set, principal, deadline)
+        }
     }
 }
 
 #[cold]
 fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Result<Wakeup, Errno> {
-    if set.iter().any(|w| w.word.load(crate::shim::Ordering::Acquire) != w.expected) {
+    if set.iter().any(|w| w.word.load(Ordering::Acquire) != w.expected) {
         return Ok(Wakeup::LookAgain);
     }
     if deadline.has_passed() {
@@ -92,6 +100,23 @@ fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Re
         // The end of a slice is a reason to look again, not yet the deadline.
         Ok(()) | Err(FutexError::Again | FutexError::Interrupted | FutexError::TimedOut) => Ok(Wakeup::LookAgain),
         Err(other) => Err(Errno::from_raw_os_error(other.errno())),
+    }
+}
+
+/// Gives back a word that is `held`: stores `free` there and wakes everybody who sleeps on it, in one step of the kernel's.
+///
+/// Stopped or killed before that step, this thread holds the word still; after it, everybody knows. So there is no moment in
+/// which the word is free beside sleepers that nobody has woken. `held` is not 0, `free` is less than 2048. The store has
+/// release order: the kernel's atomic operations on futex words are full barriers on all machines that we run on.
+#[cold]
+pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
+    // A held word is never 0, so the comparison never holds: it would wake one more, and nobody is left there.
+    let step = WakeOp { change: Change::Set(free), when: Comparison::Eq, than: 0 };
+    if futex_call::wake_op(word, ALL, word, 0, step).is_err() {
+        // A filter denies the operation (or a PI call sleeps on the word, which is somebody's error): two steps must do.
+        // By compare-exchange, for in the second case the kernel has stored already, and the word may be another's by now.
+        let _ = word.compare_exchange(held, u32::from(free), Ordering::Release, Ordering::Relaxed);
+        wake_all(word);
     }
 }
 
@@ -107,4 +132,75 @@ pub(crate) fn wake_all(word: &AtomicU32) {
 #[cold]
 pub(crate) fn wake_one(word: &AtomicU32) -> usize {
     futex_call::wake(word, 1).unwrap_or(0) as usize
+}
+
+/// Raises `sequence` by one and wakes at most so many who sleep on `through`, in one step (`FUTEX_WAKE_OP`): a thread that is killed or
+/// stopped has done both or neither, and whoever sleeps has the former number and is woken, or finds the new one and does not
+/// sleep. How many were woken.
+#[cold]
+pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u32) -> u32 {
+    // The comparison holds for one number of 2^32 (-2048): then one who sleeps on `sequence` alone is woken as well, for nothing.
+    let op = WakeOp { change: Change::Add(1), when: Comparison::Eq, than: 0x800 };
+    match futex_call::wake_op(through, most, sequence, 1, op) {
+        Ok(woken) => woken,
+        // Gone, or read-only here: nobody who sleeps there relies on us.
+        Err(FutexError::Fault) => 0,
+        // Denied by a filter that knows the two older calls: two steps. Or somebody sleeps there as if it were a lock: one more.
+        Err(_) => {
+            sequence.fetch_add(1, Ordering::AcqRel);
+            futex_call::wake(through, most).unwrap_or(0)
+        }
+    }
+}
+
+/// A change that the kernel can make in the step in which it wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InOneStep {
+    Set(u16),
+    Or(u16),
+    SetBit(u8),
+    ClearBit(u8),
+}
+
+impl InOneStep {
+    /// These bits set; `None`: more than its argument can say, which is one bit, or any of the lower eleven (the twelfth is a sign).
+    pub(crate) fn or(bits: u32) -> Option<InOneStep> {
+        match bits {
+            0..=0x7ff => Some(InOneStep::Or(bits as u16)),
+            _ if bits.is_power_of_two() => Some(InOneStep::SetBit(bits.trailing_zeros() as u8)),
+            _ => None,
+        }
+    }
+
+    /// Changes the word and wakes at most so many who sleep on it, in one step: see [`raise_and_wake`].
+    #[cold]
+    pub(crate) fn and_wake(self, word: &AtomicU32, most: u32) -> u32 {
+        let change = match self {
+            InOneStep::Set(value) => Change::Set(value),
+            InOneStep::Or(bits) => Change::Or(bits),
+            InOneStep::SetBit(bit) => Change::SetBit(bit),
+            InOneStep::ClearBit(bit) => Change::ClearBit(bit),
+        };
+        // Woken through the same word twice over, where the comparison should hold: nobody is left for the second time.
+        let op = WakeOp { change, when: Comparison::Eq, than: 0x800 };
+        match futex_call::wake_op(word, most, word, 1, op) {
+            Ok(woken) => woken,
+            Err(FutexError::Fault) => 0,
+            Err(_) => {
+                self.apply(word);
+                futex_call::wake(word, most).unwrap_or(0)
+            }
+        }
+    }
+
+    /// By itself.
+    fn apply(self, word: &AtomicU32) {
+        use Ordering::AcqRel;
+        match self {
+            InOneStep::Set(value) => word.swap(u32::from(value), AcqRel),
+            InOneStep::Or(bits) => word.fetch_or(u32::from(bits), AcqRel),
+            InOneStep::SetBit(bit) => word.fetch_or(1 << bit, AcqRel),
+            InOneStep::ClearBit(bit) => word.fetch_and(!(1 << bit), AcqRel),
+        };
+    }
 }

@@ -7,6 +7,11 @@ use super::Errno;
 use super::clock::Deadline;
 use crate::shim::{AtomicU32, Ordering};
 
+/// As the kernel's.
+pub(crate) const MOST_WATCHES: usize = 128;
+/// Everybody who sleeps.
+pub(crate) const ALL: u32 = i32::MAX as u32;
+
 #[derive(Clone, Copy)]
 pub(crate) struct Watch<'a> {
     pub(crate) word: &'a AtomicU32,
@@ -61,19 +66,72 @@ pub(crate) fn wake_all(word: &AtomicU32) {
     wake(word, usize::MAX);
 }
 
+/// Under the lock, as the kernel does it under its bucket's: nobody stands between the store and the wake.
+pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
+    let mut kernel = BUCKET.kernel.lock().unwrap();
+    let before = word.swap(u32::from(free), Ordering::AcqRel);
+    assert_eq!(before, held, "whoever gives back holds it, and sleepers have asked already");
+    kernel.sleepers.retain(|sleeper| !sleeper.words.contains(&address(word)));
+    BUCKET.woken.notify_all();
+}
+
 /// Also the kernel's own, at a thread's end.
 pub(crate) fn wake_one(word: &AtomicU32) -> usize {
     wake(word, 1)
 }
 
 fn wake(word: &AtomicU32, most: usize) -> usize {
+    BUCKET.kernel.lock().unwrap().wake(word, most)
+}
+
+impl Kernel {
+    fn wake(&mut self, word: &AtomicU32, most: usize) -> usize {
+        let mut left = most;
+        self.sleepers.retain(|sleeper| {
+            let wakes = left > 0 && sleeper.words.contains(&address(word));
+            left -= usize::from(wakes);
+            !wakes
+        });
+        BUCKET.woken.notify_all();
+        most - left
+    }
+}
+
+/// Under the lock, as the kernel does it under those of its buckets.
+pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u32) -> u32 {
     let mut kernel = BUCKET.kernel.lock().unwrap();
-    let mut left = most;
-    kernel.sleepers.retain(|sleeper| {
-        let wakes = left > 0 && sleeper.words.contains(&address(word));
-        left -= usize::from(wakes);
-        !wakes
-    });
-    BUCKET.woken.notify_all();
-    most - left
+    sequence.fetch_add(1, Ordering::SeqCst);
+    kernel.wake(through, most as usize) as u32
+}
+
+/// As the real one.
+#[derive(Clone, Copy)]
+pub(crate) enum InOneStep {
+    Set(u16),
+    Or(u16),
+    SetBit(u8),
+    ClearBit(u8),
+}
+
+impl InOneStep {
+    /// As the real one, but of three bits, so that others are tried, too.
+    pub(crate) fn or(bits: u32) -> Option<InOneStep> {
+        match bits {
+            0..=7 => Some(InOneStep::Or(bits as u16)),
+            _ if bits.is_power_of_two() => Some(InOneStep::SetBit(bits.trailing_zeros() as u8)),
+            _ => None,
+        }
+    }
+
+    /// Under the lock, as above.
+    pub(crate) fn and_wake(self, word: &AtomicU32, most: u32) -> u32 {
+        let mut kernel = BUCKET.kernel.lock().unwrap();
+        match self {
+            InOneStep::Set(value) => word.swap(u32::from(value), Ordering::SeqCst),
+            InOneStep::Or(bits) => word.fetch_or(u32::from(bits), Ordering::SeqCst),
+            InOneStep::SetBit(bit) => word.fetch_or(1 << bit, Ordering::SeqCst),
+            InOneStep::ClearBit(bit) => word.fetch_and(!(1 << bit), Ordering::SeqCst),
+        };
+        kernel.wake(word, most as usize) as u32
+    }
 }

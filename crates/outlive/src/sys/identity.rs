@@ -3,7 +3,7 @@
 //! Pids do not tell: parent and child may both be process 1, each of its own pid namespace. One page that is wiped on
 //! fork does.
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::{Errno, map, process};
 
@@ -12,7 +12,13 @@ struct Identity {
     number: AtomicU64,
     /// The pid namespace; 0 if not asked yet.
     namespace: AtomicU32,
+    /// The process's start time as its time namespace shows it, plus 1, and that namespace's offset; 0 if not asked yet.
+    started: AtomicU64,
+    time_offset: AtomicI64,
 }
+
+/// Without `/proc` nothing tells pid namespaces apart: they all share this number, which no real one has.
+pub(crate) const NAMELESS: u32 = u32::MAX;
 
 static PAGE: AtomicPtr<Identity> = AtomicPtr::new(core::ptr::null_mut());
 /// Inherited over a fork, so that a child's number is larger than its parent's.
@@ -78,4 +84,20 @@ pub(crate) fn known_pid_namespace() -> u32 {
     }
     // SAFETY: as in `identity`. A forked child finds zeroes there.
     unsafe { (*page).namespace.load(Ordering::Relaxed) }
+}
+
+/// By how much the caller's time namespace is ahead of the machine's boot, in clock ticks, found out by `find`.
+///
+/// Remembered beside the process's own start time as it reads there: a process that enters another namespace reads another one
+/// (or it differs by less than a tick, which is no matter).
+pub(crate) fn time_offset(started: u64, find: impl FnOnce() -> Option<i64>) -> Option<i64> {
+    let identity = identity().ok()?;
+    // Acquire pairs with the Release below: the offset is that one's.
+    if identity.started.load(Ordering::Acquire) == started + 1 {
+        return Some(identity.time_offset.load(Ordering::Relaxed));
+    }
+    let offset = find()?;
+    identity.time_offset.store(offset, Ordering::Relaxed);
+    identity.started.store(started + 1, Ordering::Release);
+    Some(offset)
 }

@@ -8,11 +8,16 @@
 //! three system calls by hand and sleeps in the third until `exit_group`, `execve` or a fatal signal ends it, which is
 //! when the kernel walks its robust list and marks the word.
 //!
+//! Credentials are a thread's own for the kernel, and libc's `setuid` tells only the threads that libc knows. So a keeper keeps
+//! those of its start, and is replaced by a new one once they are another's: the new one takes the word from the former in one
+//! exchange, so that it is held at every moment, and the former ends. Its list still has the word, which bears another's number.
+//!
 //! | dies here | seen by others |
 //! | --- | --- |
-//! | before the word is taken | word as before: the process has no token yet |
+//! | before the word is taken | word as before: the process has no token yet; or marked by the former keeper's walk |
 //! | taken, not yet linked | `list_op_pending` points to it: marked all the same |
 //! | linked | marked by the walk |
+//! | two keepers, before the former ends | marked by the new one's walk; the former's finds another's number |
 
 use core::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -33,15 +38,66 @@ struct Control {
     word: *const AtomicU32,
     /// 0 until the word is held; the creator sleeps on it.
     holds: AtomicU32,
-    /// Always 0; the keeper sleeps on it.
-    forever: AtomicU32,
+    /// 0 until another keeper holds the word; the keeper sleeps on it.
+    ends: AtomicU32,
 }
 
-/// Starts a keeper that holds `word`, and returns when it does.
+/// A keeper of this process.
+pub(crate) struct Keeper {
+    control: *const Control,
+    credentials: Credentials,
+}
+
+// SAFETY: the control block is never freed, and its words that others touch are atomics.
+unsafe impl Send for Keeper {}
+
+impl Keeper {
+    /// Whether the calling thread has other credentials than the keeper.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.credentials != Credentials::own()
+    }
+
+    /// Lets it end: another one holds its word.
+    pub(crate) fn end(self) {
+        // SAFETY: the control block is never freed.
+        let ends = unsafe { &(*self.control).ends };
+        // Release: with the load in `keep`; the word has been taken over before.
+        ends.store(1, Ordering::Release);
+        super::futex::wake_all(ends);
+    }
+}
+
+/// What a thread may do by its users, groups and capabilities, as far as a process gives such things up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Credentials([u32; 13]);
+
+impl Credentials {
+    /// The calling thread's. What cannot be read is 0: the raw calls fail in no known case.
+    fn own() -> Credentials {
+        let mut all = [0u32; 13];
+        let (ids, capabilities) = all.split_at_mut(6);
+        // The header: version 3, the calling thread. Three sets of 64 bits: two times effective, permitted, inheritable.
+        let mut header = [0x2008_0522u32, 0];
+        // SAFETY: three places each for a number, a header of 8 bytes and room for two times 12 bytes; no list is asked for, only
+        // how long it is.
+        unsafe {
+            let [ruid, euid, suid, rgid, egid, sgid] = core::array::from_fn(|n| (&raw mut ids[n]));
+            libc::syscall(libc::SYS_getresuid, ruid, euid, suid);
+            libc::syscall(libc::SYS_getresgid, rgid, egid, sgid);
+            libc::syscall(libc::SYS_capget, header.as_mut_ptr(), capabilities.as_mut_ptr());
+            capabilities[6] = libc::syscall(libc::SYS_getgroups, 0, core::ptr::null_mut::<u32>()) as u32;
+        }
+        Credentials(all)
+    }
+}
+
+/// Starts a keeper that holds `word`, and returns when it does. If another keeper of this process holds it, it is taken from that
+/// one, which may then end.
 ///
 /// # Safety
 /// `word` stays mapped until the process ends.
-pub(crate) unsafe fn start(word: &AtomicU32) -> Result<(), Errno> {
+pub(crate) unsafe fn start(word: &AtomicU32) -> Result<Keeper, Errno> {
+    let credentials = Credentials::own();
     let memory: NonNull<u8> = map::anonymous(STACK)?;
     let control: *mut Control = memory.as_ptr().cast();
     // SAFETY: fresh zeroed memory, large enough and page-aligned, known to nobody else yet.
@@ -79,7 +135,7 @@ pub(crate) unsafe fn start(word: &AtomicU32) -> Result<(), Errno> {
         let watch = super::futex::Watch { word: holds, expected: 0 };
         super::futex::wait_any(&[watch], 0, super::clock::Deadline::after(std::time::Duration::from_millis(100)))?;
     }
-    Ok(())
+    Ok(Keeper { control, credentials })
 }
 
 /// The keeper's whole life. No libc call, no panic, no allocation.
@@ -92,21 +148,23 @@ extern "C" fn keep(argument: *mut c_void) -> c_int {
         let word = &*(*control).word;
         let entry: *mut u8 = (&raw mut (*control).entry).cast();
         (&raw mut (*control).head.list_op_pending).write_volatile(entry);
-        // The WAITERS bit of a former owner's sleepers stays: whoever clears it may die before waking them.
-        let mut seen = word.load(Ordering::Acquire);
-        while let Err(now) =
-            word.compare_exchange(seen, tid | (seen & FUTEX_WAITERS), Ordering::AcqRel, Ordering::Acquire)
-        {
-            seen = now;
-        }
+        // WAITERS always: the watchers of main's word sleep on this one too, without having set it (keeper.pml, NOBIT). What
+        // was here was 0, a dead owner's or a former keeper's, and their sleepers' bit stays with it.
+        // Acquire and Release: as libc's own lock, with the next holder's and the former's.
+        word.swap(tid | FUTEX_WAITERS, Ordering::AcqRel);
         (&raw mut (*control).head.next).write_volatile(entry);
         (&raw mut (*control).head.list_op_pending).write_volatile(core::ptr::null_mut());
         (*control).holds.store(1, Ordering::Release);
         let wake = libc::FUTEX_WAKE as usize;
         raw_syscall(libc::SYS_futex, (*control).holds.as_ptr() as usize, wake, 1, 0);
-        loop {
+        // Acquire pairs with the Release in `end`.
+        while (*control).ends.load(Ordering::Acquire) == 0 {
             let wait = libc::FUTEX_WAIT as usize;
-            raw_syscall(libc::SYS_futex, (*control).forever.as_ptr() as usize, wait, 0, 0);
+            raw_syscall(libc::SYS_futex, (*control).ends.as_ptr() as usize, wait, 0, 0);
+        }
+        // This thread alone. The kernel walks its list and finds the other keeper's number in the word.
+        loop {
+            raw_syscall(libc::SYS_exit, 0, 0, 0, 0);
         }
     }
 }

@@ -140,6 +140,15 @@ fn find_word(mutex: *const u8) -> Result<u32, Errno> {
     Err(Errno::NOTSUP)
 }
 
+/// Whether the kernel will mark that mutex when the calling thread ends: it is in the list that the kernel has of this very
+/// thread. One that libc did not start (a raw `clone`) has none, or borrows another's.
+///
+/// # Safety
+/// The calling thread holds the mutex, as far as libc is concerned.
+pub(crate) unsafe fn is_listed(layout: &Layout, mutex: *const u8) -> bool {
+    find_word(mutex) == Ok(layout.word_offset)
+}
+
 /// Makes zeroed memory an unlocked mutex. Only words that are 0 and should not be are stored, always with the same
 /// value: so any number of threads may do it at once, and a death in between leaves nothing to repair.
 pub(crate) fn prepare(layout: &Layout, words: &[AtomicU32; WORDS]) {

@@ -28,6 +28,8 @@ pub(crate) mod map;
 #[cfg(not(loom))]
 pub(crate) mod process;
 #[cfg(not(loom))]
+pub(crate) mod procfs;
+#[cfg(not(loom))]
 pub(crate) mod robust;
 #[cfg(loom)]
 #[path = "robust_model.rs"]

@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use super::Errno;
+pub(crate) use super::procfs::mapped_file;
+use super::procfs::{self, Proc, Stat};
+use super::{Errno, identity};
 
 /// The calling thread's id in its own pid namespace.
 pub(crate) fn thread_id() -> u32 {
@@ -25,74 +27,121 @@ pub(crate) fn pid_namespace() -> Result<u32, Errno> {
     // Inode numbers of namespaces are 32 bits wide in the kernel.
     match fs::metadata("/proc/self/ns/pid") {
         Ok(meta) => Ok(meta.ino() as u32),
-        // Without /proc nothing tells namespaces apart: they all share this number, which no real one has.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(u32::MAX),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(identity::NAMELESS),
         Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
     }
 }
 
-/// When a process was started, in clock ticks since boot; `None` when there is no such process, not even a zombie.
+/// Whether a process or thread is still there. Only [`Answer::Gone`] may have consequences for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is there, and it is the same one.
+    Alive,
+    /// It is not there, or only its corpse: it executes no more instructions of its own.
+    Gone,
+    /// Nothing tells. It may be alive.
+    Unknown,
+}
+
+/// What a token says of its owner; 0 where it cannot be told (no `/proc`, no descriptor left).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Own {
+    /// When the process was started: see [`procfs::start_time`].
+    pub(crate) started: u64,
+    /// When the thread was: see [`procfs::start_mark`].
+    pub(crate) mark: u32,
+    /// The program's short name, as `ps` shows it.
+    pub(crate) program: [u8; 16],
+}
+
+/// About the calling process and thread.
+pub(crate) fn own() -> Own {
+    let Some(proc) = Proc::any() else { return Own::default() };
+    let Some(stat) = proc.own_stat() else { return Own::default() };
+    let offset = identity::time_offset(stat.started, || proc.time_offset());
+    let started = |stat: Option<Stat>| stat.map_or(0, |stat| procfs::start_time(stat.started, offset));
+    let of_process = started(Some(stat));
+    let of_thread = if is_main_thread() { of_process } else { started(proc.own_thread_stat()) };
+    Own { started: of_process, mark: procfs::start_mark(of_thread), program: stat.name }
+}
+
+/// Whether the process of that pid and start time (0: not known) is there. The number is of the caller's own pid namespace.
 ///
-/// With the pid it names a process for good: pids are used again, pairs are not.
-pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    start_time_in(&format!("/proc/{pid}/stat"))
+/// | evidence | answer |
+/// | --- | --- |
+/// | `kill(pid, 0)` says `ESRCH` | gone: `hidepid`, a lack of descriptors and time namespaces have no part in it |
+/// | `/proc/PID/stat`: a zombie, and no other thread that is not released | gone |
+/// | the same: another start time, and both are known | gone: another process has the number |
+/// | the same start time | alive |
+/// | anything else: `ENOENT` by `/proc` too, which `hidepid` feigns | unknown |
+pub(crate) fn ask_process(pid: u32, started: u64) -> Answer {
+    if !is_number(pid) {
+        return Answer::Unknown;
+    }
+    // SAFETY: no pointers are passed. The number is positive, so this asks after one process and signals nobody.
+    let there = unsafe { libc::kill(pid as libc::pid_t, 0) };
+    if there == -1 && super::robust::last_errno() == Errno::SRCH {
+        return Answer::Gone;
+    }
+    let Some(proc) = Proc::own() else { return Answer::Unknown };
+    let Some(stat) = proc.stat(pid, None) else { return Answer::Unknown };
+    // A zombie whose siblings live is a living process. The count is taken after the state: a leader that another thread's
+    // `execve` has just put aside counts that thread, or nobody.
+    if stat.state == b'Z' && stat.threads == 1 {
+        return Answer::Gone;
+    }
+    match procfs::start_time(stat.started, proc.time_offset()) {
+        now if now == 0 || started == 0 => Answer::Unknown,
+        now if procfs::is_same_start(now, started) => Answer::Alive,
+        _ => Answer::Gone,
+    }
 }
 
-/// The calling process's own; 0 without /proc.
-pub(crate) fn own_start_time() -> u64 {
-    start_time_in("/proc/self/stat").unwrap_or(0)
+/// Whether the thread of that number and start mark (0: not known) of that process is there.
+///
+/// A process may be there without it. Of a thread that calls `execve` and is not the first one, its process takes the first
+/// one's number instead, before the kernel looks for its robust locks: those bear a number that no thread has any more.
+pub(crate) fn ask_thread(pid: u32, started: u64, thread: u32, mark: u32) -> Answer {
+    let process = ask_process(pid, started);
+    if process == Answer::Gone || !is_number(thread) || !is_number(pid) {
+        return process;
+    }
+    // SAFETY: no pointers are passed. Both numbers are positive, so this asks after one thread and signals nobody.
+    let there = unsafe { libc::syscall(libc::SYS_tgkill, pid as libc::pid_t, thread as libc::pid_t, 0) };
+    if there == -1 && super::robust::last_errno() == Errno::SRCH {
+        return Answer::Gone;
+    }
+    let Some(proc) = Proc::own() else { return Answer::Unknown };
+    let Some(stat) = proc.stat(pid, Some(thread)) else { return Answer::Unknown };
+    // A thread is one from the moment when its robust list has been walked.
+    if matches!(stat.state, b'Z' | b'X') {
+        return Answer::Gone;
+    }
+    match procfs::start_mark(procfs::start_time(stat.started, proc.time_offset())) {
+        now if now == 0 || mark == 0 => Answer::Unknown,
+        now if procfs::is_same_mark(now, mark) => process,
+        _ => Answer::Gone,
+    }
 }
 
-fn start_time_in(path: &str) -> Option<u64> {
-    let stat = fs::read_to_string(path).ok()?;
-    // The program's name stands in brackets and may hold anything: count from the last bracket. State is the 3rd field,
-    // start time the 22nd (proc_pid_stat(5)).
-    stat.get(stat.rfind(')')? + 2..)?.split_ascii_whitespace().nth(19)?.parse().ok()
+/// Whether a thread of that process has the file of that device and inode mapped, so that it can write there; `None` where that
+/// cannot be told. The caller has it mapped.
+///
+/// A pid that has been given out anew says of the former process that it writes no more: this one's mappings may be asked.
+pub(crate) fn has_mapped(pid: u32, file: (u64, u64)) -> Option<bool> {
+    Proc::own()?.has_mapped(pid, file)
+}
+
+/// Whether that can be a process or thread: what a shared word says may be anything, and `kill` takes 0 and negative numbers
+/// for groups.
+fn is_number(id: u32) -> bool {
+    // The kernel's PID_MAX_LIMIT.
+    (1..=1 << 22).contains(&id)
 }
 
 /// Whether `/proc` is there and shows the caller's own pid namespace.
 pub(crate) fn has_own_proc() -> bool {
-    fs::read_link("/proc/self").is_ok_and(|target| target.to_str() == Some(&process_id().to_string()))
-}
-
-/// Whether the process of that pid and start time has ended: not there, or a zombie without living threads. (A zombie
-/// *main thread* with living siblings is a living process.) Asked only when [`has_own_proc`].
-pub(crate) fn is_gone(pid: u32, started: u64) -> bool {
-    if start_time(pid) != Some(started) {
-        return true;
-    }
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return false;
-    };
-    tasks.flatten().all(|task| {
-        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        let state = stat.rfind(')').and_then(|at| stat.get(at + 2..at + 3));
-        matches!(state, Some("Z" | "X") | None)
-    })
-}
-
-/// Whether a thread of that process has the file of that device and inode mapped, so that it can write there. Where that
-/// cannot be told: yes. Asked only when [`has_own_proc`].
-///
-/// The threads one by one: a process that ends is taken apart thread by thread, and its first one may be the first to go.
-pub(crate) fn has_mapped(pid: u32, device: u64, inode: u64) -> bool {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return start_time(pid).is_some();
-    };
-    tasks.flatten().any(|task| match fs::read_to_string(task.path().join("maps")) {
-        Ok(maps) => maps.lines().filter_map(mapped_file).any(|file| file == (device, inode)),
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
-    })
-}
-
-/// Device and inode of a line of `/proc/PID/maps`: `address perms offset major:minor inode path`.
-pub(crate) fn mapped_file(line: &str) -> Option<(u64, u64)> {
-    let mut fields = line.split_ascii_whitespace().skip(3);
-    let (major, minor) = fields.next()?.split_once(':')?;
-    let inode: u64 = fields.next()?.parse().ok().filter(|&inode| inode != 0)?;
-    let major = u32::from_str_radix(major, 16).ok()?;
-    let minor = u32::from_str_radix(minor, 16).ok()?;
-    Some((rustix::fs::makedev(major, minor), inode))
+    Proc::own().is_some()
 }
 
 /// What is known of a thread by its number, in the caller's pid namespace.
@@ -108,47 +157,19 @@ pub(crate) enum Numbered {
 
 /// Does not allocate: real-time threads ask.
 pub(crate) fn look_at_thread(thread: u32) -> Numbered {
+    const PF_KTHREAD: u32 = 0x0020_0000;
     // SAFETY: no pointers are passed.
     let policy = unsafe { libc::sched_getscheduler(thread as libc::pid_t) };
     if policy == -1 && super::robust::last_errno() == Errno::SRCH {
         return Numbered::Ended;
     }
     // It has a number still; only /proc tells the dead and the kernel's. Where that is missing or another's: neither.
-    read_stat(thread).unwrap_or(Numbered::Lives)
-}
-
-/// From `/proc/N/stat` (proc_pid_stat(5)): the state is the 3rd field, the flags are the 9th.
-fn read_stat(thread: u32) -> Option<Numbered> {
-    use std::io::Write;
-    const PF_KTHREAD: u32 = 0x0020_0000;
-    // The link says the caller's own number, or this is not the caller's /proc.
-    let mut own = [0u8; 16];
-    let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self", &mut own).ok()?;
-    let mut number = [0u8; 16];
-    let mut rest = &mut number[..];
-    write!(rest, "{}", process_id()).ok()?;
-    let left = rest.len();
-    if own[..length] != number[..number.len() - left] {
-        return None;
+    match Proc::own().and_then(|proc| proc.stat_of_any(thread)) {
+        None => Numbered::Lives,
+        Some(stat) if matches!(stat.state, b'Z' | b'X') => Numbered::Ended,
+        Some(stat) if stat.flags & PF_KTHREAD != 0 => Numbered::Kernel,
+        Some(_) => Numbered::Lives,
     }
-    let mut path = [0u8; 32];
-    write!(&mut path[..], "/proc/{thread}/stat\0").ok()?;
-    let path = std::ffi::CStr::from_bytes_until_nul(&path).ok()?;
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()?;
-    let mut stat = [0u8; 192];
-    let read = rustix::io::read(file, &mut stat).ok()?;
-    let stat = &stat[..read];
-    // The program's name stands in brackets and may hold anything: count from the last bracket.
-    let bracket = stat.iter().rposition(|byte| *byte == b')')?;
-    let mut fields = stat.get(bracket + 2..)?.split(|byte| *byte == b' ');
-    let state = fields.next()?;
-    let flags: u32 = std::str::from_utf8(fields.nth(5)?).ok()?.parse().ok()?;
-    Some(match state {
-        b"Z" | b"X" => Numbered::Ended,
-        _ if flags & PF_KTHREAD != 0 => Numbered::Kernel,
-        _ => Numbered::Lives,
-    })
 }
 
 /// Whether this thread runs under a real-time policy, where spinning can keep the very thread that is waited for from
@@ -186,18 +207,29 @@ pub(crate) fn program_name() -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_process_has_one_start_time() {
-        let me = super::process_id();
-        assert!(super::start_time(me).is_some());
-        assert_eq!(super::start_time(me), super::start_time(me));
-        assert_eq!(super::start_time(u32::MAX), None);
+    fn three_answers_about_a_process() {
+        use super::{Answer, Own, ask_process, ask_thread, process_id, thread_id};
+        let (me, Own { started, mark, .. }) = (process_id(), super::own());
+        assert_eq!(super::own().program, super::program_name());
+        assert_ne!((started, mark), (0, 0), "/proc is there");
+        assert_eq!(ask_process(me, started), Answer::Alive);
+        assert_eq!(ask_process(me, 0), Answer::Unknown, "taken without a descriptor left");
+        assert_eq!(ask_process(me, started + 1_000), Answer::Gone, "another one with that number");
+        assert_eq!(ask_process(0x003f_fff0, started), Answer::Gone);
+        for nonsense in [0, u32::MAX, 1 << 31, (1 << 22) + 1] {
+            assert_eq!(ask_process(nonsense, started), Answer::Unknown);
+        }
+        assert_eq!(ask_thread(me, started, thread_id(), mark), Answer::Alive);
+        assert_eq!(ask_thread(me, started, thread_id(), 0), Answer::Unknown);
+        assert_eq!(ask_thread(me, started, thread_id(), mark ^ 0x8000), Answer::Gone, "another one with that number");
+        assert_eq!(ask_thread(me, started, 1, mark), Answer::Gone, "of another process");
     }
 
     #[test]
     fn threads_are_told_apart_by_their_numbers() {
         use super::{Numbered, look_at_thread};
         assert_eq!(look_at_thread(super::thread_id()), Numbered::Lives);
-        assert_eq!(look_at_thread(0x3fff_fff0), Numbered::Ended);
+        assert_eq!(look_at_thread(0x003f_fff0), Numbered::Ended);
         if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
             assert_eq!(look_at_thread(2), Numbered::Kernel);
         }

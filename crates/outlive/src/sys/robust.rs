@@ -45,6 +45,43 @@ pub(crate) fn begin_acquisition() {
     ACQUISITIONS.with(|count| count.set(count.get().wrapping_add(1)));
 }
 
+/// Wakes one sleeper on the word to which that entry leads, as the kernel does at the thread's end.
+///
+/// # Safety
+/// `head` is the calling thread's list head.
+unsafe fn hand_on(head: *mut ListHead, entry: *mut u8) {
+    if entry.is_null() {
+        return;
+    }
+    // The lowest bit marks a PI mutex of libc's.
+    // SAFETY: the caller's promise.
+    let word = entry.map_addr(|address| address & !1).wrapping_offset(unsafe { (*head).futex_offset });
+    // By address: the word's memory may be gone (EFAULT), and then nobody sleeps there.
+    // SAFETY: FUTEX_WAKE reads and writes no memory of the caller's.
+    unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, 1) };
+}
+
+/// Runs something that uses libc's robust mutexes, which take `list_op_pending` for themselves and leave it null: what it
+/// pointed to before is handed on first, and points there again afterwards.
+pub(crate) fn beside_libc<T>(uses_libc: impl FnOnce() -> T) -> T {
+    let head = list_head().unwrap_or(core::ptr::null_mut());
+    let saved = if head.is_null() {
+        core::ptr::null_mut()
+    } else {
+        // SAFETY: the calling thread's own head, which lives as long as the thread; volatile as in `PassOn::to`.
+        unsafe { (&raw const (*head).list_op_pending).read_volatile() }
+    };
+    if saved.is_null() {
+        return uses_libc();
+    }
+    // SAFETY: the calling thread's own head.
+    unsafe { hand_on(head, saved) };
+    let result = uses_libc();
+    // SAFETY: as above.
+    unsafe { (&raw mut (*head).list_op_pending).write_volatile(saved) };
+    result
+}
+
 /// `list_op_pending`, borrowed for the length of one slow acquisition and given back when dropped.
 ///
 /// Between the two libc must not lock or unlock a robust mutex in this thread: callers make only system calls. A signal
@@ -68,14 +105,26 @@ impl PassOn {
     }
 
     /// From now on this thread's end wakes one sleeper on `word`, which must always be 0.
+    ///
+    /// The field can point to one word only. Points it to one that somebody lent us (a condition variable's, whose wake-up
+    /// this thread has and has not used up), then one sleeper there is woken first: it goes on in our place.
     pub(crate) fn to(&self, word: &AtomicU32) {
-        if !self.head.is_null() {
-            // SAFETY: as in `begin`. The kernel adds futex_offset to what we store: so it arrives at `word`. Volatile,
-            // because only the kernel reads it, at any moment.
-            unsafe {
-                let entry = word.as_ptr().cast::<u8>().wrapping_offset((*self.head).futex_offset.wrapping_neg());
-                (&raw mut (*self.head).list_op_pending).write_volatile(entry);
+        if self.head.is_null() {
+            return;
+        }
+        // SAFETY: as in `begin`. The kernel adds futex_offset to what we store: so it arrives at `word`. Volatile,
+        // because only the kernel reads it, at any moment.
+        unsafe {
+            let entry = word.as_ptr().cast::<u8>().wrapping_offset((*self.head).futex_offset.wrapping_neg());
+            let before = (&raw const (*self.head).list_op_pending).read_volatile();
+            if before == entry {
+                return;
             }
+            if before == self.saved {
+                // Died just after: somebody is woken for nothing.
+                hand_on(self.head, before);
+            }
+            (&raw mut (*self.head).list_op_pending).write_volatile(entry);
         }
     }
 }

@@ -28,7 +28,17 @@ impl PassOn {
 
     pub(crate) fn to(&self, word: &AtomicU32) {
         // SAFETY: as in `begin`.
-        unsafe { (*self.head).pending = word };
+        unsafe {
+            let before = (*self.head).pending;
+            if core::ptr::eq(before, word) {
+                return;
+            }
+            if core::ptr::eq(before, self.saved) && !before.is_null() {
+                // SAFETY: as in `end_thread`.
+                futex::wake_one(&*before);
+            }
+            (*self.head).pending = word;
+        }
     }
 }
 

@@ -1,14 +1,11 @@
-//! Sleeping until a message comes: as with an event (sync/raw_event.rs), whose word is here the slots at the cursors.
+//! Sleeping until a message comes: on the topic's eventcount with a relay (sync/event_count.rs).
 //!
-//! | a publisher dies | what becomes of it |
+//! | a publisher dies, or is stopped | what becomes of it |
 //! | --- | --- |
-//! | before `ready` | one sleeper wakes for nothing |
-//! | between that and its ring | the kernel wakes one sleeper, who finds the message and nobody rung: it rings |
-//! | in its ring | the kernel wakes one sleeper, who finds `sequence` odd: it finishes the ring |
+//! | before `ready` | died: one sleeper wakes for nothing |
+//! | between that and its notification | died: the kernel wakes one sleeper, who finds the message and nobody notified: it notifies all. Stopped: the next who publishes does, or the first sleeper that looks by itself |
 //!
 //! A sleeper watches the slots themselves, too: one who published after the look and died would have found nobody asleep.
-
-use core::time::Duration;
 
 use super::error::SubscribeError;
 use super::file::Shared;
@@ -16,14 +13,11 @@ use super::layout::MOST_RINGS;
 use super::message::Message;
 use super::slot::Slot;
 use super::subscriber::Subscriber;
-use crate::liveness::{Me, sleep_among};
+use crate::liveness::{Me, Net, sleep_among};
 use crate::sync::Ticket;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
-
-/// How long one sleep lasts at most where the kernel denies the fence: a publisher may overlook us.
-const SLICE: Duration = Duration::from_millis(10);
 
 /// Waits until there is something at a cursor, or the deadline has passed.
 pub(super) fn wait<M: Message + ?Sized>(
@@ -37,18 +31,15 @@ pub(super) fn wait<M: Message + ?Sized>(
     }
     let arrivals = &shared.head().arrivals;
     let pass = PassOn::begin(me.list());
-    pass.to(arrivals.x());
+    pass.to(arrivals.relay());
     loop {
-        let ticket = arrivals.enlist_for_ring();
-        // Enlisted before the look: pairs with `light` in `Publisher::put`.
-        let fenced = arrivals.fence(ticket);
+        let ticket = arrivals.count().prepare_wait();
         let slots = (0..subscriber.ring_count()).map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));
         let seen = Seen::now(shared, ticket, subscriber.ring_count() as u32, slots);
         if subscriber.is_ready() || deadline.has_passed() {
             return Ok(());
         }
-        let until = if fenced { deadline } else { deadline.earlier(Deadline::after(SLICE)) };
-        sleep_among(shared.registry, seen.watches(), arrivals.net(), until)
+        sleep_among(shared.registry, seen.watches(), Net::Spread, ticket.until(deadline))
             .map_err(|errno| SubscribeError::System(Error::from_errno("wait for", shared.segment.path(), errno)))?;
         arrivals.woken(ticket, || subscriber.is_ready());
     }
@@ -68,11 +59,11 @@ impl<'s> Seen<'s> {
         rings: u32,
         slots: impl Iterator<Item = &'s Slot>,
     ) -> Seen<'s> {
-        let [x, sequence] = shared.head().arrivals.watches(ticket);
+        let [relay, sequence] = shared.head().arrivals.watches(ticket);
         let rings = Watch { word: &shared.head().rings, expected: rings };
         let mut seen = Seen { watches: [rings; MOST_RINGS + 3], len: 3 };
         // The place to sleep at comes first.
-        (seen.watches[0], seen.watches[1]) = (x, sequence);
+        (seen.watches[0], seen.watches[1]) = (relay, sequence);
         for slot in slots.take(MOST_RINGS) {
             seen.watches[seen.len] = slot.watch();
             seen.len += 1;

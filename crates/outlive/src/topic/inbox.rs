@@ -1,6 +1,7 @@
 //! A subscriber as a wait set sees it: whether there is something, and how to be told. By shared words alone, from any thread.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::arrive::Seen;
 use super::file::Shared;
@@ -8,17 +9,19 @@ use super::layout::{Claim, LineWords};
 use super::message::Message;
 use super::slot::{Look, Slot};
 use super::subscriber::Subscriber;
-use crate::liveness::{Net, Registry, Words};
+use crate::liveness::{Registry, Words};
 use crate::shim::Ordering;
-use crate::sync::{Enlisted, Sleepers};
+use crate::sync::{EventCount, RelayedEventCount, Ticket};
 
 /// See the file's head. It keeps the topic mapped.
 #[derive(Clone)]
 pub(crate) struct Inbox {
     shared: Arc<Shared>,
     line: u32,
-    /// As long as it says this, the line is the subscriber's.
+    /// As long as it says this, the line is the subscriber's, or one's of the same process that came after it.
     claim: u64,
+    /// The subscriber has left.
+    left: Arc<AtomicBool>,
 }
 
 /// What stands for the order of a message that was overwritten or given up: less than any.
@@ -46,7 +49,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     pub(crate) fn inbox(&self) -> Inbox {
         let (shared, line) = (Arc::clone(&self.shared), self.line());
         let claim = self.words().claim.load(Ordering::Relaxed);
-        Inbox { shared, line, claim }
+        Inbox { shared, line, claim, left: Arc::clone(self.told_left.get_or_init(Arc::default)) }
     }
 }
 
@@ -56,6 +59,11 @@ impl Inbox {
     }
 
     fn words(&self) -> Option<&LineWords> {
+        // Relaxed: the line may be another subscriber's of this process only after that was stored, and who is shown one look of it
+        // sees the next time that it has left.
+        if self.left.load(StdOrdering::Relaxed) {
+            return None;
+        }
         let words = self.shared.line(self.line).ok()?;
         // Acquire: the cursors of whoever has it. Somebody else's: the subscriber is gone, and nothing comes.
         (words.claim.load(Ordering::Acquire) == self.claim && Claim::of(self.claim).is_some()).then_some(words)
@@ -76,34 +84,24 @@ impl Inbox {
         self.slots(words).any(|(ring, slot, position)| self.shared.peek(ring, slot, position).is_some())
     }
 
-    fn arrivals(&self) -> &Sleepers {
+    fn arrivals(&self) -> &RelayedEventCount {
         &self.shared.head().arrivals
     }
 
-    /// From now on whoever publishes rings for the set; it looks behind a fence of its own.
-    pub(crate) fn enlist(&self) -> Enlisted {
-        Enlisted::with(self.arrivals().enlist_for_ring())
-    }
-
-    /// Whether nobody has rung since.
-    pub(crate) fn stands(&self, enlisted: Enlisted) -> bool {
-        !self.arrivals().has_rung(enlisted.ticket())
+    /// What publishers notify.
+    pub(crate) fn event_count(&self) -> &EventCount {
+        self.arrivals().count()
     }
 
     /// Adds the words to sleep on: see arrive.rs.
-    pub(crate) fn add_to<'a>(&'a self, enlisted: &mut Enlisted, into: &mut Words<'a>) {
+    pub(crate) fn add_to<'a>(&'a self, ticket: Ticket, into: &mut Words<'a>) {
         let slots = self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
-        into.add(Seen::now(&self.shared, enlisted.ticket(), self.shared.rings(), slots).watches());
-        enlisted.set_passes_on(into.pass_on_to(self.arrivals().x()));
-    }
-
-    /// Whether the set looks by itself now and then; `alone`: it watches nobody's end.
-    pub(crate) fn net(&self, enlisted: Enlisted, alone: bool) -> Net {
-        self.arrivals().net_in_set(enlisted.passes_on(), alone)
+        into.add(Seen::now(&self.shared, ticket, self.shared.rings(), slots).watches());
+        into.pass_on_to(self.arrivals().relay());
     }
 
     /// After a sleep on them.
-    pub(crate) fn woken(&self, enlisted: Enlisted) {
-        self.arrivals().woken(enlisted.ticket(), || self.has_something());
+    pub(crate) fn woken(&self, ticket: Ticket) {
+        self.arrivals().woken(ticket, || self.has_something());
     }
 }

@@ -17,7 +17,7 @@ use super::slot::SLOT;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Bell, Sleepers};
+use crate::sync::{EventCount, RelayedEventCount};
 use crate::{Error, TokenId};
 
 /// The most publishers that a topic has at a time.
@@ -53,7 +53,7 @@ pub(super) struct TopicHead {
     /// Whether any line has ever asked to be waited for.
     pub(super) reliable: AtomicU32,
     reserved_2: AtomicU32,
-    pub(super) arrivals: Sleepers,
+    pub(super) arrivals: RelayedEventCount,
     reserved_3: [AtomicU32; 8],
     // Written by those who come and go.
     /// How often somebody has; a futex word.
@@ -70,8 +70,8 @@ pub(super) struct RingWords {
     /// 1: a device may write into its objects, until the process is gone.
     pub(super) device: AtomicU32,
     /// Where it sleeps when it waits for subscribers.
-    pub(super) space: Bell,
-    /// Whose taking is worth a ring to it: see [`Awaited`].
+    pub(super) space: EventCount,
+    /// Whose taking is worth a notification to it: see [`Awaited`].
     awaited: AtomicU32,
     reserved_2: [AtomicU32; 11],
     // Written by its publisher.
@@ -109,7 +109,7 @@ impl RingWords {
         Awaited(self.awaited.load(Ordering::Relaxed))
     }
 
-    /// Before its publisher listens at `space`, and looks again.
+    /// Before its publisher prepares a wait on `space`, with a fence of its own, and looks again.
     pub(super) fn wait_for(&self, whom: Awaited) {
         // Another thread may just have begun to have a wait set, which is to be rung for by all.
         let seen = self.awaited.load(Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl RingWords {
         }
     }
 
-    /// Before a wait set listens at `space`.
+    /// Before a wait set announces itself to `space` for the first time, with a fence of its own.
     pub(super) fn wait_for_anybody(&self) {
         self.awaited.store(Awaited::ANYBODY_FOR_GOOD.0, Ordering::Relaxed);
     }

@@ -110,7 +110,7 @@ pub(super) fn let_go_if_unused(words: &LineWords) -> bool {
 
 /// Publishers that wait for this subscriber need not any more.
 fn ring_all(shared: &Shared) {
-    (0..shared.rings()).for_each(|ring| shared.ring(ring).space.ring());
+    (0..shared.rings()).for_each(|ring| shared.ring(ring).space.notify_all());
 }
 
 /// Somebody has come or gone.

@@ -29,6 +29,7 @@ mod file;
 mod header;
 mod hold;
 mod inbox;
+mod latest;
 mod layout;
 mod line;
 mod loan;

@@ -26,7 +26,6 @@ use super::topic::LARGEST_PAYLOAD;
 use crate::liveness::Me;
 use crate::pool::{Block, Message as Still};
 use crate::shim::Ordering;
-use crate::sys::barrier;
 use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
 
@@ -414,7 +413,7 @@ impl<M: Message + ?Sized> Publisher<M> {
             _ => next_order(shared, ring),
         };
         let pass = PassOn::begin(me.list());
-        pass.to(head.arrivals.x());
+        pass.to(head.arrivals.relay());
         slot.begin();
         let publisher = ring.process.as_u32();
         slot.describe(Facts {
@@ -436,9 +435,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         ring.published = position + 1;
         // Release pairs with joining subscribers: the slot.
         words.published.store(position + 1, Ordering::Release);
-        // The slot before the look at who sleeps: pairs with `heavy` in `arrive.rs`.
-        barrier::light();
-        head.arrivals.ring();
+        head.arrivals.notify_all();
         drop(pass);
         // The slot has been overwritten: what it had is in limbo.
         ring.retire(at);

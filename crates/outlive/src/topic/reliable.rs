@@ -1,7 +1,7 @@
 //! Waiting for reliable subscribers.
 //!
-//! The publisher needs every reliable line's cursor beyond the message that it is about to overwrite. It sleeps on its ring's bell and on the end
-//! of the slowest one: whose death it is told as it would be of a message taken. `awaited` names that one's line, and the others do not ring:
+//! The publisher needs every reliable line's cursor beyond the message that it is about to overwrite. It sleeps on its ring's `space` and on the end
+//! of the slowest one: whose death it is told as it would be of a message taken. `awaited` names that one's line, and the others do not notify it:
 //! of many subscribers only one wakes it, until the next in the way is named.
 
 use super::error::PublishError;
@@ -70,18 +70,16 @@ pub(super) fn wait(
         return Ok(until);
     }
     let words = shared.ring(index);
-    let bell = &words.space;
     let pass = PassOn::begin(me.list());
     let mut slowest = match look(shared, index, position) {
         Ok(until) => return Ok(until),
         Err(slowest) => slowest,
     };
     loop {
-        // Named before the bell's fence, as the number is: who takes after that fence finds itself named, and the look below finds the
-        // cursor of one who took before.
+        // Named before the fence, as the number is: who takes after that fence finds itself named, and the look below finds the
+        // cursor of one who took before. Not another's fence: that was before the name.
         words.wait_for(Awaited::line(slowest.line));
-        let listening = bell.listen();
-        // Listened before the look: pairs with the ringer's fence.
+        let ticket = words.space.prepare_wait_with_fence();
         let named = slowest;
         slowest = match look(shared, index, position) {
             Ok(until) => return Ok(until),
@@ -91,11 +89,11 @@ pub(super) fn wait(
             return Err(PublishError::TimedOut { slowest: Holder::of(shared.registry, slowest.process) });
         }
         if (slowest.line, slowest.process) != (named.line, named.process) {
-            // It took, or died: nobody rings for the one that is the slowest now.
+            // It took, or died: nobody notifies for the one that is the slowest now.
             continue;
         }
         let end = Some(slowest.process);
-        let slept = sleep(shared.registry, &pass, &[bell.watch(listening)], end, listening.until(deadline));
+        let slept = sleep(shared.registry, &pass, &[words.space.watch(ticket)], end, ticket.until(deadline));
         // Timed out: looked at once more.
         let (Asleep::LookAgain | Asleep::TimedOut) =
             slept.map_err(|errno| PublishError::System(Error::from_errno("wait in", shared.segment.path(), errno)))?;

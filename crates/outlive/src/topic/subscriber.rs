@@ -1,7 +1,8 @@
 //! The end that messages come out of: joining, waiting, leaving. How one is taken: take.rs.
 
-use core::cell::Cell;
+use core::cell::{Cell, OnceCell};
 use core::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,8 @@ pub struct Subscriber<M: Message + ?Sized = [u8]> {
     pub(super) lost: u64,
     /// When a message came last.
     pub(super) last: Instant,
+    /// To wait sets: it has left.
+    pub(super) told_left: OnceCell<Arc<AtomicBool>>,
     _message: PhantomData<*const M>,
 }
 
@@ -149,6 +152,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
             options,
             lost: 0,
             last: Instant::now(),
+            told_left: OnceCell::new(),
             shared,
             _message: PhantomData,
         })
@@ -316,6 +320,9 @@ impl<M: Message + ?Sized> Drop for Subscriber<M> {
         if identity::this_process() != Ok(self.owner) {
             core::mem::forget(Arc::clone(&self.shared));
             return;
+        }
+        if let Some(told) = self.told_left.get() {
+            told.store(true, StdOrdering::Relaxed);
         }
         if !line::leave(&self.shared, self.words(), self.process) {
             let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);

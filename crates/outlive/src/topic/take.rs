@@ -21,7 +21,7 @@ use crate::shim::Ordering;
 use crate::sys::map::prefetch;
 
 /// What became of one message.
-enum Took {
+pub(super) enum Took {
     /// Copied or held.
     Yes(NonNull<Taken>),
     /// It is not there (any more); the cursor stands behind it.
@@ -33,48 +33,6 @@ enum Took {
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
-    /// The newest message that there is, taken before or not; those before it are passed over, without counting as lost. `None`: nobody has
-    /// ever published.
-    ///
-    /// # Errors
-    /// As [`Subscriber::try_recv`].
-    ///
-    /// # If a process dies
-    /// As with [`Subscriber::try_recv`].
-    pub fn latest(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
-        self.enter()?;
-        self.meet_rings()?;
-        // Overwritten while it is looked at, there is a newer one: bounded, since what is damaged may be so for ever.
-        for _ in 0..1000 {
-            let mut newest = None;
-            for ring in 0..self.cursors.len() {
-                let published = self.shared.published(ring as u32);
-                self.cursors[ring] = self.cursors[ring].max(published.saturating_sub(1));
-                if published > 0 && self.slot(ring, published - 1).look(published - 1) == Look::There {
-                    let order = self.slot(ring, published - 1).facts().order;
-                    newest = newest.max(Some((order, ring, published - 1)));
-                }
-            }
-            let Some((_, newest, position)) = newest else { return Ok(None) };
-            let took = self.take(newest, position);
-            if let Took::Yes(_) | Took::Unwanted = took {
-                for ring in 0..self.cursors.len() {
-                    let next = if ring == newest { position + 1 } else { self.cursors[ring] + 1 };
-                    let published = self.shared.published(ring as u32);
-                    self.advance(ring, next.min(published).max(self.cursors[ring]));
-                }
-            }
-            match took {
-                Took::Yes(taken) => return Ok(Some(Sample::new(taken))),
-                Took::Unwanted => return Ok(None),
-                Took::No => {}
-                Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
-                Took::Damaged(what) => return Err(SubscribeError::Damaged(self.shared.segment.damaged(what))),
-            }
-        }
-        Err(SubscribeError::Damaged(self.shared.segment.damaged("a ring's last message")))
-    }
-
     /// What is next, if anything is there.
     #[inline]
     pub(super) fn take_next(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
@@ -171,21 +129,21 @@ impl<M: Message + ?Sized> Subscriber<M> {
     }
 
     #[inline]
-    fn advance(&mut self, ring: usize, to: u64) {
+    pub(super) fn advance(&mut self, ring: usize, to: u64) {
         self.cursors[ring] = to;
         // Release pairs with `reliable::slowest`: we have done with the slots before it.
         self.words().cursors[ring].store(to, Ordering::Release);
         if self.options.reliable {
             // Died just before: its publisher watches our end, if it sleeps.
             let words = self.shared.ring(ring as u32);
-            words.space.ring_if(|| words.awaited().is(self.line));
+            words.space.notify_all_if(|| words.awaited().is(self.line));
         }
     }
 
     /// Rings that have come to be in use: all that is in those was published after we joined.
     #[cold]
     #[inline(never)]
-    fn meet_rings(&mut self) -> Result<(), SubscribeError> {
+    pub(super) fn meet_rings(&mut self) -> Result<(), SubscribeError> {
         if (self.shared.rings() as usize) < self.cursors.len() {
             return Err(SubscribeError::Damaged(self.shared.segment.damaged("the number of its publishers")));
         }
@@ -198,7 +156,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
 
     /// Takes a message.
     #[inline]
-    fn take(&mut self, ring: usize, position: u64) -> Took {
+    pub(super) fn take(&mut self, ring: usize, position: u64) -> Took {
         let slot = self.slot(ring, position);
         if slot.look(position) != Look::There {
             return Took::No;

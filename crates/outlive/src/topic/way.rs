@@ -10,7 +10,7 @@ use super::reliable;
 use crate::TokenId;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
-use crate::sync::Bell;
+use crate::sync::EventCount;
 
 /// A publisher's way: clear, unless a reliable subscriber is in it. Of [`Publisher::way`].
 #[derive(Clone)]
@@ -67,8 +67,8 @@ impl Way {
             .map_err(|line| Some(line.process))
     }
 
-    /// What subscribers ring.
-    pub(crate) fn bell(&self) -> &Bell {
+    /// What subscribers notify.
+    pub(crate) fn space(&self) -> &EventCount {
         &self.shared.ring(self.ring).space
     }
 }

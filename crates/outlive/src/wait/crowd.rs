@@ -1,8 +1,8 @@
 //! Sources, looked at and slept on together: what a set and a bridge have in common.
 //!
 //! 1. Look at all.
-//! 2. Announce to all that have rung since.
-//! 3. One fence.
+//! 2. Prepare a wait on the eventcount of each that has one, unless the last one still stands.
+//! 3. One fence, unless another's covers all of them.
 //! 4. Look at all again.
 //! 5. Sleep on all their words, and all owners whose end matters, until the earliest moment.
 //! 6. What each source's protocol asks of who woke. From 1.
@@ -79,6 +79,24 @@ impl Crowd {
         self.members.iter().any(|member| matches!(member.waited.look(), Look::Ready(_)))
     }
 
+    /// Step 2: whether a fence must follow.
+    fn prepare(&mut self) -> bool {
+        self.members.iter_mut().fold(false, |needed, Member { waited, announced, .. }| {
+            waited.event_count().is_some_and(|count| announced.prepare(count)) | needed
+        })
+    }
+
+    /// Step 3. False: the kernel denies it, and a notifier may overlook us.
+    fn fence(&mut self) -> bool {
+        let made = barrier::heavy();
+        for Member { waited, announced, .. } in self.members.iter_mut().filter(|_| made) {
+            if let Some(count) = waited.event_count() {
+                count.note_fence(&mut announced.ticket);
+            }
+        }
+        made
+    }
+
     /// Steps 2 to 6. The caller looks again after any return but an error; `extra` is a word of its own.
     pub(super) fn sleep(
         &mut self,
@@ -87,11 +105,9 @@ impl Crowd {
         extra: Option<Watch<'_>>,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        for member in &mut self.members {
-            member.waited.announce(&mut member.announced);
-        }
-        // Announced before the looks: pairs with the senders' `light`.
-        let mut until = if barrier::heavy() { deadline } else { deadline.earlier(Deadline::after(SHORT)) };
+        // Prepared before the looks: pairs with the notifiers' `light`.
+        let is_fenced = !self.prepare() || self.fence();
+        let mut until = if is_fenced { deadline } else { deadline.earlier(Deadline::after(SHORT)) };
         let mut words = Words::new();
         let mut owners: Vec<TokenId> = Vec::new();
         let mut asleep = Vec::with_capacity(self.members.len());
@@ -112,10 +128,8 @@ impl Crowd {
         }
         owners.sort_unstable_by_key(|owner| owner.as_u32());
         owners.dedup();
-        let alone = owners.is_empty();
-        // All of them, also behind one that has it spread.
-        let nets = asleep.iter().map(|(waited, announced)| waited.net(announced, alone));
-        let net = nets.fold(Net::Needless, |all, one| if one == Net::Spread { one } else { all });
+        let any = asleep.iter().any(|(waited, announced)| waited.net(announced) == Net::Spread);
+        let net = if any { Net::Spread } else { Net::Needless };
         let slept = self.many.sleep(registry, pass, words, &owners, net, until);
         for member in &self.members {
             member.waited.woken(&member.announced);

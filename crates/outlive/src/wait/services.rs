@@ -6,8 +6,8 @@ use super::futures::Readiness;
 use super::source::{Announced, Look, Source, Waited, Watched, What};
 use crate::Error;
 use crate::liveness::{Net, Words};
-use crate::rpc::{Answer, CallError, Came, Pending, Reply, Request, ServeError, Server};
-use crate::sys::futex::Watch;
+use crate::rpc::{Answer, Asking, CallError, Came, Pending, Reply, Request, ServeError, Server};
+use crate::sync::EventCount;
 
 /// Ready when [`Server::try_next`] is worth a try.
 ///
@@ -36,7 +36,27 @@ use crate::sys::futex::Watch;
 /// ```
 impl Source for Server {
     fn watched(&self) -> Result<Watched, Error> {
-        self.receiver()?.watched()
+        let asking = self.asking();
+        let registry = Some(asking.registry());
+        Ok(Watched { waited: Arc::new(asking), registry })
+    }
+}
+
+impl Waited for Asking {
+    fn look(&self) -> Look {
+        if self.is_any() { Look::Ready(What::Readable) } else { Look::Nothing }
+    }
+
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.messages())
+    }
+
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+        words.add(&[self.messages().watch(announced.ticket)]);
+    }
+
+    fn net(&self, _: &Announced) -> Net {
+        Net::Spread
     }
 }
 
@@ -54,8 +74,10 @@ impl Server {
                 Err(ServeError::Empty) => {}
                 taken => return taken,
             }
-            let inbox = self.receiver().map_err(ServeError::System)?.inbox();
-            Readiness::of_one(self, inbox.registry()).map_err(ServeError::System)?.await.map_err(ServeError::System)?;
+            Readiness::of_one(self, self.asking().registry())
+                .map_err(ServeError::System)?
+                .await
+                .map_err(ServeError::System)?;
         }
     }
 }
@@ -80,20 +102,16 @@ impl Waited for Answer {
         }
     }
 
-    fn announce(&self, announced: &mut Announced) {
-        if let Some(bell) = self.bell() {
-            announced.hear(bell);
-        }
+    fn event_count(&self) -> Option<&EventCount> {
+        self.replies()
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
-        announced.asked = self.bell().and_then(|bell| {
-            let bell = Watch { word: bell.sequence(), expected: announced.sequence };
-            self.add_to(bell, words)
-        });
+        let ticket = announced.ticket;
+        announced.asked = self.replies().and_then(|replies| self.add_to(replies.watch(ticket), words));
     }
 
-    fn net(&self, announced: &Announced, _alone: bool) -> Net {
+    fn net(&self, announced: &Announced) -> Net {
         // Without a server: see queue/endpoint.rs.
         if announced.asked.is_some() { Net::Spread } else { Net::Needless }
     }

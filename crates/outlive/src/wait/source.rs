@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::liveness::{Net, Registry, TokenId, Words};
-use crate::sync::{Bell, Enlisted};
+use crate::sync::{EventCount, Ticket};
 use crate::{Deadline, Error};
 
 /// Something that a [`WaitSet`](super::WaitSet) can wait for.
@@ -65,23 +65,23 @@ pub(crate) enum Look {
 /// How a set has announced itself to a source.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Announced {
-    /// Whether it has at all.
-    pub(crate) made: bool,
-    /// What a bell's sequence was before.
-    pub(crate) sequence: u32,
-    /// The same of an event or a latch.
-    pub(crate) enlisted: Enlisted,
+    /// Whether it has at all to its eventcount.
+    made: bool,
+    /// Of that.
+    pub(crate) ticket: Ticket,
     /// What was asked of whoever takes a role.
     pub(crate) asked: Option<u32>,
 }
 
 impl Announced {
-    /// Another number in a bell, unless the one before still stands.
-    pub(crate) fn hear(&mut self, bell: &Bell) {
-        if !self.made || !bell.is_heard_by(self.sequence) {
-            self.sequence = bell.announce();
-            self.made = true;
+    /// Prepares a wait, unless the one before still stands. Whether a fence must follow: the first time at any rate, for a source that
+    /// has told notifiers something besides.
+    pub(crate) fn prepare(&mut self, count: &EventCount) -> bool {
+        if self.made && !count.is_notified(self.ticket) {
+            return !self.ticket.is_fenced();
         }
+        self.ticket = count.announce();
+        !core::mem::replace(&mut self.made, true) || !self.ticket.is_fenced()
     }
 }
 
@@ -93,15 +93,17 @@ pub(crate) trait Waited: Send + Sync {
     /// Whose ends would make it worth another look, after a look that says so.
     fn owners(&self, _into: &mut Vec<TokenId>) {}
 
-    /// From now on whoever makes it ready rings for the set, which looks again behind a fence. An announcement that nobody
-    /// has answered may be left as it stands.
-    fn announce(&self, _announced: &mut Announced) {}
+    /// What whoever makes it ready notifies: the set prepares a wait there, and looks again behind a fence.
+    fn event_count(&self) -> Option<&EventCount> {
+        None
+    }
 
     /// Adds the words to sleep on.
     fn add_words<'a>(&'a self, _announced: &mut Announced, _words: &mut Words<'a>) {}
 
-    /// Whether the set looks by itself now and then (liveness/net.rs), after the words; `alone`: it watches nobody's end.
-    fn net(&self, _announced: &Announced, _alone: bool) -> Net {
+    /// Whether the set looks by itself now and then (liveness/net.rs), after the words: whoever makes it ready may be stopped before it
+    /// notifies, and nobody watches its end.
+    fn net(&self, _announced: &Announced) -> Net {
         Net::Needless
     }
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::source::{Announced, Look, Source, Waited, Watched, What};
 use crate::liveness::{Net, Words};
 use crate::queue::{Inbox, Lies, Receiver, TypedReceiver};
-use crate::sync::{Event, Gate, Latch};
-use crate::sys::futex::Watch;
+use crate::sync::{Event, EventCount, Gate, Latch};
 use crate::{Error, Peer};
 
 /// Ready when a receive is worth a try, or would be told that the senders have gone (`end_when_senders_gone`, as it is set
@@ -35,12 +34,16 @@ impl Waited for Inbox {
         }
     }
 
-    fn announce(&self, announced: &mut Announced) {
-        announced.hear(self.bell());
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.messages())
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
-        words.add(&[Watch { word: self.bell().sequence(), expected: announced.sequence }]);
+        words.add(&[self.messages().watch(announced.ticket)]);
+    }
+
+    fn net(&self, _: &Announced) -> Net {
+        Net::Spread
     }
 }
 
@@ -107,22 +110,8 @@ impl Waited for Gate {
         if self.is_open() { Look::Ready(What::Set) } else { Look::Nothing }
     }
 
-    fn announce(&self, announced: &mut Announced) {
-        if !announced.made || !self.stands(announced.enlisted) {
-            announced.enlisted = self.enlist();
-            announced.made = true;
-        }
-    }
-
-    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
-        self.add_to(&mut announced.enlisted, words);
-    }
-
-    fn net(&self, announced: &Announced, alone: bool) -> Net {
-        Gate::net(self, announced.enlisted, alone)
-    }
-
-    fn woken(&self, announced: &Announced) {
-        Gate::woken(self, announced.enlisted);
+    /// Whoever changes its word wakes in the same step: no eventcount, and no look by itself.
+    fn add_words<'a>(&'a self, _: &mut Announced, words: &mut Words<'a>) {
+        words.add(&[self.watch()]);
     }
 }

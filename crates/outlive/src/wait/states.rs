@@ -8,7 +8,7 @@ use crate::Error;
 use crate::liveness::{Net, Words};
 use crate::state::{BytesWatch, Change, News, Outlook, StateWatch};
 use crate::sync::AwaitError;
-use crate::sys::futex::Watch;
+use crate::sync::EventCount;
 
 /// Ready when there is something to be told: [`What::Changed`] of a value, [`What::Ended`] of a writer's death; until
 /// [`BytesWatch::try_changed`] has told it.
@@ -62,16 +62,15 @@ impl Waited for Outlook {
         }
     }
 
-    fn announce(&self, announced: &mut Announced) {
-        announced.hear(self.bell());
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.changes())
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
-        let bell = Watch { word: self.bell().sequence(), expected: announced.sequence };
-        announced.asked = self.add_to(bell, words);
+        announced.asked = self.add_to(self.changes().watch(announced.ticket), words);
     }
 
-    fn net(&self, announced: &Announced, _alone: bool) -> Net {
+    fn net(&self, announced: &Announced) -> Net {
         // Beside no writer: see role.rs.
         if announced.asked.is_some() { Net::Spread } else { Net::Needless }
     }

@@ -7,6 +7,7 @@ use super::source::{Announced, Look, Source, Waited, Watched, What};
 use crate::Error;
 use crate::liveness::{Net, TokenId, Words};
 use crate::shim::Ordering;
+use crate::sync::EventCount;
 use crate::sys::futex::Watch;
 use crate::topic::{
     Company, Inbox, Message, Present, PublishError, Published, Publisher, Roster, Sample, SubscribeError, Subscriber,
@@ -27,23 +28,20 @@ impl Waited for Inbox {
         if self.has_something() { Look::Ready(What::Readable) } else { Look::Nothing }
     }
 
-    fn announce(&self, announced: &mut Announced) {
-        if !announced.made || !self.stands(announced.enlisted) {
-            announced.enlisted = self.enlist();
-            announced.made = true;
-        }
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(Inbox::event_count(self))
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
-        self.add_to(&mut announced.enlisted, words);
+        self.add_to(announced.ticket, words);
     }
 
-    fn net(&self, announced: &Announced, alone: bool) -> Net {
-        Inbox::net(self, announced.enlisted, alone)
+    fn net(&self, _: &Announced) -> Net {
+        Net::Spread
     }
 
     fn woken(&self, announced: &Announced) {
-        Inbox::woken(self, announced.enlisted);
+        Inbox::woken(self, announced.ticket);
     }
 }
 
@@ -106,12 +104,12 @@ impl Waited for Way {
         }
     }
 
-    fn announce(&self, announced: &mut Announced) {
-        announced.hear(self.bell());
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.space())
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
-        words.add(&[Watch { word: self.bell().sequence(), expected: announced.sequence }]);
+        words.add(&[self.space().watch(announced.ticket)]);
     }
 }
 

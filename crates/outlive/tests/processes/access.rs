@@ -9,6 +9,7 @@ use outlive::queue::Queue;
 use outlive::sync::Mutex;
 use outlive::{Domain, Error};
 
+use crate::board::Board;
 use crate::child::Child;
 use crate::runner::World;
 
@@ -23,6 +24,9 @@ crate::checks!(
     what_is_no_folder_is_refused,
     a_folder_that_is_not_there,
     half_made_folders_are_mended,
+    nobody_finds_a_folder_half_made: 60,
+    makers_killed_at_random: 60,
+    a_groups_domain_by_name,
 );
 
 const STRANGER: u32 = 12_345;
@@ -224,4 +228,87 @@ fn half_made_folders_are_mended(world: &World) {
     fs::create_dir(&path).expect("made");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("set");
     Domain::options().group(Some(group)).open_at(&path).expect("opens").token().expect("a token");
+    assert_eq!(mode(&path), 0o770, "for the whole group");
+    // With something in it, it is its owner's alone.
+    let path = world.domain_named("own").path().to_owned();
+    let error = Domain::options().group(Some(group)).open_at(&path).expect_err("refused");
+    assert!(error.to_string().contains("owner's alone"), "{error}");
+    assert_eq!(mode(&path), 0o700);
+}
+
+/// Two members come at once; neither finds what the other has not finished.
+fn nobody_finds_a_folder_half_made(world: &World) {
+    skip_unless_root(world);
+    let board = Board::new();
+    for round in 1..=150 {
+        let path = world.folder().join(format!("{round}"));
+        let children = [0, 1].map(|_| {
+            Child::start(|| {
+                board.add(0, 1);
+                while board.get(0) < 2 * round {
+                    core::hint::spin_loop();
+                }
+                Domain::options().group(Some(STRANGER)).open_at(&path).expect("opens");
+                assert_eq!((mode(&path), fs::metadata(&path).expect("there").gid()), (0o770, STRANGER));
+            })
+        });
+        children.into_iter().for_each(Child::finish);
+    }
+    let left: Vec<_> = fs::read_dir(world.folder()).expect("there").flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
+}
+
+fn makers_killed_at_random(world: &World) {
+    skip_unless_root(world);
+    let mut random = crate::random::Random::new();
+    let path = |number| world.folder().join(format!("{number}"));
+    let open = |number: u64| Domain::options().group(Some(STRANGER)).open_at(path(number)).expect("opens");
+    let board = Board::new();
+    for _ in 0..60 {
+        let mut maker = Child::start(|| {
+            loop {
+                drop(open(board.add(0, 1)));
+            }
+        });
+        random.pause(5_000);
+        maker.kill();
+    }
+    let last = board.get(0);
+    // A process opens so many domains at most.
+    for first in (1..=last).step_by(400) {
+        Child::start(|| {
+            for number in first..last.min(first + 399) + 1 {
+                // The next opener finds it whole, or makes it.
+                drop(open(number));
+                assert_eq!((mode(&path(number)), fs::metadata(path(number)).expect("there").gid()), (0o770, STRANGER));
+                fs::remove_dir_all(path(number)).expect("removed");
+                // What the dead had begun goes with the next folder of that name.
+                drop(open(number));
+            }
+        })
+        .finish();
+    }
+    let left: Vec<_> = fs::read_dir(world.folder()).expect("there").flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
+}
+
+/// By name, it lies where every member may come.
+fn a_groups_domain_by_name(world: &World) {
+    skip_unless_root(world);
+    let group = 1_000_000 + std::process::id();
+    let base = std::path::PathBuf::from(format!("/dev/shm/outlive-group-{group}"));
+    let open = || Domain::options().group(Some(group)).recheck(None).open("d").expect("opens");
+    let domain = open();
+    assert_eq!(domain.path(), base.join("d"));
+    for path in [&base, &base.join("d")] {
+        assert_eq!((mode(path), fs::metadata(path).expect("there").gid()), (0o770, group));
+    }
+    let mutex = Mutex::<u64>::open(&domain, "m", 1).expect("opens");
+    as_stranger(group, || {
+        *Mutex::<u64>::open(&open(), "m", 0).expect("opens").lock().expect("free") += 1;
+        // A member may make one, too.
+        Domain::options().group(Some(group)).open("another").expect("opens");
+    });
+    assert_eq!(*mutex.lock().expect("free"), 2);
+    fs::remove_dir_all(&base).expect("removed");
 }

@@ -5,7 +5,9 @@ use std::os::unix::fs::symlink;
 
 use outlive::queue::{Queue, RecvError};
 use outlive::sync::{Mutex, Record};
+use outlive::topic::Topic;
 use outlive::{Domain, Error, Kind};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::forge::{BODY, Bytes, KIND, MAGIC, VERSION};
 use crate::runner::World;
@@ -16,6 +18,7 @@ crate::checks!(
     another_layout_version,
     another_kind,
     another_type,
+    another_type_with_a_long_name,
     files_that_are_no_segments,
     things_that_are_no_files,
     files_cut_short,
@@ -131,6 +134,34 @@ fn another_type(world: &World) {
     for part in ["'[u32; 2]'", "'u64'", "8 bytes, alignment 4", "8 bytes, alignment 8", "choose another name"] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+/// Of each of two types: its name is longer than the header has room for, and only its end tells the two apart.
+macro_rules! long_names {
+    ($($name:ident)*) => { $(
+        #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+        #[repr(C)]
+        struct $name(u64);
+    )* };
+}
+
+long_names!(
+    ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneMetres
+    ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneFeet
+);
+
+fn another_type_with_a_long_name(world: &World) {
+    use ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneFeet as Feet;
+    use ATypeWhoseNameIsMuchLongerThanWhatFitsIntoTheHeaderOfAFileSoThatOfTwoSuchNamesOnlyTheBeginningWasComparedAndTheyWereTakenForOneMetres as Metres;
+    let domain = world.domain();
+    let metres = Topic::<Metres>::open(&domain, "t").expect("opens");
+    drop(Topic::<Metres>::open(&domain, "t").expect("the same type"));
+    let error = Topic::<Feet>::open(&domain, "t").err().expect("another type");
+    assert!(matches!(error, Error::OtherType { .. }), "{error}");
+    assert!(error.to_string().contains("TakenForOneFeet"), "{error}");
+    let error = Topic::<[Metres]>::open(&domain, "t").err().expect("another type");
+    assert!(matches!(error, Error::OtherType { .. }), "{error}");
+    drop(metres);
 }
 
 fn see_no_segment(domain: &Domain, name: &str, why: &str) {

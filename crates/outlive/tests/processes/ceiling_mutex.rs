@@ -374,6 +374,9 @@ fn given_up_and_reset(world: &World) {
     let mutex = opened(&domain);
     hold(&mutex, Board::new()).kill();
     assert!(matches!(mutex.lock(), Err(LockError::OwnerDied(_))));
+    let Err(LockError::OwnerDied(guard)) = mutex.lock() else { panic!("nobody has repaired it") };
+    guard.give_up();
+    assert_eq!(own_schedule(), (OTHER, 0));
     assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
     assert_eq!(own_schedule(), (OTHER, 0));
     mutex.reset(9, Deadline::NEVER).expect("reset");

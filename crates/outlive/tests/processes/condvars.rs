@@ -20,10 +20,11 @@ crate::checks!(
     a_guard_of_another_domain_will_do,
     embedded_in_a_record,
     a_forked_childs_guard_is_refused,
-    waiting_with_an_unrepaired_guard_gives_the_mutex_up,
+    waiting_with_an_unrepaired_guard_is_told_again,
     whoever_is_woken_and_killed_passes_it_on: 60,
     a_woken_waiter_dies_with_the_mutex_in_hand,
     a_woken_waiter_queues_for_the_mutex_and_dies,
+    a_woken_waiter_blocks_on_another_mutex_and_dies,
     who_gives_the_mutex_up_hands_its_notification_on,
     who_dies_asleep_takes_nothing_along,
     a_notifier_that_dies_inside_is_told_to_who_watches_it,
@@ -256,12 +257,18 @@ fn a_forked_childs_guard_is_refused(world: &World) {
     drop(store.stock.try_lock().expect("free"));
 }
 
-fn waiting_with_an_unrepaired_guard_gives_the_mutex_up(world: &World) {
+fn waiting_with_an_unrepaired_guard_is_told_again(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
     die_holding(&store);
     let Err(LockError::OwnerDied(guard)) = store.stock.lock() else { panic!("the owner died") };
-    assert!(matches!(store.delivered.wait_until(guard, Duration::ZERO), Err(LockError::NotRecoverable)));
+    let Err(LockError::OwnerDied((mut guard, _))) = store.delivered.wait_until(guard, Duration::ZERO) else {
+        panic!("nobody has repaired it")
+    };
+    guard.mark_consistent();
+    let (guard, _) = store.delivered.wait_until(guard, Duration::ZERO).expect("whole");
+    drop(guard);
+    drop(store.stock.lock().expect("whole"));
 }
 
 /// A child that is killed with the mutex in hand.
@@ -355,6 +362,39 @@ fn a_woken_waiter_queues_for_the_mutex_and_dies(world: &World) {
 }
 
 /// The mutex is held when the notification comes, and one of the two does not want to wait for it. It is told, and the other one gets the item.
+/// A woken waiter has the mutex, and goes on to a second one. `list_op_pending` can point to one word only, and it now
+/// points away from the condition: so the notification goes on to the next waiter first.
+fn a_woken_waiter_blocks_on_another_mutex_and_dies(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    let second = Mutex::<u64>::open(&domain, "second", 0).expect("opens");
+    let held = second.lock().expect("free");
+    let board = Board::new();
+    let mut woken = Child::start(|| {
+        let guard = store.delivered.wait(store.lock()).expect("woken");
+        board.set(0, 1);
+        drop(second.lock());
+        drop(guard);
+    });
+    wait_asleep(woken.pid());
+    let next = Child::start(|| {
+        let guard = store.delivered.wait(store.lock());
+        board.set(1, 1);
+        // The first one was killed with the mutex in hand.
+        assert!(matches!(guard, Err(LockError::OwnerDied(_))));
+        drop(store.mended(guard));
+    });
+    wait_asleep(next.pid());
+    store.delivered.notify_one();
+    board.reach(0, 1);
+    wait_asleep(woken.pid());
+    assert_eq!(board.get(1), 0, "one was notified, and has the mutex");
+    woken.kill();
+    board.reach(1, 1);
+    next.finish();
+    drop(held);
+}
+
 fn who_gives_the_mutex_up_hands_its_notification_on(world: &World) {
     let domain = world.domain();
     let store = open(&domain);

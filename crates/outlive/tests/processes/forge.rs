@@ -72,7 +72,6 @@ impl Registry {
     /// Makes it as large as it gets.
     pub fn grow_to_most(&self) {
         self.0.set_len(SLOTS_AT + u64::from(MOST_SLOTS) * SLOT);
-        self.0.set_word(BODY, MOST_SLOTS);
     }
 
     fn at(slot: u32) -> u64 {
@@ -109,6 +108,15 @@ impl Registry {
         bytes[GENERATION as usize..][..4].copy_from_slice(&1u32.to_ne_bytes());
         bytes[TID as usize..][..4].copy_from_slice(&tid.to_ne_bytes());
         self.0.set(Registry::at(slot), &bytes);
+    }
+
+    /// Writes over the words of a slot's libc mutex that nobody holds: all but the lock word.
+    pub fn damage(&self, slot: u32) {
+        // glibc's owner: PTHREAD_MUTEX_NOTRECOVERABLE.
+        self.0.set_word(Registry::at(slot) + 8, 0x7fff_fffe);
+        for at in [12, 20, 24, 32] {
+            self.0.set_word(Registry::at(slot) + at, 0x5a5a_5a5a);
+        }
     }
 
     /// What the kernel writes when the holder ends.

@@ -13,10 +13,12 @@ use crate::runner::World;
 crate::checks!(
     main_leaves_early_and_the_process_ends,
     main_leaves_early_and_the_process_is_killed,
+    main_hands_over_to_several_who_watch: 60,
     first_asked_for_by_another_thread,
     a_keeper_does_not_keep_the_process,
     a_keeper_does_not_survive_exec,
     many_threads_ask_at_once,
+    a_keeper_gives_up_what_its_process_gives_up,
 );
 
 unsafe extern "C-unwind" {
@@ -29,20 +31,25 @@ pub fn play(arguments: &[String]) -> i32 {
         [role] if role == "pause" => loop {
             std::thread::park();
         },
-        [role, folder] if role == "main leaves" => main_leaves(Path::new(folder)),
-        _ => 2,
+        [role, folder] if role == "main leaves" => main_leaves(Path::new(folder), false),
+        [role, folder] if role == "main leaves when told" => main_leaves(Path::new(folder), true),
+        _ => crate::living::play(arguments),
     }
 }
 
 /// Main claims the process token, starts a thread that lives until the file `end` is there, and leaves.
-fn main_leaves(folder: &Path) -> i32 {
+fn main_leaves(folder: &Path, when_told: bool) -> i32 {
     let domain = Domain::options().recheck(None).open_at(folder.join("domain")).expect("opens");
     domain.process_token().expect("a token");
     let folder = folder.to_owned();
+    let told = folder.join("leave");
     std::thread::spawn(move || {
         domain.token().expect("a token");
         wait_until("the file is there", || folder.join("end").exists());
     });
+    if when_told {
+        wait_until("the file is there", || told.exists());
+    }
     // SAFETY: no frame below has a destructor that matters; C's main is ours.
     unsafe { pthread_exit(core::ptr::null_mut()) }
 }
@@ -100,6 +107,39 @@ fn main_leaves_early_and_the_process_ends(world: &World) {
 
 fn main_leaves_early_and_the_process_is_killed(world: &World) {
     after_main_has_left(world, Child::kill);
+}
+
+/// The kernel wakes one of main's watchers. That one gives up in an orderly way; the others are told of the end all the same.
+fn main_hands_over_to_several_who_watch(world: &World) {
+    let domain = world.domain();
+    let mut child = start_role(world, "main leaves when told");
+    let process = || {
+        let tokens = domain.tokens();
+        let found = tokens.iter().find(|token| token.pid as i32 == child.pid() && token.kind == TokenKind::Process);
+        found.map(|token| domain.peer(token.id))
+    };
+    wait_until("the token is there", || process().is_some());
+    let process = process().expect("there");
+    let board = Board::new();
+    let asleep = |waiter: &Child| crate::asleep::wait_asleep(waiter.pid());
+    let first = Child::start(|| {
+        let until = std::time::Duration::from_secs(8);
+        assert_eq!(process.wait_dead(until), Err(outlive::WaitError::TimedOut));
+        board.set(0, 1);
+    });
+    asleep(&first);
+    let others = [0, 1, 2].map(|_| {
+        let other = Child::start(|| process.wait_dead(outlive::Deadline::NEVER).expect("told"));
+        asleep(&other);
+        other
+    });
+    std::fs::write(world.folder().join("leave"), "").expect("written");
+    let stat = format!("/proc/{}/task/{0}/stat", child.pid());
+    wait_until("main has left", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));
+    first.finish();
+    assert!(process.is_alive());
+    child.kill();
+    others.into_iter().for_each(Child::finish);
 }
 
 fn first_asked_for_by_another_thread(world: &World) {
@@ -192,4 +232,61 @@ fn many_threads_ask_at_once(world: &World) {
         })
         .finish();
     }
+}
+
+/// libc's `setuid` does not reach a keeper: another one takes its place, and the token lives all the while.
+fn a_keeper_gives_up_what_its_process_gives_up(world: &World) {
+    const STRANGER: u32 = 12_345;
+    // SAFETY: always.
+    if unsafe { libc::geteuid() } != 0 {
+        world.skip("only root can give rights up");
+    }
+    let domain = world.domain();
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        by_keeper(&domain);
+        board.set(0, u64::from(domain.process_token().expect("a token").as_u32()));
+        board.reach(1, 1);
+        // SAFETY: no pointers but an empty list are passed.
+        unsafe {
+            assert_eq!(libc::setgroups(0, core::ptr::null()), 0);
+            assert_eq!(libc::setgid(STRANGER), 0);
+            assert_eq!(libc::setuid(STRANGER), 0);
+        }
+        board.set(2, 1);
+        board.reach(3, 1);
+        assert_eq!(u64::from(domain.process_token().expect("the same").as_u32()), board.get(0));
+        board.set(4, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(0, 1);
+    let process = domain.tokens().into_iter().find(|token| token.kind == TokenKind::Process).expect("there");
+    let process = domain.peer(process.id);
+    let waiter = Child::start(|| process.wait_dead(outlive::Deadline::NEVER).expect("told"));
+    crate::asleep::wait_asleep(waiter.pid());
+    let users = || {
+        let mut users: Vec<String> = Vec::new();
+        for task in std::fs::read_dir(format!("/proc/{}/task", child.pid())).expect("it lives").flatten() {
+            let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            users.extend(status.lines().filter(|line| line.starts_with("Uid:")).map(str::to_owned));
+        }
+        users
+    };
+    assert_eq!(users().len(), 2, "main and the keeper");
+    board.set(1, 1);
+    board.reach(2, 1);
+    assert!(users().iter().any(|user| user.contains("\t0\t")), "that is what it is about: {:?}", users());
+    board.set(3, 1);
+    while board.get(4) == 0 {
+        assert!(process.is_alive(), "it lives all the while");
+    }
+    wait_until("every thread is somebody else", || {
+        users().len() == 2 && users().iter().all(|user| user.contains("12345") && !user.contains("\t0\t"))
+    });
+    assert!(process.is_alive());
+    child.kill();
+    waiter.finish();
+    assert!(!process.is_alive());
 }

@@ -31,6 +31,7 @@ mod leftovers;
 mod libc_mutexes;
 mod limits;
 mod little_space;
+mod living;
 mod lock_orders;
 mod mutex;
 mod mutex_deaths;
@@ -38,6 +39,7 @@ mod mutex_stress;
 mod namespaces;
 mod onces;
 mod order;
+mod panics;
 mod pi_mutex;
 mod pi_mutex_deaths;
 mod pool_modes;
@@ -59,6 +61,8 @@ mod sleepers;
 mod slots;
 mod small_disk;
 mod states;
+mod stopped;
+mod stopped_notifiers;
 mod tokens;
 mod topic_churn;
 mod topic_damage;
@@ -77,7 +81,9 @@ const ALL: &[&[runner::Check]] = &[
     tokens::CHECKS,
     waiting::CHECKS,
     several::CHECKS,
+    stopped::CHECKS,
     keeper::CHECKS,
+    living::CHECKS,
     slots::CHECKS,
     sleepers::CHECKS,
     lock_orders::CHECKS,
@@ -89,6 +95,7 @@ const ALL: &[&[runner::Check]] = &[
     mutex_stress::CHECKS,
     semaphore::CHECKS,
     barrier::CHECKS,
+    panics::CHECKS,
     pi_mutex::CHECKS,
     pi_mutex_deaths::CHECKS,
     ceiling_mutex::CHECKS,
@@ -113,6 +120,7 @@ const ALL: &[&[runner::Check]] = &[
     segments::CHECKS,
     small_disk::CHECKS,
     states::CHECKS,
+    stopped_notifiers::CHECKS,
     limits::CHECKS,
     little_space::CHECKS,
     access::CHECKS,

@@ -23,7 +23,9 @@ crate::checks!(
     woken_sleepers_are_killed: 60,
     a_stopped_sleeper_delays_nobody,
     told_and_killed_before_repair,
+    who_has_no_answer_leaves_the_lock_to_others,
     given_up_is_refused_to_all,
+    given_up_unasked_for_and_in_a_forked_child,
     reset_starts_anew,
     several_locks_at_once,
     a_thread_that_ends_is_a_death_too,
@@ -250,9 +252,44 @@ fn told_and_killed_before_repair(world: &World) {
 fn give_up(mutex: &Mutex<u64>) {
     hold(mutex).kill();
     match mutex.lock() {
-        Err(LockError::OwnerDied(guard)) => drop(guard),
+        Err(LockError::OwnerDied(guard)) => guard.give_up(),
         other => panic!("{other:?}"),
     }
+}
+
+/// Told of a death, it has no answer and goes on; others are told in its place, until one repairs.
+fn who_has_no_answer_leaves_the_lock_to_others(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    let mut owner = hold(&mutex);
+    let board = Board::new();
+    let children: Vec<Child> = (0..8)
+        .map(|_| {
+            Child::start(|| match mutex.lock() {
+                Ok(_) => panic!("nobody has repaired it"),
+                Err(LockError::OwnerDied(_guard)) => drop(board.add(0, 1)),
+                Err(error) => panic!("{error}"),
+            })
+        })
+        .collect();
+    for child in &children {
+        wait_asleep(child.pid());
+    }
+    owner.kill();
+    children.into_iter().for_each(Child::finish);
+    assert_eq!(board.get(0), 8);
+    for _ in 0..2 {
+        if let Ok(_guard) = mutex.lock() {
+            panic!("nobody has repaired it");
+        }
+        assert!(matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))));
+    }
+    assert_eq!(mutex.holder(), None);
+    match mutex.lock() {
+        Err(LockError::OwnerDied(mut guard)) => guard.mark_consistent(),
+        other => panic!("{other:?}"),
+    }
+    drop(mutex.lock().expect("whole"));
 }
 
 fn given_up_is_refused_to_all(world: &World) {
@@ -265,8 +302,11 @@ fn given_up_is_refused_to_all(world: &World) {
         .map(|_| {
             Child::start(|| {
                 match mutex.lock() {
-                    Err(LockError::OwnerDied(_guard)) => board.add(0, 1),
-                    Err(LockError::NotRecoverable) => board.add(1, 1),
+                    Err(LockError::OwnerDied(guard)) => {
+                        board.add(0, 1);
+                        guard.give_up();
+                    }
+                    Err(LockError::NotRecoverable) => drop(board.add(1, 1)),
                     other => panic!("{other:?}"),
                 };
             })
@@ -282,6 +322,21 @@ fn given_up_is_refused_to_all(world: &World) {
     assert!(matches!(mutex.try_lock(), Err(LockError::NotRecoverable)));
     let text = mutex.lock().expect_err("given up").to_string();
     assert!(text.contains("reset"), "{text}");
+}
+
+fn given_up_unasked_for_and_in_a_forked_child(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    // Nobody died: the owner itself found the value beyond repair.
+    let guard = mutex.lock().expect("free");
+    let inherited = std::cell::Cell::new(Some(guard));
+    Child::start(|| inherited.take().expect("the parent's").give_up()).finish();
+    assert!(mutex.holder().is_some(), "a child gives up nothing of its parent's");
+    inherited.take().expect("ours").give_up();
+    assert_eq!(mutex.holder(), None);
+    assert!(matches!(mutex.lock(), Err(LockError::NotRecoverable)));
+    mutex.reset(3, Deadline::NEVER).expect("reset");
+    assert_eq!(*mutex.lock().expect("whole"), 3);
 }
 
 fn reset_starts_anew(world: &World) {

@@ -19,6 +19,7 @@ crate::checks!(
     woken_sleepers_are_killed: 60,
     a_stopped_sleeper_delays_only_those_behind_it,
     told_and_killed_before_repair,
+    who_has_no_answer_leaves_the_lock_to_others,
     given_up_is_refused_until_reset,
     several_at_once,
     a_thread_that_ends_is_a_death_too,
@@ -201,6 +202,22 @@ fn give_up(mutex: &PiMutex<u64>) {
     }
 }
 
+fn who_has_no_answer_leaves_the_lock_to_others(world: &World) {
+    let domain = world.domain();
+    let mutex = opened(&domain);
+    hold(&mutex).kill();
+    for _ in 0..3 {
+        // In turn by this process and by another: libc tells once, the rest is our own word's doing.
+        assert!(matches!(mutex.lock(), Err(LockError::OwnerDied(_))));
+        Child::start(|| assert!(matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))))).finish();
+    }
+    match mutex.lock() {
+        Err(LockError::OwnerDied(mut guard)) => guard.mark_consistent(),
+        other => panic!("{other:?}"),
+    }
+    drop(mutex.lock().expect("whole"));
+}
+
 fn given_up_is_refused_until_reset(world: &World) {
     let domain = world.domain();
     let mutex = opened(&domain);
@@ -210,8 +227,11 @@ fn given_up_is_refused_until_reset(world: &World) {
         .map(|_| {
             Child::start(|| {
                 match mutex.lock() {
-                    Err(LockError::OwnerDied(_guard)) => board.add(0, 1),
-                    Err(LockError::NotRecoverable) => board.add(1, 1),
+                    Err(LockError::OwnerDied(guard)) => {
+                        board.add(0, 1);
+                        guard.give_up();
+                    }
+                    Err(LockError::NotRecoverable) => drop(board.add(1, 1)),
                     other => panic!("{other:?}"),
                 };
             })

@@ -20,6 +20,7 @@ crate::checks!(
     who_was_told_is_not_served,
     a_dead_client_s_replies_are_freed,
     a_dead_client_s_requests_are_skipped,
+    a_request_names_its_own_client,
     a_dead_client_ends_a_stream,
     a_dead_server_cuts_a_stream_off_after_what_it_sent,
     a_server_thread_that_ends_alone_is_noticed,
@@ -211,6 +212,33 @@ fn a_dead_client_s_requests_are_skipped(world: &World) {
         request.reply(&payload).expect("it waits");
         assert_eq!(read_message(&call.wait().expect("answered")).0, 2);
     }
+}
+
+fn a_request_names_its_own_client(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let mut first = Child::start(|| {
+        let client = Client::open(&domain, "s").expect("open");
+        let _call = client.begin(b"first").expect("sent");
+        loop {
+            std::thread::park();
+        }
+    });
+    let request = server.next_until(PATIENCE).expect("asked");
+    let before = request.client().expect("named");
+    assert_eq!((before.pid, before.alive), (first.pid().cast_unsigned(), true));
+    first.kill();
+    // The next client has the place of the first.
+    let second = Client::open(&domain, "s").expect("open");
+    let call = second.begin(b"second").expect("sent");
+    let of_second = server.try_next().expect("asked");
+    assert_eq!(of_second.client().expect("named").pid, std::process::id());
+    let named = request.client().expect("named");
+    assert_eq!((named.token, named.alive), (before.token, false), "its own, not who has its place");
+    assert!(request.is_cancelled());
+    assert!(matches!(request.reply(b"late"), Err(ReplyError::ClientDied | ReplyError::Cancelled)));
+    of_second.reply(b"right").expect("it waits");
+    assert_eq!(*call.wait().expect("answered"), *b"right");
 }
 
 fn a_dead_client_ends_a_stream(world: &World) {

@@ -22,6 +22,7 @@ crate::checks!(
     a_reader_who_reads_again_after_that,
     who_upgrades_after_that_is_not_told,
     told_and_killed_before_repair,
+    a_reader_that_has_no_answer_leaves_the_lock_to_others,
     given_up_is_refused_to_all,
     reset_starts_anew,
     not_downgraded_before_it_is_repaired,
@@ -330,6 +331,31 @@ fn told_and_killed_before_repair(world: &World) {
     drop(lock.read().expect("whole"));
 }
 
+/// Told of a death, a reader or a writer has no answer and goes on; others are told in its place, until one repairs.
+fn a_reader_that_has_no_answer_leaves_the_lock_to_others(world: &World) {
+    let domain = world.domain();
+    let lock = open(&domain);
+    orphan(&lock);
+    for _ in 0..2 {
+        if let Ok(_reading) = lock.read() {
+            panic!("nobody has repaired it");
+        }
+        if let Ok(_writing) = lock.write() {
+            panic!("nobody has repaired it");
+        }
+        assert!(matches!(lock.try_read(), Err(LockError::OwnerDied(_))));
+        assert!(matches!(lock.try_write(), Err(LockError::OwnerDied(_))));
+    }
+    // Also after a sweep, and after one that dies before it has an answer.
+    assert!(domain.sweep(false).is_ok());
+    Child::start(|| std::mem::forget(lock.read())).finish();
+    let Err(LockError::OwnerDied(mut guard)) = lock.read() else { panic!("nobody has repaired it") };
+    guard[1] = guard[0];
+    guard.mark_consistent();
+    drop(guard);
+    drop(lock.read().expect("whole"));
+}
+
 fn given_up_is_refused_to_all(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
@@ -341,8 +367,11 @@ fn given_up_is_refused_to_all(world: &World) {
             Child::start(move || {
                 let error = if n % 2 == 0 { lock.read().err() } else { lock.write().err() };
                 match error.expect("an owner died") {
-                    LockError::OwnerDied(_guard) => board.add(0, 1),
-                    LockError::NotRecoverable => board.add(1, 1),
+                    LockError::OwnerDied(guard) => {
+                        board.add(0, 1);
+                        guard.give_up();
+                    }
+                    LockError::NotRecoverable => drop(board.add(1, 1)),
                     error => panic!("{error}"),
                 };
             })
@@ -365,7 +394,8 @@ fn reset_starts_anew(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
     orphan(&lock);
-    assert!(matches!(lock.read(), Err(LockError::OwnerDied(_))));
+    let Err(LockError::OwnerDied(guard)) = lock.read() else { panic!("a writer died") };
+    guard.give_up();
     assert!(matches!(lock.read(), Err(LockError::NotRecoverable)));
     // Several at once, and readers beside them who must never see the old value as a whole one.
     let children: Vec<Child> = (0..8)

@@ -21,6 +21,7 @@ crate::checks!(
     who_comes_and_goes_is_told,
     who_comes_and_goes_is_told_without_futex_waitv,
     publishers_and_subscribers_watch_each_other,
+    a_dropped_subscriber_s_key_stays_silent,
     killed_company_is_told_at_once: 60,
     a_way_is_clear_once_a_message_is_taken,
     a_way_is_clear_once_the_slowest_dies,
@@ -130,6 +131,24 @@ fn who_comes_and_goes_is_told(world: &World) {
 
 fn who_comes_and_goes_is_told_without_futex_waitv(world: &World) {
     comes_and_goes(world, NO_WAITV);
+}
+
+fn a_dropped_subscriber_s_key_stays_silent(world: &World) {
+    let domain = world.domain();
+    let topic = topic(&domain);
+    let publisher = topic.publisher().expect("free");
+    let gone = topic.subscriber().expect("free");
+    let mut set = set_of(&domain, &gone);
+    drop(gone);
+    // The next one of the process has its line.
+    let mut next = topic.subscriber().expect("free");
+    publisher.publish_copy(b"for the next one").expect("published");
+    assert_eq!(set.try_wait().expect("looks").count(), 0, "told to who has left");
+    assert_eq!(*next.recv().expect("there"), *b"for the next one");
+    let key = set.add(&next).expect("added");
+    publisher.publish_copy(b"once more").expect("published");
+    let told: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
+    assert_eq!(told, [(key, What::Readable)]);
 }
 
 fn publishers_and_subscribers_watch_each_other(world: &World) {

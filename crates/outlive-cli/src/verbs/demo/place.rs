@@ -67,7 +67,7 @@ pub fn leftovers() -> Vec<PathBuf> {
         let Some(whose) = name.to_str().and_then(|name| name.strip_prefix(&prefix)) else { continue };
         let Some((pid, started)) = whose.split_once('-') else { continue };
         if let (Ok(pid), Ok(started)) = (pid.parse(), started.parse::<u64>())
-            && process::start_time(pid) != Some(started)
+            && process::Process::find(pid, Some(started)).is_ok_and(|found| found.is_none())
         {
             found.push(entry.path());
         }

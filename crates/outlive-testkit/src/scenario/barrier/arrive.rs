@@ -3,7 +3,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::barrier::COUNTED;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -63,7 +63,8 @@ impl Scenario for Arrive {
             return Err(Failure::wrong("all have arrived, and it is broken"));
         }
         let serial = answers.iter().any(|answer| answer == "serial");
-        if serial == (*self == Arrive::First) {
+        // The last to come may have stood still, and another has opened the next phase instead.
+        if serial == (*self == Arrive::First) || world.has_stop() {
             return Ok(());
         }
         Err(Failure::wrong(format!("the last to come is the serial one, but: {answers:?}")))
@@ -85,12 +86,24 @@ impl Scenario for Arrive {
         super::still_works(world, &name, &["first", "second"])
     }
 
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Arrive::First {
+            // It has arrived: now the last one comes.
+            if super::is_awaited(world, &name)? {
+                return Ok("has a seat and is awaited");
+            }
+            crate::scenario::help_beside(self, world, stop)?;
+        }
+        super::pass(world, &name)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let barrier = super::victims(place)?;
         let mut seat = barrier.join().map_err(|error| error.to_string())?;
         stage.begin();
         let turn = seat.wait();
-        stage.end();
+        stage.end_of(&turn);
         turn.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario, member};
+use crate::scenario::{Death, Place, Scenario, Stop, member};
 use crate::world::World;
 
 /// See the file's head.
@@ -31,12 +31,20 @@ impl Scenario for Create {
         super::still_works(world, &name, &[])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        for order in ["join", "leave"] {
+            world.passes("passer", &format!("barrier {order} {name}"))?;
+        }
+        Ok(crate::scenario::HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
         let made = member::barrier::open(&domain, place.name);
-        stage.end();
+        stage.end_of(&made);
         made.map(drop)
     }
 }

@@ -3,7 +3,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::barrier::COUNTED;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -49,13 +49,19 @@ impl Scenario for Join {
                 return Err(Failure::wrong(format!("a participant died, and the sleeper was told `{answer}`")));
             }
             world.saw("woken by the death");
-            return super::still_works(world, &name, &waiting);
+            return super::still_works(world, &name, &["first", "second"]);
         }
+        // First the seats: of those who have them all may pass that are there.
+        let mut seated = Vec::new();
         for survivor in ["second", "last"] {
-            if world.ask(survivor, &format!("barrier join {name}"))? == "joined" {
-                world.survivor(survivor)?.tell(&format!("barrier wait {name}"))?;
-                waiting.push(survivor);
+            let is_seated = survivor == "second" && !world.first_time("second has joined");
+            if is_seated || world.ask(survivor, &format!("barrier join {name}"))? == "joined" {
+                seated.push(survivor);
             }
+        }
+        for survivor in seated {
+            world.survivor(survivor)?.tell(&format!("barrier wait {name}"))?;
+            waiting.push(survivor);
         }
         let mut answers = Vec::new();
         for survivor in &waiting {
@@ -69,11 +75,21 @@ impl Scenario for Join {
         super::still_works(world, &name, &waiting)
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        // Its seat is its own; others take theirs. Those who wait are not all there yet.
+        if world.passes("second", &format!("barrier join {name}"))? != "joined" {
+            return Err(Failure::wrong("there is a seat, and it was not to be had"));
+        }
+        world.first_time("second has joined");
+        Ok(crate::scenario::HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let barrier = super::victims(place)?;
         stage.begin();
         let seat = barrier.join();
-        stage.end();
+        stage.end_of(&seat);
         seat.map(drop).map_err(|error| error.to_string())
     }
 }

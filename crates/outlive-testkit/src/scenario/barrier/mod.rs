@@ -8,7 +8,7 @@ mod repair;
 
 use outlive::sync::Barrier;
 
-use super::{Place, Scenario, member};
+use super::{HOLDS_NOTHING, Place, Scenario, member};
 use crate::failure::Failure;
 use crate::world::World;
 
@@ -34,6 +34,23 @@ fn victims(place: &Place<'_>) -> Result<Barrier, String> {
     let barrier = member::barrier::open(&domain, place.name)?;
     barrier.set_wait(outlive::Wait::Block);
     Ok(barrier)
+}
+
+/// Whether the others have to wait for the stopped victim: it has a seat, and they have arrived and it has not.
+fn is_awaited(world: &mut World, name: &str) -> Result<bool, Failure> {
+    let participants = world.passes("witness", &format!("barrier participants {name}"))?;
+    let (victim, mine) = (world.victim_pid().to_string(), format!("arrived:{}", world.victim_pid()));
+    let has = |wanted: &str| participants.split(' ').any(|word| word == wanted);
+    Ok(has(&victim) && !has(&mine) && participants.contains("arrived"))
+}
+
+/// Beside the stopped victim: all who wait pass, unless it is the victim that they wait for.
+fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
+    if is_awaited(world, name)? {
+        return Ok("has a seat and is awaited");
+    }
+    world.everybody_gets_past()?;
+    Ok(HOLDS_NOTHING)
 }
 
 /// Insists on a seat for each.

@@ -4,7 +4,7 @@ use outlive::Deadline;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -45,11 +45,22 @@ impl Scenario for Repair {
         super::still_works(world, &name, &["first", "second", "last"])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        // Whether it is whole again or not: that is told at once.
+        world.passes("witness", &format!("barrier participants {name}"))?;
+        match world.passes("second", &format!("barrier arrive {name}"))?.as_str() {
+            "broken" => Ok("may hold the repair"),
+            "early" => Ok(crate::scenario::HOLDS_NOTHING),
+            other => Err(Failure::wrong(format!("one of three arrived and is told `{other}`"))),
+        }
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let barrier = super::victims(place)?;
         stage.begin();
         let repaired = barrier.repair(Deadline::NEVER);
-        stage.end();
+        stage.end_of(&repaired);
         repaired.map_err(|error| error.to_string())
     }
 }

@@ -5,7 +5,7 @@ mod wait;
 mod wait_or_end;
 
 use super::member::condvar::Shelf;
-use super::{Place, Scenario};
+use super::{HOLDS_NOTHING, Place, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
@@ -28,6 +28,25 @@ fn victims(place: &Place<'_>) -> Result<Shelf, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
     Shelf::open(&domain, place.name)
+}
+
+/// Beside the stopped victim, which was to notify: what was brought is taken once somebody else has notified.
+fn notified_by_another(world: &mut World) -> Result<&'static str, Failure> {
+    let name = world.fresh("thing");
+    if has_mutex(world)? {
+        return Ok("holds the lock");
+    }
+    if world.passes("witness", &format!("condvar items {name}"))? != "0" {
+        world.passes("next", &format!("condvar notify-all {name}"))?;
+        world.passes("next", &format!("condvar settle {name} 0"))?;
+    }
+    Ok(HOLDS_NOTHING)
+}
+
+/// Whether the stopped victim has the mutex.
+fn has_mutex(world: &mut World) -> Result<bool, Failure> {
+    let name = world.fresh("thing");
+    super::names_victim(world, &format!("condvar holder {name}"))
 }
 
 /// Two more uses by different processes: nothing of the death is left.

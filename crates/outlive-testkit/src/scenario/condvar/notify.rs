@@ -3,7 +3,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -61,6 +61,10 @@ impl Scenario for Notify {
         world.answer("first")?;
         world.answer("second")?;
         super::still_works(world)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        super::notified_by_another(world)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -3,7 +3,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -27,6 +27,17 @@ impl Wait {
     /// it, and the sleeper after it may take the item first: the victim is to find one all the same, or it would sleep again, rightly.
     fn unnotified(self) -> u64 {
         if self == Wait::First { 0 } else { 1 }
+    }
+}
+
+impl Wait {
+    fn all_are_through(self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        if self == Wait::Between {
+            world.answer("sleeper")?;
+        }
+        world.answer("late")?;
+        world.saw(if death.ended { "taken by the victim" } else { "cut short" });
+        super::still_works(world)
     }
 }
 
@@ -80,23 +91,43 @@ impl Scenario for Wait {
         if *self == Wait::Contended {
             world.answer("holder")?;
         }
+        if !world.first_time("bring") {
+            return self.all_are_through(world, death);
+        }
         // What was notified is taken, by those who live or by the victim; nobody else locks until it is.
         world.ask("next", &format!("condvar settle {name} {}", self.unnotified()))?;
         // Whoever of them still sleeps, sleeps rightly.
         world.ask("next", &format!("condvar bring {name} {}", self.notifications()))?;
-        if *self == Wait::Between {
-            world.answer("sleeper")?;
+        self.all_are_through(world, death)
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        if super::has_mutex(world)? {
+            return Ok("holds the lock");
         }
-        world.answer("late")?;
-        world.saw(if death.ended { "taken by the victim" } else { "cut short" });
-        super::still_works(world)
+        crate::scenario::help_beside(self, world, stop)?;
+        // As many again, each with its notification: the first ones may be the victim's.
+        let name = world.fresh(self.stem());
+        if *self == Wait::Contended {
+            world.gets_past("holder")?;
+        }
+        if world.first_time("bring") {
+            world.passes("next", &format!("condvar bring {name} {}", self.notifications()))?;
+        }
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
+    }
+
+    fn let_on(&self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        world.ask("next", &format!("condvar bring {name} 1")).map(drop)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let shelf = super::victims(place)?;
         stage.begin();
         let taken = shelf.take();
-        stage.end();
+        stage.end_of(&taken);
         taken
     }
 }

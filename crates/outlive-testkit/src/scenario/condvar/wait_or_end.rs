@@ -3,7 +3,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// The victim waits; the supplier is killed.
@@ -45,12 +45,21 @@ impl Scenario for Watching {
         super::still_works(world)
     }
 
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        if super::has_mutex(world)? {
+            return Ok("holds the lock");
+        }
+        crate::scenario::help_beside(self, world, stop)?;
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let shelf = super::victims(place)?;
         let supplier = shelf.supplier(&place.open()?)?;
         stage.begin();
         let taken = shelf.take_or_end(&supplier);
-        stage.end();
+        stage.end_of(&taken);
         if taken? { Err("took what nobody brought".to_owned()) } else { Ok(()) }
     }
 }
@@ -96,6 +105,10 @@ impl Scenario for Watched {
         }
         world.saw(if taken == 1 { "taken" } else { "nothing brought" });
         super::still_works(world)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        super::notified_by_another(world)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -33,10 +33,15 @@ impl Scenario for Create {
         crate::scenario::nothing_left(world, &["m"])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        world.passes("opener", "mutex use m")?;
+        Ok(HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         stage.begin();
         let opened = place.open();
-        stage.end();
+        stage.end_of(&opened);
         opened.map(drop)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -25,7 +25,9 @@ impl Scenario for Remove {
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        world.ask("holder", &format!("mutex release {name}"))?;
+        if world.first_time("release") {
+            world.ask("holder", &format!("mutex release {name}"))?;
+        }
         let answer = world.answer("sleeper")?;
         if answer != "clean" {
             return Err(Failure::wrong(format!("the sleeper got the lock `{answer}`")));
@@ -42,12 +44,21 @@ impl Scenario for Remove {
         crate::scenario::nothing_left(world, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if world.first_time("release") {
+            world.passes("holder", &format!("mutex release {name}"))?;
+        }
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
         let removed = domain.remove(place.name);
-        stage.end();
+        stage.end_of(&removed);
         removed.map_err(|error| error.to_string())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario, queue};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, queue};
 use crate::world::World;
 
 /// See the file's head.
@@ -69,13 +69,23 @@ impl Scenario for Sweep {
         crate::scenario::nothing_left(world, &[&lock, &name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        // Others sweep beside it, and use what is there.
+        world.passes("passer", "domain sweep")?;
+        let name = world.fresh("queue");
+        world.passes("passer", &format!("queue counters {name}"))?;
+        Ok(HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
-        let swept = domain.sweep(false);
-        stage.end();
-        let report = swept.map_err(|error| error.to_string())?;
-        if report.failed.is_empty() { Ok(()) } else { Err(format!("{:?}", report.failed)) }
+        let swept = domain
+            .sweep(false)
+            .map_err(|error| error.to_string())
+            .and_then(|report| if report.failed.is_empty() { Ok(()) } else { Err(format!("{:?}", report.failed)) });
+        stage.end_of(&swept);
+        swept
     }
 }

@@ -3,7 +3,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::event;
-use crate::scenario::{Death, Place, Scenario, nothing_left};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, nothing_left};
 use crate::world::World;
 
 /// See the file's head.
@@ -40,6 +40,16 @@ impl Scenario for Arrive {
             world.answer(survivor)?;
         }
         nothing_left(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if world.passes("witness", &format!("latch missing {name}"))? == "0" {
+            world.everybody_gets_past()?;
+        }
+        world.passes("next", &format!("latch arrive {name}"))?;
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -6,7 +6,7 @@ use outlive::sync::Reset;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::event;
-use crate::scenario::{Death, Place, Scenario, nothing_left};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, nothing_left};
 use crate::world::World;
 
 /// See the file's head.
@@ -60,6 +60,17 @@ impl Scenario for Set {
             world.answer(survivor)?;
         }
         nothing_left(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        // Set is set: then those who wait are through, without anybody else's help.
+        if world.passes("witness", &format!("event bits {name}"))? != "0" {
+            world.everybody_gets_past()?;
+        }
+        world.passes("next", &format!("event set {name} 1"))?;
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

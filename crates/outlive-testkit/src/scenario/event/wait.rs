@@ -7,7 +7,7 @@ use outlive::wait::WaitSet;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::event;
-use crate::scenario::{Death, Place, Scenario, nothing_left};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, nothing_left};
 use crate::world::World;
 
 /// See the file's head.
@@ -71,7 +71,7 @@ impl Scenario for Wait {
         if !death.helped {
             self.help(world)?;
         }
-        if *self == Wait::Automatic {
+        if *self == Wait::Automatic && world.first_time("set") {
             // The victim may have had the bit that the last waits for.
             world.ask("setter", &format!("event set {name} 1"))?;
         }
@@ -79,6 +79,17 @@ impl Scenario for Wait {
         world.answer("late")?;
         world.saw("through");
         nothing_left(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        crate::scenario::help_beside(self, world, stop)?;
+        if *self == Wait::Automatic && world.first_time("set") {
+            // The victim may have had the bit that the last waits for.
+            world.passes("setter", &format!("event set {name} 1"))?;
+        }
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
@@ -99,12 +110,12 @@ impl Scenario for Wait {
             set.add(&event.any_of(bits)).map_err(|error| error.to_string())?;
             stage.begin();
             let ready = set.wait(Deadline::NEVER).map(|ready| ready.count());
-            stage.end();
+            stage.end_of(&ready);
             return ready.map(drop).map_err(|error| error.to_string());
         }
         stage.begin();
         let got = event.wait_any(bits);
-        stage.end();
+        stage.end_of(&got);
         got.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -52,6 +52,13 @@ impl Barriers {
             "wait" => answer(seat?.wait()),
             // Arrives without waiting.
             "arrive" => answer(seat?.try_wait()),
+            // The participants, and of those who have arrived each once more.
+            "participants" => {
+                let words = barrier.participants().into_iter().map(|(who, arrived)| {
+                    if arrived { format!("{} arrived:{}", who.pid, who.pid) } else { who.pid.to_string() }
+                });
+                Ok(words.collect::<Vec<_>>().join(" "))
+            }
             // Gives its seat up if it has one.
             "leave" => {
                 self.seats.remove(*name);

@@ -183,6 +183,11 @@ impl Shelves {
                 drop(guard);
                 Ok(String::new())
             }
+            ("holder", []) => {
+                let holder = shelf.mutex.holder();
+                Ok(holder.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
+            }
+            ("items", []) => Ok(shelf.items().to_string()),
             ("notify-all", []) => {
                 drop(shelf.lock()?);
                 shelf.delivered.notify_all();

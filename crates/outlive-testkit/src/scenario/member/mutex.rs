@@ -68,10 +68,11 @@ impl Mutexes {
             ["release", name] => {
                 self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
             }
-            // Given up by one who was told, with numbers that differ inside.
+            // Given up by a holder that was told, with numbers that differ inside.
             ["spoil", name] => match self.named(domain, name)?.lock() {
                 Err(LockError::OwnerDied(mut guard)) => {
                     guard[0] = guard[1] + 1;
+                    guard.give_up();
                     Ok(String::new())
                 }
                 _ => Err("was not told that the owner died".to_owned()),

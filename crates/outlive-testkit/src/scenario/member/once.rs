@@ -19,6 +19,10 @@ pub fn open(domain: &Domain, name: &str) -> Result<Once<Eight>, String> {
 /// Carries out an order; see the match for which there are.
 pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
     match order {
+        ["maker", name] => {
+            let maker = open(domain, name)?.maker();
+            Ok(maker.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
+        }
         // Makes it, or finds it. Answers which, and what it is.
         ["get", name] => {
             let once = open(domain, name)?;

@@ -215,6 +215,19 @@ impl Queues {
                 }
                 Ok(stamps.join(" "))
             }
+            // Processes that are at a slot which is not published.
+            ["writers", name] => {
+                let writers = self.named(domain, name)?.queue.writers().map_err(|error| error.to_string())?;
+                Ok(writers.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
+            }
+            ["reader", name] => {
+                let reader = self.named(domain, name)?.queue.reader();
+                Ok(reader.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
+            }
+            ["pending", name] => {
+                let counters = self.named(domain, name)?.queue.counters().map_err(|error| error.to_string())?;
+                Ok(counters.pending.to_string())
+            }
             ["counters", name] => {
                 let open = self.named(domain, name)?;
                 let counters = open.queue.counters().map_err(|error| error.to_string())?;

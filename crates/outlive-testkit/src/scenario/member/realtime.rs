@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::os::unix::fs::FileExt;
 
 use outlive::sync::{CeilingGuard, CeilingMutex, LockError, PiGuard, PiMutex};
 use outlive::{Deadline, Domain};
@@ -112,6 +113,9 @@ impl Guard<'_> {
     }
 }
 
+/// Where libc's word lies in the file of a mutex with priority inheritance: doc/memory-layout.md.
+const PI_WORD_AT: u64 = 4096 + 16;
+
 /// Those that a survivor has open, and the guards that it keeps.
 #[derive(Default)]
 pub struct Mutexes {
@@ -161,6 +165,19 @@ impl Mutexes {
                 self.held.insert((*name).to_owned(), guard);
                 Ok(String::new())
             }
+            ["holder", name] => match self.named(kind, domain, name)? {
+                Mutex::Ceiling(mutex) => {
+                    Ok(mutex.holder().map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
+                }
+                // What counts is libc's word, also before the holder has written its name beside it, and where the kernel
+                // has handed the lock to a sleeper. Holders of these scenarios are main threads: their number is the process's.
+                Mutex::Pi(_) => {
+                    let mut word = [0; 4];
+                    let file = std::fs::File::open(domain.path().join(name)).map_err(|error| error.to_string())?;
+                    file.read_exact_at(&mut word, PI_WORD_AT).map_err(|error| error.to_string())?;
+                    Ok((u32::from_ne_bytes(word) & libc::FUTEX_TID_MASK).to_string())
+                }
+            },
             ["release", name] => {
                 self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
             }

@@ -78,6 +78,11 @@ impl RwLocks {
                 self.held.insert((*name).to_owned(), Held::Writing(guard));
                 Ok(String::new())
             }
+            // Processes that hold it.
+            ["holders", name] => {
+                let holders = self.named(domain, name)?.holders();
+                Ok(holders.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
+            }
             ["release", name] => {
                 self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
             }

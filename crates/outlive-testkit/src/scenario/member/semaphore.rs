@@ -81,6 +81,11 @@ impl Semaphores {
                     }
                 }
             }
+            // Processes that hold a permit.
+            "holders" => {
+                Ok(semaphore.holders().iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
+            }
+            "free" => Ok(semaphore.free().to_string()),
             // From now on `give`, and the victim, hand to this survivor.
             "offer" => {
                 let token = domain.token().map_err(|error| error.to_string())?;

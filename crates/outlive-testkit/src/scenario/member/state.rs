@@ -162,6 +162,15 @@ impl States {
                 let (number, version) = get(&state)?;
                 Ok(format!("{number} {version}"))
             }
+            // Waits for a version beyond that which is there. Answers the value, or that the writer died.
+            ("beyond", []) => {
+                let (_, seen) = get(&state)?;
+                Ok(match state.wait_changed(seen).map_err(|error| error.to_string())? {
+                    Change::Value { .. } => get(&state)?.0.to_string(),
+                    _ => "died".to_owned(),
+                })
+            }
+            ("writer-pid", []) => Ok(state.writer_now().map_or_else(|| "none".to_owned(), |who| who.pid.to_string())),
             ("get-pinned", []) => get_pinned(domain, name).map(|number| number.to_string()),
             ("follow", []) => follow(&state),
             ("follow-in-set", []) => follow_in_set(domain, &state),

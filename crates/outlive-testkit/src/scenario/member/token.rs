@@ -85,6 +85,13 @@ impl Threads {
                 let alive = of(&tokens, kind(what)?, super::number(number)?).filter(|info| info.alive).count();
                 Ok(alive.to_string())
             }
+            // How many tokens of its main thread, or of the process as a whole, are said to be dead.
+            ["called-dead", pid] => {
+                let pid: u32 = super::number(pid)?;
+                let lasting =
+                    |info: &&TokenInfo| info.pid == pid && (info.tid == pid || info.kind == TokenKind::Process);
+                Ok(domain.tokens().iter().filter(lasting).filter(|info| !info.alive).count().to_string())
+            }
             // How many living tokens threads and processes of that process have.
             ["alive-of", pid] => {
                 let pid: u32 = super::number(pid)?;

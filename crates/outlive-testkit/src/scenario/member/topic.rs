@@ -131,6 +131,14 @@ impl Topics {
             let held: u32 = usage.subscribers.iter().map(|subscriber| subscriber.held).sum();
             return Ok(format!("{} {kept} {objects} {} {held}", usage.rings.len(), usage.subscribers.len()));
         }
+        // Subscribers' processes, and how many messages each has still to take.
+        if *order == "lags" {
+            let Detail::Topic(usage) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
+                return Err("no topic".to_owned());
+            };
+            let here = usage.subscribers.iter().filter(|one| !one.leaving);
+            return Ok(here.map(|one| format!("{}:{}", one.who.pid, one.lag)).collect::<Vec<_>>().join(" "));
+        }
         let open = self.named(domain, name)?;
         match (*order, rest) {
             ("publisher", []) => {

@@ -4,7 +4,7 @@ use outlive::sync::Mutex;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -33,12 +33,17 @@ impl Scenario for Create {
         super::still_works(world, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::pass(world, &[&name])
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
         let made = Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]);
-        stage.end();
+        stage.end_of(&made);
         made.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -1,13 +1,14 @@
-//! Told that the owner died, and unlocking without a repair: the lock is given up, for everybody, until it is reset.
+//! Told that the owner died: the victim unlocks without a repair, is told again, gives the lock up, and resets it.
 //!
-//! Killed before that is done, the next is told that an owner died, as ever.
+//! Killed before the lock is given up, the next one is told that an owner died, as ever; afterwards the next one is refused,
+//! until the lock has been reset.
 
 use outlive::sync::LockError;
 
 use super::recover::orphan;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -19,7 +20,7 @@ impl Scenario for GiveUp {
     }
 
     fn about(&self) -> &'static str {
-        "take a dead owner's lock, unlock without repair, then reset it"
+        "take a dead owner's lock, unlock without repair, take it again, give it up, then reset it"
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
@@ -42,13 +43,24 @@ impl Scenario for GiveUp {
         super::still_works(world, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::pass(world, &[&name])
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let mutex = super::victims(place)?;
         stage.begin();
-        let Err(LockError::OwnerDied(guard)) = mutex.lock() else {
-            return Err("was not told that the owner died".to_owned());
-        };
-        drop(guard);
+        match mutex.lock() {
+            Err(LockError::OwnerDied(guard)) => drop(guard),
+            Ok(guard) if stage.is_overtaken() => drop(guard),
+            _ => return Err("was not told that the owner died".to_owned()),
+        }
+        match mutex.lock() {
+            Err(LockError::OwnerDied(guard)) => guard.give_up(),
+            Ok(guard) if stage.is_overtaken() => drop(guard),
+            _ => return Err("was not told again, though nobody has repaired it".to_owned()),
+        }
         mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
         stage.end();
         Ok(())

@@ -3,7 +3,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::mutex::raise;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -31,6 +31,11 @@ impl Scenario for Lock {
         }
         super::count(world, &answer)?;
         super::still_works(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::pass(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

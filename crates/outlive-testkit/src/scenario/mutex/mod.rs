@@ -15,7 +15,7 @@ mod wait;
 use outlive::sync::Mutex;
 
 use super::member::mutex::Pair;
-use super::{Place, Scenario};
+use super::{HOLDS_NOTHING, Place, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
@@ -56,6 +56,19 @@ fn count(world: &mut World, answer: &str) -> Result<(), Failure> {
         other => return Err(Failure::wrong(format!("the lock was got `{other}`"))),
     });
     Ok(())
+}
+
+/// Beside the stopped victim: whoever wants these locks gets them, save those that name the victim.
+fn pass(world: &mut World, names: &[&str]) -> Result<&'static str, Failure> {
+    let held = super::held(world, "mutex holder", names)?;
+    world.others_get_past(&held)?;
+    for name in names.iter().filter(|name| !held.contains(name)) {
+        let answer = world.passes("passer", &format!("mutex use {name}"))?;
+        if !["clean", "died", "given-up"].contains(&answer.as_str()) {
+            return Err(Failure::wrong(format!("the passer got the lock `{answer}`")));
+        }
+    }
+    Ok(if held.is_empty() { HOLDS_NOTHING } else { "holds the lock" })
 }
 
 /// Two more uses of each lock by different processes, all clean: nothing of the death is left.

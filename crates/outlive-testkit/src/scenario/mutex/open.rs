@@ -4,7 +4,7 @@ use outlive::sync::Mutex;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -27,7 +27,9 @@ impl Scenario for Open {
 
     fn check(&self, world: &mut World, _death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        world.ask("holder", &format!("mutex release {name}"))?;
+        if world.first_time("release") {
+            world.ask("holder", &format!("mutex release {name}"))?;
+        }
         let answer = world.answer("sleeper")?;
         if answer != "clean" {
             return Err(Failure::wrong(format!("the sleeper got the lock `{answer}`, the victim only opened it")));
@@ -36,12 +38,20 @@ impl Scenario for Open {
         super::still_works(world, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if world.first_time("release") {
+            world.passes("holder", &format!("mutex release {name}"))?;
+        }
+        super::pass(world, &[&name])
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         stage.begin();
         let opened = Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]).map(drop);
-        stage.end();
+        stage.end_of(&opened);
         opened.map_err(|error| error.to_string())
     }
 }

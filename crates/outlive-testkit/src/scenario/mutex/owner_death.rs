@@ -8,7 +8,7 @@ use outlive::sync::LockError;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::mutex::repair;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -77,6 +77,12 @@ impl Scenario for OwnerDeath {
         let answer = world.ask("next", &format!("mutex use {name}"))?;
         super::count(world, &answer)?;
         super::still_works(world, &[&name, &other])
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        let (name, other) = self.names(world);
+        super::pass(world, &[&name, &other])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

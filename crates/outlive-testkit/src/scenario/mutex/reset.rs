@@ -2,7 +2,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 use super::recover::orphan;
@@ -39,6 +39,11 @@ impl Scenario for Reset {
             (other, ended) => return Err(Failure::wrong(format!("got `{other}`, ended: {ended}"))),
         }
         super::still_works(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::pass(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -4,7 +4,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::mutex::raise;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -61,6 +61,12 @@ impl Scenario for Wait {
         let answer = world.ask("next", &format!("mutex use {name}"))?;
         super::count(world, &answer)?;
         super::still_works(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        let name = world.fresh(self.stem());
+        super::pass(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use super::member::once;
-use super::{Death, Place, Scenario, nothing_left};
+use super::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim, nothing_left};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::world::World;
@@ -69,6 +69,16 @@ impl Scenario for Make {
         }
         world.saw(if makers == 0 { "found whole" } else { "made by the next" });
         nothing_left(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if names_victim(world, &format!("once maker {name}"))? {
+            return Ok("is the maker");
+        }
+        world.everybody_gets_past()?;
+        world.passes("passer", &format!("once get {name}"))?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

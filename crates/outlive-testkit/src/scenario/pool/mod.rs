@@ -10,8 +10,8 @@ mod steps;
 
 use std::ops::RangeInclusive;
 
-use super::Scenario;
 use super::member::pool::Counted;
+use super::{HOLDS_NOTHING, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
@@ -33,6 +33,19 @@ fn use_beside_the_dead(world: &mut World, name: &str) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Beside the stopped victim: the same within what is promised, and the pool is looked after.
+fn use_beside_the_stopped(world: &mut World, name: &str) -> Result<&'static str, Failure> {
+    for survivor in ["other", "next"] {
+        let whole = world.passes(survivor, &format!("pool use {name} 20"))?;
+        if whole != "whole" {
+            return Err(Failure::wrong(format!("{survivor}'s objects: {whole}")));
+        }
+    }
+    world.passes("next", &format!("pool flush {name}"))?;
+    world.passes("next", &format!("pool gc {name}"))?;
+    Ok(HOLDS_NOTHING)
 }
 
 /// After a sweep, and with empty caches, there are what a survivor holds, so many on offer, and free ones.

@@ -7,7 +7,7 @@ use outlive::pool::{Modes, Pool};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::pool::{LEN, MARK, OPTIONS};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim does.
@@ -116,6 +116,20 @@ impl Scenario for InModes {
         super::super::nothing_left(world, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if self.refuses() {
+            // All are refused: that is told at once.
+            world.passes("next", &format!("pool count {name}"))?;
+            return Ok(HOLDS_NOTHING);
+        }
+        super::use_beside_the_stopped(world, &name)
+    }
+
+    fn has_sleepers(&self) -> bool {
+        false
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let text = |error: outlive::pool::PoolError| error.to_string();
@@ -150,7 +164,7 @@ impl Scenario for InModes {
                 object.fill(MARK);
                 stage.begin();
                 let freed = object.free();
-                stage.end();
+                stage.end_of(&freed);
                 freed.map_err(text)?;
             }
             Act::Offer => {
@@ -158,7 +172,7 @@ impl Scenario for InModes {
                 object.fill(MARK);
                 stage.begin();
                 let offset = object.into_offset();
-                stage.end();
+                stage.end_of(&offset);
                 offset.map_err(text)?;
             }
             Act::Claim => {
@@ -167,7 +181,7 @@ impl Scenario for InModes {
                 let offset = offers.first().ok_or("nothing is offered")?.offset;
                 stage.begin();
                 let taken = pool.claim(offset);
-                stage.end();
+                stage.end_of(&taken);
                 std::mem::forget(taken.map_err(text)?);
             }
             Act::Set => {

@@ -8,7 +8,7 @@ use outlive::pool::{Offset, Pool};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::pool::{Counted, LEN, MARK, OPTIONS};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim does.
@@ -157,6 +157,15 @@ impl Scenario for Share {
         super::super::nothing_left(world, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::use_beside_the_stopped(world, &name)
+    }
+
+    fn has_sleepers(&self) -> bool {
+        false
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let text = |error: outlive::pool::PoolError| error.to_string();
@@ -172,13 +181,13 @@ impl Scenario for Share {
                 object.fill(MARK);
                 stage.begin();
                 let shared = object.share();
-                stage.end();
+                stage.end_of(&shared);
                 std::mem::forget(shared.map_err(text)?);
             }
             Share::Join => {
                 stage.begin();
                 let joined = pool.join(offset);
-                stage.end();
+                stage.end_of(&joined);
                 std::mem::forget(joined.map_err(text)?);
             }
             Share::Leave | Share::Last | Share::BesideDead => {
@@ -191,13 +200,13 @@ impl Scenario for Share {
                 let joined = pool.join(offset).map_err(text)?;
                 stage.begin();
                 let alone = joined.try_into_object();
-                stage.end();
+                stage.end_of(&alone);
                 std::mem::forget(alone.map_err(|_| "others hold it")?);
             }
             Share::Collect => {
                 stage.begin();
                 let swept = domain.sweep(false);
-                stage.end();
+                stage.end_of(&swept);
                 swept.map_err(|error| error.to_string())?;
             }
         }

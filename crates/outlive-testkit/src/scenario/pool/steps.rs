@@ -5,7 +5,7 @@ use outlive::pool::{Object, Pool, PoolOptions};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::pool::LEN;
-use crate::scenario::{Death, Place, Scenario, member};
+use crate::scenario::{Death, Place, Scenario, Stop, member};
 use crate::world::World;
 
 /// What the victim does.
@@ -174,6 +174,15 @@ impl Scenario for Step {
         super::super::nothing_left(world, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::use_beside_the_stopped(world, &name)
+    }
+
+    fn has_sleepers(&self) -> bool {
+        false
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let text = |error: outlive::pool::PoolError| error.to_string();
@@ -181,7 +190,7 @@ impl Scenario for Step {
             domain.token().map_err(|error| error.to_string())?;
             stage.begin();
             let made = Pool::open(&domain, place.name, self.options());
-            stage.end();
+            stage.end_of(&made);
             return made.map(drop).map_err(|error| error.to_string());
         }
         let pool = Pool::open(&domain, place.name, self.options()).map_err(|error| error.to_string())?;
@@ -203,7 +212,7 @@ impl Scenario for Step {
                 let last = objects.pop().ok_or("it has none")?;
                 stage.begin();
                 let freed = last.free();
-                stage.end();
+                stage.end_of(&freed);
                 freed.map_err(text)?;
             }
             Step::Flush => {
@@ -216,7 +225,7 @@ impl Scenario for Step {
                 last.fill(member::pool::MARK);
                 stage.begin();
                 let offset = last.into_offset();
-                stage.end();
+                stage.end_of(&offset);
                 offset.map_err(text)?;
             }
             Step::Claim => {
@@ -231,13 +240,13 @@ impl Scenario for Step {
                 domain.token().map_err(|error| error.to_string())?;
                 stage.begin();
                 let swept = domain.sweep(false);
-                stage.end();
+                stage.end_of(&swept);
                 swept.map_err(|error| error.to_string())?;
             }
             Step::Gc => {
                 stage.begin();
                 let trimmed = pool.gc();
-                stage.end();
+                stage.end_of(&trimmed);
                 trimmed.map_err(text)?;
             }
             Step::Create => {}

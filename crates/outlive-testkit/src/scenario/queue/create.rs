@@ -3,7 +3,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -34,13 +34,21 @@ impl Scenario for Create {
         super::still_works(world, "receiver", &name, 1)
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        world.passes("receiver", &format!("queue create {name} 65536 4"))?;
+        world.passes("receiver", &format!("queue become-receiver {name}"))?;
+        world.passes("second", &format!("queue counters {name}"))?;
+        Ok(HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         let shape = Shape { max_bytes: 65536, first_slots: 4 };
         stage.begin();
         let made = shape.create(&domain, place.name);
-        stage.end();
+        stage.end_of(&made);
         made.map(drop)
     }
 }

@@ -15,7 +15,7 @@ mod takeover;
 
 use std::fmt::Write;
 
-use super::Scenario;
+use super::{HOLDS_NOTHING, Scenario};
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::world::World;
@@ -90,6 +90,21 @@ pub(super) fn in_order(seen: &[Seen], sender: u64, first: u64, least: u64, most:
         return Err(Failure::wrong(format!("{text}; they begin at {first}, at least to {least}, at most to {most}")));
     }
     Ok(last)
+}
+
+/// Messages that lie there, beside the stopped victim.
+pub(super) fn pending(world: &mut World, name: &str) -> Result<u64, Failure> {
+    let pending = world.passes("witness", &format!("queue pending {name}"))?;
+    pending.parse().map_err(|_| Failure::broken(format!("`{pending}` is no number")))
+}
+
+/// Beside the stopped victim, which receives: the sender that waits goes on as soon as one of those messages is gone.
+fn room_is_used(world: &mut World, name: &str) -> Result<&'static str, Failure> {
+    if pending(world, name)? < world.remembered() {
+        world.gets_past("second")?;
+        return Ok(HOLDS_NOTHING);
+    }
+    Ok("has received nothing yet")
 }
 
 /// What a queue has counted.

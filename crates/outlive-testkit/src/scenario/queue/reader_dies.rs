@@ -7,7 +7,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -52,6 +52,12 @@ impl Scenario for ReaderDies {
         super::in_order(&all, 3, 1, filled, filled)?;
         super::adds_up(&super::counters(world, "heir", &name)?, filled, 0)?;
         super::still_works(world, "heir", &name, 1)
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -5,7 +5,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop, names_victim};
 use crate::world::World;
 
 /// See the file's head.
@@ -50,6 +50,16 @@ impl Scenario for ReceiverComes {
         super::adds_up(&super::counters(world, "heir", &name)?, filled + sent, 0)?;
         world.saw_many("lost with its receiver", lost);
         super::still_works(world, "heir", &name, 2)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if names_victim(world, &format!("queue reader {name}"))?
+            && world.passes("heir", &format!("queue become-receiver {name}"))? != "taken"
+        {
+            return Err(Failure::wrong("two receivers"));
+        }
+        super::room_is_used(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

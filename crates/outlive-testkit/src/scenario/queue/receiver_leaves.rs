@@ -4,7 +4,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim};
 use crate::world::World;
 
 /// See the file's head.
@@ -50,6 +50,17 @@ impl Scenario for ReceiverLeaves {
         super::in_order(&all, 2, 1, sent, sent)?;
         super::adds_up(&super::counters(world, "heir", &name)?, filled + sent, 0)?;
         super::still_works(world, "heir", &name, 2)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if names_victim(world, &format!("queue reader {name}"))? {
+            return Ok("is the receiver");
+        }
+        match world.passes("heir", &format!("queue become-receiver {name}"))?.as_str() {
+            "mine" => Ok(HOLDS_NOTHING),
+            other => Err(Failure::wrong(format!("nobody receives, yet the heir is told `{other}`"))),
+        }
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -8,7 +8,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -108,6 +108,15 @@ impl Scenario for Recv {
         world.saw_many("lost with its receiver", lost);
         world.saw_many("redelivered", again);
         super::still_works(world, "heir", &name, 2)
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Recv::Large && stop.acknowledged < 2 && !stop.ended {
+            // The second message is in hand, or the first one's memory may be still.
+            return Ok("may hold the memory");
+        }
+        super::room_is_used(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -2,12 +2,13 @@
 //! message that woke it is not lost (by `recv`: unless it was committed).
 
 use outlive::Deadline;
+use outlive::queue::Receiver;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -17,6 +18,22 @@ pub enum RecvWaiting {
     Plain,
     /// `peek` and `commit`.
     Peek,
+}
+
+impl RecvWaiting {
+    fn receive(self, receiver: &mut Receiver, stage: &Stage) -> Result<(), String> {
+        if self == RecvWaiting::Plain {
+            let message = receiver.recv().map_err(|error| error.to_string())?;
+            Stamp::of(&message)?;
+            stage.acknowledge(1);
+        } else {
+            let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+            Stamp::of(&peeked)?;
+            stage.acknowledge(1);
+            peeked.commit();
+        }
+        Ok(())
+    }
 }
 
 impl Scenario for RecvWaiting {
@@ -72,22 +89,21 @@ impl Scenario for RecvWaiting {
         super::still_works(world, "heir", &name, 2)
     }
 
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        let name = world.fresh(self.stem());
+        world.passes("second", &format!("queue counters {name}"))?;
+        Ok(HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
         let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
         stage.begin();
-        if *self == RecvWaiting::Plain {
-            let message = receiver.recv().map_err(|error| error.to_string())?;
-            Stamp::of(&message)?;
-            stage.acknowledge(1);
-        } else {
-            let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
-            Stamp::of(&peeked)?;
-            stage.acknowledge(1);
-            peeked.commit();
-        }
-        stage.end();
-        Ok(())
+        let received = self.receive(&mut receiver, stage);
+        // Before it leaves.
+        stage.end_of(&received);
+        received
     }
 }

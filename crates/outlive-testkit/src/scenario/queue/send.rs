@@ -11,7 +11,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim};
 use crate::world::World;
 
 /// See the file's head.
@@ -55,6 +55,12 @@ impl Send {
             _ => (1 << 20, 64),
         };
         Shape { max_bytes, first_slots }
+    }
+
+    /// What the second sender sends then: from which number on, how many, of which length.
+    fn of_the_second(self) -> (u64, u64, usize) {
+        let first = self.waiting() + 1;
+        if self == Send::Last { (first, 1, 100_000) } else { (first, 2, 48) }
     }
 
     /// Messages of the second sender's that lie there before.
@@ -108,9 +114,10 @@ impl Scenario for Send {
             // Acknowledged, so the receiver has been woken: nobody has sent anything since.
             all.extend(super::seen(&world.answer("receiver")?)?);
         }
-        let first = self.waiting() + 1;
-        let (count, length) = if *self == Send::Last { (1, 100_000) } else { (2, 48) };
-        world.survivor("second")?.tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
+        let (first, count, length) = self.of_the_second();
+        if world.first_time("second sends") {
+            world.survivor("second")?.tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
+        }
         if asleep && death.acknowledged == 0 {
             all.extend(super::seen(&world.answer("receiver")?)?);
         }
@@ -135,6 +142,30 @@ impl Scenario for Send {
             return super::still_works(world, "receiver", &name, last + 13);
         }
         super::still_works(world, "receiver", &name, last + 1)
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        let waits = *self != Send::Growing;
+        // It is there for everybody, or it is not: nobody has to come for it to be received.
+        if waits && super::pending(world, &name)? > 0 {
+            world.gets_past("receiver")?;
+        }
+        let is_writing = names_victim(world, &format!("queue writers {name}"))?;
+        if *self == Send::Last && super::pending(world, &name)? == 0 && stop.acknowledged == 0 {
+            // Its message takes all memory there is, also before it is sent.
+            return Ok("may hold the memory");
+        }
+        let (first, count, length) = self.of_the_second();
+        if world.first_time("second sends") {
+            world.survivor("second")?.tell(&format!("queue send {name} 2 {first} {count} {length}"))?;
+            world.stop();
+        }
+        world.gets_past("second")?;
+        if waits && !is_writing {
+            world.gets_past("receiver")?;
+        }
+        Ok(if is_writing { "holds its slot" } else { HOLDS_NOTHING })
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -4,7 +4,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -50,6 +50,16 @@ impl Scenario for SenderLeaves {
         }
         world.saw("told that the senders are gone");
         super::still_works(world, "receiver", &name, 1)
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if !stop.ended {
+            world.passes("second", &format!("queue counters {name}"))?;
+            return Ok("may be a sender still");
+        }
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -7,7 +7,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim};
 use crate::world::World;
 
 /// See the file's head.
@@ -69,6 +69,18 @@ impl Scenario for Takeover {
         super::adds_up(&counted, 4, 0)?;
         world.saw_many("redelivered", marked.len() as u64);
         super::still_works(world, "heir", &name, 1)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        world.passes("filler", &format!("queue counters {name}"))?;
+        if !names_victim(world, &format!("queue reader {name}"))? {
+            return Ok(HOLDS_NOTHING);
+        }
+        match world.passes("heir", &format!("queue become-receiver {name}"))?.as_str() {
+            "taken" => Ok("is the receiver"),
+            other => Err(Failure::wrong(format!("a second receiver is told `{other}` while the first stands still"))),
+        }
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

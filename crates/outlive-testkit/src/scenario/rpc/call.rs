@@ -5,7 +5,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::rpc::{client, wait_in_set};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -24,6 +24,17 @@ pub enum Call {
 impl Call {
     fn len(self) -> usize {
         if self == Call::Long { super::LONG } else { 48 }
+    }
+}
+
+impl Call {
+    /// The server answers what is there; how often it has served the victim's call, and the other's, is remembered.
+    fn serve(self, world: &mut World) -> Result<(), Failure> {
+        let name = world.fresh("service");
+        let served = world.ask("server", &format!("rpc answer {name} {}", self.len()))?;
+        let more = super::times(&served, "1:1") + 10 * super::times(&served, "2:1");
+        world.remember(world.remembered() + more as u64);
+        Ok(())
     }
 }
 
@@ -53,10 +64,8 @@ impl Scenario for Call {
     }
 
     fn help(&self, world: &mut World) -> Result<(), Failure> {
-        let name = world.fresh(self.stem());
-        let served = world.ask("server", &format!("rpc answer {name} {}", self.len()))?;
-        world.remember(super::times(&served, "1:1") as u64 + 10 * super::times(&served, "2:1") as u64);
-        Ok(())
+        world.remember(0);
+        self.serve(world)
     }
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
@@ -68,7 +77,7 @@ impl Scenario for Call {
         if others != 1 || mine > 1 || mine < death.acknowledged {
             return Err(Failure::wrong(format!("the victim's call came {mine} times, the other's {others} times")));
         }
-        if *self == Call::Cancel && death.ended && mine != 0 {
+        if *self == Call::Cancel && death.ended && mine != 0 && !world.has_stop() {
             return Err(Failure::wrong("a call came whose client was told that it never would"));
         }
         world.saw_many("carried out for the dead", mine);
@@ -79,6 +88,25 @@ impl Scenario for Call {
         super::still_works(world, "server", "second", &name)
     }
 
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        world.gets_past("second")?;
+        // Another client asks now: behind whatever the victim has left half done.
+        let name = world.fresh(self.stem());
+        world.survivor("third")?.tell_and_see_asleep(&format!("rpc call {name} 3 1 48 at-once"))?;
+        self.serve(world)?;
+        world.stop();
+        world.gets_past("third")?;
+        match world.answer_by_now("third")?.as_str() {
+            "3:1" => Ok(HOLDS_NOTHING),
+            other => Err(Failure::wrong(format!("the third client is told `{other}`"))),
+        }
+    }
+
+    fn let_on(&self, world: &mut World) -> Result<(), Failure> {
+        self.serve(world)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let client = client(&domain, place.name)?;
@@ -86,7 +114,7 @@ impl Scenario for Call {
         stage.begin();
         let mut call = client.begin(&message).map_err(|error| error.to_string())?;
         if *self == Call::Cancel {
-            if call.cancel() {
+            if call.cancel() && !stage.is_overtaken() {
                 return Err("nobody has begun it, and yet it says so".to_owned());
             }
         } else if *self == Call::InSet {

@@ -4,7 +4,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::rpc::client;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -41,6 +41,18 @@ impl Scenario for Join {
             return Err(Failure::wrong(format!("a dead client's call comes more than once: `{served}`")));
         }
         super::still_works(world, "server", "second", &name)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        let order = format!("rpc call {name} 2 50 48 at-once");
+        world.survivor("second")?.tell_and_see_asleep(&order)?;
+        world.passes("server", &format!("rpc answer {name} 48"))?;
+        world.gets_past("second")?;
+        match world.answer_by_now("second")?.as_str() {
+            "2:50" => Ok(HOLDS_NOTHING),
+            other => Err(Failure::wrong(format!("the second client is told `{other}`"))),
+        }
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

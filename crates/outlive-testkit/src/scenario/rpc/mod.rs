@@ -28,7 +28,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 }
 
 /// Bytes of what fits neither a request's slot nor a reply's place.
-const LONG: usize = 200;
+const LONG: usize = 300;
 
 /// How often that stamp is among the answers of a server.
 fn times(answers: &str, stamp: &str) -> usize {

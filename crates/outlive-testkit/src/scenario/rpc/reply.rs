@@ -1,11 +1,13 @@
 //! The server dies between taking a call and having answered it: who waits is told at once, who wants another server has one,
 //! and nothing is begun twice.
 
+use outlive::rpc::Server;
+
 use super::LONG;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::rpc::{answer_to, server};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -17,6 +19,30 @@ pub enum Reply {
     Long,
     /// Three of them.
     Stream,
+}
+
+impl Reply {
+    fn answer(self, server: &mut Server, stage: &Stage) -> Result<(), String> {
+        let failed = |error: outlive::rpc::ReplyError| error.to_string();
+        // The longer ones are for one client; the other's is for the next server.
+        let calls = if self == Reply::Short { 2 } else { 1 };
+        for _ in 0..calls {
+            let request = server.try_next().map_err(|error| error.to_string())?;
+            if self == Reply::Stream {
+                let (short, long) = (answer_to(&request, 48)?, answer_to(&request, LONG)?);
+                let mut stream = request.stream();
+                for answer in [&short, &long, &short] {
+                    stream.send(answer).map_err(failed)?;
+                }
+                stream.finish().map_err(failed)?;
+            } else {
+                let answer = answer_to(&request, if self == Reply::Short { 48 } else { LONG })?;
+                request.reply(&answer).map_err(failed)?;
+            }
+            stage.acknowledge(1);
+        }
+        Ok(())
+    }
 }
 
 impl Scenario for Reply {
@@ -64,6 +90,8 @@ impl Scenario for Reply {
         let right = match second.as_str() {
             "2:1" | "died-begun" => true,
             "died" => death.acknowledged == 0,
+            // It was begun, and the answer could not be given: by a fault.
+            "dropped" => death.acknowledged == 0 && !death.ended && world.has_stop(),
             _ => false,
         };
         if !right || death.acknowledged > 0 && second != "2:1" {
@@ -82,6 +110,7 @@ impl Scenario for Reply {
         let right = match third.as_str() {
             "3:1" => by_heir <= 1,
             "died-begun" => by_heir == 0,
+            "dropped" => by_heir == 0 && !death.ended && world.has_stop(),
             _ => false,
         };
         if !right || death.acknowledged > 1 && (third != "3:1" || by_heir > 0) || super::times(&served, "2:1") > 0 {
@@ -93,30 +122,29 @@ impl Scenario for Reply {
         super::still_works(world, "heir", "second", &name)
     }
 
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        // What has been answered is had by those who asked.
+        if stop.acknowledged > 0 {
+            world.gets_past("second")?;
+        }
+        if stop.acknowledged > 1 {
+            world.gets_past("third")?;
+        }
+        match world.passes("heir", &format!("rpc serve {name}"))?.as_str() {
+            "taken" => Ok("is the server"),
+            other => Err(Failure::wrong(format!("a second server is told `{other}` while the first stands still"))),
+        }
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let mut server = server(&domain, place.name).map_err(|error| error.to_string())?;
-        let failed = |error: outlive::rpc::ReplyError| error.to_string();
-        // The longer ones are for one client; the other's is for the next server.
-        let calls = if *self == Reply::Short { 2 } else { 1 };
         stage.begin();
-        for _ in 0..calls {
-            let request = server.try_next().map_err(|error| error.to_string())?;
-            if *self == Reply::Stream {
-                let (short, long) = (answer_to(&request, 48)?, answer_to(&request, LONG)?);
-                let mut stream = request.stream();
-                for answer in [&short, &long, &short] {
-                    stream.send(answer).map_err(failed)?;
-                }
-                stream.finish().map_err(failed)?;
-            } else {
-                let answer = answer_to(&request, if *self == Reply::Short { 48 } else { LONG })?;
-                request.reply(&answer).map_err(failed)?;
-            }
-            stage.acknowledge(1);
-        }
-        stage.end();
-        Ok(())
+        let answered = self.answer(&mut server, stage);
+        // Before it leaves.
+        stage.end_of(&answered);
+        answered
     }
 
     fn stem(&self) -> &'static str {

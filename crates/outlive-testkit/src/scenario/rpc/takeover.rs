@@ -5,7 +5,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::rpc::{answer_to, server};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -51,6 +51,16 @@ impl Scenario for Takeover {
         }
         world.saw_many("served by the next", by_heir as u64);
         super::still_works(world, "heir", "second", &name)
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if stop.acknowledged > 0 {
+            world.gets_past("third")?;
+        }
+        // Whether it is the server by now or not: who asks is not kept waiting for the answer to that.
+        world.passes("fourth", &format!("rpc join {name}"))?;
+        Ok(if stop.acknowledged > 0 { HOLDS_NOTHING } else { "is the server, or not yet" })
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

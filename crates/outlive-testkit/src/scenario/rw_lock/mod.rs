@@ -11,7 +11,7 @@ mod wait;
 use outlive::sync::RwLock;
 
 use super::member::mutex::Pair;
-use super::{Place, Scenario};
+use super::{HOLDS_NOTHING, Place, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
@@ -58,6 +58,21 @@ fn count_answer(world: &mut World, survivor: &'static str) -> Result<bool, Failu
     let answer = world.answer(survivor)?;
     count(world, &answer)?;
     Ok(answer == "died")
+}
+
+/// Beside the stopped victim: whoever wants these locks gets in, save where the victim writes or reads.
+fn pass(world: &mut World, names: &[&str]) -> Result<&'static str, Failure> {
+    let held = super::held(world, "rwlock holders", names)?;
+    world.others_get_past(&held)?;
+    for name in names.iter().filter(|name| !held.contains(name)) {
+        for order in ["write", "read"] {
+            let answer = world.passes("passer", &format!("rwlock {order} {name}"))?;
+            if !["clean", "died"].contains(&answer.as_str()) {
+                return Err(Failure::wrong(format!("the passer got in `{answer}`")));
+            }
+        }
+    }
+    Ok(if held.is_empty() { HOLDS_NOTHING } else { "is inside" })
 }
 
 /// Both ways in by different processes, all clean: nothing of the death is left.

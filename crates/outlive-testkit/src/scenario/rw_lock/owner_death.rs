@@ -8,7 +8,7 @@ use outlive::sync::LockError;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::rw_lock::{look, raise, repair};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -93,6 +93,12 @@ impl Scenario for OwnerDeath {
             return Err(Failure::wrong(format!("{told} were told of a death")));
         }
         super::still_works(world, &[&name, &other])
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        let (name, other) = self.names(world);
+        super::pass(world, &[&name, &other])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

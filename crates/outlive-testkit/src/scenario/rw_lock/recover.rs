@@ -1,11 +1,12 @@
-//! Coming to read, being told that the writer died, repairing: cut short anywhere, the next takes it up.
+//! Coming to read, being told that the writer died, leaving without a repair, being told again, repairing: cut short anywhere,
+//! the next takes it up.
 
 use outlive::sync::LockError;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::rw_lock::repair;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -17,7 +18,7 @@ impl Scenario for Recover {
     }
 
     fn about(&self) -> &'static str {
-        "come to read, be told of a dead writer, repair, mark consistent, unlock; a dead reader is in the way, too"
+        "come to read, be told of a dead writer, leave, come again, repair, unlock; a dead reader is in the way, too"
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
@@ -39,13 +40,24 @@ impl Scenario for Recover {
         super::still_works(world, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::pass(world, &[&name])
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let lock = super::victims(place)?;
         stage.begin();
-        let Err(LockError::OwnerDied(guard)) = lock.read() else {
-            return Err("was not told that the owner died".to_owned());
-        };
-        repair(guard);
+        match lock.read() {
+            Err(LockError::OwnerDied(guard)) => drop(guard),
+            Ok(guard) if stage.is_overtaken() => drop(guard),
+            _ => return Err("was not told that the owner died".to_owned()),
+        }
+        match lock.read() {
+            Err(LockError::OwnerDied(guard)) => repair(guard),
+            Ok(guard) if stage.is_overtaken() => drop(guard),
+            _ => return Err("was not told again, though nobody has repaired it".to_owned()),
+        }
         stage.end();
         Ok(())
     }

@@ -4,7 +4,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::rw_lock::{look, raise};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -47,7 +47,7 @@ impl Scenario for Uncontended {
                     return Err(Failure::wrong(format!("{order} was got `{answer}`, though no writer died")));
                 }
                 super::count(world, &answer)?;
-                if order == "read" {
+                if order == "read" && world.first_time("release") {
                     world.ask("bystander", &format!("rwlock release {name}"))?;
                 }
             }
@@ -59,6 +59,18 @@ impl Scenario for Uncontended {
             super::count(world, &answer)?;
         }
         super::still_works(world, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Uncontended::Read {
+            // Whether or not the victim reads, others do.
+            world.passes("passer", &format!("rwlock read {name}"))?;
+            if world.first_time("release") {
+                world.passes("bystander", &format!("rwlock release {name}"))?;
+            }
+        }
+        super::pass(world, &[&name])
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

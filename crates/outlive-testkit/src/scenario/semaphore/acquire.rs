@@ -2,7 +2,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -49,6 +49,13 @@ impl Scenario for Acquire {
     fn check(&self, world: &mut World, _death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         super::still_works(world, &name, 2, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        // There are two, and the victim has one of them at most.
+        world.passes("passer", &format!("semaphore acquire {name}"))?;
+        super::pass(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

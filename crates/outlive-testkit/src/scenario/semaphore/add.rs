@@ -3,7 +3,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -36,7 +36,9 @@ impl Scenario for AddPermit {
 
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
-        world.ask("holder", &format!("semaphore release {name}"))?;
+        if world.first_time("release") {
+            world.ask("holder", &format!("semaphore release {name}"))?;
+        }
         if !death.ended {
             super::expect_got(world, &["sleeper"], false)?;
         }
@@ -50,11 +52,20 @@ impl Scenario for AddPermit {
         super::still_works(world, &name, permits, &[&name])
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        let is_added = world.passes("witness", &format!("semaphore free {name}"))? != "0";
+        if !is_added && world.first_time("release") {
+            world.passes("holder", &format!("semaphore release {name}"))?;
+        }
+        super::pass(world, &name)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let semaphore = super::victims(place)?;
         stage.begin();
         let added = semaphore.add_permit();
-        stage.end();
+        stage.end_of(&added);
         added.map_err(|error| error.to_string())
     }
 }

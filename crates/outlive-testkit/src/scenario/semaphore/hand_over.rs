@@ -7,7 +7,7 @@
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::semaphore::{offer, receiver};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -55,6 +55,11 @@ impl Scenario for HandOver {
         }
         world.saw(if second == "got" { "handed over before the death" } else { "handed over once" });
         super::still_works(world, &name, 2, &[&name, &offer(&name)])
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::pass(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

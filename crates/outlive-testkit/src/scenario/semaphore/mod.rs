@@ -11,7 +11,7 @@ mod wait;
 
 use outlive::sync::Semaphore;
 
-use super::{Place, Scenario, member};
+use super::{HOLDS_NOTHING, Place, Scenario, member};
 use crate::failure::Failure;
 use crate::world::World;
 
@@ -37,6 +37,16 @@ fn victims(place: &Place<'_>) -> Result<Semaphore, String> {
     let semaphore = member::semaphore::open(&domain, place.name)?;
     semaphore.set_wait(outlive::Wait::Block);
     Ok(semaphore)
+}
+
+/// Beside the stopped victim: unless a permit names it, all who want one get it.
+fn pass(world: &mut World, name: &str) -> Result<&'static str, Failure> {
+    if super::names_victim(world, &format!("semaphore holders {name}"))? {
+        return Ok("holds a permit");
+    }
+    world.everybody_gets_past()?;
+    world.passes("passer", &format!("semaphore acquire {name}"))?;
+    Ok(HOLDS_NOTHING)
 }
 
 /// Insists that orders given before end with permits, one after the other; the victim lives, or not.

@@ -3,7 +3,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -65,6 +65,12 @@ impl Scenario for Wait {
         let name = world.fresh(self.stem());
         world.ask("bystander", &format!("semaphore release {name}"))?;
         super::still_works(world, &name, 2, &[&name])
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        let name = world.fresh(self.stem());
+        super::pass(world, &name)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

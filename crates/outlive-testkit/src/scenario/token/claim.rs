@@ -5,7 +5,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -60,11 +60,15 @@ impl Scenario for Claim {
         super::none_alive(world)
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        super::others_claim(world)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         stage.begin();
         let claimed = domain.token();
-        stage.end();
+        stage.end_of(&claimed);
         claimed.map(drop).map_err(|error| error.to_string())
     }
 

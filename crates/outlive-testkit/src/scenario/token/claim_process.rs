@@ -2,7 +2,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -49,13 +49,17 @@ impl Scenario for ClaimProcess {
         Ok(())
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        super::others_claim(world)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let claim = || {
             domain.token().map_err(|error| error.to_string())?;
             stage.begin();
             let claimed = domain.process_token();
-            stage.end();
+            stage.end_of(&claimed);
             claimed.map(drop).map_err(|error| error.to_string())
         };
         match self {

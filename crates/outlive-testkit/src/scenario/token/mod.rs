@@ -6,7 +6,7 @@ mod process_end;
 mod thread_end;
 mod wait_dead;
 
-use super::Scenario;
+use super::{HOLDS_NOTHING, Scenario};
 use crate::failure::Failure;
 use crate::world::World;
 
@@ -25,6 +25,15 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(wait_dead::WaitDead::Between),
         Box::new(wait_dead::WaitDead::InSet),
     ]
+}
+
+/// Beside the stopped victim: others claim tokens, for threads that come and go.
+fn others_claim(world: &mut World) -> Result<&'static str, Failure> {
+    world.passes("passer", "token claim")?;
+    let tid = world.passes("passer", "token start-thread")?;
+    world.passes("passer", &format!("token end-thread {tid}"))?;
+    world.everybody_gets_past()?;
+    Ok(HOLDS_NOTHING)
 }
 
 /// After the death: no token of the victim's reads alive.

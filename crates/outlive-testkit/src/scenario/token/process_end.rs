@@ -2,7 +2,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -39,6 +39,19 @@ impl Scenario for ProcessEnd {
         world.answer("of-process-too")?;
         world.saw_many("told of an end", 3);
         super::none_alive(world)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let pid = world.victim_pid();
+        let mut lives = false;
+        for (what, who) in [("thread", &["of-thread"][..]), ("process", &["of-process", "of-process-too"])] {
+            if world.passes("watcher", &format!("token alive {what} {pid}"))? == "0" {
+                who.iter().try_for_each(|survivor| world.gets_past(survivor))?;
+            } else {
+                lives = true;
+            }
+        }
+        Ok(if lives { "lives" } else { HOLDS_NOTHING })
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -3,7 +3,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -49,6 +49,15 @@ impl Scenario for ThreadEnd {
         world.answer("of-process")?;
         world.saw_many("told of an end", 3);
         super::none_alive(world)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let (pid, tid) = (world.victim_pid(), world.victim_tid());
+        if world.passes("watcher", &format!("token alive thread {tid}"))? != "0" {
+            return Ok("lives");
+        }
+        world.others_get_past(&[&pid.to_string()])?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

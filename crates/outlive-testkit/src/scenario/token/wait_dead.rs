@@ -4,7 +4,7 @@
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -67,6 +67,12 @@ impl Scenario for WaitDead {
         super::none_alive(world)
     }
 
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        crate::scenario::help_beside(self, world, stop)?;
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
@@ -87,12 +93,12 @@ impl Scenario for WaitDead {
             }
             stage.begin();
             let waited = set.wait(outlive::Deadline::NEVER).map(Iterator::count);
-            stage.end();
+            stage.end_of(&waited);
             return waited.map(drop).map_err(|error| error.to_string());
         }
         stage.begin();
         let waited = peer.wait_dead(outlive::Deadline::NEVER);
-        stage.end();
+        stage.end_of(&waited);
         waited.map_err(|error| error.to_string())
     }
 

@@ -10,7 +10,7 @@ use crate::campaign::PATIENCE;
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::topic::{subscriber, topic};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim does.
@@ -155,6 +155,24 @@ impl Scenario for Company {
         super::still_works(world, &name, 1, 2, super::OBJECT)
     }
 
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if self.follows() {
+            crate::scenario::help_beside(self, world, stop)?;
+        }
+        // What one process sees of it, those who follow are told.
+        let counted = world.passes("keeper", &format!("topic count {name}"))?;
+        let wanted = format!("{counted}, {counted}");
+        for who in if self.follows() { &[BEFORE, AFTER][..] } else { &[BEFORE] } {
+            world.stop();
+            while world.ask(who, &format!("company told {name}"))? != wanted {
+                world.is_in_time(&format!("{who} is to be told of {wanted}"))?;
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+        super::others_go_on(world, &name, super::OBJECT, None)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().and_then(|_| domain.process_token()).map_err(|error| error.to_string())?;
@@ -165,13 +183,13 @@ impl Scenario for Company {
             Company::PublisherComes => {
                 stage.begin();
                 let come = publisher();
-                stage.end();
+                stage.end_of(&come);
                 come.map(std::mem::forget)
             }
             Company::SubscriberComes => {
                 stage.begin();
                 let come = subscriber();
-                stage.end();
+                stage.end_of(&come);
                 come.map(std::mem::forget)
             }
             Company::PublisherGoes => {

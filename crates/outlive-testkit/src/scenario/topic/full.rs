@@ -5,7 +5,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::topic::{DEPTH, subscriber, topic};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// Of which the last one is wanted.
@@ -82,7 +82,7 @@ impl Scenario for Full {
             Full::Rings => {
                 super::counts(world, &name, RINGS - 1, 1)?;
                 let first = Stamp { sender: 1, number: 1 };
-                let there = super::finds(world, "keeper", &name, &[], Some(first))?;
+                let there = super::keeper_finds(world, &name, first)?;
                 if death.acknowledged == 1 && !there {
                     return Err(Failure::wrong("published and acknowledged, yet it is not there"));
                 }
@@ -96,6 +96,12 @@ impl Scenario for Full {
                 super::still_works(world, &name, 2 * DEPTH + 1, 2, super::OBJECT)
             }
         }
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        let doubtful = Stamp { sender: 1, number: 1 };
+        super::others_go_on(world, &name, super::OBJECT, Some(doubtful))
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -4,7 +4,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::topic::{LARGE, SMALL_DEPTH, fill, small_topic};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
@@ -59,7 +59,7 @@ impl Scenario for GiveUp {
         super::counts(world, &name, 1, 3)?;
         let (oldest, all) = (world.remembered() >> 32, world.remembered() & 0xffff_ffff);
         let next = Stamp { sender: 1, number: all + 1 };
-        let there = super::finds(world, "keeper", &name, &[], Some(next))?;
+        let there = super::keeper_finds(world, &name, next)?;
         if death.acknowledged == 1 && !there {
             return Err(Failure::wrong("published and acknowledged, yet it is not there"));
         }
@@ -88,6 +88,20 @@ impl Scenario for GiveUp {
         super::finds(world, "keeper", &name, &[(2, 1..=2)], None)?;
         super::is_whole(world, "holder", &name)?;
         super::still_works(world, &name, 3, 2, LARGE)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        let next = Stamp { sender: 1, number: (world.remembered() & 0xffff_ffff) + 1 };
+        super::keeper_takes(world, &name, Some(next))?;
+        if !world.first_time(super::ARRIVED) {
+            world.everybody_gets_past()?;
+        } else {
+            world.forget(super::ARRIVED);
+        }
+        // Memory that the victim has in hand may be all there is.
+        world.passes("late", &format!("topic count {name}"))?;
+        Ok("may hold the memory")
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -4,7 +4,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::topic::{DEPTH, subscriber, topic};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim does.
@@ -106,6 +106,18 @@ impl Scenario for Line {
         super::still_works(world, &name, next + 2 * DEPTH, 2, self.len())
     }
 
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if self.is_waited_for() {
+            if super::lag_of_the_victim(world, &name)?.is_some() {
+                return Ok("has messages to take");
+            }
+            world.everybody_gets_past()?;
+            return Ok(HOLDS_NOTHING);
+        }
+        super::others_go_on(world, &name, self.len(), None)
+    }
+
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         let topic = topic(&domain, place.name)?;
@@ -113,7 +125,7 @@ impl Scenario for Line {
         if *self == Line::Join {
             stage.begin();
             let joined = subscriber(&topic, true, 2);
-            stage.end();
+            stage.end_of(&joined);
             return joined.map(std::mem::forget);
         }
         let mut own = subscriber(&topic, self.is_waited_for(), DEPTH as u32)?;

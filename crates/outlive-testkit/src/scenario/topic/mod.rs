@@ -13,7 +13,7 @@ mod publish_waiting;
 mod receive;
 mod rings;
 
-use super::Scenario;
+use super::{HOLDS_NOTHING, Scenario};
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::world::World;
@@ -113,6 +113,47 @@ fn publish(
 ) -> Result<(), Failure> {
     let Stamp { sender, number } = first;
     world.ask(who, &format!("topic publish {name} {sender} {number} {count} {len}")).map(drop)
+}
+
+/// The mark of a round in which the doubtful message had arrived before the victim went on or was killed.
+const ARRIVED: &str = "the message has arrived";
+
+/// Beside the stopped victim: the keeper takes what is there. Whether the doubtful message is, which is noted.
+fn keeper_takes(world: &mut World, name: &str, doubtful: Option<Stamp>) -> Result<Vec<Stamp>, Failure> {
+    let found = stamps(&world.passes("keeper", &format!("topic drain {name}"))?)?;
+    if doubtful.is_some_and(|doubtful| found.contains(&doubtful)) {
+        world.first_time(ARRIVED);
+    }
+    Ok(found)
+}
+
+/// As [`finds`] of the keeper, which may have found the doubtful one while the victim stood still.
+fn keeper_finds(world: &mut World, name: &str, doubtful: Stamp) -> Result<bool, Failure> {
+    let now = finds(world, "keeper", name, &[], Some(doubtful))?;
+    let before = !world.first_time(ARRIVED);
+    if now && before {
+        return Err(Failure::wrong(format!("{doubtful:?} has arrived twice")));
+    }
+    Ok(now || before)
+}
+
+/// Beside the stopped victim: another publishes, and the keeper takes it.
+fn others_go_on(world: &mut World, name: &str, len: usize, doubtful: Option<Stamp>) -> Result<&'static str, Failure> {
+    keeper_takes(world, name, doubtful)?;
+    let probe = Stamp { sender: 5, number: 1 };
+    world.passes("second", &format!("topic publish {name} 5 1 1 {len}"))?;
+    let found = keeper_takes(world, name, doubtful)?;
+    if found.contains(&probe) {
+        return Ok(HOLDS_NOTHING);
+    }
+    Err(Failure::wrong(format!("another has published, and the keeper finds {found:?}")))
+}
+
+/// How many messages the stopped victim has still to take; `None`: it is no subscriber.
+fn lag_of_the_victim(world: &mut World, name: &str) -> Result<Option<u64>, Failure> {
+    let lags = world.passes("witness", &format!("topic lags {name}"))?;
+    let victim = format!("{}:", world.victim_pid());
+    Ok(lags.split(' ').find_map(|word| word.strip_prefix(&victim)?.parse().ok()))
 }
 
 /// That the living are counted, and nobody else.

@@ -4,7 +4,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::topic::{DEPTH, topic};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim publishes.
@@ -117,6 +117,44 @@ impl Scenario for Publish {
             return Err(Failure::wrong(format!("2:1 was published last, yet a late joiner finds {found:?}")));
         }
         super::finds(world, "keeper", &name, &[(2, 1..=1)], None)?;
+        super::is_whole(world, "holder", &name)?;
+        super::still_works(world, &name, 2, 2, self.len())
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        super::keeper_takes(world, &name, Some(FIFTH))?;
+        if world.first_time(super::ARRIVED) {
+            world.forget(super::ARRIVED);
+        } else {
+            // One has it: then those who sleep do not go on sleeping beside it.
+            world.everybody_gets_past()?;
+        }
+        world.passes("second", &format!("topic publish {name} 2 1 1 {}", self.len()))?;
+        world.everybody_gets_past()?;
+        let found = super::keeper_takes(world, &name, Some(FIFTH))?;
+        if found.contains(&Stamp { sender: 2, number: 1 }) {
+            return Ok(HOLDS_NOTHING);
+        }
+        Err(Failure::wrong(format!("another has published, and the keeper finds {found:?}")))
+    }
+
+    fn check_after_stop(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
+        let name = world.fresh(self.stem());
+        super::counts(world, &name, 1, 5)?;
+        let there = super::keeper_finds(world, &name, FIFTH)?;
+        if death.acknowledged == 1 && !there {
+            return Err(Failure::wrong("published and acknowledged, yet it is not there"));
+        }
+        if super::finds(world, "second", &name, &[(2, 1..=1)], Some(FIFTH))? != there {
+            return Err(Failure::wrong("one subscriber has it, another has not"));
+        }
+        for sleeper in SLEEPERS {
+            let answer = world.answer(sleeper)?;
+            if !["1:5", "2:1"].contains(&answer.as_str()) {
+                return Err(Failure::wrong(format!("{sleeper} is woken by {answer}")));
+            }
+        }
         super::is_whole(world, "holder", &name)?;
         super::still_works(world, &name, 2, 2, self.len())
     }

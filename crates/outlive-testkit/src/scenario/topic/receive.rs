@@ -8,7 +8,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::topic::{DEPTH, subscriber, topic};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim takes.
@@ -113,6 +113,20 @@ impl Scenario for Receive {
         super::finds(world, "keeper", &name, &[(2, DEPTH + 1..=DEPTH + 1)], None)?;
         super::counts(world, &name, 1, 1)?;
         super::still_works(world, &name, DEPTH + 2, 2, self.len())
+    }
+
+    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if self.waits() {
+            crate::scenario::help_beside(self, world, stop)?;
+            world.everybody_gets_past()?;
+            return Ok(HOLDS_NOTHING);
+        }
+        if super::lag_of_the_victim(world, &name)? == Some(DEPTH) {
+            return Ok("has messages to take");
+        }
+        world.everybody_gets_past()?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

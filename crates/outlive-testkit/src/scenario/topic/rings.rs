@@ -4,7 +4,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::topic::{DEPTH, topic};
-use crate::scenario::{Death, Place, Scenario};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// What the victim does.
@@ -23,6 +23,9 @@ pub enum Ring {
     /// Sweeps after a publisher and a subscriber who were killed.
     Sweep,
 }
+
+/// What the victim publishes that takes over.
+const FIRST: Stamp = Stamp { sender: 1, number: 1 };
 
 /// All of them.
 pub const ALL: [Ring; 6] = [Ring::Create, Ring::Take, Ring::Takeover, Ring::Loan, Ring::Leave, Ring::Sweep];
@@ -117,14 +120,28 @@ impl Scenario for Ring {
             return super::still_works(world, &name, 1, 2, super::OBJECT);
         }
         super::counts(world, &name, 1, 2)?;
-        let first = Stamp { sender: 1, number: 1 };
-        let doubtful = (*self == Ring::Takeover).then_some(first);
-        let there = super::finds(world, "keeper", &name, &[], doubtful)?;
+        let there = if *self == Ring::Takeover {
+            super::keeper_finds(world, &name, FIRST)?
+        } else {
+            super::finds(world, "keeper", &name, &[], None)?
+        };
         if death.acknowledged == 1 && !there {
             return Err(Failure::wrong("published and acknowledged, yet it is not there"));
         }
         super::is_whole(world, "holder", &name)?;
         super::still_works(world, &name, 1, 2, super::OBJECT)
+    }
+
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
+        let name = world.fresh(self.stem());
+        if *self == Ring::Create {
+            for order in ["publisher", "leave-publisher"] {
+                world.passes("second", &format!("topic {order} {name}"))?;
+            }
+            return Ok(HOLDS_NOTHING);
+        }
+        let doubtful = (*self == Ring::Takeover).then_some(FIRST);
+        super::others_go_on(world, &name, super::OBJECT, doubtful)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
@@ -134,13 +151,13 @@ impl Scenario for Ring {
         if *self == Ring::Create {
             stage.begin();
             let made = topic(&domain, place.name);
-            stage.end();
+            stage.end_of(&made);
             return made.map(drop);
         }
         if *self == Ring::Sweep {
             stage.begin();
             let swept = domain.sweep(false);
-            stage.end();
+            stage.end_of(&swept);
             return swept.map(drop).map_err(text);
         }
         let topic = topic(&domain, place.name)?;

@@ -21,6 +21,8 @@ use crate::world::{Recheck, scratch::Scratch};
 
 /// A worker that is alive, not stopped, and gets nothing done for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A keeper that has not subscribed after so long never will, however busy the machine is.
+const START: Duration = Duration::from_secs(60);
 /// A round of this length sees topics as large as they come to be.
 const LONG: Duration = Duration::from_secs(30);
 /// After so long without progress everybody is left in peace, to see whether it hangs.
@@ -157,6 +159,26 @@ impl Crowd<'_> {
         let status = self.posts[worker].child.wait()?;
         self.note_end(worker, status);
         self.account.kills += 1;
+        Ok(())
+    }
+
+    /// Waits until each keeper has subscribed. A message that a publisher publishes before that is not the keeper's to take, and
+    /// would count as lost.
+    fn wait_for_keepers(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + START;
+        for keeper in 0..self.posts.len() {
+            // It gets on for the first time once it has subscribed.
+            while self.book.post(keeper).progress.load(Ordering::SeqCst) == self.posts[keeper].progress {
+                if let Some(status) = self.posts[keeper].child.try_wait()? {
+                    let said = last_line(&self.log);
+                    return Err(io::Error::other(format!("keeper {keeper} ended with {status}: {said}")));
+                }
+                if Instant::now() > deadline {
+                    return Err(io::Error::other(format!("keeper {keeper} has not subscribed after {START:?}")));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
         Ok(())
     }
 
@@ -392,6 +414,9 @@ pub fn run(orders: &Orders) -> io::Result<(Account, Option<PathBuf>)> {
         account: Account::default(),
     };
     for number in 0..orders.processes {
+        if number == TOPICS {
+            crowd.wait_for_keepers()?;
+        }
         let post = crowd.start(number)?;
         crowd.posts.push(post);
     }

@@ -13,14 +13,14 @@
 //! in, or only waited for readers. Had it got in, the taker waits for the readers and is told, also if it came to read:
 //! it may have to repair. If not, nothing is half-done, and nobody is told.
 //!
-//! A reader gives its word back by a plain store, then looks at `bell`, the table of which is in `bell.rs`: a writer that
-//! sleeps has made it odd, had a fence put into every reader, and looked at the words once more. Only the holder of
-//! `writer` ever listens. Died between the store and the look: the writer sleeps on that reader's end as well.
+//! A reader gives its word back by a plain store, then notifies `leaving` (event_count.rs): a writer that
+//! sleeps has prepared its wait there, had a fence put into every reader, and looked at the words once more. Only the holder of
+//! `writer` ever waits there. Died between the store and the look: the writer sleeps on that reader's end as well.
 //!
 //! | `inside` | meaning | a death here |
 //! | --- | --- | --- |
 //! | 0 | nobody has begun to write, or all is written | nobody is told |
-//! | 1 | the holder of `writer` may be in the middle of it, or the last one was, and nobody has repaired it | the next is told |
+//! | 1 | the holder of `writer` may be in the middle of it, or one was that died or panicked, and nobody has repaired it | the next is told |
 //!
 //! Each reader's word lies in a cache line that no other reader writes to as long as there are no more than 64: readers
 //! on two processors do not get in each other's way. Checked by doc/models/rw_lock.pml with deaths at any step, by loom,
@@ -35,7 +35,7 @@ mod writing;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-use super::bell::Bell;
+use super::event_count::EventCount;
 use super::raw_mutex::{Acquired, RawMutex};
 use crate::liveness::TokenId;
 use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence, order_seq_cst_accesses};
@@ -69,7 +69,7 @@ pub(crate) struct RawRwLock {
     /// See the file's head. Written by the holder of `writer`.
     inside: AtomicU32,
     /// Where a writer waits for readers to leave. Written by it and, when it sleeps, by whoever leaves.
-    bell: Bell,
+    leaving: EventCount,
     #[cfg(not(loom))]
     reserved: [AtomicU32; 8],
     // Written by readers, a line each.
@@ -79,7 +79,7 @@ pub(crate) struct RawRwLock {
 #[cfg(not(loom))]
 const _: () = {
     assert!(size_of::<RawRwLock>() == 64 + 4096);
-    assert!(core::mem::offset_of!(RawRwLock, bell) == 24);
+    assert!(core::mem::offset_of!(RawRwLock, leaving) == 24);
     assert!(core::mem::offset_of!(RawRwLock, slots) == 64);
 };
 
@@ -105,7 +105,7 @@ impl RawRwLock {
             lines: AtomicU64::new(0),
             depth: AtomicU32::new(0),
             inside: AtomicU32::new(0),
-            bell: Bell::new(),
+            leaving: EventCount::new(),
             slots: std::array::from_fn(|_| line()),
         }
     }
@@ -149,7 +149,7 @@ impl RawRwLock {
         // Release pairs with the Acquire of the writer that finds the word empty: what we read, we read before it writes.
         // Died just after: a writer that sleeps until we leave sleeps on our end as well.
         word.store(0, Ordering::Release);
-        self.bell.ring();
+        self.leaving.notify_all();
     }
 
     /// Whether a reader's guard stands on `writer`.
@@ -212,10 +212,23 @@ impl RawRwLock {
     /// Gives the lock back. The caller holds it alone.
     #[inline]
     pub(crate) fn unlock(&self) {
+        // Else `inside` stays: the next one is told.
         if self.writer.is_consistent() {
             self.end();
         }
-        self.writer.unlock();
+        self.writer.release();
+    }
+
+    /// Gives the lock back when a panic has cut the writer's work in half: the next one is told, as of a death.
+    #[cold]
+    pub(crate) fn unlock_unfinished(&self) {
+        self.writer.release_unfinished();
+    }
+
+    /// Gives the lock back, and up: everybody who comes is refused until somebody resets it. The caller holds it alone.
+    #[cold]
+    pub(crate) fn give_up(&self) {
+        self.writer.give_up();
     }
 
     /// The caller, who holds the lock alone, has repaired what it guards.

@@ -94,7 +94,7 @@ impl RawRwLock {
     ) -> Result<(), Refused> {
         let mut last_try = false;
         let mut has_spun = false;
-        let mut listening = None;
+        let mut prepared = None;
         loop {
             // SeqCst: see `enter`. Acquire, in it, pairs with the Release in `vacate`.
             let seen = word.load(Ordering::SeqCst);
@@ -123,15 +123,16 @@ impl RawRwLock {
                     continue;
                 }
             }
-            // Anew for each sleep, and the word looked at between the two: a reader that left before we listened rang for
-            // nobody. Died just after: an empty ring, no harm.
-            let Some(heard) = listening.take() else {
-                listening = Some(self.bell.listen());
+            // Anew for each sleep, and the word looked at between the two: a reader that left before notified
+            // nobody. Died just after: a notification in vain.
+            let Some(ticket) = prepared.take() else {
+                prepared = Some(self.leaving.prepare_wait());
                 continue;
             };
             let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
-            let watch = [self.bell.watch(heard)];
-            let end = sleep(me.registry, pass, &watch, Some(reader), heard.until(deadline)).map_err(Refused::System)?;
+            let watch = [self.leaving.watch(ticket)];
+            let end =
+                sleep(me.registry, pass, &watch, Some(reader), ticket.until(deadline)).map_err(Refused::System)?;
             last_try = end == Asleep::TimedOut && deadline.has_passed();
         }
     }

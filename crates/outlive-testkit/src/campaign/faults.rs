@@ -1,0 +1,115 @@
+//! A life in which one system call fails: it is not carried out, and the caller gets an error that it may get on any
+//! machine. Then the operation has to end, by coping or by an error of its own; and everybody else finds what they would
+//! find beside a process that was killed there, or that is done. Nothing of the caller's leaks, and nobody who lives is
+//! called dead.
+
+use std::fs;
+
+use libc::{EFBIG, ENOSPC, c_int};
+
+use super::round::Round;
+use crate::engine::plan::{Moment, Route};
+use crate::engine::victim::Stand;
+use crate::engine::{errnos, trace};
+use crate::failure::Failure;
+use crate::world::{World, text};
+
+/// What a victim has open.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Belongings {
+    files: usize,
+    mappings: usize,
+}
+
+impl Belongings {
+    /// Of that process, in the world's domain; nothing when it is gone.
+    pub(super) fn of(pid: u32, world: &World) -> Result<Belongings, Failure> {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let domain = world.domain();
+        let domain = text(&domain)?;
+        Ok(Belongings { files, mappings: maps.lines().filter(|line| line.contains(domain)).count() })
+    }
+
+    pub(super) fn most(self, other: Belongings) -> Belongings {
+        Belongings { files: self.files.max(other.files), mappings: self.mappings.max(other.mappings) }
+    }
+}
+
+impl Round<'_> {
+    /// A life in which the system call at a point of the observed one fails so. Says whether it came there.
+    pub(super) fn fail_at(
+        &self,
+        world: &mut World,
+        route: Route,
+        expected: &Moment,
+        end: u64,
+        errno: c_int,
+    ) -> Result<bool, Failure> {
+        let mut reached = self.reach(world, route, expected, end)?;
+        let call = trace::call_number(reached.victim.tid()).ok();
+        let here = reached.met && reached.stand == Stand::Within && call == expected.call.map(|call| call.number);
+        if !here {
+            // Another life than the observed one: no call to fail.
+            let ended = reached.has_ended();
+            self.finish(world, &mut reached.victim, reached.helped, ended)?;
+            return Ok(false);
+        }
+        let before = Belongings::of(world.victim_pid(), world)?;
+        // The survivors may be rescued by the re-check, where the caller had to do without a call that wakes.
+        world.stop();
+        reached.victim.fail_call(errno)?;
+        let call = expected.call.map_or(0, |call| call.number);
+        let name = |failure: Failure| failure.with(&format!("system call {call} failed"));
+        let waits_for_room = |error: &Failure| matches!((error, errno), (Failure::Hang(_), ENOSPC | EFBIG));
+        match self.go_on(world, &mut reached, end) {
+            Err(failure) if waits_for_room(&failure) => {
+                // On a full file system it has to do with what there is, and waits for that as it does where it may grow
+                // no further.
+                world.saw("waited for room");
+                return self.finish(world, &mut reached.victim, true, false).map(|()| true).map_err(name);
+            }
+            gone_on => gone_on.map_err(name)?,
+        }
+        let failed = self.control.has_failed();
+        world.saw(if failed { "told its caller" } else { "coped" });
+        let most = before.most(self.usual.get());
+        let now = Belongings::of(world.victim_pid(), world)?;
+        if now.files > most.files || now.mappings > most.mappings {
+            let leaks = format!("leaks: {now:?}, and before or without the fault {most:?} at most");
+            return Err(name(Failure::wrong(leaks)));
+        }
+        self.nobody_living_is_dead(world).map_err(name)?;
+        let ended = reached.has_ended() && !failed;
+        self.finish(world, &mut reached.victim, reached.helped, ended).map_err(name)?;
+        Ok(true)
+    }
+
+    /// The main threads and processes of all survivors live, and so say all.
+    fn nobody_living_is_dead(&self, world: &mut World) -> Result<(), Failure> {
+        for name in world.everybody() {
+            let pid = world.survivor(name)?.pid();
+            let told = world.ask("token-watcher", &format!("token called-dead {pid}"))?;
+            if told != "0" {
+                return Err(Failure::wrong(format!("{told} tokens of {name}, which lives, are called dead")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Calls of a life with the errors to try at each.
+pub(super) fn faults(life: &[Moment], every: bool) -> Vec<(u64, c_int)> {
+    let mut seen = std::collections::HashMap::new();
+    let mut all = Vec::new();
+    for (point, moment) in life.iter().enumerate() {
+        let Some(call) = moment.call else { continue };
+        // The same call from the same place: the first, the second (where the first has told something), no more.
+        let times: &mut u32 = seen.entry((moment.address, call.number, call.caller)).or_default();
+        *times += 1;
+        if every || *times <= 2 {
+            all.extend(errnos::of(call.number, call.arguments).iter().map(|&errno| (point as u64, errno)));
+        }
+    }
+    all
+}

@@ -1,0 +1,321 @@
+//! A campaign: one scenario in one mode, one life observed, then at each chosen point a death ([`round`]), a stop
+//! ([`stop`]) or a system call that fails ([`faults`]), checked each time.
+
+mod faults;
+mod round;
+mod stop;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use libc::c_int;
+
+use self::round::Round;
+use self::stop::{Sleep, Then};
+use crate::engine::control::Control;
+use crate::engine::plan::{Call, Moment, Route, Thoroughness, kill_points, routes, stop_points};
+use crate::engine::{errnos, trace};
+use crate::failure::Failure;
+use crate::scenario::{Scenario, known};
+use crate::world::scratch::Scratch;
+use crate::world::{Recheck, World, affinity};
+
+/// Nobody may be blocked for longer than this after a death.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// For things broken on purpose, whose hang is expected.
+const PATIENCE_WITH_TOYS: Duration = Duration::from_millis(500);
+
+/// How many instructions an operation may have before the machine calls it endless.
+const LONGEST_LIFE: usize = 400_000;
+
+/// After how many failures a campaign gives up.
+const ENOUGH_FAILURES: usize = 3;
+
+/// The same of faults, each of which is another one.
+const MANY_FAILURES: usize = 12;
+
+/// What befalls the victims of a campaign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Each is killed at its point.
+    Killed,
+    /// Each stands still at its point; then it goes on, or is killed.
+    Stopped,
+    /// The system call at its point fails.
+    Failing,
+}
+
+/// Of how many stops a telling campaign has about: the pairs of more are thinned out.
+const MOST_STOPS: usize = 60;
+
+/// What a campaign is to do.
+#[derive(Clone, Debug)]
+pub struct Orders {
+    /// What befalls the victims.
+    pub fate: Fate,
+    /// Which of the points.
+    pub thoroughness: Thoroughness,
+    /// The first point to kill at.
+    pub from: u64,
+    /// The last one.
+    pub to: u64,
+    /// The processor on which engine and victim take turns.
+    pub cpu: Option<usize>,
+    /// The program that plays survivors.
+    pub program: PathBuf,
+    /// The program that plays victims.
+    pub victim: PathBuf,
+}
+
+/// What came out of it.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Instructions in the observed life.
+    pub instructions: u64,
+    /// How many of its points differ for survivors or kernel.
+    pub telling: u64,
+    /// System calls in the observed life that may fail.
+    pub calls: u64,
+    /// Deaths, stops or faults carried out.
+    pub rounds: u64,
+    /// The longest time for which a survivor was kept waiting by a stopped victim that held nothing.
+    pub slowest: Duration,
+    /// What befell the victims.
+    pub fate: Option<Fate>,
+    /// Deaths or stops that did not come to their point: the victim's life took another turn than the observed one.
+    pub drifted: u64,
+    /// Outcomes and how often they were seen.
+    pub seen: Vec<(&'static str, u64)>,
+    /// What failed, with the point.
+    pub failures: Vec<(u64, String)>,
+    /// Duration of the whole.
+    pub took: Duration,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { rounds, instructions, telling, .. } = self;
+        match self.fate {
+            Some(Fate::Failing) => write!(to, "{rounds} faults of {} calls", self.calls)?,
+            Some(Fate::Stopped) => write!(to, "{rounds} stops of {instructions} instructions, {telling} telling")?,
+            _ => write!(to, "{rounds} kill points of {instructions} instructions, {telling} telling")?,
+        }
+        if self.fate == Some(Fate::Stopped) {
+            write!(to, "; slowest {:.3} s", self.slowest.as_secs_f64())?;
+        }
+        for (what, times) in &self.seen {
+            write!(to, "; {what} {times}")?;
+        }
+        if self.drifted > 0 {
+            write!(to, "; elsewhere than planned {}", self.drifted)?;
+        }
+        write!(to, "; {:.1} s", self.took.as_secs_f64())
+    }
+}
+
+/// The surroundings for the next rounds, in a folder of their own.
+struct Worlds<'a> {
+    scenario: &'a dyn Scenario,
+    recheck: Recheck,
+    orders: &'a Orders,
+    scratch: Scratch,
+    begun: u64,
+}
+
+impl Worlds<'_> {
+    fn next(&mut self) -> Result<World, Failure> {
+        self.begun += 1;
+        let folder = self.scratch.path().join(format!("world-{}", self.begun));
+        let patience = if self.scenario.must_fail() { PATIENCE_WITH_TOYS } else { PATIENCE };
+        World::new(folder, &self.orders.program, self.scenario.name(), self.recheck, patience)
+    }
+}
+
+fn is_fallible(call: &Call) -> bool {
+    !errnos::of(call.number, call.arguments).is_empty()
+}
+
+/// What one life is to come to.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Death,
+    Stop(Then, Sleep),
+    Fault(c_int),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Death => Ok(()),
+            End::Stop(then, sleep) => write!(to, " ({then:?}, {sleep:?})"),
+            End::Fault(errno) => write!(to, " ({})", errnos::name(*errno)),
+        }
+    }
+}
+
+/// The lives to come: where, and what happens there.
+fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
+    use Sleep::{Frozen, Stopped};
+    use Then::{GoesOn, IsKilled};
+    let every = orders.thoroughness == Thoroughness::Every;
+    let mut all = Vec::new();
+    match orders.fate {
+        Fate::Killed => {
+            all.extend(kill_points(life, orders.thoroughness).into_iter().map(|point| (point, End::Death)));
+        }
+        Fate::Stopped => {
+            let points = stop_points(life, orders.thoroughness);
+            let nth = if every { 1 } else { points.len().div_ceil(MOST_STOPS) };
+            for (number, point) in points.into_iter().enumerate() {
+                let asleep = life[point as usize].asleep;
+                if !asleep && (number / 2) % nth != 0 {
+                    continue;
+                }
+                let sleeps = if asleep { &[Frozen, Stopped][..] } else { &[Frozen][..] };
+                // Telling points come in pairs, before and after: each of a pair comes to have both ends in turn.
+                let then = if (number + number / 2) % 2 == 0 { &[GoesOn][..] } else { &[IsKilled][..] };
+                let thens = if every || asleep { &[GoesOn, IsKilled][..] } else { then };
+                for &sleep in sleeps {
+                    all.extend(thens.iter().map(|&then| (point, End::Stop(then, sleep))));
+                }
+            }
+        }
+        Fate::Failing => {
+            all.extend(faults::faults(life, every).into_iter().map(|(point, errno)| (point, End::Fault(errno))));
+        }
+    }
+    all.retain(|(point, _)| (orders.from..=orders.to).contains(point));
+    all
+}
+
+type Totals = BTreeMap<&'static str, u64>;
+
+impl Round<'_> {
+    /// One more life. Says whether the victim came to its point.
+    fn live(&self, world: &mut World, route: Route, expected: &Moment, last: u64, end: End) -> Result<bool, Failure> {
+        match end {
+            End::Death => self.kill_at(world, route, expected, last),
+            End::Stop(then, sleep) => self.stop_at(world, route, expected, last, (then, sleep)),
+            End::Fault(errno) => self.fail_at(world, route, expected, last, errno),
+        }
+    }
+}
+
+impl Round<'_> {
+    /// A world's last check, then its end.
+    fn end(&self, mut world: World, point: u64, report: &mut Report, totals: &mut Totals) {
+        match self.scenario.check_world(&mut world) {
+            Ok(()) => {
+                report.slowest = report.slowest.max(world.slowest());
+                discard(world, totals);
+            }
+            Err(failure) => {
+                let folder = world.folder().display().to_string();
+                report.failures.push((point, format!("at one of {} rounds: {failure}; kept: {folder}", world.round())));
+            }
+        }
+    }
+}
+
+fn discard(world: World, totals: &mut Totals) {
+    for (what, times) in world.seen() {
+        *totals.entry(what).or_default() += times;
+    }
+    let folder = world.folder().to_owned();
+    drop(world);
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+/// Carries out a campaign. Failures of single rounds stand in the report.
+///
+/// # Errors
+/// When the undisturbed life already fails, or the machine itself.
+pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result<Report, Failure> {
+    let began = Instant::now();
+    trace::arm_interrupts();
+    if let Some(cpu) = orders.cpu {
+        affinity::stay_on(cpu);
+    }
+    let scratch = Scratch::new(&format!("crash-{}-{}", scenario.name(), recheck.word()))?;
+    let control_file = scratch.path().join("control");
+    let mut worlds = Worlds { scenario, recheck, orders, scratch, begun: 0 };
+    let mut report = Report::default();
+    let mut totals = Totals::new();
+
+    let mut world = worlds.next()?;
+    world.meet_at(&control_file);
+    let round = Round { scenario, orders, control: Control::open(&control_file)?, usual: Cell::default() };
+    // The first round of a world makes things that the later ones find made; the second is the ordinary one.
+    let life = match round
+        .observe(&mut world)
+        .and_then(|first| if scenario.rounds_per_world() > 1 { round.observe(&mut world) } else { Ok(first) })
+    {
+        Ok(life) => life,
+        Err(failure) => {
+            worlds.scratch.keep();
+            return Err(Failure::broken(format!("undisturbed: {failure}; kept: {}", world.folder().display())));
+        }
+    };
+    discard(world, &mut totals);
+    totals.clear();
+    report.instructions = life.len() as u64 - 1;
+    report.telling = life.iter().filter(|moment| moment.telling).count() as u64;
+
+    report.fate = Some(orders.fate);
+    let lives = lives(&life, orders);
+    report.calls = life.iter().filter_map(|moment| moment.call).filter(is_fallible).count() as u64;
+    let points: Vec<u64> = lives.iter().map(|(point, _)| *point).collect();
+    let end = life.last().map_or(0, |moment| moment.address);
+    let mut world: Option<World> = None;
+    for (&(point, how), route) in lives.iter().zip(routes(&life, &points)) {
+        let mut here = match world.take() {
+            Some(world) if world.round() < scenario.rounds_per_world() => world,
+            old => {
+                if let Some(old) = old {
+                    round.end(old, point, &mut report, &mut totals);
+                }
+                let mut new = worlds.next()?;
+                new.meet_at(&control_file);
+                new
+            }
+        };
+        report.rounds += 1;
+        match round.live(&mut here, route, &life[point as usize], end, how) {
+            Ok(met) => {
+                report.drifted += u64::from(!met);
+                world = Some(here);
+            }
+            Err(failure) => {
+                let situation = here.situation();
+                let kept = here.folder().display();
+                report.failures.push((point, format!("{failure}{how} [{situation}]; kept: {kept}")));
+                report.slowest = report.slowest.max(here.slowest());
+                // Its survivors are ended; the folder stays.
+                drop(here);
+                let enough = match orders.fate {
+                    _ if scenario.must_fail() => 1,
+                    // What is known costs time only.
+                    Fate::Stopped if known::to_fail_stopped(scenario.name(), recheck).is_some() => 1,
+                    Fate::Failing => MANY_FAILURES,
+                    _ => ENOUGH_FAILURES,
+                };
+                if report.failures.len() >= enough {
+                    break;
+                }
+            }
+        }
+    }
+    if let Some(world) = world {
+        round.end(world, points.last().copied().unwrap_or(0), &mut report, &mut totals);
+    }
+    if report.failures.iter().any(|_| !scenario.must_fail()) {
+        worlds.scratch.keep();
+    }
+    report.seen = totals.into_iter().collect();
+    report.took = began.elapsed();
+    Ok(report)
+}

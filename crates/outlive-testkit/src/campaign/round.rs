@@ -1,0 +1,217 @@
+//! One life of a victim: to its marker, observed from beginning to end, or to a chosen point and killed there.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use super::faults::Belongings;
+use super::{LONGEST_LIFE, Orders, PATIENCE};
+use crate::engine::control::Control;
+use crate::engine::plan::{Moment, Route};
+use crate::engine::victim::{Goal, Stand, Victim};
+use crate::engine::watch::Watch;
+use crate::failure::Failure;
+use crate::scenario::{Death, Scenario};
+use crate::world::{World, text};
+
+/// How often a victim that went on is looked at while it sleeps, before it is said to hang.
+const LOOKS: u32 = 10;
+
+/// What all rounds of a campaign have in common.
+pub(super) struct Round<'a> {
+    pub(super) scenario: &'a dyn Scenario,
+    pub(super) orders: &'a Orders,
+    pub(super) control: Control,
+    /// What the victim of an undisturbed life has open at its end.
+    pub(super) usual: Cell<Belongings>,
+}
+
+/// A victim at a chosen point.
+pub(super) struct Reached {
+    pub(super) victim: Victim,
+    pub(super) stand: Stand,
+    /// It has slept, and [`Scenario::help`] was given.
+    pub(super) helped: bool,
+    /// It stands where the observed life was at that point.
+    pub(super) met: bool,
+}
+
+impl Reached {
+    /// Whether the operation has returned.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.stand, Stand::Ended | Stand::Gone)
+    }
+}
+
+impl Round<'_> {
+    /// A victim at its marker, in prepared surroundings.
+    pub(super) fn victim(&self, world: &mut World) -> Result<Victim, Failure> {
+        world.next_round();
+        self.scenario.prepare(world)?;
+        let (domain, control) = (world.domain(), world.control().to_owned());
+        let name = world.fresh(self.scenario.stem());
+        let cpu = self.orders.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
+        let recheck = world.recheck().word();
+        let arguments = [self.scenario.name(), "victim", text(&domain)?, recheck, &name, text(&control)?, &cpu];
+        let log = world.folder().join("victim.log");
+        let victim = Victim::start(&self.orders.victim, &arguments, &self.control, &log)
+            .map_err(|error| Failure::broken(format!("the victim: {error}")))?;
+        world.introduce(victim.pid() as u32, victim.tid() as u32);
+        self.scenario.gather(world)?;
+        Ok(victim)
+    }
+
+    /// The victim sleeps: help, once in its life.
+    pub(super) fn help(&self, world: &mut World, helped: &mut bool) -> Result<(), Failure> {
+        if std::mem::replace(helped, true) { Ok(()) } else { self.scenario.help(world) }
+    }
+
+    /// After [`Stand::Asleep`] in a step: help, and wait until the sleeper is back.
+    fn wake(&self, world: &mut World, victim: &mut Victim, helped: &mut bool) -> Result<Stand, Failure> {
+        self.help(world, helped)?;
+        victim.awaken(&self.control, Instant::now() + PATIENCE).map_err(not_woken)
+    }
+
+    /// One life from beginning to end, observed after each step.
+    pub(super) fn observe(&self, world: &mut World) -> Result<Vec<Moment>, Failure> {
+        let mut victim = self.victim(world)?;
+        let mut watch = Watch::new(&world.domain(), victim.tid())?;
+        let mut life = vec![Moment { address: victim.address(), telling: true, ..Moment::default() }];
+        let mut helped = false;
+        loop {
+            if let Some(here) = life.last_mut() {
+                here.call = victim.next_call()?;
+            }
+            let mut stand = victim.step(&self.control)?;
+            if stand == Stand::Asleep {
+                life.push(Moment { address: victim.address(), telling: true, asleep: true, ..Moment::default() });
+                stand = self.wake(world, &mut victim, &mut helped)?;
+            }
+            if stand == Stand::Gone {
+                life.push(Moment { telling: true, ..Moment::default() });
+                break;
+            }
+            let changed = watch.changed(victim.tid(), victim.entered_kernel())?;
+            life.push(Moment {
+                address: victim.address(),
+                telling: changed || victim.entered_kernel(),
+                repeating: victim.repeating(),
+                ..Moment::default()
+            });
+            if stand == Stand::Ended {
+                break;
+            }
+            if life.len() > LONGEST_LIFE {
+                return Err(Failure::broken("the operation does not end under single steps"));
+            }
+        }
+        self.usual.set(Belongings::of(world.victim_pid(), world)?);
+        self.finish(world, &mut victim, helped, true)?;
+        Ok(life)
+    }
+
+    /// Kills the victim where it stands: how it died.
+    pub(super) fn kill(
+        &self,
+        world: &mut World,
+        victim: &mut Victim,
+        helped: bool,
+        ended: bool,
+    ) -> Result<Death, Failure> {
+        if ended && self.control.has_failed() {
+            return Err(Failure::wrong("the victim was told of an error, and nothing had failed; see victim.log"));
+        }
+        victim.kill()?;
+        world.death();
+        let mut notes = [0; 8];
+        for (place, note) in notes.iter_mut().enumerate() {
+            *note = self.control.note(place);
+        }
+        Ok(Death { ended, helped, acknowledged: self.control.acknowledged(), notes })
+    }
+
+    /// Kills the victim where it stands and checks the survivors.
+    pub(super) fn finish(
+        &self,
+        world: &mut World,
+        victim: &mut Victim,
+        helped: bool,
+        ended: bool,
+    ) -> Result<(), Failure> {
+        if ended {
+            self.scenario.check_alive(world)?;
+        }
+        let death = self.kill(world, victim, helped, ended)?;
+        self.scenario.check(world, &death)
+    }
+
+    /// A victim at a point of the observed life; it may have ended before, or stand elsewhere.
+    pub(super) fn reach(
+        &self,
+        world: &mut World,
+        route: Route,
+        expected: &Moment,
+        end: u64,
+    ) -> Result<Reached, Failure> {
+        let mut victim = self.victim(world)?;
+        let mut helped = false;
+        let mut stand = Stand::Within;
+        if route.arrivals > 0 {
+            let mut goal = Goal { address: route.address, arrivals: route.arrivals, end };
+            stand = victim.run(&self.control, &mut goal, None)?;
+            while stand == Stand::Asleep {
+                self.help(world, &mut helped)?;
+                stand = victim.run(&self.control, &mut goal, Some(Instant::now() + PATIENCE)).map_err(not_woken)?;
+            }
+        }
+        for _ in 0..route.steps {
+            stand = match stand {
+                Stand::Ended | Stand::Gone => break,
+                Stand::Asleep => self.wake(world, &mut victim, &mut helped)?,
+                Stand::Within => victim.step(&self.control)?,
+            };
+        }
+        let met = expected.address == victim.address() || (expected.address == 0 && stand == Stand::Gone);
+        Ok(Reached { victim, stand, helped, met })
+    }
+
+    /// The victim, which stood still or was told of a fault, goes on to the end of its operation; where it sleeps, it is
+    /// helped as ever.
+    pub(super) fn go_on(&self, world: &mut World, reached: &mut Reached, end: u64) -> Result<(), Failure> {
+        let Reached { victim, stand, helped, .. } = reached;
+        let mut goal = Goal { address: end, arrivals: 1, end };
+        for _ in 0..2 * LOOKS {
+            match stand {
+                Stand::Ended | Stand::Gone => return Ok(()),
+                Stand::Within => *stand = victim.run(&self.control, &mut goal, None)?,
+                Stand::Asleep => {
+                    self.help(world, helped)?;
+                    self.scenario.let_on(world)?;
+                    match victim.awaken(&self.control, Instant::now() + PATIENCE / LOOKS) {
+                        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {}
+                        stands => *stand = stands?,
+                    }
+                }
+            }
+        }
+        Err(Failure::Hang("the victim, which goes on, sleeps".to_owned()))
+    }
+
+    /// A life that ends at a point of the observed one. Says whether it came there; otherwise the operation had ended
+    /// first, or the victim stood elsewhere when it was killed.
+    pub(super) fn kill_at(
+        &self,
+        world: &mut World,
+        route: Route,
+        expected: &Moment,
+        end: u64,
+    ) -> Result<bool, Failure> {
+        let mut reached = self.reach(world, route, expected, end)?;
+        let ended = reached.has_ended();
+        self.finish(world, &mut reached.victim, reached.helped, ended)?;
+        Ok(reached.met)
+    }
+}
+
+pub(super) fn not_woken(error: std::io::Error) -> Failure {
+    Failure::Hang(format!("the victim, alive and helped: {error}"))
+}

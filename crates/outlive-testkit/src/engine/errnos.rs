@@ -1,0 +1,104 @@
+//! Which system call may fail how: what its page in section 2 of the manual says can happen to a correct call, by limits
+//! (EMFILE, ENFILE, ENOMEM, ENOSPC, EAGAIN), by signals (EINTR), and by what containers do: their seccomp filters answer
+//! EPERM or ENOSYS (Docker's default profile: EPERM, for calls that it does not know ENOSYS), their security modules
+//! EACCES or EPERM.
+//!
+//! A call of `futex` is several calls in one: by its operation. Errors that only a wrong call gets (EINVAL, EFAULT, EBADF)
+//! are not here, nor calls without errors (`gettid`), nor those after which nobody goes on
+//! (`exit_group`). `close` closes also where it fails, which a call that is not carried out cannot show.
+
+use libc::{
+    EACCES, EAGAIN, EFBIG, EINTR, EMFILE, ENFILE, ENOENT, ENOLCK, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM, ESRCH,
+    c_int, c_long,
+};
+
+/// The operation in the second argument of `futex`, without its flags.
+const FUTEX_COMMAND: u64 = 0x7f;
+
+/// By which errors a call may fail; none: it is not made to.
+#[must_use]
+pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
+    match call {
+        // open(2): process's and system's limits, a security module, a signal on a slow file system, a full one.
+        libc::SYS_openat => &[EMFILE, ENFILE, ENOMEM, EACCES, EPERM, EINTR, ENOSPC],
+        // mmap(2): address space and number of mappings (ENOMEM), sealed or without execution (EPERM), locked (EAGAIN).
+        libc::SYS_mmap => &[ENOMEM, EAGAIN, EPERM, ENFILE],
+        // mprotect(2): a mapping is split, and there are too many then. (munmap(2) likewise, but never of a whole mapping.)
+        libc::SYS_mprotect => &[ENOMEM],
+        // madvise(2): a kernel without it (ENOSYS by seccomp), out of resources (EAGAIN), no memory.
+        libc::SYS_madvise => &[EAGAIN, ENOMEM, ENOSYS, EPERM],
+        // fallocate(2): a full file system, a file system that cannot, a signal, a limit of file sizes.
+        libc::SYS_fallocate => &[ENOSPC, EINTR, EOPNOTSUPP, ENOSYS, EFBIG, EPERM],
+        // truncate(2).
+        libc::SYS_ftruncate => &[EINTR, EFBIG, EPERM],
+        // stat(2), statx(2): old filters answer statx with EPERM.
+        libc::SYS_fstat => &[ENOMEM],
+        libc::SYS_newfstatat => &[ENOMEM, EACCES],
+        libc::SYS_statx => &[ENOSYS, EPERM, ENOMEM, EACCES],
+        libc::SYS_statfs | libc::SYS_fstatfs => &[EINTR, ENOMEM, ENOSYS],
+        // link(2): without /proc ENOENT; protected_hardlinks EPERM.
+        libc::SYS_linkat => &[ENOENT, EPERM, EACCES, ENOSPC, ENOMEM],
+        libc::SYS_unlinkat => &[EACCES, EPERM, ENOMEM],
+        libc::SYS_renameat | libc::SYS_renameat2 => &[EACCES, EPERM, ENOSPC, ENOMEM, ENOSYS],
+        libc::SYS_mkdirat => &[EACCES, EPERM, ENOSPC, ENOMEM],
+        libc::SYS_readlinkat => &[EACCES, ENOMEM, ENOENT],
+        libc::SYS_faccessat | libc::SYS_faccessat2 => &[EACCES, ENOSYS, ENOMEM],
+        libc::SYS_fchmod | libc::SYS_fchmodat | libc::SYS_fchown | libc::SYS_fchownat => &[EPERM, EACCES],
+        libc::SYS_getdents64 => &[ENOMEM, EACCES],
+        // read(2) of /proc/PID/stat: the process is gone (ESRCH), or may not be looked at.
+        libc::SYS_read | libc::SYS_pread64 => &[EINTR, ESRCH, EACCES, ENOMEM],
+        libc::SYS_write | libc::SYS_pwrite64 => &[EINTR, ENOSPC, EAGAIN],
+        libc::SYS_lseek => &[],
+        libc::SYS_flock => &[EINTR, ENOLCK],
+        libc::SYS_fcntl => &[EMFILE, ENOLCK, EAGAIN],
+        // futex(2). Waiting: a signal, another value. With priority inheritance: an exiting owner; without kernel memory
+        // (ENOMEM) glibc ends the process by abort(3), which nobody can cope with. Waking has no errors for a correct
+        // call.
+        libc::SYS_futex => match (arguments[1] & FUTEX_COMMAND) as c_int {
+            libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => &[EINTR, EAGAIN],
+            libc::FUTEX_LOCK_PI | libc::FUTEX_TRYLOCK_PI | FUTEX_LOCK_PI2 => &[EAGAIN, EINTR],
+            _ => &[],
+        },
+        // futex_waitv, since Linux 5.16: before, ENOSYS; old filters EPERM.
+        libc::SYS_futex_waitv => &[ENOSYS, EPERM, EINTR, EAGAIN, ENOMEM],
+        // membarrier(2).
+        libc::SYS_membarrier => &[ENOSYS, EPERM, ENOMEM],
+        // clone(2): number of processes, of pids in the control group; clone3 is ENOSYS in many filters.
+        libc::SYS_clone3 => &[ENOSYS, EAGAIN, ENOMEM, EPERM],
+        libc::SYS_clone => &[EAGAIN, ENOMEM, EPERM],
+        libc::SYS_getrandom => &[ENOSYS, EINTR, EAGAIN],
+        libc::SYS_sched_setscheduler | libc::SYS_sched_setparam | libc::SYS_sched_setattr => &[EPERM, ENOSYS],
+        libc::SYS_sched_getaffinity | libc::SYS_sched_getattr => &[EPERM, ENOSYS],
+        libc::SYS_prctl => &[EPERM, ENOSYS],
+        libc::SYS_clock_nanosleep | libc::SYS_nanosleep => &[EINTR],
+        libc::SYS_get_robust_list | libc::SYS_set_robust_list => &[ENOSYS, EPERM],
+        libc::SYS_pidfd_open => &[EMFILE, ENFILE, ENOMEM, ENOSYS, EPERM],
+        libc::SYS_kill | libc::SYS_tgkill => &[EPERM],
+        libc::SYS_brk => &[],
+        _ => &[],
+    }
+}
+
+const FUTEX_LOCK_PI2: c_int = 13;
+
+/// The name of an error, for reports.
+#[must_use]
+pub fn name(errno: c_int) -> &'static str {
+    match errno {
+        EACCES => "EACCES",
+        EAGAIN => "EAGAIN",
+        EFBIG => "EFBIG",
+        EINTR => "EINTR",
+        EMFILE => "EMFILE",
+        ENFILE => "ENFILE",
+        ENOENT => "ENOENT",
+        ENOLCK => "ENOLCK",
+        ENOMEM => "ENOMEM",
+        ENOSPC => "ENOSPC",
+        ENOSYS => "ENOSYS",
+        EOPNOTSUPP => "EOPNOTSUPP",
+        EPERM => "EPERM",
+        ESRCH => "ESRCH",
+        _ => "another error",
+    }
+}

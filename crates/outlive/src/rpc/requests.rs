@@ -1,0 +1,183 @@
+//! What the server takes: the requests that are asked, in the order of their tickets.
+//!
+//! 1. The horizon, then the bits, word by word. A slot whose bit is set: asked, with a ticket below the horizon: into the order.
+//!    Beyond it: left for the next look. Not asked: the bit is cleared (asked.rs).
+//! 2. The one with the lowest ticket: the claim → WRITING(this thread); failed: it is left for the next look.
+//! 3. Clear the bit, copy the request, free its object.
+//! 4. → TAKEN(this process).
+//!
+//! Below the horizon nothing of a client is missing that it asked before: so its requests are taken in the order in which it made
+//! them, though its bits may stand in several words.
+//!
+//! | died after | a successor | the client |
+//! | --- | --- | --- |
+//! | 1 | sets all bits, and looks | waits, or is told "not begun" |
+//! | 2, 3 | finds a call that is begun, and clears its bit | is told "begun", frees the object |
+
+use super::asked::{clear_unless_pending, pending};
+use super::bytes::Bytes;
+use super::request::Request;
+use super::service::{SLOTS, Service};
+use super::words::Claim;
+use crate::Error;
+use crate::liveness::{Me, Registry, TokenId};
+use crate::sync::EventCount;
+use crate::sys::robust::PassOn;
+
+/// How often bits beyond the horizon are looked at again before tickets are taken for damaged, and do not count.
+const LOOKS: u32 = 8;
+
+/// What has been found and not been taken. The process's own: the bits still stand.
+#[derive(Default)]
+pub(super) struct Requests {
+    /// The last is the next one.
+    found: Vec<Found>,
+}
+
+struct Found {
+    ticket: u64,
+    slot: u32,
+    number: u64,
+}
+
+impl Requests {
+    /// The next request, taken for that process, if one is asked.
+    #[inline]
+    pub(super) fn next(&mut self, service: &Service, me: Me, process: TokenId) -> Result<Option<Request>, Error> {
+        loop {
+            while let Some(found) = self.found.pop() {
+                if let Some(request) = service.take(me, process, found.slot, found.number)? {
+                    return Ok(Some(request));
+                }
+            }
+            if !self.look(service) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Step 1; whether something was found.
+    #[inline]
+    fn look(&mut self, service: &Service) -> bool {
+        for look in 0..LOOKS {
+            let horizon = if look + 1 < LOOKS { service.asks().horizon() } else { u64::MAX };
+            let beyond = self.look_below(service, horizon);
+            if !self.found.is_empty() {
+                if self.found.len() > 1 {
+                    self.found.sort_unstable_by_key(|found| core::cmp::Reverse(found.ticket));
+                }
+                return true;
+            }
+            if !beyond {
+                break;
+            }
+        }
+        false
+    }
+
+    /// Whether something is asked beyond the horizon.
+    #[inline]
+    fn look_below(&mut self, service: &Service, horizon: u64) -> bool {
+        let asks = service.asks();
+        let mut beyond = false;
+        for word in 0..(service.places() * SLOTS).div_ceil(64) {
+            let mut bits = asks.word(word);
+            while bits != 0 {
+                let slot = word * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
+                let Ok(call) = service.call(slot) else {
+                    // Of a place that does not exist: a stray write.
+                    asks.clear(slot);
+                    continue;
+                };
+                match pending(call.words, call.question) {
+                    Some((asked, _)) => {
+                        let ticket = call.question.ticket();
+                        if ticket < horizon {
+                            self.found.push(Found { ticket, slot, number: asked.number() });
+                        } else {
+                            beyond = true;
+                        }
+                    }
+                    None => clear_unless_pending(asks, slot, call.words, call.question),
+                }
+            }
+        }
+        beyond
+    }
+}
+
+impl Service {
+    /// Steps 2 to 4; `None`: its client has let go of it, or a sweep has changed the claim.
+    #[inline]
+    fn take(&self, me: Me, process: TokenId, slot: u32, number: u64) -> Result<Option<Request>, Error> {
+        let call = self.call(slot)?;
+        let Some((asked, seen)) = pending(call.words, call.question).filter(|(asked, _)| asked.number() == number)
+        else {
+            return Ok(None);
+        };
+        let pass = PassOn::begin(me.list());
+        if !call.words.begin_copying(&pass, seen, number, me.id) {
+            return Ok(None);
+        }
+        self.asks().clear(slot);
+        let client = call.question.asker();
+        let copy = self.request(call, asked).map(|lies| {
+            // SAFETY: `request` has checked that `len` bytes lie there; their client writes there again only when the claim says
+            // neither this thread nor, after it, that the call is in our hands.
+            let bytes = unsafe { Bytes::copy(lies.bytes, lies.len) };
+            (bytes, lies.object)
+        });
+        let (payload, object) = copy.unwrap_or_default();
+        let freed = object.map_or(Ok(true), |object| self.queue.free_put(&object, call.place_of_request()));
+        call.words.copied(Claim::taken(number, process));
+        drop(pass);
+        // Dropped where there is an error, its client is told.
+        let request = Request::new(self.clone(), slot, number, process, client, payload);
+        freed?;
+        if asked.len() > request.len() {
+            return Err(self.segment().damaged("a request"));
+        }
+        Ok(Some(request))
+    }
+}
+
+/// The requests as a wait set sees them: is one asked? By shared words alone, from any thread. It keeps the service mapped.
+#[derive(Clone)]
+pub(crate) struct Asking {
+    service: Service,
+}
+
+impl Asking {
+    pub(super) fn new(service: Service) -> Asking {
+        Asking { service }
+    }
+
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.service.queue.registry()
+    }
+
+    /// What clients notify.
+    pub(crate) fn messages(&self) -> &EventCount {
+        self.service.queue.messages()
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        self.service.is_any_pending()
+    }
+}
+
+impl Service {
+    /// Whether a bit summons to a request.
+    fn is_any_pending(&self) -> bool {
+        (0..(self.places() * SLOTS).div_ceil(64)).any(|word| {
+            let bits = self.asks().word(word);
+            let set = (0..64).filter(|bit| bits >> bit & 1 == 1);
+            set.into_iter().any(|bit| self.is_pending(word * 64 + bit))
+        })
+    }
+
+    pub(super) fn is_pending(&self, slot: u32) -> bool {
+        self.call(slot).is_ok_and(|call| pending(call.words, call.question).is_some())
+    }
+}

@@ -1,0 +1,345 @@
+//! The main operations, between a process inside an environment and a partner outside it.
+//!
+//! | part | what must hold |
+//! | --- | --- |
+//! | locks that the other holds | they stay its own, however often the waiter looks whether it lives |
+//! | deaths inside and outside, with locks held | whoever comes next is told, on either side; `wait_any_dead` names the dead one |
+//! | queue, topic, state, service, pool, event, semaphore | everything arrives, both ways |
+//!
+//! Waiters look every 50 ms whether the owner lives, so an environment that hides the living has its chance.
+
+use std::time::Duration;
+
+use outlive::pool::{Pool, PoolOptions};
+use outlive::queue::{Queue, Receiver, Sender};
+use outlive::rpc::{Client, Server};
+use outlive::state::{State, StateWriter};
+use outlive::sync::{Event, LockError, Mutex, Reset, Semaphore};
+use outlive::topic::{Publisher, Subscriber, SubscriberOptions, Topic};
+use outlive::{Domain, DomainOptions, TokenId};
+
+use crate::board::Board;
+use crate::child::{Child, PATIENCE};
+use crate::runner::World;
+
+/// Words of the board: how far each of the two has come, and the tokens of those who are killed.
+const INSIDE: usize = 0;
+const OUTSIDE: usize = 1;
+const DYING_INSIDE: usize = 2;
+const DYING_OUTSIDE: usize = 3;
+const PARTNER: usize = 4;
+/// From here on they are the check's.
+pub const FREE: usize = 8;
+
+/// So long a waiter waits for what a living process holds: many looks.
+const A_WHILE: Duration = Duration::from_millis(600);
+/// As long as a message in an object.
+const LARGE: usize = 100_000;
+
+/// Which of the two somebody is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Inside,
+    Outside,
+}
+
+impl Side {
+    /// What this side writes, and the other one reads.
+    fn own(self, what: &str) -> String {
+        format!("{what}-of-{}", if self == Side::Inside { "inside" } else { "outside" })
+    }
+
+    fn other(self) -> Side {
+        if self == Side::Inside { Side::Outside } else { Side::Inside }
+    }
+}
+
+/// An environment.
+pub struct Environment<'a> {
+    /// How everybody opens the domain.
+    pub open: &'a dyn Fn() -> Domain,
+    /// Enters it; what comes before the domain is opened.
+    pub enter: &'a dyn Fn(),
+    /// Whether only the children of the one that enters are inside.
+    pub forks: bool,
+    /// What comes after everything has been opened: limits that are used up.
+    pub use_up: &'a dyn Fn(),
+}
+
+/// A domain whose waiters look often.
+pub fn options() -> DomainOptions {
+    Domain::options().recheck(Some(Duration::from_millis(50)))
+}
+
+pub fn plain(world: &World) -> Domain {
+    options().open_at(world.folder().join("domain")).expect("the check's domain opens")
+}
+
+/// All that one side has of the domain.
+struct Things {
+    side: Side,
+    domain: Domain,
+    own_lock: Mutex<u64>,
+    other_lock: Mutex<u64>,
+    permits: Semaphore,
+    sender: Sender,
+    receiver: Receiver,
+    publisher: Publisher,
+    subscriber: Subscriber,
+    writer: StateWriter<[u64; 100]>,
+    state: State<[u64; 100]>,
+    server: Server,
+    client: Client,
+    pool: Pool,
+    events: Event,
+}
+
+impl Things {
+    fn open(domain: Domain, side: Side) -> Things {
+        let other = side.other();
+        let queue = |name: &str| Queue::options().max_bytes(1 << 20).create(&domain, name).expect("a queue");
+        let topic =
+            |name: &str| Topic::<[u8]>::options().depth(4).max_bytes(2 << 20).open(&domain, name).expect("a topic");
+        let state = |name: &str| State::open(&domain, name, [0; 100]).expect("a state");
+        let lock = |name: &str| Mutex::open(&domain, name, 0).expect("a lock");
+        let service = || outlive::rpc::Client::options().max_bytes(1 << 20);
+        let reliable = SubscriberOptions { reliable: true, ..SubscriberOptions::default() };
+        let pool = PoolOptions { max_bytes: 2 << 20, ..PoolOptions::default() };
+        Things {
+            side,
+            own_lock: lock(&side.own("lock")),
+            other_lock: lock(&other.own("lock")),
+            permits: Semaphore::open(&domain, "permits", 1).expect("a semaphore"),
+            sender: queue(&side.own("queue")).sender().expect("a sender"),
+            receiver: queue(&other.own("queue")).receiver().expect("a receiver"),
+            publisher: topic(&side.own("topic")).publisher().expect("a publisher"),
+            subscriber: topic(&other.own("topic")).subscriber_with(reliable).expect("a subscriber"),
+            writer: state(&side.own("state")).writer().expect("a writer"),
+            state: state(&other.own("state")),
+            server: service().serve(&domain, &side.own("service")).expect("a server"),
+            client: service().client(&domain, &other.own("service")).expect("a client"),
+            pool: Pool::open(&domain, "pool", pool).expect("a pool"),
+            events: Event::open(&domain, "events", Reset::Manual).expect("an event"),
+            domain,
+        }
+    }
+
+    /// What the other one holds while it lives is not taken over.
+    fn living_owners(&self, step: &mut Steps) {
+        let own = self.own_lock.lock_until(PATIENCE).expect("nobody has it");
+        step.together();
+        match self.other_lock.lock_until(A_WHILE) {
+            Err(LockError::TimedOut) => {}
+            other => panic!("the other side lives and holds it, yet: {:?}", other.map(|_| "locked")),
+        }
+        step.together();
+        drop(own);
+        let other = self.other_lock.lock_until(PATIENCE);
+        drop(other.expect("given back by one that lives"));
+        step.together();
+    }
+
+    /// The one that dies on the other side, or on this one, has held it.
+    fn takes_over(&self, name: &str) {
+        let lock = Mutex::<u64>::open(&self.domain, name, 0).expect("a lock");
+        match lock.lock_until(PATIENCE) {
+            Err(LockError::OwnerDied(mut guard)) => {
+                assert_eq!(*guard, 7, "what the dead one wrote");
+                *guard = 0;
+                guard.mark_consistent();
+            }
+            other => panic!("{name}: its owner was killed, yet: {:?}", other.map(|_| "locked")),
+        }
+        drop(lock.lock_until(PATIENCE).expect("it was made consistent"));
+    }
+
+    fn messages(&mut self, step: &mut Steps) {
+        for number in 0..50u64 {
+            let message = vec![number as u8; 16 + number as usize * 60];
+            self.sender.send_until(&message, PATIENCE).expect("there is room");
+            assert_eq!(self.receiver.recv_until(PATIENCE).expect("sent"), message);
+        }
+        step.together();
+        for (number, len) in [16, 150, 4000, LARGE].into_iter().enumerate() {
+            let message = vec![number as u8 + 1; len];
+            self.publisher.publish_copy_until(&message, PATIENCE).expect("there is room");
+            let got = self.subscriber.recv_until(PATIENCE).expect("published");
+            assert!(*got == *message, "message {number}");
+        }
+        step.together();
+    }
+
+    fn values(&mut self, step: &mut Steps) {
+        let mut version = self.state.version();
+        step.together();
+        for number in 1..20 {
+            self.writer.set(&[number; 100]).expect("ours");
+            while self.state.get().expect("a value")[0] < number {
+                self.state.wait_changed_until(version, PATIENCE).expect("set");
+                version = self.state.version();
+            }
+            step.together();
+        }
+    }
+
+    fn calls(&mut self, step: &mut Steps) {
+        for serving in [Side::Inside, Side::Outside] {
+            for number in 0..10u64 {
+                let len = if number == 9 { 20_000 } else { 8 + number as usize };
+                let payload = vec![number as u8; len];
+                if self.side == serving {
+                    let request = self.server.next_until(PATIENCE).expect("asked");
+                    assert_eq!(*request, *payload);
+                    request.reply(&payload).expect("it waits");
+                } else {
+                    assert_eq!(*self.client.call_until(&payload, PATIENCE).expect("answered"), *payload);
+                }
+            }
+            step.together();
+        }
+    }
+
+    fn objects(&mut self, step: &mut Steps) {
+        for number in 0..10u8 {
+            let mut object = self.pool.alloc(5_000).expect("there is room");
+            object.fill(number);
+            let offset = object.into_offset().expect("ours").as_u64();
+            self.sender.send_until(&offset.to_le_bytes(), PATIENCE).expect("there is room");
+            let got = self.receiver.recv_until(PATIENCE).expect("sent");
+            let offset = u64::from_le_bytes(got.try_into().expect("8 bytes"));
+            let object = self.pool.claim(offset.into()).expect("offered");
+            assert!(object.iter().all(|byte| *byte == number), "object {number}");
+        }
+        step.together();
+    }
+
+    fn signals(&self, step: &mut Steps) {
+        let (own, other) = if self.side == Side::Inside { (1, 2) } else { (2, 1) };
+        self.events.set(own);
+        self.events.wait_all_until(own | other, PATIENCE).expect("set");
+        step.together();
+        self.events.clear(own);
+        step.together();
+        // One has the permit, and the other one waits for it.
+        if self.side == Side::Inside {
+            let permit = self.permits.acquire_until(PATIENCE).expect("free");
+            step.together();
+            std::thread::sleep(Duration::from_millis(100));
+            drop(permit);
+        } else {
+            step.together();
+            drop(self.permits.acquire_until(PATIENCE).expect("given back"));
+        }
+        step.together();
+    }
+
+    fn exchange(&mut self, board: Board) {
+        let mut step = Steps { board, side: self.side, at: 0 };
+        step.together();
+        self.living_owners(&mut step);
+        self.messages(&mut step);
+        self.values(&mut step);
+        self.calls(&mut step);
+        self.objects(&mut step);
+        self.signals(&mut step);
+    }
+}
+
+/// The two go step by step.
+struct Steps {
+    board: Board,
+    side: Side,
+    at: u64,
+}
+
+impl Steps {
+    /// Both have come so far.
+    fn together(&mut self) {
+        self.at += 1;
+        let (own, other) = if self.side == Side::Inside { (INSIDE, OUTSIDE) } else { (OUTSIDE, INSIDE) };
+        self.board.set(own, self.at);
+        self.board.reach(other, self.at);
+    }
+}
+
+/// A child inside.
+pub fn start_inside(environment: &Environment<'_>, body: impl FnOnce()) -> Child {
+    Child::start(|| {
+        (environment.enter)();
+        if environment.forks { Child::start(body).finish() } else { body() }
+    })
+}
+
+/// A life that ends with locks in hand: it writes into them, says who it is, and waits to be killed.
+fn hold_until_killed(open: &dyn Fn() -> Domain, names: &[&str], board: Board, word: usize) {
+    let domain = open();
+    for name in names {
+        let lock = Mutex::<u64>::open(&domain, name, 0).expect("a lock");
+        let mut guard = lock.lock_until(PATIENCE).expect("nobody has it");
+        *guard = 7;
+        std::mem::forget(guard);
+        std::mem::forget(lock);
+    }
+    board.set(word, u64::from(domain.token().expect("a token").as_u32()));
+    loop {
+        std::thread::park();
+    }
+}
+
+fn token(domain: &Domain, board: Board, word: usize) -> TokenId {
+    let bits = board.reach(word, 1);
+    let tokens = domain.tokens();
+    tokens.iter().find(|token| u64::from(token.id.as_u32()) == bits).expect("in the registry").id
+}
+
+/// Everything, once. The check itself is the partner outside.
+pub fn run(environment: &Environment<'_>) {
+    let (board, open) = (Board::new(), environment.open);
+    let mut dying_inside =
+        start_inside(environment, || hold_until_killed(open, &["seen-outside", "seen-inside"], board, DYING_INSIDE));
+    let mut dying_outside =
+        Child::start(|| hold_until_killed(open, &["left-outside", "left-inside"], board, DYING_OUTSIDE));
+    let inside = start_inside(environment, || {
+        let mut things = Things::open(open(), Side::Inside);
+        let ids = [DYING_INSIDE, DYING_OUTSIDE, PARTNER].map(|word| token(&things.domain, board, word));
+        // Once, before anything runs out: what a process needs of the system only when it first sleeps.
+        assert!(things.domain.wait_any_dead(&ids, Duration::from_millis(1)).is_err(), "all three live");
+        (environment.use_up)();
+        things.exchange(board);
+        let dead = things.domain.wait_any_dead(&ids[1..], PATIENCE).expect("told");
+        assert_eq!(dead, ids[1], "who was killed outside");
+        let dead = things.domain.wait_any_dead(&ids[..1], PATIENCE).expect("told");
+        assert_eq!(dead, ids[0], "who was killed inside");
+        things.takes_over("left-inside");
+        things.takes_over("seen-inside");
+    });
+    let domain = open();
+    board.set(PARTNER, u64::from(domain.token().expect("a token").as_u32()));
+    let mut things = Things::open(domain, Side::Outside);
+    things.exchange(board);
+    dying_outside.kill();
+    std::thread::sleep(Duration::from_millis(50));
+    dying_inside.signal(libc::SIGKILL);
+    dying_inside.wait();
+    things.takes_over("seen-outside");
+    things.takes_over("left-outside");
+    inside.finish();
+}
+
+/// The same, and first whether the environment can be entered at all: a child that tries says so.
+pub fn run_if_permitted(world: &World, what: &str, environment: &Environment<'_>) {
+    skip_unless(world, what, || {
+        (environment.enter)();
+        if environment.forks {
+            Child::start(|| {}).finish();
+        }
+    });
+    run(environment);
+}
+
+/// Skips the check unless a child can do that.
+pub fn skip_unless(world: &World, what: &str, can: impl FnOnce()) {
+    if Child::start(can).wait() != crate::child::End::Code(0) {
+        world.skip(&format!("{what} cannot be had here"));
+    }
+}

@@ -1,0 +1,22 @@
+//! Operations that stand still at each of their instructions, while others go on: what `cargo xtask crash` is for deaths, for two that meet.
+//!
+//! A main of its own, as of the processes' tests, whose runner, children and board these are: each check runs in a process of one
+//! thread, which forks the one that it moves on.
+
+mod barriers;
+#[allow(dead_code, reason = "the other program uses all of it")]
+#[path = "../processes/board.rs"]
+mod board;
+#[allow(dead_code, reason = "the other program uses all of it")]
+#[path = "../processes/child.rs"]
+mod child;
+mod latest;
+#[allow(dead_code, reason = "the other program uses all of it")]
+#[path = "../processes/runner.rs"]
+mod runner;
+mod steps;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    std::process::exit(runner::run(&[latest::CHECKS, barriers::CHECKS], &arguments));
+}

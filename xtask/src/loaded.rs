@@ -1,0 +1,89 @@
+//! `cargo xtask loaded`: all Rust tests with processes, twice, on a machine that is far too busy.
+//!
+//! A test that takes a slow answer for a wrong one fails here, and so does code that is right only as long as nobody is kept waiting. It has found more in half an
+//! hour than many quiet runs. Sixty programs that do nothing but compute run beside the tests; each ends with this one, whatever becomes of it.
+
+use std::os::unix::process::parent_id;
+use std::process::{Child, Command, ExitCode};
+use std::time::Instant;
+
+use crate::count::Count;
+use crate::crash::finish;
+use crate::stage::{self, Counts};
+use crate::test::cargo;
+
+/// How many programs compute: the load average, by and large.
+const PROGRAMS: usize = 60;
+
+/// How often the tests are run.
+const TIMES: usize = 2;
+
+pub(crate) fn run(args: &[String]) -> ExitCode {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let only = match words[..] {
+        [] => None,
+        ["--compute", parent] => return compute(parent),
+        [name] if !name.starts_with('-') => Some(name),
+        _ => {
+            eprintln!("usage: cargo xtask loaded [NAME]");
+            return ExitCode::from(2);
+        }
+    };
+    // Compiled without the load: that is not what is tested.
+    let tests = ["test", "-p", "outlive", "-p", "outlive-pthread", "-p", "outlive-cli", "--no-fail-fast"];
+    if !matches!(cargo(&tests).arg("--no-run").status(), Ok(status) if status.success()) {
+        println!("{}", Count::FAILED);
+        return ExitCode::FAILURE;
+    }
+    let Some(load) = Load::begin() else {
+        println!("the programs that are the load do not start\n{}", Count::FAILED);
+        return ExitCode::FAILURE;
+    };
+    let mut total = Count::default();
+    for time in 1..=TIMES {
+        let mut command = cargo(&tests);
+        command.arg("--tests").args(only);
+        total.add(stage::run_long(&format!("under a load of {PROGRAMS}, {time} of {TIMES}"), command, Counts::ByLines));
+    }
+    drop(load);
+    println!("{total}");
+    finish(total)
+}
+
+/// Ends when the program that started it does.
+fn compute(parent: &str) -> ExitCode {
+    let Ok(parent) = parent.parse::<u32>() else { return ExitCode::from(2) };
+    while parent_id() == parent {
+        let begun = Instant::now();
+        let mut number = begun.elapsed().as_nanos();
+        for _ in 0..1_000_000 {
+            number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The programs under way.
+struct Load(Vec<Child>);
+
+impl Load {
+    fn begin() -> Option<Load> {
+        let program = std::env::current_exe().ok()?;
+        let mut load = Load(Vec::new());
+        for _ in 0..PROGRAMS {
+            let parent = std::process::id().to_string();
+            load.0.push(Command::new(&program).args(["loaded", "--compute", &parent]).spawn().ok()?);
+        }
+        Some(load)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // One that has ended already needs no kill, and leaves nothing else to learn.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
