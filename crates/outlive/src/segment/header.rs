@@ -17,7 +17,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// says whether sleepers use that one. 3: an object's number in its span has 15 bits, there are pools, and
 /// readers' words of a reader-writer lock have no waiters' bit, but a bell. 6: a topic's ring says whether a device writes there.
 /// 7: a request lies in its client's own call slot. 8: a slot of the registry notes of which life its sleepers were told, and the registry's
-/// size is its file's. 9: eventcounts for bells and sleep words, a waiters' bit in events and latches.
+/// size is its file's. 9: eventcounts for bells and sleep words, a waiters' bit in events and latches;
+/// seats of a barrier that are away; long type names with a hash.
 const LAYOUT_VERSION: u32 = 9;
 /// Programs of another byte order or pointer width lay things out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
