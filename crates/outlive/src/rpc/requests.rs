@@ -86,8 +86,11 @@ impl Requests {
                 let slot = word * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
                 let Ok(call) = service.call(slot) else {
-                    // Of a place that does not exist: a stray write.
-                    asks.clear(slot);
+                    // A stray write, for a place that does not exist. For one that does, a system call failed: the request
+                    // stays asked, and the next look finds it, a second later at most.
+                    if slot / SLOTS >= service.places() {
+                        asks.clear(slot);
+                    }
                     continue;
                 };
                 match pending(call.words, call.question) {
