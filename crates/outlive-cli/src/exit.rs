@@ -185,7 +185,7 @@ pub fn code_of(error: &Error) -> Code {
             Code::NoSpace
         }
         Error::TooManyPublishers { .. } | Error::TooManySubscribers { .. } => Code::NoSpace,
-        Error::Damaged { .. } => Code::Damaged,
+        Error::Damaged { .. } | Error::DeclaredDead { .. } => Code::Damaged,
         Error::ReceiverTaken { .. }
         | Error::ReceiverEnding { .. }
         | Error::WriterTaken { .. }

@@ -90,9 +90,8 @@ impl DomainOptions {
     /// whether the owner's process is still there: the kernel loses the mark of a process whose memory is taken from it before it
     /// has ended (`process_mrelease`, an OOM killer's reaper).
     ///
-    /// A sleeper that waits for messages and events alone needs no such look: it sleeps until something comes. (The exceptions: a
-    /// waiter on a condition variable; and for what a wait set waits for, too, that also watches owners.
-    /// doc/protocols/token.md.)
+    /// Receivers, subscribers, servers and waiters on a condition variable look as well: a sender may be stopped between its
+    /// message and its notification. A waiter for an event or a latch alone sleeps until it is changed.
     pub fn recheck(mut self, span: Option<Duration>) -> DomainOptions {
         self.recheck = Some(span);
         self

@@ -146,14 +146,31 @@ impl Registry {
     ///
     /// The file's length says it. `fallocate` lengthens the file when all the pages are there, and no file of a domain shrinks.
     pub(crate) fn slots(&self) -> u32 {
-        if let Ok(facts) = self.segment.facts()
-            && (facts.device, facts.inode) == self.file
-        {
-            let slots = facts.len.saturating_sub(SLOTS_AT) / SLOT;
-            // Relaxed: a slower thread's lower figure is not taken.
-            self.known_slots.fetch_max(slots.min(u64::from(MOST_SLOTS)) as u32, StdOrdering::Relaxed);
-        }
+        let slots = match self.segment.facts() {
+            Ok(facts) if (facts.device, facts.inode) == self.file => facts.len.saturating_sub(SLOTS_AT) / SLOT,
+            // The descriptor is closed, or another file's by now, or a filter denies the question.
+            _ => self.slots_by_their_memory(),
+        };
+        // Relaxed: a slower thread's lower figure is not taken.
+        self.known_slots.fetch_max(slots.min(u64::from(MOST_SLOTS)) as u32, StdOrdering::Relaxed);
         self.known_slots.load(StdOrdering::Relaxed)
+    }
+
+    /// How many slots exist, asked of the mapping: a slot that is not known must never read as a dead owner's. There are
+    /// always twice as many as before, so one question for each doubling is enough.
+    #[cold]
+    fn slots_by_their_memory(&self) -> u64 {
+        let mut slots = self.known_slots.load(StdOrdering::Relaxed);
+        while slots < MOST_SLOTS {
+            let next = (slots * 2).min(MOST_SLOTS);
+            // SAFETY: the mapping has room for the most slots, as `open` has seen to; the place is not read here.
+            let last = unsafe { self.segment.address(SLOTS_AT + u64::from(next - 1) * SLOT) };
+            if !crate::sys::futex::is_backed(last.cast()) {
+                break;
+            }
+            slots = next;
+        }
+        u64::from(slots)
     }
 
     /// The slot that an id names; `None` when the id is of a slot that does not exist.
@@ -208,6 +225,11 @@ impl Registry {
         let next = (now * 2).min(MOST_SLOTS);
         if next <= now {
             return Err(Error::NoToken { path: self.path.clone() });
+        }
+        let facts = self.segment.facts()?;
+        if (facts.device, facts.inode) != self.file {
+            // This process has closed its descriptor, and opened another file by that number.
+            return Err(Error::from_errno("grow", &self.path, crate::sys::Errno::BADF));
         }
         // The kernel lengthens the file in one step. A slower grower asks for what is there, which changes nothing.
         self.segment.grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)

@@ -59,7 +59,8 @@ pub(crate) fn sleep(
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
     let Some(owner) = owner else {
-        return sleep_on(registry, words, 0, Net::Needless, deadline);
+        // Whatever is to change the words may be stopped before it wakes, and nobody watches it.
+        return sleep_on(registry, words, 0, Net::Spread, deadline);
     };
     // An id whose slot does not exist is a dead owner's.
     let Some(slot) = registry.slot(owner) else {

@@ -310,6 +310,8 @@ impl<'c> Pending<'c> {
                 // Bits that name nobody are as good as dead.
                 _ => Ok(self.judge_dead(seen)),
             },
+            // Replies that had arrived before are given first.
+            State::Cancelled if self.is_anything_ready() => Ok(Next::LookAgain),
             // A sweep, which found its server dead.
             State::Cancelled => {
                 self.free_rest();

@@ -50,7 +50,7 @@ impl Requests {
                     return Ok(Some(request));
                 }
             }
-            if !self.look(service) {
+            if !self.look(service)? {
                 return Ok(None);
             }
         }
@@ -58,26 +58,26 @@ impl Requests {
 
     /// Step 1; whether something was found.
     #[inline]
-    fn look(&mut self, service: &Service) -> bool {
+    fn look(&mut self, service: &Service) -> Result<bool, Error> {
         for look in 0..LOOKS {
             let horizon = if look + 1 < LOOKS { service.asks().horizon() } else { u64::MAX };
-            let beyond = self.look_below(service, horizon);
+            let beyond = self.look_below(service, horizon)?;
             if !self.found.is_empty() {
                 if self.found.len() > 1 {
                     self.found.sort_unstable_by_key(|found| core::cmp::Reverse(found.ticket));
                 }
-                return true;
+                return Ok(true);
             }
             if !beyond {
                 break;
             }
         }
-        false
+        Ok(false)
     }
 
     /// Whether something is asked beyond the horizon.
     #[inline]
-    fn look_below(&mut self, service: &Service, horizon: u64) -> bool {
+    fn look_below(&mut self, service: &Service, horizon: u64) -> Result<bool, Error> {
         let asks = service.asks();
         let mut beyond = false;
         for word in 0..(service.places() * SLOTS).div_ceil(64) {
@@ -85,13 +85,18 @@ impl Requests {
             while bits != 0 {
                 let slot = word * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
-                let Ok(call) = service.call(slot) else {
-                    // A stray write, for a place that does not exist. For one that does, a system call failed: the request
-                    // stays asked, and the next look finds it, a second later at most.
-                    if slot / SLOTS >= service.places() {
+                let call = match service.call(slot) {
+                    Ok(call) => call,
+                    // Of a place that does not exist: a stray write.
+                    Err(Error::Damaged { .. }) => {
                         asks.clear(slot);
+                        continue;
                     }
-                    continue;
+                    // The system has not said whether it exists: all bits stand, for the next look.
+                    Err(error) => {
+                        self.found.clear();
+                        return Err(error);
+                    }
                 };
                 match pending(call.words, call.question) {
                     Some((asked, _)) => {
@@ -106,7 +111,7 @@ impl Requests {
                 }
             }
         }
-        beyond
+        Ok(beyond)
     }
 }
 
@@ -181,6 +186,10 @@ impl Service {
     }
 
     pub(super) fn is_pending(&self, slot: u32) -> bool {
-        self.call(slot).is_ok_and(|call| pending(call.words, call.question).is_some())
+        match self.call(slot) {
+            Ok(call) => pending(call.words, call.question).is_some(),
+            // The system has not said whether it exists: worth a try, which tells.
+            Err(error) => !matches!(error, Error::Damaged { .. }),
+        }
     }
 }

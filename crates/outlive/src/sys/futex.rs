@@ -134,6 +134,16 @@ pub(crate) fn wake_one(word: &AtomicU32) -> usize {
     futex_call::wake(word, 1).unwrap_or(0) as usize
 }
 
+/// Whether there is memory behind that mapped address. The kernel answers, where a load of a page behind a file's end would be
+/// a SIGBUS. `false` also where it says nothing.
+#[cold]
+pub(crate) fn is_backed(word: *const u32) -> bool {
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: FUTEX_WAIT reads the word in the kernel, which checks the address, and the time, which lives here.
+    let slept = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 1u32, &raw const at_once) };
+    slept == 0 || matches!(super::robust::last_errno(), Errno::AGAIN | Errno::TIMEDOUT | Errno::INTR)
+}
+
 /// Raises `sequence` by one and wakes at most so many who sleep on `through`, in one step (`FUTEX_WAKE_OP`): a thread that is killed or
 /// stopped has done both or neither, and whoever sleeps has the former number and is woken, or finds the new one and does not
 /// sleep. How many were woken.
@@ -143,12 +153,11 @@ pub(crate) fn raise_and_wake(sequence: &AtomicU32, through: &AtomicU32, most: u3
     let op = WakeOp { change: Change::Add(1), when: Comparison::Eq, than: 0x800 };
     match futex_call::wake_op(through, most, sequence, 1, op) {
         Ok(woken) => woken,
-        // Gone, or read-only here: nobody who sleeps there relies on us.
-        Err(FutexError::Fault) => 0,
-        // Denied by a filter that knows the two older calls: two steps. Or somebody sleeps there as if it were a lock: one more.
+        // Denied by a filter that knows the two older calls, or a page that the kernel could not get: two steps. Or somebody sleeps there as
+        // if it were a lock: one more. A wake that failed has perhaps woken nobody: the caller must not think that all are awake.
         Err(_) => {
             sequence.fetch_add(1, Ordering::AcqRel);
-            futex_call::wake(through, most).unwrap_or(0)
+            futex_call::wake(through, most).unwrap_or(most)
         }
     }
 }
@@ -185,7 +194,6 @@ impl InOneStep {
         let op = WakeOp { change, when: Comparison::Eq, than: 0x800 };
         match futex_call::wake_op(word, most, word, 1, op) {
             Ok(woken) => woken,
-            Err(FutexError::Fault) => 0,
             Err(_) => {
                 self.apply(word);
                 futex_call::wake(word, most).unwrap_or(0)

@@ -89,6 +89,8 @@ pub(crate) fn beside_libc<T>(uses_libc: impl FnOnce() -> T) -> T {
 pub(crate) struct PassOn {
     head: *mut ListHead,
     saved: *mut u8,
+    /// Somebody else's word to which the field points, lent by whoever had it before: `saved`, or what was kept.
+    lent: *mut u8,
 }
 
 impl PassOn {
@@ -101,7 +103,7 @@ impl PassOn {
             // holds a raw pointer and is therefore neither Send nor Sync.
             saved = unsafe { (*head).list_op_pending };
         }
-        PassOn { head, saved }
+        PassOn { head, saved, lent: saved }
     }
 
     /// From now on this thread's end wakes one sleeper on `word`, which must always be 0.
@@ -120,7 +122,7 @@ impl PassOn {
             if before == entry {
                 return;
             }
-            if before == self.saved {
+            if before == self.lent {
                 // Died just after: somebody is woken for nothing.
                 hand_on(self.head, before);
             }
@@ -141,7 +143,12 @@ impl PassOn {
 
     /// Takes back what was kept, as it is. `head` is the calling thread's list head.
     pub(crate) fn resume(head: *mut ListHead) -> PassOn {
-        PassOn { head, saved: core::ptr::null_mut() }
+        let mut lent = core::ptr::null_mut();
+        if !head.is_null() {
+            // SAFETY: as in `begin`; volatile as in `PassOn::to`.
+            lent = unsafe { (&raw const (*head).list_op_pending).read_volatile() };
+        }
+        PassOn { head, saved: core::ptr::null_mut(), lent }
     }
 }
 

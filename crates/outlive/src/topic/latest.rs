@@ -138,6 +138,10 @@ impl<M: Message + ?Sized> Subscriber<M> {
                 Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
                 Took::Damaged(what) => return Err(SubscribeError::Damaged(self.shared.segment.damaged(what))),
             };
+            // A ring that was made before this message was published: what is older there is passed over, too.
+            if self.shared.rings() as usize != self.cursors.len() {
+                self.meet_rings()?;
+            }
             for other in 0..self.cursors.len() {
                 let cursor = self.cursors[other];
                 let end = if other == ring { cursor.max(position + 1) } else { older_end(self, other, cursor, newest) };

@@ -42,6 +42,11 @@ impl<M: Message + ?Sized> Subscriber<M> {
         // Each round passes something over; what is damaged may make us do so for ever.
         for _ in 0..1 << 17 {
             let Some((order, ring)) = self.next_ring() else { return Ok(None) };
+            // A ring that was made before this message was published: what lies there may be older.
+            if self.shared.rings() as usize != self.cursors.len() {
+                self.meet_rings()?;
+                continue;
+            }
             let position = self.cursors[ring];
             if order == GONE {
                 // There after all, it takes its turn by its order.

@@ -63,6 +63,11 @@ impl Waited for Roster {
         Roster::owners(self, into);
     }
 
+    // A process that comes or goes may be stopped between the two steps of that, and nobody watches it.
+    fn net(&self, _: &Announced) -> Net {
+        Net::Spread
+    }
+
     fn add_words<'a>(&'a self, _announced: &mut Announced, words: &mut Words<'a>) {
         // Acquire: who has come is seen by the look. Whoever comes or goes wakes, whether anybody is asleep or not.
         let expected = self.changes().load(Ordering::Acquire);

@@ -38,6 +38,7 @@ crate::checks!(
     damaged_free_slots_are_passed_over,
     a_thread_of_no_library_is_refused,
     who_is_declared_dead_is_told,
+    a_waiter_that_has_closed_its_files: 90,
 );
 
 /// The recheck of these checks: many of them pass while a waiter waits.
@@ -535,4 +536,53 @@ fn who_is_declared_dead_is_told(world: &World) {
     // Another thread of it has a token of its own.
     let other = domain.clone();
     std::thread::spawn(move || other.token().expect("a token")).join().expect("no panic");
+}
+
+/// As one that becomes a daemon does. The slots that came since then are not a dead owner's.
+fn a_waiter_that_has_closed_its_files(world: &World) {
+    /// More than a domain has slots at first.
+    const THREADS: u64 = 300;
+    let folder = world.folder();
+    let board = Board::new();
+    let waiter = Child::start(|| {
+        let domain = open(folder);
+        let mutex = mutex(&domain);
+        domain.token().expect("a token");
+        // SAFETY: this process has one thread, which uses none of its descriptors by number.
+        unsafe { libc::close_range(3, u32::MAX, 0) };
+        board.set(0, 1);
+        board.reach(1, 1);
+        expect_held(&mutex);
+        // Another file by those numbers is not asked instead, and not lengthened.
+        let other = fs::File::create_new(folder.join("other")).expect("made");
+        let files: Vec<_> = (0..20).map(|_| other.try_clone().expect("a descriptor")).collect();
+        expect_held(&mutex);
+        assert_eq!(other.metadata().expect("there").len(), 0);
+        drop(files);
+    });
+    board.reach(0, 1);
+    let owner = Child::start(|| {
+        let domain = open(folder);
+        let mutex = mutex(&domain);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    domain.token().expect("a token");
+                    board.add(2, 1);
+                    board.reach(3, 1);
+                });
+            }
+            board.reach(2, THREADS);
+            let guard = scope.spawn(|| {
+                let guard = mutex.lock().expect("free");
+                board.set(1, 1);
+                board.reach(3, 1);
+                drop(guard);
+            });
+            guard.join().expect("no panic");
+        });
+    });
+    waiter.finish();
+    board.set(3, 1);
+    owner.finish();
 }

@@ -137,7 +137,10 @@ fn a_holder_is_described(world: &World) {
     let report = domain.sweep(false).expect("sweeps");
     assert!(domain.sweep(false).expect("sweeps").is_clean(), "{report:?}, and nothing after it");
     assert!(matches!(mutex.lock(), Err(LockError::OwnerDied(_))), "a sweep does not hide a death");
-    assert!(look().not_recoverable, "dropped without repair");
+    assert!(!look().not_recoverable, "dropped without repair is no giving up");
+    let Err(LockError::OwnerDied(guard)) = mutex.lock() else { panic!("told again") };
+    guard.give_up();
+    assert!(look().not_recoverable);
 }
 
 fn embedded_ones_in_all_processes(world: &World) {
