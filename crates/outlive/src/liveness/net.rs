@@ -1,19 +1,21 @@
 //! The recheck: when a sleeper looks by itself, and when it asks `/proc`.
 //!
-//! | who sleeps | what may be lost | looks by itself |
+//! | the sleeper waits | what may be lost | it looks by itself |
 //! | --- | --- | --- |
-//! | watching somebody's end | the kernel tells one sleeper; that one may be stopped before it tells the others | after `recheck` (a second), each time |
-//! | for a message, for a permit to be added, for somebody to come | whoever brings it may be stopped before it notifies (event_count.md) | the same |
-//! | on a condition | its notifier may be dead or stopped (condvar.md) | the same |
+//! | for the end of another thread or process | the kernel tells one sleeper; that one may be stopped before it tells the others | after `recheck` (a second), each time |
+//! | for a message, for a permit to be added, for another process to come | the process that brings it may be stopped before it notifies (event_count.md) | the same |
+//! | on a condition variable | its notifier may be dead or stopped (condvar.md) | the same |
 //! | for an event or a latch alone | nothing: the change and the wake are one step (event.md) | never |
 //!
-//! A look is flat: it loads the words and the tokens, asks nobody, and costs one sleep more. So a process that waits for
-//! an owner wakes once a second, and a death notice that a stopped process holds delays nobody for longer.
+//! A look loads the words and the tokens, makes no system call of its own, and costs one sleep
+//! more. So a process that waits for an owner wakes once a second, and a stopped process that holds
+//! a death notice delays no sleeper for longer.
 //!
-//! *Asking* is more: the kernel loses the mark itself when memory is reaped before the robust list is walked (token.md),
-//! and only `/proc` knows of that. A waiter asks for the owners that it watches after one recheck, then after two more,
-//! four, up to 64 (`Asked`), counted from its first fruitless sleep on that word behind those owners: sleeps that end
-//! by the caller's own short deadlines, and by signals, count as well.
+//! *Asking* is more: the kernel loses the mark itself when it reaps memory before it walks the
+//! robust list (token.md), and only `/proc` shows that. A waiter asks after the owners that it
+//! watches after one recheck, then after two more, four more, up to 64 (`Asked`), counted from its
+//! first fruitless sleep on that word behind those owners. Sleeps that the caller's own short
+//! deadlines end count as well, and so do sleeps that signals end.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -42,7 +44,7 @@ impl Net {
 
 /// By how many doublings the distance between two questions grows.
 const MOST_DOUBLINGS: u32 = 6;
-/// So many words of one thread's are remembered: a thread that waits for more by turns asks later.
+/// How many words each thread remembers: a thread that waits for more words by turns asks later.
 const MOST_WORDS: usize = 8;
 
 /// What a thread remembers of its fruitless sleeps on one word.
@@ -63,8 +65,8 @@ thread_local! {
     static ASKED: Cell<[Asked; MOST_WORDS]> = const { Cell::new([NONE; MOST_WORDS]) };
 }
 
-/// A sleep on `word` behind those owners has ended, and nothing has come: whether to ask `/proc` now. `whole`: it lasted
-/// for a whole recheck.
+/// Whether to ask `/proc` now: a sleep on `word` behind those owners has ended, and nothing has
+/// come. `whole`: the sleep lasted for a whole recheck.
 #[cold]
 pub(super) fn is_time_to_ask(registry: &Registry, word: &AtomicU32, owners: &[TokenId], whole: bool) -> bool {
     let Some(span) = registry.recheck() else { return false };

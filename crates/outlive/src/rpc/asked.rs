@@ -1,14 +1,15 @@
-//! What a client asks: the request in its own call slot, and the bitmap that summons the server to it.
+//! How a client asks: its request lies in its own call slot, and a bit sends the server there.
 //!
-//! | step | of | seen by others |
+//! | step | of | other processes see |
 //! | --- | --- | --- |
 //! | 1. asker, ticket, bytes into the slot | the client | nothing |
-//! | 2. `asked` = {number, length} | the client | the call is asked: `asked` is one ahead of the claim; found by a server that comes |
+//! | 2. `asked` = {number, length} | the client | the call is asked: `asked` is one ahead of the claim; a server that comes finds it |
 //! | 3. the slot's bit, by one atomic OR | the client | the server finds the slot |
-//! | 4. claim → WRITING, clear the bit, copy, → TAKEN | the server | begun |
+//! | 4. claim → WRITING, clear the bit, copy, → TAKEN | the server | the call is begun |
 //!
-//! A client that is stopped or dies anywhere in 1 to 3 holds up nobody: no other client's request lies behind its own. The slot is
-//! the truth and the bit a summons: a bit without a request costs one look, and a server that comes sets all bits.
+//! A client that is stopped or dies anywhere in 1 to 3 holds up no other client: no other request
+//! lies behind its own. The slot decides whether a call is asked, and the bit only makes the server
+//! look: a bit without a request costs one look, and a server that comes sets all bits.
 //! doc/protocols/rpc.md, doc/models/rpc.pml and rpc_order.pml.
 
 use super::words::{Claim, Words, next};
@@ -36,7 +37,7 @@ const _: () = assert!(size_of::<Asks>() == 8 + 2048);
 impl Asks {
     /// Draws a ticket, for the order in which the server takes what is asked.
     ///
-    /// Died just after: a number that nobody has.
+    /// If the client dies just after, no call has the number.
     #[inline]
     pub(super) fn draw(&self) -> u64 {
         // Release pairs with `horizon`: the bits that this client has set before are seen.
@@ -50,17 +51,20 @@ impl Asks {
         self.tickets.load(Ordering::Acquire)
     }
 
-    /// Step 3. Died or stopped just before: as if not asked, to the server of now. Just after: asked.
+    /// Step 3. For the present server, a client that dies or is stopped just before it has not
+    /// asked, and a client that dies or is stopped just after it has asked.
     #[inline]
     pub(super) fn set(&self, slot: u32) {
         // Release pairs with `word` and `clear`: `asked` is seen.
         self.bits[slot as usize / 64 % BIT_WORDS].fetch_or(1 << (slot % 64), Ordering::Release);
     }
 
-    /// Died just after, by a server that has not taken the call: the next one sets all bits.
+    /// Clears a slot's bit. If the server dies just after, and has not taken the call, the next
+    /// server sets all bits.
     #[inline]
     pub(super) fn clear(&self, slot: u32) {
-        // Acquire pairs with `set`: whose bit is cleared, its `asked` is seen by the look that follows.
+        // Acquire pairs with `set`: the look that follows sees the `asked` of a slot whose bit this
+        // cleared.
         self.bits[slot as usize / 64 % BIT_WORDS].fetch_and(!(1 << (slot % 64)), Ordering::AcqRel);
     }
 
@@ -74,11 +78,12 @@ impl Asks {
     /// A cheap look: whether any of so many slots has its bit set.
     #[inline]
     pub(super) fn is_any_set(&self, slots: u32) -> bool {
-        // Relaxed: who finds one looks again.
+        // Relaxed: a caller that finds one looks again.
         self.bits.iter().take(slots.div_ceil(64) as usize).any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// A server that comes looks at every slot: what its predecessor had cleared and not taken is found again.
+    /// Sets the bits of all slots. A server that comes calls this: so it looks at every slot, and
+    /// finds again what its predecessor had cleared and not taken.
     #[cold]
     pub(super) fn set_all(&self, slots: u32) {
         for (word, first) in self.bits.iter().zip((0..slots).step_by(64)) {
@@ -134,10 +139,11 @@ impl Question {
     /// Step 2: the bytes, or the object's reference and its tag, are there.
     #[inline]
     pub(super) fn ask(&self, asked: Asked, ticket: u64, asker: TokenId) {
-        // Relaxed: read by who has seen `asked`.
+        // Relaxed: the reader has seen `asked`.
         self.ticket.store(ticket, Ordering::Relaxed);
         self.asker.store(asker.as_u32(), Ordering::Relaxed);
-        // Release pairs with `asked`. Died or stopped just before: not asked. Just after: asked, and a server that comes finds it.
+        // Release pairs with `asked`. A client that dies or is stopped just before this has not
+        // asked; just after it, the call is asked, and a server that comes finds it.
         self.asked.store(asked.0, Ordering::Release);
     }
 
@@ -159,7 +165,8 @@ impl Question {
     }
 }
 
-/// The request that lies in a slot and that nobody has begun, and the claim that says so.
+/// Returns the request that lies in a slot and that no server has begun, and the claim that says
+/// so.
 #[inline]
 pub(super) fn pending(words: &Words, question: &Question) -> Option<(Asked, Claim)> {
     let asked = question.asked();
@@ -167,11 +174,12 @@ pub(super) fn pending(words: &Words, question: &Question) -> Option<(Asked, Clai
     (next(seen.number()) == asked.number()).then_some((asked, seen))
 }
 
-/// A bit that summons to nothing is cleared, and set again if the call is asked by now.
+/// Clears a bit behind which no request was found, and sets it again if the call is asked by now.
 #[cold]
 pub(super) fn clear_unless_pending(asks: &Asks, slot: u32, words: &Words, question: &Question) {
     asks.clear(slot);
-    // A client sets `asked` before the bit: its bit is set after our clearing, or this look sees `asked`.
+    // A client sets `asked` before the bit: either it sets its bit after this clears the bit, or
+    // this look sees `asked`.
     if pending(words, question).is_some() {
         asks.set(slot);
     }

@@ -1,15 +1,19 @@
-//! What the server takes: the requests that are asked, in the order of their tickets.
+//! How the server takes requests: those that are asked, in the order of their tickets.
 //!
-//! 1. The horizon, then the bits, word by word. A slot whose bit is set: asked, with a ticket below the horizon: into the order.
-//!    Beyond it: left for the next look. Not asked: the bit is cleared (asked.rs).
-//! 2. The one with the lowest ticket: the claim → WRITING(this thread); failed: it is left for the next look.
-//! 3. Clear the bit, copy the request, free its object.
+//! 1. The server reads the horizon, then the bits, word by word. For each slot whose bit is set: if
+//!    the call is asked and its ticket lies below the horizon, the server notes it; if the ticket
+//!    lies beyond, the server leaves it for the next look; if the call is not asked, it clears the
+//!    bit (asked.rs).
+//! 2. Of the noted calls it takes the one with the lowest ticket: the claim → WRITING(this thread).
+//!    If that fails, the call is left for the next look.
+//! 3. It clears the bit, copies the request, and frees its object.
 //! 4. → TAKEN(this process).
 //!
-//! Below the horizon nothing of a client is missing that it asked before: so its requests are taken in the order in which it made
-//! them, though its bits may stand in several words.
+//! For each call below the horizon, the server has seen all earlier calls of the same client: so it
+//! takes a client's requests in the order in which the client made them, though their bits may
+//! stand in several words.
 //!
-//! | died after | a successor | the client |
+//! | the server dies after | its successor | the client |
 //! | --- | --- | --- |
 //! | 1 | sets all bits, and looks | waits, or is told "not begun" |
 //! | 2, 3 | finds a call that is begun, and clears its bit | is told "begun", frees the object |
@@ -24,10 +28,12 @@ use crate::liveness::{Me, Registry, TokenId};
 use crate::sync::EventCount;
 use crate::sys::robust::PassOn;
 
-/// How often bits beyond the horizon are looked at again before tickets are taken for damaged, and do not count.
+/// How often the server looks again at calls beyond the horizon. After that it takes the tickets
+/// for damaged, and takes the calls regardless of the horizon.
 const LOOKS: u32 = 8;
 
-/// What has been found and not been taken. The process's own: the bits still stand.
+/// The calls that have been found and not been taken. They are in private memory: the bits stay
+/// set.
 #[derive(Default)]
 pub(super) struct Requests {
     /// The last is the next one.
@@ -116,7 +122,8 @@ impl Requests {
 }
 
 impl Service {
-    /// Steps 2 to 4; `None`: its client has let go of it, or a sweep has changed the claim.
+    /// Steps 2 to 4. Returns `None` when the client has let go of the call, or a sweep has changed
+    /// the claim.
     #[inline]
     fn take(&self, me: Me, process: TokenId, slot: u32, number: u64) -> Result<Option<Request>, Error> {
         let call = self.call(slot)?;
@@ -140,7 +147,7 @@ impl Service {
         let freed = object.map_or(Ok(true), |object| self.queue.free_put(&object, call.place_of_request()));
         call.words.copied(Claim::taken(number, process));
         drop(pass);
-        // Dropped where there is an error, its client is told.
+        // Where there is an error, the request is dropped, which tells its client.
         let request = Request::new(self.clone(), slot, number, process, client, payload);
         freed?;
         if asked.len() > request.len() {
@@ -150,7 +157,8 @@ impl Service {
     }
 }
 
-/// The requests as a wait set sees them: is one asked? By shared words alone, from any thread. It keeps the service mapped.
+/// The requests as a wait set sees them: whether one is asked. It looks at shared words alone,
+/// works from any thread, and keeps the service mapped.
 #[derive(Clone)]
 pub(crate) struct Asking {
     service: Service,
@@ -176,7 +184,7 @@ impl Asking {
 }
 
 impl Service {
-    /// Whether a bit summons to a request.
+    /// Whether a request is asked in any slot whose bit is set.
     fn is_any_pending(&self) -> bool {
         (0..(self.places() * SLOTS).div_ceil(64)).any(|word| {
             let bits = self.asks().word(word);

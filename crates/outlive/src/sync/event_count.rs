@@ -1,27 +1,31 @@
-//! An eventcount: sleeping until something changes that no single word shows.
+//! An eventcount lets a waiter sleep until something changes that no single word shows.
 //!
 //! | words | the waiter | the notifier |
 //! | --- | --- | --- |
-//! | `sequence` | reads it before all else, and sleeps only while it is still so | raises it, in the kernel, in the same step that wakes |
-//! | `epoch`: {number, `FENCED`, `SOMEBODY`} | takes a new number after that, with `SOMEBODY` | nobody there: nothing to do; after the wake: from that very word to the next number, nobody |
+//! | `sequence` | reads it before all else, and sleeps only while it is unchanged | raises it, in the kernel, in the same step that wakes |
+//! | `epoch`: {number, `FENCED`, `SOMEBODY`} | then writes a new number there, with `SOMEBODY` | without `SOMEBODY`: done; after the wake: from the very word that it saw to the next number, without `SOMEBODY` |
 //!
-//! The notifier: the change; a look at `epoch`; and if somebody may sleep, ONE `FUTEX_WAKE_OP`: `sequence` + 1 and the wake. So a notifier
-//! that is killed or stopped has either woken those who sleep, or nothing can be seen of its notification: there is no half. The waiter:
-//! `prepare_wait`, **another look**, then the sleep on `watch`, which commits it; `cancel_wait` where the look found something.
+//! The notifier makes its change, looks at `epoch`, and if a waiter may sleep makes ONE
+//! `FUTEX_WAKE_OP`: `sequence` + 1 and the wake. So a notifier that is killed or stopped has either
+//! woken the sleepers, or its notification has no effect at all: there is no half. The waiter calls
+//! `prepare_wait`, **looks again**, and then sleeps on `watch`, which commits the wait; where the
+//! look finds something, it calls `cancel_wait`.
 //!
-//! | a death, or a stop | what becomes of it |
+//! | a death or a stop of | consequence |
 //! | --- | --- |
-//! | a notifier, between its change and the step | the waiters sleep on. The next notifier wakes them; a waiter that watches the notifier's end learns of the death; every other waiter looks by itself (`Net::Spread`); with a relay ([`RelayedEventCount`]) the kernel wakes one, who notifies all |
-//! | a notifier, after the step | `epoch` says somebody still: the next notifier wakes in vain |
-//! | a waiter, anywhere | the same |
+//! | a notifier, between its change and the step | the waiters sleep on. The next notifier wakes them; a waiter that watches the notifier's end learns of the death; every other waiter looks by itself (`Net::Spread`); with a relay ([`RelayedEventCount`]) the kernel wakes one waiter, which notifies all |
+//! | a notifier, after the step | `epoch` still has `SOMEBODY`: the next notifier wakes in vain |
+//! | a waiter, anywhere | the same: the next notifier wakes in vain |
 //!
-//! `sequence` is read before the number is taken: the other way round, a notifier that saw the number and raised `sequence` in between would
-//! clear a number whose owner then sleeps. `epoch` is cleared after the wake, or a death in between leaves them asleep; and only that very
-//! word, for a later number is another waiter's.
+//! The waiter reads `sequence` before it takes the number. In the other order, a notifier that saw
+//! the number and raised `sequence` in between would clear a number whose owner then sleeps. The
+//! notifier clears `epoch` after the wake, or a death in between would leave the waiters asleep;
+//! and it clears only the very word that it saw, because a later number belongs to another waiter.
 //!
-//! Notifiers make no fence: the waiter's heavy one puts it into all processes. That is a system call which interrupts all processors, and one
-//! is enough for all who come until the next notification: `FENCED` says that it has been made since there was `SOMEBODY`.
-//! doc/protocols/event_count.md has the argument, doc/models/eventcount.pml checks it.
+//! Notifiers make no fence: the waiter's heavy fence acts in all processes. It is a system call
+//! that interrupts all processors, and one is enough for all waiters that come until the next
+//! notification: `FENCED` says that one has been made since `SOMEBODY` was set.
+//! doc/protocols/event_count.md has the argument; doc/models/eventcount.pml checks it.
 
 use std::time::Duration;
 
@@ -32,7 +36,7 @@ use crate::sys::futex::{self, ALL, Watch};
 
 /// In `epoch`: somebody may sleep.
 const SOMEBODY: u32 = 1;
-/// In `epoch`, with `SOMEBODY`: every notifier's look from now on sees that.
+/// In `epoch`, with `SOMEBODY`: every notifier's look from now on sees `SOMEBODY`.
 const FENCED: u32 = 2;
 /// Numbers count above both.
 const ONE: u32 = 4;
@@ -56,9 +60,9 @@ pub(crate) struct Ticket {
     sequence: u32,
     /// What it made of `epoch`.
     epoch: u32,
-    /// There was nobody before it.
+    /// No waiter was there before this one.
     is_first: bool,
-    /// Every notifier from now on sees that there is somebody; else the sleep must be short.
+    /// Every notifier from now on sees `SOMEBODY`; else the sleep must be short.
     is_fenced: bool,
 }
 
@@ -73,7 +77,7 @@ impl Ticket {
     }
 }
 
-/// The next number, without anybody.
+/// The next number, without `SOMEBODY`.
 fn next(epoch: u32) -> u32 {
     (epoch & !(SOMEBODY | FENCED)).wrapping_add(ONE)
 }
@@ -90,8 +94,8 @@ impl EventCount {
         self.notify_all_if(|| true);
     }
 
-    /// As [`EventCount::notify_all`], if the waiter is one whom this concerns: it has said so before it prepared its wait, by
-    /// [`EventCount::prepare_wait_with_fence`].
+    /// As [`EventCount::notify_all`], if the change concerns the waiter. The waiter has written
+    /// what concerns it before it called [`EventCount::prepare_wait_with_fence`].
     #[inline]
     pub(crate) fn notify_all_if(&self, concerns: impl FnOnce() -> bool) {
         // The change before the look: pairs with `heavy` in `fence_slow`.
@@ -102,7 +106,8 @@ impl EventCount {
         }
     }
 
-    /// As [`EventCount::notify_all`], but wakes at most so many; who is woken and has no use for it is not replaced.
+    /// As [`EventCount::notify_all`], but wakes at most `most` waiters. A woken waiter that has no
+    /// use for the change is not replaced.
     #[inline]
     pub(crate) fn notify_some(&self, most: u32) {
         // As above.
@@ -115,23 +120,27 @@ impl EventCount {
 
     #[inline]
     fn epoch(&self) -> u32 {
-        // Acquire pairs with the Release in `announce`: who sees that number raises `sequence` after its owner has read it.
+        // Acquire pairs with the Release in `announce`: a notifier that sees that number raises
+        // `sequence` after the number's owner has read it.
         self.epoch.load(Ordering::Acquire)
     }
 
     #[cold]
     #[inline(never)]
     fn notify_slow(&self, epoch: u32, through: &AtomicU32, most: u32) {
-        // One step: died or stopped just before, nothing has happened; just after, all is done but an empty wake by the next.
+        // One step. A notifier that dies or is stopped just before it has done nothing; just after
+        // it, the next notifier makes an empty wake, and that is all.
         let woken = futex::raise_and_wake(&self.sequence, through, most);
         if woken < most {
-            // Nobody is left asleep, and who is about to sleep finds another `sequence`. AcqRel keeps the chain of `announce`s that a
-            // later notifier's Acquire reads from.
+            // No waiter is left asleep, and a waiter that is about to sleep finds another
+            // `sequence`. AcqRel keeps the chain of `announce`s that a later notifier's Acquire
+            // reads from.
             let _ = self.epoch.compare_exchange(epoch, next(epoch), Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
-    /// From now on whoever notifies wakes the caller, who looks once more and then sleeps on [`EventCount::watch`].
+    /// Prepares a wait: from now on every notifier wakes the caller. The caller looks once more and
+    /// then sleeps on [`EventCount::watch`].
     #[cold]
     pub(crate) fn prepare_wait(&self) -> Ticket {
         let mut ticket = self.announce();
@@ -141,7 +150,8 @@ impl EventCount {
         ticket
     }
 
-    /// As [`EventCount::prepare_wait`], for one who has just written something else that notifiers look at.
+    /// As [`EventCount::prepare_wait`], for a waiter that has just written something else that
+    /// notifiers look at.
     #[cold]
     pub(crate) fn prepare_wait_with_fence(&self) -> Ticket {
         let mut ticket = self.announce();
@@ -150,8 +160,9 @@ impl EventCount {
         ticket
     }
 
-    /// As [`EventCount::prepare_wait`], for a caller who sees by itself to it that a notifier sees the number, or the look behind it
-    /// the change: by a lock, or by a fence for several eventcounts ([`EventCount::note_fence`]).
+    /// As [`EventCount::prepare_wait`], without its fence. The caller itself makes sure that either
+    /// a notifier sees the number or the caller's next look sees the change: by a lock, or by one
+    /// fence for several eventcounts ([`EventCount::note_fence`]).
     pub(crate) fn announce(&self) -> Ticket {
         // Acquire: what was done before a notification that we have missed is seen by the look that follows.
         let sequence = self.sequence.load(Ordering::Acquire);
@@ -176,11 +187,13 @@ impl EventCount {
         }
     }
 
-    /// A heavy fence has been made since that ticket was had. Others who come need make none, as long as there is somebody.
+    /// Notes that the caller has made a heavy fence since it got that ticket. Waiters that come
+    /// later make none, as long as `SOMEBODY` stays set.
     pub(crate) fn note_fence(&self, ticket: &mut Ticket) {
         ticket.is_fenced = true;
         let seen = self.epoch.load(Ordering::Acquire);
-        // Nobody has notified: there has been somebody all the while. A notifier that ends that raises `sequence` first.
+        // No notification since: `SOMEBODY` has been set all the while. A notifier that clears it
+        // raises `sequence` first.
         if seen & SOMEBODY != 0 && seen & FENCED == 0 && !self.is_notified(*ticket) {
             // Release pairs with `announce`: the fence. Died just before: the next one makes another.
             let noted = self.epoch.compare_exchange(seen, seen | FENCED, Ordering::Release, Ordering::Relaxed);
@@ -190,15 +203,16 @@ impl EventCount {
         }
     }
 
-    /// The caller waits no longer: has nobody else come meanwhile, notifiers need not wake anybody.
+    /// Cancels a wait: if no other waiter has come meanwhile, notifiers need not wake anything.
     pub(crate) fn cancel_wait(&self, ticket: Ticket) {
         if ticket.is_first {
-            // That very word: nobody has prepared since, and before us was nobody. Relaxed: nothing comes with it.
+            // That very word: no waiter has prepared since, and none was there before. Relaxed:
+            // nothing comes with it.
             let _ = self.epoch.compare_exchange(ticket.epoch, next(ticket.epoch), Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Whether somebody has notified since the ticket was had.
+    /// Whether a notifier has notified since the waiter got the ticket.
     pub(crate) fn is_notified(&self, ticket: Ticket) -> bool {
         self.sequence.load(Ordering::Acquire) != ticket.sequence
     }
@@ -208,7 +222,8 @@ impl EventCount {
         Watch { word: &self.sequence, expected: ticket.sequence }
     }
 
-    /// Whether somebody may be asleep, and how many notifications there have been that somebody may have needed.
+    /// Returns whether a waiter may be asleep, and how many notifications there have been that a
+    /// waiter may have needed.
     pub(crate) fn look(&self) -> (bool, u32) {
         (self.epoch.load(Ordering::Relaxed) & SOMEBODY != 0, self.sequence.load(Ordering::Relaxed))
     }
@@ -218,17 +233,19 @@ impl EventCount {
 // SAFETY: atomics.
 unsafe impl crate::segment::Shared for EventCount {}
 
-/// An eventcount whose wake-ups go on when whoever got one dies, or when a notifier dies before it could wake.
+/// An eventcount whose wake-up goes to the next waiter when the waiter that got it dies, or when a
+/// notifier dies before it could wake.
 ///
-/// Waiters' `list_op_pending` points to `relay`, and so does a notifier's from before its change, where nobody watches its end. All wakes go
-/// through `relay`, and waiters are queued there first: a waiter stands in two queues, and a wake through `sequence` would leave it in the
-/// other, where it swallows what a dying thread passes on.
+/// The waiters' `list_op_pending` points to `relay`. So does the notifier's, from before its
+/// change, where no waiter watches its end. All wakes go through `relay`, and waiters are queued
+/// there first: a waiter stands in two queues, and a wake through `sequence` would leave it in the
+/// other one, where it swallows the wake-up of a dying thread.
 ///
 /// Where the waiters' `list_op_pending` is needed for the owners that they watch, a plain [`EventCount`] does.
 #[repr(C)]
 pub(crate) struct RelayedEventCount {
     count: EventCount,
-    // Written by nobody: always 0.
+    // No process writes it: always 0.
     relay: AtomicU32,
     reserved: AtomicU32,
 }
@@ -255,7 +272,7 @@ impl RelayedEventCount {
         self.notify_some(ALL);
     }
 
-    /// Wakes one of those who wait, if any does.
+    /// Wakes one waiter, if there is one.
     #[inline]
     pub(crate) fn notify_one(&self) {
         self.notify_some(1);
@@ -280,15 +297,16 @@ impl RelayedEventCount {
         [Watch { word: &self.relay, expected: 0 }, self.count.watch(ticket)]
     }
 
-    /// What one who has slept owes the others: `has_come` what was waited for and nobody has notified, then whoever did it is about to, or
-    /// stopped, or dead, and all are woken in its place.
+    /// What a waiter that has slept owes the others. If what it waits for `has_come`, and no
+    /// process has notified, then the process that made the change is about to notify, or is
+    /// stopped, or is dead: the waiter wakes all in its place.
     pub(crate) fn woken(&self, ticket: Ticket, has_come: impl FnOnce() -> bool) {
         if !self.count.is_notified(ticket) && has_come() {
             self.notify_all();
         }
     }
 
-    /// Whoever was woken has no use for it, or cannot use it soon: the next one, if any.
+    /// Wakes the next waiter, if any: the caller was woken and has no use for that, or not soon.
     #[cold]
     pub(crate) fn pass_on(&self) {
         futex::wake_one(&self.relay);

@@ -1,14 +1,17 @@
-//! One word that waiters wait for, with the bit in it that says that somebody waits: the bits of an event, the count of a latch.
+//! One word that waiters wait for: the bits of an event, or the count of a latch. One bit of it
+//! says that somebody waits.
 //!
-//! | `word` | who leaves it, and how | a death or a stop here |
+//! | `word` | which process changes it, and how | a death or a stop here |
 //! | --- | --- | --- |
-//! | value | whoever changes it: compare-exchange. Who is going to sleep: compare-exchange → value, WAITERS | |
-//! | value, WAITERS | whoever changes it: ONE `FUTEX_WAKE_OP`: the change, and all are woken | somebody may sleep; the next who changes it wakes |
-//! | new value, WAITERS | the same: ONE `FUTEX_WAKE_OP`: WAITERS cleared, and all are woken | the next who changes it wakes in vain |
+//! | value | a setter: compare-exchange. A waiter before it sleeps: compare-exchange → value, WAITERS | |
+//! | value, WAITERS | a setter: ONE `FUTEX_WAKE_OP`: the change, and wake all waiters | somebody may sleep; the next setter wakes |
+//! | new value, WAITERS | the same setter: ONE `FUTEX_WAKE_OP`: clear WAITERS, and wake all waiters | the next setter wakes in vain |
 //!
-//! So no value can be seen of which those who sleep have not been told, wherever whoever changes it dies or is stopped, and nobody sleeps beside a word
-//! without WAITERS. There is no fence, no eventcount, no relay, no token in it, and no sleeper ever has to look by itself. The kernel's step knows
-//! twelve bits: see [`RawEvent::set`] for what becomes of others. doc/protocols/event.md, doc/models/event_word.pml.
+//! So no process can see a value of which the sleepers have not been told, wherever the setter dies
+//! or is stopped, and no waiter sleeps beside a word without WAITERS. There is no fence, no
+//! eventcount, no relay and no token in it, and no sleeper ever has to look by itself. The operand
+//! of the kernel's step has twelve bits: see [`RawEvent::set`] for other values.
+//! doc/protocols/event.md, doc/models/event_word.pml.
 
 use crate::Deadline;
 use crate::liveness::{Asleep, Net, Patience, Registry, sleep_among};
@@ -35,7 +38,7 @@ pub(crate) struct RawEvent {
 }
 
 impl RawEvent {
-    /// Before anybody else sees it: that value and that option.
+    /// Prepares the event before any other process sees it: that value and that option.
     pub(crate) fn prepare(&mut self, value: u32, option: u32) {
         self.word = AtomicU32::new(value & VALUE);
         self.option = AtomicU32::new(option);
@@ -49,16 +52,18 @@ impl RawEvent {
 
     #[inline]
     pub(crate) fn value(&self) -> u32 {
-        // Acquire pairs with whoever changed it.
+        // Acquire pairs with the Release of the process that changed it.
         self.word.load(Ordering::Acquire) & VALUE
     }
 
-    /// Sets bits, and wakes all who wait. The bits that were set before; where somebody waits, just before.
+    /// Sets bits, and wakes all waiters. Returns the bits that were set before; where somebody
+    /// waits, those that were set just before.
     #[inline]
     pub(crate) fn set(&self, bits: u32) -> u32 {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & WAITERS == 0 {
-            // Release pairs with the Acquire of whoever takes or reads them; Acquire, so that they come with what former ones brought.
+            // Release pairs with the Acquire of the process that takes or reads the bits. Acquire:
+            // they also bring what the former setters' bits brought.
             match self.word.compare_exchange_weak(seen, seen | bits, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return seen,
                 Err(now) => seen = now,
@@ -67,9 +72,11 @@ impl RawEvent {
         self.set_slow(bits)
     }
 
-    /// Where somebody waits. What the kernel cannot set in one step (more than one bit above the 11th) is set while nobody sleeps: all are
-    /// woken, and then the word is changed before any of them has come back to sleep. Where they keep coming back, it is
-    /// set beside them and they are woken in a second step: stopped between the two, they sleep until somebody else sets anything.
+    /// Sets bits where somebody waits. Bits that the kernel cannot set in one step (more than one
+    /// bit above the 11th) are set while no waiter sleeps: the setter wakes all, and then changes
+    /// the word before any of them has come back to sleep. Where waiters keep coming back, it sets
+    /// the bits beside them and wakes them in a second step. If it is stopped between these two,
+    /// they sleep until another process sets anything.
     #[cold]
     #[inline(never)]
     fn set_slow(&self, bits: u32) -> u32 {
@@ -93,28 +100,30 @@ impl RawEvent {
         seen & VALUE
     }
 
-    /// In one step: nobody waits, and all who slept are woken.
+    /// In one step: clears WAITERS, and wakes all that slept.
     fn wake(&self) {
         InOneStep::ClearBit(WAITERS_AT).and_wake(&self.word, ALL);
     }
 
-    /// Clears bits, which nobody waits for. Those that were set before.
+    /// Clears bits. No process waits for that. Returns the bits that were set before.
     #[inline]
     pub(crate) fn clear(&self, bits: u32) -> u32 {
         self.word.fetch_and(!(bits & VALUE), Ordering::AcqRel) & VALUE
     }
 
-    /// Counts down by so many, to 0 at most, where all who wait are woken. How many are left.
+    /// Counts down by `by`, to 0 at most; at 0, wakes all waiters. Returns how many are left.
     pub(crate) fn count_down(&self, by: u32) -> u32 {
         let mut seen = self.word.load(Ordering::Relaxed);
         loop {
             let left = (seen & VALUE).saturating_sub(by);
             if left == 0 && seen & WAITERS != 0 {
-                // It only ever goes down: whatever it has become meanwhile, it is 0 now. A full fence, as are all steps of the kernel's.
+                // The count only ever goes down: whatever it has become meanwhile, it is 0 now. A
+                // full fence, as are all steps of the kernel's.
                 InOneStep::Set(0).and_wake(&self.word, ALL);
                 return 0;
             }
-            // Release: what was done before arriving is seen by who waits. Acquire, so that the last hands on the others'.
+            // Release: the waiters see what was done before the arrival. Acquire: the last arrival
+            // also brings what the others did.
             let to = left | seen & WAITERS;
             match self.word.compare_exchange_weak(seen, to, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return left,
@@ -180,7 +189,8 @@ impl RawEvent {
         }
     }
 
-    /// The word to sleep on, with WAITERS: whoever changes it from now on wakes. The caller looks at it once more.
+    /// Returns the word to sleep on, with WAITERS: a process that changes it from now on wakes the
+    /// caller. The caller looks at it once more.
     pub(crate) fn watch(&self) -> Watch<'_> {
         let mut seen = self.word.load(Ordering::Relaxed);
         // By compare-exchange: what is slept on is a word that had this bit. Died just after: one wake in vain.

@@ -1,9 +1,12 @@
-//! Reading `/proc`: bytes, never text, and only from a `/proc` that shows the caller's own pid namespace.
+//! Reads `/proc`: bytes, never text, and only from a `/proc` that shows the caller's own pid
+//! namespace.
 //!
-//! Everything here answers `None` when it cannot tell: no `/proc`, one of another pid namespace, no descriptor or memory left,
-//! a process that `hidepid` hides, bytes that make no sense. `None` never means "there is no such process".
+//! Every function here returns `None` when it cannot tell: no `/proc`, a `/proc` of another pid
+//! namespace, no descriptor or memory left, a process that `hidepid` hides, bytes that make no
+//! sense. `None` never means "there is no such process".
 //!
-//! Nothing here allocates, except the reading of mappings: real-time threads ask.
+//! No function here allocates, except the one that reads mappings, because real-time threads call
+//! them.
 
 use std::ffi::CStr;
 use std::fmt::Arguments;

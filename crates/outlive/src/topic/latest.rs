@@ -1,20 +1,20 @@
-//! The newest message of a topic: which one it is, and what a subscriber passes over for it.
+//! How a subscriber finds the newest message of a topic, and which messages it passes over for
+//! that.
 //!
 //! | step | why |
 //! | --- | --- |
-//! | look at each ring for its newest message; the one with the highest order is the topic's | |
-//! | take it | it may have been overwritten meanwhile: look at all rings again |
-//! | look at the other rings again: back from the newest message of each to the first that is older | see below |
-//! | the cursors go there | what is passed over is older than what is returned |
+//! | look at each ring for its newest message; the message with the highest order is the topic's newest | |
+//! | take it | if it has been overwritten meanwhile, look at all rings again |
+//! | look at the other rings again: from the newest message of each back to the first that is older | see below |
+//! | set the cursors there | each message that is passed over is older than the returned one |
 //!
-//! A publisher had in sight all that was published before it began. So once its message has been
-//! seen, all of that is in sight of the subscriber, too, and the second look finds it; without that
-//! look an older message would come after the one that was returned. What is newer than the one
-//! that was returned is never passed over. doc/models/topic_order.pml checks both.
+//! A publisher saw every message that was published before it began. So once the subscriber has
+//! seen that publisher's message, all of those are in its sight, too, and the second look finds
+//! them; without the second look an older message would come after the returned one. A message that
+//! is newer than the returned one is never passed over. doc/models/topic_order.pml checks both.
 //!
-//! A death changes nothing here: a publisher that has died, or is stopped, between a message's
-//! `ready` and its own
-//! `published` has published that message.
+//! A death changes nothing here: a publisher that dies or is stopped between a message's `ready`
+//! and its own `published` has published that message.
 
 #[cfg(not(loom))]
 use super::error::SubscribeError;
@@ -39,8 +39,8 @@ trait Rings {
 /// comes first.
 type Place = (u64, usize);
 
-/// A ring's newest message is looked for again when its publisher has lapped the look; so often at
-/// most, since a damaged ring may change for ever.
+/// How often at most a look for a ring's newest message is made again after its publisher has
+/// lapped it. There is a limit because a damaged ring may change for ever.
 const TRIES: usize = 100;
 
 /// The order of a message, if it is there.
