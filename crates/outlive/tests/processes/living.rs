@@ -558,7 +558,8 @@ fn a_waiter_that_has_closed_its_files(world: &World) {
         let files: Vec<_> = (0..20).map(|_| other.try_clone().expect("a descriptor")).collect();
         expect_held(&mutex);
         assert_eq!(other.metadata().expect("there").len(), 0);
-        drop(files);
+        // What these had open is closed already, and std ends a process that closes it once more.
+        std::mem::forget((domain, mutex, files));
     });
     board.reach(0, 1);
     let owner = Child::start(|| {
