@@ -13,8 +13,8 @@ use crate::stage::{self, Counts};
 use crate::test::{cargo, testkit};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let Some(Asked { all, stop, recheck }) = Asked::of(args) else {
-        eprintln!("usage: cargo xtask crash [--stop] [--all] [--recheck on|off]");
+    let Some(Asked { all, brief, stop, recheck }) = Asked::of(args) else {
+        eprintln!("usage: cargo xtask crash [--brief | [--stop] [--all]] [--recheck on|off]");
         return ExitCode::from(2);
     };
     if !build_testkit() {
@@ -23,7 +23,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     }
     let crash = || {
         let mut crash = testkit("crash");
-        crash.arg(if all { "--all" } else { "--quick" }).args(stop.then_some("--stop"));
+        crash.arg(match (all, brief) {
+            (true, _) => "--all",
+            (_, true) => "--brief",
+            _ => "--quick",
+        });
+        crash.args(stop.then_some("--stop"));
         crash.args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
         crash
     };
@@ -51,23 +56,25 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 /// What was asked for.
 struct Asked<'a> {
     all: bool,
+    brief: bool,
     stop: bool,
     recheck: Option<&'a str>,
 }
 
 impl Asked<'_> {
     fn of(args: &[String]) -> Option<Asked<'_>> {
-        let mut asked = Asked { all: false, stop: false, recheck: None };
+        let mut asked = Asked { all: false, brief: false, stop: false, recheck: None };
         let mut words = args.iter().map(String::as_str);
         while let Some(word) = words.next() {
             match word {
                 "--all" => asked.all = true,
+                "--brief" => asked.brief = true,
                 "--stop" => asked.stop = true,
                 "--recheck" => asked.recheck = Some(words.next()?),
                 _ => return None,
             }
         }
-        Some(asked)
+        (!(asked.brief && (asked.all || asked.stop))).then_some(asked)
     }
 }
 

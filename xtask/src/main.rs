@@ -32,7 +32,7 @@ usage: cargo xtask VERB [OPTIONS]
   loaded [NAME]           the Rust tests with processes, twice, beside sixty programs that do nothing but compute
   models [--sound | --full] [--jobs N] [--again] [NAME]
                           the Promela models of doc/models and their mutations, or those whose name contains NAME
-  crash [--all]           kill at every noted instruction (--all: at every instruction), check the survivors
+  crash [--brief | --all] kill at every noted instruction (--brief: not beside them; --all: at every instruction), check the survivors
   crash --stop [--all]    leave the victim standing still there: others get past all that it does not hold; then it goes on, or is killed
   faults [--all] [NAME]   each system call of each operation fails, by each errno that it may give, one at a time
   conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included

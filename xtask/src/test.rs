@@ -48,8 +48,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     conformance.extend((!may_install).then_some("--no-install"));
     total.add(stage::run("conformance of the languages", this(&conformance), Counts::ByLines));
     // Without the re-check nothing comes to the rescue of who was not woken: the harder half, and the other is `cargo xtask crash`.
-    let crash = this(&["crash", "--recheck", "off"]);
-    total.add(stage::run("killed at every noted instruction", crash, Counts::ByLines));
+    let crash = this(&["crash", "--brief", "--recheck", "off"]);
+    total.add(stage::run("killed after each instruction that others can tell", crash, Counts::ByLines));
     total.add(stage::run("standing still at noted instructions", this(&["crash", "--stop"]), Counts::ByLines));
     total.add(stage::run("killed at random, 10 s", this(&["soak", "--minutes", "0.17"]), Counts::ByExit));
     total.add(stage::run("a crowd on topics, killed at random, 12 s", crate::soak::crowd(), Counts::ByExit));

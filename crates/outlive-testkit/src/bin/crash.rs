@@ -21,6 +21,9 @@ struct Arguments {
     /// Kill where something differs for survivors or kernel, and beside it (the default).
     #[arg(long, conflicts_with = "all")]
     quick: bool,
+    /// Kill where something differs, and not beside it.
+    #[arg(long, conflicts_with_all = ["all", "quick", "stop"])]
+    brief: bool,
     /// Kill at every instruction.
     #[arg(long)]
     all: bool,
@@ -100,7 +103,11 @@ impl Arguments {
     }
 
     fn thoroughness(&self) -> Thoroughness {
-        if self.all { Thoroughness::Every } else { Thoroughness::Telling }
+        match (self.all, self.brief) {
+            (true, _) => Thoroughness::Every,
+            (_, true) => Thoroughness::Brief,
+            _ => Thoroughness::Telling,
+        }
     }
 }
 
@@ -208,7 +215,12 @@ fn run_apart(arguments: &Arguments, scenario: &str, recheck: Recheck, cpu: usize
         Fate::Stopped => drop(command.arg("--stop")),
         Fate::Failing => drop(command.arg("--fault")),
     }
-    command.arg(if arguments.all { "--all" } else { "--quick" }).stdin(Stdio::null()).stderr(Stdio::inherit());
+    command.arg(match arguments.thoroughness() {
+        Thoroughness::Every => "--all",
+        Thoroughness::Telling => "--quick",
+        Thoroughness::Brief => "--brief",
+    });
+    command.stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output();
     let mut totals = totals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match output {

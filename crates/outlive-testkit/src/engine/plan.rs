@@ -42,6 +42,8 @@ pub enum Thoroughness {
     Every,
     /// Telling points and their neighbours.
     Telling,
+    /// Telling points alone: each state that survivors can meet, once.
+    Brief,
 }
 
 /// The points at which to kill, in order.
@@ -53,8 +55,9 @@ pub fn kill_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
         if thoroughness == Thoroughness::Every {
             chosen[point] = true;
         } else if moment.telling || moment.asleep || ends {
-            let last = (point + 1).min(life.len() - 1);
-            chosen[point.saturating_sub(1)..=last].fill(true);
+            let beside = usize::from(thoroughness == Thoroughness::Telling);
+            let last = (point + beside).min(life.len() - 1);
+            chosen[point.saturating_sub(beside)..=last].fill(true);
         }
     }
     for rounds in repeating_runs(life) {
@@ -171,6 +174,11 @@ mod tests {
     #[test]
     fn every_instruction_is_every_point() {
         assert_eq!(kill_points(&life("....."), Thoroughness::Every), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn in_brief_they_come_alone() {
+        assert_eq!(kill_points(&life("......T......"), Thoroughness::Brief), [0, 6, 12]);
     }
 
     #[test]

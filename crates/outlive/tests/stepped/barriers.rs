@@ -89,6 +89,6 @@ fn late_arrivals_count_for_no_later_phase(world: &World) {
             assert!(steps > 50, "{steps} instructions are too few to be true");
             return;
         }
-        steps += 2;
+        steps += 3;
     }
 }

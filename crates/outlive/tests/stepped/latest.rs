@@ -82,7 +82,7 @@ fn second_publisher(world: &World, options: SubscriberOptions) {
             return;
         }
         // Each shared word is some instructions from the next.
-        steps += 3;
+        steps += 9;
     }
 }
 
@@ -121,6 +121,6 @@ fn latest_is_what_others_have_received(world: &World) {
             return;
         }
         publisher.go_on();
-        steps += 1;
+        steps += 3;
     }
 }
