@@ -13,6 +13,7 @@ use super::place::Word;
 use super::service::{Call, INLINE_REQUEST, MOST_PLACES, SLOTS, Service, ServiceOptions};
 use super::words::{Settled, next};
 use crate::liveness::{Asleep, Me, TokenId};
+use crate::pool::Block;
 use crate::queue::{self, LARGEST_MESSAGE, SendError};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
@@ -21,6 +22,8 @@ use crate::{Deadline, Domain, Error, Wait};
 
 /// The most calls in flight of one client.
 const MOST_IN_FLIGHT: usize = 1024;
+/// How often a client that waits for memory looks for what the dead left, and what its own abandoned calls hold.
+const LOOK_FOR_MEMORY: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// An end of a service that asks. Any number of them, in any number of processes; each may have up to 1,024 calls in flight.
 ///
@@ -196,11 +199,7 @@ impl Client {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
         let object = match queue.allocate(me, len) {
-            Err(Error::NoSpace { .. }) => {
-                // What dead clients left may be all that is missing.
-                self.service.settle_dead(me, self.process, false)?;
-                queue.allocate_until(me, len, deadline)?
-            }
+            Err(Error::NoSpace { .. }) => self.wait_for_memory(me, len, deadline)?,
             other => other?,
         };
         // SAFETY: the object is ours alone (its tag names us), its pages exist, and it has room for `len` bytes.
@@ -215,6 +214,21 @@ impl Client {
             queue.free_held(me, &object)?;
         }
         Ok(put?)
+    }
+
+    /// What dead clients left, and replies to calls that this one let go of, may be all that is missing. Nobody tells of
+    /// either, so both are looked for once a second.
+    #[cold]
+    fn wait_for_memory(&self, me: Me, len: u64, deadline: Deadline) -> Result<Block, SendError> {
+        loop {
+            self.settle_parked(me)?;
+            self.service.settle_dead(me, self.process, false)?;
+            let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
+            match self.service.queue.allocate_until(me, len, soon) {
+                Err(SendError::TimedOut) if !deadline.has_passed() => {}
+                other => return other,
+            }
+        }
     }
 
     /// Not sent: waits for a server, if that is asked for.
@@ -318,11 +332,17 @@ impl Client {
     }
 
     fn settle_parked(&self, me: Me) -> Result<(), Error> {
-        let parked = self.parked.take();
-        for slot in parked {
-            match self.service.settle(me, slot)? {
-                Settled::Over(number) => self.free.borrow_mut().push((slot, number)),
-                Settled::Busy => self.parked.borrow_mut().push(slot),
+        let mut parked = self.parked.take();
+        while let Some(slot) = parked.pop() {
+            match self.service.settle(me, slot) {
+                Ok(Settled::Over(number)) => self.free.borrow_mut().push((slot, number)),
+                Ok(Settled::Busy) => self.parked.borrow_mut().push(slot),
+                Err(error) => {
+                    // Not settled, and not forgotten.
+                    parked.push(slot);
+                    self.parked.borrow_mut().append(&mut parked);
+                    return Err(error);
+                }
             }
         }
         Ok(())

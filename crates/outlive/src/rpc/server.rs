@@ -36,7 +36,7 @@ use crate::{Deadline, Domain, Error, Wait};
 ///
 /// # If a process dies
 /// The server's: all its clients are told at once; whoever opens the service next takes over the requests that were not
-/// begun and whose callers still wait. A client's: its requests that were not begun are skipped, and replies to it fail with
+/// begun and whose callers still wait. A client's: its requests that were not begun may still be handed out, until somebody settles what it left, and replies to it fail with
 /// [`ReplyError::ClientDied`](super::ReplyError::ClientDied).
 pub struct Server {
     service: Service,
