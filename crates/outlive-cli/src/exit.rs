@@ -191,6 +191,8 @@ pub fn code_of(error: &Error) -> Code {
         | Error::WriterTaken { .. }
         | Error::WriterEnding { .. }
         | Error::ServerTaken { .. } => Code::Busy,
+        // A thread that no library started has no token: nothing that a user of the program can do.
+        Error::ForeignThread { .. } => Code::System,
         // The enum may grow; the test below finds what is missing here.
         _ => Code::System,
     }
