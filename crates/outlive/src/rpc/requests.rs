@@ -21,7 +21,7 @@
 use super::asked::{clear_unless_pending, pending};
 use super::bytes::Bytes;
 use super::request::Request;
-use super::service::{SLOTS, Service};
+use super::service::{INLINE_REQUEST, SLOTS, Service};
 use super::words::Claim;
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
@@ -131,6 +131,10 @@ impl Service {
         else {
             return Ok(None);
         };
+        if asked.len() > INLINE_REQUEST && self.request(call, asked).is_none() {
+            // Damaged, or the system did not say whether its memory exists: then it is not begun, and the next look finds it.
+            self.segment().facts()?;
+        }
         let pass = PassOn::begin(me.list());
         if !call.words.begin_copying(&pass, seen, number, me.id) {
             return Ok(None);
