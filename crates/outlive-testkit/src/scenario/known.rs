@@ -29,6 +29,7 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("mutex-owner-death", Off, NOTICE),
     ("ceiling-owner-death", Off, NOTICE),
     ("rwlock-leave", Off, NOTIFIED),
+    ("rwlock-downgrade", Off, NOTIFIED),
     ("semaphore-release", Off, NOTIFIED),
     ("semaphore-hand-over", Off, NOTIFIED),
     ("semaphore-add", Off, NOTIFIED),
