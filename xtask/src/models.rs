@@ -1,11 +1,11 @@
 //! `cargo xtask models`: the Promela models of doc/models, and their mutations, each with the error that it must show.
 //!
-//! Which runs there are stands in `doc/models/runs.txt`. A run has a folder of its own in `target/models`, and leaves its verdict there. A run that came out
-//! as it must is not repeated by `--full` as long as its model, its switches and its bounds are the same: a full set takes hours, and goes on where it was cut short.
+//! Which runs there are stands in `doc/models/runs.txt`. A run has a folder of its own in `target/models`. `--full` writes into `doc/models/seen.txt` what came
+//! out as it must, and does not repeat it as long as the model, as it stands with the run's switches, and the bounds are the same: a full set takes hours, and
+//! goes on where it was cut short.
 
-use std::collections::hash_map::DefaultHasher;
+use std::collections::BTreeMap;
 use std::fs;
-use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -53,13 +53,25 @@ impl Run {
         }
     }
 
-    /// Differs as soon as anything that the verdict depends on does.
+    /// Differs as soon as anything that the verdict depends on does: the model with the run's switches carried out, and
+    /// without its comments, what it must show, and the bounds.
     fn fingerprint(&self, models: &Path) -> Option<String> {
-        let mut hasher = DefaultHasher::new();
-        fs::read(models.join(&self.model)).ok()?.hash(&mut hasher);
-        (&self.switches, self.passes, self.bounds()).hash(&mut hasher);
-        Some(format!("{:016x}", hasher.finish()))
+        let mut cpp = Command::new("cpp");
+        cpp.args(["-P", "-w"]).args(&self.switches).arg(&self.model).stdin(Stdio::null());
+        let made = cpp.current_dir(models).output().ok().filter(|made| made.status.success())?;
+        let Bounds { megabytes, seconds } = self.bounds();
+        let rest = format!("{} {megabytes} {seconds}", self.passes);
+        Some(format!("{:016x}", fnv_1a(&[&made.stdout, rest.as_bytes()])))
     }
+}
+
+/// FNV-1a, the same in every version of the compiler.
+fn fnv_1a(parts: &[&[u8]]) -> u64 {
+    parts
+        .iter()
+        .copied()
+        .flatten()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// What came of a run.
@@ -73,10 +85,70 @@ enum Verdict {
 }
 
 /// A run that came out as it must.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
+    fingerprint: String,
     states: u64,
     took: Duration,
+    day: String,
+}
+
+/// All that came out as they must, by their names: `doc/models/seen.txt`.
+struct Record {
+    path: PathBuf,
+    seen: Mutex<BTreeMap<String, Seen>>,
+}
+
+const RECORD: &str = "# What `cargo xtask models --full` has seen to come out as it must: run | model's fingerprint | states | seconds | day.
+# Written by it. A run is repeated when its model differs with the run's switches, not when a comment does.
+";
+
+impl Record {
+    fn read(path: PathBuf) -> Record {
+        let seen = fs::read_to_string(&path).map(|text| Record::parse(&text)).unwrap_or_default();
+        Record { path, seen: Mutex::new(seen) }
+    }
+
+    /// Lines that make no sense are as if they were not there: their runs are repeated.
+    fn parse(text: &str) -> BTreeMap<String, Seen> {
+        text.lines()
+            .filter_map(|line| {
+                let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+                let [name, fingerprint, states, seconds, day] = fields[..] else { return None };
+                let took = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
+                let seen = Seen {
+                    fingerprint: fingerprint.to_owned(),
+                    states: states.parse().ok()?,
+                    took,
+                    day: day.to_owned(),
+                };
+                Some((name.to_owned(), seen))
+            })
+            .collect()
+    }
+
+    fn recall(&self, run: &Run, fingerprint: &str) -> Option<Seen> {
+        self.seen.lock().ok()?.get(&run.name).filter(|seen| seen.fingerprint == fingerprint).cloned()
+    }
+
+    /// Written at once: a set that is cut short has lost nothing.
+    fn note(&self, run: &Run, seen: &Seen) {
+        let Ok(mut all) = self.seen.lock() else { return };
+        all.insert(run.name.clone(), seen.clone());
+        let mut text = RECORD.to_owned();
+        for (name, Seen { fingerprint, states, took, day }) in all.iter() {
+            text += &format!("{name} | {fingerprint} | {states} | {:.1} | {day}\n", took.as_secs_f64());
+        }
+        // It only spares time: without it the run is repeated.
+        let _ = fs::write(&self.path, text);
+    }
+
+    /// Forgets runs that are no longer in the list.
+    fn keep(&self, runs: &[Run]) {
+        if let Ok(mut all) = self.seen.lock() {
+            all.retain(|name, _| runs.iter().any(|run| run.name == *name));
+        }
+    }
 }
 
 /// What the arguments ask for.
@@ -120,6 +192,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     };
     let named = |run: &Run| asked.part.as_ref().is_none_or(|part| run.name.contains(part.as_str()));
     let in_set = |run: &Run| asked.full || asked.part.is_some() || run.quick;
+    let record = asked.full.then(|| Record::read(folder.join("seen.txt")));
+    if let Some(record) = &record {
+        record.keep(&runs);
+    }
     let mut waiting: Vec<Run> =
         runs.into_iter().filter(|run| named(run) && in_set(run) && (run.passes || !asked.sound)).collect();
     waiting.reverse();
@@ -131,7 +207,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         for _ in 0..jobs {
             scope.spawn(|| {
                 while let Some(run) = queue.next() {
-                    let (count, seen, repeated) = judge(&run, &folder, asked.full && !asked.again);
+                    let (count, seen, repeated) = judge(&run, &folder, record.as_ref(), asked.again);
                     queue.done(&run);
                     if let Ok(mut total) = total.lock() {
                         total.0.add(count);
@@ -193,18 +269,15 @@ fn memory_at_hand() -> u32 {
 }
 
 /// Runs it and says whether it came out as it must, what it visited, and whether it was run now.
-fn judge(run: &Run, models: &Path, may_recall: bool) -> (Count, Seen, bool) {
-    let record = folder_of(run).join("seen");
-    let fingerprint = run.fingerprint(models);
-    if may_recall && let Some(seen) = recall(&record, fingerprint.as_deref()) {
+fn judge(run: &Run, models: &Path, record: Option<&Record>, again: bool) -> (Count, Seen, bool) {
+    let fingerprint = record.and_then(|_| run.fingerprint(models)).unwrap_or_default();
+    if let Some(seen) = record.filter(|_| !again).and_then(|record| record.recall(run, &fingerprint)) {
         println!("ok   {:22} seen before, {} states", run.name, seen.states);
         return (Count::PASSED, seen, false);
     }
-    // A verdict of before says nothing about the run that begins here.
-    let _ = fs::remove_file(&record);
     let begun = Instant::now();
     let verdict = check(run, models);
-    let mut seen = Seen { states: 0, took: begun.elapsed() };
+    let mut seen = Seen { fingerprint, took: begun.elapsed(), ..Seen::default() };
     let (right, text) = match verdict {
         Verdict::Complete(states) => {
             seen.states = states;
@@ -217,21 +290,16 @@ fn judge(run: &Run, models: &Path, may_recall: bool) -> (Count, Seen, bool) {
     let mark = if right { "ok  " } else { "FAIL" };
     let seconds = seen.took.as_secs_f64();
     println!("{mark} {:22} {text}{} ({seconds:.1} s)", run.name, if right { wanted } else { "" });
-    if right && let Some(fingerprint) = fingerprint {
-        // It only spares time: without it the run is repeated.
-        let _ = fs::write(&record, format!("{fingerprint} {} {}\n", seen.states, seen.took.as_millis()));
+    if right && let Some(record) = record.filter(|_| !seen.fingerprint.is_empty()) {
+        seen.day = today();
+        record.note(run, &seen);
     }
     (if right { Count::PASSED } else { Count::FAILED }, seen, true)
 }
 
-/// What is recorded of the very same run.
-fn recall(record: &Path, fingerprint: Option<&str>) -> Option<Seen> {
-    let text = fs::read_to_string(record).ok()?;
-    let mut fields = text.split_ascii_whitespace();
-    (fields.next() == fingerprint).then_some(())?;
-    let states = fields.next()?.parse().ok()?;
-    let took = Duration::from_millis(fields.next()?.parse().ok()?);
-    Some(Seen { states, took })
+fn today() -> String {
+    let said = Command::new("date").arg("-I").output().map(|done| done.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&said).trim().to_owned()
 }
 
 fn folder_of(run: &Run) -> PathBuf {
@@ -350,16 +418,46 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_is_recalled_for_the_very_same_run_alone() {
+    fn what_was_seen_is_recalled_for_the_very_same_run_alone() {
         let folder = std::env::temp_dir().join(format!("outlive-models-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        let record = folder.join("seen");
-        fs::write(&record, "abc 12 3400\n").expect("written");
-        let seen = recall(&record, Some("abc")).expect("the same");
-        assert_eq!((seen.states, seen.took), (12, Duration::from_millis(3400)));
-        assert!(recall(&record, Some("abd")).is_none() && recall(&folder.join("none"), Some("abc")).is_none());
-        fs::write(&record, "abc 12\n").expect("written");
-        assert!(recall(&record, Some("abc")).is_none(), "cut short");
+        let path = folder.join("seen.txt");
+        let run = &parse("a | m.pml | full | pass | -DX\n").expect("well-formed")[0];
+        let seen = Seen {
+            fingerprint: "abc".to_owned(),
+            states: 12,
+            took: Duration::from_millis(3400),
+            day: "2026-11-22".to_owned(),
+        };
+        Record::read(path.clone()).note(run, &seen);
+        let record = Record::read(path.clone());
+        assert_eq!(record.recall(run, "abc"), Some(seen));
+        assert_eq!(record.recall(run, "abd"), None, "another model");
+        record.keep(&[]);
+        assert_eq!(record.recall(run, "abc"), None, "no longer in the list");
+        fs::write(&path, "a | abc | 12\n").expect("written");
+        assert_eq!(Record::read(path).recall(run, "abc"), None, "cut short");
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn a_fingerprint_is_of_the_model_with_its_switches_carried_out() {
+        let folder = std::env::temp_dir().join(format!("outlive-fingerprints-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let of = |model: &str, switches: &str| {
+            fs::write(folder.join("m.pml"), model).expect("written");
+            let line = format!("a | m.pml | full | pass | {switches}\n");
+            parse(&line).expect("well-formed")[0].fingerprint(&folder)
+        };
+        let plain = of("int x = 1;\n", "");
+        if plain.is_none() {
+            // No C compiler here: then no model is run either.
+            return;
+        }
+        let switched = "int x = 1; /* why */\n#ifdef STOP\nint y = 1;\n#endif\n";
+        assert_eq!(of(switched, ""), plain, "a comment, and a switch that this run does not have");
+        assert_ne!(of(switched, "-DSTOP"), plain);
+        assert_ne!(of("int x = 2;\n", ""), plain);
         fs::remove_dir_all(&folder).expect("removed");
     }
 
