@@ -88,7 +88,7 @@ impl Registry {
                 }
             }
             // At the largest, resting slots are of no use to us: a sweep needs a token itself.
-            self.grow().map_err(|error| match (error, damaged) {
+            self.grow(slots).map_err(|error| match (error, damaged) {
                 // All but those in use were refused: what libc said of the last one tells more.
                 (Error::NoToken { .. }, Some(errno)) => Error::from_errno("take a token in", self.path(), errno),
                 (error, _) => error,

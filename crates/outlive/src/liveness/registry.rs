@@ -219,9 +219,13 @@ impl Registry {
         unsafe { std::slice::from_raw_parts(self.segment.address(SLOTS_AT).cast::<Slot>(), self.slots() as usize) }
     }
 
-    /// Adds slots: twice as many. Any number of processes may do it at once.
-    pub(crate) fn grow(&self) -> Result<(), Error> {
+    /// Adds slots for one who has seen so many in use: twice as many. Any number of threads and processes may do it at once;
+    /// who finds that another has done it meanwhile leaves it at that, or a crowd would grow it to the largest at once.
+    pub(crate) fn grow(&self, seen: u32) -> Result<(), Error> {
         let now = self.slots();
+        if now > seen {
+            return Ok(());
+        }
         let next = (now * 2).min(MOST_SLOTS);
         if next <= now {
             return Err(Error::NoToken { path: self.path.clone() });
@@ -293,5 +297,26 @@ impl Registry {
 
     pub(crate) fn owner_deaths(&self) -> u64 {
         self.roll().owner_deaths.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A crowd of threads finds all slots in use at once. Each that grew what another had grown meanwhile would double
+    /// it, to the largest registry and [`Error::NoToken`] beside thousands of free slots.
+    #[test]
+    fn who_comes_late_does_not_grow_what_another_has_grown() {
+        let folder = std::env::temp_dir().join(format!("outlive-growing-{}", std::process::id()));
+        let domain = crate::Domain::open_at(&folder).expect("opens");
+        let registry = domain.registry();
+        for _ in 0..20 {
+            registry.grow(FIRST_SLOTS).expect("grown, by one of them");
+        }
+        assert_eq!(registry.slots(), 2 * FIRST_SLOTS);
+        registry.grow(2 * FIRST_SLOTS).expect("grown");
+        assert_eq!(registry.slots(), 4 * FIRST_SLOTS);
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

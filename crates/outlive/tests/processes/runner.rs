@@ -1,7 +1,11 @@
-//! Runs checks one after another, each in a process group of its own, and prints what libtest would print.
+//! Runs checks, each in a process group of its own, and prints what libtest would print.
+//!
+//! Checks sleep more than they compute, so several run at a time, by *lanes*: processes of one thread, each with checks of
+//! its own one after another, and each the parent of whatever its checks leave behind. A lane takes the next check's
+//! number from a pipe, and tells what came of it through another one. A lane that dies leaves a check without a verdict.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek};
+use std::io::{self, PipeReader, PipeWriter, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -76,12 +80,21 @@ struct Wanted {
     capture: bool,
     /// Says how long each check took.
     times: bool,
+    /// How many run at a time.
+    lanes: usize,
 }
 
 impl Wanted {
     fn parse(arguments: &[String]) -> Wanted {
-        let mut wanted =
-            Wanted { filters: Vec::new(), skips: Vec::new(), exact: false, list: false, capture: true, times: false };
+        let mut wanted = Wanted {
+            filters: Vec::new(),
+            skips: Vec::new(),
+            exact: false,
+            list: false,
+            capture: true,
+            times: false,
+            lanes: std::thread::available_parallelism().map_or(1, usize::from),
+        };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             match argument.as_str() {
@@ -90,7 +103,10 @@ impl Wanted {
                 "--report-time" => wanted.times = true,
                 "--nocapture" | "--no-capture" | "--show-output" => wanted.capture = false,
                 "--skip" => wanted.skips.extend(rest.next().cloned()),
-                "--test-threads" | "--color" | "--format" | "--logfile" | "-Z" => {
+                "--test-threads" => {
+                    wanted.lanes = rest.next().and_then(|lanes| lanes.parse().ok()).unwrap_or(1).max(1);
+                }
+                "--color" | "--format" | "--logfile" | "-Z" => {
                     rest.next();
                 }
                 flag if flag.starts_with('-') => {}
@@ -108,10 +124,73 @@ impl Wanted {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Verdict {
     Passed,
-    Failed(String),
-    Skipped(String),
+    Failed,
+    Skipped,
+}
+
+/// What came of a check. Why it failed or was skipped lies in a file beside its folder.
+struct Report {
+    check: u16,
+    verdict: Verdict,
+    took: Duration,
+}
+
+/// Bytes of a report: a pipe takes them in one piece, whoever writes beside it.
+const REPORT: usize = 12;
+
+impl Report {
+    fn write(&self, pipe: &mut PipeWriter) -> io::Result<()> {
+        let mut bytes = [0; REPORT];
+        bytes[..2].copy_from_slice(&self.check.to_ne_bytes());
+        bytes[2] = self.verdict as u8;
+        bytes[4..].copy_from_slice(&(self.took.as_millis() as u64).to_ne_bytes());
+        pipe.write_all(&bytes)
+    }
+
+    /// The next one, until all lanes have ended.
+    fn read(pipe: &mut PipeReader) -> Option<Report> {
+        let mut bytes = [0; REPORT];
+        pipe.read_exact(&mut bytes).ok()?;
+        let [c0, c1, verdict, _, took @ ..] = bytes;
+        let verdict = match verdict {
+            0 => Verdict::Passed,
+            1 => Verdict::Failed,
+            _ => Verdict::Skipped,
+        };
+        let took = Duration::from_millis(u64::from_ne_bytes(took));
+        Some(Report { check: u16::from_ne_bytes([c0, c1]), verdict, took })
+    }
+}
+
+/// Forks the lanes; what they report comes out of the pipe, which ends with the last of them.
+fn start_lanes(chosen: &[&Check], base: &Path, lanes: usize, capture: bool) -> PipeReader {
+    let (mut next, mut numbers) = io::pipe().expect("a pipe");
+    let (reports, mut report_to) = io::pipe().expect("a pipe");
+    for index in 0..chosen.len() as u16 {
+        // 2 bytes each: a pipe takes the numbers of 32,768 checks before anybody reads.
+        numbers.write_all(&index.to_ne_bytes()).expect("room in the pipe");
+    }
+    drop(numbers);
+    for _ in 0..lanes.min(chosen.len()) {
+        child::start_lane(|| {
+            child::adopt_orphans();
+            let mut number = [0; 2];
+            while next.read_exact(&mut number).is_ok() {
+                let number = u16::from_ne_bytes(number);
+                let check = chosen[usize::from(number)];
+                let begun = Instant::now();
+                let (verdict, text) = run_one(check, base, capture);
+                let report = Report { check: number, verdict, took: begun.elapsed() };
+                if fs::write(words_of(check, base), text).is_err() || report.write(&mut report_to).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    reports
 }
 
 /// Runs what the arguments ask for; the exit code.
@@ -126,33 +205,41 @@ pub fn run(all: &[&[Check]], arguments: &[String]) -> i32 {
         }
         return 0;
     }
-    child::adopt_orphans();
     remove_ended_runs();
     let base = base(std::process::id());
     fs::create_dir(&base).expect("a folder in /dev/shm can be made");
     let begun = Instant::now();
     println!("\nrunning {} tests", chosen.len());
     let (mut passed, mut skipped, mut failed) = (0, 0, Vec::new());
-    for check in &chosen {
+    let mut silent: Vec<bool> = vec![true; chosen.len()];
+    // Output that is not captured is told apart by nothing but its order.
+    let lanes = if wanted.capture { wanted.lanes } else { 1 };
+    let mut reports = start_lanes(&chosen, &base, lanes, wanted.capture);
+    while let Some(report) = Report::read(&mut reports) {
+        let check = chosen[usize::from(report.check)];
         let name = short(check.name);
-        let started = Instant::now();
-        let verdict = run_one(check, &base, wanted.capture);
-        let took = started.elapsed().as_secs_f64();
-        let time = if wanted.times { format!(" <{took:.3}s>") } else { String::new() };
-        match verdict {
+        silent[usize::from(report.check)] = false;
+        let words = || fs::read_to_string(words_of(check, &base)).unwrap_or_default();
+        let time = if wanted.times { format!(" <{:.3}s>", report.took.as_secs_f64()) } else { String::new() };
+        match report.verdict {
             Verdict::Passed => {
                 passed += 1;
                 println!("test {name} ... ok{time}");
             }
-            Verdict::Skipped(why) => {
+            Verdict::Skipped => {
                 skipped += 1;
-                println!("test {name} ... ignored, {why}");
+                println!("test {name} ... ignored, {}", words());
             }
-            Verdict::Failed(output) => {
+            Verdict::Failed => {
                 println!("test {name} ... FAILED{time}");
-                failed.push((name, output));
+                failed.push((name, words()));
             }
         }
+    }
+    for (check, _) in chosen.iter().zip(&silent).filter(|(_, silent)| **silent) {
+        let name = short(check.name);
+        println!("test {name} ... FAILED");
+        failed.push((name, "the process that ran it has died, or could not begin\n".to_owned()));
     }
     let _ = fs::remove_dir_all(&base);
     if !failed.is_empty() {
@@ -193,8 +280,18 @@ fn remove_ended_runs() {
     }
 }
 
-fn run_one(check: &Check, base: &Path, capture: bool) -> Verdict {
-    let folder = base.join(short(check.name).replace("::", "-"));
+/// What a check has to itself.
+fn folder_of(check: &Check, base: &Path) -> PathBuf {
+    base.join(short(check.name).replace("::", "-"))
+}
+
+/// Where the lane leaves why a check failed or was skipped.
+fn words_of(check: &Check, base: &Path) -> PathBuf {
+    folder_of(check, base).with_extension("words")
+}
+
+fn run_one(check: &Check, base: &Path, capture: bool) -> (Verdict, String) {
+    let folder = folder_of(check, base);
     fs::create_dir(&folder).expect("a check's folder can be made");
     let mut output = unnamed_file();
     let world = World { folder: folder.clone() };
@@ -213,13 +310,12 @@ fn run_one(check: &Check, base: &Path, capture: bool) -> Verdict {
     }
     let _ = fs::remove_dir_all(&folder);
     match end {
-        Ok(End::Code(0)) => Verdict::Passed,
+        Ok(End::Code(0)) => (Verdict::Passed, String::new()),
         Ok(End::Code(SKIP_CODE)) => {
-            let why = text.rsplit(SKIPPED).next().unwrap_or_default();
-            Verdict::Skipped(why.trim().to_owned())
+            (Verdict::Skipped, text.rsplit(SKIPPED).next().unwrap_or_default().trim().to_owned())
         }
-        Ok(end) => Verdict::Failed(format!("{text}\nended by {end:?}\n")),
-        Err(hung) => Verdict::Failed(format!("{text}\nhung for {} s:\n{hung}", check.seconds)),
+        Ok(end) => (Verdict::Failed, format!("{text}\nended by {end:?}\n")),
+        Err(hung) => (Verdict::Failed, format!("{text}\nhung for {} s:\n{hung}", check.seconds)),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 use outlive::sync::{CeilingGuard, CeilingMutex, LockError, PiGuard, PiMutex};
 use outlive::{Deadline, Domain};
@@ -116,6 +117,31 @@ impl Guard<'_> {
 /// Where libc's word lies in the file of a mutex with priority inheritance: doc/memory-layout.md.
 const PI_WORD_AT: u64 = 4096 + 16;
 
+/// How long the kernel may take to hand a dead owner's lock to the first sleeper.
+const HAND_OVER: Duration = Duration::from_secs(10);
+
+/// Who has a mutex with priority inheritance by libc's word, which counts also before the holder has written its name beside
+/// it, and where the kernel has handed the lock to a sleeper. Holders of these scenarios are main threads: their number is
+/// the process's.
+///
+/// When an owner dies the kernel clears its number, marks the word, and wakes the first sleeper, which writes its own number
+/// when it runs, still in the kernel and also when the process is stopped. A word that says "sleepers, and nobody's" is
+/// between the two, for as long as the machine takes.
+fn libcs_holder(domain: &Domain, name: &str) -> Result<String, String> {
+    let file = std::fs::File::open(domain.path().join(name)).map_err(|error| error.to_string())?;
+    let begun = Instant::now();
+    loop {
+        let mut word = [0; 4];
+        file.read_exact_at(&mut word, PI_WORD_AT).map_err(|error| error.to_string())?;
+        let word = u32::from_ne_bytes(word);
+        let holder = word & libc::FUTEX_TID_MASK;
+        if holder != 0 || word & libc::FUTEX_WAITERS == 0 || begun.elapsed() > HAND_OVER {
+            return Ok(holder.to_string());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Those that a survivor has open, and the guards that it keeps.
 #[derive(Default)]
 pub struct Mutexes {
@@ -169,14 +195,7 @@ impl Mutexes {
                 Mutex::Ceiling(mutex) => {
                     Ok(mutex.holder().map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
                 }
-                // What counts is libc's word, also before the holder has written its name beside it, and where the kernel
-                // has handed the lock to a sleeper. Holders of these scenarios are main threads: their number is the process's.
-                Mutex::Pi(_) => {
-                    let mut word = [0; 4];
-                    let file = std::fs::File::open(domain.path().join(name)).map_err(|error| error.to_string())?;
-                    file.read_exact_at(&mut word, PI_WORD_AT).map_err(|error| error.to_string())?;
-                    Ok((u32::from_ne_bytes(word) & libc::FUTEX_TID_MASK).to_string())
-                }
+                Mutex::Pi(_) => libcs_holder(domain, name),
             },
             ["release", name] => {
                 self.held.remove(*name).map(|_| String::new()).ok_or_else(|| "it is not held".to_owned())
