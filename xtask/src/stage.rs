@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::count::Count;
@@ -20,32 +20,75 @@ pub(crate) enum Counts {
 /// After this a stage of the test command is taken to hang. The longest takes a few minutes.
 const LONGEST: Duration = Duration::from_secs(20 * 60);
 
+/// A stage: its name, what it runs, and how its result is known.
+pub(crate) struct Stage {
+    name: String,
+    command: Command,
+    counts: Counts,
+}
+
+impl Stage {
+    pub(crate) fn new(name: &str, command: Command, counts: Counts) -> Stage {
+        Stage { name: name.to_owned(), command, counts }
+    }
+
+    /// Runs it; each line goes to `say` as it comes.
+    fn run(mut self, limit: Option<Duration>, say: &mut dyn FnMut(&str)) -> Count {
+        say(&format!("\n== {}", self.name));
+        let begun = Instant::now();
+        let count = match counted(&mut self.command, self.counts, limit, say) {
+            Ok(count) => count,
+            Err(error) => {
+                say(&format!("{}: {error}", self.command.get_program().to_string_lossy()));
+                Count::FAILED
+            }
+        };
+        say(&format!("== {}: {count} in {:.1} s", self.name, begun.elapsed().as_secs_f64()));
+        count
+    }
+}
+
 /// Runs a stage; a program that fails without having counted a failure counts as one. A stage that hangs is killed with
 /// all that it started, and has failed.
 pub(crate) fn run(name: &str, command: Command, counts: Counts) -> Count {
-    run_within(name, command, counts, Some(LONGEST))
+    Stage::new(name, command, counts).run(Some(LONGEST), &mut |line| println!("{line}"))
 }
 
 /// The same for as long as it takes: for verbs that a person asked for.
 pub(crate) fn run_long(name: &str, command: Command, counts: Counts) -> Count {
-    run_within(name, command, counts, None)
+    Stage::new(name, command, counts).run(None, &mut |line| println!("{line}"))
 }
 
-fn run_within(name: &str, mut command: Command, counts: Counts, limit: Option<Duration>) -> Count {
-    println!("\n== {name}");
-    let begun = Instant::now();
-    let count = match counted(&mut command, counts, limit) {
-        Ok(count) => count,
-        Err(error) => {
-            println!("{}: {error}", command.get_program().to_string_lossy());
-            Count::FAILED
+/// The same of several stages beside each other: one that sleeps leaves the processors to one that computes. What a stage
+/// prints comes whole, when it has ended.
+pub(crate) fn run_beside(stages: Vec<Stage>) -> Count {
+    let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
+    println!("\n== beside each other: {}", names.join("; "));
+    let total = Mutex::new(Count::default());
+    std::thread::scope(|scope| {
+        for stage in stages {
+            let total = &total;
+            scope.spawn(move || {
+                let mut said = String::new();
+                let count = stage.run(Some(LONGEST), &mut |line| {
+                    said.push_str(line);
+                    said.push('\n');
+                });
+                let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+                print!("{said}");
+                total.add(count);
+            });
         }
-    };
-    println!("== {name}: {count} in {:.1} s", begun.elapsed().as_secs_f64());
-    count
+    });
+    total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn counted(command: &mut Command, counts: Counts, limit: Option<Duration>) -> std::io::Result<Count> {
+fn counted(
+    command: &mut Command,
+    counts: Counts,
+    limit: Option<Duration>,
+    say: &mut dyn FnMut(&str),
+) -> std::io::Result<Count> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let pid = child.id();
     // Dropping `ended` is the news.
@@ -63,7 +106,7 @@ fn counted(command: &mut Command, counts: Counts, limit: Option<Duration>) -> st
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).split(b'\n') {
             let line = String::from_utf8_lossy(&line?).into_owned();
-            println!("{line}");
+            say(&line);
             if counts == Counts::ByLines
                 && let Some(found) = Count::of_line(&line)
             {
@@ -142,7 +185,7 @@ mod tests {
     }
 
     fn of(script: &str, counts: Counts) -> Count {
-        counted(&mut shell(script), counts, None).expect("sh runs")
+        counted(&mut shell(script), counts, None, &mut |_| ()).expect("sh runs")
     }
 
     #[test]
@@ -157,10 +200,29 @@ mod tests {
     }
 
     #[test]
+    fn stages_beside_each_other_are_all_counted() {
+        let of = |script: &str| Stage::new(script, shell(script), Counts::ByLines);
+        // Each waits for the other: one after another they would not end.
+        let folder = std::env::temp_dir().join(format!("outlive-beside-{}", std::process::id()));
+        let wait = |mine: &str, other: &str| {
+            let (mine, other) = (folder.join(mine), folder.join(other));
+            format!(
+                "touch {}; while ! test -e {}; do sleep 0.01; done; echo 1 passed, 0 failed",
+                mine.display(),
+                other.display()
+            )
+        };
+        fs::create_dir_all(&folder).expect("a folder");
+        let count = run_beside(vec![of(&wait("a", "b")), of(&wait("b", "a")), of("echo 0 passed, 1 failed; exit 1")]);
+        assert_eq!(count, Count { passed: 2, failed: 1, skipped: 0 });
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
     fn who_hangs_is_killed_with_its_children() {
         // The sleeper holds the pipe: were it left alone, this would not come back for ten minutes.
         let mut hanging = shell("sleep 600 & wait");
-        let count = counted(&mut hanging, Counts::ByLines, Some(Duration::from_millis(200)));
+        let count = counted(&mut hanging, Counts::ByLines, Some(Duration::from_millis(200)), &mut |_| ());
         assert_eq!(count.expect("sh runs"), Count::FAILED);
     }
 }

@@ -75,6 +75,14 @@ impl Child {
         self.end.expect("it has ended")
     }
 
+    /// The same for one that has no limit of its own: this process dies with its parent, which has one.
+    pub fn wait_however_long(mut self) -> End {
+        while !self.has_ended() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        self.end.expect("it has ended")
+    }
+
     /// Waits for it and fails unless it ended well.
     pub fn finish(mut self) {
         assert_eq!(self.wait(), End::Code(0), "child {}", self.pid);

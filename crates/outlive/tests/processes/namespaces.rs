@@ -8,7 +8,7 @@ use outlive::{Domain, TokenId};
 
 use crate::asleep::thread_id;
 use crate::board::Board;
-use crate::child::{Child, wait_until};
+use crate::child::{self, Child, End, wait_until};
 use crate::runner::World;
 
 crate::checks!(
@@ -39,7 +39,7 @@ fn leave_namespace() -> Result<(), std::io::Error> {
 
 pub fn skip_if_not_permitted(world: &World) {
     let code = Child::start(|| leave_namespace().expect("permitted")).wait();
-    if code != crate::child::End::Code(0) {
+    if code != End::Code(0) {
         world.skip("pid namespaces may not be made here");
     }
 }
@@ -50,12 +50,15 @@ pub fn start_namespace(body: impl FnOnce()) -> Child {
     // A process between, which may leave; it ends with its child.
     Child::start(move || {
         leave_namespace().expect("permitted");
-        Child::start(|| {
+        let inner = Child::start(|| {
             board.set(0, 1);
             assert_eq!(thread_id(), 1);
             body();
-        })
-        .finish();
+        });
+        match inner.wait_however_long() {
+            End::Code(code) => child::exit_now(code),
+            End::Signal(signal) => child::exit_now(128 + signal),
+        }
     })
 }
 
