@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::count::Count;
 use crate::install::{self, CC, CMAKE, MUSL, SPIN, TCC};
-use crate::stage::{self, Counts};
+use crate::stage::{self, Counts, Stage};
 use crate::{prefix, root};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
@@ -25,25 +25,37 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     total.add(stage::run("format", cargo(&["fmt", "--all", "--", "--check"]), Counts::ByExit));
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     total.add(stage::run("clippy", cargo(&clippy), Counts::ByExit));
-    total.add(stage::run("Rust tests", cargo(&["test", "--workspace", "--no-fail-fast"]), Counts::ByLines));
+    // Compiled before anything runs: compilers beside tests would only make both slow.
+    let tests = ["test", "--workspace", "--no-fail-fast"];
+    let compiled =
+        stage::run("compile the Rust tests", cargo(&[&tests[..], &["--no-run", "--quiet"]].concat()), Counts::ByExit);
+    if compiled.failed > 0 {
+        total.add(compiled);
+    }
+    // Tests with processes sleep more than they compute; loom only computes.
+    total.add(stage::run_beside(vec![
+        Stage::new("Rust tests", cargo(&tests), Counts::ByLines),
+        Stage::new("loom models", loom(), Counts::ByLines),
+    ]));
     if missing.contains(&CC.program) || missing.contains(&CMAKE.program) {
         total.add(stage::skip("C", "gcc or cmake is not there and may not be installed"));
     } else {
         total.add(stage::run("C", this(&["c"]), Counts::ByLines));
-    }
-    total.add(stage::run("documentation", documentation(), Counts::ByExit));
-    total.add(stage::run("loom models", loom(), Counts::ByLines));
-    if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
-        total.add(stage::skip("Promela models", "spin and gcc are not there and may not be installed"));
-    } else {
-        total.add(stage::run("Promela models", this(&["models", "--sound"]), Counts::ByLines));
     }
     if missing.contains(&MUSL.program) {
         // The Rust test that compiles the C one says so too.
         total.add(stage::skip("robust lists on musl", "musl-gcc is not there and may not be installed"));
     }
     let python: &[&str] = if may_install { &["python"] } else { &["python", "--no-install"] };
-    total.add(stage::run("Python", this(python), Counts::ByLines));
+    // Python waits for its packages first.
+    let mut beside = vec![Stage::new("Python", this(python), Counts::ByLines)];
+    if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
+        total.add(stage::skip("Promela models", "spin and gcc are not there and may not be installed"));
+    } else {
+        beside.push(Stage::new("Promela models", this(&["models", "--sound"]), Counts::ByLines));
+    }
+    beside.push(Stage::new("documentation", documentation(), Counts::ByExit));
+    total.add(stage::run_beside(beside));
     let mut conformance = vec!["conformance", "--one-pair"];
     conformance.extend((!may_install).then_some("--no-install"));
     total.add(stage::run("conformance of the languages", this(&conformance), Counts::ByLines));
@@ -51,16 +63,21 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let crash = this(&["crash", "--brief", "--recheck", "off"]);
     total.add(stage::run("killed after each instruction that others can tell", crash, Counts::ByLines));
     // With the re-check the promise about stopped processes has to hold; without it is `cargo xtask proof stops`.
-    let stops = this(&["crash", "--stop", "--recheck", "on"]);
-    total.add(stage::run("standing still at noted instructions", stops, Counts::ByLines));
-    total.add(stage::run("killed at random, 10 s", this(&["soak", "--minutes", "0.17"]), Counts::ByExit));
-    total.add(stage::run("a crowd on topics, killed at random, 12 s", crate::soak::crowd(), Counts::ByExit));
-    total.add(stage::run("16 threads race for a pool, 5 s", this(&["race", "--minutes", "0.08"]), Counts::ByExit));
-    total.add(stage::run("hostile memory, 10 s", this(&["fuzz", "--seconds", "10"]), Counts::ByLines));
+    let stops = this(&["crash", "--stop", "--brief", "--recheck", "on"]);
+    total.add(stage::run("standing still after each instruction that others can tell", stops, Counts::ByLines));
     // As the Rust tests have built it.
     let mut demo = Command::new(root().join(prefix::target()).join("debug/outlive"));
     demo.args(["demo", "--seconds", "3"]).current_dir(root());
-    total.add(stage::run("the demo, 3 s", demo, Counts::ByExit));
+    // Random stages are the better for a busy machine.
+    total.add(stage::run_beside(vec![
+        Stage::new("killed at random, 10 s", this(&["soak", "--minutes", "0.17"]), Counts::ByExit),
+        Stage::new("16 threads race for a pool, 5 s", this(&["race", "--minutes", "0.08"]), Counts::ByExit),
+        Stage::new("the demo, 3 s", demo, Counts::ByExit),
+    ]));
+    total.add(stage::run_beside(vec![
+        Stage::new("a crowd on topics, killed at random, 12 s", crate::soak::crowd(), Counts::ByExit),
+        Stage::new("hostile memory, 10 s", this(&["fuzz", "--seconds", "10"]), Counts::ByLines),
+    ]));
     println!("\nall stages in {}", stage::minutes(begun.elapsed()));
     println!("{total}");
     if total.failed == 0 && total.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -21,8 +21,8 @@ struct Arguments {
     /// Kill where something differs for survivors or kernel, and beside it (the default).
     #[arg(long, conflicts_with = "all")]
     quick: bool,
-    /// Kill where something differs, and not beside it.
-    #[arg(long, conflicts_with_all = ["all", "quick", "stop"])]
+    /// Kill, or stop, where something differs, and not beside it.
+    #[arg(long, conflicts_with_all = ["all", "quick"])]
     brief: bool,
     /// Kill at every instruction.
     #[arg(long)]

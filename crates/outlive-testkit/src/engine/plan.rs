@@ -70,8 +70,8 @@ pub fn kill_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
     (0..life.len()).filter(|&point| chosen[point]).map(|point| point as u64).collect()
 }
 
-/// The points at which to stop. Of the telling ones: the one where the change has been made, and the one before it,
-/// where the victim has made up its mind and others may change what it has read.
+/// The points at which to stop. Of the telling ones: the one where the change has been made, and, unless it is to be brief,
+/// the one before it, where the victim has made up its mind and others may change what it has read.
 #[must_use]
 pub fn stop_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
     if thoroughness == Thoroughness::Every {
@@ -80,7 +80,8 @@ pub fn stop_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
     let mut chosen = vec![false; life.len()];
     for (point, moment) in life.iter().enumerate() {
         if moment.telling || moment.asleep || point == 0 || point + 1 == life.len() {
-            chosen[point.saturating_sub(1)..=point].fill(true);
+            let before = usize::from(thoroughness == Thoroughness::Telling);
+            chosen[point.saturating_sub(before)..=point].fill(true);
         }
     }
     for rounds in repeating_runs(life) {
@@ -190,6 +191,7 @@ mod tests {
     #[test]
     fn stops_are_before_and_after_a_change() {
         assert_eq!(stop_points(&life("......T......"), Thoroughness::Telling), [0, 5, 6, 11, 12]);
+        assert_eq!(stop_points(&life("......T......"), Thoroughness::Brief), [0, 6, 12]);
         assert_eq!(stop_points(&life("....S...."), Thoroughness::Telling), [0, 3, 4, 7, 8]);
         assert_eq!(stop_points(&life("..RRRR.."), Thoroughness::Telling), [0, 1, 2, 6, 7]);
         assert_eq!(stop_points(&life("....."), Thoroughness::Every), [0, 1, 2, 3, 4]);

@@ -4,8 +4,23 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// How long any single wait of a check lasts at most.
+/// How long any single wait of a check lasts at most, on a machine that is not busy.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// So much of it more on a busy one at most.
+const MOST_PATIENT: f64 = 8.0;
+
+/// Whether that is a hang by now: where many others want each processor, everything takes so many times as long.
+fn is_too_long(waited: Duration, patience: Duration) -> bool {
+    if waited < patience {
+        return false;
+    }
+    let average = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let running: f64 = average.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(1.0);
+    let processors = std::thread::available_parallelism().map_or(1.0, |number| number.get() as f64);
+    // An average of the last minute is late: twice of it.
+    waited >= patience.mul_f64((2.0 * running / processors).clamp(1.0, MOST_PATIENT))
+}
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +109,7 @@ impl Drop for Child {
         if !self.has_ended() {
             self.signal(libc::SIGKILL);
             let begun = Instant::now();
-            while !self.has_ended() && begun.elapsed() < PATIENCE {
+            while !self.has_ended() && !is_too_long(begun.elapsed(), PATIENCE) {
                 std::thread::sleep(Duration::from_micros(100));
             }
         }
@@ -105,7 +120,7 @@ impl Drop for Child {
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(!is_too_long(begun.elapsed(), PATIENCE), "waited in vain: {what}");
         std::thread::sleep(Duration::from_micros(50));
     }
 }
@@ -179,7 +194,7 @@ pub fn start_group(body: impl FnOnce() -> i32) -> i32 {
 pub fn wait_group(pid: i32, deadline: Duration) -> Result<End, String> {
     let begun = Instant::now();
     let mut end = reap(pid);
-    while end.is_none() && begun.elapsed() < deadline {
+    while end.is_none() && !is_too_long(begun.elapsed(), deadline) {
         std::thread::sleep(Duration::from_micros(200));
         end = reap(pid);
     }
@@ -188,7 +203,7 @@ pub fn wait_group(pid: i32, deadline: Duration) -> Result<End, String> {
     unsafe { libc::kill(-pid, libc::SIGKILL) };
     // Everybody of the group, the check itself if it hung, and orphans that came to us.
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while !is_too_long(begun.elapsed(), PATIENCE) {
         // SAFETY: no status is asked for.
         let got = unsafe { libc::waitpid(-1, core::ptr::null_mut(), libc::WNOHANG) };
         match got {
