@@ -32,8 +32,9 @@ usage: cargo xtask VERB [OPTIONS]
   loaded [NAME]           the Rust tests with processes, twice, beside sixty programs that do nothing but compute
   models [--sound | --full] [--jobs N] [--again] [NAME]
                           the Promela models of doc/models and their mutations, or those whose name contains NAME
+  loom [--all]            the library's own code under loom, which explores interleavings and what processors may reorder
   crash [--brief | --all] kill at every noted instruction (--brief: not beside them; --all: at every instruction), check the survivors
-  crash --stop [--all]    leave the victim standing still there: others get past all that it does not hold; then it goes on, or is killed
+  crash --stop [--brief | --all]  leave the victim standing still there: others get past all that it does not hold; then it goes on, or is killed
   faults [--all] [NAME]   each system call of each operation fails, by each errno that it may give, one at a time
   conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
   c [NAME]                the C library's tests and examples, against a copy installed into the target folder
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         "c" => c::run(rest),
         "conformance" => conformance::run(rest),
         "header" => c::header(rest),
+        "loom" => test::loom_alone(rest),
         "install" => prefix::run(rest),
         "loaded" => loaded::run(rest),
         "fuzz" => fuzz::run(rest),

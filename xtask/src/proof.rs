@@ -20,8 +20,9 @@ struct Stage {
     counts: Counts,
 }
 
-const STAGES: [Stage; 8] = [
+const STAGES: [Stage; 9] = [
     Stage { name: "models", verb: &["models"], counts: Counts::ByLines },
+    Stage { name: "loom", verb: &["loom", "--all"], counts: Counts::ByLines },
     Stage { name: "conformance", verb: &["conformance"], counts: Counts::ByLines },
     Stage { name: "crash", verb: &["crash"], counts: Counts::ByLines },
     Stage { name: "stops", verb: &["crash", "--stop"], counts: Counts::ByLines },

@@ -114,3 +114,20 @@ fn loom() -> Command {
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root().join("target/loom"));
     command
 }
+
+/// `cargo xtask loom [--all]`: those of the test command, or also those that take half a minute each.
+pub(crate) fn loom_alone(args: &[String]) -> ExitCode {
+    let mut command = loom();
+    match args {
+        [] => {}
+        [all] if all == "--all" => {
+            command.args(["--", "--include-ignored"]);
+        }
+        _ => {
+            eprintln!("usage: cargo xtask loom [--all]");
+            return ExitCode::from(2);
+        }
+    }
+    let count = stage::run_long("loom models", command, Counts::ByLines);
+    if count.failed == 0 && count.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

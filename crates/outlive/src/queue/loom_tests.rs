@@ -96,7 +96,17 @@ fn loom_queue_two_senders_through_a_closed_region() {
 
 #[test]
 fn loom_queue_a_full_queue_lets_its_sender_go_on() {
-    explore(3, || {
+    a_full_queue(2);
+}
+
+#[test]
+#[ignore = "half a minute: part of `cargo xtask loom --all`"]
+fn loom_queue_a_full_queue_lets_its_sender_go_on_with_one_more_preemption() {
+    a_full_queue(3);
+}
+
+fn a_full_queue(bound: usize) {
+    explore(bound, || {
         let shared = world(1, 1);
         let sending = {
             let shared = StdArc::clone(&shared);
@@ -142,6 +152,7 @@ fn loom_queue_a_waiting_sender_is_told_of_its_receivers_death() {
 }
 
 #[test]
+#[ignore = "half a minute: part of `cargo xtask loom --all`"]
 fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
     explore(1, || {
         let shared = world(1, 2);
