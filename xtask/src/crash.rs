@@ -78,10 +78,11 @@ impl Asked<'_> {
     }
 }
 
-/// Both programs of the testkit: `crash` starts `victim`, which lies beside it.
+/// The programs of the testkit: `crash` starts `victim`, which lies beside it.
+pub(crate) const BUILD_TESTKIT: [&str; 6] = ["build", "--profile", "testkit", "--quiet", "-p", "outlive-testkit"];
+
 pub(crate) fn build_testkit() -> bool {
-    let build = ["build", "--profile", "testkit", "--quiet", "-p", "outlive-testkit"];
-    matches!(cargo(&build).status(), Ok(status) if status.success())
+    matches!(cargo(&BUILD_TESTKIT).status(), Ok(status) if status.success())
 }
 
 /// The same survivors, of a victim in C.

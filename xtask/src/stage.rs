@@ -15,6 +15,8 @@ pub(crate) enum Counts {
     ByLines,
     /// By its exit code: one test.
     ByExit,
+    /// By its exit code, and no test: it makes what other stages run.
+    Not,
 }
 
 /// After this a stage of the test command is taken to hang. The longest takes a few minutes.
@@ -123,7 +125,8 @@ fn counted(
     }
     Ok(match (status.success(), counts) {
         (true, Counts::ByExit) => Count::PASSED,
-        (false, Counts::ByExit) => Count::FAILED,
+        (true, Counts::Not) => Count::default(),
+        (false, Counts::ByExit | Counts::Not) => Count::FAILED,
         // It said that all is well and counted nothing: then nothing was tested.
         (true, Counts::ByLines) if lines == 0 => Count::FAILED,
         (false, Counts::ByLines) if count.failed == 0 => {
@@ -197,6 +200,7 @@ mod tests {
         assert_eq!(of("echo 2 passed, 0 failed; kill -9 $$", lines), Count { passed: 2, failed: 1, skipped: 0 });
         assert_eq!(of("echo 2 passed, 1 failed", Counts::ByExit), Count::PASSED);
         assert_eq!(of("exit 3", Counts::ByExit), Count::FAILED);
+        assert_eq!((of("true", Counts::Not), of("exit 3", Counts::Not)), (Count::default(), Count::FAILED));
     }
 
     #[test]
