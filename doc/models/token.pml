@@ -26,7 +26,7 @@
  *           one that lives until after the answer never reads dead; a holder's rtid and gen stay what it wrote.
  *           -DSAMETID: two claimers share a TID, as two pid namespaces would: this must FAIL, and is why a slot is bound to
  *           a namespace before its first trylock.
- * Switches: -DD=deaths -DNC=claimers -DROUNDS=claims each
+ * Switches: -DD=deaths -DNC=claimers -DROUNDS=claims each -DPAIR (waiting, without waiter 2)
  *  -DSTOP   (waiting) one of the waiters, H2 or (GRACE) H1 is stopped at any step, takes no further step and is not dead. A wake-up that
  *           a waiter had is used up; it leaves the kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of
  *           version 1). It may be killed later (D counts that). A waiter asks by itself whether the holder lives, as once a second in
@@ -247,7 +247,11 @@ active proctype killer() {
 		 fi;
 		 if :: bs=1 :: bs=0
 #endif
+#ifdef PAIR
+		 fi; run H1(); if :: run H2() :: skip fi; run W(0,1); run W(1,1) };
+#else
 		 fi; run H1(); if :: run H2() :: skip fi; run W(0,1); run W(1,1); run W(2,3) };
+#endif
 #ifndef GRACE
 	came; killed1=1;                  /* H1 always ends; further deaths are counted */
 #endif
