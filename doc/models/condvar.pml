@@ -148,6 +148,7 @@ inline notify(all) {
 /* told: a dead one had it */
 inline lock() {
 #ifdef STOP
+	told=0;
 end_l:
 #endif
 	atomic { !HELD -> told=(lo!=NOBODY); lo=me };
