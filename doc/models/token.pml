@@ -155,6 +155,7 @@ byte waits[3];          /* ghost: for the end of which id it sleeps */
 #define ENDS1 (killed1 || stopped1); end_s1: killed1
 #define ENDS2 (killed2 || stopped2); end_s2: killed2
 #define STAND atomic { if :: unqueue() :: skip fi; waits[me]=0; vt=0; vr=0; vg=0; vd=0; vw=0; ok=0 }
+#define AFTER1 skip; end_b: lives[1]==2                 /* never, if H1 is stopped before its release */
 #define ENDSW (killedW[me] || stoppedW[me]); if :: killedW[me] :: else -> STAND; end_st: killedW[me] fi; waits[me]=0
 #ifdef FIRSTNOT
 #define LOOKS (me!=0 && !(tid!=0 && !died && rtid==tid && gen==g))
@@ -165,6 +166,7 @@ byte waits[3];          /* ghost: for the end of which id it sleeps */
 #define ENDS1 killed1
 #define ENDS2 killed2
 #define ENDSW killedW[me]
+#define AFTER1 lives[1]==2
 #endif
 bool sleeps;            /* ghost: waiter 2 is asleep: lawful while H2 lives */
 proctype H1() { byte g, id; bool fnd;
@@ -176,7 +178,7 @@ end_l:	  (false)
 	} unless { ENDS1; exit_walk(1) }
 }
 proctype H2() { byte g, id; bool fnd;
-	{ lives[1]==2; claim(2,TID2);
+	{ AFTER1; claim(2,TID2);
 end_l:	  (false)
 	} unless { ENDS2; exit_walk(2) }
 }
