@@ -36,6 +36,7 @@
  *           that). A sleeper looks by itself, as once a second in the code, at the word for which it sleeps and at its owner. The
  *           writers' word is freed, and sq raised, in the same step as the wake, as in the code; the other runs have two steps, which
  *           allows more.
+ *           With -DWHO=i it is thread i; the runs that have nobody stopped are left out then.
  *           At rest a running thread may sleep for the writers' word alone if that names the stopped one, or a writer that sleeps behind
  *           the stopped reader; and a writer behind a reader's word alone that names the stopped one
  * Mutations, each must be caught:
@@ -569,7 +570,11 @@ active proctype killer() {
 #endif
 #ifdef STOP
 		fi;
+#ifdef WHO
+		bs=1; if :: true
+#else
 		if :: bs=1 :: bs=0
+#endif
 #endif
 #ifdef PAIR
 		fi; run T(0); run T(1) };
@@ -581,9 +586,15 @@ end_k:	do
 	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
 	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
 #ifdef STOP
+#if !defined(WHO) || WHO == 0
 	:: atomic { bs>0 && RUNS(0) -> stopped[0]=1; bs-- }
+#endif
+#if !defined(WHO) || WHO == 1
 	:: atomic { bs>0 && RUNS(1) -> stopped[1]=1; bs-- }
+#endif
+#if !defined(WHO) || WHO == 2
 	:: atomic { bs>0 && RUNS(2) -> stopped[2]=1; bs-- }
+#endif
 	:: budget==0 && bs==0 -> break
 	od;
 	timeout;
