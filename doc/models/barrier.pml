@@ -15,6 +15,11 @@
  * Checked: nobody passes a phase before all the living have arrived in it; one serial participant a phase; nobody sleeps
  * for ever (an invalid end state); without a death nobody is told "broken"; who has arrived and dies breaks nothing.
  * Switches: -DD=deaths -DR=phases -DOUT (count out)
+ *   -DSTOP  one participant is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it leaves
+ *           the kernel's queue (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). The notice of a death is not told
+ *           to the others once one is stopped: it may have had it. It may be killed later (D counts that). A sleeper looks by itself at
+ *           the phase and at all seats, as once a second in the code.
+ *           At rest a running participant may sleep only in a phase in which the stopped one has not arrived.
  * Mutations, each must be caught:
  *   NOMARK      the mark does not flip: who has arrived once has arrived for ever
  *   NOWATCH     a sleeper watches nobody
@@ -23,6 +28,9 @@
  *   NOPASS      who finds the phase over leaves the wake-up to whoever opened the next
  *   LASTONLY    the same, unless it has not slept
  *   WAKEONE     the serial participant wakes one
+ * and with STOP:
+ *   NORECHECK   a sleeper does not look by itself: the stopped one had opened the next phase, and not yet woken the others
+ *   PHASEONLY   it looks at the phase alone, not at the seats: the stopped one was the last to arrive
  */
 #ifndef D
 #define D 1
@@ -40,6 +48,25 @@ byte came[N];			/* ghost: phases in which it has arrived */
 byte serials[R];		/* ghost */
 bool anydeath;
 
+#ifdef STOP
+bool stopped[N]; byte bs;
+byte slept[N];			/* ghost: the phase in which it has gone to sleep */
+#define ENDS (killed[me] || stopped[me])
+#define RUNS(i) (!killed[i] && !stopped[i])
+#define ABSENT(i,p) (!out[i] && mk[i]!=MARK(p))
+#define HOLDSUP(i,p) (stopped[i] && !dead[i] && ABSENT(i,p))
+#define WELL(i) (!inq[i] || !RUNS(i) || (phase==slept[i] && !broken && (HOLDSUP(0,phase) || HOLDSUP(1,phase) || HOLDSUP(2,phase))))
+#define TOLD(i) (dead[i] && !stopped[0] && !stopped[1] && !stopped[2])
+#define GONE(i) (ABSENT(i,p) && dead[i])
+#ifdef PHASEONLY
+#define FINDS (phase!=p || broken)
+#else
+#define FINDS (phase!=p || broken || GONE(0) || GONE(1) || GONE(2) || !(ABSENT(0,p) || ABSENT(1,p) || ABSENT(2,p)))
+#endif
+#else
+#define ENDS killed[me]
+#define TOLD(i) dead[i]
+#endif
 #ifdef NOMARK
 #define MARK(p) 1
 #else
@@ -121,8 +148,19 @@ proctype T(byte me) {
 						if
 						:: inq[me] || woken[me] ->
 							first=0;
-							atomic { (woken[me] || (watch[me]&1 && dead[0]) || (watch[me]&2 && dead[1]) || (watch[me]&4 && dead[2])) ->
+#ifdef STOP
+							slept[me]=p;
+end_s:							if
+#ifndef NORECHECK
+							:: atomic { FINDS -> inq[me]=0; woken[me]=0 }
+#endif
+							::
+#endif
+							atomic { (woken[me] || (watch[me]&1 && TOLD(0)) || (watch[me]&2 && TOLD(1)) || (watch[me]&4 && TOLD(2))) ->
 								inq[me]=0; woken[me]=0 }
+#ifdef STOP
+							fi
+#endif
 						:: else
 						fi
 					:: else
@@ -139,7 +177,16 @@ proctype T(byte me) {
 		od;
 		atomic { p=0; r=0; done=0 };
 end_idle:	(false)
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { if :: inq[me]=0; woken[me]=0 :: skip fi;
+				watch[me]=0; p=0; all=0; i=0; r=0; m=0; o=0; done=0; first=0 };
+end_stop:		killed[me]
+		fi;
+#endif
 		atomic { inq[me]=0; woken[me]=0; watch[me]=0; dead[me]=1; anydeath=1; p=0; all=0; i=0; r=0; m=0; o=0; done=0; first=0 }
 	}
 }
@@ -153,11 +200,25 @@ active proctype killer() {
 #if D > 1
 		:: budget=D-2
 #endif
+#ifdef STOP
+		fi;
+		if :: bs=1 :: bs=0
+#endif
 		fi; run T(0); run T(1); run T(2) };
 end_k:	do
 	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
 	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
 	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+#ifdef STOP
+	:: atomic { bs>0 && RUNS(0) -> stopped[0]=1; bs-- }
+	:: atomic { bs>0 && RUNS(1) -> stopped[1]=1; bs-- }
+	:: atomic { bs>0 && RUNS(2) -> stopped[2]=1; bs-- }
+	:: budget==0 && bs==0 -> break
+	od;
+	timeout;
+	assert(WELL(0) && WELL(1) && WELL(2))
+#else
 	:: budget==0 -> break
 	od
+#endif
 }

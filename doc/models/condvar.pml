@@ -19,6 +19,13 @@
  * Switches: -DD=deaths -DNW= -DRW= -DNN= -DRN= -DTIMEOUT (waiter 0 has a deadline, which may pass at any time)
  *   ASLEEP      notifiers begin when all waiters are asleep
  *   LEAVE       pending is given back when the lock is in hand, not when it is unlocked: weaker, see above
+ *   STOP        one thread is stopped at any step, takes no further step and is not dead. A notification that it had is used up; it
+ *               leaves the kernel's queue (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). It may be killed later
+ *               (D counts that). A waiter looks by itself, as once a second in the code: it takes the mutex and goes on when an item
+ *               is there. seq+1 and the wake are one step, as in the code; the other runs have them as two, which allows more: each
+ *               step that can come between two of the one-step form can come there in the two-step form, too.
+ *               At rest a running waiter may sleep beside an item, or wait for the mutex, only while the stopped one has the mutex;
+ *               a dead one's mutex and an item whose notifier is stopped or dead excuse nobody
  * Mutations, each must be caught:
  *   CLEARFIRST  the epoch is cleared before the wake
  *   NOEPOCH     a bare bit
@@ -29,6 +36,9 @@
  *   NOPASS      who must wait for the mutex does not wake another first
  *   NOTIMEPASS  who gives up does not wake another
  *   GIVEBACK    pending is given back when the lock is in hand, and the stronger property asked for
+ * and with STOP:
+ *   NORECHECK   a waiter does not look by itself: the stopped one had the notification
+ *   SEQONLY     it looks at seq, and not at the items: the stopped one had not yet notified
  */
 #ifndef D
 #define D 1
@@ -61,6 +71,18 @@ bool mine[N+1];                 /* ghost: it brought an item and has not yet fin
 byte budget;
 
 #define HELD (lo!=NOBODY && !dead[lo])
+#ifdef STOP
+bool stopped[N+1]; byte bs;
+#define ENDS (killed[me] || stopped[me])
+#define RUNS(i) (!killed[i] && !stopped[i])
+#ifdef SEQONLY
+#define FINDS (seq!=s)
+#else
+#define FINDS (items>0)
+#endif
+#else
+#define ENDS killed[me]
+#endif
 #define PICK(i) :: (i<NW && qx[i]) -> qx[i]=0; woken[i]=1; w=1
 #define WAKE1 w=0; if PICK(0) PICK(1) PICK(2) :: else fi
 #define ALL1(i) if :: (i<NW && qx[i]) -> qx[i]=0; woken[i]=1 :: else fi
@@ -104,11 +126,18 @@ inline notify(all) {
 #ifdef CLEARFIRST
 		clear();
 #endif
+#ifdef STOP
+		if
+		:: all -> d_step { seq++; WAKEALL }; w=0
+		:: else -> atomic { seq++; WAKE1 }
+		fi;
+#else
 		seq++;
 		if
 		:: all -> d_step { WAKEALL }; w=0
 		:: else -> wake1()
 		fi;
+#endif
 #ifndef CLEARFIRST
 		if :: !w -> clear() :: else fi
 #endif
@@ -118,6 +147,10 @@ inline notify(all) {
 
 /* told: a dead one had it */
 inline lock() {
+#ifdef STOP
+	told=0;
+end_l:
+#endif
 	atomic { !HELD -> told=(lo!=NOBODY); lo=me };
 	if :: told -> notify(1); told=0 :: else fi
 }
@@ -165,6 +198,9 @@ inline wait() {
 		asleep[me]=1;
 end_w:		if
 		:: atomic { woken[me] -> UNQUEUE }
+#if defined(STOP) && !defined(NORECHECK)
+		:: atomic { FINDS -> UNQUEUE }
+#endif
 #ifdef TIMEOUT
 		:: atomic { me==0 -> UNQUEUE; gone=1 }
 #endif
@@ -186,6 +222,9 @@ end_w:		if
 		wake1(); w=0;
 #endif
 		pend[me]=0;     /* list_op_pending goes to the mutex's own protocol */
+#ifdef STOP
+end_m:
+#endif
 		atomic { !HELD -> told=(lo!=NOBODY); lo=me };
 #if !defined(LEAVE) && !defined(NOPEND)
 		pend[me]=1;
@@ -216,7 +255,15 @@ proctype W(byte me) {
 		od;
 		atomic { r=0; gone=0 };
 end_idle:	(false)
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { if :: qx[me]=0; woken[me]=0 :: skip fi; asleep[me]=0; s=0; f=0; r=0; told=0; ok=0; w=0; gone=0 };
+end_stop:		killed[me]
+		fi;
+#endif
 		atomic { UNQUEUE; dead[me]=1;
 #ifdef WAKESEQ
 			qs[me]=0;
@@ -252,12 +299,24 @@ proctype Notifier(byte me) {
 		od;
 		r=0;
 end_idle:	(false)
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { f=0; r=0; told=0; w=0; inside=0 };
+end_stop:		killed[me]
+		fi;
+#endif
 		atomic { dead[me]=1; if :: mine[me] -> unsig++; mine[me]=0 :: else fi; f=0; r=0; told=0; w=0; inside=0 }
 	}
 }
 
+#ifdef STOP
+#define WELL(i) !(i<NW && asleep[i] && !woken[i] && RUNS(i) && items>0)
+#else
 #define WELL(i) !(i<NW && asleep[i] && !woken[i] && !dead[i] && items>unsig)
+#endif
 #if NW == 1
 #define ALL_WELL WELL(0)
 #elif NW == 2
@@ -269,6 +328,10 @@ end_idle:	(false)
 #define EXCUSED (lo!=NOBODY)
 #else
 #define EXCUSED (lo!=NOBODY && lo>=NW)
+#endif
+#ifdef STOP
+#undef EXCUSED
+#define EXCUSED (HELD && stopped[lo])
 #endif
 #ifdef GIVEBACK
 #undef EXCUSED
@@ -285,6 +348,10 @@ active proctype killer() {
 #if D > 1
 		:: budget=D-2
 #endif
+#ifdef STOP
+		fi;
+		if :: bs=1 :: bs=0
+#endif
 		fi;
 		do :: f<NW -> run W(f); f++ :: else -> break od;
 		do :: f<N -> run Notifier(f); f++ :: else -> break od;
@@ -299,13 +366,34 @@ active proctype killer() {
 #if N > 3
 	:: atomic { budget>0 && !killed[3] -> killed[3]=1; budget-- }
 #endif
+#ifdef STOP
+	:: atomic { bs>0 && RUNS(0) -> stopped[0]=1; bs-- }
+	:: atomic { bs>0 && RUNS(1) -> stopped[1]=1; bs-- }
+#if N > 2
+	:: atomic { bs>0 && RUNS(2) -> stopped[2]=1; bs-- }
+#endif
+#if N > 3
+	:: atomic { bs>0 && RUNS(3) -> stopped[3]=1; bs-- }
+#endif
+	:: budget==0 && bs==0 -> break
+#else
 	:: budget==0 -> break
+#endif
 	od;
 	/* all has come to rest */
 	timeout -> assert(EXCUSED || ALL_WELL);
+#ifdef STOP
+	assert(!HELD || EXCUSED);
+	if
+	:: HELD
+	:: else ->
+#endif
 	lock();
 	items++;
 	lo=NOBODY;
 	notify(0);
 	timeout -> assert(EXCUSED || ALL_WELL)
+#ifdef STOP
+	fi
+#endif
 }

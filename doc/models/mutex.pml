@@ -25,6 +25,12 @@
  * Switches: -DD=deaths -DR=rounds -DR2=rounds of thread 2
  *   -DNL=2 -DNEST  thread 0 takes locks 0 and 1, thread 1 takes 0, thread 2 takes 1
  *   -DTIMEOUT      a sleeper may give up at any time      -DPANIC  a holder may panic
+ *   -DSTOP         one thread is stopped at any step, takes no further step and is not dead: its token reads alive and no list is
+ *                  walked. A wake-up that it had is used up; SIGSTOP takes it out of the kernel's queues, the freezer of version 1
+ *                  leaves it there, where it swallows wakes: both are tried. It may be killed later (D counts that). A sleeper looks
+ *                  by itself, as once a second in the code, and goes on when the word has changed or the owner is dead.
+ *                  At rest a running thread may sleep for a lock alone whose word names the stopped one (NEST: or whose owner
+ *                  sleeps for such a lock).
  * Mutations, each must be caught:
  *   WAKEONE     unlock wakes one sleeper only
  *   XLAST       X stands last in the wait vector
@@ -39,6 +45,9 @@
  *   DROPGIVESUP unlock without a repair gives the lock up
  *   PANICQUIET  a panic leaves the state as it is
  *   PANICLATE   a panic releases the word before it says "inconsistent"
+ * and with STOP:
+ *   NORECHECK   a sleeper does not look by itself: the stopped one had the notice of the owner's death. Without deaths it must pass
+ *   TWOSTEP     (with NORECHECK) unlock frees the word and wakes in two steps
  */
 #ifndef NL
 #define NL 1
@@ -72,6 +81,21 @@ byte inL[N];            /* ghost: bit mask of the locks this thread owns */
 bool gaveup[NL];        /* ghost: an owner has decided to give the lock up */
 byte budget;            /* deaths still to come; drawn first, so that a hang after fewer deaths is a real end state */
 
+#ifdef STOP
+bool stopped[N];
+byte bs;                /* stops still to come; drawn first, too */
+#define ENDS (killed[me] || stopped[me])
+#define RUNS(i) (!killed[i] && !stopped[i])
+#define HELDUP(l) (lo[l]!=0 && !tdead[lo[l]-1] && stopped[lo[l]-1])
+#if NL > 1
+#define EXCUSED(l) (HELDUP(l) || (l==0 && lo[0]!=0 && RUNS(lo[0]-1) && qL[lo[0]-1]==2 && HELDUP(1)))
+#else
+#define EXCUSED(l) HELDUP(l)
+#endif
+#define WELL(i) (!RUNS(i) || qL[i]==0 || EXCUSED(qL[i]-1))      /* who sleeps is in the queue of the word, or has been woken */
+#else
+#define ENDS killed[me]
+#endif
 #define SET(l,value) atomic { assert(lo[l]==me+1); st[l]=value }
 #define OWN(l) cs[l]++; assert(cs[l]==1); inL[me]=inL[me]|(1<<l)
 #define PICK(i,q,k) :: (q[i]==(k)) -> q[i]=0; woken[i]=1
@@ -86,6 +110,10 @@ inline release(l) {
 	if
 	:: vw ->
 		atomic { cs[l]--; inL[me]=inL[me]&(3-(1<<l)); lo[l]=0; lw[l]=0;
+#ifdef TWOSTEP
+		};
+		atomic {
+#endif
 #ifdef WAKEONE
 			if PICK(0,qL,l+1) PICK(1,qL,l+1) PICK(2,qL,l+1) :: else fi
 #else
@@ -139,8 +167,14 @@ inline lock(l) {
 #ifdef XLAST
 							qX[me]=vo;
 #endif
+#ifdef STOP
+end_sleep:
+#endif
 							if
 							:: atomic { woken[me] -> unqueue() }
+#if defined(STOP) && !defined(NORECHECK)
+							:: atomic { lo[l]!=vo || tdead[vo-1] -> unqueue() }
+#endif
 #ifdef TIMEOUT
 							:: atomic { !woken[me] -> unqueue(); got=TIMED_OUT }
 #endif
@@ -239,7 +273,15 @@ proctype T(byte me) {
 		od;
 		atomic { vo=0; vw=0; ok=0; dd=0; tv=0; got=0; r=0 };
 end_idle:	(false)                                         /* lives on, holding nothing */
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { if :: unqueue() :: skip fi; vo=0; vw=0; ok=0; dd=0; tv=0; got=0; r=0 };
+end_stop:		killed[me]
+		fi;
+#endif
 		atomic {                                        /* leaves every queue; what it had swallowed is gone */
 			unqueue();
 			if :: inL[me]&1 -> cs[0]-- :: else fi;
@@ -271,11 +313,25 @@ active proctype killer() {
 #if D > 1
 		:: budget=D-2
 #endif
+#ifdef STOP
+		fi;
+		if :: bs=1 :: bs=0
+#endif
 		fi; run T(0); run T(1); run T(2) };
 end_k:	do
 	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
 	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
 	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+#ifdef STOP
+	:: atomic { bs>0 && RUNS(0) -> stopped[0]=1; bs-- }
+	:: atomic { bs>0 && RUNS(1) -> stopped[1]=1; bs-- }
+	:: atomic { bs>0 && RUNS(2) -> stopped[2]=1; bs-- }
+	:: budget==0 && bs==0 -> break
+	od;
+	timeout;
+	assert(WELL(0) && WELL(1) && WELL(2))
+#else
 	:: budget==0 -> break
 	od
+#endif
 }

@@ -24,6 +24,10 @@
  *   DROPGIVESUP unlock without a repair gives the lock up
  *   PANICQUIET  a panic leaves st as it is
  *   NOLIBC      libc is not told at all
+ * A stop can add nothing here, so there is no switch for it. The one statement that waits is lock 1, and it goes on as soon as the word
+ * is 0. When all has come to rest, the word that a running thread waits for names somebody: not a dead thread, whose number the kernel
+ * has taken out; not a running one, for all its other steps can be made; so it names the stopped one, which holds the lock. No wake-up
+ * can be used up: the kernel hands the word itself over, and a sleeper that is stopped then has the lock from that moment on.
  * Two orders make no difference, because a death while the word is held is marked in any case: LIBCFIRST tells libc before
  * st is written, RESETFIRST says "consistent" before the data are whole. Both pass.
  */

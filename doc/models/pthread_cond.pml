@@ -14,12 +14,17 @@
  * his signal (`unsig`): for those there is the re-check, which this is without.
  * Switches: -DD=deaths -DNW= -DRW= -DNN= -DRN=
  *   RECHECK     a wait may return for nothing while an item is there: then none is excused
+ *   STOP        one thread is stopped at any step, takes no further step and is not dead. It leaves the kernel's queue or, frozen, stays
+ *               there; a wake takes all, so it swallows none. It may be killed later (D counts that). At rest a running thread may wait
+ *               only for the mutex that the stopped one holds, or sleep while it holds it; or, without RECHECK, beside an item whose
+ *               bringer was stopped before its signal: that signal is not begun, and the next one wakes all
  * Mutations, each must be caught:
  *   WAKEONE     a signal wakes one: it may be killed with it
  *   LATE        s is read after the mutex has been given back
  *   SLPFIRST    slp+1 before s is read
  *   DNFIRST     dn = f before the wake
  *   NOLOOK      the kernel queues without a look at count
+ *   TWOSTEP     (STOP) count+1 and the wake are two steps, and the signal is taken for made after the first
  *   WRAP        the counter has two values: 2^32 signals between 1 and 3 (the known limit; passes with RECHECK)
  */
 #ifndef D
@@ -51,6 +56,14 @@ byte items, unsig; bool mine[N];        /* ghosts, but for items */
 byte budget;
 
 #define FREE (lo==NOBODY || dead[lo])
+#ifdef STOP
+bool stopped[N]; byte bs;
+#define ENDS (killed[me] || stopped[me])
+#define RUNS(i) (!killed[i] && !stopped[i])
+#define HELDUP (lo!=NOBODY && !dead[lo] && stopped[lo])
+#else
+#define ENDS killed[me]
+#endif
 
 inline wake() {
 	count=(count+1)%MOD;
@@ -78,7 +91,16 @@ inline signal() {
 #ifdef DNFIRST
 		dn=f;
 #endif
+#ifdef TWOSTEP
+		atomic { count=(count+1)%MOD; mine[me]=0 };
+		atomic { q[0]=0;
+#if NW > 1
+			q[1]=0;
+#endif
+			unsig=0 };
+#else
 		atomic { wake(); mine[me]=0 };
+#endif
 #ifndef DNFIRST
 		dn=f
 #endif
@@ -91,6 +113,9 @@ proctype W(byte me) {
 	{
 		do
 		:: r<RW ->
+#ifdef STOP
+end_l:
+#endif
 			atomic { FREE -> lo=me };
 			do
 			:: items==0 ->
@@ -117,6 +142,9 @@ end_w:				if
 #endif
 				fi;
 				s=0;
+#ifdef STOP
+end_m:
+#endif
 				atomic { FREE -> lo=me }
 			:: else -> break
 			od;
@@ -127,7 +155,15 @@ end_w:				if
 		od;
 		r=0;
 end_idle:	(false)
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { if :: q[me]=0 :: skip fi; s=0; r=0 };
+end_stop:		killed[me]
+		fi;
+#endif
 		atomic { dead[me]=1; q[me]=0; s=0; r=0 }
 	}
 }
@@ -137,6 +173,9 @@ proctype S(byte me) {
 	{
 		do
 		:: r<RN ->
+#ifdef STOP
+end_l:
+#endif
 			atomic { FREE -> lo=me };
 			atomic { items++; mine[me]=1; if :: inside=1 :: inside=0 fi };
 			if :: inside -> signal() :: else fi;
@@ -148,7 +187,15 @@ proctype S(byte me) {
 		od;
 		r=0;
 end_idle:	(false)
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { if :: mine[me] -> unsig++; mine[me]=0 :: else fi; r=0; f=0; inside=0 };
+end_stop:		killed[me]
+		fi;
+#endif
 		atomic { dead[me]=1; if :: mine[me] -> unsig++; mine[me]=0 :: else fi; r=0; f=0; inside=0 }
 	}
 }
@@ -158,7 +205,11 @@ end_idle:	(false)
 #else
 #define LOST (items>unsig)
 #endif
+#ifdef STOP
+#define WELL(i) !(q[i] && RUNS(i) && LOST && !HELDUP)
+#else
 #define WELL(i) !(q[i] && !dead[i] && LOST)
+#endif
 
 active proctype killer() {
 	byte i;
@@ -166,6 +217,10 @@ active proctype killer() {
 		if :: budget=D
 #if D > 0
 		:: budget=D-1
+#endif
+#ifdef STOP
+		fi;
+		if :: bs=1 :: bs=0
 #endif
 		fi;
 		do :: i<NW -> run W(i); i++ :: else -> break od;
@@ -181,7 +236,19 @@ active proctype killer() {
 #if N > 3
 	:: atomic { budget>0 && !killed[3] -> killed[3]=1; budget-- }
 #endif
+#ifdef STOP
+	:: atomic { bs>0 && RUNS(0) -> stopped[0]=1; bs-- }
+	:: atomic { bs>0 && RUNS(1) -> stopped[1]=1; bs-- }
+#if N > 2
+	:: atomic { bs>0 && RUNS(2) -> stopped[2]=1; bs-- }
+#endif
+#if N > 3
+	:: atomic { bs>0 && RUNS(3) -> stopped[3]=1; bs-- }
+#endif
+	:: budget==0 && bs==0 -> break
+#else
 	:: budget==0 -> break
+#endif
 	od;
 	timeout;
 	assert(WELL(0));
@@ -189,5 +256,9 @@ active proctype killer() {
 	assert(WELL(1));
 #endif
 	/* nobody waits for the mutex in vain */
+#ifdef STOP
+	assert(FREE || HELDUP)
+#else
 	assert(FREE)
+#endif
 }

@@ -15,6 +15,11 @@
  * Checked: never a writer beside anybody living; whoever gets the lock after a writer has died inside is told, and nobody otherwise;
  * when everything has come to rest, no living sleeper is left.
  * Switches: -DD=deaths -DN= -DREADERS=so many only read
+ *   STOP        one thread is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; the notice of
+ *               a death is not told to the others once it is stopped: it may have had it. It may be killed later (D counts that). A
+ *               sleeper looks by itself, as once a second in the code. At rest a running thread may sleep only behind the stopped
+ *               one, in whose name an entry stands; and while the stopped one has the table's mutex in hand, everybody waits whose
+ *               lock is of that table: for the mutex, or for one who waits for it in order to leave
  * Mutations, each must be caught:
  *   TOKENFIRST  a new entry's token before its mode and key
  *   FREEDEAD    a dead writer's entry is made free like a reader's
@@ -22,6 +27,8 @@
  *   NOWAKE      who leaves wakes nobody
  *   NOWATCH     sleepers are woken by changes only
  *   WATCHANY    a sleeper watches any living thread that holds the lock or not
+ * and with STOP:
+ *   NORECHECK   a sleeper does not look by itself: the stopped one had left, and not yet woken the others
  */
 #ifndef D
 #define D 1
@@ -45,6 +52,22 @@ byte budget;
 
 #define FREE (lo==NOBODY || dead[lo])
 #define OWNER(e) (tok[e]-1)
+#ifdef STOP
+bool stopped[N]; byte bs;
+#define ENDS (killed[me] || stopped[me])
+#define RUNS(i) (!killed[i] && !stopped[i])
+#define HAS(e,i) (tok[e]==(i)+1 && key[e]==1)
+#define HOLDS(i) (HAS(0,i) || HAS(1,i) || HAS(2,i))
+#define HELDUP(i) (stopped[w[i]] && !dead[w[i]] && HOLDS(w[i]))
+#if N > 2
+#define TOLD(i) (dead[i] && !stopped[0] && !stopped[1] && !stopped[2])
+#else
+#define TOLD(i) (dead[i] && !stopped[0] && !stopped[1])
+#endif
+#else
+#define ENDS killed[me]
+#define TOLD(i) dead[i]
+#endif
 
 /* what one look finds: who is in the way, what a dead writer left, a free entry */
 inline look() { d_step {
@@ -80,6 +103,9 @@ proctype T(byte me) {
 	byte want, by, left, fr, e; bool told;
 	{
 		if :: want=1 :: me>=READERS -> want=2 fi;
+#ifdef STOP
+end_l:
+#endif
 		atomic { FREE -> lo=me };
 again:		look();
 		if
@@ -91,10 +117,16 @@ again:		look();
 end_asleep:		if
 			:: woken[me]
 #ifndef NOWATCH
-			:: dead[w[me]]
+			:: TOLD(w[me])
+#endif
+#if defined(STOP) && !defined(NORECHECK)
+			:: dead[w[me]] || !HOLDS(w[me])
 #endif
 			fi;
 			atomic { asleep[me]=0; w[me]=NOBODY; woken[me]=0 };
+#ifdef STOP
+end_m:
+#endif
 			atomic { FREE -> lo=me };
 			goto again
 		:: by==NOBODY && left!=NOBODY ->
@@ -127,6 +159,9 @@ enter:
 			od; e=0 };
 		lo=NOBODY;
 		/* inside; and out again */
+#ifdef STOP
+end_n:
+#endif
 		atomic { FREE -> lo=me };
 		atomic { tok[by]=0; in[me]=0 };
 		lo=NOBODY;
@@ -139,7 +174,15 @@ enter:
 #endif
 		atomic { want=0; by=0; left=0; fr=0 };
 end_idle:	(false)
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { asleep[me]=0; want=0; by=0; left=0; fr=0; e=0; told=0 };
+end_stop:		killed[me]
+		fi;
+#endif
 		atomic { dead[me]=1; asleep[me]=0;
 			if :: in[me]==2 -> torn=1 :: else fi; in[me]=0;
 			want=0; by=0; left=0; fr=0; e=0; told=0 }
@@ -153,6 +196,10 @@ active proctype killer() {
 #if D > 0
 		:: budget=D-1
 #endif
+#ifdef STOP
+		fi;
+		if :: bs=1 :: bs=0
+#endif
 		fi;
 		key[NE-1]=2; md[NE-1]=2;
 		do :: i<N -> run T(i); i++ :: else -> break od;
@@ -164,11 +211,27 @@ active proctype killer() {
 #if N > 2
 	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
 #endif
+#ifdef STOP
+	:: atomic { bs>0 && RUNS(0) -> stopped[0]=1; bs-- }
+	:: atomic { bs>0 && RUNS(1) -> stopped[1]=1; bs-- }
+#if N > 2
+	:: atomic { bs>0 && RUNS(2) -> stopped[2]=1; bs-- }
+#endif
+	:: budget==0 && bs==0 -> break
+#else
 	:: budget==0 -> break
+#endif
 	od;
 	timeout;
+#ifdef STOP
+	assert(FREE || stopped[lo]);
+#endif
 	do
+#ifdef STOP
+	:: i<N -> assert(!asleep[i] || HELDUP(i) || (lo!=NOBODY && !dead[lo])); i++
+#else
 	:: i<N -> assert(!asleep[i]); i++
+#endif
 	:: else -> break
 	od
 }

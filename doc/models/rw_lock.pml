@@ -30,7 +30,15 @@
  * Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
  *   -DDOOR  a reader who would wait may go to step 4   -DUP -DDOWN  readers may upgrade, writers downgrade
  *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps
- *   -DPANIC    who writes may panic
+ *   -DPANIC    who writes may panic      -DPAIR  thread 2 is not there
+ *   -DSTOP  one thread is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it leaves the
+ *           kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). It may be killed later (D counts
+ *           that). A sleeper looks by itself, as once a second in the code, at the word for which it sleeps and at its owner. The
+ *           writers' word is freed, and sq raised, in the same step as the wake, as in the code; the other runs have two steps, which
+ *           allows more.
+ *           With -DWHO=i it is thread i; the runs that have nobody stopped are left out then.
+ *           At rest a running thread may sleep for the writers' word alone if that names the stopped one, or a writer that sleeps behind
+ *           the stopped reader; and a writer behind a reader's word alone that names the stopped one
  * Mutations, each must be caught:
  *   CHECKFIRST  a reader looks at the writers' word before it claims its own (so: no fence between the two)
  *   NOLEAVEWAKE a reader who gives its word back in step 3 does not ring
@@ -51,6 +59,9 @@
  *   DROPGIVESUP a writer that was told and does not repair gives the lock up
  *   DROPENDS    a writer that was told and does not repair says that it is no longer inside
  *   PANICQUIET  a panic leaves the state as it is
+ * and with STOP:
+ *   NORECHECK   a sleeper does not look by itself: the stopped one had left, and not yet notified
+ *   SEQONLY     a writer looks at sq by itself, and not at the reader's word
  */
 #ifndef NW
 #define NW 1
@@ -88,6 +99,23 @@ bool torn;                              /* ghost: the data are in the middle of 
 bool wdied, gaveup;                     /* ghost: somebody has died or panicked as a writer, after ins = 1; somebody has given up */
 byte budget;
 
+#ifdef STOP
+bool stopped[N]; byte bs;
+byte behind[N];                         /* ghost: the reader's word + 1 behind which a writer sleeps */
+#define ENDS (killed[me] || stopped[me])
+#define RUNS(i) (!killed[i] && !stopped[i])
+#define STILL(w) (w!=0 && !tdead[w-1] && stopped[w-1])
+#define DRAINS(i) (qB[i]!=0 && behind[i]!=0 && STILL(so[behind[i]-1]))
+#define WELL(i) (!RUNS(i) || (qL[i]==0 && qB[i]==0) || (qL[i]!=0 && (STILL(wo) || (wo!=0 && RUNS(wo-1) && DRAINS(wo-1)))) || DRAINS(i))
+#ifdef SEQONLY
+#define LEFT (sq!=ls)
+#else
+#define LEFT (so[k]!=vo)
+#endif
+#define FINDS ((qL[me]!=0 && wo!=vo) || (qB[me]!=0 && LEFT) || tdead[vo-1])
+#else
+#define ENDS killed[me]
+#endif
 #define PICK(i,q,k) :: (q[i]==(k)) -> q[i]=0; woken[i]=1
 #define wake1(q,k) atomic { if PICK(0,q,k) PICK(1,q,k) PICK(2,q,k) :: else fi }
 #define ALL1(i,q,k) if :: q[i]==(k) -> q[i]=0; woken[i]=1 :: else fi
@@ -109,8 +137,15 @@ inline doze(q, key, still, withtok) {
 	if :: ok && withtok -> atomic { if :: !tdead[vo-1] -> qT[me]=vo :: else -> ok=0; unqueue() fi } :: else fi;
 	if
 	:: ok ->
+#ifdef STOP
+		atomic { if :: qB[me]!=0 -> behind[me]=k+1 :: else fi };
+end_s:
+#endif
 		if
 		:: atomic { woken[me] -> unqueue() }
+#if defined(STOP) && !defined(NORECHECK)
+		:: atomic { FINDS -> unqueue() }
+#endif
 #ifdef TIMEOUT
 		:: atomic { !woken[me] -> unqueue(); ok=0; late=1 }
 #endif
@@ -124,7 +159,11 @@ inline doze(q, key, still, withtok) {
 }
 
 inline release() {
+#ifdef STOP
+	atomic { vw=ww; wo=0; ww=0; if :: vw -> d_step { ALL1(0,qL,1); ALL1(1,qL,1); ALL1(2,qL,1) } :: else fi; vw=0 };
+#else
 	atomic { vw=ww; wo=0; ww=0 };
+#endif
 	if
 	:: vw ->
 #ifdef WAKEONE
@@ -244,8 +283,12 @@ inline ring() {
 #ifdef CLEARFIRST
 		atomic { if :: sl==ls -> sl=(ls+1)%BELL :: else fi };
 #endif
+#ifdef STOP
+		d_step { sq=(sq+1)%BELL; ALL1(0,qB,1); ALL1(1,qB,1); ALL1(2,qB,1) };
+#else
 		sq=(sq+1)%BELL;
 		wakeall(qB,1);
+#endif
 #ifndef CLEARFIRST
 		atomic { if :: sl==ls -> sl=(ls+1)%BELL :: else fi }
 #endif
@@ -491,7 +534,16 @@ proctype T(byte me) {
 		fi;
 		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; ls=0; late=0 };
 end_idle:	(false)
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { if :: unqueue() :: skip fi; behind[me]=0; vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; ls=0; late=0 };
+end_stop:		killed[me]
+		fi;
+		behind[me]=0;
+#endif
 		atomic {
 			unqueue();
 			if :: inr[me] -> nr--; inr[me]=0 :: else fi;
@@ -516,11 +568,39 @@ active proctype killer() {
 #if D > 1
 		:: budget=D-2
 #endif
+#ifdef STOP
+		fi;
+#ifdef WHO
+		bs=1; if :: true
+#else
+		if :: bs=1 :: bs=0
+#endif
+#endif
+#ifdef PAIR
+		fi; run T(0); run T(1) };
+#else
 		fi; run T(0); run T(1); run T(2) };
+#endif
 end_k:	do
 	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
 	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
 	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+#ifdef STOP
+#if !defined(WHO) || WHO == 0
+	:: atomic { bs>0 && RUNS(0) -> stopped[0]=1; bs-- }
+#endif
+#if !defined(WHO) || WHO == 1
+	:: atomic { bs>0 && RUNS(1) -> stopped[1]=1; bs-- }
+#endif
+#if !defined(WHO) || WHO == 2
+	:: atomic { bs>0 && RUNS(2) -> stopped[2]=1; bs-- }
+#endif
+	:: budget==0 && bs==0 -> break
+	od;
+	timeout;
+	assert(WELL(0) && WELL(1) && WELL(2))
+#else
 	:: budget==0 -> break
 	od
+#endif
 }

@@ -14,6 +14,11 @@
  * Checked: never two live holders of one permit; nobody sleeps for ever beside a permit that is free or a dead holder's
  * (an invalid end state: every holder releases or dies).
  * Switches: -DN=threads -DD=deaths -DNP=permits -DR=rounds -DADD -DRECHECK (a sleeper looks when all has come to rest)
+ *   -DSTOP  one thread is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it leaves the
+ *           kernel's queue (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). The notice of a death is not told to
+ *           the others once a thread is stopped: it may have had it. It may be killed later (D counts that). A sleeper looks by
+ *           itself when all has come to rest (once a second in the code), and goes on when there is a permit to be had.
+ *           At rest a running thread may sleep only while each permit names the stopped one, or has not been added.
  * Mutations, each must be caught:
  *   CLEARFIRST  the epoch is cleared before the wake
  *   CLEARALL    the epoch is cleared though there may be more asleep
@@ -23,6 +28,9 @@
  * With two deaths and without RECHECK it must fail: the one who watched the new holder is dead.
  *   OWNONLY     the sleeper watches the holder of the first permit only
  *   STALE       a dead holder's record is taken over by a store
+ * and with STOP:
+ *   NORECHECK   a sleeper does not look by itself
+ *   SEQONLY     a sleeper that looks by itself looks at "sequence", not at the permits
  */
 #ifndef D
 #define D 1
@@ -47,6 +55,33 @@ byte has[N];			/* ghost: permit + 1 */
 byte watch[N];			/* bit mask of threads whose ends this sleeper watches */
 byte budget;
 
+#ifdef STOP
+bool stopped[N]; byte bs;
+#define ENDS (killed[me] || stopped[me])
+#define RUNS(i) (!killed[i] && !stopped[i])
+#define HELDUP(p) (rec[p]==ABSENT || (rec[p]!=0 && !dead[rec[p]-1] && stopped[rec[p]-1]))
+#if NP == 1
+#define WELL(i) (!inq[i] || !RUNS(i) || HELDUP(0))
+#else
+#define WELL(i) (!inq[i] || !RUNS(i) || (HELDUP(0) && HELDUP(1)))
+#endif
+#define ASLEEP(i) (inq[i] && RUNS(i))
+#if N == 4
+#define ANYASLEEP (ASLEEP(0) || ASLEEP(1) || ASLEEP(2) || ASLEEP(3))
+#define TOLD(i) (dead[i] && !stopped[0] && !stopped[1] && !stopped[2] && !stopped[3])
+#else
+#define ANYASLEEP (ASLEEP(0) || ASLEEP(1) || ASLEEP(2))
+#define TOLD(i) (dead[i] && !stopped[0] && !stopped[1] && !stopped[2])
+#endif
+#ifdef SEQONLY
+#define FINDS (seq!=s)
+#else
+#define FINDS TOBEHAD
+#endif
+#else
+#define ENDS killed[me]
+#define TOLD(i) dead[i]
+#endif
 #define ISDEAD(w) ((w)!=0 && (w)!=ABSENT && dead[(w)-1])
 #if NP == 1
 #define TOBEHAD (rec[0]==0 || ISDEAD(rec[0]))
@@ -133,12 +168,18 @@ inline acquire() {
 			atomic { if :: seq==s -> inq[me]=1 :: else fi };
 			if
 			:: inq[me] || woken[me] ->
+#ifdef STOP
+end_s:
+#endif
 				if
-				:: atomic { (woken[me] || (watch[me]&1 && dead[0]) || (watch[me]&2 && dead[1]) || (watch[me]&4 && dead[2])
+				:: atomic { (woken[me] || (watch[me]&1 && TOLD(0)) || (watch[me]&2 && TOLD(1)) || (watch[me]&4 && TOLD(2))
 #if N == 4
-					|| (watch[me]&8 && dead[3])
+					|| (watch[me]&8 && TOLD(3))
 #endif
 					) -> inq[me]=0; woken[me]=0 }
+#if defined(STOP) && !defined(NORECHECK)
+				:: atomic { timeout && FINDS -> inq[me]=0; woken[me]=0 }
+#endif
 #ifdef RECHECK
 				:: atomic { timeout && TOBEHAD -> inq[me]=0; woken[me]=0 }
 #endif
@@ -172,7 +213,15 @@ proctype T(byte me) {
 		od;
 		atomic { got=0; r=0 };
 end_idle:	(false)
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { if :: inq[me]=0; woken[me]=0 :: skip fi; watch[me]=0; p=0; v=0; f=0; s=0; r=0; w=0; got=0 };
+end_stop:		killed[me]
+		fi;
+#endif
 		atomic { inq[me]=0; woken[me]=0; watch[me]=0; if :: has[me]!=0 -> cs[has[me]-1]--; has[me]=0 :: else fi; dead[me]=1;
 			p=0; v=0; f=0; s=0; r=0; w=0; got=0 }
 	}
@@ -190,6 +239,10 @@ active proctype killer() {
 #if D > 1
 		:: budget=D-2
 #endif
+#ifdef STOP
+		fi;
+		if :: bs=1 :: bs=0
+#endif
 		fi; run T(0); run T(1); run T(2);
 #if N == 4
 		run T(3)
@@ -204,6 +257,22 @@ end_k:	do
 #if N == 4
 	:: atomic { budget>0 && !killed[3] -> killed[3]=1; budget-- }
 #endif
+#ifdef STOP
+	:: atomic { bs>0 && RUNS(0) -> stopped[0]=1; bs-- }
+	:: atomic { bs>0 && RUNS(1) -> stopped[1]=1; bs-- }
+	:: atomic { bs>0 && RUNS(2) -> stopped[2]=1; bs-- }
+#if N == 4
+	:: atomic { bs>0 && RUNS(3) -> stopped[3]=1; bs-- }
+#endif
+	:: budget==0 && bs==0 -> break
+	od;
+	timeout && !(TOBEHAD && ANYASLEEP);
+	assert(WELL(0) && WELL(1) && WELL(2));
+#if N == 4
+	assert(WELL(3))
+#endif
+#else
 	:: budget==0 -> break
 	od
+#endif
 }

@@ -20,6 +20,10 @@
  * Checked: nobody sleeps for ever on an owner that is dead (an invalid end state).
  * Switches: -DD=deaths of sleepers (both owners die in any case) -DWHO2=.. -DWHO3=.. -DWHO4=.. (default 3, 1, 1)
  *   -DONE          owner 1 lives on
+ *   -DSTOP         one sleeper is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it
+ *                  leaves the kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). It may be killed
+ *                  later (D counts that). A sleeper looks by itself at its owners, as once a second in the code.
+ *                  At rest nobody that runs may be asleep: nobody waits for anything that a sleeper holds
  *   -DOLDKERNEL    list_op_pending wakes only on a word that is 0 altogether (kernels before about 6.2)
  * Mutations, each must be caught:
  *   NOGROUP     several: pend points to the X of the first owner alone
@@ -28,6 +32,9 @@
  *   NOXTOO      who sleeps on G does not sleep on the slot's own X as well: a straggler that still points there is not heard
  *   GLAST       G stands last in the wait vector
  *   TOLDFIRST   a dead token is noted as told before its sleepers are woken
+ * and with STOP:
+ *   NORECHECK   a sleeper does not look by itself: the stopped one had the notice of the owner's death
+ *   NOHELP      who finds a slot being grouped waits until that is done
  */
 #ifndef D
 #define D 2
@@ -48,6 +55,13 @@ bool qT0[N], qT1[N], qX0[N], qX1[N], qG[N], woken[N];
 byte pend[N]; bool killed[N];
 byte budget;
 
+#ifdef STOP
+bool stopped[N]; byte bs;
+#define ENDS (killed[me] || stopped[me])
+#define RUNS(i) (!killed[i] && !stopped[i])
+#else
+#define ENDS killed[me]
+#endif
 #define P1(i,q) :: q[i] -> q[i]=0; woken[i]=1
 #define wake1(q) atomic { if P1(2,q) P1(3,q) P1(4,q) :: else fi }
 #define A1(i,q) if :: q[i] -> q[i]=0; woken[i]=1 :: else fi
@@ -93,7 +107,11 @@ inline unqueue() { qT0[me]=0; qT1[me]=0; qX0[me]=0; qX1[me]=0; qG[me]=0; woken[m
 #define SET(k) atomic { if :: !ok || !(who&(k+1)) :: else -> if :: !tdead[k] -> tw[k]=1 :: else -> ok=0 fi fi }
 
 /* without the help nobody would ever get past a slot whose grouper died: no end state, but no end either */
+#ifdef NOHELP
+#define HELP(k,q) x[k]==2; pend[me]=G
+#else
 #define HELP(k,q) group(k,q); pend[me]=G
+#endif
 #define ALONE(k,q) if :: atomic { x[k]==0 -> g=0; pend[me]=k+1 } :: x[k]==1 -> HELP(k,q) :: atomic { x[k]==2 -> pend[me]=G } fi
 
 proctype S(byte me; byte who) {
@@ -131,7 +149,11 @@ proctype S(byte me; byte who) {
 #ifdef GLAST
 				if :: ok && g -> qG[me]=1 :: else fi;
 #endif
+#if defined(STOP) && !defined(NORECHECK)
+				if :: ok -> if :: atomic { woken[me] -> unqueue() } :: atomic { DONE -> unqueue() } fi :: else fi
+#else
 				if :: ok -> atomic { woken[me] -> unqueue() } :: else fi
+#endif
 			:: else
 			fi;
 			duty()
@@ -141,7 +163,15 @@ proctype S(byte me; byte who) {
 		pend[me]=0;
 		atomic { ok=0; g=0 };
 end_idle:	(false)
-	} unless { killed[me];
+	} unless { ENDS;
+#ifdef STOP
+		if
+		:: killed[me]
+		:: else ->
+			atomic { if :: unqueue() :: skip fi; ok=0; g=0; t=0 };
+end_stop:		killed[me]
+		fi;
+#endif
 		atomic { unqueue(); ok=0; g=0; t=0 };
 		if
 		:: pend[me]==1 -> if :: PASSES(0) -> wake1(qX0) :: else fi
@@ -168,6 +198,10 @@ active proctype killer() {
 #if D > 1
 		:: budget=D-2
 #endif
+#ifdef STOP
+		fi;
+		if :: bs=1 :: bs=0
+#endif
 		fi; run O(0);
 #ifndef ONE
 		run O(1);
@@ -177,6 +211,13 @@ end_k:	do
 	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
 	:: atomic { budget>0 && !killed[3] -> killed[3]=1; budget-- }
 	:: atomic { budget>0 && !killed[4] -> killed[4]=1; budget-- }
+#ifdef STOP
+	:: atomic { bs>0 && RUNS(2) -> stopped[2]=1; bs-- }
+	:: atomic { bs>0 && RUNS(3) -> stopped[3]=1; bs-- }
+	:: atomic { bs>0 && RUNS(4) -> stopped[4]=1; bs-- }
+	:: budget==0 && bs==0 -> break
+#else
 	:: budget==0 -> break
+#endif
 	od
 }

@@ -26,7 +26,12 @@
  *           one that lives until after the answer never reads dead; a holder's rtid and gen stay what it wrote.
  *           -DSAMETID: two claimers share a TID, as two pid namespaces would: this must FAIL, and is why a slot is bound to
  *           a namespace before its first trylock.
- * Switches: -DD=deaths -DNC=claimers -DROUNDS=claims each
+ * Switches: -DD=deaths -DNC=claimers -DROUNDS=claims each -DPAIR (waiting, without waiter 2)
+ *  -DSTOP   (waiting) one of the waiters, H2 or (GRACE) H1 is stopped at any step, takes no further step and is not dead. A wake-up that
+ *           a waiter had is used up; it leaves the kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of
+ *           version 1). It may be killed later (D counts that). A waiter asks by itself whether the holder lives, as once a second in
+ *           the code. At rest a running waiter may sleep only while the holder lives: a release that is stopped after it has given the
+ *           word back keeps nobody. In the racing scene nothing waits, so a stop is a thread that is slow.
  * Mutations, each must be caught:
  *   NOGENWAIT   gen is left out of the wait set              NOPEND      pending does not point at X
  *   NOWAKEALL   a woken waiter does not wake the others      CLEARW      a claimer clears W before it wakes all
@@ -35,6 +40,8 @@
  *   WORDFIRST   retire looks at the word before it reads gen
  *   NORECHECK   step 4 left out                              NORTID      alive does not compare the TID
  *   GENFIRST    alive reads gen before rtid                  RTIDLATE    rtid is written after gen
+ * and with STOP:
+ *   NOLOOK      a waiter does not ask by itself: the stopped one had the notice      FIRSTNOT    waiter 0 does not
  */
 #ifndef D
 #define D 1
@@ -140,6 +147,27 @@ inline exit_walk(who) {
 #define TID2 2
 #endif
 bool killed1, killed2, killedW[3]; bool came;
+#ifdef STOP
+bool stopped1, stopped2, stoppedW[3];
+byte bs;                /* stops still to come; drawn first, too */
+byte waits[3];          /* ghost: for the end of which id it sleeps */
+#define WELL(i) (killedW[i] || stoppedW[i] || waits[i]==0 || lives[waits[i]]==1)
+#define ENDS1 (killed1 || stopped1); end_s1: killed1
+#define ENDS2 (killed2 || stopped2); end_s2: killed2
+#define STAND atomic { if :: unqueue() :: skip fi; waits[me]=0; vt=0; vr=0; vg=0; vd=0; vw=0; ok=0 }
+#define AFTER1 skip; end_b: lives[1]==2                 /* never, if H1 is stopped before its release */
+#define ENDSW (killedW[me] || stoppedW[me]); if :: killedW[me] :: else -> STAND; end_st: killedW[me] fi; waits[me]=0
+#ifdef FIRSTNOT
+#define LOOKS (me!=0 && !(tid!=0 && !died && rtid==tid && gen==g))
+#else
+#define LOOKS (!(tid!=0 && !died && rtid==tid && gen==g))
+#endif
+#else
+#define ENDS1 killed1
+#define ENDS2 killed2
+#define ENDSW killedW[me]
+#define AFTER1 lives[1]==2
+#endif
 bool sleeps;            /* ghost: waiter 2 is asleep: lawful while H2 lives */
 proctype H1() { byte g, id; bool fnd;
 	{ atomic { claim(1,1); came=1 };     /* nobody else is there yet */
@@ -147,12 +175,12 @@ proctype H1() { byte g, id; bool fnd;
 	  unlock();
 #endif
 end_l:	  (false)
-	} unless { killed1; exit_walk(1) }
+	} unless { ENDS1; exit_walk(1) }
 }
 proctype H2() { byte g, id; bool fnd;
-	{ lives[1]==2; claim(2,TID2);
+	{ AFTER1; claim(2,TID2);
 end_l:	  (false)
-	} unless { killed2; exit_walk(2) }
+	} unless { ENDS2; exit_walk(2) }
 }
 inline unqueue() { d_step { qW[me]=0; qG[me]=0; qX[me]=0; woken[me]=0 } }
 inline load_word() { atomic { vt=tid; vd=died; vw=w } }
@@ -184,9 +212,19 @@ end_p:	{ lives[g]!=0;                  /* never, if H2 does not come */
 			if :: ok -> atomic { if :: gen==g -> qG[me]=1 :: else -> ok=0; unqueue() fi } :: else fi;
 #endif
 			if
+#ifdef STOP
+			:: ok -> waits[me]=g;
+end_t:				if
+				:: atomic { woken[me] -> unqueue(); waits[me]=0 }
+#ifndef NOLOOK
+				:: atomic { LOOKS -> unqueue(); waits[me]=0 }
+#endif
+				fi
+#else
 			:: ok && g==1 -> atomic { woken[me] -> unqueue() }
 			:: ok && g==3 -> sleeps=1;
 end_s:				atomic { woken[me] -> unqueue(); sleeps=0 }
+#endif
 			:: else
 			fi
 		:: else
@@ -198,7 +236,7 @@ end_s:				atomic { woken[me] -> unqueue(); sleeps=0 }
 #endif
 	  pend[me]=0;
 	  atomic { vt=0; vr=0; vg=0; vd=0; vw=0; ok=0 }
-	} unless { killedW[me]; atomic { unqueue(); if :: g==3 -> sleeps=0 :: else fi };
+	} unless { ENDSW; atomic { unqueue(); if :: g==3 -> sleeps=0 :: else fi };
 	  if :: pend[me] -> wake1(qX); pend[me]=0 :: else fi;
 	  atomic { vt=0; vr=0; vg=0; vd=0; vw=0; ok=0 } }
 }
@@ -207,7 +245,15 @@ active proctype killer() {
 #if D > 0
 		 :: budget=D-1
 #endif
+#ifdef STOP
+		 fi;
+		 if :: bs=1 :: bs=0
+#endif
+#ifdef PAIR
+		 fi; run H1(); if :: run H2() :: skip fi; run W(0,1); run W(1,1) };
+#else
 		 fi; run H1(); if :: run H2() :: skip fi; run W(0,1); run W(1,1); run W(2,3) };
+#endif
 #ifndef GRACE
 	came; killed1=1;                  /* H1 always ends; further deaths are counted */
 #endif
@@ -215,8 +261,23 @@ end_k:	do
 	:: atomic { budget>0 && !killedW[0] -> killedW[0]=1; budget-- }
 	:: atomic { budget>0 && !killedW[1] -> killedW[1]=1; budget-- }
 	:: atomic { budget>0 && !killed2 -> killed2=1; budget-- }
+#ifdef STOP
+	:: atomic { bs>0 && !killedW[0] -> stoppedW[0]=1; bs-- }
+	:: atomic { bs>0 && !killedW[1] -> stoppedW[1]=1; bs-- }
+	:: atomic { bs>0 && !killedW[2] -> stoppedW[2]=1; bs-- }
+	:: atomic { bs>0 && !killed2 -> stopped2=1; bs-- }
+#ifdef GRACE
+	:: atomic { bs>0 -> stopped1=1; bs-- }
+#endif
+	:: budget==0 && bs==0 -> break
+#else
 	:: budget==0 -> break
+#endif
 	od;
+#ifdef STOP
+	timeout;
+	assert(WELL(0) && WELL(1) && WELL(2));
+#endif
 	timeout -> assert(!sleeps || lives[3]==1)
 }
 #else
