@@ -41,7 +41,7 @@
  *   NOLAPSKIP   a new receiver does not begin with a look whether the lap of the head slot has moved on
  *   KEEPWRITING a send that failed leaves its slot WRITING, while its sender lives on
  *   QUIETFAIL   a send that failed wakes nobody
- *   NOLOOK      (STOP) a sleeper does not look by itself
+ *   NOTIMER     (STOP) a sleeper does not look by itself
  *   ZOMBIE      a token reads dead before its holder has stopped (a process token used for a thread's claim)
  */
 #ifndef NS
@@ -180,7 +180,7 @@ end_s:			atomic { (LAP(slot[IX(r,t)])>=LP(r,t) || tokdead[rc]) -> asleep[me]=0; 
 #endif
 			atomic { v=slot[IX(r,t)]; if :: LAP(v)>=LP(r,t) -> goto L1 :: else fi };
 			atomic { if :: sseq!=s -> goto L0 :: else -> asleep[me]=1; wfor[me]=rc+1 fi };
-#if defined(STOP) && !defined(NOLOOK)
+#if defined(STOP) && !defined(NOTIMER)
 end_s:			(!asleep[me] || tokdead[rc] || LAP(slot[IX(r,t)])>=LP(r,t));
 #else
 end_s:			(!asleep[me] || tokdead[rc]);
@@ -255,7 +255,7 @@ end_r:	atomic { (READY(r,h) || slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=POS(tail
 	atomic { x=tail[r]; if :: ISCL(x) && h>=POS(x) -> goto LU :: else fi };
 #endif
 	atomic { if :: rseq!=s -> goto LU :: else -> asleep[me]=1; wfor[me]=wf fi };
-#if defined(STOP) && !defined(NOLOOK)
+#if defined(STOP) && !defined(NOTIMER)
 end_r:	(!asleep[me] || (wf && tokdead[wf-1]) || READY(r,h) || slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=POS(tail[r])));
 #else
 end_r:	(!asleep[me] || (wf && tokdead[wf-1]));

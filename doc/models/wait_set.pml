@@ -28,7 +28,7 @@
  *   TAKEBACK    a set that wakes takes its number back
  *   CLEARFIRST  the ringer clears before it wakes (and is killed in between; another, live, then finds it even)
  *   INDEX       after a sleep only the source whose index the kernel returned is looked at, before and after the announcement
- *   NOLOOK      (STOP) a set does not look by itself
+ *   NOTIMER     (STOP) a set does not look by itself
  *   NOTOKEN     the writer's token is not in the set
  */
 #ifndef D
@@ -203,7 +203,7 @@ proctype W(byte me) {
 		if
 		:: ok -> asleep[me]=1;
 #ifdef STOP
-#ifndef NOLOOK
+#ifndef NOTIMER
 end_asleep:	atomic { (woken[me] || NEWS(me) || (t && dead[2])) ->
 #else
 end_asleep:	atomic { woken[me] ->
