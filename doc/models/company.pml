@@ -11,8 +11,10 @@
  * That all who sleep on an end are woken by it is several.pml's: here they simply run again.
  * Checked: when all has come to rest, the follower has been told of who is there and lives, and of nobody else.
  * Switches: -DN=members -DR=rounds -DD=deaths
- *   STOP        one member may stop for ever, at any step, and be killed then; the follower looks by itself (the recheck). Nothing
- *               is excused: who has a place by then is told. The follower holds nothing, so its own stop delays nobody
+ *   STOP        One member may stop for ever, at any step, and be killed then. The follower looks
+ *               by itself (the recheck). No wait is excused: the follower is told of each member
+ *               that has a place by then. The follower holds nothing, so its own stop delays no
+ *               process.
  * Mutations, each must be caught:
  *   COUNTLATE   ch is read after the look
  *   OWNLOOK     the ends to watch are of those who live at a look of their own

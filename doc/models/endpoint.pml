@@ -22,9 +22,11 @@
  * one in ep); when all has come to rest nobody alive stands in step 3: who takes over is not blocked for ever, whoever dies.
  * Switches: -DNP=processes -DDEATHS=deaths -DCALLS=calls and hand-overs a process makes
  *   -DLEAVES=threads that end by themselves   -DLASTONE: the last process has one thread only
- *   STOP      one process may stop for ever, both its threads at once, and its token reads alive; it may die then. What it holds is
- *             the endpoint: who is told Taken comes back in vain (end_t). Nobody that runs stands in step 3, so nobody waits for
- *             an end that does not come; PREWAIT is caught then: the second taker waits for the stopped first one's thread
+ *   STOP      One process may stop for ever, both its threads at once; its token reads alive, and
+ *             it may die then. It holds the endpoint: a taker that is told Taken comes back in vain
+ *             (end_t). No thread that runs stands in step 3, so none waits for an end that does not
+ *             come. PREWAIT is caught then: the second taker waits for the thread of the first,
+ *             which is stopped.
  *   PREWAIT   the taker waits for the inside thread's end before step 2 as well: safe too, but a second taker then waits
  *             where it could be told Taken
  *   SWEEP     somebody sweeps meanwhile: i = ins, then e = ep; i dead and e dead or 0 -> compare-exchange ins i -> 0;

@@ -17,7 +17,8 @@
  *
  * Checked: what is compared is whole.
  * Switches: -DP=processes -DN=changes -DD=deaths -DR=rounds
- *   STOP         one process may stop for ever between any two steps: its object stays its own, and the others come to their ends
+ *   STOP         One process may stop for ever between any two steps: its object stays its own, and
+ *                the others come to their ends.
  * Mutations, each must be caught:
  *   NONUMBER     a mark does not say of which change it is
  *   NOCLEAR      a mark is left when the object is taken out of a list by one who does not look

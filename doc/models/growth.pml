@@ -9,10 +9,10 @@
  * reader   meets an id: its run is below known -> looks at the slot; else known = max(known, length) and again; still not: the
  *          owner is dead
  * Checked: no id of a living owner is called dead; no slot is looked at whose pages are not there.
- * STOP: a grower may stop for ever at any step, between pages and length too, and is alive. Nobody blocks here, with or without it:
- * the other goes on from the length that it finds.
+ * STOP: a grower may stop for ever at any step, also between pages and length, and is alive. No
+ * process blocks here: the other grower goes on from the length that it finds.
  * Mutations, each must be caught:
- *   WAITGROWN (STOP) who finds a run with pages beyond the length waits for its maker to count it
+ *   WAITGROWN (STOP) a grower that finds a run with pages beyond the length waits for its maker
  *   WORD      a shared word says how many there are, stored after fallocate: a slower grower takes slots away (as in the first draft)
  *   WILD      that word is written over by a stray write (as it was, though it grew by maximum)
  *   LENFIRST  the file is lengthened before its pages are there (ftruncate, then fallocate)

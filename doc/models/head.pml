@@ -18,8 +18,9 @@
  * popped by him); what is popped is in the list; when all is quiet after the runs, each object's tag is 0 and, if nobody
  * died, gave up or raised the epoch, each is in the list.
  * Switches: -DP=threads -DR=rounds -DD=deaths
- *   STOP         one thread may stop for ever, with a head locked too, and be killed then. The others come to their ends; what is
- *                neither free nor collected is the stopped one's, and so is a head that stays locked
+ *   STOP         One thread may stop for ever, also with a head locked, and be killed then. The
+ *                others come to their ends. What is neither free nor collected is the stopped
+ *                thread's, and so is a head that stays locked.
  * Mutations, each must be caught:
  *   NOLOCK       pop by compare-exchange of the head from o to link[o], unlocked: the next object may be a stale one
  *   OFFFIRST     link := OFF before the head has left the object
@@ -27,7 +28,7 @@
  *   NOMARK       push does not ask whether the object is in a list already
  *   NOLOOK       nor whether it was popped since
  *   TAGFIRST     tags := 0 before the links
- *   WAITLOCK     (STOP) push waits for a living one to unlock the head
+ *   WAITLOCK     (STOP) push waits for a living thread to unlock the head
  *   LASTLATE     the last link is written after the head
  */
 #ifndef P

@@ -16,9 +16,10 @@
  * Scenes: main may leave (default); -DKEPT: another keeper takes the place of the first. Two watchers; -DOBS: one process that asks
  * whether it is alive, instead of them.
  * Checked: alive is never denied while the process has not been killed; nobody sleeps for ever when all its threads have ended.
- * STOP: a watcher may stop for ever, also with the kernel's only wake-up of a word in its hands; each looks by itself (the recheck).
- * The other is not kept asleep by it. A process that is stopped as a whole is one whose threads take no step until it is killed: that
- * it is watched till then, and never denied, is part of every run.
+ * STOP: a watcher may stop for ever, also with the kernel's only wake-up of a word in its hands.
+ * Each watcher looks by itself (the recheck), and the other one is not kept asleep. A process that
+ * is stopped as a whole is one whose threads take no step until it is killed: that it is watched
+ * till then, and never denied, is part of every run.
  * (A watcher that is killed passes its wake-up on by X: token.pml.)
  * Mutations, each must be caught:
  *   SECONDFIRST  alive reads w2 before w1                 EARLY     main ends before the keeper holds w2

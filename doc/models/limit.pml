@@ -21,9 +21,11 @@
  * position t finds there what was left by position t - cap, and the receiver finds at h what was sent at h; a sweep
  * takes a claim for that of the position that was claimed; nobody alive hangs.
  * Switches: -DNOM -DSTEP -DNS=senders -DM=messages each -DDEATHS
- *   STOP        one sender, or the receiver, may stop for ever, and a sender be killed then. Beside a sender that is stopped with
- *               the slot at the head, the receiver, and senders when all is full; beside the receiver, senders when all is full.
- *               Nothing else stays blocked: whatever step of growing or sealing the stopped one has left, another makes
+ *   STOP        One sender, or the receiver, may stop for ever, and a sender may be killed then.
+ *               Beside a sender that is stopped with the slot at the head, the receiver stays
+ *               blocked, and senders when all is full; beside a stopped receiver, senders when all
+ *               is full. No other process stays blocked: whatever step of growing or sealing the
+ *               stopped process has left, another makes.
  * Mutations, each must be caught:
  *   SEALSTORE   the seal is set by a store            GROWSTORE   growth is set by a store
  *   GROWFIRST   limit is raised before the allocation

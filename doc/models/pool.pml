@@ -21,10 +21,11 @@
  * Checked: an object is never freed while it lies in the queue unread; never two owners; what arrives is whole, once, in
  * order; nothing acknowledged is lost while a receiver lives; when all is quiet one collection leaves no object that is
  * neither free nor in the queue nor held by the living.
- * STOP: any one process may stop for ever, and one be killed. Behind a slot that a stopped sender has claimed, or beside a stopped
- * receiver, messages and their objects stay where they are, and senders wait when the queue is full; the object that the stopped one
- * holds, or has taken last, stays its own, and that of a sender that waits is the sender's. All else comes to its end, and is free
- * after one collection.
+ * STOP: any one process may stop for ever, and one be killed. Behind a slot that a stopped sender
+ * has claimed, or beside a stopped receiver, messages and their objects stay where they are, and
+ * senders wait when the queue is full. The object that the stopped process holds, or has taken
+ * last, stays its own, and that of a sender that waits is the sender's. Every other process comes
+ * to its end, and every other object is free after one collection.
  * Switches: NS senders, M messages each, NR successive receivers, NOBJ objects, CAP0, DEATHS, NG=0|1 somebody who sweeps and collects
  *          alongside
  * Mutations, each must be caught:

@@ -27,9 +27,10 @@
  * Switches: NS senders, M messages each, NR successive receivers, CAP0 slots in region 0, NREG regions, DEATHS, STOPS
  *   FAIL      a send of the first sender may fail with its slot claimed; it sends nothing more then
  *   NOSLEEP   waits look straight at what they wait for: far fewer states, for scenes that are not about sleeping
- *   STOP      any process may stop for ever, receivers too, and a sleeper looks by itself (the recheck). Then only these may
- *             stay asleep: a sender at the largest size, beside a receiver that is stopped or stands behind a stopped sender's
- *             slot; and that receiver. It has taken all that is READY in front of that slot, notified or not
+ *   STOP      Any process may stop for ever, receivers too, and a sleeper looks by itself (the
+ *             recheck). Only these may stay asleep then: a sender at the largest size, beside a
+ *             receiver that is stopped or stands behind a stopped sender's slot; and that receiver.
+ *             The receiver has taken all that is READY in front of that slot, notified or not.
  * Mutations, each must be caught:
  *   NOVOID      a sender does not look whether its claim lies at or past the closed tail
  *   NOREREAD    the receiver skips a dead writer's slot without looking after the death whether it is READY

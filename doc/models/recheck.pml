@@ -19,8 +19,9 @@
  * Two askers: one at any time, and one after everything has come to rest and nothing fails any more.
  * Checked: no living owner's generation is ever retired. In the end an owner that is gone is not alive in the books, unless its
  * numbers are in use again and it could not tell when it was started.
- * STOP: the next claimer of the slot may stop for ever, between its number and its generation too, and the first asker anywhere
- * (as if killed: nobody waits for it, and what it had found out is asked again). Nobody blocks: the slot alone stays out of use.
+ * STOP: the next claimer of the slot may stop for ever, also between its number and its generation,
+ * and the first asker anywhere (as if killed: no process waits for it, and what it had found out is
+ * asked again). No process blocks: the slot alone stays out of use.
  * Switches: -DBLIND every look into /proc fails, for ever    -DEXEC    -DPROC the token is a process's: steps a to c alone
  * Mutations, each must be caught:
  *   UNKNOWNGONE  what cannot be learned counts as gone (as it was)   ZEROKNOWN  a start time of 0 is compared like any other

@@ -23,10 +23,12 @@
  *
  * A process dies in two moments: its token reads dead (pd), a while later its thread stops (td) and until then goes on. TALONE: a server's
  * thread may end alone, inside 3 to 5 and 6 to 9. STOPS: client 0 is stopped for ever, at any step up to
- * the end of 4: it lives and does nothing. STOP: one process, a client or a server, may be stopped for ever, at any step, and be
- * killed then; each that sleeps looks by itself (the recheck). A wait for what the stopped one holds may be given up, as at a
- * deadline, and any other is an error: what is held is the service (a server that is stopped: its clients, but for one whose
- * reply is there, and its successors, end_come), and the room of a stream (a client that is stopped: the server's thread that serves it, which goes on with others).
+ * the end of 4: it lives and does nothing.
+ * STOP: one process, a client or a server, may be stopped for ever, at any step, and be killed then.
+ * Each sleeper looks by itself (the recheck). A wait for what the stopped process holds may be given
+ * up, as at a deadline; any other wait is an error. A stopped server holds the service: its clients
+ * wait, but for one whose reply is there, and so do its successors (end_come). A stopped client holds
+ * the room of its stream: the server's thread waits, and here goes on with other clients.
  *
  * Checked: a call is carried out at most once; never after its caller was told "not begun"; what is carried out is that call's request,
  * whole; a reply is that call's; nobody writes into the slot while another does, or while a caller reads; nobody waits for ever while

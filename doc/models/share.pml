@@ -20,8 +20,9 @@
  * Checked: an object with a holder who has not ended is not freed, nor anybody's alone; when all is quiet and nobody died,
  * everything is free, without a collection; after deaths, one collection later.
  * Switches: -DP=processes -DR=rounds -DD=deaths -DO=objects -DC=cells -DTRY
- *   STOP        one process may stop for ever, and be killed then. The others come to their ends; one collection later an object that
- *               is not free is the stopped one's, or names it among its holders, and every other head and cell is cleared
+ *   STOP        One process may stop for ever, and be killed then. The others come to their ends.
+ *               One collection later an object that is not free is the stopped process's, or names
+ *               it among its holders; every other head and cell is cleared.
  * Mutations, each must be caught:
  *   NOJ         joinings are not counted: one who looked before somebody joined frees the object
  *   TAGFIRST    join: the tag before the cell
@@ -32,7 +33,7 @@
  *   JUDGEOWNED  a block is anybody's although its object's tag says owned
  *   HEADFIRST   leave: the head before the tag
  *   NOBACK      join: the cell is not taken back
- *   WAITOWNER   (STOP) who joins waits while the tag says owned
+ *   WAITOWNER   (STOP) a process that joins waits while the tag says owned
  *   SAMENUMBER  all sharings of an object have one number
  */
 #ifndef P

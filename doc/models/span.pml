@@ -16,8 +16,9 @@
  * A thread may be stopped for any time between any two steps, or die there. Checked: memory is never two owners', has pages,
  * and is not punched while somebody has it; an object in use is of the class that its owner asked for.
  * Switches: -DNT=threads -DROUNDS=operations of each -DD=deaths
- *   STOP       one thread may stop for ever. The others come to their ends, and then the span and its objects are free, or the
- *              stopped one's, or a dead one's, which anybody collects
+ *   STOP       One thread may stop for ever. The others come to their ends, and then the span and
+ *              its objects are free, or the stopped thread's, or a dead thread's, which any thread
+ *              collects.
  * Mutations, each must be caught:
  *   NOLIFE     a word is its use only: one who was stopped takes a later life apart
  *   NOFRONT    the front's life is not looked at: one who was stopped extends a later life, or sees objects of another

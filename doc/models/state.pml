@@ -15,9 +15,10 @@
  * overtaken (so a get with a cell ends after so many steps); the writer always finds a buffer.
  * Switches: -DNR=readers -DNC=cells -DNB=buffers -DW=writers -DS=sets of each -DG=gets of each -DDW=deaths of writers
  *   -DDR=deaths of readers -DTRIES
- *   STOP       one writer or reader may stop for ever. The others come to their ends, but for the next writer, who is refused: that role
- *              is what is held. A copy that is not as it was has been overtaken by a later version, which is there in whole: nobody
- *              tries again for the sake of a step that does not come
+ *   STOP       One writer or reader may stop for ever. The others come to their ends; the next
+ *              writer is refused, because the role is what the stopped writer holds. A copy that
+ *              must be tried again has been overtaken by a later version, which is there in whole:
+ *              no reader tries again because of a step that does not come.
  * Mutations, each must be caught:
  *   NOASK      the reader writes PIN at once, after reading latest
  *   NOHELP     the writer passes over ASK

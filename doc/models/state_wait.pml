@@ -22,9 +22,11 @@
  * Checked: when all has come to rest, every living waiter has been told of the last version, and of the death of a writer in
  * whose place nobody has come; a writer's last value is told before its death.
  * Switches: -DNW=writers -DS=sets of each -DNR=waiters -DD=deaths -DSET=waiters in sets
- *   STOP        one process, a writer or a waiter, may stop for ever, and be killed then; a waiter looks by itself (the recheck).
- *               No waiter is excused: a value that the stopped writer has made the latest is told, and so is a death whose wake-up
- *               by x was given to a waiter that has stopped. The next writer is refused (end_q): the role is what it holds
+ *   STOP        One process, a writer or a waiter, may stop for ever, and be killed then. A waiter
+ *               looks by itself (the recheck). No waiter is excused: it is told of a value that the
+ *               stopped writer has made the latest, and of a death whose wake-up by x was given to
+ *               a waiter that has stopped. The next writer is refused (end_q): the role is what the
+ *               stopped writer holds.
  * Mutations, each must be caught:
  *   NOLOOK      the waiter does not look again after 1
  *   CLEARFIRST  the ringer clears `sl` before it wakes

@@ -30,10 +30,11 @@
  * all is quiet, one more owner later each object is free or in place in exactly one slot.
  * Switches: -DK=slots -DO=objects -DNP=publishers -DM=messages of each -DNS=subscribers -DNL=lines -DC=cells -DR=takes of each -DD=deaths
  *   -DINLINE messages may be inline
- *   STOP        one publisher or subscriber may stop for ever, and one be killed. The others come to their ends (a publisher that
- *               finds the ring a stopped one's has another ring in truth, and ends here). What a stopped subscriber holds is neither
- *               written nor freed, its line is its own, and so is a line that a stopped publisher sweeps; what was published is
- *               counted, unless its publisher is the stopped one
+ *   STOP        One publisher or subscriber may stop for ever, and one be killed. The others come
+ *               to their ends (a publisher that finds the ring in the hands of a stopped one takes
+ *               another ring in truth, and ends here). What a stopped subscriber holds is neither
+ *               written nor freed; its line is its own, and so is a line that a stopped publisher
+ *               sweeps. What was published is counted, unless its publisher is the stopped one.
  * Mutations, each must be caught:
  *   NORECHECK   take: ready is not looked at again
  *   HOLDLATE    take: the cell after the second look

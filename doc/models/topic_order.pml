@@ -15,8 +15,9 @@
  * Checked: when a message is taken, all those that had been published before its publishing began have been taken already, or passed over.
  *          What latest passes over is older than what it returns; and what it returns is no older than what was there when it was called.
  * Switches: -DN=rings -DM=messages of each -DLATEST
- *   STOP       one publisher may stop for ever (its end looks the same from here): the subscriber comes to its end and has taken
- *              all that is there, in that one's ring and in the others
+ *   STOP       One publisher may stop for ever (its death looks the same from here). The subscriber
+ *              comes to its end and has taken all that is there, in that publisher's ring and in
+ *              the others.
  * Mutations, each must be caught:
  *   ORDERLATE  publish: order after ready
  *   ONELOOK    take: what the first look has found
@@ -24,7 +25,8 @@
  *   STEPOVER   latest: in each other ring one further than its newest was, if `published` says by now that there is one
  *   FIRSTLOOK  latest: in each other ring what the first look has found is passed over, and no more
  *   PASSNEWEST latest: in each other ring all that the second look finds is passed over
- *   WAITORDER  (STOP) take: a message waits for one of another ring that has a lower order and is still being written
+ *   WAITORDER  (STOP) take: a message waits for one of another ring that has a lower order and is
+ *              still being written
  *   TOLDONLY   latest: only `published` tells what is there
  */
 #ifndef N

@@ -24,10 +24,12 @@
  * and the publisher does not sleep for ever while no living reliable subscriber has anything left to take (an invalid end state).
  * Switches: -DK=slots -DM=messages -DL=takes of 2 -DD=deaths -DTIMEOUT (the publisher may tire of waiting) -DGIVEUP -DHISTORY (2 begins at published - K)
  *   -DALONE (no subscriber 1)
- *   STOP         the publisher or a subscriber may stop for ever, and a subscriber may be killed then; a publisher that waits looks by
- *                itself (the recheck). It may stay asleep only beside a stopped subscriber that is RELIABLE and whose cursor is in
- *                the way; one that is stopped while it joins or leaves, or has moved its cursor and not rung yet, delays nobody.
- *                Beside a stopped publisher a subscriber has taken all that is there
+ *   STOP         The publisher or a subscriber may stop for ever, and a subscriber may be killed
+ *                then. A publisher that waits looks by itself (the recheck). It may stay asleep
+ *                only beside a stopped subscriber that is RELIABLE and whose cursor is in the way.
+ *                A subscriber that is stopped while it joins or leaves, or has moved its cursor and
+ *                not rung yet, delays no process. Beside a stopped publisher a subscriber has taken
+ *                all that is there.
  * Mutations, each must be caught:
  *   CLEARFIRST   ring: sl is made even before the wake
  *   BAREBIT      sl is 0 or 1

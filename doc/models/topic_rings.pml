@@ -11,11 +11,13 @@
  * A process may be slow between any two steps for any time (which is all that a stop is here: nobody waits), or die.
  * Checked: nobody touches slots without pages; who finds a ring free and the disk not full gets one.
  * Switches: -DNP=publishers -DNR=rings -DROUNDS=takings of each -DD=deaths
- *   STOP        one publisher may stop for ever, with a ring whose pages it has not made too: the others come to their ends
+ *   STOP        One publisher may stop for ever, also with a ring whose pages it has not made. The
+ *               others come to their ends.
  * Mutations, each must be caught:
  *   OWNONLY     who takes ring r makes r's pages alone: those before it may be another's who has not made them
  *   COUNTFIRST  rings grows before the pages are there
- *   WAITPAGES   (STOP) who takes a ring waits for those before it that another has, instead of making their pages
+ *   WAITPAGES   (STOP) a taker waits for the rings before its own that another process has, instead of
+ *               making their pages
  *   COUNTSET    rings is set by a store: a slow one takes rings away
  */
 #ifndef NP

@@ -17,10 +17,11 @@
  * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged (its sender came to the end of
  * its send), or that lies behind a dead writer's slot (BEHIND).
  * Switches: -DD=deaths among ringers -DSETS=1 or 2 -DBEHIND -DONE: queue 0 alone
- *   STOP        one process, a ringer or a set, may stop for ever (and a ringer may be killed then). The kernel tells one set of an
- *               end, and that one wakes the others, unless it has been stopped; a set looks by itself (the recheck). Then no set
- *               that runs sleeps beside a message that is ready, acknowledged or not. BEHIND: what lies behind a stopped
- *               writer's slot is not ready, and nothing else stays
+ *   STOP        One process, a ringer or a set, may stop for ever (and a ringer may be killed
+ *               then). The kernel tells one set of an end, and that set wakes the others, unless it
+ *               has been stopped. A set looks by itself (the recheck). Then no set that runs sleeps
+ *               beside a message that is ready, acknowledged or not. BEHIND: what lies behind a
+ *               stopped writer's slot is not ready, and no other message stays.
  * Mutations, each must be caught:
  *   NOAGAIN     no look between the announcement and the sleep
  *   SEQLATE     the sequence is read after the number
