@@ -27,6 +27,7 @@
  *               stopped writer has made the latest, and of a death whose wake-up by x was given to
  *               a waiter that has stopped. The next writer is refused (end_q): the role is what the
  *               stopped writer holds.
+ *   HALF        (STOP) only writers die, and only waiters stop
  * Mutations, each must be caught:
  *   NOLOOK      the waiter does not look again after 1
  *   CLEARFIRST  the ringer clears `sl` before it wakes
@@ -259,9 +260,13 @@ active proctype K() {
 	};
 	do
 	:: deaths<D -> atomic { i=0; do :: i+1<NW -> i++ :: break od; if :: !wdead[i] -> wdead[i]=1; last[i]=(h==i+1 -> lv : 0); deaths++ :: else fi; i=0 }
+#ifndef HALF
 	:: deaths<D -> atomic { i=0; do :: i+1<NR -> i++ :: break od; if :: !rdead[i] -> rdead[i]=1; deaths++ :: else fi; i=0 }
+#endif
 #ifdef STOP
+#ifndef HALF
 	:: !stopped -> atomic { stopped=1; i=0; do :: i+1<NW -> i++ :: break od; if :: !wdead[i] -> wstop[i]=1 :: else fi; i=0 }
+#endif
 	:: !stopped -> atomic { stopped=1; i=0; do :: i+1<NR -> i++ :: break od; if :: !rdead[i] -> rstop[i]=1 :: else fi; i=0 }
 #endif
 	:: break
