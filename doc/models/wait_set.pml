@@ -22,6 +22,7 @@
  *               has been stopped. A set looks by itself (the recheck). Then no set that runs sleeps
  *               beside a message that is ready, acknowledged or not. BEHIND: what lies behind a
  *               stopped writer's slot is not ready, and no other message stays.
+ *   HALF        (STOP) only sets stop
  * Mutations, each must be caught:
  *   NOAGAIN     no look between the announcement and the sleep
  *   SEQLATE     the sequence is read after the number
@@ -250,8 +251,10 @@ active proctype killer() {
 #ifdef STOP
 	:: atomic { budget>0 && !killed[2] && (stopped[2] || done<2) -> killed[2]=1; budget-- }
 	:: atomic { budget>0 && !killed[3] && (stopped[3] || done<2) -> killed[3]=1; budget-- }
+#ifndef HALF
 	:: atomic { stop && !killed[2] && done<2 -> stopped[2]=1; stop=0 }
 	:: atomic { stop && !killed[3] && done<2 -> stopped[3]=1; stop=0 }
+#endif
 	:: atomic { stop -> stopped[0]=1; stop=0 }
 #if SETS > 1
 	:: atomic { stop -> stopped[1]=1; stop=0 }
