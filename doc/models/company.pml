@@ -11,10 +11,15 @@
  * That all who sleep on an end are woken by it is several.pml's: here they simply run again.
  * Checked: when all has come to rest, the follower has been told of who is there and lives, and of nobody else.
  * Switches: -DN=members -DR=rounds -DD=deaths
+ *   STOP        One member may stop for ever, at any step, and be killed then. The follower looks
+ *               by itself (the recheck). No wait is excused: the follower is told of each member
+ *               that has a place by then. The follower holds nothing, so its own stop delays no
+ *               process.
  * Mutations, each must be caught:
  *   COUNTLATE   ch is read after the look
  *   OWNLOOK     the ends to watch are of those who live at a look of their own
  *   QUIET       who leaves does not wake
+ *   NOTIMER     (STOP) the follower does not look by itself
  */
 #ifndef N
 #define N 2
@@ -27,6 +32,9 @@
 #endif
 bool pl[N], dead[N], told[N], stays[N];
 byte ch, deaths, down;
+#ifdef STOP
+bool stopped[N], stop;
+#endif
 bool asleep, woken, watch[N];
 
 #define WAKE() ch++; if :: asleep -> woken=1 :: else fi
@@ -52,7 +60,11 @@ end_m:				(false)
 		:: else -> break
 		od;
 		down++
+#ifdef STOP
+	} unless { (dead[me] || stopped[me]) };
+#else
 	} unless { dead[me] };
+#endif
 	skip
 }
 
@@ -80,7 +92,12 @@ again:
 	atomic {
 		i=0; do :: i<N -> if :: watch[i] && dead[i] -> news=1 :: else fi; i++ :: else -> break od; i=0;
 		if :: ch==c && !news -> asleep=1 :: else -> woken=1 fi; news=0; c=0 };
+#if defined(STOP) && !defined(NOTIMER)
+#define NEWS(i) (told[i]!=(pl[i] && !dead[i]))
+end_f:	atomic { (woken || (watch[0] && dead[0]) || (watch[N-1] && dead[N-1]) || NEWS(0) || NEWS(N-1)) ->
+#else
 end_f:	atomic { (woken || (N>0 && watch[0] && dead[0]) || (N>1 && watch[N-1] && dead[N-1])) ->
+#endif
 		woken=0; asleep=0; i=0; do :: i<N -> watch[i]=0; i++ :: else -> break od; i=0 };
 	goto again
 }
@@ -90,6 +107,9 @@ active proctype K() {
 	atomic { run Follower(); for (i : 0 .. N-1) { run Member(i) }; i=0 };
 	do
 	:: deaths<D -> atomic { i=0; do :: i+1<N -> i++ :: break od; dead[i]=1; deaths++; i=0 }
+#ifdef STOP
+	:: !stop -> atomic { stop=1; i=0; do :: i+1<N -> i++ :: break od; stopped[i]=1; i=0 }
+#endif
 	:: break
 	od;
 	timeout -> atomic { for (i : 0 .. N-1) { assert(told[i]==(pl[i] && !dead[i])) } }

@@ -22,6 +22,11 @@
  * one in ep); when all has come to rest nobody alive stands in step 3: who takes over is not blocked for ever, whoever dies.
  * Switches: -DNP=processes -DDEATHS=deaths -DCALLS=calls and hand-overs a process makes
  *   -DLEAVES=threads that end by themselves   -DLASTONE: the last process has one thread only
+ *   STOP      One process may stop for ever, both its threads at once; its token reads alive, and
+ *             it may die then. It holds the endpoint: a taker that is told Taken comes back in vain
+ *             (end_t). No thread that runs stands in step 3, so none waits for an end that does not
+ *             come. PREWAIT is caught then: the second taker waits for the thread of the first,
+ *             which is stopped.
  *   PREWAIT   the taker waits for the inside thread's end before step 2 as well: safe too, but a second taker then waits
  *             where it could be told Taken
  *   SWEEP     somebody sweeps meanwhile: i = ins, then e = ep; i dead and e dead or 0 -> compare-exchange ins i -> 0;
@@ -58,6 +63,9 @@ byte obj[NP], last[NP];         /* thread + 1; obj 0: the process has no Receive
 byte todo[NP];                  /* calls and hand-overs still to be made: bounds the scene */
 bool pdead[NP], tdead[NT];
 byte leaves;
+#ifdef STOP
+bool pstop[NP], stopped;
+#endif
 byte inside;                    /* ghosts: how many are in a call; is this one; stands in step 3; over and done with */
 bool in[NT], stuck[NT], fin[NT];
 #ifdef LASTONE
@@ -184,7 +192,11 @@ end_i:		do
 		:: obj[p]==me+1 -> drop()
 		:: atomic { obj[p]!=me+1 && leaves<LEAVES -> leaves++; fin[me]=1; tdead[me]=1; break }   /* ends by itself */
 		od
+#ifdef STOP
+	} unless { (tdead[me] || pstop[PROC(me)]) && !fin[me] };
+#else
 	} unless { tdead[me] && !fin[me] };
+#endif
 	atomic { fin[me]=1; p=0; old=0; e=0; ok=0 }
 }
 
@@ -225,9 +237,16 @@ active proctype K() {
 		i=0 };
 	do
 	:: d<DEATHS -> atomic { i=0; do :: i+1<NP -> i++ :: break od; if :: !pdead[i] -> pdead[i]=1; d++ :: else fi; i=0 }
+#ifdef STOP
+	:: !stopped -> atomic { stopped=1; i=0; do :: i+1<NP -> i++ :: break od; if :: !pdead[i] -> pstop[i]=1 :: else fi; i=0 }
+#endif
 	:: break
 	od;
 	timeout -> atomic {
+#ifdef STOP
+		for (i : 0 .. NT-1) { assert(!stuck[i] || tdead[i] || pstop[PROC(i)]) };
+#else
 		for (i : 0 .. NT-1) { assert(!stuck[i] || tdead[i]) };
+#endif
 		for (i : 0 .. NP-1) { assert(obj[i]==0 || pdead[i] || ep==i+1) } }
 }

@@ -17,6 +17,8 @@
  *
  * Checked: what is compared is whole.
  * Switches: -DP=processes -DN=changes -DD=deaths -DR=rounds
+ *   STOP         One process may stop for ever between any two steps: its object stays its own, and
+ *                the others come to their ends.
  * Mutations, each must be caught:
  *   NONUMBER     a mark does not say of which change it is
  *   NOCLEAR      a mark is left when the object is taken out of a list by one who does not look
@@ -41,6 +43,9 @@ byte word;
 byte tag, note, came;
 bool whole;
 byte budget = D;
+#ifdef STOP
+bool stop = true;
+#endif
 
 #define ODD(x) ((x) & 1)
 #ifdef NONUMBER
@@ -70,6 +75,9 @@ inline compare(x) {
 inline may_die() {
 	if
 	:: budget > 0 -> budget--; goto dead
+#ifdef STOP
+	:: stop -> stop = false; goto out
+#endif
 	:: true
 	fi
 }

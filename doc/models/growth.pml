@@ -9,7 +9,10 @@
  * reader   meets an id: its run is below known -> looks at the slot; else known = max(known, length) and again; still not: the
  *          owner is dead
  * Checked: no id of a living owner is called dead; no slot is looked at whose pages are not there.
+ * STOP: a grower may stop for ever at any step, also between pages and length, and is alive. No
+ * process blocks here: the other grower goes on from the length that it finds.
  * Mutations, each must be caught:
+ *   WAITGROWN (STOP) a grower that finds a run with pages beyond the length waits for its maker
  *   WORD      a shared word says how many there are, stored after fallocate: a slower grower takes slots away (as in the first draft)
  *   WILD      that word is written over by a stray write (as it was, though it grew by maximum)
  *   LENFIRST  the file is lengthened before its pages are there (ftruncate, then fallocate)
@@ -23,6 +26,9 @@
 byte size=1, word=1; bool pages[RUNS];
 byte shown[NG];                 /* run of the slot that each has claimed, + 1; 0: none yet */
 bool killed[NG];
+#ifdef STOP
+bool stopped[NG];
+#endif
 #ifdef WORD
 #define LENGTH word
 #else
@@ -44,6 +50,9 @@ proctype Grower(byte me) {
 				if
 				:: true                          /* no space: as before */
 				:: true ->
+#ifdef WAITGROWN
+					if :: pages[n] -> (size>n) :: else fi;
+#endif
 #ifdef LENFIRST
 					atomic { if :: size<n+1 -> size=n+1 :: else fi };
 					pages[n]=1
@@ -67,7 +76,11 @@ proctype Grower(byte me) {
 		od;
 		n=0; r=0;
 end_g:		(false)
+#ifdef STOP
+	} unless { (killed[me] || stopped[me]) }
+#else
 	} unless { killed[me] }
+#endif
 }
 proctype Reader() {
 	byte known=1, i, id;
@@ -99,6 +112,9 @@ active proctype world() {
 		run Reader() };
 #ifdef WILD
 	if :: word=0 :: word=RUNS :: true fi;
+#endif
+#ifdef STOP
+	if :: stopped[0]=1 :: stopped[NG-1]=1 :: true fi;
 #endif
 	if :: killed[0]=1 :: true fi
 }

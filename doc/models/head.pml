@@ -18,6 +18,9 @@
  * popped by him); what is popped is in the list; when all is quiet after the runs, each object's tag is 0 and, if nobody
  * died, gave up or raised the epoch, each is in the list.
  * Switches: -DP=threads -DR=rounds -DD=deaths
+ *   STOP         One thread may stop for ever, also with a head locked, and be killed then. The
+ *                others come to their ends. What is neither free nor collected is the stopped
+ *                thread's, and so is a head that stays locked.
  * Mutations, each must be caught:
  *   NOLOCK       pop by compare-exchange of the head from o to link[o], unlocked: the next object may be a stale one
  *   OFFFIRST     link := OFF before the head has left the object
@@ -25,6 +28,7 @@
  *   NOMARK       push does not ask whether the object is in a list already
  *   NOLOOK       nor whether it was popped since
  *   TAGFIRST     tags := 0 before the links
+ *   WAITLOCK     (STOP) push waits for a living thread to unlock the head
  *   LASTLATE     the last link is written after the head
  */
 #ifndef P
@@ -48,7 +52,15 @@ byte byw[N];
 bool disturbed;			/* somebody died, or gave a push up */
 byte budget;
 bool fin[P+1];
+#ifdef STOP
+bool stopped[P+1], stop=1;
+#define DONE(i) (fin[i] || stopped[i])
 #if P > 2
+#define ALL (DONE(1) && DONE(2) && DONE(3))
+#else
+#define ALL (DONE(1) && DONE(2))
+#endif
+#elif P > 2
 #define ALL (fin[1] && fin[2] && fin[3])
 #else
 #define ALL (fin[1] && fin[2])
@@ -176,6 +188,9 @@ proctype T(byte me) {
 							if :: ok -> break :: else fi
 						:: else ->
 							/* locked by a living one: given up */
+#ifdef WAITLOCK
+							(lock!=n);
+#endif
 							atomic { assert(by[a] && byw[a]==me); by[a]=0; link[a]=OFF; disturbed=1 };
 							if :: b!=NONE -> atomic { assert(by[b] && byw[b]==me); by[b]=0; link[b]=OFF } :: else fi;
 							break
@@ -190,7 +205,13 @@ proctype T(byte me) {
 		od;
 		atomic { r=0; fin[me]=1 }
 end_idle:	(false)
+#ifdef STOP
+	} unless { (killed[me] || stopped[me]) && !fin[me];
+		disturbed=1;
+end_stop:	killed[me];
+#else
 	} unless { killed[me] && !fin[me];
+#endif
 		atomic { dead[me]=1; disturbed=1; fin[me]=1; h=0; n=0; a=0; b=0; c=0; r=0; i=0; ok=0;
 			i=0; do :: i<N -> if :: by[i] && byw[i]==me -> by[i]=0 :: else fi; i++ :: else -> break od; i=0 }
 	}
@@ -217,8 +238,21 @@ active proctype others() {
 	:: atomic { tag[0]!=0 && dead[tag[0]] -> tag[0]=0 }
 	:: atomic { tag[1]!=0 && dead[tag[1]] -> tag[1]=0 }
 	:: atomic { tag[2]!=0 && dead[tag[2]] -> tag[2]=0 }
+#ifdef STOP
+	:: atomic { stop && !fin[1] && !killed[1] -> stopped[1]=1; stop=0 }
+	:: atomic { stop && !fin[2] && !killed[2] -> stopped[2]=1; stop=0 }
+#endif
 	:: ALL -> break
 	od;
+#ifdef STOP
+	atomic {
+		disturbed=1;
+		i=0; do :: i<N -> if :: tag[i]!=0 && dead[tag[i]] -> tag[i]=0 :: else fi; assert(tag[i]==0 || stopped[tag[i]]); i++ :: else -> break od;
+		assert(lock==0 || dead[lock] || stopped[lock]);
+		i=0; n=head;
+		do :: n!=0 -> assert(in[n-1] && link[n-1]!=OFF); i++; assert(i<=N); n=link[n-1] :: else -> break od;
+		n=in[0]+in[1]+in[2]; assert(i==n); i=0; n=0 }
+#else
 	/* all is quiet: collect, and look at what is left */
 	atomic {
 		i=0; do :: i<N -> if :: tag[i]!=0 && dead[tag[i]] -> tag[i]=0 :: else fi; assert(tag[i]==0); i++ :: else -> break od;
@@ -227,4 +261,5 @@ active proctype others() {
 		do :: n!=0 -> assert(in[n-1] && link[n-1]!=OFF); i++; assert(i<=N); n=link[n-1] :: else -> break od;
 		assert(disturbed || i==N);
 		n=in[0]+in[1]+in[2]; assert(i==n); i=0; n=0 }
+#endif
 }

@@ -16,16 +16,25 @@
  * Scenes: main may leave (default); -DKEPT: another keeper takes the place of the first. Two watchers; -DOBS: one process that asks
  * whether it is alive, instead of them.
  * Checked: alive is never denied while the process has not been killed; nobody sleeps for ever when all its threads have ended.
+ * STOP: a watcher may stop for ever, also with the kernel's only wake-up of a word in its hands.
+ * Each watcher looks by itself (the recheck), and the other one is not kept asleep. A process that
+ * is stopped as a whole is one whose threads take no step until it is killed: that it is watched
+ * till then, and never denied, is part of every run.
  * (A watcher that is killed passes its wake-up on by X: token.pml.)
  * Mutations, each must be caught:
  *   SECONDFIRST  alive reads w2 before w1                 EARLY     main ends before the keeper holds w2
  *   NOPENDING    the keeper takes w2 without pending      NOBIT     the keeper leaves the WAITERS bit as it was
  *   ONLYHELD     a word that is not held is not watched (as it was)
+ *   NOTIMER      (STOP) a watcher does not look by itself
  *   FORMERFIRST  the former keeper ends before the new one holds w2
  */
 byte w1, w2; bool b1, b2;
 bool killed, ended1, ended[4], pend[4], linked[4], holds[4], stop2, quit;
 bool q1[2], q2[2], woken[2], over[2];  /* watchers asleep on w1, w2; woken; gone home */
+#ifdef STOP
+bool wstop[2];
+active proctype Stopper() { if :: wstop[0]=1 :: wstop[1]=1 :: true fi }
+#endif
 #define HELD(w) (w!=0 && w!=9)
 
 #define OUT(i) woken[i]=1; q1[i]=0; q2[i]=0
@@ -79,6 +88,9 @@ end_r:	if
 }
 proctype Watcher(byte me) {
 	byte v1, v2; bool ok;
+#ifdef STOP
+	{
+#endif
 	do
 	:: v1=w1; v2=w2;
 		if
@@ -100,7 +112,11 @@ proctype Watcher(byte me) {
 #endif
 			if
 			:: ok ->
+#if defined(STOP) && !defined(NOTIMER)
+end_w:				atomic { (woken[me] || (me==0 && quit) || w1!=v1 || w2!=v2) -> q1[me]=0; q2[me]=0 };
+#else
 end_w:				atomic { (woken[me] || (me==0 && quit)) -> q1[me]=0; q2[me]=0 };
+#endif
 				if :: me==0 && quit -> break :: else fi
 			:: else
 			fi
@@ -109,6 +125,10 @@ end_w:				atomic { (woken[me] || (me==0 && quit)) -> q1[me]=0; q2[me]=0 };
 	od;
 	if :: !HELD(w1) && !HELD(w2) -> wakeall(q1); wakeall(q2) :: else fi;
 	over[me]=1
+#ifdef STOP
+	} unless { wstop[me] };
+	atomic { q1[me]=0; q2[me]=0; woken[me]=0; over[me]=1; v1=0; v2=0; ok=0 }
+#endif
 }
 proctype Observer() {
 	byte v1, v2;

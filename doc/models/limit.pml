@@ -21,12 +21,18 @@
  * position t finds there what was left by position t - cap, and the receiver finds at h what was sent at h; a sweep
  * takes a claim for that of the position that was claimed; nobody alive hangs.
  * Switches: -DNOM -DSTEP -DNS=senders -DM=messages each -DDEATHS
+ *   STOP        One sender, or the receiver, may stop for ever, and a sender may be killed then.
+ *               Beside a sender that is stopped with the slot at the head, the receiver stays
+ *               blocked, and senders when all is full; beside a stopped receiver, senders when all
+ *               is full. No other process stays blocked: whatever step of growing or sealing the
+ *               stopped process has left, another makes.
  * Mutations, each must be caught:
  *   SEALSTORE   the seal is set by a store            GROWSTORE   growth is set by a store
  *   GROWFIRST   limit is raised before the allocation
  *   NORELOAD    whose own allocation failed takes f for the capacity without asking what limit became
  *   OLDCAP      a sender takes the f of its older look for the capacity when it reaches its end
  *   OLDLIMIT    a sweep goes by the limit of its first look
+ *   WAITGROW    (STOP) a sender waits for the one whose step of growth has pages beyond the limit
  *   UNSEAL      a sealed region grows on when memory comes back
  */
 #ifndef NOM
@@ -61,6 +67,9 @@ byte val[NOM];                          /* payload: position + 1 (what the sende
 byte pos[NOM];                          /* ghost: the position that was claimed here last */
 bool there[NOM];                        /* allocated */
 bool dead[NS+1], done[NS];
+#ifdef STOP
+bool stopped[NS+1], stop=1;
+#endif
 byte sent;                              /* ghost: messages that came to READY */
 
 /* slot of position p under limit l: l is SETTLED, or p < F(l) */
@@ -69,6 +78,9 @@ byte sent;                              /* ghost: messages that came to READY */
 #define KNOWN(l,p) (SETTLED(l) || (p)<F(l))
 
 inline grow(me) {
+#ifdef WAITGROW
+	if :: there[F(lim)] -> (limit!=lim) :: else fi;
+#endif
 	if
 	:: ok=1                                         /* allocation: may succeed */
 	:: ok=0                                         /* or not */
@@ -135,12 +147,19 @@ LH:	atomic { if :: tail==t -> tail=t+1 :: else fi; goto L1 };
 LF:	/* the mutex-like wait for space is queue.pml's; here: till the slot or the limit is another */
 end_f:	atomic { (slot[IX(lim,t)]!=v) -> goto L1 };
 out:	atomic { done[me]=1; k=0; t=0; v=0; lim=0 }
+#ifdef STOP
+	} unless { (dead[me] || stopped[me]) }
+#else
 	} unless { dead[me] }
+#endif
 }
 
 /* the one receiver; it does not die here (takeover: queue.pml, endpoint.pml) */
 proctype R() {
 	byte lim; short v;
+#ifdef STOP
+	{
+#endif
 	lim=STEP;
 L1:	if
 	:: KNOWN(lim,head) -> skip
@@ -160,6 +179,9 @@ end_l:			(limit!=lim); goto L1 fi
 LS:	atomic { if :: slot[IX(lim,head)]==v -> slot[IX(lim,head)]=W(LP(lim,head)+1,0,0); head++ :: else fi; v=0; goto L1 };
 LW:	assert(LAP(v)==LP(lim,head));                          /* never ahead: that would be another position's */
 end_r:	atomic { (slot[IX(lim,head)]!=v || (ST(v)==WRITING && dead[OWNER(v)-1])) -> v=0; goto L1 }
+#ifdef STOP
+	} unless { stopped[NS] }
+#endif
 }
 
 /* it never receives and never moves the head */
@@ -202,7 +224,22 @@ active proctype K() {
 #endif
 	do
 	:: d<DEATHS -> atomic { i=0; do :: i+1<NS -> i++ :: break od; if :: !dead[i] -> dead[i]=1; d++ :: else fi; i=0 }
+#ifdef STOP
+	:: atomic { stop -> stop=0; i=0; do :: i<NS -> i++ :: break od; if :: !dead[i] -> stopped[i]=1 :: else fi; i=0 }
+	:: break
+	od;
+	timeout -> atomic {
+		if
+		:: KNOWN(limit,head) && ST(slot[IX(limit,head)])==WRITING && LAP(slot[IX(limit,head)])==LP(limit,head) && stopped[OWNER(slot[IX(limit,head)])-1] -> d=99
+		:: stopped[NS] -> d=99
+		:: else -> d=0
+		fi;
+		/* what is READY in front of a stopped one's slot is taken; done, or full */
+		for (i : 0 .. NS-1) { assert(dead[i] || stopped[i] || done[i] || (d==99 && SETTLED(limit) && tail>=head+F(limit))) };
+		assert(sent==0 || d==99); d=0; i=0 }
+#else
 	:: break
 	od;
 	timeout -> atomic { for (i : 0 .. NS-1) { assert(dead[i] || done[i]) }; assert(sent==0) }
+#endif
 }

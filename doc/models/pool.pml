@@ -21,6 +21,11 @@
  * Checked: an object is never freed while it lies in the queue unread; never two owners; what arrives is whole, once, in
  * order; nothing acknowledged is lost while a receiver lives; when all is quiet one collection leaves no object that is
  * neither free nor in the queue nor held by the living.
+ * STOP: any one process may stop for ever, and one be killed. Behind a slot that a stopped sender
+ * has claimed, or beside a stopped receiver, messages and their objects stay where they are, and
+ * senders wait when the queue is full. The object that the stopped process holds, or has taken
+ * last, stays its own, and that of a sender that waits is the sender's. Every other process comes
+ * to its end, and every other object is free after one collection.
  * Switches: NS senders, M messages each, NR successive receivers, NOBJ objects, CAP0, DEATHS, NG=0|1 somebody who sweeps and collects
  *          alongside
  * Mutations, each must be caught:
@@ -29,6 +34,7 @@
  *   TAGLATE      READY before the tag                              FREEFIRST the receiver frees before it gives the slot back
  *   NOVOID       the claim is not looked at for being void
  *   GCSTORE      the collector frees by a store                    GCLAP     it takes any IN_QUEUE whose slot is not READY
+ *   WAITHELD     (STOP) a sender that finds no free object waits until one is, instead of giving up
  *   NOFINISH     a receiver that comes in does not free what its predecessor had just taken, and the collector leaves it, too
  *   NOGCQUEUE    it does not look at IN_QUEUE at all: what a receiver had taken when it died leaks
  */
@@ -87,6 +93,11 @@ short slot[TOT]; byte rdy[TOT], obj[TOT];
 byte tag[NOBJ], pay[NOBJ];
 byte tail[NREG], head[NREG]; byte cur, rreg, rcv = NS;
 bool dead[NP], done[NP];
+#ifdef STOP
+bool stopped[NP];
+#define HEAD slot[IX(rreg,head[rreg])]
+#define BEHIND (stopped[rcv] || (ST(HEAD)==WRITING && LAP(HEAD)==LP(rreg,head[rreg]) && stopped[OWN(HEAD)-1]))
+#endif
 byte acked[NS], last[NS];               /* ghosts */
 bool lies[NOBJ];                        /* ghost: READY in the queue and unread */
 byte owner[NOBJ];                       /* ghost: the living sender it belongs to + 1 */
@@ -141,6 +152,9 @@ A0:	atomic {
 		fi;
 		tag[o]=HELD(me); assert(owner[o]==0 && !lies[o]); owner[o]=me+1; goto A2 };
 A1:	if :: c -> goto out :: else fi;
+#ifdef WAITHELD
+	(tag[0]==0 || tag[NOBJ-1]==0);
+#endif
 	collect(); c=1; goto A0;
 A2:	atomic { c=0; pay[o]=me*8+k };
 L1:	atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
@@ -176,7 +190,11 @@ end_s:		atomic { (slot[IX(r,t)]!=v || dead[rcv]) -> if :: dead[rcv] -> skip :: e
 		atomic { assert(tag[o]==HELD(me)); owner[o]=0; free_ok(o); tag[o]=0 }
 	fi;
 out:	atomic { done[me]=1; k=0; r=0; t=0; x=0; v=0; o=0; c=0; w=0 }
+#ifdef STOP
+	} unless { (dead[me] || stopped[me]) }
+#else
 	} unless { dead[me] }
+#endif
 }
 
 proctype R(byte me) {
@@ -235,7 +253,11 @@ LT:	o=obj[IX(r,h)];
 #endif
 LA:	atomic { h=h+1; head[r]=h; goto L1 };
 LM:	atomic { rreg=r+1; r=r+1; goto LR }
+#ifdef STOP
+	} unless { (dead[me] || stopped[me]) }
+#else
 	} unless { dead[me] }
+#endif
 }
 
 proctype G(byte me) {
@@ -260,13 +282,23 @@ proctype G(byte me) {
 	:: else -> break
 	od;
 	collect(); done[me]=1
+#ifdef STOP
+	} unless { (dead[me] || stopped[me]) };
+#else
 	} unless { dead[me] };
+#endif
 	atomic { o=0; w=0; c=0; i=0; v=0 }
 }
 
 active proctype K() {
 	byte d, i;
+#ifdef STOP
+	bool stop=1;
+#endif
 	do
+#ifdef STOP
+	:: stop -> atomic { stop=0; i=0; do :: i+1<NP -> i++ :: break od; if :: !dead[i] -> stopped[i]=1 :: else fi; i=0 }
+#endif
 	:: d<DEATHS -> atomic { i=0; do :: i+1<NP -> i++ :: break od; if :: !dead[i] -> dead[i]=1; d++ :: else fi; i=0 }
 	:: break
 	od
@@ -284,13 +316,24 @@ init {
 	timeout ->
 	atomic {
 		for (i : 0 .. NS-1) {
+#ifdef STOP
+			assert(dead[i] || stopped[i] || done[i] || (dead[rcv] && rcv==NS+NR-1) || BEHIND);
+			assert(dead[rcv] || BEHIND || last[i]>=acked[i]) };
+#else
 			assert(dead[i] || done[i] || (dead[rcv] && rcv==NS+NR-1));
 			assert(dead[rcv] || last[i]>=acked[i]) };
+#endif
 		i=0 };
 	collect();
 	atomic {
 		for (i : 0 .. NOBJ-1) {
+#ifdef STOP
+			assert(tag[i]==0 || (!ISPOS(tag[i]) && (stopped[tag[i]-1] || (BEHIND && !done[tag[i]-1])))
+				|| (ISPOS(tag[i]) && (dead[rcv] || BEHIND) && LAP(slot[IX(PREG(tag[i]),PPL(tag[i]))])==LP(PREG(tag[i]),PPL(tag[i])))
+				|| (ISPOS(tag[i]) && stopped[rcv]));
+#else
 			/* what is left is in the queue, unread or half written (a receiver's to skip), and no receiver is left */
 			assert(tag[i]==0 || (dead[rcv] && ISPOS(tag[i]) && LAP(slot[IX(PREG(tag[i]),PPL(tag[i]))])==LP(PREG(tag[i]),PPL(tag[i]))));
+#endif
 			assert(!lies[i] || tag[i]!=0) } }
 }

@@ -27,6 +27,10 @@
  * Switches: NS senders, M messages each, NR successive receivers, CAP0 slots in region 0, NREG regions, DEATHS, STOPS
  *   FAIL      a send of the first sender may fail with its slot claimed; it sends nothing more then
  *   NOSLEEP   waits look straight at what they wait for: far fewer states, for scenes that are not about sleeping
+ *   STOP      Any process may stop for ever, receivers too, and a sleeper looks by itself (the
+ *             recheck). Only these may stay asleep then: a sender at the largest size, beside a
+ *             receiver that is stopped or stands behind a stopped sender's slot; and that receiver.
+ *             The receiver has taken all that is READY in front of that slot, notified or not.
  * Mutations, each must be caught:
  *   NOVOID      a sender does not look whether its claim lies at or past the closed tail
  *   NOREREAD    the receiver skips a dead writer's slot without looking after the death whether it is READY
@@ -38,6 +42,7 @@
  *   NOLAPSKIP   a new receiver does not begin with a look whether the lap of the head slot has moved on
  *   KEEPWRITING a send that failed leaves its slot WRITING, while its sender lives on
  *   QUIETFAIL   a send that failed wakes nobody
+ *   NOTIMER     (STOP) a sleeper does not look by itself
  *   ZOMBIE      a token reads dead before its holder has stopped (a process token used for a thread's claim)
  */
 #ifndef NS
@@ -59,7 +64,11 @@
 #define DEATHS 2
 #endif
 #ifndef STOPS
+#ifdef STOP
+#define STOPS 1
+#else
 #define STOPS 0
+#endif
 #endif
 #define NP (NS+NR)
 #if NREG==1
@@ -172,7 +181,11 @@ end_s:			atomic { (LAP(slot[IX(r,t)])>=LP(r,t) || tokdead[rc]) -> asleep[me]=0; 
 #endif
 			atomic { v=slot[IX(r,t)]; if :: LAP(v)>=LP(r,t) -> goto L1 :: else fi };
 			atomic { if :: sseq!=s -> goto L0 :: else -> asleep[me]=1; wfor[me]=rc+1 fi };
+#if defined(STOP) && !defined(NOTIMER)
+end_s:			(!asleep[me] || tokdead[rc] || LAP(slot[IX(r,t)])>=LP(r,t));
+#else
 end_s:			(!asleep[me] || tokdead[rc]);
+#endif
 			atomic { asleep[me]=0; wfor[me]=0; goto L0 }
 #endif
 		fi;
@@ -243,7 +256,11 @@ end_r:	atomic { (READY(r,h) || slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=POS(tail
 	atomic { x=tail[r]; if :: ISCL(x) && h>=POS(x) -> goto LU :: else fi };
 #endif
 	atomic { if :: rseq!=s -> goto LU :: else -> asleep[me]=1; wfor[me]=wf fi };
+#if defined(STOP) && !defined(NOTIMER)
+end_r:	(!asleep[me] || (wf && tokdead[wf-1]) || READY(r,h) || slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=POS(tail[r])));
+#else
 end_r:	(!asleep[me] || (wf && tokdead[wf-1]));
+#endif
 LU:	atomic { asleep[me]=0; wfor[me]=0; if :: rflag==fx -> rflag=fx+1 :: else fi; goto L1 };
 #endif
 LT:	a=pa[IX(r,h)];                             /* peek: copy out */
@@ -276,7 +293,11 @@ active proctype K() {
 		   :: else fi;
 		i=0 }
 	:: st<STOPS -> atomic {
+#ifdef STOP
+		i=0; do :: i+1<NP -> i++ :: break od;
+#else
 		i=0; do :: i+1<NS -> i++ :: break od;
+#endif
 		if :: !stopped[i] && !dead[i] -> stopped[i]=1; st++ :: else fi;
 		i=0 }
 	:: break
@@ -297,7 +318,13 @@ init {
 	timeout ->
 	atomic {
 		/* receiver sits behind a stopped writer? then waiting at max is what we must expect */
+#ifdef STOP
+		/* or stopped itself */
+		hol = (stopped[rcv] || (wfor[rcv]>0 && stopped[wfor[rcv]-1]));
+		assert(tokdead[rcv] || stopped[rcv] || !READY(rreg,head[rreg]));
+#else
 		hol = (wfor[rcv]>0 && stopped[wfor[rcv]-1]);
+#endif
 		for (i : 0 .. NS-1) {
 			assert(dead[i] || stopped[i] || done[i] || (hol && asleep[i]));   /* nobody alive hangs */
 			assert(tokdead[rcv] || hol || last[i]>=acked[i])                  /* nothing acknowledged is lost or left lying */

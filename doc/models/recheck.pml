@@ -19,6 +19,9 @@
  * Two askers: one at any time, and one after everything has come to rest and nothing fails any more.
  * Checked: no living owner's generation is ever retired. In the end an owner that is gone is not alive in the books, unless its
  * numbers are in use again and it could not tell when it was started.
+ * STOP: the next claimer of the slot may stop for ever, also between its number and its generation,
+ * and the first asker anywhere (as if killed: no process waits for it, and what it had found out is
+ * asked again). No process blocks: the slot alone stays out of use.
  * Switches: -DBLIND every look into /proc fails, for ever    -DEXEC    -DPROC the token is a process's: steps a to c alone
  * Mutations, each must be caught:
  *   UNKNOWNGONE  what cannot be learned counts as gone (as it was)   ZEROKNOWN  a start time of 0 is compared like any other
@@ -146,8 +149,14 @@ proctype Asker() {
 	atomic { g=0; a_pst=0; a_tst=0; res=0; st=0; blind=0 }
 }
 /* retires what is marked, and claims */
+#ifdef STOP
+bool stop_n;
+#endif
 proctype Next() {
 	byte g;
+#ifdef STOP
+	{ skip;
+#endif
 end_n:	atomic { gen!=0 && (tid==0 || died) -> g=gen };
 	if :: g%2 -> atomic { if :: gen==g -> gen=g+1; g=g+1 :: else -> g=99 fi } :: else fi;
 	if
@@ -159,9 +168,15 @@ end_n:	atomic { gen!=0 && (tid==0 || died) -> g=gen };
 		fi
 	:: else
 	fi
+#ifdef STOP
+	} unless { stop_n }
+#endif
 }
 active proctype world() {
 	atomic { run Owner(); run Asker(); run Next() };
+#ifdef STOP
+	if :: stop_n=1 :: true fi;
+#endif
 	if :: kill_a=1 :: true fi;
 	timeout;
 	rest=1; run Asker();

@@ -24,6 +24,12 @@
  * A process dies in two moments: its token reads dead (pd), a while later its thread stops (td) and until then goes on. TALONE: a server's
  * thread may end alone, inside 3 to 5 and 6 to 9. STOPS: client 0 is stopped for ever, at any step up to
  * the end of 4: it lives and does nothing.
+ * STOP: one process, a client or a server, may be stopped for ever, at any step, and be killed then.
+ * Each sleeper looks by itself (the recheck). A wait for what the stopped process holds may be given
+ * up, as at a deadline; any other wait is an error. A stopped server holds the service: its clients
+ * wait, but for one whose reply is there, and so do its successors (end_come). A stopped client holds
+ * the room of its stream: the server's thread waits, and here goes on with other clients. HALF: only
+ * client 0 stops.
  *
  * Checked: a call is carried out at most once; never after its caller was told "not begun"; what is carried out is that call's request,
  * whole; a reply is that call's; nobody writes into the slot while another does, or while a caller reads; nobody waits for ever while
@@ -41,6 +47,7 @@
  *   NOX        the kernel wakes nobody on x    (TALONE)                NOWORD     the claim is not in the sleeper's set (TALONE)
  *   WRITESTORE step 6 is a store                                       NOROOM     a stream does not wait for room (K)
  *   NOSPACE    who takes a reply does not wake the server (K)
+ *   NOTIMER    a client does not look by itself (STOP)                 NOTIMERS   nor does a server (STOP, K)
  *   (PLACEPROC with two clients and two calls: its trail lies deep, and is found at once when pan is compiled with -DT_REVERSE, so
  *   it stands in no run)
  */
@@ -77,6 +84,12 @@ byte done[8]; bool nobegin[8];                    /* ghosts by call: times carri
 byte ids = 1, writers[NSL], copiers[NSL];
 bool wr[NS], cp[NS]; byte ws[NS];
 
+#ifdef STOP
+bool sts[NS];
+/* the service, or what is done in slot s, is in the hands of a server that is stopped */
+#define STANDS(v) (sts[v] && !pds[v])
+#define HANDS(s) ((rd!=0 && STANDS(rd-1)) || (co[s]!=0 && (cs[s]==TAKEN || cs[s]==WRITING) && STANDS(co[s]-1)))
+#endif
 #define RD_DEAD (rd==0 || pds[rd-1])
 #define OWN_FREE(o) (o==0 || (pdc[o-1] && (tdc[o-1] || placeproc)))
 #ifdef PLACEPROC
@@ -133,6 +146,9 @@ settle:
 		cn[s]++; cs[s]=CANC; co[s]=0
 #endif
 		; n=cn[s] }
+#ifdef STOP
+	:: HANDS(s) -> goto stop
+#endif
 	fi;
 again:
 	if :: k==R -> goto leave :: else fi;
@@ -238,9 +254,22 @@ look:
 		:: sl[s]==m && !OWNER_DEAD && SAME_WORD -> asleep[me]=1; at[me]=s; watch[me]=who; wst[me]=(seen_n==n && seen_s==WRITING)
 		:: else -> woken[me]=1
 		fi };
+#ifdef STOP
+	if
+	:: atomic { HANDS(s) && !MORE(s,n) && asleep[me] -> asleep[me]=0; woken[me]=0; watch[me]=0; wst[me]=0; at[me]=0; goto stop }
+#ifdef NOTIMER
+	:: atomic { (woken[me] || (asleep[me] && ((wst[me] && tds[watch[me]-1]) || (!wst[me] && pds[watch[me]-1])))) ->
+#else
+	:: atomic { (woken[me] || MORE(s,n) || !SAME_WORD || (seen_n!=n && rd!=who) || (asleep[me] && ((wst[me] && tds[watch[me]-1]) || (!wst[me] && pds[watch[me]-1])))) ->
+#endif
+		asleep[me]=0; woken[me]=0; watch[me]=0; wst[me]=0; at[me]=0; twice=0;
+		if :: sl[s]==m -> sl[s]=(m+1)%6 :: else fi }
+	fi;
+#else
 	atomic { (woken[me] || (asleep[me] && ((wst[me] && tds[watch[me]-1]) || (!wst[me] && pds[watch[me]-1])))) ->
 		asleep[me]=0; woken[me]=0; watch[me]=0; wst[me]=0; at[me]=0; twice=0;
 		if :: sl[s]==m -> sl[s]=(m+1)%6 :: else fi };
+#endif
 	goto look;
 got:
 	/* the reply is ours to read */
@@ -334,8 +363,16 @@ room:
 				:: else
 				fi;
 				/* asleep: woken by who takes or cancels, or by the client's death */
+#if defined(STOP) && !defined(NOTIMERS)
+				(!sp[s] || own[s]==0 || pdc[own[s]-1] || stc[own[s]-1] || (tn[s]==n && tk[s]==k) || cn[s]!=n || cs[s]!=TAKEN) ->
+				if :: own[s]==0 || pdc[own[s]-1] -> goto over :: stc[own[s]-1] -> goto over :: else -> goto room fi
+#elif defined(STOP)
+				(!sp[s] || own[s]==0 || pdc[own[s]-1] || (stc[own[s]-1] && !(tn[s]==n && tk[s]==k))) ->
+				if :: own[s]==0 || pdc[own[s]-1] -> goto over :: stc[own[s]-1] -> goto over :: else -> goto room fi
+#else
 				(!sp[s] || own[s]==0 || pdc[own[s]-1]) ->
 				if :: own[s]==0 || pdc[own[s]-1] -> goto over :: else -> goto room fi
+#endif
 			:: else
 			fi;
 #endif
@@ -379,14 +416,22 @@ over:
 #ifndef NOSERVERLOOK
 			if :: bm[0] || bm[NSL-1] -> ss=0; goto next :: else fi;
 #endif
+#ifdef STOP
+end_sleep:		atomic { (sawake || bm[0] || bm[NSL-1]) -> sawake=0 }
+#else
 end_sleep:		atomic { sawake -> sawake=0 }
+#endif
 		fi
 	:: NSL==1 && !bm[0] ->
 			ss=1;
 #ifndef NOSERVERLOOK
 			if :: bm[0] -> ss=0; goto next :: else fi;
 #endif
+#ifdef STOP
+end_sleep1:		atomic { (sawake || bm[0]) -> sawake=0 }
+#else
 end_sleep1:		atomic { sawake -> sawake=0 }
+#endif
 	od;
 leave:
 	rd=0;
@@ -396,10 +441,14 @@ leave:
 #endif
 stop:
 	skip
+#ifdef STOP
+	} unless { (tds[me] || sts[me]) }
+#else
 	} unless { tds[me] }
+#endif
 }
 
-#define STOP(v) atomic { tds[v]=1; if :: wr[v] -> wr[v]=0; writers[ws[v]]-- :: else fi; if :: cp[v] -> cp[v]=0; copiers[ws[v]]-- :: else fi; ws[v]=0 }
+#define ENDS(v) atomic { tds[v]=1; if :: wr[v] -> wr[v]=0; writers[ws[v]]-- :: else fi; if :: cp[v] -> cp[v]=0; copiers[ws[v]]-- :: else fi; ws[v]=0 }
 
 /* deaths: first the process's token, later its thread; and stops */
 proctype Death() {
@@ -407,16 +456,30 @@ proctype Death() {
 #ifdef STOPS
 	stc[0]=1;
 #endif
+#ifdef STOP
+	bool st=1;
+#endif
 	do
+#ifdef STOP
+	:: st -> st=0;
+		if
+#ifdef HALF
+		:: stc[0]=1
+#else
+		:: select (v : 0 .. NS-1); sts[v]=1
+		:: select (v : 0 .. NC-1); stc[v]=1
+#endif
+		fi
+#endif
 	:: left==0 -> break
 	:: left>0 -> left--;
 		if
 		:: skip                                 /* fewer */
-		:: select (v : 0 .. NS-1); if :: atomic { !pds[v] -> pds[v]=1 }; STOP(v) :: pds[v] fi
+		:: select (v : 0 .. NS-1); if :: atomic { !pds[v] -> pds[v]=1 }; ENDS(v) :: pds[v] fi
 		:: select (v : 0 .. NC-1); if :: atomic { !pdc[v] -> pdc[v]=1 }; tdc[v]=1 :: pdc[v] fi
 #ifdef TALONE
 		/* only where it is inside 3 to 5 or 6 to 9: elsewhere its process, which lives, has the call */
-		:: atomic { cs[0]==WRITING && !tds[co[0]-1] && !pds[co[0]-1] && !ENDED(0,cn[0]) -> v=co[0]-1; STOP(v);
+		:: atomic { cs[0]==WRITING && !tds[co[0]-1] && !pds[co[0]-1] && !ENDED(0,cn[0]) -> v=co[0]-1; ENDS(v);
 #ifndef NOX
 			for (w : 0 .. NC-1) { if :: asleep[w] && at[w]==0 -> woken[w]=1 :: else fi }
 #endif

@@ -20,6 +20,9 @@
  * Checked: an object with a holder who has not ended is not freed, nor anybody's alone; when all is quiet and nobody died,
  * everything is free, without a collection; after deaths, one collection later.
  * Switches: -DP=processes -DR=rounds -DD=deaths -DO=objects -DC=cells -DTRY
+ *   STOP        One process may stop for ever, and be killed then. The others come to their ends.
+ *               One collection later an object that is not free is the stopped process's, or names
+ *               it among its holders; every other head and cell is cleared.
  * Mutations, each must be caught:
  *   NOJ         joinings are not counted: one who looked before somebody joined frees the object
  *   TAGFIRST    join: the tag before the cell
@@ -30,6 +33,7 @@
  *   JUDGEOWNED  a block is anybody's although its object's tag says owned
  *   HEADFIRST   leave: the head before the tag
  *   NOBACK      join: the cell is not taken back
+ *   WAITOWNER   (STOP) a process that joins waits while the tag says owned
  *   SAMENUMBER  all sharings of an object have one number
  */
 #ifndef P
@@ -63,6 +67,11 @@ byte holds[P+1], holdo[P+1];		/* ghosts */
 byte offern[2], offero[2];		/* the last two offsets that were told */
 byte numbers, budget;
 bool disturbed;
+#ifdef STOP
+bool stopped[P+1], stop=1;
+#define DONE(i) (fin[i] || stopped[i])
+#define STAYS(i) (stopped[i] && !dead[i])
+#endif
 
 #define ALIVE(p) (!over[p])
 #ifdef DEADONLY
@@ -185,6 +194,9 @@ proctype T(byte me) {
 					:: else fi };
 				if
 				:: mine ->
+#ifdef WAITOWNER
+					(kind[o]!=OWNED || !ALIVE(by[o]));
+#endif
 					atomic { mine=(kind[o]==SHARED && num[o]==n); j=joins[o] };
 					if
 					:: mine ->
@@ -317,11 +329,23 @@ proctype T(byte me) {
 		od;
 		atomic { r=0; fin[me]=1 }
 end_idle:	(false)
+#ifdef STOP
+	} unless { (killed[me] || stopped[me]) && !fin[me];
+		disturbed=1;
+end_stop:	killed[me];
+#else
 	} unless { killed[me] && !fin[me];
+#endif
 		atomic { dead[me]=1; disturbed=1; fin[me]=1; o=0; n=0; j=0; b=0; c=0; x=0; y=0; i=0; some=0; mine=0; r=0 } }
 }
 
+#ifdef STOP
 #if P > 2
+#define ALL (DONE(1) && DONE(2) && DONE(3))
+#else
+#define ALL (DONE(1) && DONE(2))
+#endif
+#elif P > 2
 #define ALL (fin[1] && fin[2] && fin[3])
 #else
 #define ALL (fin[1] && fin[2])
@@ -352,8 +376,29 @@ active proctype others() {
 #endif
 	:: atomic { cp[0]!=0 && over[cp[0]] -> cp[0]=0; cn[0]=0 }
 	:: atomic { cp[1]!=0 && over[cp[1]] -> cp[1]=0; cn[1]=0 }
+#ifdef STOP
+	:: atomic { stop && !fin[1] && !killed[1] -> stopped[1]=1; stop=0 }
+	:: atomic { stop && !fin[2] && !killed[2] -> stopped[2]=1; stop=0 }
+#endif
 	:: ALL -> break
 	od;
+#ifdef STOP
+	atomic {
+		i=1; do :: i<=P -> over[i]=(over[i] || dead[i]); i++ :: else -> break od;
+		i=0; do :: i<O -> if :: kind[i]==OWNED && !STAYS(by[i]) -> assert(over[by[i]]); kind[i]=FREE; by[i]=0 :: else fi; i++ :: else -> break od;
+		b=0;
+		do :: b<B ->
+			n=hn[b]; o=ho[b]; i=0;
+			c=0; do :: c<C ->
+				assert(cp[AT(b,c)]==0 || over[cp[AT(b,c)]] || STAYS(cp[AT(b,c)]));
+				if :: cp[AT(b,c)]!=0 && STAYS(cp[AT(b,c)]) && cn[AT(b,c)]==n -> i=1 :: else fi; c++ :: else -> break od;
+			if :: n!=0 && !i && kind[o]==SHARED && num[o]==n -> kind[o]=FREE; num[o]=0; joins[o]=0 :: else fi;
+			if :: n!=0 && i && kind[o]==SHARED && num[o]==n -> kind[o]=NONE :: else fi;
+			b++
+		:: else -> break od;
+		i=0; do :: i<O -> assert(kind[i]==FREE || kind[i]==NONE || (kind[i]==OWNED && STAYS(by[i]))); i++ :: else -> break od;
+		i=0; b=0; c=0; n=0; o=0 }
+#else
 	atomic {
 		/* nobody died: there is nothing to collect */
 		i=0; do :: i<O -> assert(disturbed || kind[i]==FREE); i++ :: else -> break od;
@@ -370,4 +415,5 @@ active proctype others() {
 		:: else -> break od;
 		i=0; do :: i<O -> assert(kind[i]==FREE); i++ :: else -> break od;
 		i=0; b=0; c=0; n=0; o=0 }
+#endif
 }

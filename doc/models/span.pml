@@ -16,6 +16,9 @@
  * A thread may be stopped for any time between any two steps, or die there. Checked: memory is never two owners', has pages,
  * and is not punched while somebody has it; an object in use is of the class that its owner asked for.
  * Switches: -DNT=threads -DROUNDS=operations of each -DD=deaths
+ *   STOP       One thread may stop for ever. The others come to their ends, and then the span and
+ *              its objects are free, or the stopped thread's, or a dead thread's, which any thread
+ *              collects.
  * Mutations, each must be caught:
  *   NOLIFE     a word is its use only: one who was stopped takes a later life apart
  *   NOFRONT    the front's life is not looked at: one who was stopped extends a later life, or sees objects of another
@@ -60,6 +63,9 @@
 byte word, front, tag[2];
 bool dead[NT];
 byte deaths;
+#ifdef STOP
+bool stopped[NT], stop=1;
+#endif
 byte mem[2];                    /* ghost: who has these bytes, t + 1 */
 bool page[2];                   /* they have pages */
 
@@ -213,7 +219,11 @@ proctype T(byte me) {
 			atomic { w=0; f=0; w2=0; f2=0; i=0; n=0; c1=0; c2=0; ok=0 }
 		:: else -> break
 		od
+#ifdef STOP
+	} unless { (dead[me] || stopped[me]) };
+#else
 	} unless { dead[me] };
+#endif
 	atomic { w=0; f=0; w2=0; f2=0; i=0; n=0; c1=0; c2=0; ok=0 }
 }
 
@@ -223,6 +233,15 @@ active proctype K() {
 	do
 	:: deaths<D -> atomic { i=0; do :: i+1<NT -> i++ :: break od; if :: !dead[i] -> dead[i]=1; deaths++ :: else fi;
 		if :: mem[0]==i+1 -> mem[0]=0 :: else fi; if :: mem[1]==i+1 -> mem[1]=0 :: else fi; i=0 }
+#ifdef STOP
+	:: atomic { stop -> stop=0; i=0; do :: i+1<NT -> i++ :: break od; if :: !dead[i] -> stopped[i]=1 :: else fi; i=0 }
+#endif
 	:: break
 	od
+#ifdef STOP
+	;
+	timeout -> atomic {
+		assert(USE(word)<3 || dead[USE(word)-3] || stopped[USE(word)-3]);
+		for (i : 0 .. 1) { assert(tag[i]==0 || dead[tag[i]-1] || stopped[tag[i]-1]) } }
+#endif
 }

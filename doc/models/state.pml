@@ -15,6 +15,10 @@
  * overtaken (so a get with a cell ends after so many steps); the writer always finds a buffer.
  * Switches: -DNR=readers -DNC=cells -DNB=buffers -DW=writers -DS=sets of each -DG=gets of each -DDW=deaths of writers
  *   -DDR=deaths of readers -DTRIES
+ *   STOP       One writer or reader may stop for ever. The others come to their ends; the next
+ *              writer is refused, because the role is what the stopped writer holds. A copy that
+ *              must be tried again has been overtaken by a later version, which is there in whole:
+ *              no reader tries again because of a step that does not come.
  * Mutations, each must be caught:
  *   NOASK      the reader writes PIN at once, after reading latest
  *   NOHELP     the writer passes over ASK
@@ -24,6 +28,7 @@
  *   PUBFIRST   latest before the bytes
  *   NOSTAMP    the stamp is not set to 0 before the bytes
  *   NOCHECK    the optimistic copy is not checked
+ *   STAMPLATE  (STOP) latest names a buffer whose stamp is written a step later
  *   STEALLIVE  the reader takes any cell
  *   UNPINEARLY the reader clears its cell before the copy
  */
@@ -64,11 +69,19 @@ byte st[NB], da[NB], db[NB];
 byte cs[NC], co[NC];
 bool rdead[NR], wdead[W], wfin[W];
 byte dw, dr;
+#ifdef STOP
+bool wstop[W], rstop[NR], stop=1;
+#endif
 
 proctype Writer(byte me) {
 	byte c, b, n, s, o, v, busy;
 	{
+#ifdef STOP
+		/* refused, while the one before lives and does not end */
+		if :: me>0 -> if :: wdead[me-1] || (wfin[me-1] && !wstop[me-1]) :: wstop[me-1] && !wdead[me-1] -> goto refused fi :: else fi;
+#else
 		if :: me>0 -> (wdead[me-1] || wfin[me-1]) :: else fi;
+#endif
 		do
 		:: n<S ->
 			n++;
@@ -114,14 +127,25 @@ proctype Writer(byte me) {
 #endif
 			da[b]=v;
 			db[b]=v;
+#ifndef STAMPLATE
 			st[b]=v;
+#endif
 #ifndef PUBFIRST
 			atomic { lv=v; lb=b };
+#endif
+#ifdef STAMPLATE
+			st[b]=v;
 #endif
 			atomic { b=0; v=0 }
 		:: else -> break
 		od
+#ifdef STOP
+		;
+refused:	skip
+	} unless { (wdead[me] || wstop[me]) };
+#else
 	} unless { wdead[me] };
+#endif
 	atomic { wfin[me]=1; c=0; b=0; n=0; s=0; o=0; v=0; busy=0 }
 }
 
@@ -139,7 +163,11 @@ again:			do
 #ifdef NOCHECK
 				goto got;
 #else
+#ifdef STOP
+				if :: atomic { st[b]==v -> goto got } :: atomic { st[b]!=v -> assert(lv>v) } fi
+#else
 				if :: st[b]==v -> goto got :: else fi
+#endif
 #endif
 			:: else -> break
 			od;
@@ -183,7 +211,11 @@ again:			do
 got:			atomic { assert(x==y); assert(x==v); assert(v>=from); v=0; b=0; x=0; y=0; from=0; t=0 }
 		:: else -> break
 		od
+#ifdef STOP
+	} unless { (rdead[me] || rstop[me]) };
+#else
 	} unless { rdead[me] };
+#endif
 	atomic { g=0; v=0; b=0; x=0; y=0; c=0; t=0; old=0; o=0; from=0 }
 }
 
@@ -198,6 +230,10 @@ active proctype K() {
 	do
 	:: dw<DW -> atomic { i=0; do :: i+1<W -> i++ :: break od; if :: !wdead[i] && !wfin[i] -> wdead[i]=1; dw++ :: else fi; i=0 }
 	:: dr<DR -> atomic { i=0; do :: i+1<NR -> i++ :: break od; if :: !rdead[i] -> rdead[i]=1; dr++ :: else fi; i=0 }
+#ifdef STOP
+	:: atomic { stop -> stop=0; i=0; do :: i+1<W -> i++ :: break od; if :: !wdead[i] && !wfin[i] -> wstop[i]=1 :: else fi; i=0 }
+	:: atomic { stop -> stop=0; i=0; do :: i+1<NR -> i++ :: break od; if :: !rdead[i] -> rstop[i]=1 :: else fi; i=0 }
+#endif
 	:: break
 	od
 }

@@ -22,6 +22,12 @@
  * Checked: when all has come to rest, every living waiter has been told of the last version, and of the death of a writer in
  * whose place nobody has come; a writer's last value is told before its death.
  * Switches: -DNW=writers -DS=sets of each -DNR=waiters -DD=deaths -DSET=waiters in sets
+ *   STOP        One process, a writer or a waiter, may stop for ever, and be killed then. A waiter
+ *               looks by itself (the recheck). No waiter is excused: it is told of a value that the
+ *               stopped writer has made the latest, and of a death whose wake-up by x was given to
+ *               a waiter that has stopped. The next writer is refused (end_q): the role is what the
+ *               stopped writer holds.
+ *   HALF        (STOP) only writers die, and only waiters stop
  * Mutations, each must be caught:
  *   NOLOOK      the waiter does not look again after 1
  *   CLEARFIRST  the ringer clears `sl` before it wakes
@@ -32,6 +38,7 @@
  *   NOTURN      who was woken through x does not wake the others
  *   LATEBIT     WAITERS goes in without a wake before: the kernel's wake for who came and died goes to one who slept after that
  *   QUIETLEAVE  4 of write wakes nobody
+ *   NOTIMER     (STOP) a waiter does not look by itself
  *   STALE       a set that saw a writer live, and then dead and told, sleeps on without asking for the next
  */
 #ifndef NW
@@ -57,6 +64,9 @@ byte watch[NR];
 byte last[NW];			/* ghost: the latest version when that writer died */
 byte seen[NR]; bool told[NR], left[NR];	/* left: told of a death, it waits no more */
 byte deaths;
+#ifdef STOP
+bool wstop[NW], rstop[NR], stopped;
+#endif
 
 #define RUN(i) woken[i]=1; qs[i]=0; qh[i]=0; qx[i]=0
 #define wakeall(q) d_step { k=0; do :: k<NR -> if :: q[k] -> RUN(k) :: else fi; k++ :: else -> break od; k=0 }
@@ -105,7 +115,13 @@ end_q:		(me==0 || wdead[me-1] || wout[me-1]);
 end_w:			(false)
 		fi;
 		wout[me]=1
+#ifdef STOP
+	} unless { (wdead[me] || wstop[me]) };
+	atomic { e=0; b=0; n=0; f=0; k=0 };
+end_stop: wdead[me];
+#else
 	} unless { wdead[me] };
+#endif
 	atomic { e=0; b=0; n=0; f=0; if :: pw[me] -> pw[me]=0; wake1(qx) :: else fi }
 }
 
@@ -154,7 +170,12 @@ look:
 			fi
 #endif
 		fi;
+#if defined(STOP) && !defined(NOTIMER)
+end_s:		atomic { (woken[me] || (watch[me]!=0 && wdead[watch[me]-1]) || lv!=seen[me] || h!=e) ->
+			woken[me]=0; qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0 };
+#else
 end_s:		atomic { (woken[me] || (watch[me]!=0 && wdead[watch[me]-1])) -> woken[me]=0; qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0 };
+#endif
 #ifndef NOTURN
 		if :: px[me] && h!=e -> wakeall(qh) :: else fi;
 #endif
@@ -165,7 +186,13 @@ end_s:		atomic { (woken[me] || (watch[me]!=0 && wdead[watch[me]-1])) -> woken[me
 #endif
 		goto again;
 done:		skip
+#ifdef STOP
+	} unless { (rdead[me] || rstop[me]) };
+	atomic { qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0; woken[me]=0; t=0; e=0; v=0; k=0; b=0; living=0 };
+end_stop: rdead[me];
+#else
 	} unless { rdead[me] };
+#endif
 	atomic { qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0; if :: px[me] && rdead[me] -> px[me]=0; wake1(qx) :: else -> px[me]=0 fi }
 }
 
@@ -207,11 +234,20 @@ again:		t=seq;
 		fi;
 		atomic { k=0; if :: seq==t && h==e && hw==b && (!l || !wdead[f-1]) -> qs[me]=1; qh[me]=1; qx[me]=!living; woken[me]=0; watch[me]=(l -> f : 0)
 			:: else -> woken[me]=1 fi; f=0; l=0 };
+#if defined(STOP) && !defined(NOTIMER)
+end_s:		atomic { (woken[me] || (watch[me]!=0 && wdead[watch[me]-1]) || lv!=seen[me] || h!=e) ->
+			woken[me]=0; qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0 };
+#else
 end_s:		atomic { (woken[me] || (watch[me]!=0 && wdead[watch[me]-1])) -> woken[me]=0; qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0 };
+#endif
 		if :: !living && h!=e -> wakeall(qh) :: else fi;
 		atomic { t=0; e=0; b=0; living=0 };
 		goto again
+#ifdef STOP
+	} unless { (rdead[me] || rstop[me]) };
+#else
 	} unless { rdead[me] };
+#endif
 	atomic { qs[me]=0; qh[me]=0; qx[me]=0; watch[me]=0 }
 }
 
@@ -224,12 +260,27 @@ active proctype K() {
 	};
 	do
 	:: deaths<D -> atomic { i=0; do :: i+1<NW -> i++ :: break od; if :: !wdead[i] -> wdead[i]=1; last[i]=(h==i+1 -> lv : 0); deaths++ :: else fi; i=0 }
+#ifndef HALF
 	:: deaths<D -> atomic { i=0; do :: i+1<NR -> i++ :: break od; if :: !rdead[i] -> rdead[i]=1; deaths++ :: else fi; i=0 }
+#endif
+#ifdef STOP
+#ifndef HALF
+	:: !stopped -> atomic { stopped=1; i=0; do :: i+1<NW -> i++ :: break od; if :: !wdead[i] -> wstop[i]=1 :: else fi; i=0 }
+#endif
+	:: !stopped -> atomic { stopped=1; i=0; do :: i+1<NR -> i++ :: break od; if :: !rdead[i] -> rstop[i]=1 :: else fi; i=0 }
+#endif
 	:: break
 	od;
 	timeout -> atomic {
+#ifdef STOP
+		for (i : 0 .. NR-1) {
+			assert(rdead[i] || rstop[i] || left[i] || seen[i]==lv);
+			assert(rdead[i] || rstop[i] || left[i] || h==0 || !wdead[h-1] || told[i])
+		} }
+#else
 		for (i : 0 .. NR-1) {
 			assert(rdead[i] || left[i] || seen[i]==lv);
 			assert(rdead[i] || left[i] || h==0 || !wdead[h-1] || told[i])
 		} }
+#endif
 }

@@ -30,6 +30,11 @@
  * all is quiet, one more owner later each object is free or in place in exactly one slot.
  * Switches: -DK=slots -DO=objects -DNP=publishers -DM=messages of each -DNS=subscribers -DNL=lines -DC=cells -DR=takes of each -DD=deaths
  *   -DINLINE messages may be inline
+ *   STOP        One publisher or subscriber may stop for ever, and one be killed. The others come
+ *               to their ends (a publisher that finds the ring in the hands of a stopped one takes
+ *               another ring in truth, and ends here). What a stopped subscriber holds is neither
+ *               written nor freed; its line is its own, and so is a line that a stopped publisher
+ *               sweeps. What was published is counted, unless its publisher is the stopped one.
  * Mutations, each must be caught:
  *   NORECHECK   take: ready is not looked at again
  *   HOLDLATE    take: the cell after the second look
@@ -49,6 +54,7 @@
  *   PUBFIRST    publish: published before ready
  *   PUBLATE     take: published is read after ready
  *   SKIPONE     take: lost, cursor to published - K + 1
+ *   WAITWRITTEN (STOP) take: a slot that is being written is waited for
  *   STUCK       take: lost, cursor to published - K, even if that is where it is
  */
 #ifndef K
@@ -95,6 +101,10 @@ bool dead[N+1], over[N+1], fin[N+1];
 byte content[2*M+1];			/* ghost: the message that was published at a position */
 byte hold[NS*C], lineof[NS];		/* ghosts: what a subscriber has validated and holds, and its line */
 byte budget;
+#ifdef STOP
+bool stopped[N+1], stop=1;
+#define OUT(i) (fin[i] || stopped[i])
+#endif
 
 #ifdef DEADONLY
 #define RINGGONE(p) dead[p]
@@ -184,7 +194,14 @@ inline loan() {
 proctype Pub(byte me) {
 	byte limbo, stock, marks, o, old, p, i, v, l, nl, c, g, m;
 	{
+#ifdef STOP
+		if
+		:: atomic { owner==me || owner==0 || RINGGONE(owner) -> owner=me }
+		:: owner!=me && stopped[owner] && !RINGGONE(owner) -> goto another
+		fi;
+#else
 		atomic { owner==me || owner==0 || RINGGONE(owner) -> owner=me };
+#endif
 #ifndef NOCOUNT
 		v=ready[published%K];
 		if :: v==published+1 -> published++ :: else fi;
@@ -298,9 +315,17 @@ proctype Pub(byte me) {
 		:: else -> break
 		od;
 		atomic { o=0; m=0; limbo=0; assert(owner==me); owner=0 };
+#ifdef STOP
+another:
+#endif
 		fin[me]=1;
 end_idle:	(false)
+#ifdef STOP
+	} unless { (over[me] || stopped[me]) && !fin[me];
+end_stop:	over[me];
+#else
 	} unless { over[me] && !fin[me];
+#endif
 		atomic { fin[me]=1; limbo=0; stock=0; marks=0; o=0; old=0; p=0; i=0; v=0; l=0; nl=0; c=0; g=0; m=0 } }
 }
 
@@ -348,6 +373,9 @@ proctype Sub(byte me) {
 #else
 					pub=published;
 					v=ready[cur%K];
+#endif
+#ifdef WAITWRITTEN
+					if :: v==0 && owner!=0 -> (ready[cur%K]!=0 || owner==0 || over[owner]) :: else fi;
 #endif
 					if
 					:: v==cur+1 ->
@@ -409,7 +437,12 @@ proctype Sub(byte me) {
 		fi;
 		atomic { l=0; r=0; cur=0; fin[me]=1 };
 end_idle:	(false)
+#ifdef STOP
+	} unless { (over[me] || stopped[me]) && !fin[me];
+end_stop:	over[me];
+#else
 	} unless { over[me] && !fin[me];
+#endif
 		atomic { fin[me]=1; cur=0; pub=0; v=0; x=0; a=0; b=0; l=0; c=0; g=0; r=0; got=0 } }
 }
 
@@ -442,8 +475,30 @@ active proctype others() {
 #if NS > 1
 	DEATH(4) ENDSUB(4)
 #endif
+#ifdef STOP
+	:: atomic { stop && !fin[1] -> stopped[1]=1; stop=0 }
+	:: atomic { stop && !fin[2] -> stopped[2]=1; stop=0 }
+	:: atomic { stop && !fin[3] -> stopped[3]=1; stop=0 }
+	:: atomic { OUT(1) && OUT(2) && OUT(3) && OUT(N) ->
+		n=1; do :: n<=N -> if :: dead[n] -> over[n]=1 :: else fi; n++ :: else -> break od;
+		assert(owner==0 || over[owner] || stopped[owner]);
+		n=0; do :: n<NL -> assert(claim[n]==0 || over[claim[n]] || stopped[claim[n]]); n++ :: else -> break od;
+		if :: (owner==0 || over[owner]) && ready[published%K]==published+1 -> published++ :: else fi;
+		n=0; do :: n<published -> assert(content[n]!=0); n++ :: else -> break od;
+		do :: n<=2*M && (owner==0 || over[owner]) -> assert(content[n]==0); n++ :: else -> break od;
+		n=0; do :: i<K ->
+			if :: ready[i]!=0 && ref[i]!=0 -> assert(tag[ref[i]]==QUEUED && bytes[ref[i]]==content[ready[i]-1]) :: else fi; i++
+		:: else -> break od; i=0;
+		n=0; do :: n<NS*C -> if :: hold[n]!=0 && stopped[3+n/C] && !over[3+n/C] -> assert(tag[hold[n]]==QUEUED && cell[AT(lineof[n/C],n%C)]==hold[n]) :: else fi; n++ :: else -> break od;
+		o=1; do :: o<=O -> assert(tag[o]==0 || tag[o]==QUEUED || over[tag[o]] || stopped[tag[o]]); o++ :: else -> break od;
+		n=0; o=0; goto end_all }
+#else
 	:: fin[1] && fin[2] && fin[3] && fin[N] -> break
+#endif
 	od;
+#ifdef STOP
+end_all:	(false)
+#else
 	atomic {
 		/* one more owner, when all have ended or left */
 		n=1; do :: n<=N -> if :: dead[n] -> over[n]=1 :: else fi; n++ :: else -> break od;
@@ -477,4 +532,5 @@ active proctype others() {
 			assert(tag[o]==0 || (limbo & BIT(o))); o++
 		:: else -> break od;
 		n=0; i=0; o=0; limbo=0 }
+#endif
 }

@@ -15,6 +15,9 @@
  * Checked: when a message is taken, all those that had been published before its publishing began have been taken already, or passed over.
  *          What latest passes over is older than what it returns; and what it returns is no older than what was there when it was called.
  * Switches: -DN=rings -DM=messages of each -DLATEST
+ *   STOP       One publisher may stop for ever (its death looks the same from here). The subscriber
+ *              comes to its end and has taken all that is there, in that publisher's ring and in
+ *              the others.
  * Mutations, each must be caught:
  *   ORDERLATE  publish: order after ready
  *   ONELOOK    take: what the first look has found
@@ -22,6 +25,8 @@
  *   STEPOVER   latest: in each other ring one further than its newest was, if `published` says by now that there is one
  *   FIRSTLOOK  latest: in each other ring what the first look has found is passed over, and no more
  *   PASSNEWEST latest: in each other ring all that the second look finds is passed over
+ *   WAITORDER  (STOP) take: a message waits for one of another ring that has a lower order and is
+ *              still being written
  *   TOLDONLY   latest: only `published` tells what is there
  */
 #ifndef N
@@ -36,6 +41,9 @@ byte order[N], ready[N], published[N], so[N*M];
 byte before[N*M*N];			/* ghost: how many of each ring were there when message (r, p) began */
 byte taken[N];
 byte ended;
+#ifdef STOP
+bool stopped[N];
+#endif
 #ifdef LATEST
 byte newest[N];				/* latest: how many of each ring are up to its newest */
 byte oldtaken[N];			/* ghost: before it */
@@ -44,6 +52,9 @@ byte there[N];				/* ghost: how many were there when latest was called */
 
 proctype Pub(byte me) {
 	byte p, i, high;
+#ifdef STOP
+	{
+#endif
 	do
 	:: p<M ->
 		atomic { do :: i<N -> before[AT(me,p)*N+i]=ready[i]; i++ :: else -> break od; i=0 };
@@ -63,6 +74,10 @@ proctype Pub(byte me) {
 		atomic { published[me]=p+1; high=0; p++ }
 	:: else -> break
 	od;
+#ifdef STOP
+	skip
+	} unless { stopped[me] };
+#endif
 	atomic { p=0; ended++ }
 }
 
@@ -176,6 +191,9 @@ proctype Sub() {
 #endif
 		if
 		:: found!=NONE ->
+#ifdef WAITORDER
+			(found==0 || !(order[0]!=0 && order[0]<=low && taken[0]==ready[0] && published[0]<M && (ready[0]==0 || so[AT(0,ready[0]-1)]<order[0])));
+#endif
 			atomic {
 				end=0;
 				do :: r<N -> assert(taken[r]>=before[AT(found,taken[found])*N+r] || r==found); r++ :: else -> break od;
@@ -188,4 +206,8 @@ proctype Sub() {
 	do :: r<N -> assert(taken[r]==ready[r]); r++ :: else -> break od
 }
 
+#ifdef STOP
+init { atomic { byte k; do :: k<N -> run Pub(k); k++ :: else -> break od; run Sub() }; if :: stopped[0]=1 :: stopped[N-1]=1 :: true fi }
+#else
 init { atomic { byte k; do :: k<N -> run Pub(k); k++ :: else -> break od; run Sub() } }
+#endif

@@ -24,6 +24,12 @@
  * and the publisher does not sleep for ever while no living reliable subscriber has anything left to take (an invalid end state).
  * Switches: -DK=slots -DM=messages -DL=takes of 2 -DD=deaths -DTIMEOUT (the publisher may tire of waiting) -DGIVEUP -DHISTORY (2 begins at published - K)
  *   -DALONE (no subscriber 1)
+ *   STOP         The publisher or a subscriber may stop for ever, and a subscriber may be killed
+ *                then. A publisher that waits looks by itself (the recheck). It may stay asleep
+ *                only beside a stopped subscriber that is RELIABLE and whose cursor is in the way.
+ *                A subscriber that is stopped while it joins or leaves, or has moved its cursor and
+ *                not rung yet, delays no process. Beside a stopped publisher a subscriber has taken
+ *                all that is there.
  * Mutations, each must be caught:
  *   CLEARFIRST   ring: sl is made even before the wake
  *   BAREBIT      sl is 0 or 1
@@ -38,6 +44,8 @@
  *   CURSORLATE   join: the claim says RELIABLE before the cursor is written
  *   STALECLAIM   join: a line that is taken over keeps the dead one's mark, and its cursor
  *   LEAVESILENT  leave: nobody is told
+ *   NOTIMER      (STOP) the publisher does not look by itself
+ *   STOPJOIN     (STOP) the publisher waits for one that is still joining, too
  *   SKIPONE      take: what was lost is passed over, and one more
  *   GIVEANY      give up: whoever has not taken it
  */
@@ -68,6 +76,15 @@ bool dead[3], killed[3], fin[3];
 bool relying[3];			/* ghosts: has joined; since; the next that it has not taken */
 byte base[3], next[3];
 byte budget;
+#ifdef STOP
+bool stopped[3], stop=1;
+#define INWAY(l) (cs[l]==RELIABLE && !dead[cp[l]] && stopped[cp[l]] && cursor[l]+K<=published)
+#ifdef STOPJOIN
+#define COUNTS(l) (cs[l]==RELIABLE || cs[l]==JOINING)
+#else
+#define COUNTS(l) (cs[l]==RELIABLE)
+#endif
+#endif
 
 inline wake() { d_step { if :: inq -> inq=0; woken=1 :: else fi } }
 
@@ -102,7 +119,11 @@ inline look() {
 	atomic { low=NONE; slow=0; line=0; l=0 };
 	do
 	:: l<2 ->
+#ifdef STOP
+		w=(COUNTS(l) -> cp[l] : 0);
+#else
 		w=(cs[l]==RELIABLE -> cp[l] : 0);
+#endif
 		if
 		:: w!=0 && !dead[w] ->
 			atomic { c=cursor[l];
@@ -137,6 +158,9 @@ inline gone(q) {
 proctype Pub() {
 	byte p, limit, low, slow, line, l, w, c, q;
 	bool timedout;
+#ifdef STOP
+	{
+#endif
 	do
 	:: p<M ->
 #ifdef GIVEUP
@@ -190,6 +214,12 @@ proctype Pub() {
 					:: inq || woken ->
 #ifdef TIMEOUT
 						atomic { if :: woken || dead[slow] :: timedout=1 fi; inq=0; woken=0 }
+#elif defined(STOP)
+#ifdef NOTIMER
+end_p:						atomic { (woken || dead[slow]) -> inq=0; woken=0 }
+#else
+end_p:						atomic { (woken || dead[slow] || cp[line-1]!=slow || !COUNTS(line-1) || cursor[line-1]+K>p) -> inq=0; woken=0 }
+#endif
 #else
 						atomic { (woken || dead[slow]) -> inq=0; woken=0 }
 #endif
@@ -212,6 +242,10 @@ proctype Pub() {
 	:: else -> break
 	od;
 	atomic { fin[0]=1; p=0; limit=0; timedout=0 }
+#ifdef STOP
+	} unless { stopped[0] && !fin[0];
+		atomic { inq=0; woken=0; p=0; limit=0; low=0; slow=0; line=0; l=0; w=0; c=0; q=0; timedout=0 } }
+#endif
 }
 
 proctype Sub(byte me) {
@@ -254,6 +288,9 @@ proctype Sub(byte me) {
 		do
 		:: got && r<L ->
 			/* asleep at `arrivals`, see event.md, until something is there. Two looks in one step: see topic.pml */
+#ifdef STOP
+end_sub:
+#endif
 			atomic { (ready[cur%K]==cur+1 || published>cur || fin[0]);
 				v=ready[cur%K];
 				if
@@ -293,7 +330,12 @@ proctype Sub(byte me) {
 		fi;
 		atomic { fin[me]=1; cur=0; v=0; l=0; r=0; got=0 };
 end_idle:	(false)
+#ifdef STOP
+	} unless { (killed[me] || stopped[me]) && !fin[me];
+end_stop:	killed[me];
+#else
 	} unless { killed[me] && !fin[me];
+#endif
 		atomic { dead[me]=1; fin[me]=1; relying[me]=0; base[me]=0; next[me]=0; cur=0; v=0; l=0; r=0; got=0; num[me]=0 } }
 }
 
@@ -317,6 +359,17 @@ active proctype killer() {
 end_k:	do
 	:: atomic { budget>0 && !fin[1] && !killed[1] -> killed[1]=1; budget-- }
 	:: atomic { budget>0 && !fin[2] && !killed[2] -> killed[2]=1; budget-- }
+#ifdef STOP
+	:: atomic { stop && !fin[0] -> stopped[0]=1; stop=0 }
+	:: atomic { stop && !fin[1] && !killed[1] -> stopped[1]=1; stop=0 }
+	:: atomic { stop && !fin[2] && !killed[2] -> stopped[2]=1; stop=0 }
+	:: stop -> stop=0
+	:: budget==0 && !stop -> break
+	od;
+	timeout;
+	assert(!inq || INWAY(0) || INWAY(1))
+#else
 	:: budget==0 -> break
 	od
+#endif
 }

@@ -11,9 +11,13 @@
  * A process may be slow between any two steps for any time (which is all that a stop is here: nobody waits), or die.
  * Checked: nobody touches slots without pages; who finds a ring free and the disk not full gets one.
  * Switches: -DNP=publishers -DNR=rings -DROUNDS=takings of each -DD=deaths
+ *   STOP        One publisher may stop for ever, also with a ring whose pages it has not made. The
+ *               others come to their ends.
  * Mutations, each must be caught:
  *   OWNONLY     who takes ring r makes r's pages alone: those before it may be another's who has not made them
  *   COUNTFIRST  rings grows before the pages are there
+ *   WAITPAGES   (STOP) a taker waits for the rings before its own that another process has, instead of
+ *               making their pages
  *   COUNTSET    rings is set by a store: a slow one takes rings away
  */
 #ifndef NP
@@ -30,6 +34,9 @@
 #endif
 byte owner[NR], rings, most;
 bool page[NR], dead[NP+1];
+#ifdef STOP
+bool stopped[NP+1], stop=1;
+#endif
 
 inline count() {
 #ifdef COUNTSET
@@ -55,7 +62,13 @@ L1:	if :: r>=NR -> goto L0 :: else -> s=owner[r] fi;
 #ifdef COUNTFIRST
 		count();
 #endif
-#ifdef OWNONLY
+#ifdef WAITPAGES
+		do
+		:: i<r -> (page[i] || owner[i]==0 || dead[owner[i]]); i++
+		:: else -> break
+		od;
+		i=rings;
+#elif defined(OWNONLY)
 		i=r;
 #else
 		i=rings;
@@ -78,7 +91,11 @@ L1:	if :: r>=NR -> goto L0 :: else -> s=owner[r] fi;
 	assert(page[r]);                /* publishes */
 	atomic { if :: owner[r]==me -> owner[r]=0 :: else assert(0) fi; goto L0 };
 out:	skip
+#ifdef STOP
+	} unless { (dead[me] || stopped[me]) };
+#else
 	} unless { dead[me] };
+#endif
 	atomic { r=0; s=0; i=0; ok=0; k=0 }
 }
 proctype Look() {
@@ -97,6 +114,9 @@ active proctype K() {
 	atomic { for (i : 1 .. NP) { run P(i) }; run Look(); i=0 };
 	do
 	:: d<D -> atomic { i=1; do :: i<NP -> i++ :: break od; if :: !dead[i] -> dead[i]=1; d++ :: else fi; i=0 }
+#ifdef STOP
+	:: atomic { stop -> stop=0; i=1; do :: i<NP -> i++ :: break od; if :: !dead[i] -> stopped[i]=1 :: else fi; i=0 }
+#endif
 	:: break
 	od
 }

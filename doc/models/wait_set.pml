@@ -17,6 +17,12 @@
  * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged (its sender came to the end of
  * its send), or that lies behind a dead writer's slot (BEHIND).
  * Switches: -DD=deaths among ringers -DSETS=1 or 2 -DBEHIND -DONE: queue 0 alone
+ *   STOP        One process, a ringer or a set, may stop for ever (and a ringer may be killed
+ *               then). The kernel tells one set of an end, and that set wakes the others, unless it
+ *               has been stopped. A set looks by itself (the recheck). Then no set that runs sleeps
+ *               beside a message that is ready, acknowledged or not. BEHIND: what lies behind a
+ *               stopped writer's slot is not ready, and no other message stays.
+ *   HALF        (STOP) only sets stop
  * Mutations, each must be caught:
  *   NOAGAIN     no look between the announcement and the sleep
  *   SEQLATE     the sequence is read after the number
@@ -24,6 +30,7 @@
  *   TAKEBACK    a set that wakes takes its number back
  *   CLEARFIRST  the ringer clears before it wakes (and is killed in between; another, live, then finds it even)
  *   INDEX       after a sleep only the source whose index the kernel returned is looked at, before and after the announcement
+ *   NOTIMER     (STOP) a set does not look by itself
  *   NOTOKEN     the writer's token is not in the set
  */
 #ifndef D
@@ -38,6 +45,9 @@ byte told[4];		/* of queue q to set w: told[2*w+q] */
 bool dead[N], killed[N], writing, tw;
 bool qS0[2], qS1[2], qT[2], woken[2], asleep[2]; byte hint[2];
 byte budget, done;
+#ifdef STOP
+bool stopped[N], stop;	/* sets 0 and 1, ringers 2 and 3; one is still to come */
+#endif
 
 /* BEHIND: a message in queue 0 is ready when nobody alive writes in front of it */
 #define HEADFREE (!writing || dead[2])
@@ -52,6 +62,15 @@ inline wakeseq(q) {
 	}
 }
 /* the kernel's walk wakes one; who is woken wakes all (token.md): here both at once */
+#ifdef STOP
+inline wakeone() {
+	if
+	:: qT[0] -> qT[0]=0; woken[0]=1; hint[0]=0
+	:: qT[1] -> qT[1]=0; woken[1]=1; hint[1]=0
+	:: else
+	fi
+}
+#endif
 inline waketoken() {
 	d_step {
 		if :: qT[0] -> qT[0]=0; woken[0]=1; hint[0]=0 :: else fi;
@@ -92,7 +111,11 @@ proctype R(byte me) {
 		:: me==2 -> writing=1;			/* claims the slot at the head of queue 0 */
 			atomic { writing=0; msg[0]=msg[0]|1 };
 			ring(0); acked[0]=acked[0]|1
+#ifdef STOP
+		:: me==3 -> (writing || msg[0] || dead[2] || stopped[2]); msg[0]=msg[0]|2;
+#else
 		:: me==3 -> (writing || msg[0] || dead[2]); msg[0]=msg[0]|2;	/* behind it */
+#endif
 			ring(0); acked[0]=acked[0]|2
 		fi;
 #else
@@ -105,9 +128,17 @@ proctype R(byte me) {
 		acked[0]=acked[0]|(me-1);
 #endif
 		n=0; done++
+#ifdef STOP
+	} unless { (killed[me] || stopped[me]);
+		atomic { n=0; done++ };
+end_stop:	killed[me];
+		atomic { dead[me]=1; if :: me==2 && tw -> wakeone() :: else fi }
+	}
+#else
 	} unless { killed[me];
 		atomic { dead[me]=1; n=0; done++; if :: me==2 && tw -> waketoken() :: else fi }
 	}
+#endif
 }
 
 inline look(me) {
@@ -144,6 +175,9 @@ inline announce(q,s) {
 proctype W(byte me) {
 	byte s0, s1; bool ok, t, first;
 	first=1;
+#ifdef STOP
+	{
+#endif
 	do
 	:: look(me);
 		announce(0,s0);
@@ -170,7 +204,17 @@ proctype W(byte me) {
 #endif
 		if
 		:: ok -> asleep[me]=1;
+#ifdef STOP
+#ifndef NOTIMER
+end_asleep:	atomic { (woken[me] || NEWS(me) || (t && dead[2])) ->
+#else
+end_asleep:	atomic { woken[me] ->
+#endif
+				first=0; asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 };
+			if :: t && dead[2] -> waketoken() :: else fi
+#else
 end_asleep:	atomic { woken[me] -> first=0; asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 }
+#endif
 		:: else -> atomic { woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 }
 		fi;
 #ifdef TAKEBACK
@@ -179,6 +223,12 @@ end_asleep:	atomic { woken[me] -> first=0; asleep[me]=0; woken[me]=0; qS0[me]=0;
 #endif
 again:		atomic { s0=0; s1=0; ok=0; t=0 }
 	od
+#ifdef STOP
+	} unless { stopped[me];
+		atomic { s0=0; s1=0; ok=0; t=0; first=0; asleep[me]=0; woken[me]=0; qS0[me]=0; qS1[me]=0; qT[me]=0 };
+end_stop:	(false)
+	}
+#endif
 }
 
 /* all has come to rest: both ringers done, the sets asleep with nobody to wake them */
@@ -189,12 +239,33 @@ active proctype killer() {
 		:: budget=D-1
 #endif
 		fi;
+#ifdef STOP
+		stop=1;
+#endif
 		run R(2); run R(3); run W(0);
 #if SETS > 1
 		run W(1)
 #endif
 	}
 	do
+#ifdef STOP
+	:: atomic { budget>0 && !killed[2] && (stopped[2] || done<2) -> killed[2]=1; budget-- }
+	:: atomic { budget>0 && !killed[3] && (stopped[3] || done<2) -> killed[3]=1; budget-- }
+#ifndef HALF
+	:: atomic { stop && !killed[2] && done<2 -> stopped[2]=1; stop=0 }
+	:: atomic { stop && !killed[3] && done<2 -> stopped[3]=1; stop=0 }
+#endif
+	:: atomic { stop -> stopped[0]=1; stop=0 }
+#if SETS > 1
+	:: atomic { stop -> stopped[1]=1; stop=0 }
+#endif
+	:: atomic { timeout ->
+		assert(stopped[0] || !(NEW(0,0) || NEW(1,0)));
+#if SETS > 1
+		assert(stopped[1] || !(NEW(0,1) || NEW(1,1)));
+#endif
+		break }
+#else
 	:: atomic { budget>0 && !killed[2] && !dead[2] && done<2 -> killed[2]=1; budget-- }
 	:: atomic { budget>0 && !killed[3] && !dead[3] && done<2 -> killed[3]=1; budget-- }
 	:: atomic { done==2 && asleep[0] && !woken[0] && (SETS==1 || (asleep[1] && !woken[1])) ->
@@ -204,6 +275,7 @@ active proctype killer() {
 		assert(KEPT(0,1) && KEPT(1,1) && !(writing && dead[2] && NEW(0,1)));
 #endif
 		break }
+#endif
 	od
 end_k:	(false)
 }
