@@ -51,6 +51,10 @@ impl Heap {
         None
     }
 
+    pub(crate) fn find_object(&self, _: &Segment, _: u32) -> Result<Option<Block>, Error> {
+        Ok(None)
+    }
+
     pub(crate) fn allocate(&self, s: &Segment, _: Me<'_>, _: u64, _: &dyn Room) -> Result<Block, Error> {
         Err(self.none(s))
     }
