@@ -24,7 +24,7 @@ use super::bytes::{Bytes, Reply};
 use super::client::Client;
 use super::error::CallError;
 use super::service::{Call, INLINE_REQUEST, RING};
-use super::words::{After, Claim, Ready, State, Words, next};
+use super::words::{After, Claim, Ready, State, TRIES, Words, next};
 use crate::liveness::{Asleep, Me, TokenId, sleep};
 use crate::queue::Server;
 use crate::shim::{AtomicU32, Ordering, fence};
@@ -389,32 +389,36 @@ impl<'c> Pending<'c> {
             return true;
         };
         let words = self.call.words;
-        let seen = words.claim();
-        let begun = seen.number() == self.number;
-        let not_begun = next(seen.number()) == self.number;
-        let ended = || {
-            let ready = words.ready();
-            ready.number() == self.number && ready.is_end()
-        };
-        let goes = match seen.state() {
-            _ if not_begun => words.cancel(seen, self.number),
-            _ if !begun => false,
-            State::Taken => words.cancel(seen, self.number),
-            State::Writing if ended() => true,
-            State::Writing => {
-                !seen.owner().is_some_and(|thread| me.is_alive(thread)) && words.cancel(seen, self.number)
+        // A sweep may change the claim in between, and the server take the call or begin to write. There is a limit because
+        // something hostile could change it for ever.
+        for _ in 0..TRIES {
+            let seen = words.claim();
+            let begun = seen.number() == self.number;
+            let not_begun = next(seen.number()) == self.number;
+            let ended = || {
+                let ready = words.ready();
+                ready.number() == self.number && ready.is_end()
+            };
+            let is_busy = seen.state() == State::Writing && seen.owner().is_some_and(|thread| me.is_alive(thread));
+            let goes = match seen.state() {
+                _ if not_begun => words.cancel(seen, self.number),
+                // Damaged, or a living thread writes there.
+                _ if !begun => break,
+                State::Writing if ended() => true,
+                State::Writing if is_busy => break,
+                State::Taken | State::Writing => words.cancel(seen, self.number),
+                State::Over | State::Cancelled => true,
+            };
+            if goes && not_begun {
+                self.take_back();
+                return false;
             }
-            State::Over | State::Cancelled => true,
-        };
-        if goes && not_begun {
-            self.take_back();
-            return false;
+            if goes {
+                self.free_rest();
+                return true;
+            }
         }
-        if goes {
-            self.free_rest();
-            return true;
-        }
-        // Somebody writes there, or changed the claim just now: a stream learns that nothing more is wanted, and the slot is
+        // Somebody writes there: a stream learns that nothing more is wanted, and the slot is
         // settled later.
         words.taken.store(Ready::new(self.number, self.taken, After::End).0, Ordering::Release);
         words.wake_server();
