@@ -75,6 +75,10 @@ impl Heap {
         Err(self.none(segment))
     }
 
+    pub(crate) fn expect_whole(&self, _: &Segment) -> Result<(), Error> {
+        Ok(())
+    }
+
     pub(crate) fn reclaim(&self, _: &Segment, _: Me<'_>, _: &dyn Room) -> Result<bool, Error> {
         Ok(false)
     }

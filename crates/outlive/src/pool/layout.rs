@@ -130,6 +130,13 @@ impl Heap {
         Ok(self.heads(segment)?.used_spans.load(Ordering::Acquire).min(self.spans))
     }
 
+    /// Refuses a pool of which this process has not mapped all spans that are in use: who has looked through all the others has
+    /// not seen all names.
+    pub(crate) fn expect_whole(&self, segment: &Segment) -> Result<(), Error> {
+        let used = self.heads(segment)?.used_spans.load(Ordering::Acquire);
+        if used <= self.spans { Ok(()) } else { segment.expect_mapped(self.span_offset(used.min(MOST_SPANS))) }
+    }
+
     pub(super) fn tag<'s>(&self, segment: &'s Segment, object: &Block) -> Result<&'s AtomicU64, Error> {
         segment.at(object.tag_at)
     }

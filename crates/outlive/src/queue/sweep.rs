@@ -104,6 +104,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
         // What is free as a whole span, of whatever size it was: the file need not be as large as its largest backlog.
         ring.pool.reclaim(&ring.segment, me, ring)?;
     }
+    ring.pool.expect_whole(&ring.segment)?;
     Ok((claims, found))
 }
 

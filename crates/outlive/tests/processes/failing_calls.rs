@@ -11,7 +11,7 @@ use outlive::topic::{SubscribeError, SubscriberOptions};
 use outlive::{Deadline, Domain};
 
 use crate::board::Board;
-use crate::child::{Child, PATIENCE};
+use crate::child::{Child, PATIENCE, wait_until};
 use crate::order::{message, read_message};
 use crate::runner::World;
 use crate::topics;
@@ -22,6 +22,7 @@ crate::checks!(
     a_long_request_stays,
     a_long_reply_stays,
     what_a_cancelled_call_holds_is_freed_later,
+    a_sweep_that_cannot_look_keeps_the_tokens,
 );
 
 /// More than lies in a slot, and behind all that the file had before.
@@ -189,4 +190,24 @@ fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     domain.sweep(false).expect("sweeps");
     let bytes = domain.entry("s").expect("there").bytes;
     assert!(bytes < LONG as u64, "{bytes} bytes are left of replies that nobody wanted");
+}
+
+fn a_sweep_that_cannot_look_keeps_the_tokens(world: &World) {
+    let domain = world.domain();
+    Queue::create(&domain, "broken").expect("made");
+    let path = domain.path().join("broken");
+    // So long is a file with a whole header, but not the queue that it says.
+    let whole = fs::read(&path).expect("readable");
+    Child::start(|| assert!(domain.token().is_ok())).finish();
+    let mut damaged = whole.clone();
+    damaged[4096..].fill(0xa5);
+    fs::write(&path, &damaged).expect("written");
+    for dry_run in [true, false, false] {
+        let report = domain.sweep(dry_run).expect("sweeps");
+        assert_eq!((report.failed.len(), report.tokens), (1, 1), "{report:?}");
+    }
+    fs::write(&path, &whole).expect("written");
+    let report = domain.sweep(false).expect("sweeps");
+    assert_eq!((report.failed.len(), report.tokens), (0, 1), "{report:?}");
+    wait_until("nothing of the dead", || domain.sweep(false).expect("sweeps").is_clean());
 }
