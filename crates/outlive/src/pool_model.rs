@@ -51,6 +51,10 @@ impl Heap {
         None
     }
 
+    pub(crate) fn find_object(&self, _: &Segment, _: u32) -> Result<Option<Block>, Error> {
+        Ok(None)
+    }
+
     pub(crate) fn allocate(&self, s: &Segment, _: Me<'_>, _: u64, _: &dyn Room) -> Result<Block, Error> {
         Err(self.none(s))
     }
@@ -69,6 +73,10 @@ impl Heap {
 
     pub(crate) fn tag_of(&self, segment: &Segment, _: &Block) -> Result<Tag, Error> {
         Err(self.none(segment))
+    }
+
+    pub(crate) fn expect_whole(&self, _: &Segment) -> Result<(), Error> {
+        Ok(())
     }
 
     pub(crate) fn reclaim(&self, _: &Segment, _: Me<'_>, _: &dyn Room) -> Result<bool, Error> {

@@ -228,12 +228,9 @@ fn sweep_all(domain: &outlive::Domain) -> Result<(), String> {
     if report.failed.is_empty() { Ok(()) } else { Err(format!("{:?}", report.failed)) }
 }
 
-/// A victim that swept was told of a fault. It has retired the tokens of the dead all the same, and whoever sweeps next can
-/// no longer ask for their processes: what those had in a pool is free a second after they were first seen dead.
+/// A victim that swept may have been told of a fault, and has left what it could not look at: the next sweep finds all of it.
 fn sweep_after_a_fault(world: &mut World) -> Result<(), Failure> {
     if world.has_told_of_a_fault() {
-        world.ask("sweeper", "domain sweep")?;
-        std::thread::sleep(std::time::Duration::from_millis(1100));
         world.ask("sweeper", "domain sweep")?;
     }
     Ok(())

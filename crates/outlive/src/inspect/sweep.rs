@@ -21,7 +21,7 @@ pub struct SweepReport {
     pub claims: u32,
     /// Objects, of pools and of queues, that the dead held.
     pub objects: u32,
-    /// Tokens of the dead.
+    /// Tokens of the dead. They stay for a later sweep where something is `ending`, or has `failed`.
     pub tokens: u32,
     /// Token slots that had rested since their numbers went round.
     pub rested: u32,
@@ -70,10 +70,13 @@ impl Domain {
             self.sweep_sockets()?;
         }
         report.rested = resting.len() as u32;
-        if !dry_run && report.failed.is_empty() && report.ending == 0 {
+        let has_seen_all = report.failed.is_empty() && report.ending == 0;
+        if !dry_run && has_seen_all {
             registry.end_rest(&resting);
         }
-        report.tokens = registry.retire_dead(dry_run);
+        // A name that is left somewhere is a dead process's by its token alone: once that is retired, nobody can ask
+        // whether the process has ended.
+        report.tokens = registry.retire_dead(dry_run || !has_seen_all);
         Ok(report)
     }
 

@@ -139,7 +139,7 @@ impl File {
             return Err(self.segment.damaged("a span that is not mapped here"));
         }
         // None: its span has been taken apart, so nobody had it.
-        let Some(object) = self.heap.object(&self.segment, serves.reference) else { return Ok(None) };
+        let Some(object) = self.heap.find_object(&self.segment, serves.reference)? else { return Ok(None) };
         let tag = self.heap.tag_of(&self.segment, &object)?;
         Ok(Some((object, tag)))
     }

@@ -80,7 +80,7 @@ impl Heap {
                 }
             };
             for at in 0..count {
-                let Some(object) = self.object(segment, index << INDEX_BITS | at) else {
+                let Some(object) = self.find_object(segment, index << INDEX_BITS | at)? else {
                     continue;
                 };
                 let tag = self.tag_of(segment, &object)?;

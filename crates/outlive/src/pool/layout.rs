@@ -130,6 +130,13 @@ impl Heap {
         Ok(self.heads(segment)?.used_spans.load(Ordering::Acquire).min(self.spans))
     }
 
+    /// Refuses a pool of which this process has not mapped all spans that are in use: who has looked through all the others has
+    /// not seen all names.
+    pub(crate) fn expect_whole(&self, segment: &Segment) -> Result<(), Error> {
+        let used = self.heads(segment)?.used_spans.load(Ordering::Acquire);
+        if used <= self.spans { Ok(()) } else { segment.expect_mapped(self.span_offset(used.min(MOST_SPANS))) }
+    }
+
     pub(super) fn tag<'s>(&self, segment: &'s Segment, object: &Block) -> Result<&'s AtomicU64, Error> {
         segment.at(object.tag_at)
     }
@@ -168,30 +175,51 @@ impl Heap {
 
     /// The object of that reference, if there is one just now: its pages exist. It is there as long as its tag is not
     /// free; a free one's span may become something else at any moment.
+    ///
+    /// Returns `None` also when the system does not say whether the pages exist: for callers to which it is all the same.
     pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Option<Block> {
+        self.find_object(segment, reference).ok().flatten()
+    }
+
+    /// The same for a caller that gives something up for lost where there is no object: a system call
+    /// that failed is an error, and the caller can ask again.
+    #[inline]
+    pub(crate) fn find_object(&self, segment: &Segment, reference: u32) -> Result<Option<Block>, Error> {
+        match self.try_object(segment, reference) {
+            // What this process has not mapped is to it as if it were not there.
+            Err(Error::Damaged { .. } | Error::NoAddressSpace { .. }) => Ok(None),
+            other => other,
+        }
+    }
+
+    fn try_object(&self, segment: &Segment, reference: u32) -> Result<Option<Block>, Error> {
         let index = reference >> INDEX_BITS;
         let at = reference & ((1 << INDEX_BITS) - 1);
-        let span = self.span(segment, index).ok()?;
+        let span = self.span(segment, index)?;
         let word = span.word();
         let (start, capacity) = match word.what() {
             Use::Class(class) => {
-                let layout = self.shape.layout(class)?;
-                (at < span.objects(word, layout)).then_some((u64::from(at) * layout.size, layout.size))?
+                let layout = self.shape.layout(class).filter(|&layout| at < span.objects(word, layout));
+                let Some(layout) = layout else { return Ok(None) };
+                (u64::from(at) * layout.size, layout.size)
             }
             Use::Run(first) if first == index && at == 0 => {
                 let spans = span.spans.load(Ordering::Acquire);
-                let capacity = span.run_bytes(word).min(u64::from(spans) * SPAN);
-                (spans > 0 && spans <= self.spans - index).then_some((0, capacity))?
+                if spans == 0 || spans > self.spans - index {
+                    return Ok(None);
+                }
+                (0, span.run_bytes(word).min(u64::from(spans) * SPAN))
             }
-            _ => return None,
+            _ => return Ok(None),
         };
         let offset = self.span_offset(index) + start;
         // A damaged count must not lead behind the end of the file. There also lies a run that did not come to have any
         // pages (no room, or its owner died): it can be taken and taken apart like any other.
         if capacity > 0 {
-            segment.exists(offset + capacity).ok()?;
+            segment.exists(offset + capacity)?;
         }
-        Some(Block { reference, offset, capacity, tag_at: self.tags_offset(index) + u64::from(at) * self.shape.record })
+        let tag_at = self.tags_offset(index) + u64::from(at) * self.shape.record;
+        Ok(Some(Block { reference, offset, capacity, tag_at }))
     }
 
     /// A span and what it is for, to somebody who looks for memory. What the dead left of a run is free from then on.

@@ -423,7 +423,7 @@ impl Pool {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let (reference, number) = offset.bare().parts().ok_or(PoolError::Stale)?;
-        let block = heap.object(&file.segment, reference).ok_or(PoolError::Stale)?;
+        let block = heap.find_object(&file.segment, reference)?.ok_or(PoolError::Stale)?;
         let tag = &file.record(&block)?.tag;
         let seen = tag.load(Ordering::Acquire);
         match Tag::decode(seen) {

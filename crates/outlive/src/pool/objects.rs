@@ -212,7 +212,8 @@ impl Heap {
                         // Lost: somebody else did it, or the span has another life.
                         span.advance(frontier, more);
                         for at in have..have + more {
-                            let object = self.object(segment, index << INDEX_BITS | at);
+                            // An error: the objects are there, and free; more of them would help nobody.
+                            let object = self.find_object(segment, index << INDEX_BITS | at)?;
                             if let Some(object) = object
                                 && object.capacity == layout.size
                                 && self.take(segment, &object, me, room)?

@@ -19,7 +19,7 @@ impl Heap {
                 _ => 0,
             };
             for at in 0..count {
-                let Some(object) = self.object(segment, index << INDEX_BITS | at) else { continue };
+                let Some(object) = self.find_object(segment, index << INDEX_BITS | at)? else { continue };
                 if let Tag::Queued { region: of, .. } = self.tag_of(segment, &object)?
                     && of == region
                 {

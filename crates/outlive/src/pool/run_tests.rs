@@ -84,6 +84,58 @@ fn what_the_dead_left_of_a_longer_run_is_found() {
     assert!(matches!(world.allocate(SPAN, &room), Err(Error::NoSpace { .. })));
 }
 
+/// A process that may not punch holes allocates all the same beside what a dead thread was taking, and collects it.
+#[test]
+fn what_the_dead_left_is_free_where_no_holes_can_be_punched() {
+    let world = World::new("holes", 4);
+    let room = Plenty::default();
+    let whole = world.allocate(4 * SPAN, &room).expect("room");
+    world.free(&whole, &room);
+    assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+    std::thread::scope(|scope| {
+        let dying = scope.spawn(|| {
+            for index in 0..4 {
+                let span = world.pool.span(&world.segment, index).expect("there");
+                span.change(span.word(), Use::Taking(world.me().id.as_u32())).expect("free");
+            }
+        });
+        dying.join().expect("no panic");
+    });
+    let living = || {
+        deny_holes();
+        let room = Plenty::default();
+        let small = world.allocate(1000, &room).expect("a span of the dead is free");
+        world.free(&small, &room);
+        let run = world.allocate(LARGE, &room).expect("spans of the dead are free");
+        world.free(&run, &room);
+        let found = world.pool.collect(&world.segment, world.me(), false, &|_| Message::There).expect("collects");
+        assert_eq!(found.spans, 1);
+    };
+    std::thread::scope(|scope| scope.spawn(living).join().expect("no panic"));
+}
+
+/// From now on this thread may allocate pages, and punch no holes.
+fn deny_holes() {
+    let statement = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let (load, equal) = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
+    let back = libc::BPF_RET | libc::BPF_K;
+    // The call's number stands at 0, the lower half of its second argument, which says what is wanted, at 24.
+    let mut filter = [
+        statement(load, 0, 0, 0),
+        statement(equal, 0, 2, libc::SYS_fallocate as u32),
+        statement(load, 0, 0, 24),
+        statement(equal, 0, 1, 0),
+        statement(back, 0, 0, libc::SECCOMP_RET_ALLOW),
+        statement(back, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EOPNOTSUPP as u32),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program and its filter live until the call returns, which copies them.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
 /// A count of pages that leads behind the run's spans, and a file that is long enough.
 #[test]
 fn a_damaged_count_of_pages_is_cut_to_the_run() {

@@ -142,14 +142,16 @@ impl Heap {
     }
 
     /// Makes a span of the dead free, as it was seen: its pages go back before. `None`: somebody else was quicker.
+    ///
+    /// Where the system does not take the pages back (a filter, a file system without holes), the span is free with its
+    /// pages, which the next object that lies there uses: the caller looks for memory of its own, and does not fail
+    /// for what a dead thread left.
     pub(super) fn free_lost(&self, segment: &Segment, me: Me, index: u32, seen: Word) -> Result<Option<Word>, Error> {
         let span = self.span(segment, index)?;
         // Died from here on: the next one finds it taken by a dead one.
         let Some(mine) = span.change(seen, Use::Taking(me.id.as_u32())) else { return Ok(None) };
-        let punched = segment.punch(self.span_offset(index), SPAN);
-        let free = span.change(mine, Use::Free);
-        punched?;
-        Ok(free)
+        let _ = segment.punch(self.span_offset(index), SPAN);
+        Ok(span.change(mine, Use::Free))
     }
 
     /// Makes spans that nobody but this thread changes, while they say `from`, something else; the last one first.

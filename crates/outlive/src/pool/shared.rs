@@ -143,7 +143,7 @@ impl Pool {
         let (file, heap) = (&inner.file, &inner.file.heap);
         let process = inner.registry.process_token()?;
         let (reference, number) = offset.shared_parts().ok_or(PoolError::Stale)?;
-        let object = heap.object(&file.segment, reference).ok_or(PoolError::Stale)?;
+        let object = heap.find_object(&file.segment, reference)?.ok_or(PoolError::Stale)?;
         let record = file.record(&object)?;
         // Acquire pairs with `share`.
         let seen = record.tag.load(Ordering::Acquire);

@@ -146,5 +146,6 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Er
         file.trim(me)?;
         bytes = facts.allocated.saturating_sub(file.segment.facts()?.allocated);
     }
+    file.heap.expect_whole(&file.segment)?;
     Ok(Swept { claims, objects: found.count(), names_left, bytes })
 }

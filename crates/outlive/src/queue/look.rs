@@ -18,6 +18,7 @@ use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, State
 use super::receiver::Receiver;
 use super::ring::Slot;
 use super::sweep::{self, Fate};
+use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::pool::Block;
 use crate::shim::{AtomicU64, Ordering};
@@ -65,7 +66,8 @@ impl Receiver {
             let slot = ring.slot(region, place.index);
             // Acquire pairs with the sender's READY.
             if slot.head.ready.load(Ordering::Acquire) == published(place.lap) {
-                match self.found(slot, place.lap) {
+                // An error leaves the message where it is.
+                match self.found(slot, place.lap)? {
                     Some(found) => return Ok(Look::Message(found)),
                     None => {
                         // Nobody can read it; without a step forward nobody would ever read anything again.
@@ -143,29 +145,31 @@ impl Receiver {
         Ok(())
     }
 
-    /// The message in a READY slot, its shared words read once and checked; `None` when they make no sense.
+    /// The message in a READY slot, its shared words read once and checked; `None` when they make no
+    /// sense. Fails when the system does not say whether the message's memory exists.
     #[inline]
-    fn found<'a>(&self, slot: Slot<'a>, lap: u64) -> Option<Found<'a>> {
+    fn found<'a>(&self, slot: Slot<'a>, lap: u64) -> Result<Option<Found<'a>>, Error> {
         let ring = &self.shared.ring;
         let meta = Meta::decode(slot.head.meta.load(Ordering::Relaxed));
         let len = meta.len as usize;
         let (bytes, object) = if meta.object {
             // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
             let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
-            let object = ring.pool.object(&ring.segment, u32::try_from(reference).ok()?)?;
+            let Ok(reference) = u32::try_from(reference) else { return Ok(None) };
+            let object = ring.pool.find_object(&ring.segment, reference)?;
             // Longer than anybody sends: its reader would make room for it.
-            if len as u64 > object.capacity.min(LARGEST_MESSAGE) {
-                return None;
-            }
+            let Some(object) = object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)) else {
+                return Ok(None);
+            };
             // SAFETY: `Heap::object` has compared the object with the file and the mapping.
             (unsafe { ring.segment.address(object.offset) }.cast_const(), Some(object))
         } else if len <= ring.inline_bytes() {
             (slot.payload.cast_const(), None)
         } else {
-            return None;
+            return Ok(None);
         };
         let found = Found { slot, lap, meta, bytes, len, object, number: 0, next_at: 0 };
-        if meta.batch == 0 { Some(found) } else { self.found_in_batch(found) }
+        Ok(if meta.batch == 0 { Some(found) } else { self.found_in_batch(found) })
     }
 
     fn found_in_batch<'a>(&self, batch: Found<'a>) -> Option<Found<'a>> {

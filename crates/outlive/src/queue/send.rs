@@ -228,7 +228,7 @@ impl Sender {
                 Ok(claim) => {
                     let published = self.publish(me, &claim, body, meta);
                     if published.is_err() {
-                        self.abandon(&claim);
+                        Sender::abandon(me, &claim);
                     }
                     wake_receiver(&self.shared);
                     return published;
@@ -366,11 +366,13 @@ impl Sender {
 
     /// Step 6 failed: nothing will ever be in this slot, and nobody is to wait for a thread that lives on.
     #[cold]
-    fn abandon(&self, claim: &Claim<'_>) {
-        // A plain store: nobody else changes a claim that names a living thread. Release, as the receiver's look is by
-        // Acquire. Died just before: abandoned by a dead one. Just after, before the wake: the receiver, if asleep, watches
-        // our end, which is this.
-        claim.slot.claim.store(SlotWord::abandoned(claim.lap).0, Ordering::Release);
+    fn abandon(me: Me, claim: &Claim<'_>) {
+        // From our own claim: had somebody taken this thread for dead, the slot may be another sender's. Release, as the
+        // receiver's look is by Acquire. Died just before: abandoned by a dead one. Just after, before the wake: the
+        // receiver, if asleep, watches our end, which is this.
+        let ours = SlotWord::writing(claim.lap, me.id);
+        let abandoned = SlotWord::abandoned(claim.lap);
+        let _ = claim.slot.claim.compare_exchange(ours.0, abandoned.0, Ordering::Release, Ordering::Relaxed);
     }
 
     /// At max and full: wait for the receiver to give the slot back, or to die.
@@ -527,6 +529,7 @@ impl Drop for Sender {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::liveness::TokenId;
     use crate::queue::{Queue, RecvError};
 
     /// The object that a message was written to is not the sender's any more when it is to become the message's.
@@ -546,6 +549,28 @@ mod tests {
         assert_eq!(receiver.try_recv().as_deref(), Ok(&b"behind it"[..]));
         assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
         assert_eq!(queue.counters().map(|counts| (counts.received, counts.abandoned)), Ok((1, 1)));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    /// Of a thread that somebody has taken for dead, the receiver has given the slot back, and another sender has it.
+    #[test]
+    fn a_slot_that_is_another_s_by_now_stays_its() {
+        let folder = std::env::temp_dir().join(format!("outlive-successor-{}", std::process::id()));
+        let domain = crate::Domain::open_at(&folder).expect("opens");
+        let queue = Queue::create(&domain, "q").expect("made");
+        let sender = queue.sender().expect("a sender");
+        let (me, slot) = (domain.me().expect("a token"), sender.shared.ring.slot(0, 0));
+        let another = TokenId::new(me.id.slot() + 1, 0);
+        let claim = Claim { slot, region: 0, position: 0, lap: 0 };
+        for (seen, left) in [
+            (SlotWord::writing(0, me.id), SlotWord::abandoned(0)),
+            (SlotWord::writing(1, another), SlotWord::writing(1, another)),
+            (SlotWord::empty(1), SlotWord::empty(1)),
+        ] {
+            slot.claim.store(seen.0, Ordering::Relaxed);
+            Sender::abandon(me, &claim);
+            assert_eq!(slot.claim.load(Ordering::Relaxed), left.0);
+        }
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -145,9 +145,9 @@ impl Queue {
         ring.pool.enqueue(&ring.segment, object, me, ANNEX, place)
     }
 
-    /// The object of that reference, if there is one.
-    pub(crate) fn object(&self, reference: u32) -> Option<Block> {
-        self.shared.ring.pool.object(&self.shared.ring.segment, reference)
+    /// The object of that reference, if there is one. Fails when the system does not say whether it exists.
+    pub(crate) fn object(&self, reference: u32) -> Result<Option<Block>, Error> {
+        self.shared.ring.pool.find_object(&self.shared.ring.segment, reference)
     }
 
     /// Frees an object if it is at that place in the annex; whether it was.

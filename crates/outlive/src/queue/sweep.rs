@@ -52,7 +52,7 @@ pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position:
     // SAFETY: slots hold at least 48 bytes of payload, 8-aligned.
     let reference = unsafe { &*slot.payload.cast::<AtomicU64>() }.load(Ordering::Relaxed);
     if let Ok(reference) = u32::try_from(reference)
-        && let Some(object) = ring.pool.object(&ring.segment, reference)
+        && let Some(object) = ring.pool.find_object(&ring.segment, reference)?
         && ring.pool.tag_of(&ring.segment, &object)? == (Tag::Queued { region, position })
     {
         ring.pool.free_queued(&ring.segment, &object, region, position)?;
@@ -104,6 +104,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
         // What is free as a whole span, of whatever size it was: the file need not be as large as its largest backlog.
         ring.pool.reclaim(&ring.segment, me, ring)?;
     }
+    ring.pool.expect_whole(&ring.segment)?;
     Ok((claims, found))
 }
 

@@ -353,7 +353,14 @@ impl Client {
         let place = self.service.take_place(me, self.process)?;
         debug_assert!(place < MOST_PLACES);
         self.places.borrow_mut().push(place);
-        let slots = self.service.settle_place(me, place)?;
+        let slots = match self.service.settle_place(me, place) {
+            Ok(slots) => slots,
+            Err(error) => {
+                // The place is ours, and its slots are settled one by one later.
+                self.parked.borrow_mut().extend(place * SLOTS..(place + 1) * SLOTS);
+                return Err(error);
+            }
+        };
         // The lowest is used first.
         self.free.borrow_mut().extend(slots.free.into_iter().rev());
         self.parked.borrow_mut().extend(slots.busy);

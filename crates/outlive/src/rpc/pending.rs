@@ -24,14 +24,14 @@ use super::bytes::{Bytes, Reply};
 use super::client::Client;
 use super::error::CallError;
 use super::service::{Call, INLINE_REQUEST, RING};
-use super::words::{After, Claim, Ready, State, Words, next};
-use crate::Deadline;
+use super::words::{After, Claim, Ready, State, TRIES, Words, next};
 use crate::liveness::{Asleep, Me, TokenId, sleep};
 use crate::queue::Server;
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sync::Ticket;
 use crate::sys::futex::Watch;
 use crate::sys::robust::PassOn;
+use crate::{Deadline, Error};
 
 /// A call in flight, of [`Client::begin`]. Dropped, the call is cancelled: if no server has begun it, none will.
 ///
@@ -169,7 +169,8 @@ impl<'c> Pending<'c> {
     #[inline]
     fn take(&mut self, ready: Ready, there: u32) -> Result<Reply, CallError> {
         let service = &self.client.service;
-        let Some(found) = service.found(self.call, self.taken) else { return Err(self.damaged()) };
+        // An error leaves the reply where it is.
+        let Some(found) = service.found(self.call, self.taken)? else { return Err(self.damaged()) };
         // SAFETY: `found` has checked that `len` bytes lie there; nobody writes there before the reply is taken.
         let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
         if let Some(object) = &found.object {
@@ -355,16 +356,25 @@ impl<'c> Pending<'c> {
 
     /// The call is CANCELLED, and nobody had begun it.
     fn take_back(&mut self) {
-        if self.call.question.asked().len() > INLINE_REQUEST {
-            self.client.service.free_request(self.call);
-        }
-        self.finish();
+        let freed = match self.call.question.asked().len() {
+            0..=INLINE_REQUEST => Ok(()),
+            _ => self.client.service.free_request(self.call),
+        };
+        self.finish_freed(freed);
     }
 
     /// The call is CANCELLED: what objects are in its slot go.
     fn free_rest(&mut self) {
-        self.client.service.free_objects(self.call);
-        self.finish();
+        let freed = self.client.service.free_objects(self.call);
+        self.finish_freed(freed);
+    }
+
+    /// What could not be freed is freed when the slot is settled: nobody finds it once the slot is used again.
+    fn finish_freed(&mut self, freed: Result<(), Error>) {
+        match freed {
+            Ok(()) => self.finish(),
+            Err(_) => self.let_go_damaged(),
+        }
     }
 
     /// Whether it was begun.
@@ -379,32 +389,36 @@ impl<'c> Pending<'c> {
             return true;
         };
         let words = self.call.words;
-        let seen = words.claim();
-        let begun = seen.number() == self.number;
-        let not_begun = next(seen.number()) == self.number;
-        let ended = || {
-            let ready = words.ready();
-            ready.number() == self.number && ready.is_end()
-        };
-        let goes = match seen.state() {
-            _ if not_begun => words.cancel(seen, self.number),
-            _ if !begun => false,
-            State::Taken => words.cancel(seen, self.number),
-            State::Writing if ended() => true,
-            State::Writing => {
-                !seen.owner().is_some_and(|thread| me.is_alive(thread)) && words.cancel(seen, self.number)
+        // A sweep may change the claim in between, and the server take the call or begin to write. There is a limit because
+        // something hostile could change it for ever.
+        for _ in 0..TRIES {
+            let seen = words.claim();
+            let begun = seen.number() == self.number;
+            let not_begun = next(seen.number()) == self.number;
+            let ended = || {
+                let ready = words.ready();
+                ready.number() == self.number && ready.is_end()
+            };
+            let is_busy = seen.state() == State::Writing && seen.owner().is_some_and(|thread| me.is_alive(thread));
+            let goes = match seen.state() {
+                _ if not_begun => words.cancel(seen, self.number),
+                // Damaged, or a living thread writes there.
+                _ if !begun => break,
+                State::Writing if ended() => true,
+                State::Writing if is_busy => break,
+                State::Taken | State::Writing => words.cancel(seen, self.number),
+                State::Over | State::Cancelled => true,
+            };
+            if goes && not_begun {
+                self.take_back();
+                return false;
             }
-            State::Over | State::Cancelled => true,
-        };
-        if goes && not_begun {
-            self.take_back();
-            return false;
+            if goes {
+                self.free_rest();
+                return true;
+            }
         }
-        if goes {
-            self.free_rest();
-            return true;
-        }
-        // Somebody writes there, or changed the claim just now: a stream learns that nothing more is wanted, and the slot is
+        // Somebody writes there: a stream learns that nothing more is wanted, and the slot is
         // settled later.
         words.taken.store(Ready::new(self.number, self.taken, After::End).0, Ordering::Release);
         words.wake_server();

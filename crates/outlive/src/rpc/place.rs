@@ -102,12 +102,12 @@ impl Service {
         Ok(false)
     }
 
-    /// Settles a slot of a place that is ours. Died in the middle: objects may be left in it, for the next to settle it.
+    /// Settles a slot of a place that is ours. Died in the middle, or an error: objects may be left in it, for the next to settle it.
     pub(super) fn settle(&self, me: Me, slot: u32) -> Result<Settled, Error> {
         let call = self.call(slot)?;
         let settled = call.words.settle(me);
         if let Settled::Over(_) = settled {
-            self.free_objects(call);
+            self.free_objects(call)?;
         }
         Ok(settled)
     }
@@ -131,8 +131,11 @@ impl Service {
             found += 1;
             if !dry_run && self.change_place(place, seen, mine) {
                 // Those in which a living thread writes are settled by the next client.
-                self.settle_place(me, place)?;
-                self.change_place(place, mine, Word::NOBODY);
+                let settled = self.settle_place(me, place);
+                // After an error the place is the dead client's again: with our name, it would be nobody else's to settle.
+                let left = if settled.is_ok() { Word::NOBODY } else { seen };
+                self.change_place(place, mine, left);
+                settled?;
             }
         }
         Ok((found, left))

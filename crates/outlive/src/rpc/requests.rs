@@ -21,7 +21,7 @@
 use super::asked::{clear_unless_pending, pending};
 use super::bytes::Bytes;
 use super::request::Request;
-use super::service::{INLINE_REQUEST, SLOTS, Service};
+use super::service::{SLOTS, Service};
 use super::words::Claim;
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
@@ -131,17 +131,16 @@ impl Service {
         else {
             return Ok(None);
         };
-        if asked.len() > INLINE_REQUEST && self.request(call, asked).is_none() {
-            // Damaged, or the system did not say whether its memory exists: then it is not begun, and the next look finds it.
-            self.segment().facts()?;
-        }
+        // The system does not say whether its memory exists: then it is not begun, and the next look finds it.
+        self.request(call, asked)?;
         let pass = PassOn::begin(me.list());
         if !call.words.begin_copying(&pass, seen, number, me.id) {
             return Ok(None);
         }
         self.asks().clear(slot);
         let client = call.question.asker();
-        let copy = self.request(call, asked).map(|lies| {
+        // What exists has been seen above.
+        let copy = self.request(call, asked).ok().flatten().map(|lies| {
             // SAFETY: `request` has checked that `len` bytes lie there; their client writes there again only when the claim says
             // neither this thread nor, after it, that the call is in our hands.
             let bytes = unsafe { Bytes::copy(lies.bytes, lies.len) };

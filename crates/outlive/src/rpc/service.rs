@@ -218,60 +218,70 @@ impl Service {
         Ok(Call { words, question, replies, request, slot })
     }
 
-    /// The reply of that number in a call's ring; `None` when its words make no sense.
+    /// The reply of that number in a call's ring; `None` when its words make no sense. Fails when the
+    /// system does not say whether its memory exists.
     #[inline]
-    pub(super) fn found(&self, call: Call<'_>, number: u32) -> Option<Found> {
+    pub(super) fn found(&self, call: Call<'_>, number: u32) -> Result<Option<Found>, Error> {
         let meta = call.meta(number).load(Ordering::Relaxed);
-        let len = usize::try_from(meta & !OBJECT).ok()?;
+        let Ok(len) = usize::try_from(meta & !OBJECT) else { return Ok(None) };
         if meta & OBJECT == 0 {
-            return (len <= INLINE).then(|| Found { bytes: call.bytes(number), len, object: None });
+            return Ok((len <= INLINE).then(|| Found { bytes: call.bytes(number), len, object: None }));
         }
-        self.found_in(self.queue.object(call.reference(number)?)?, len)
+        self.found_in(call.reference(number), len)
     }
 
-    /// The request in a call's slot, of which the calling thread has the claim; `None` when its words make no sense.
+    /// The request in a call's slot, of which the calling thread has the claim; `None` when its words make
+    /// no sense. Fails as [`Service::found`].
     #[inline]
-    pub(super) fn request(&self, call: Call<'_>, asked: Asked) -> Option<Found> {
+    pub(super) fn request(&self, call: Call<'_>, asked: Asked) -> Result<Option<Found>, Error> {
         let len = asked.len();
         if len <= INLINE_REQUEST {
-            return Some(Found { bytes: call.request, len, object: None });
+            return Ok(Some(Found { bytes: call.request, len, object: None }));
         }
-        self.found_in(self.queue.object(call.request_reference()?)?, len)
+        self.found_in(call.request_reference(), len)
     }
 
-    fn found_in(&self, object: Block, len: usize) -> Option<Found> {
-        if len as u64 > object.capacity.min(LARGEST_MESSAGE) {
-            return None;
-        }
-        // SAFETY: `Heap::object` has compared the object with the file and the mapping.
-        let bytes = unsafe { self.segment().address(object.offset) };
-        Some(Found { bytes, len, object: Some(object) })
+    fn found_in(&self, reference: Option<u32>, len: usize) -> Result<Option<Found>, Error> {
+        let Some(reference) = reference else { return Ok(None) };
+        let object = self.queue.object(reference)?;
+        Ok(object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)).map(|object| {
+            // SAFETY: `Heap::find_object` has compared the object with the file and the mapping.
+            let bytes = unsafe { self.segment().address(object.offset) };
+            Found { bytes, len, object: Some(object) }
+        }))
     }
 
-    /// Frees what objects are in a slot that nobody else writes to or reads.
+    /// Frees what objects are in a slot that nobody else writes to or reads. Fails when the system does
+    /// not say of one whether it exists: the slot must not be used before another try has succeeded,
+    /// or nobody would find that object again.
     #[cold]
-    pub(super) fn free_objects(&self, call: Call<'_>) {
-        self.free_request(call);
+    pub(super) fn free_objects(&self, call: Call<'_>) -> Result<(), Error> {
+        self.free_request(call)?;
         for number in 0..RING {
             if call.meta(number).load(Ordering::Relaxed) & OBJECT == 0 {
                 continue;
             }
             // An older reference's object is at another place by now: the tag tells.
-            if let Some(object) = call.reference(number).and_then(|reference| self.queue.object(reference)) {
-                let _ = self.queue.free_put(&object, call.place_of(number));
-            }
+            self.free_at(call.reference(number), call.place_of(number))?;
         }
+        Ok(())
     }
-}
 
-impl Service {
     /// Frees a request's object, if it lies in the slot still, by who has the slot. Its bytes may be no reference at all: the
-    /// tag tells.
+    /// tag tells. Fails as [`Service::free_objects`].
     #[cold]
-    pub(super) fn free_request(&self, call: Call<'_>) {
-        if let Some(object) = call.request_reference().and_then(|reference| self.queue.object(reference)) {
-            let _ = self.queue.free_put(&object, call.place_of_request());
+    pub(super) fn free_request(&self, call: Call<'_>) -> Result<(), Error> {
+        self.free_at(call.request_reference(), call.place_of_request())
+    }
+
+    fn free_at(&self, reference: Option<u32>, place: u64) -> Result<(), Error> {
+        if let Some(reference) = reference
+            && let Some(object) = self.queue.object(reference)?
+        {
+            // Damaged: as if it were not there.
+            let _ = self.queue.free_put(&object, place);
         }
+        Ok(())
     }
 }
 

@@ -197,7 +197,7 @@ pub(super) enum Settled {
 }
 
 /// Somebody hostile could change a word for ever.
-const TRIES: u32 = 64;
+pub(super) const TRIES: u32 = 64;
 
 impl Words {
     #[inline]

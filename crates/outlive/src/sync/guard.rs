@@ -197,7 +197,7 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
         if self.me.registry.fast_bits() == self.me.id.as_u32() && !std::thread::panicking() {
-            self.raw.release_by(self.me.id);
+            self.raw.release(self.me.id);
         } else {
             // Not `self`: a guard whose address is taken lives in memory, and its fast path pays for that.
             drop_slow(self.raw, self.me);
@@ -216,7 +216,7 @@ fn drop_slow(raw: &RawMutex, me: Me) {
 
 /// Gives the lock back by `how`, and what a guard may have had besides it.
 #[cold]
-fn give_back(raw: &RawMutex, me: Me, how: fn(&RawMutex)) {
+fn give_back(raw: &RawMutex, me: Me, how: fn(&RawMutex, TokenId)) {
     let bits = me.id.as_u32();
     if me.registry.current_bits() != bits & !(KEPT | UNWINDING) {
         return;
@@ -225,7 +225,7 @@ fn give_back(raw: &RawMutex, me: Me, how: fn(&RawMutex)) {
         // Once a process watches it goes on: what was taken before that was not noted.
         order::gives_back(raw);
     }
-    how(raw);
+    how(raw, TokenId::from_own(bits & !(KEPT | UNWINDING)));
     if bits & KEPT != 0 {
         // Died just before: somebody is woken for nothing.
         drop(PassOn::resume(me.list()));

@@ -184,7 +184,7 @@ impl<T: Plain> Mutex<T> {
         if is_ours {
             held.store(0, core::sync::atomic::Ordering::Relaxed);
             // Whatever its state: that is for the next one to be told.
-            self.raw().release_by(TokenId::from_own(raw));
+            self.raw().release(TokenId::from_own(raw));
         }
         is_ours
     }
@@ -275,7 +275,7 @@ fn lock_at_slow<'a, T>(
     got: bool,
 ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
     let me = registry.me().map_err(LockError::System)?;
-    let take = || if got { raw.entered(registry) } else { raw.lock(me, patience, deadline) };
+    let take = || if got { raw.entered(me) } else { raw.lock(me, patience, deadline) };
     let result = order::watched(me, segment, raw, true, take);
     // SAFETY: the value beside the lock is what it guards.
     unsafe { Guard::settle(result, raw, value_of(value), me) }

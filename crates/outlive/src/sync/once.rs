@@ -160,7 +160,7 @@ impl<T: Plain + Sync> Once<T> {
             }
             // SAFETY: it is our turn, so nobody else writes it, and it is not done, so nobody reads it.
             unsafe { self.value.as_ref().get().write(value) };
-            self.raw().finish();
+            self.raw().finish(me.id);
         }
         // SAFETY: as in `get`.
         Ok(unsafe { &*self.value.as_ref().get() })
@@ -186,7 +186,7 @@ struct Panicked<'a> {
 impl Drop for Panicked<'_> {
     fn drop(&mut self) {
         if self.me.registry.current_bits() == self.me.id.as_u32() {
-            self.raw.abandon(true);
+            self.raw.abandon(self.me.id, true);
         }
     }
 }

@@ -358,7 +358,7 @@ impl RawBarrier<'_> {
             self.words.phase.store(next, Ordering::Release);
             futex::wake_all(&self.words.phase);
         }
-        self.words.repair.release();
+        self.words.repair.release(me.id);
         Ok(())
     }
 

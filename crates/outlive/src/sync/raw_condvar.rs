@@ -84,16 +84,16 @@ impl RawCondvar {
         deadline: Deadline,
         relock: Deadline,
     ) -> Waited {
-        let ticket = self.let_go(mutex, &pass);
+        let ticket = self.let_go(mutex, me, &pass);
         let slept = self.sleep(registry, ticket, patiences, deadline);
         self.take_again(mutex, me, patiences, pass, slept, relock)
     }
 
     /// Everything before the mutex is given back is seen by whoever locks it next.
-    fn let_go(&self, mutex: &RawMutex, pass: &PassOn) -> Ticket {
+    fn let_go(&self, mutex: &RawMutex, me: Me, pass: &PassOn) -> Ticket {
         let ticket = self.plain.count().announce();
         pass.to(self.plain.relay());
-        mutex.release();
+        mutex.release(me.id);
         ticket
     }
 
@@ -155,7 +155,7 @@ impl RawCondvar {
         deadline: Deadline,
     ) -> Waited {
         let ticket = self.watchful.announce();
-        mutex.release();
+        mutex.release(me.id);
         patiences.notify.spin(|| self.watchful.is_notified(ticket) || !others.is_alive(other));
         let slept = sleep(others, &pass, &[self.watchful.watch(ticket)], Some(other), deadline);
         drop(pass);
@@ -247,7 +247,7 @@ mod loom_tests {
             pass = waited.pass;
         }
         world.items.store(world.items.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        world.mutex.release();
+        world.mutex.release(me.id);
     }
 
     fn bring(world: &World, thread: u32, items: u32) {
@@ -257,7 +257,7 @@ mod loom_tests {
             world.mutex.mark_consistent();
         }
         world.items.store(world.items.load(Ordering::Relaxed) + items, Ordering::Relaxed);
-        world.mutex.release();
+        world.mutex.release(me.id);
     }
 
     fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -311,13 +311,13 @@ mod loom_tests {
                     lock(&world, me);
                     if world.items.load(Ordering::Relaxed) == 0 {
                         let pass = PassOn::begin(me.list());
-                        let ticket = world.condvar.let_go(&world.mutex, &pass);
+                        let ticket = world.condvar.let_go(&world.mutex, me, &pass);
                         let slept = world.condvar.sleep(&world.registry, ticket, &patiences(), Deadline::NEVER);
                         assert_eq!(slept, Ok(Asleep::LookAgain));
                         end_thread(&world.registry.slots[1], &list);
                         std::mem::forget(pass);
                     } else {
-                        world.mutex.release();
+                        world.mutex.release(me.id);
                     }
                 }
             });
@@ -393,7 +393,7 @@ mod loom_tests {
                             world.condvar.wait_or_end(whose, &world.mutex, me, pass, &patiences(), Deadline::NEVER);
                         assert_eq!(waited.lock, Ok(Acquired::Clean));
                     }
-                    world.mutex.release();
+                    world.mutex.release(me.id);
                 }
             });
             world.condvar.notify_one();

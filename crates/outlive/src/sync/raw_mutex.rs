@@ -14,7 +14,7 @@
 //! at any step, by the loom tests below, and by killing at every instruction. doc/protocols/mutex.md has the argument.
 
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Patience, Registry, TokenId, sleep};
+use crate::liveness::{Asleep, Me, Patience, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -96,34 +96,34 @@ impl RawMutex {
     /// Takes the lock, waiting until the deadline.
     #[inline]
     pub(crate) fn lock(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<Acquired, Refused> {
-        if self.acquire(me.id) { self.entered(me.registry) } else { self.lock_slow(me, patience, deadline) }
+        if self.acquire(me.id) { self.entered(me) } else { self.lock_slow(me, patience, deadline) }
     }
 
     /// Takes the lock if it is free or its owner is dead.
     #[inline]
     pub(crate) fn try_lock(&self, me: Me) -> Result<Acquired, Refused> {
         if self.acquire(me.id) {
-            return self.entered(me.registry);
+            return self.entered(me);
         }
         self.try_lock_slow(me, self.word.load(Ordering::Acquire))
     }
 
     /// The lock is ours: is it of any use?
     #[inline]
-    pub(crate) fn entered(&self, registry: &Registry) -> Result<Acquired, Refused> {
+    pub(crate) fn entered(&self, me: Me) -> Result<Acquired, Refused> {
         match self.state.load(Ordering::Relaxed) {
             CONSISTENT => Ok(Acquired::Clean),
-            state => self.entered_slow(registry, state),
+            state => self.entered_slow(me, state),
         }
     }
 
     #[cold]
-    fn entered_slow(&self, registry: &Registry, state: u32) -> Result<Acquired, Refused> {
+    fn entered_slow(&self, me: Me, state: u32) -> Result<Acquired, Refused> {
         if state == INCONSISTENT {
-            registry.count_owner_death();
+            me.registry.count_owner_death();
             return Ok(Acquired::OwnerDied);
         }
-        self.release();
+        self.release(me.id);
         Err(if state == NOT_RECOVERABLE { Refused::NotRecoverable } else { Refused::Damaged })
     }
 
@@ -132,7 +132,7 @@ impl RawMutex {
         loop {
             if seen == 0 {
                 match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
-                    Ok(_) => return self.entered(me.registry),
+                    Ok(_) => return self.entered(me),
                     Err(now) => seen = now,
                 }
                 continue;
@@ -160,7 +160,7 @@ impl RawMutex {
             // Died just before: taken over from us, told all the same.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
-        Ok(self.entered(me.registry))
+        Ok(self.entered(me))
     }
 
     #[cold]
@@ -207,33 +207,35 @@ impl RawMutex {
 
     /// Gives the lock back when a panic has cut the holder's work in half: the next one is told, as of a death.
     #[cold]
-    pub(crate) fn release_unfinished(&self) {
-        if self.is_consistent() {
+    pub(crate) fn release_unfinished(&self, id: TokenId) {
+        if self.is_held_by(id) && self.is_consistent() {
             // Relaxed: ordered by the word. Died just after: taken over from us, told all the same.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
-        self.release();
+        self.release(id);
     }
 
     /// Gives the lock back, and up: every locker is refused until somebody resets it. The caller holds it.
     #[cold]
-    pub(crate) fn give_up(&self) {
-        // Relaxed: ordered by the word. Died just after: the next one takes it over and is refused.
-        self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
-        self.release();
+    pub(crate) fn give_up(&self, id: TokenId) {
+        if self.is_held_by(id) {
+            // Relaxed: ordered by the word. Died just after: the next one takes it over and is refused.
+            self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
+        }
+        self.release(id);
+    }
+
+    /// Whether the word says so still: from a holder that somebody has taken for dead, another may have it by now.
+    fn is_held_by(&self, id: TokenId) -> bool {
+        // Relaxed: the holder's own store, or another's, of which nothing else is read.
+        self.word.load(Ordering::Relaxed) & !WAITERS == id.as_u32()
     }
 
     /// Gives the lock back, its state as it is: not marked consistent by a holder that was told, the next one is told
-    /// again. The caller holds it.
+    /// again. The caller, whose token's id that is, holds it: one locked instruction, no load. What is another's by now
+    /// stays its.
     #[inline]
-    pub(crate) fn release(&self) {
-        // Relaxed: the caller holds it, so nobody else changes more than the WAITERS bit.
-        self.release_by(TokenId::from_own(self.word.load(Ordering::Relaxed) & !WAITERS));
-    }
-
-    /// The same for a caller that has its token's id at hand: one locked instruction, no load.
-    #[inline]
-    pub(crate) fn release_by(&self, id: TokenId) {
+    pub(crate) fn release(&self, id: TokenId) {
         // Release pairs with every Acquire above. With WAITERS the word is not freed here: sleepers would not know, were
         // this thread stopped before it wakes them.
         if self.word.compare_exchange(id.as_u32(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -273,7 +275,7 @@ impl RawMutex {
             return false;
         }
         if !dry_run && self.take_over_quietly(me, seen) {
-            self.release();
+            self.release(me.id);
         }
         true
     }
@@ -331,7 +333,7 @@ mod loom_tests {
     use loom::thread;
 
     use super::*;
-    use crate::liveness::Slot;
+    use crate::liveness::{Registry, Slot};
     use crate::sys::robust::{ListHead, end_thread};
 
     struct World {
@@ -383,7 +385,7 @@ mod loom_tests {
                     let mut list = ListHead::new();
                     assert_eq!(lock(&world, n, &mut list), Ok(Acquired::Clean));
                     raise(&world);
-                    world.lock.release();
+                    world.lock.release(id(n));
                 })
             });
             for thread in threads {
@@ -414,7 +416,7 @@ mod loom_tests {
             if got == Ok(Acquired::OwnerDied) {
                 world.lock.mark_consistent();
             }
-            world.lock.release();
+            world.lock.release(id(1));
             let first = dying.join().unwrap();
             assert_eq!(first, Ok(Acquired::Clean));
             // Either we came first, or we are told.
@@ -438,7 +440,7 @@ mod loom_tests {
                     if got == Ok(Acquired::OwnerDied) {
                         world.lock.mark_consistent();
                     }
-                    world.lock.release();
+                    world.lock.release(id(n));
                     got
                 })
             });
@@ -461,7 +463,7 @@ mod loom_tests {
                     lock(&world, 1, &mut list)
                 })
             };
-            world.lock.give_up();
+            world.lock.give_up(id(0));
             assert_eq!(sleeper.join().unwrap(), Err(Refused::NotRecoverable));
             assert!(world.lock.is_not_recoverable());
             assert_eq!(world.lock.owner(), None);
@@ -481,11 +483,11 @@ mod loom_tests {
                 thread::spawn(move || {
                     let mut list = ListHead::new();
                     let got = lock(&world, 1, &mut list);
-                    world.lock.release();
+                    world.lock.release(id(1));
                     got
                 })
             };
-            world.lock.release();
+            world.lock.release(id(0));
             assert_eq!(sleeper.join().unwrap(), Ok(Acquired::OwnerDied));
             assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::OwnerDied));
         });
@@ -501,7 +503,7 @@ mod loom_tests {
                     let mut list = ListHead::new();
                     let got = lock(&world, 0, &mut list);
                     raise(&world);
-                    world.lock.release_unfinished();
+                    world.lock.release_unfinished(id(0));
                     got
                 })
             };
@@ -510,7 +512,7 @@ mod loom_tests {
             // SAFETY: loom's cell panics if anybody else is inside.
             let value = world.value.with(|value| unsafe { *value });
             assert_eq!(got, if value == 0 { Ok(Acquired::Clean) } else { Ok(Acquired::OwnerDied) });
-            world.lock.release();
+            world.lock.release(id(1));
             assert_eq!(panicking.join().unwrap(), Ok(Acquired::Clean));
         });
     }

@@ -152,24 +152,27 @@ impl RawOnce {
         }
     }
 
-    /// It is done. The caller had the turn.
-    pub(crate) fn finish(&self) {
-        self.leave(DONE);
+    /// It is done. The caller, whose token's id that is, had the turn.
+    pub(crate) fn finish(&self, id: TokenId) {
+        self.leave(id, DONE);
     }
 
     /// It is not done: somebody else's turn. `failed`: by a panic, or by a death that was swept.
-    pub(crate) fn abandon(&self, failed: bool) {
+    pub(crate) fn abandon(&self, id: TokenId, failed: bool) {
         if failed {
             self.failed.store(1, Ordering::Relaxed);
         }
-        self.leave(0);
+        self.leave(id, 0);
     }
 
-    fn leave(&self, word: u16) {
-        // Relaxed: we have the turn, so only the WAITERS bit may change.
-        let held = self.word.load(Ordering::Relaxed) & !WAITERS;
+    /// From our own turn: had somebody taken this thread for dead, another may have it by now.
+    fn leave(&self, id: TokenId, word: u16) {
+        let held = id.as_u32();
         // Release pairs with every Acquire above. Died just before: the next takes over.
-        if self.word.compare_exchange(held, u32::from(word), Ordering::Release, Ordering::Relaxed).is_err() {
+        if self.word.compare_exchange(held, u32::from(word), Ordering::Release, Ordering::Relaxed).is_err()
+            // Relaxed: while it is our turn, only the WAITERS bit may come.
+            && self.word.load(Ordering::Relaxed) == held | WAITERS
+        {
             // With sleepers, in one step with the wake, as the mutex's release.
             futex::set_and_wake_all(&self.word, held | WAITERS, word);
         }
@@ -187,7 +190,7 @@ impl RawOnce {
         }
         let mine = me.id.as_u32() | WAITERS;
         if !dry_run && self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            self.abandon(true);
+            self.abandon(me.id, true);
         }
         true
     }
@@ -236,7 +239,7 @@ mod loom_tests {
             Turn::Mine { failed } => {
                 // SAFETY: loom's cell panics if anybody else is there.
                 world.value.with_mut(|value| unsafe { *value = 7 });
-                world.once.finish();
+                world.once.finish(TokenId::new(thread, 0));
                 Some(failed)
             }
         };
@@ -294,7 +297,7 @@ mod loom_tests {
                 let world = Arc::clone(&world);
                 move || get(&world, 1)
             });
-            world.once.abandon(true);
+            world.once.abandon(TokenId::new(0, 0), true);
             assert_eq!(other.join().unwrap(), Some(true));
         });
     }

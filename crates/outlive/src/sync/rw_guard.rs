@@ -12,7 +12,7 @@ use super::raw_mutex::Acquired;
 use super::raw_rw_lock::RawRwLock;
 use super::rw_lock::RwLock;
 use crate::Deadline;
-use crate::liveness::Me;
+use crate::liveness::{Me, TokenId};
 use crate::shim::AtomicU32;
 
 /// A lock that is held, with all that its guard needs to do with it.
@@ -48,10 +48,10 @@ impl<T> Held<'_, T> {
 /// Gives the lock back by `how`, in a process that may watch the order of locks, or be a forked child.
 #[cold]
 #[inline(never)]
-fn give_back(raw: &RawRwLock, me: Me, how: impl FnOnce(&RawRwLock)) {
+fn give_back(raw: &RawRwLock, me: Me, how: impl FnOnce(&RawRwLock, TokenId)) {
     if me.registry.current_bits() == me.id.as_u32() {
         order::gives_back(raw);
-        how(raw);
+        how(raw, me.id);
     }
 }
 
@@ -260,11 +260,11 @@ impl<T> Drop for ReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.held.is_ours_unwatched() {
-            self.held.raw.leave(self.word);
+            self.held.raw.leave(self.word, self.held.me.id);
         } else {
             // Not `self`: see `Guard`.
             let word = self.word;
-            give_back(self.held.raw, self.held.me, |raw| raw.leave(word));
+            give_back(self.held.raw, self.held.me, |raw, id| raw.leave(word, id));
         }
     }
 }
@@ -273,7 +273,7 @@ impl<T> Drop for WriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.held.is_ours_unwatched() && !std::thread::panicking() {
-            self.held.raw.unlock();
+            self.held.raw.unlock(self.held.me.id);
         } else {
             let unfinished = std::thread::panicking() && !self.unwinding;
             let how = if unfinished { RawRwLock::unlock_unfinished } else { RawRwLock::unlock };

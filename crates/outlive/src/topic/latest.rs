@@ -136,6 +136,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
                 Took::Unwanted => None,
                 Took::No => continue,
                 Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
+                Took::Unknown(error) => return Err((*error).into()),
                 Took::Damaged(what) => return Err(SubscribeError::Damaged(self.shared.segment.damaged(what))),
             };
             // A ring that was made before this message was published: what is older there is passed over, too.

@@ -125,5 +125,6 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Er
         let owner = TokenId::from_word(words.owner.load(Ordering::Acquire));
         owner.is_some_and(|id| !me.is_alive(id) && !ring::has_ended(words, id, &ends))
     });
+    shared.heap.expect_whole(&shared.segment)?;
     Ok(Swept { claims: lines + rings, objects: objects + found.count(), names_left: names_left || ending })
 }

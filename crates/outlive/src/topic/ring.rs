@@ -172,7 +172,7 @@ fn recover(shared: &Shared, process: TokenId, index: u32, claim: u32) -> Result<
     for (slot, place) in slots.iter().zip(&mut ring.places) {
         if slot.position().is_some_and(|position| position < published)
             && let Some(reference) = slot.facts().object
-            && let Some(block) = shared.heap.object(&shared.segment, reference)
+            && let Some(block) = shared.heap.find_object(&shared.segment, reference)?
             && matches!(shared.heap.tag_of(&shared.segment, &block)?, Tag::Queued { region, .. } if region == index)
         {
             *place = Some(block);

@@ -17,6 +17,7 @@ use super::sample::Sample;
 use super::slot::{Facts, INLINE, Look};
 use super::subscriber::Subscriber;
 use super::taken::{Free, Taken};
+use crate::Error;
 use crate::shim::Ordering;
 use crate::sys::map::prefetch;
 
@@ -30,6 +31,8 @@ pub(super) enum Took {
     Unwanted,
     TooManyHeld,
     Damaged(&'static str),
+    /// The system does not say whether its memory exists: it stays the next one.
+    Unknown(Box<Error>),
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
@@ -66,6 +69,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
                 Took::Unwanted => self.advance(ring, position + 1),
                 Took::No => self.skip(ring),
                 Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
+                Took::Unknown(error) => return Err((*error).into()),
                 Took::Damaged(what) => {
                     self.advance(ring, position + 1);
                     return Err(SubscribeError::Damaged(self.shared.segment.damaged(what)));
@@ -201,7 +205,10 @@ impl<M: Message + ?Sized> Subscriber<M> {
         let Some(at) = cells.find(free.near) else { return Took::TooManyHeld };
         // Where the object lies, before it is ours: if the slot still says so below, it has been there all the while. So its first
         // line travels while the fence waits.
-        let block = self.shared.heap.object(&self.shared.segment, reference);
+        let block = match self.shared.heap.find_object(&self.shared.segment, reference) {
+            Ok(block) => block,
+            Err(error) => return Took::Unknown(Box::new(error)),
+        };
         if let Some(block) = &block {
             prefetch(self.shared.payload(block));
         }

@@ -1,6 +1,7 @@
 //! A process whose address space is limited (`RLIMIT_AS`), so that it has mapped less of a file than others make of it: what
 //! lies beyond its mapping is an error in every call, never a fault, never a message that nobody finds, never an `Ok`.
 
+use outlive::pool::{Pool, PoolOptions};
 use outlive::queue::{Queue, RecvError, SendError};
 use outlive::rpc::{Client, Server};
 use outlive::state::{SetError, StateBytes};
@@ -20,6 +21,7 @@ crate::checks!(
     a_reader_beyond_its_mapping,
     a_subscriber_beyond_its_mapping,
     a_registry_is_mapped_whole_or_not_at_all,
+    a_sweep_beyond_its_mapping,
 );
 
 /// From now on this process may map so many bytes more.
@@ -229,4 +231,28 @@ fn a_registry_is_mapped_whole_or_not_at_all(world: &World) {
         assert!(is_no_space(&error), "{error}");
     })
     .finish();
+}
+
+/// It sweeps what it has mapped, says of the rest that it has not, and retires no token: a name that is left there is a dead
+/// process's by that alone.
+fn a_sweep_beyond_its_mapping(world: &World) {
+    let domain = world.domain();
+    let pool = Pool::open(&domain, "p", PoolOptions { max_bytes: 1 << 30, ..PoolOptions::default() }).expect("made");
+    Child::start(|| {
+        let objects = [0; 4].map(|_| pool.alloc(32 << 20).expect("room"));
+        assert_eq!(objects.len(), 4);
+        // Not dropped, as by a death.
+        crate::child::exit_now(0);
+    })
+    .finish();
+    Child::start(|| {
+        leave_only(64 << 20);
+        let report = domain.sweep(false).expect("sweeps");
+        assert!(report.failed.iter().any(|(name, error)| name == "p" && is_no_space(error)), "{report:?}");
+        assert!(report.tokens > 0, "{report:?}");
+    })
+    .finish();
+    let report = domain.sweep(false).expect("sweeps");
+    assert!(report.failed.is_empty() && report.ending == 0 && report.tokens > 0, "{report:?}");
+    assert!(domain.sweep(false).expect("sweeps").is_clean());
 }

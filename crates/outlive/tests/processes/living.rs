@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use outlive::sync::{LockError, Mutex};
+use outlive::sync::{LockError, Mutex, Once, RwLock};
 use outlive::{Domain, Error, TokenKind};
 
 use crate::asleep::thread_id;
@@ -39,6 +39,7 @@ crate::checks!(
     a_thread_of_no_library_is_refused,
     who_is_declared_dead_is_told,
     a_waiter_that_has_closed_its_files: 90,
+    what_is_another_s_by_now_stays_its,
 );
 
 /// The recheck of these checks: many of them pass while a waiter waits.
@@ -586,4 +587,61 @@ fn a_waiter_that_has_closed_its_files(world: &World) {
     waiter.finish();
     board.set(3, 1);
     owner.finish();
+}
+
+/// Where somebody has taken a living holder for dead, another has what it had by the time that it gives it back: the word
+/// says so, and is not touched, nor is the other's lock given up.
+fn what_is_another_s_by_now_stays_its(world: &World) {
+    let domain = world.domain();
+    let board = Board::new();
+    let other = Child::start(|| {
+        board.set(0, u64::from(domain.token().expect("a token").as_u32()));
+        board.reach(1, 1);
+    });
+    while board.get(0) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let other_s = board.get(0) as u32;
+    let mutex = Mutex::<u64>::open(&domain, "mutex", 0).expect("opens");
+    let bytes = Bytes::of(&domain, "mutex");
+    let take = || {
+        let guard = mutex.lock().expect("free");
+        assert_ne!(bytes.word(BODY), 0, "where it stands");
+        bytes.set_word(BODY, other_s);
+        guard
+    };
+    let give_up = || take().give_up();
+    let drop_it = || drop(take());
+    let panic = || {
+        let _guard = take();
+        panic!("with the guard in hand");
+    };
+    let ways: [&dyn Fn(); 3] = [&give_up, &drop_it, &panic];
+    for give_back in ways {
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(give_back));
+        assert_eq!(bytes.word(BODY), other_s);
+        bytes.set_word(BODY, 0);
+        drop(mutex.lock().expect("as it was"));
+    }
+    let lock = RwLock::<u64>::open(&domain, "lock", 0).expect("opens");
+    let bytes = Bytes::of(&domain, "lock");
+    let word = (BODY..BODY + 4096).step_by(4);
+    let own = domain.token().expect("a token").as_u32();
+    let guard = lock.write().expect("free");
+    let at = word.clone().find(|&at| bytes.word(at) == own).expect("somewhere");
+    bytes.set_word(at, other_s);
+    guard.give_up();
+    assert_eq!(bytes.word(at), other_s);
+    bytes.set_word(at, 0);
+    let once = Once::<u64>::open(&domain, "once").expect("opens");
+    let bytes = Bytes::of(&domain, "once");
+    let made = once.get_or_init(|_| {
+        assert_ne!(bytes.word(BODY), 0, "where it stands");
+        bytes.set_word(BODY, other_s);
+        7
+    });
+    assert!(made.is_ok());
+    assert_eq!(bytes.word(BODY), other_s);
+    board.set(1, 1);
+    other.finish();
 }

@@ -17,6 +17,7 @@ mod child;
 mod condvars;
 mod ends;
 mod events;
+mod failing_calls;
 mod forge;
 mod full_pools;
 mod generations;
@@ -105,6 +106,7 @@ const ALL: &[&[runner::Check]] = &[
     records::CHECKS,
     condvars::CHECKS,
     events::CHECKS,
+    failing_calls::CHECKS,
     onces::CHECKS,
     order::CHECKS,
     batches::CHECKS,

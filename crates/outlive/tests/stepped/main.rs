@@ -8,6 +8,7 @@ mod barriers;
 #[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/board.rs"]
 mod board;
+mod calls;
 #[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/child.rs"]
 mod child;
@@ -19,5 +20,5 @@ mod steps;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    std::process::exit(runner::run(&[latest::CHECKS, barriers::CHECKS], &arguments));
+    std::process::exit(runner::run(&[latest::CHECKS, barriers::CHECKS, calls::CHECKS], &arguments));
 }

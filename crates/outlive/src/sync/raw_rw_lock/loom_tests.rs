@@ -60,13 +60,13 @@ impl Actor {
             Entered::Reading(word) => {
                 // SAFETY: loom's cell panics if somebody writes.
                 let value = self.world.value.with(|value| unsafe { *value });
-                self.world.lock.leave(word);
+                self.world.lock.leave(word, id);
                 Some(value)
             }
             Entered::Repairing => {
                 self.raise();
                 self.world.lock.mark_consistent();
-                self.world.lock.unlock();
+                self.world.lock.unlock(id);
                 None
             }
         }
@@ -111,7 +111,7 @@ fn loom_rw_a_reader_and_a_writer_never_meet() {
             move || {
                 assert_eq!(writer.write(), Acquired::Clean);
                 writer.raise();
-                writer.world.lock.unlock();
+                writer.world.lock.unlock(writer.id);
             }
         });
         assert!(reader.read().is_some());
@@ -129,7 +129,7 @@ fn loom_rw_a_first_reader_and_a_writer_never_meet() {
             move || {
                 assert_eq!(writer.write(), Acquired::Clean);
                 writer.raise();
-                writer.world.lock.unlock();
+                writer.world.lock.unlock(writer.id);
             }
         });
         let reader = Actor::new(&world, 0);
@@ -151,7 +151,7 @@ fn loom_rw_two_readers_of_one_line_and_a_writer_never_meet() {
         let writer = Actor::new(&world, 1);
         assert_eq!(writer.write(), Acquired::Clean);
         writer.raise();
-        writer.world.lock.unlock();
+        writer.world.lock.unlock(writer.id);
         for thread in threads {
             thread.join().unwrap();
         }
@@ -176,7 +176,7 @@ fn loom_rw_a_dead_reader_keeps_no_writer_out() {
         let writer = Actor::new(&world, 1);
         assert_eq!(writer.write(), Acquired::Clean);
         writer.raise();
-        writer.world.lock.unlock();
+        writer.world.lock.unlock(writer.id);
         dying.join().unwrap();
     });
 }
@@ -216,7 +216,7 @@ fn loom_rw_no_writer_comes_between_writing_and_reading_on() {
             move || {
                 writer.write();
                 writer.raise();
-                writer.world.lock.unlock();
+                writer.world.lock.unlock(writer.id);
             }
         });
         let writer = Actor::new(&world, 0);
@@ -228,7 +228,7 @@ fn loom_rw_no_writer_comes_between_writing_and_reading_on() {
         let word = lock.downgrade(me);
         // SAFETY: as above.
         assert_eq!(world.value.with(|value| unsafe { *value }), written);
-        lock.leave(word);
+        lock.leave(word, writer.id);
         other.join().unwrap();
     });
 }
@@ -246,12 +246,12 @@ fn loom_rw_of_two_who_upgrade_one_does() {
                 Ok(()) => {
                     // SAFETY: loom's cell panics if anybody else is inside.
                     reader.world.value.with_mut(|value| unsafe { *value += 1 });
-                    lock.unlock();
+                    lock.unlock(reader.id);
                     true
                 }
                 Err(refused) => {
                     assert_eq!(refused, Refused::WouldBlock);
-                    lock.leave(word);
+                    lock.leave(word, reader.id);
                     false
                 }
             }

@@ -134,10 +134,10 @@ impl RawRwLock {
 
     /// Gives back what `enter`, `read_slow` or `downgrade` gave.
     #[inline]
-    pub(crate) fn leave(&self, word: &AtomicU32) {
+    pub(crate) fn leave(&self, word: &AtomicU32, id: TokenId) {
         if self.is_writers(word) {
             // We read by holding `writer`, for want of a word: those who wait for it sleep on it, as on a mutex.
-            self.writer.release();
+            self.writer.release(id);
         } else {
             self.vacate(word);
         }
@@ -211,24 +211,24 @@ impl RawRwLock {
 
     /// Gives the lock back. The caller holds it alone.
     #[inline]
-    pub(crate) fn unlock(&self) {
+    pub(crate) fn unlock(&self, id: TokenId) {
         // Else `inside` stays: the next one is told.
         if self.writer.is_consistent() {
             self.end();
         }
-        self.writer.release();
+        self.writer.release(id);
     }
 
     /// Gives the lock back when a panic has cut the writer's work in half: the next one is told, as of a death.
     #[cold]
-    pub(crate) fn unlock_unfinished(&self) {
-        self.writer.release_unfinished();
+    pub(crate) fn unlock_unfinished(&self, id: TokenId) {
+        self.writer.release_unfinished(id);
     }
 
     /// Gives the lock back, and up: everybody who comes is refused until somebody resets it. The caller holds it alone.
     #[cold]
-    pub(crate) fn give_up(&self) {
-        self.writer.give_up();
+    pub(crate) fn give_up(&self, id: TokenId) {
+        self.writer.give_up(id);
     }
 
     /// The caller, who holds the lock alone, has repaired what it guards.

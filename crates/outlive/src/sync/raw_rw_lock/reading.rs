@@ -99,7 +99,7 @@ impl RawRwLock {
             Some(word) => {
                 // Died just before: as a writer that was not inside. Release, after the word was claimed: the next
                 // writer finds it.
-                self.writer.release();
+                self.writer.release(me.id);
                 word
             }
             None => self.writer.word(),

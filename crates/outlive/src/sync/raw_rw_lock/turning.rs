@@ -24,7 +24,7 @@ impl RawRwLock {
         let by_word = !self.is_writers(word);
         if by_word && self.judge(self.writer.try_lock(me)?) == Acquired::OwnerDied {
             // While we read, no writer was inside: somebody wrote over the words.
-            self.writer.release();
+            self.writer.release(me.id);
             return Err(Refused::Damaged);
         }
         self.drain(me, patience, wait, Some(word))?;

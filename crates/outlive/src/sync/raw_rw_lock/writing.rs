@@ -20,7 +20,7 @@ impl RawRwLock {
         wait: Option<Deadline>,
         acquired: bool,
     ) -> Result<Acquired, Refused> {
-        let got = if acquired { self.writer.entered(me.registry)? } else { self.acquire_slow(me, patience, wait)? };
+        let got = if acquired { self.writer.entered(me)? } else { self.acquire_slow(me, patience, wait)? };
         let got = self.judge(got);
         self.drain(me, patience, wait, None)?;
         self.begin();
@@ -58,7 +58,7 @@ impl RawRwLock {
         let kept = own.is_some_and(|own| self.is_writers(own));
         if drained.is_err() && !kept {
             // An owner's death that we were to be told of is left for the next.
-            self.writer.release();
+            self.writer.release(me.id);
         }
         drained
     }

@@ -1,0 +1,213 @@
+//! A system call that fails where shared memory is looked at: nothing is lost by it. The caller is
+//! told, and finds everything the next time.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use outlive::queue::{Queue, RecvError};
+use outlive::rpc::{CallError, Client, ServeError, Server};
+use outlive::topic::{SubscribeError, SubscriberOptions};
+use outlive::{Deadline, Domain};
+
+use crate::board::Board;
+use crate::child::{Child, PATIENCE, wait_until};
+use crate::order::{message, read_message};
+use crate::runner::World;
+use crate::topics;
+
+crate::checks!(
+    a_long_message_stays,
+    a_long_sample_stays,
+    a_long_request_stays,
+    a_long_reply_stays,
+    what_a_cancelled_call_holds_is_freed_later,
+    a_sweep_that_cannot_look_keeps_the_tokens,
+);
+
+/// More than lies in a slot, and behind all that the file had before.
+const LONG: usize = 5 << 20;
+
+/// Runs `body` while `fstat` fails for that file, which this process has open. A check is a process
+/// of one thread, and `body` opens nothing that could get the number of a descriptor that is closed
+/// meanwhile.
+fn without_fstat<T>(domain: &Domain, name: &str, body: impl FnOnce() -> T) -> T {
+    let file = fs::metadata(domain.path().join(name)).expect("there");
+    let is_it = |number: &i32| {
+        let of = |path: &Path| fs::metadata(path).is_ok_and(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()));
+        of(Path::new(&format!("/proc/self/fd/{number}")))
+    };
+    let numbers: Vec<i32> = fs::read_dir("/proc/self/fd")
+        .expect("readable")
+        .filter_map(|entry| entry.expect("readable").file_name().to_str()?.parse().ok())
+        .filter(is_it)
+        .collect();
+    assert!(!numbers.is_empty());
+    // SAFETY: the numbers are of descriptors that are open, and mean the same files again afterwards.
+    unsafe {
+        let kept: Vec<i32> = numbers.iter().map(|&number| libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 500)).collect();
+        assert!(numbers.iter().all(|&number| libc::close(number) == 0));
+        let result = body();
+        for (&number, &kept) in numbers.iter().zip(&kept) {
+            assert!(libc::dup2(kept, number) == number && libc::close(kept) == 0);
+        }
+        result
+    }
+}
+
+fn a_long_message_stays(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "q").expect("made");
+    let mut receiver = queue.receiver().expect("the only one");
+    for (round, len) in [LONG, 4 * LONG].into_iter().enumerate() {
+        let round = round as u64;
+        Child::start(|| {
+            let sender = queue.sender().expect("a sender");
+            sender.send(&message(1, round, len)).expect("room");
+            sender.send(b"and a short one").expect("room");
+        })
+        .finish();
+        let told = without_fstat(&domain, "q", || {
+            let waited = receiver.recv_until(PATIENCE);
+            (waited, receiver.try_recv(), receiver.peek(PATIENCE).map(drop))
+        });
+        assert!(matches!(told, (Err(RecvError::System(_)), Err(RecvError::System(_)), Err(RecvError::System(_)))));
+        assert_eq!(read_message(&receiver.try_recv().expect("there")), (1, round));
+        assert_eq!(receiver.try_recv().expect("there"), b"and a short one");
+    }
+    let counters = queue.counters().expect("whole");
+    assert_eq!((counters.received, counters.abandoned), (4, 0));
+}
+
+fn a_long_sample_stays(world: &World) {
+    let domain = world.domain();
+    let topic = topics::open(&domain, 4);
+    let keep = SubscriberOptions { history: 4, ..topics::reliable() };
+    let mut subscribers =
+        [topic.subscriber_with(keep.clone()).expect("a line"), topic.subscriber_with(keep).expect("a line")];
+    let [first, second] = &mut subscribers;
+    let board = Board::new();
+    let publishing = Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        publisher.publish_copy(&message(1, 6, 20)).expect("published");
+        board.reach(0, 1);
+        publisher.publish_copy(&message(1, 7, LONG)).expect("published");
+        // Not dropped, as by a death.
+        crate::child::exit_now(0);
+    });
+    // From here on they know the ring.
+    for subscriber in [&mut *first, &mut *second] {
+        assert_eq!(read_message(&subscriber.recv_until(PATIENCE).expect("published")), (1, 6));
+    }
+    board.set(0, 1);
+    publishing.finish();
+    let told = without_fstat(&domain, "topic", || {
+        let told = (first.try_recv().map(drop), second.latest().map(drop), first.recv_until(PATIENCE).map(drop));
+        // A new publisher looks for what lies in the dead one's ring.
+        assert!(topic.publisher().is_err());
+        told
+    });
+    let system = |told: &Result<(), SubscribeError>| matches!(told, Err(SubscribeError::System(_)));
+    assert!(system(&told.0) && system(&told.1) && system(&told.2), "{told:?}");
+    let publisher = topic.publisher().expect("a ring");
+    assert_eq!(read_message(&first.try_recv().expect("ours").expect("there")), (1, 7));
+    assert_eq!(read_message(&second.latest().expect("ours").expect("there")), (1, 7));
+    publisher.publish_copy(&message(2, 8, LONG)).expect("published");
+    for subscriber in &mut subscribers {
+        assert_eq!(read_message(&subscriber.try_recv().expect("ours").expect("there")), (2, 8));
+        assert_eq!(subscriber.lost(), 0);
+    }
+}
+
+fn a_long_request_stays(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let board = Board::new();
+    let client = Child::start(|| {
+        let client = Client::open(&domain, "s").expect("open");
+        let pending = client.begin(&message(3, 9, LONG)).expect("sent");
+        board.set(0, 1);
+        assert_eq!(*pending.wait().expect("answered"), *b"done");
+    });
+    board.reach(0, 1);
+    let told = without_fstat(&domain, "s", || {
+        (server.try_next().map(drop), server.next_until(Deadline::after(PATIENCE)).map(drop))
+    });
+    assert!(matches!(told, (Err(ServeError::System(_)), Err(ServeError::System(_)))), "{told:?}");
+    let request = server.try_next().expect("not begun, and there");
+    assert_eq!(read_message(&request), (3, 9));
+    request.reply(b"done").expect("it waits");
+    client.finish();
+}
+
+/// A server that answers that many calls with a long reply each, and all others with a short one.
+fn long_replies(domain: &Domain, board: &Board, count: u64) {
+    let mut server = Server::open(domain, "s").expect("none lives");
+    for number in 0.. {
+        let request = match server.next_until(Deadline::after(PATIENCE)) {
+            Ok(request) if &*request == b"end" => return request.reply(b"").expect("it waits"),
+            request => request.expect("asked"),
+        };
+        let bytes = message(4, number, if number < count { LONG } else { 20 });
+        request.reply_with(bytes.len(), |to| to.copy_from_slice(&bytes)).expect("it waits");
+        board.add(0, 1);
+    }
+}
+
+fn a_long_reply_stays(world: &World) {
+    let domain = world.domain();
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| long_replies(&domain, &board, 1));
+    let mut pending = client.begin_until(b"x", PATIENCE).expect("sent");
+    board.reach(0, 1);
+    let told = without_fstat(&domain, "s", || (pending.try_next().map(drop), pending.next_until(PATIENCE).map(drop)));
+    assert!(matches!(told, (Err(CallError::System(_)), Err(CallError::System(_)))), "{told:?}");
+    assert_eq!(read_message(&pending.wait().expect("there")), (4, 0));
+    client.call(b"end").expect("answered");
+    server.finish();
+}
+
+/// What could not be looked at when the call was let go of stays with its slot, until that is settled.
+fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
+    const CALLS: u64 = 3;
+    let domain = world.domain();
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| long_replies(&domain, &board, CALLS));
+    let calls: Vec<_> = (0..CALLS).map(|_| client.begin_until(b"x", PATIENCE).expect("sent")).collect();
+    board.reach(0, CALLS);
+    without_fstat(&domain, "s", || drop(calls));
+    // These go through the slots that are free, and write over what stood there.
+    for number in CALLS..CALLS + 20 {
+        assert_eq!(read_message(&client.call(b"x").expect("answered")), (4, number));
+    }
+    client.call(b"end").expect("answered");
+    server.finish();
+    drop(client);
+    domain.sweep(false).expect("sweeps");
+    let bytes = domain.entry("s").expect("there").bytes;
+    assert!(bytes < LONG as u64, "{bytes} bytes are left of replies that nobody wanted");
+}
+
+fn a_sweep_that_cannot_look_keeps_the_tokens(world: &World) {
+    let domain = world.domain();
+    Queue::create(&domain, "broken").expect("made");
+    let path = domain.path().join("broken");
+    // So long is a file with a whole header, but not the queue that it says.
+    let whole = fs::read(&path).expect("readable");
+    Child::start(|| assert!(domain.token().is_ok())).finish();
+    let mut damaged = whole.clone();
+    damaged[4096..].fill(0xa5);
+    fs::write(&path, &damaged).expect("written");
+    for dry_run in [true, false, false] {
+        let report = domain.sweep(dry_run).expect("sweeps");
+        assert_eq!((report.failed.len(), report.tokens), (1, 1), "{report:?}");
+    }
+    fs::write(&path, &whole).expect("written");
+    let report = domain.sweep(false).expect("sweeps");
+    assert_eq!((report.failed.len(), report.tokens), (0, 1), "{report:?}");
+    wait_until("nothing of the dead", || domain.sweep(false).expect("sweeps").is_clean());
+}
