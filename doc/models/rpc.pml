@@ -28,8 +28,8 @@
  * Each sleeper looks by itself (the recheck). A wait for what the stopped process holds may be given
  * up, as at a deadline; any other wait is an error. A stopped server holds the service: its clients
  * wait, but for one whose reply is there, and so do its successors (end_come). A stopped client holds
- * the room of its stream: the server's thread waits, and here goes on with other clients. HALF: only
- * client 0 stops.
+ * the room of its stream: the server's thread waits, and here goes on with other clients. Of two
+ * clients, STOPS has one that is stopped.
  *
  * Checked: a call is carried out at most once; never after its caller was told "not begun"; what is carried out is that call's request,
  * whole; a reply is that call's; nobody writes into the slot while another does, or while a caller reads; nobody waits for ever while
@@ -463,12 +463,8 @@ proctype Death() {
 #ifdef STOP
 	:: st -> st=0;
 		if
-#ifdef HALF
-		:: stc[0]=1
-#else
 		:: select (v : 0 .. NS-1); sts[v]=1
 		:: select (v : 0 .. NC-1); stc[v]=1
-#endif
 		fi
 #endif
 	:: left==0 -> break
