@@ -35,7 +35,8 @@
  * whole; a reply is that call's; nobody writes into the slot while another does, or while a caller reads; nobody waits for ever while
  * the one it waits for is dead or gone; and nobody waits for ever for a server that lives, whichever other client is stopped.
  * Switches: -DNC=clients -DNSL=slots -DNS=servers -DR=calls each -DK=replies each -DD=deaths -DSTOPS -DPATIENT -DLEAVE
- *           -DTALONE -DTIMEOUT (a waiting client may give up)
+ *           -DTALONE -DTIMEOUT (a waiting client may give up) -DSKIPDEAD (as it is built: 2. skips a call whose client is dead: it
+ *           clears the bit, and sets it again if a living client's call is asked by now)
  * Mutations, each must be caught:
  *   TOLDFIRST  the caller is told "not begun" without the exchange     TAKESTORE  step 3 is a store
  *   NORELOOK   no second look after a bit was cleared                  NOSETALL   a successor sets no bits
@@ -46,8 +47,12 @@
  *   NOLOOK     no second look after `sleeping`                         READYFIRST 8 before 7
  *   NOX        the kernel wakes nobody on x    (TALONE)                NOWORD     the claim is not in the sleeper's set (TALONE)
  *   WRITESTORE step 6 is a store                                       NOROOM     a stream does not wait for room (K)
+<<<<<<< HEAD
  *   NOSPACE    who takes a reply does not wake the server (K)
  *   NOTIMER    a client does not look by itself (STOP)                 NOTIMERS   nor does a server (STOP, K)
+=======
+ *   NOSPACE    who takes a reply does not wake the server (K)         NOASKERLOOK  no second look after a dead client's bit was cleared
+>>>>>>> mend
  *   (PLACEPROC with two clients and two calls: its trail lies deep, and is found at once when pan is compiled with -DT_REVERSE, so
  *   it stands in no run)
  */
@@ -77,6 +82,9 @@ byte rd;
 bool ss, sawake;
 byte cn[NSL], cs[NSL], co[NSL], aq[NSL], aid[NSL], rn[NSL], rc[NSL], tn[NSL], tk[NSL], pay[NSL], sl[NSL], own[NSL];
 bool bm[NSL], sp[NSL];
+#ifdef SKIPDEAD
+byte ak[NSL];                                     /* the client that has asked, + 1 */
+#endif
 bool pds[NS], tds[NS], pdc[NC], tdc[NC], stc[NC];  /* servers' and clients' */
 bool asleep[NC], woken[NC];
 byte watch[NC], wst[NC], at[NC];
@@ -173,6 +181,9 @@ end_wait:	!RD_DEAD
 	aid[s]=id;
 #ifdef BITFIRST
 	bm[s]=1;
+#endif
+#ifdef SKIPDEAD
+	ak[s]=me+1;
 #endif
 	aq[s]=n;
 #ifndef BITFIRST
@@ -313,7 +324,24 @@ next:
 	:: bm[s] -> n=aq[s];
 		atomic { sn=cn[s]; st=cs[s]; so=co[s] };
 		if
-		:: sn+1==n -> skip
+		:: sn+1==n ->
+#ifdef SKIPDEAD
+			/* nobody waits for a dead client's; another client may have the slot by now */
+			k=ak[s];
+			if
+			:: k!=0 && pdc[k-1] ->
+				bm[s]=0;
+#ifndef NOASKERLOOK
+				n=aq[s]; sn=cn[s]; k=ak[s];
+				if :: sn+1==n && k!=0 && !pdc[k-1] -> bm[s]=1 :: else fi;
+#endif
+				k=0;
+				goto next
+			:: else -> k=0
+			fi
+#else
+			skip
+#endif
 		:: else ->
 #ifdef CLAIMED
 			if :: aid[s]==0 -> (aq[s]==sn+1 || (own[s]!=0 && pdc[own[s]-1])) :: else fi;

@@ -174,13 +174,14 @@ pub(super) fn pending(words: &Words, question: &Question) -> Option<(Asked, Clai
     (next(seen.number()) == asked.number()).then_some((asked, seen))
 }
 
-/// Clears a bit behind which no request was found, and sets it again if the call is asked by now.
+/// Clears a bit behind which no request was found that a living client waits for, and sets it again
+/// if there is one by now.
 #[cold]
-pub(super) fn clear_unless_pending(asks: &Asks, slot: u32, words: &Words, question: &Question) {
+pub(super) fn clear_unless(asks: &Asks, slot: u32, is_pending: impl FnOnce() -> bool) {
     asks.clear(slot);
     // A client sets `asked` before the bit: either it sets its bit after this clears the bit, or
-    // this look sees `asked`.
-    if pending(words, question).is_some() {
+    // this look sees `asked`, and its asker.
+    if is_pending() {
         asks.set(slot);
     }
 }

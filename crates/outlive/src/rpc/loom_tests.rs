@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::asked::{Asked, Asks, Question, clear_unless_pending, pending};
+use super::asked::{Asked, Asks, Question, clear_unless, pending};
 use super::words::{After, Claim, Ready, State, Words};
 use crate::Deadline;
 use crate::liveness::{Registry, Slot, TokenId, become_thread, sleep};
@@ -67,7 +67,7 @@ fn take(world: &World, list: *mut ListHead) -> Option<(u64, u32)> {
         return None;
     }
     let Some((asked, seen)) = pending(&world.words, &world.question) else {
-        clear_unless_pending(&world.asks, 0, &world.words, &world.question);
+        clear_unless(&world.asks, 0, || pending(&world.words, &world.question).is_some());
         return None;
     };
     let pass = PassOn::begin(list);

@@ -5,7 +5,8 @@
 //!    lies beyond, the server leaves it for the next look; if the call is not asked, it clears the
 //!    bit (asked.rs).
 //! 2. Of the noted calls it takes the one with the lowest ticket: the claim → WRITING(this thread).
-//!    If that fails, the call is left for the next look.
+//!    If that fails, the call is left for the next look. It skips the call of a client that is dead,
+//!    and clears its bit; it looks again then, since another client may have the slot by now.
 //! 3. It clears the bit, copies the request, and frees its object.
 //! 4. → TAKEN(this process).
 //!
@@ -18,7 +19,7 @@
 //! | 1 | sets all bits, and looks | waits, or is told "not begun" |
 //! | 2, 3 | finds a call that is begun, and clears its bit | is told "begun", frees the object |
 
-use super::asked::{clear_unless_pending, pending};
+use super::asked::{Question, clear_unless, pending};
 use super::bytes::Bytes;
 use super::request::Request;
 use super::service::{SLOTS, Service};
@@ -113,7 +114,7 @@ impl Requests {
                             beyond = true;
                         }
                     }
-                    None => clear_unless_pending(asks, slot, call.words, call.question),
+                    None => clear_unless(asks, slot, || pending(call.words, call.question).is_some()),
                 }
             }
         }
@@ -122,8 +123,8 @@ impl Requests {
 }
 
 impl Service {
-    /// Steps 2 to 4. Returns `None` when the client has let go of the call, or a sweep has changed
-    /// the claim.
+    /// Steps 2 to 4. Returns `None` when the client has let go of the call, or is dead, or a sweep has
+    /// changed the claim.
     #[inline]
     fn take(&self, me: Me, process: TokenId, slot: u32, number: u64) -> Result<Option<Request>, Error> {
         let call = self.call(slot)?;
@@ -131,6 +132,11 @@ impl Service {
         else {
             return Ok(None);
         };
+        if !self.is_asker_alive(call.question) {
+            // Nobody waits for it. What it left is settled with its place.
+            clear_unless(self.asks(), slot, || self.is_pending(slot));
+            return Ok(None);
+        }
         // The system does not say whether its memory exists: then it is not begun, and the next look finds it.
         self.request(call, asked)?;
         let pass = PassOn::begin(me.list());
@@ -187,6 +193,12 @@ impl Asking {
 }
 
 impl Service {
+    /// Whether the process lives that has made the request in a slot.
+    #[inline]
+    fn is_asker_alive(&self, question: &Question) -> bool {
+        question.asker().is_some_and(|client| self.queue.registry().is_alive(client))
+    }
+
     /// Whether a request is asked in any slot whose bit is set.
     fn is_any_pending(&self) -> bool {
         (0..(self.places() * SLOTS).div_ceil(64)).any(|word| {
@@ -196,9 +208,11 @@ impl Service {
         })
     }
 
+    /// Whether a request lies in the slot that a living client has made and no server has begun.
     pub(super) fn is_pending(&self, slot: u32) -> bool {
         match self.call(slot) {
-            Ok(call) => pending(call.words, call.question).is_some(),
+            // In this order: the asker is that request's, or a later one's.
+            Ok(call) => pending(call.words, call.question).is_some() && self.is_asker_alive(call.question),
             // The system has not said whether it exists: worth a try, which tells.
             Err(error) => !matches!(error, Error::Damaged { .. }),
         }

@@ -36,7 +36,7 @@ use crate::{Deadline, Domain, Error, Wait};
 ///
 /// # If a process dies
 /// The server's: all its clients are told at once; whoever opens the service next takes over the requests that were not
-/// begun and whose callers still wait. A client's: its requests that were not begun may still be handed out, until somebody settles what it left, and replies to it fail with
+/// begun and whose callers still wait. A client's: its requests that were not begun are skipped, and replies to it fail with
 /// [`ReplyError::ClientDied`](super::ReplyError::ClientDied).
 pub struct Server {
     service: Service,
@@ -141,7 +141,9 @@ impl Drop for Server {
         // Clients that wait for calls that are not begun watch this process, which lives on. Died in here: they see that.
         barrier::light();
         for slot in 0..self.service.places() * SLOTS {
-            if let Ok(call) = self.service.call(slot) {
+            // Once more where the system did not say whether the slot exists. Then a client that sleeps by it looks again
+            // after the recheck interval.
+            if let Ok(call) = self.service.call(slot).or_else(|_| self.service.call(slot)) {
                 call.words.wake_client();
             }
         }
