@@ -47,12 +47,8 @@
  *   NOLOOK     no second look after `sleeping`                         READYFIRST 8 before 7
  *   NOX        the kernel wakes nobody on x    (TALONE)                NOWORD     the claim is not in the sleeper's set (TALONE)
  *   WRITESTORE step 6 is a store                                       NOROOM     a stream does not wait for room (K)
-<<<<<<< HEAD
- *   NOSPACE    who takes a reply does not wake the server (K)
- *   NOTIMER    a client does not look by itself (STOP)                 NOTIMERS   nor does a server (STOP, K)
-=======
  *   NOSPACE    who takes a reply does not wake the server (K)         NOASKERLOOK  no second look after a dead client's bit was cleared
->>>>>>> mend
+ *   NOTIMER    a client does not look by itself (STOP)                 NOTIMERS   nor does a server (STOP, K)
  *   (PLACEPROC with two clients and two calls: its trail lies deep, and is found at once when pan is compiled with -DT_REVERSE, so
  *   it stands in no run)
  */
