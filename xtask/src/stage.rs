@@ -61,25 +61,27 @@ pub(crate) fn run_long(name: &str, command: Command, counts: Counts) -> Count {
     Stage::new(name, command, counts).run(None, &mut |line| println!("{line}"))
 }
 
-/// The same of several stages beside each other: one that sleeps leaves the processors to one that computes. What a stage
-/// prints comes whole, when it has ended.
-pub(crate) fn run_beside(stages: Vec<Stage>) -> Count {
-    let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
-    println!("\n== beside each other: {}", names.join("; "));
+/// The same of several rows of stages: the rows run beside each other, and the stages of a row one after another. So one
+/// that sleeps leaves the processors to one that computes. What a stage prints comes whole, when it has ended.
+pub(crate) fn run_beside(rows: Vec<Vec<Stage>>) -> Count {
+    let names = |row: &Vec<Stage>| row.iter().map(|stage| stage.name.as_str()).collect::<Vec<_>>().join(", then ");
+    println!("\n== beside each other: {}", rows.iter().map(names).collect::<Vec<_>>().join("; "));
     let total = Mutex::new(Count::default());
-    std::thread::scope(|scope| {
-        for stage in stages {
-            let total = &total;
-            scope.spawn(move || {
-                let mut said = String::new();
-                let count = stage.run(Some(LONGEST), &mut |line| {
-                    said.push_str(line);
-                    said.push('\n');
-                });
-                let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-                print!("{said}");
-                total.add(count);
+    let run = |row: Vec<Stage>| {
+        for stage in row {
+            let mut said = String::new();
+            let count = stage.run(Some(LONGEST), &mut |line| {
+                said.push_str(line);
+                said.push('\n');
             });
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            print!("{said}");
+            total.add(count);
+        }
+    };
+    std::thread::scope(|scope| {
+        for row in rows {
+            scope.spawn(|| run(row));
         }
     });
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -217,8 +219,11 @@ mod tests {
             )
         };
         fs::create_dir_all(&folder).expect("a folder");
-        let count = run_beside(vec![of(&wait("a", "b")), of(&wait("b", "a")), of("echo 0 passed, 1 failed; exit 1")]);
-        assert_eq!(count, Count { passed: 2, failed: 1, skipped: 0 });
+        let count = run_beside(vec![
+            vec![of(&wait("a", "b")), of("echo 0 passed, 1 failed; exit 1")],
+            vec![of(&wait("b", "a")), of("echo 3 passed, 0 failed, 1 skipped")],
+        ]);
+        assert_eq!(count, Count { passed: 5, failed: 1, skipped: 1 });
         fs::remove_dir_all(&folder).expect("removed");
     }
 

@@ -31,11 +31,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     // Tests with processes sleep more than they compute; the others only compute.
     total.add(stage::run_beside(vec![
-        Stage::new("Rust tests", cargo(&tests), Counts::ByLines),
-        Stage::new("clippy", cargo(&clippy), Counts::ByExit),
-        Stage::new("compile the testkit", cargo(&BUILD_TESTKIT), Counts::Not),
-        Stage::new("loom models", loom(), Counts::ByLines),
+        vec![Stage::new("Rust tests", cargo(&tests), Counts::ByLines)],
+        vec![
+            Stage::new("clippy", cargo(&clippy), Counts::ByExit),
+            Stage::new("compile the testkit", cargo(&BUILD_TESTKIT), Counts::Not),
+            Stage::new("loom models", loom(), Counts::ByLines),
+        ],
     ]));
+    // Not beside the Rust tests: it puts the libraries that those load there anew, as its own dependencies want them.
     if missing.contains(&CC.program) || missing.contains(&CMAKE.program) {
         total.add(stage::skip("C", "gcc or cmake is not there and may not be installed"));
     } else {
@@ -46,15 +49,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         total.add(stage::skip("robust lists on musl", "musl-gcc is not there and may not be installed"));
     }
     let python: &[&str] = if may_install { &["python"] } else { &["python", "--no-install"] };
-    // Python waits for its packages first.
-    let mut beside = vec![Stage::new("Python", this(python), Counts::ByLines)];
+    let mut computing = vec![Stage::new("documentation", documentation(), Counts::ByExit)];
     if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
         total.add(stage::skip("Promela models", "spin and gcc are not there and may not be installed"));
     } else {
-        beside.push(Stage::new("Promela models", this(&["models", "--sound"]), Counts::ByLines));
+        computing.push(Stage::new("Promela models", this(&["models", "--sound"]), Counts::ByLines));
     }
-    beside.push(Stage::new("documentation", documentation(), Counts::ByExit));
-    total.add(stage::run_beside(beside));
+    // Python waits for its packages first.
+    total.add(stage::run_beside(vec![vec![Stage::new("Python", this(python), Counts::ByLines)], computing]));
     let mut conformance = vec!["conformance", "--one-pair"];
     conformance.extend((!may_install).then_some("--no-install"));
     total.add(stage::run("conformance of the languages", this(&conformance), Counts::ByLines));
@@ -69,13 +71,15 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     demo.args(["demo", "--seconds", "3"]).current_dir(root());
     // Random stages are the better for a busy machine.
     total.add(stage::run_beside(vec![
-        Stage::new("killed at random, 10 s", this(&["soak", "--minutes", "0.17"]), Counts::ByExit),
-        Stage::new("16 threads race for a pool, 5 s", this(&["race", "--minutes", "0.08"]), Counts::ByExit),
-        Stage::new("the demo, 3 s", demo, Counts::ByExit),
-    ]));
-    total.add(stage::run_beside(vec![
-        Stage::new("a crowd on topics, killed at random, 12 s", crate::soak::crowd(), Counts::ByExit),
-        Stage::new("hostile memory, 10 s", this(&["fuzz", "--seconds", "10"]), Counts::ByLines),
+        vec![
+            Stage::new("killed at random, 10 s", this(&["soak", "--minutes", "0.17"]), Counts::ByExit),
+            Stage::new("16 threads race for a pool, 5 s", this(&["race", "--minutes", "0.08"]), Counts::ByExit),
+            Stage::new("the demo, 3 s", demo, Counts::ByExit),
+        ],
+        vec![
+            Stage::new("a crowd on topics, killed at random, 12 s", crate::soak::crowd(), Counts::ByExit),
+            Stage::new("hostile memory, 10 s", this(&["fuzz", "--seconds", "10"]), Counts::ByLines),
+        ],
     ]));
     println!("\nall stages in {}", stage::minutes(begun.elapsed()));
     println!("{total}");

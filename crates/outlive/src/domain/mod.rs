@@ -274,3 +274,25 @@ impl std::fmt::Debug for Domain {
         f.debug_struct("Domain").field("path", &self.path()).finish()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A crowd of threads finds all slots in use at once. Each that grew what another had grown meanwhile would double
+    /// it, to the largest registry and [`Error::NoToken`] beside thousands of free slots.
+    #[test]
+    fn who_comes_late_does_not_grow_the_registry_that_another_has_grown() {
+        let folder = std::env::temp_dir().join(format!("outlive-growing-{}", std::process::id()));
+        let domain = Domain::open_at(&folder).expect("opens");
+        let registry = domain.registry();
+        let first = registry.slots();
+        for _ in 0..20 {
+            registry.grow(first).expect("grown, by one of them");
+        }
+        assert_eq!(registry.slots(), 2 * first);
+        registry.grow(2 * first).expect("grown");
+        assert_eq!(registry.slots(), 4 * first);
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+}

@@ -299,24 +299,3 @@ impl Registry {
         self.roll().owner_deaths.load(Ordering::Relaxed)
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// A crowd of threads finds all slots in use at once. Each that grew what another had grown meanwhile would double
-    /// it, to the largest registry and [`Error::NoToken`] beside thousands of free slots.
-    #[test]
-    fn who_comes_late_does_not_grow_what_another_has_grown() {
-        let folder = std::env::temp_dir().join(format!("outlive-growing-{}", std::process::id()));
-        let domain = crate::Domain::open_at(&folder).expect("opens");
-        let registry = domain.registry();
-        for _ in 0..20 {
-            registry.grow(FIRST_SLOTS).expect("grown, by one of them");
-        }
-        assert_eq!(registry.slots(), 2 * FIRST_SLOTS);
-        registry.grow(2 * FIRST_SLOTS).expect("grown");
-        assert_eq!(registry.slots(), 4 * FIRST_SLOTS);
-        std::fs::remove_dir_all(&folder).expect("removed");
-    }
-}
