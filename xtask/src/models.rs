@@ -93,6 +93,18 @@ struct Seen {
     day: String,
 }
 
+/// From so many states on, what a better compiler saves is more than it takes.
+const MANY: u64 = 2_000_000;
+
+/// What a set has to do with the record.
+#[derive(Clone, Copy)]
+struct Sets {
+    /// Runs that were seen are not repeated.
+    recalls: bool,
+    /// Runs that come out as they must are noted.
+    notes: bool,
+}
+
 /// All that came out as they must, by their names: `doc/models/seen.txt`.
 struct Record {
     path: PathBuf,
@@ -131,10 +143,27 @@ impl Record {
         self.seen.lock().ok()?.get(&run.name).filter(|seen| seen.fingerprint == fingerprint).cloned()
     }
 
+    /// How many states a run had when it was last seen, also of a model that has changed since.
+    fn states(&self, run: &Run) -> u64 {
+        self.seen.lock().ok().and_then(|all| all.get(&run.name).map(|seen| seen.states)).unwrap_or(0)
+    }
+
     /// Written at once: a set that is cut short has lost nothing.
     fn note(&self, run: &Run, seen: &Seen) {
         let Ok(mut all) = self.seen.lock() else { return };
         all.insert(run.name.clone(), seen.clone());
+        self.write(&all);
+    }
+
+    /// What has failed since is no longer seen, whichever set it was in.
+    fn forget(&self, run: &Run) {
+        let Ok(mut all) = self.seen.lock() else { return };
+        if all.remove(&run.name).is_some() {
+            self.write(&all);
+        }
+    }
+
+    fn write(&self, all: &BTreeMap<String, Seen>) {
         let mut text = RECORD.to_owned();
         for (name, Seen { fingerprint, states, took, day }) in all.iter() {
             text += &format!("{name} | {fingerprint} | {states} | {:.1} | {day}\n", took.as_secs_f64());
@@ -192,10 +221,9 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     };
     let named = |run: &Run| asked.part.as_ref().is_none_or(|part| run.name.contains(part.as_str()));
     let in_set = |run: &Run| asked.full || asked.part.is_some() || run.quick;
-    let record = asked.full.then(|| Record::read(folder.join("seen.txt")));
-    if let Some(record) = &record {
-        record.keep(&runs);
-    }
+    let record = Record::read(folder.join("seen.txt"));
+    record.keep(&runs);
+    let sets = Sets { recalls: asked.full && !asked.again, notes: asked.full };
     let mut waiting: Vec<Run> =
         runs.into_iter().filter(|run| named(run) && in_set(run) && (run.passes || !asked.sound)).collect();
     waiting.reverse();
@@ -207,7 +235,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         for _ in 0..jobs {
             scope.spawn(|| {
                 while let Some(run) = queue.next() {
-                    let (count, seen, repeated) = judge(&run, &folder, record.as_ref(), asked.again);
+                    let (count, seen, repeated) = judge(&run, &folder, &record, sets);
                     queue.done(&run);
                     if let Ok(mut total) = total.lock() {
                         total.0.add(count);
@@ -269,14 +297,14 @@ fn memory_at_hand() -> u32 {
 }
 
 /// Runs it and says whether it came out as it must, what it visited, and whether it was run now.
-fn judge(run: &Run, models: &Path, record: Option<&Record>, again: bool) -> (Count, Seen, bool) {
-    let fingerprint = record.and_then(|_| run.fingerprint(models)).unwrap_or_default();
-    if let Some(seen) = record.filter(|_| !again).and_then(|record| record.recall(run, &fingerprint)) {
+fn judge(run: &Run, models: &Path, record: &Record, sets: Sets) -> (Count, Seen, bool) {
+    let fingerprint = run.fingerprint(models).unwrap_or_default();
+    if let Some(seen) = record.recall(run, &fingerprint).filter(|_| sets.recalls) {
         println!("ok   {:22} seen before, {} states", run.name, seen.states);
         return (Count::PASSED, seen, false);
     }
     let begun = Instant::now();
-    let verdict = check(run, models);
+    let verdict = check(run, models, record.states(run) > MANY);
     let mut seen = Seen { fingerprint, took: begun.elapsed(), ..Seen::default() };
     let (right, text) = match verdict {
         Verdict::Complete(states) => {
@@ -290,7 +318,9 @@ fn judge(run: &Run, models: &Path, record: Option<&Record>, again: bool) -> (Cou
     let mark = if right { "ok  " } else { "FAIL" };
     let seconds = seen.took.as_secs_f64();
     println!("{mark} {:22} {text}{} ({seconds:.1} s)", run.name, if right { wanted } else { "" });
-    if right && let Some(record) = record.filter(|_| !seen.fingerprint.is_empty()) {
+    if !right {
+        record.forget(run);
+    } else if sets.notes && !seen.fingerprint.is_empty() {
         seen.day = today();
         record.note(run, &seen);
     }
@@ -306,7 +336,8 @@ fn folder_of(run: &Run) -> PathBuf {
     root().join("target/models").join(&run.name)
 }
 
-fn check(run: &Run, models: &Path) -> Verdict {
+/// `many`: it has many states, as far as is known.
+fn check(run: &Run, models: &Path, many: bool) -> Verdict {
     let Bounds { megabytes, seconds } = run.bounds();
     let folder = folder_of(run);
     let unfinished = |what: &str| Verdict::Unfinished(what.to_owned());
@@ -319,12 +350,12 @@ fn check(run: &Run, models: &Path) -> Verdict {
     if output(spin, &folder).is_none() {
         return unfinished("spin refuses the model");
     }
-    // A mutation's error is found soon, and a quick run is: most of their time would be the compiler's.
+    // A mutation's error is found soon, and a quick run is, as a rule: most of their time would be the compiler's.
     let (compiler, effort) = match (run.passes, run.quick) {
-        (false, true) if is_there("tcc") => ("tcc", "-O0"),
-        (false, _) => ("gcc", "-O0"),
-        (true, true) => ("gcc", "-O1"),
         (true, false) => ("gcc", "-O2"),
+        (true, true) if many => ("gcc", "-O1"),
+        (_, true) if is_there("tcc") => ("tcc", "-O0"),
+        _ => ("gcc", "-O0"),
     };
     let mut compile = Command::new(compiler);
     compile.args([effort, "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=2048", "-o", "pan", "pan.c"]);
@@ -433,6 +464,9 @@ mod tests {
         let record = Record::read(path.clone());
         assert_eq!(record.recall(run, "abc"), Some(seen));
         assert_eq!(record.recall(run, "abd"), None, "another model");
+        record.forget(run);
+        assert_eq!(Record::read(path.clone()).recall(run, "abc"), None, "it has failed since");
+        record.note(run, &Seen { fingerprint: "abc".to_owned(), ..Seen::default() });
         record.keep(&[]);
         assert_eq!(record.recall(run, "abc"), None, "no longer in the list");
         fs::write(&path, "a | abc | 12\n").expect("written");

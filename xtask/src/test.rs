@@ -55,11 +55,14 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     } else {
         computing.push(Stage::new("Promela models", this(&["models", "--sound"]), Counts::ByLines));
     }
-    // Python waits for its packages first.
-    total.add(stage::run_beside(vec![vec![Stage::new("Python", this(python), Counts::ByLines)], computing]));
     let mut conformance = vec!["conformance", "--one-pair"];
     conformance.extend((!may_install).then_some("--no-install"));
-    total.add(stage::run("conformance of the languages", this(&conformance), Counts::ByLines));
+    // Python waits for its packages first.
+    let languages = vec![
+        Stage::new("Python", this(python), Counts::ByLines),
+        Stage::new("conformance of the languages", this(&conformance), Counts::ByLines),
+    ];
+    total.add(stage::run_beside(vec![languages, computing]));
     // Without the re-check nothing comes to the rescue of who was not woken: the harder half, and the other is `cargo xtask crash`.
     let crash = this(&["crash", "--brief", "--recheck", "off"]);
     total.add(stage::run("killed after each instruction that others can tell", crash, Counts::ByLines));

@@ -8,6 +8,8 @@ use std::io;
 pub enum Failure {
     /// Somebody was still blocked when the time allowed was over.
     Hang(String),
+    /// A survivor was kept waiting beside a stopped victim for longer than is promised.
+    Late(String),
     /// Something came out otherwise than it must: a lost or damaged message, a wrong count, a leaked object, an error.
     Wrong(String),
     /// The test itself could not be carried out.
@@ -25,6 +27,7 @@ impl Failure {
     pub fn with(self, more: &str) -> Failure {
         match self {
             Failure::Hang(what) => Failure::Hang(format!("{what}, {more}")),
+            Failure::Late(what) => Failure::Late(format!("{what}, {more}")),
             Failure::Wrong(what) => Failure::Wrong(format!("{what}, {more}")),
             Failure::Broken(what) => Failure::Broken(format!("{what}, {more}")),
         }
@@ -40,6 +43,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Hang(what) => write!(formatter, "HANG: {what}"),
+            Failure::Late(what) => write!(formatter, "LATE: {what}"),
             Failure::Wrong(what) => write!(formatter, "WRONG: {what}"),
             Failure::Broken(what) => write!(formatter, "test could not run: {what}"),
         }

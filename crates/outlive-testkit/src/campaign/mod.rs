@@ -238,7 +238,7 @@ fn discard(world: World, totals: &mut Totals) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// Whether a life with a stop, in surroundings of its own, goes as it must this time.
+/// Whether a life with a stop, in surroundings of its own, comes to its point and goes as it must this time.
 fn is_in_time_again(
     round: &Round<'_>,
     worlds: &mut Worlds<'_>,
@@ -253,11 +253,15 @@ fn is_in_time_again(
         return false;
     }
     let Ok(mut world) = worlds.next() else { return false };
-    let went = round.live(&mut world, route, expected, last, how);
+    // As at first: the ordinary round is a world's second, where it has several.
+    let is_ready = round.scenario.rounds_per_world() == 1 || round.observe(&mut world).is_ok();
+    let is_in_time = is_ready
+        && matches!(round.live(&mut world, route, expected, last, how), Ok(true))
+        && round.scenario.check_world(&mut world).is_ok();
     let folder = world.folder().to_owned();
     drop(world);
     let _ = std::fs::remove_dir_all(folder);
-    went.is_ok()
+    is_in_time
 }
 
 /// Carries out a campaign. Failures of single rounds stand in the report.
@@ -318,7 +322,7 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
             }
             // The promise about stops has a time in it, and the machine one of its own: a survivor that was late here is
             // late at this point again, or it was not the victim that kept it waiting. Both are counted and told.
-            Err(Failure::Hang(_))
+            Err(Failure::Late(_))
                 if orders.fate == Fate::Stopped
                     && is_in_time_again(&round, &mut worlds, route, &life[point as usize], end, how) =>
             {

@@ -116,11 +116,11 @@ impl World {
     /// That somebody may be waited for still, since the clock was last set back.
     ///
     /// # Errors
-    /// A hang when not.
+    /// That it is late, when not.
     pub fn is_in_time(&mut self, what: &str) -> Result<(), Failure> {
         let (waited, kept) = self.waited();
         if kept > PROMISE + GRACE || waited > LONGEST {
-            return Err(Failure::Hang(format!("{what}, and is not after {:.1} s", kept.as_secs_f64())));
+            return Err(Failure::Late(format!("{what}, and is not after {:.1} s", kept.as_secs_f64())));
         }
         Ok(())
     }
@@ -129,7 +129,7 @@ impl World {
     /// fetched later.
     ///
     /// # Errors
-    /// A hang when it was kept waiting.
+    /// That it is late, when it was kept waiting.
     pub fn gets_past(&mut self, name: &'static str) -> Result<(), Failure> {
         loop {
             if self.survivor(name)?.has_answered(LOOK_EVERY)? {
@@ -144,7 +144,7 @@ impl World {
                 self.stop.slowest = self.stop.slowest.max(kept);
                 let order = self.survivor(name)?.order().unwrap_or_default().to_owned();
                 let (waited, kept) = (waited.as_secs_f64(), kept.as_secs_f64());
-                return Err(Failure::Hang(format!(
+                return Err(Failure::Late(format!(
                     "{name} was kept waiting for {kept:.1} s ({waited:.1} s) in `{order}`"
                 )));
             }

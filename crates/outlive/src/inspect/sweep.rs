@@ -54,8 +54,9 @@ impl Domain {
     pub fn sweep(&self, dry_run: bool) -> Result<SweepReport, Error> {
         let registry = self.registry();
         let mut report = SweepReport::default();
-        // Before the first look: only slots that rested before it can be let go after it.
+        // Before the first look: only slots that rested, and tokens that were dead, before it can be let go after it.
         let resting = registry.resting();
+        let dead = registry.dead();
         for name in self.names()? {
             match self.sweep_entry(&name, dry_run, &mut report) {
                 Ok(left) => report.ending += u32::from(left),
@@ -75,8 +76,8 @@ impl Domain {
             registry.end_rest(&resting);
         }
         // A name that is left somewhere is a dead process's by its token alone: once that is retired, nobody can ask
-        // whether the process has ended.
-        report.tokens = registry.retire_dead(dry_run || !has_seen_all);
+        // whether the process has ended. Who died after the first look may have names where this sweep has been already.
+        report.tokens = if dry_run || !has_seen_all { dead.len() as u32 } else { registry.retire_dead(&dead) };
         Ok(report)
     }
 

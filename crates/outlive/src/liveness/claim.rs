@@ -280,22 +280,24 @@ impl Registry {
             .collect()
     }
 
-    /// Retires every slot whose owner is dead, and says how many those were.
-    pub(crate) fn retire_dead(&self, dry_run: bool) -> u32 {
-        let mut retired = 0;
-        for index in 0..self.slots() {
-            let Some(slot) = self.slot_at(index) else { break };
-            let generation = slot.generation().load(Ordering::Acquire);
-            let dead = !is_alive_word(slot.word().load(Ordering::Acquire))
-                && !is_alive_word(slot.keeper.load(Ordering::Acquire));
-            if generation & 1 == 0 || !dead || self.may_still_write(slot) {
-                continue;
-            }
-            if dry_run || self.retire(slot, generation) {
-                retired += 1;
-            }
-        }
-        retired
+    /// Slots whose owners are dead, and will write nothing more, with their generations.
+    pub(crate) fn dead(&self) -> Vec<(u32, u32)> {
+        (0..self.slots())
+            .filter_map(|index| {
+                let slot = self.slot_at(index)?;
+                let generation = slot.generation().load(Ordering::Acquire);
+                let dead = !is_alive_word(slot.word().load(Ordering::Acquire))
+                    && !is_alive_word(slot.keeper.load(Ordering::Acquire));
+                (generation & 1 != 0 && dead && !self.may_still_write(slot)).then_some((index, generation))
+            })
+            .collect()
+    }
+
+    /// Retires those of [`Registry::dead`], and says how many.
+    pub(crate) fn retire_dead(&self, dead: &[(u32, u32)]) -> u32 {
+        let retires =
+            |&&(index, generation): &&(u32, u32)| self.slot_at(index).is_some_and(|slot| self.retire(slot, generation));
+        dead.iter().filter(retires).count() as u32
     }
 }
 

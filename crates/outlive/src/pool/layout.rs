@@ -195,6 +195,11 @@ impl Heap {
     fn try_object(&self, segment: &Segment, reference: u32) -> Result<Option<Block>, Error> {
         let index = reference >> INDEX_BITS;
         let at = reference & ((1 << INDEX_BITS) - 1);
+        // Beyond what was ever used there is no object, and no page in the table: a look-up, of bytes that may be no reference
+        // at all, must not make one. Whoever was given a reference sees its span's use, which was noted before it was taken.
+        if index >= self.used_spans(segment)? {
+            return Ok(None);
+        }
         let span = self.span(segment, index)?;
         let word = span.word();
         let (start, capacity) = match word.what() {

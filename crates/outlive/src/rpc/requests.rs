@@ -53,8 +53,14 @@ impl Requests {
     pub(super) fn next(&mut self, service: &Service, me: Me, process: TokenId) -> Result<Option<Request>, Error> {
         loop {
             while let Some(found) = self.found.pop() {
-                if let Some(request) = service.take(me, process, found.slot, found.number)? {
-                    return Ok(Some(request));
+                match service.take(me, process, found.slot, found.number) {
+                    Ok(None) => {}
+                    Ok(request) => return Ok(request),
+                    Err(error) => {
+                        // The next look finds it again, before the same client's later calls.
+                        self.found.clear();
+                        return Err(error);
+                    }
                 }
             }
             if !self.look(service)? {

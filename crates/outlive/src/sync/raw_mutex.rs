@@ -226,7 +226,7 @@ impl RawMutex {
     }
 
     /// Whether the word says so still: from a holder that somebody has taken for dead, another may have it by now.
-    fn is_held_by(&self, id: TokenId) -> bool {
+    pub(super) fn is_held_by(&self, id: TokenId) -> bool {
         // Relaxed: the holder's own store, or another's, of which nothing else is read.
         self.word.load(Ordering::Relaxed) & !WAITERS == id.as_u32()
     }

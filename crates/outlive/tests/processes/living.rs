@@ -42,6 +42,9 @@ crate::checks!(
     what_is_another_s_by_now_stays_its,
 );
 
+/// Where a writer of a reader-writer lock says that it is inside: doc/memory-layout.md.
+const INSIDE: u64 = BODY + 20;
+
 /// The recheck of these checks: many of them pass while a waiter waits.
 const OFTEN: Duration = Duration::from_millis(10);
 const A_WHILE: Duration = Duration::from_millis(400);
@@ -633,6 +636,23 @@ fn what_is_another_s_by_now_stays_its(world: &World) {
     guard.give_up();
     assert_eq!(bytes.word(at), other_s);
     bytes.set_word(at, 0);
+    // Whoever has it now is inside: only that one may say that it is no longer.
+    bytes.set_word(INSIDE, 0);
+    let guard = lock.write().expect("as it was");
+    assert_eq!(bytes.word(INSIDE), 1, "where a writer says that it is inside");
+    bytes.set_word(at, other_s);
+    drop(guard);
+    assert_eq!((bytes.word(at), bytes.word(INSIDE)), (other_s, 1));
+    bytes.set_word(at, 0);
+    bytes.set_word(INSIDE, 0);
+    // A reader's word that another reader has by now.
+    let guard = lock.read().expect("as it was");
+    let mine = word.clone().find(|&at| bytes.word(at) == own).expect("somewhere");
+    bytes.set_word(mine, other_s);
+    drop(guard);
+    assert_eq!(bytes.word(mine), other_s);
+    bytes.set_word(mine, 0);
+    drop(lock.write().expect("nobody is inside"));
     let once = Once::<u64>::open(&domain, "once").expect("opens");
     let bytes = Bytes::of(&domain, "once");
     let made = once.get_or_init(|_| {

@@ -128,7 +128,7 @@ impl RawRwLock {
         if self.writer.is_open() {
             return Some(word);
         }
-        self.vacate(word);
+        self.vacate(word, id);
         None
     }
 
@@ -139,13 +139,18 @@ impl RawRwLock {
             // We read by holding `writer`, for want of a word: those who wait for it sleep on it, as on a mutex.
             self.writer.release(id);
         } else {
-            self.vacate(word);
+            self.vacate(word, id);
         }
     }
 
     /// Gives a reader's word back. The caller's id stands in it, which nobody takes out as long as it lives: a store does.
+    /// A reader that was taken for dead while it lives finds it empty, or another's, and leaves it.
     #[inline]
-    fn vacate(&self, word: &AtomicU32) {
+    fn vacate(&self, word: &AtomicU32, id: TokenId) {
+        // Relaxed: our own store, or another's, of which nothing else is read.
+        if word.load(Ordering::Relaxed) != id.as_u32() {
+            return;
+        }
         // Release pairs with the Acquire of the writer that finds the word empty: what we read, we read before it writes.
         // Died just after: a writer that sleeps until we leave sleeps on our end as well.
         word.store(0, Ordering::Release);
@@ -212,8 +217,8 @@ impl RawRwLock {
     /// Gives the lock back. The caller holds it alone.
     #[inline]
     pub(crate) fn unlock(&self, id: TokenId) {
-        // Else `inside` stays: the next one is told.
-        if self.writer.is_consistent() {
+        // Else `inside` stays: the next one is told. What is another's by now, who may be inside, stays its.
+        if self.writer.is_held_by(id) && self.writer.is_consistent() {
             self.end();
         }
         self.writer.release(id);

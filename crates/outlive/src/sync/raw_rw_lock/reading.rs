@@ -33,7 +33,7 @@ impl RawRwLock {
                     return Ok(Entered::Reading(word));
                 }
                 // Before we sleep: whoever writes, or wants to, waits for the word. Died just before: it is a dead one's.
-                self.vacate(word);
+                self.vacate(word, me.id);
             }
             let Some(owner) = self.writer_in_the_way(me)? else {
                 if self.writer.is_consistent() {

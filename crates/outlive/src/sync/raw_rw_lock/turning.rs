@@ -31,7 +31,7 @@ impl RawRwLock {
         self.begin();
         if by_word {
             // Died just before: as a writer, and the next is told; just after: the same.
-            self.vacate(word);
+            self.vacate(word, me.id);
         }
         Ok(())
     }
