@@ -74,7 +74,8 @@ fn record(stage: &Stage, count: Count, took: &str) -> std::io::Result<()> {
 /// The commit that is checked out, and whether the files differ from it.
 fn commit() -> String {
     let git = |args: &[&str]| said(Command::new("git").args(args).current_dir(root()));
-    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!doc/proof.md"]);
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!doc/proof.md", ":!doc/models/seen.txt"]);
     format!("{}{}", git(&["rev-parse", "--short", "HEAD"]), if changed.is_empty() { "" } else { " with changes" })
 }
 
