@@ -54,7 +54,7 @@ impl Domain {
     pub fn sweep(&self, dry_run: bool) -> Result<SweepReport, Error> {
         let registry = self.registry();
         let mut report = SweepReport::default();
-        // Before the first look: only slots that rested, and tokens that were dead, before it can be let go after it.
+        // Before the first look: only slots that rested and tokens that were dead by then can be let go after it.
         let resting = registry.resting();
         let dead = registry.dead();
         for name in self.names()? {
@@ -75,8 +75,9 @@ impl Domain {
         if !dry_run && has_seen_all {
             registry.end_rest(&resting);
         }
-        // A name that is left somewhere is a dead process's by its token alone: once that is retired, nobody can ask
-        // whether the process has ended. Who died after the first look may have names where this sweep has been already.
+        // A name that is left somewhere is known for a dead process's by its token alone. Once the token is retired, no
+        // process can ask whether that process has ended. A process that died after the first look may have names where
+        // this sweep has been already, so its token stays for the next sweep.
         report.tokens = if dry_run || !has_seen_all { dead.len() as u32 } else { registry.retire_dead(&dead) };
         Ok(report)
     }

@@ -219,8 +219,9 @@ impl Registry {
         unsafe { std::slice::from_raw_parts(self.segment.address(SLOTS_AT).cast::<Slot>(), self.slots() as usize) }
     }
 
-    /// Adds slots for one who has seen so many in use: twice as many. Any number of threads and processes may do it at once;
-    /// who finds that another has done it meanwhile leaves it at that, or a crowd would grow it to the largest at once.
+    /// Doubles the slots, for a caller that has seen all of `seen` slots in use. Any number of threads and processes may
+    /// call it at once. If another thread has added slots meanwhile, the call adds none: otherwise a crowd of threads
+    /// would grow the registry to its largest at once.
     pub(crate) fn grow(&self, seen: u32) -> Result<(), Error> {
         let now = self.slots();
         if now > seen {

@@ -59,7 +59,7 @@ pub(crate) fn sleep(
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
     let Some(owner) = owner else {
-        // Whatever is to change the words may be stopped before it wakes, and nobody watches it.
+        // The process that is to change the words may be stopped before it wakes this one, and has no owner to watch.
         return sleep_on(registry, words, 0, Net::Spread, deadline);
     };
     // An id whose slot does not exist is a dead owner's.

@@ -195,8 +195,9 @@ impl Heap {
     fn try_object(&self, segment: &Segment, reference: u32) -> Result<Option<Block>, Error> {
         let index = reference >> INDEX_BITS;
         let at = reference & ((1 << INDEX_BITS) - 1);
-        // Beyond what was ever used there is no object, and no page in the table: a look-up, of bytes that may be no reference
-        // at all, must not make one. Whoever was given a reference sees its span's use, which was noted before it was taken.
+        // Beyond the spans that were ever used there is no object, and the table may have no page. A look-up must not make
+        // one, because the bytes may be no reference at all. A process that was given a reference sees the use of its span:
+        // the allocation noted the use before it took the object.
         if index >= self.used_spans(segment)? {
             return Ok(None);
         }

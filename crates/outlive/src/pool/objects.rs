@@ -212,7 +212,7 @@ impl Heap {
                         // Lost: somebody else did it, or the span has another life.
                         span.advance(frontier, more);
                         for at in have..have + more {
-                            // An error: the objects are there, and free; more of them would help nobody.
+                            // An error: the objects are there, and free; more of them would not help.
                             let object = self.find_object(segment, index << INDEX_BITS | at)?;
                             if let Some(object) = object
                                 && object.capacity == layout.size
