@@ -228,7 +228,7 @@ inline unlock(l) {
 #ifdef DROPGIVESUP
 		:: SET(l,GONE); release(l)
 #else
-		:: release(l)
+		:: true -> release(l)   /* not its first statement: an `else` there is taken only if no other option is open */
 #endif
 		:: give_up(l)
 		fi

@@ -238,7 +238,7 @@ look:
 	/* it gives up: not begun, or taken; what is being copied or written is settled later */
 	if
 	:: skip
-	:: atomic { if :: cn[s]==seen_n && cs[s]==seen_s && co[s]==seen_o && !(seen_n==n && seen_s==WRITING) -> 
+	:: true -> atomic { if :: cn[s]==seen_n && cs[s]==seen_s && co[s]==seen_o && !(seen_n==n && seen_s==WRITING) -> 
 			if :: seen_n!=n -> nobegin[id]=1 :: else fi; cn[s]=n; cs[s]=CANC; co[s]=0; told=1 :: else told=0 fi };
 		if :: told -> 
 #if K > 1

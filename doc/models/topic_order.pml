@@ -182,7 +182,7 @@ proctype Sub() {
 	:: !end ->
 #ifdef LATEST
 		atomic { do :: r<N -> oldtaken[r]=taken[r]; r++ :: else -> break od; r=0 };
-		if :: latest() :: true fi;
+		if :: true -> latest() :: true fi;
 #endif
 		end=(ended==N);
 		look();
