@@ -13,6 +13,8 @@ mod install;
 mod loaded;
 mod models;
 mod prefix;
+#[cfg(test)]
+mod promela;
 mod proof;
 mod python;
 mod race;

@@ -1,0 +1,118 @@
+//! What spin takes otherwise than it reads, looked for in every run of doc/models.
+//!
+//! An option of a selection that begins with a selection of its own is open as soon as one of the inner options is. Spin puts
+//! the inner options beside the outer ones, and an inner `else` is then taken only when no outer option is open: with one
+//! that always is, what follows that `else` is never seen, and no mutation there is found. `:: true -> if ...` has the meaning that one reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+/// Words and signs; comments and strings are gone when `cpp` has been over it.
+fn tokens(text: &str) -> Vec<&str> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let length = match first {
+            c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            _ if rest.starts_with("::") || rest.starts_with("->") => 2,
+            c => c.len_utf8(),
+        };
+        let (token, after) = rest.split_at(length);
+        tokens.push(token);
+        rest = after.trim_start();
+    }
+    tokens
+}
+
+/// One model, as it stands with one run's switches.
+struct Model<'a> {
+    tokens: Vec<&'a str>,
+    /// Where the body of each `inline` begins.
+    inlines: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Model<'a> {
+    fn new(text: &'a str) -> Model<'a> {
+        let tokens = tokens(text);
+        let begins = |at: usize| Some(at + tokens[at..].iter().position(|token| *token == "{")? + 1);
+        let inlines = (0..tokens.len()).filter(|at| tokens[*at] == "inline");
+        let inlines = inlines.filter_map(|at| Some((*tokens.get(at + 1)?, begins(at)?))).collect();
+        Model { tokens, inlines }
+    }
+
+    fn at(&self, at: usize) -> &'a str {
+        self.tokens.get(at).copied().unwrap_or("")
+    }
+
+    /// Where the options of the selection or loop that opens at `open` begin, past their `::`.
+    fn options(&self, open: usize) -> Vec<usize> {
+        let mut level = 0;
+        let mut options = Vec::new();
+        for at in open..self.tokens.len() {
+            match self.at(at) {
+                "if" | "do" => level += 1,
+                "fi" | "od" if level == 1 => break,
+                "fi" | "od" => level -= 1,
+                "::" if level == 1 => options.push(at + 1),
+                _ => {}
+            }
+        }
+        options
+    }
+
+    /// Whether the first thing done there is a selection with an `else`.
+    fn begins_with_else(&self, at: usize, deep: u32) -> bool {
+        match (self.at(at), self.at(at + 1)) {
+            ("atomic" | "d_step" | "{", _) => self.begins_with_else(at + 1, deep),
+            (_, ":") => self.begins_with_else(at + 2, deep),
+            ("if" | "do", _) => {
+                let options = self.options(at);
+                options.iter().any(|option| self.at(*option) == "else" || self.begins_with_else(*option, deep))
+            }
+            (name, "(") if deep < 20 => {
+                self.inlines.get(name).is_some_and(|body| self.begins_with_else(*body, deep + 1))
+            }
+            _ => false,
+        }
+    }
+
+    /// The beginnings of options beside others that hide an `else`.
+    fn hidden(&self) -> Vec<String> {
+        let opens = (0..self.tokens.len()).filter(|at| matches!(self.at(*at), "if" | "do"));
+        let beside_others = opens.map(|open| self.options(open)).filter(|options| options.len() > 1).flatten();
+        let hidden = beside_others.filter(|option| self.begins_with_else(*option, 0));
+        hidden.map(|option| self.tokens[option..].iter().take(12).copied().collect::<Vec<_>>().join(" ")).collect()
+    }
+}
+
+/// The model with these switches carried out; nothing where there is no C compiler (then no model is run either).
+fn expanded(model: &Path, switches: &str) -> Option<String> {
+    let made = Command::new("cpp").args(["-P", "-w"]).args(switches.split_ascii_whitespace()).arg(model).output().ok()?;
+    made.status.success().then(|| String::from_utf8_lossy(&made.stdout).into_owned())
+}
+
+#[test]
+fn an_else_that_is_hidden_is_found() {
+    let hidden = |text: &str| Model::new(text).hidden().len();
+    assert_eq!(hidden("inline f() { atomic { if :: x -> y=1 :: else -> z=1 fi } } if :: skip :: f() fi"), 1);
+    assert_eq!(hidden("if :: skip :: true -> if :: x -> y=1 :: else fi fi"), 0);
+    assert_eq!(hidden("do :: if :: x -> y=1 :: else fi od"), 0, "the only option");
+    assert_eq!(hidden("if :: x -> if :: y :: else fi :: else fi"), 0);
+}
+
+#[test]
+fn no_option_of_a_model_hides_an_else() {
+    let folder = crate::root().join("doc/models");
+    let runs = std::fs::read_to_string(folder.join("runs.txt")).expect("readable");
+    let fields = runs.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('|').collect::<Vec<_>>());
+    let models: BTreeSet<(&str, &str)> =
+        fields.filter(|fields| fields.len() == 5).map(|fields| (fields[1].trim(), fields[4].trim())).collect();
+    let mut found = BTreeSet::new();
+    for (model, switches) in models {
+        let text = expanded(&folder.join(model), switches).unwrap_or_default();
+        found.extend(Model::new(&text).hidden().into_iter().map(|option| format!("{model}: {option}")));
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
