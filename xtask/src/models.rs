@@ -366,6 +366,8 @@ fn check(run: &Run, models: &Path, many: bool) -> Verdict {
     let mut pan = Command::new("sh");
     pan.args(["-c", "ulimit -t \"$1\" && exec ./pan -m200000 -w24", "pan", &seconds.to_string()]);
     let text = output(pan, &folder).unwrap_or_default();
+    // For the reader: its list of steps that were never taken.
+    let _ = fs::write(folder.join("pan.txt"), &text);
     let states = text.lines().find(|line| line.contains("states, stored"));
     let states = states.and_then(|line| line.split_ascii_whitespace().next()?.parse::<f64>().ok());
     if text.lines().any(|line| line.contains("errors: ") && !line.ends_with("errors: 0")) {

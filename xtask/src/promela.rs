@@ -89,7 +89,8 @@ impl<'a> Model<'a> {
 
 /// The model with these switches carried out; nothing where there is no C compiler (then no model is run either).
 fn expanded(model: &Path, switches: &str) -> Option<String> {
-    let made = Command::new("cpp").args(["-P", "-w"]).args(switches.split_ascii_whitespace()).arg(model).output().ok()?;
+    let made =
+        Command::new("cpp").args(["-P", "-w"]).args(switches.split_ascii_whitespace()).arg(model).output().ok()?;
     made.status.success().then(|| String::from_utf8_lossy(&made.stdout).into_owned())
 }
 

@@ -1,15 +1,22 @@
 //! The pool where loom runs the queue: messages are small there, so there is none.
 
+#[path = "pool/classes.rs"]
+mod classes;
 #[path = "pool/fill.rs"]
 mod fill;
 #[path = "pool/head.rs"]
 mod head;
 #[path = "pool/holders.rs"]
 mod holders;
+#[cfg(test)]
+#[path = "pool/litmus.rs"]
+mod litmus;
 #[path = "pool/modes.rs"]
 mod modes;
 #[path = "pool/room.rs"]
 mod room;
+#[path = "pool/spans.rs"]
+mod spans;
 
 use crate::Error;
 use crate::liveness::{Me, TokenId};

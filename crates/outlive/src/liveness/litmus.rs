@@ -99,3 +99,28 @@ fn loom_token_who_finds_an_owner_dead_sees_what_it_wrote() {
         dying.join().unwrap();
     });
 }
+
+/// `main_leaves`: the keeper takes the second word, and main ends only then. Whoever looks finds one of them held.
+#[test]
+fn loom_token_a_process_reads_alive_while_main_hands_over_to_a_keeper() {
+    loom::model(|| {
+        let world = World::new();
+        // Who looks is started beside who changes things: of each word loom remembers the last access alone, and the mark loads it.
+        let looking = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || assert!(world.slot.is_alive(world.old_id()), "a process that lives"))
+        };
+        let keeper = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                // As libc's trylock: Acquire, and no more.
+                let taken = world.slot.keeper.compare_exchange(0, NEW, Ordering::Acquire, Ordering::Relaxed);
+                assert!(taken.is_ok());
+            })
+        };
+        // `keeper::start` comes back when the keeper has it.
+        keeper.join().unwrap();
+        world.slot.mark_died();
+        looking.join().unwrap();
+    });
+}

@@ -5,6 +5,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 
+use super::hold::{CELLS, Cells, names};
 use super::slot::{Facts, Look, Slot};
 
 /// `Subscriber::new` and `reliable::slowest`: a publisher that does not see a reliable subscriber has published, before that one's first
@@ -101,4 +102,71 @@ fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
         }
         assert_eq!(reading.join().unwrap(), 1, "a reliable subscriber reads its own message");
     });
+}
+
+/// `ring::make` and `Shared::rings`: a ring that is counted has its slots.
+#[test]
+fn loom_topic_a_ring_that_is_counted_has_slots() {
+    loom::model(|| {
+        let world = Arc::new((AtomicU64::new(0), AtomicU32::new(0)));
+        let making = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.0.store(7, Ordering::Relaxed);
+                world.1.fetch_max(1, Ordering::Release);
+            })
+        };
+        if world.1.load(Ordering::Acquire) == 1 {
+            assert_eq!(world.0.load(Ordering::Relaxed), 7);
+        }
+        making.join().unwrap();
+    });
+}
+
+/// `line::join` and `hold::names`: a publisher that counts the lines after its overwrite finds who holds what it would use again, also in a line
+/// that has only just come.
+#[test]
+fn loom_topic_a_line_that_has_just_come_is_looked_at() {
+    loom::model(|| {
+        let world = Arc::new(Line::new());
+        world.publish(0, 0);
+        let joining = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.lines.fetch_max(1, Ordering::Release);
+                let facts = world.slot.facts();
+                world.slot.look(0) == Look::There && facts.object == Some(0) && world.slot.hold(0, 0, &world.cells(), 0)
+            })
+        };
+        world.publish(1, 1);
+        let mut held = Vec::new();
+        let lines = || (0..world.lines.load(Ordering::Acquire)).map(|_| world.cells());
+        names(lines, &mut held);
+        let is_named = held.contains(&0);
+        assert!(!joining.join().unwrap() || is_named, "an object that a subscriber holds is used again");
+    });
+}
+
+/// A slot, and a line that is counted once a subscriber has come.
+struct Line {
+    slot: Slot,
+    lines: AtomicU32,
+    cells: [AtomicU32; CELLS],
+    high: AtomicU32,
+}
+
+impl Line {
+    fn new() -> Line {
+        Line { slot: Slot::new(), lines: AtomicU32::new(0), cells: [AtomicU32::new(0)], high: AtomicU32::new(0) }
+    }
+
+    fn cells(&self) -> Cells<'_> {
+        Cells { cells: &self.cells, high: &self.high }
+    }
+
+    fn publish(&self, position: u64, object: u32) {
+        self.slot.begin();
+        self.slot.describe(Facts { order: position, publisher: 1, len: 16, object: Some(object), has_header: false });
+        self.slot.publish(position);
+    }
 }

@@ -1,0 +1,142 @@
+//! Spans that change hands, as loom's litmus tests: the words, the lives and the counts are the code of spans.rs, and each test
+//! follows the function that it names step by step. doc/models/weak-memory.md has the table.
+//!
+//! The thread that changes things is the first, and who looks is started beside it. The other way round loom would not see them
+//! meet: of each word it remembers the last access alone, and who changes a span's word has just loaded it.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::thread;
+
+use super::spans::{Span, Use};
+
+const ME: u32 = 3;
+const CLASS: u32 = 12;
+const LATER: u32 = 20;
+
+/// Two spans of a pool.
+#[derive(Default)]
+struct World {
+    spans: [Span; 2],
+    used: AtomicU32,
+    /// The first span's tag.
+    tag: AtomicU32,
+    /// The first object's page: written when it is made, read by who finds the object.
+    page: UnsafeCell<u32>,
+}
+
+// SAFETY: loom checks the accesses to `page`; that they never meet is what is shown.
+unsafe impl Sync for World {}
+// SAFETY: as above.
+unsafe impl Send for World {}
+
+impl World {
+    /// `Heap::extend` of a new span: `prepare`, then its first objects.
+    fn extend(&self) {
+        let span = &self.spans[0];
+        let Some(mine) = span.change(span.word(), Use::Taking(ME)) else { return };
+        span.begin(mine);
+        let Some(word) = span.change(mine, Use::Class(CLASS)) else { return };
+        self.used.fetch_max(1, Ordering::Release);
+        let Some(frontier) = span.frontier(word) else { return };
+        // SAFETY: loom checks it.
+        self.page.with_mut(|page| unsafe { *page = 1 });
+        span.advance(frontier, 4);
+    }
+}
+
+fn beside(world: &Arc<World>, other: impl FnOnce(&World) + Send + 'static) -> thread::JoinHandle<()> {
+    let world = Arc::clone(world);
+    thread::spawn(move || other(&world))
+}
+
+/// `Heap::look` beside `Heap::extend`: a count that is of the life of the word that was seen brings the objects' pages.
+#[test]
+fn loom_span_who_counts_objects_finds_their_pages() {
+    loom::model(|| {
+        let world = Arc::new(World::default());
+        let looking = beside(&world, |world| {
+            let span = &world.spans[0];
+            let word = span.word();
+            if word.what() == Use::Class(CLASS) && span.frontier(word).is_some_and(|frontier| frontier.count() > 0) {
+                // SAFETY: loom checks it.
+                assert_eq!(world.page.with(|page| unsafe { *page }), 1);
+            }
+        });
+        world.extend();
+        looking.join().unwrap();
+    });
+}
+
+/// `used_spans`: a span that is counted is one that somebody has taken already.
+#[test]
+fn loom_span_what_is_counted_is_in_use() {
+    loom::model(|| {
+        let world = Arc::new(World::default());
+        let looking = beside(&world, |world| {
+            if world.used.load(Ordering::Acquire) == 1 {
+                assert_eq!(world.spans[0].what(), Use::Class(CLASS));
+            }
+        });
+        world.extend();
+        looking.join().unwrap();
+    });
+}
+
+/// `Heap::extend` and `Heap::reclaim` stopped between their look and their exchange, while another takes the span apart and makes it
+/// anew: nothing of the later life changes.
+#[test]
+fn loom_span_a_look_at_an_earlier_life_changes_nothing() {
+    loom::model(|| {
+        let world = Arc::new(World::default());
+        world.extend();
+        let growing = beside(&world, |world| {
+            let span = &world.spans[0];
+            let word = span.word();
+            if word.what() == Use::Class(CLASS)
+                && let Some(frontier) = span.frontier(word)
+                && span.advance(frontier, 1)
+            {
+                assert_eq!(frontier.count(), 4, "of the life that was seen");
+            }
+        });
+        let span = &world.spans[0];
+        let word = span.word();
+        let frontier = span.frontier(word).expect("of this life");
+        if span.shut(frontier) {
+            let mine = span.change(word, Use::Taking(ME)).expect("shut by us");
+            span.begin(mine);
+            span.change(mine, Use::Class(LATER)).expect("taken by us");
+        }
+        growing.join().unwrap();
+    });
+}
+
+/// `Heap::found_run`: who sees one of its spans' words sees the run's length, and to whom its object belongs.
+#[test]
+fn loom_span_who_sees_a_run_sees_its_length_and_its_owner() {
+    loom::model(|| {
+        let world = Arc::new(World::default());
+        let looking = beside(&world, |world| {
+            let [first, second] = &world.spans;
+            let word = first.word();
+            if word.what() == Use::Run(0) {
+                assert_eq!(first.spans.load(Ordering::Relaxed), 2);
+                assert_eq!(second.what(), Use::Run(0));
+            }
+            if word.what() == Use::Run(0) || second.what() == Use::Run(0) {
+                assert_eq!(world.tag.load(Ordering::Relaxed), ME, "from the first word on, the run is its object's");
+            }
+        });
+        let [first, second] = &world.spans;
+        let mine = [first, second].map(|span| span.change(span.word(), Use::Taking(ME)).expect("free"));
+        first.spans.store(2, Ordering::Release);
+        first.begin(mine[0]);
+        world.tag.store(ME, Ordering::Release);
+        world.used.fetch_max(2, Ordering::Release);
+        second.change(mine[1], Use::Run(0)).expect("ours");
+        first.change(mine[0], Use::Run(0)).expect("ours");
+        looking.join().unwrap();
+    });
+}
