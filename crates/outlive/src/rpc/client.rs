@@ -353,18 +353,12 @@ impl Client {
         let place = self.service.take_place(me, self.process)?;
         debug_assert!(place < MOST_PLACES);
         self.places.borrow_mut().push(place);
-        let slots = match self.service.settle_place(me, place) {
-            Ok(slots) => slots,
-            Err(error) => {
-                // The place is ours, and its slots are settled one by one later.
-                self.parked.borrow_mut().extend(place * SLOTS..(place + 1) * SLOTS);
-                return Err(error);
-            }
-        };
+        let (slots, settled) = self.service.settle_place(me, place);
         // The lowest is used first.
         self.free.borrow_mut().extend(slots.free.into_iter().rev());
         self.parked.borrow_mut().extend(slots.busy);
-        Ok(())
+        // Slots that could not be settled are parked: the others do for now.
+        if self.free.borrow().is_empty() { settled } else { Ok(()) }
     }
 
     /// A slot whose call is over.

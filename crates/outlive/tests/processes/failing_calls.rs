@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use outlive::queue::{Queue, RecvError};
-use outlive::rpc::{CallError, Client, ServeError, Server};
+use outlive::rpc::{CallError, Client, Pending, ServeError, Server};
 use outlive::topic::{SubscribeError, SubscriberOptions};
+use outlive::wait::WaitSet;
 use outlive::{Deadline, Domain};
 
 use crate::board::Board;
@@ -22,6 +23,8 @@ crate::checks!(
     a_long_request_stays,
     a_long_reply_stays,
     what_a_cancelled_call_holds_is_freed_later,
+    what_a_dropped_client_could_not_free_is_swept,
+    what_can_be_freed_of_a_place_is_freed,
     a_sweep_that_cannot_look_keeps_the_tokens,
 );
 
@@ -190,6 +193,93 @@ fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     domain.sweep(false).expect("sweeps");
     let bytes = domain.entry("s").expect("there").bytes;
     assert!(bytes < LONG as u64, "{bytes} bytes are left of replies that nobody wanted");
+}
+
+/// A server that answers with as many bytes as are asked for. It ends when none are asked for.
+fn replies_as_asked(domain: &Domain, board: &Board) {
+    let mut server = Server::open(domain, "s").expect("none lives");
+    loop {
+        let request = server.next_until(Deadline::after(PATIENCE)).expect("asked");
+        let len = u64::from_le_bytes(request[..8].try_into().expect("eight bytes")) as usize;
+        if len == 0 {
+            return request.reply(b"").expect("it waits");
+        }
+        request.reply_with(len, |to| to.fill(7)).expect("it waits");
+        board.add(0, 1);
+    }
+}
+
+/// A request of [`replies_as_asked`].
+fn bytes(len: usize) -> [u8; 8] {
+    (len as u64).to_le_bytes()
+}
+
+/// A client that is dropped while `fstat` fails must not close the file, which a wait set keeps open.
+fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
+    let mut set = WaitSet::new(domain);
+    set.add(call).expect("added");
+    set
+}
+
+/// The place is nobody's then, and its calls are over: what lies in it is known by its tag alone.
+fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
+    let domain = world.domain();
+    let (client, other) = (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| replies_as_asked(&domain, &board));
+    let call = client.begin_until(&bytes(LONG), PATIENCE).expect("sent");
+    board.reach(0, 1);
+    let kept = kept_open(&domain, &call);
+    without_fstat(&domain, "s", || drop(call));
+    without_fstat(&domain, "s", || drop(client));
+    drop(kept);
+    other.call(&bytes(0)).expect("answered");
+    server.finish();
+    drop(other);
+    domain.sweep(false).expect("sweeps");
+    let bytes = domain.entry("s").expect("there").bytes;
+    assert!(bytes < LONG as u64, "{bytes} bytes are left of a reply that nobody wanted");
+    assert!(domain.sweep(true).expect("sweeps").is_clean());
+}
+
+fn what_can_be_freed_of_a_place_is_freed(world: &World) {
+    let domain = world.domain();
+    let (client, other) = (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| {
+        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut next = || server.next_until(PATIENCE).expect("asked");
+        let (first, second, third) = (next(), next(), next());
+        second.reply(&message(4, 2, LONG)).expect("it waits");
+        third.reply(&message(4, 3, LONG)).expect("it waits");
+        board.reach(0, 1);
+        first.reply(&message(4, 1, 4 * LONG)).expect("it waits");
+        board.set(1, 1);
+        for _ in 0..2 {
+            next().reply(&message(4, 4, LONG)).expect("it waits");
+            board.add(1, 1);
+        }
+    });
+    let [first, second, third] = [1, 2, 3].map(|n: u8| client.begin_until(&[n], PATIENCE).expect("sent"));
+    // With this reply, the client has seen how long the file is, with the second.
+    assert_eq!(read_message(&third.wait().expect("answered")), (4, 3));
+    board.set(0, 1);
+    board.reach(1, 1);
+    let kept = kept_open(&domain, &first);
+    // Nobody lets go of the calls before the client leaves.
+    core::mem::forget((first, second));
+    without_fstat(&domain, "s", || drop(client));
+    drop(kept);
+    let before = domain.entry("s").expect("there").bytes;
+    for call in [1, 2].map(|n: u8| other.begin(&[n]).expect("sent")) {
+        board.reach(1, 3);
+        assert_eq!(read_message(&call.wait().expect("answered")), (4, 4));
+    }
+    let after = domain.entry("s").expect("there").bytes;
+    assert_eq!(before, after, "the second reply's memory, and the third's, were free");
+    server.finish();
 }
 
 fn a_sweep_that_cannot_look_keeps_the_tokens(world: &World) {
