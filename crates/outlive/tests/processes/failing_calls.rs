@@ -24,6 +24,7 @@ crate::checks!(
     a_long_reply_stays,
     what_a_cancelled_call_holds_is_freed_later,
     what_a_dropped_client_could_not_free_is_swept,
+    one_slot_that_cannot_be_settled_keeps_no_other,
     what_can_be_freed_of_a_place_is_freed,
     a_sweep_that_cannot_look_keeps_the_tokens,
 );
@@ -241,6 +242,34 @@ fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
     let bytes = domain.entry("s").expect("there").bytes;
     assert!(bytes < LONG as u64, "{bytes} bytes are left of a reply that nobody wanted");
     assert!(domain.sweep(true).expect("sweeps").is_clean());
+}
+
+fn one_slot_that_cannot_be_settled_keeps_no_other(world: &World) {
+    /// A place's.
+    const SLOTS: usize = 16;
+    let domain = world.domain();
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| replies_as_asked(&domain, &board));
+    let let_go = |len: usize| {
+        let before = board.get(0);
+        let call = client.begin_until(&bytes(len), PATIENCE).expect("sent");
+        board.reach(0, before + 1);
+        without_fstat(&domain, "s", || drop(call));
+    };
+    let_go(LONG);
+    // With this reply, the client has seen how long the file is, with the one that it let go of.
+    assert_eq!(client.call(&bytes(LONG)).expect("answered").len(), LONG);
+    let_go(4 * LONG);
+    let calls: Vec<_> = (0..SLOTS - 2).map(|_| client.begin(&bytes(20)).expect("sent")).collect();
+    let last = without_fstat(&domain, "s", || client.begin(&bytes(20)));
+    assert_eq!(last.expect("a slot has become free").wait().expect("answered").len(), 20);
+    for call in calls {
+        assert_eq!(call.wait().expect("answered").len(), 20);
+    }
+    client.call(&bytes(0)).expect("answered");
+    server.finish();
 }
 
 fn what_can_be_freed_of_a_place_is_freed(world: &World) {
