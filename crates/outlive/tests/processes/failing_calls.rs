@@ -26,6 +26,7 @@ crate::checks!(
     what_a_dropped_client_could_not_free_is_swept,
     one_slot_that_cannot_be_settled_keeps_no_other,
     what_can_be_freed_of_a_place_is_freed,
+    a_client_without_memory_frees_what_its_calls_hold,
     a_sweep_that_cannot_look_keeps_the_tokens,
 );
 
@@ -129,18 +130,25 @@ fn a_long_request_stays(world: &World) {
     let board = Board::new();
     let client = Child::start(|| {
         let client = Client::open(&domain, "s").expect("open");
+        // From here on the server knows the slots.
+        assert_eq!(*client.call(b"before").expect("answered"), *b"done");
         let pending = client.begin(&message(3, 9, LONG)).expect("sent");
+        let later = client.begin(&message(3, 10, 20)).expect("sent");
         board.set(0, 1);
         assert_eq!(*pending.wait().expect("answered"), *b"done");
+        assert_eq!(*later.wait().expect("answered"), *b"done");
     });
+    server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
     board.reach(0, 1);
     let told = without_fstat(&domain, "s", || {
         (server.try_next().map(drop), server.next_until(Deadline::after(PATIENCE)).map(drop))
     });
     assert!(matches!(told, (Err(ServeError::System(_)), Err(ServeError::System(_)))), "{told:?}");
-    let request = server.try_next().expect("not begun, and there");
-    assert_eq!(read_message(&request), (3, 9));
-    request.reply(b"done").expect("it waits");
+    for number in [9, 10] {
+        let request = server.try_next().expect("not begun, and there");
+        assert_eq!(read_message(&request), (3, number), "one that cannot be looked at keeps its turn");
+        request.reply(b"done").expect("it waits");
+    }
     client.finish();
 }
 
@@ -308,6 +316,24 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
     }
     let after = domain.entry("s").expect("there").bytes;
     assert_eq!(before, after, "the second reply's memory, and the third's, were free");
+    server.finish();
+}
+
+/// Of calls that it let go of and that could not be settled then.
+fn a_client_without_memory_frees_what_its_calls_hold(world: &World) {
+    let domain = world.domain();
+    let client = Client::options().max_bytes(8 << 20).client(&domain, "s").expect("made");
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| replies_as_asked(&domain, &board));
+    let call = client.begin_until(&bytes(LONG), PATIENCE).expect("sent");
+    board.reach(0, 1);
+    without_fstat(&domain, "s", || drop(call));
+    let mut request = vec![0; LONG];
+    request[..8].copy_from_slice(&bytes(20));
+    let call = client.begin_until(&request, PATIENCE).expect("there is memory once the call is settled");
+    assert_eq!(call.wait().expect("answered").len(), 20);
+    client.call(&bytes(0)).expect("answered");
     server.finish();
 }
 

@@ -7,16 +7,17 @@
 
 use std::cell::RefCell;
 
-use outlive::rpc::{Client, Pending, Request, ServeError, Server};
+use outlive::rpc::{CallError, Client, Pending, Request, ServeError, Server};
 
 use crate::board::Board;
-use crate::child::PATIENCE;
+use crate::child::{Child, PATIENCE};
 use crate::runner::World;
 use crate::steps::{FREE, Stepped, in_rounds};
 
 crate::checks!(
     what_is_cancelled_beside_a_sweep_is_not_begun: 120,
     requests_keep_their_order_beside_a_sweep: 120,
+    a_reply_comes_before_the_death_beside_a_sweep: 120,
 );
 
 /// What `cancel` returned: whether the call was begun.
@@ -124,5 +125,77 @@ fn requests_keep_their_order_beside_a_sweep(world: &World) {
             call.wait().expect("answered");
         }
         steps += 7;
+    }
+}
+
+/// How many requests servers have taken, and to how many they have sent a reply.
+const BEGUN_BY_NOW: usize = FREE;
+const SENT: usize = FREE + 1;
+/// To how many the servers may send one.
+const MAY_SEND: usize = FREE + 2;
+/// Whether the client's look was an error.
+const FAILED: usize = FREE + 3;
+
+/// Sends a reply to its only request when it may, and nothing more.
+fn start_server(domain: &outlive::Domain, board: Board) -> Child {
+    Child::start(|| {
+        let mut server = Server::open(domain, "s").expect("none lives");
+        let mut stream = server.next_until(PATIENCE).expect("asked").stream();
+        let number = board.add(BEGUN_BY_NOW, 1);
+        board.reach(MAY_SEND, number);
+        stream.send(b"a reply").expect("it waits");
+        board.set(SENT, number);
+        loop {
+            std::thread::park();
+        }
+    })
+}
+
+/// The client is the child that is moved on, while it looks for a reply. The server sends one, is
+/// killed, and a sweep takes it out of the call.
+fn a_reply_comes_before_the_death_beside_a_sweep(world: &World) {
+    let domain = world.domain();
+    let board = Board::new();
+    let mut looking = Stepped::start(world, board, || {
+        let client = Client::open(&domain, "s").expect("open");
+        client.wait_for_server(true);
+        let call = RefCell::new(None::<Pending<'_>>);
+        let is_there = std::cell::Cell::new(false);
+        let look = |_| {
+            if let Some(call) = call.borrow_mut().as_mut() {
+                let found = call.try_next();
+                board.set(FAILED, u64::from(found.is_err()));
+                is_there.set(matches!(found, Ok(Some(_))));
+            }
+        };
+        in_rounds(board, look, |_| {
+            if let Some(mut call) = call.take() {
+                let mut next = || call.next_until(PATIENCE);
+                assert!(is_there.get() || next().expect("sent before the death").is_some());
+                assert_eq!(next().expect_err("dead"), CallError::ServerDied { begun: true });
+            }
+            call.replace(Some(client.begin_until(b"x", PATIENCE).expect("sent")));
+        });
+    });
+    // Its first round has nothing to look for.
+    looking.step(u64::MAX);
+    let mut steps = 0;
+    for number in 1.. {
+        let mut server = start_server(&domain, board);
+        looking.go_on();
+        board.reach(BEGUN_BY_NOW, number);
+        let is_over = looking.step(steps);
+        board.set(MAY_SEND, number);
+        board.reach(SENT, number);
+        server.kill();
+        let report = domain.sweep(false).expect("sweeps");
+        assert!(report.failed.is_empty(), "{report:?}");
+        looking.step(u64::MAX);
+        assert_eq!(board.get(FAILED), 0, "told of the death before the reply, after {steps} instructions");
+        if is_over {
+            assert!(steps > 50, "{steps} instructions are too few to be true");
+            return;
+        }
+        steps += 3;
     }
 }
