@@ -6,12 +6,15 @@
  * client  for each of its calls, in a word that it picks and in which it has no call: 1. draw a ticket into the slot  2. set the bit
  * server  1. the horizon: tickets    2. the words, one after the other; whose bit is set and whose ticket is below the horizon goes
  *         into the list     3. by ticket: take, clear the bit; the list empty: 1
+ * sweep   (SWEEP) changes the claim of the call before in one slot, at any moment: the server, which takes by an exchange from the claim that
+ *         it saw, looks at the claim again and repeats the exchange
  *
  * Checked: the calls of one client are taken in the order in which it made them; all are taken in the end. With STOPS client 0 stops
  * for ever at any step: all that the others asked is taken, and of its own what it had set.
- * Switches: -DNC=clients -DM=calls each -DSTOPS
+ * Switches: -DNC=clients -DM=calls each -DSTOPS -DSWEEP
  * Mutations, each must be caught:
  *   NOHORIZON  all that is seen goes into the list        LATETICKET  2 before 1, with the ticket of the slot's call before        LATEHORIZON  the horizon is read after the words
+ *   NOTAGAIN   an exchange that fails is not repeated: the call is left for the next look (SWEEP)
  */
 #ifndef NC
 #define NC 2
@@ -26,6 +29,9 @@ byte tick[NSLOT], no[NSLOT];
 byte last[NC];                               /* ghost: the client's last call that was taken */
 byte asked[NC];                              /* ghost: how many it has asked to the end */
 bool stopped[NC], over[NC];
+#ifdef SWEEP
+byte swept=NSLOT;                            /* where the claim of the call before has changed */
+#endif
 
 proctype Client(byte me) {
 	byte k, s;
@@ -57,6 +63,9 @@ proctype Client(byte me) {
 proctype Server() {
 	byte h, s, best;
 	bool found[NSLOT];
+#ifdef SWEEP
+	bool seen;
+#endif
 end:
 	do
 	:: /* 1 */
@@ -91,7 +100,24 @@ end:
 			:: best==NSLOT -> break
 			:: else
 			fi;
+#ifdef SWEEP
+			seen=(swept==best);
+again:
+			atomic {
+				if
+				:: seen!=(swept==best) ->
+#ifdef NOTAGAIN
+					found[best]=0; seen=0; goto left
+#else
+					seen=(swept==best); goto again
+#endif
+				:: else -> seen=0
+				fi;
+				assert(no[best]==last[best%NC]+1); last[best%NC]=no[best]; found[best]=0; bm[best]=0; busy[best]=0 };
+left:			skip
+#else
 			atomic { assert(no[best]==last[best%NC]+1); last[best%NC]=no[best]; found[best]=0; bm[best]=0; busy[best]=0 }
+#endif
 		od;
 		atomic { h=0; best=0 }
 	:: atomic { (bm[0]==0 && bm[1]==0 && bm[NSLOT-2]==0 && bm[NSLOT-1]==0) ->
@@ -109,11 +135,21 @@ end:
 #endif
 }
 
+#ifdef SWEEP
+proctype Sweep() {
+	byte s;
+	atomic { select (s : 0 .. NSLOT-1); swept=s }
+}
+#endif
+
 init {
 	byte i;
 	atomic {
 		for (i : 0 .. NC-1) { run Client(i) };
 		run Server()
+#ifdef SWEEP
+		; run Sweep()
+#endif
 	};
 #ifdef STOPS
 	stopped[0]=1

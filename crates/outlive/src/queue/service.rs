@@ -150,10 +150,16 @@ impl Queue {
         self.shared.ring.pool.find_object(&self.shared.ring.segment, reference)
     }
 
+    /// Whether an object is at that place in the annex.
+    pub(crate) fn is_put(&self, object: &Block, place: u64) -> Result<bool, Error> {
+        let ring = &self.shared.ring;
+        Ok(ring.pool.tag_of(&ring.segment, object)? == (Tag::Queued { region: ANNEX, position: place }))
+    }
+
     /// Frees an object if it is at that place in the annex; whether it was.
     pub(crate) fn free_put(&self, object: &Block, place: u64) -> Result<bool, Error> {
         let ring = &self.shared.ring;
-        let is_there = ring.pool.tag_of(&ring.segment, object)? == (Tag::Queued { region: ANNEX, position: place });
+        let is_there = self.is_put(object, place)?;
         if is_there {
             ring.pool.free_queued(&ring.segment, object, ANNEX, place)?;
             // A sender may wait for that memory.

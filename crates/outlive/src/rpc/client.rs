@@ -221,13 +221,13 @@ impl Client {
     #[cold]
     fn wait_for_memory(&self, me: Me, len: u64, deadline: Deadline) -> Result<Block, SendError> {
         loop {
-            self.settle_parked(me)?;
-            self.service.settle_dead(me, self.process, false)?;
+            // What could not be looked at is an error only where the rest is not enough.
+            let settled = self.settle_parked(me).and(self.service.settle_dead(me, self.process, false));
             let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
             match self.service.queue.allocate_until(me, len, soon) {
-                Err(SendError::TimedOut) if !deadline.has_passed() => {}
+                Err(SendError::TimedOut) if !deadline.has_passed() => settled?,
                 other => return other,
-            }
+            };
         }
     }
 
@@ -321,8 +321,9 @@ impl Client {
 
     #[cold]
     fn free_slot_slow(&self, me: Me) -> Result<(u32, u64), CallError> {
-        self.settle_parked(me)?;
+        let settled = self.settle_parked(me);
         if self.free.borrow().is_empty() {
+            settled?;
             if self.places.borrow().len() * SLOTS as usize >= MOST_IN_FLIGHT {
                 return Err(CallError::TooMany);
             }
@@ -331,21 +332,21 @@ impl Client {
         self.free.borrow_mut().pop().ok_or(CallError::TooMany)
     }
 
+    /// Settles what can be settled by now; the first error is returned at the end.
     fn settle_parked(&self, me: Me) -> Result<(), Error> {
-        let mut parked = self.parked.take();
-        while let Some(slot) = parked.pop() {
+        let mut result = Ok(());
+        for slot in self.parked.take() {
             match self.service.settle(me, slot) {
                 Ok(Settled::Over(number)) => self.free.borrow_mut().push((slot, number)),
                 Ok(Settled::Busy) => self.parked.borrow_mut().push(slot),
                 Err(error) => {
                     // Not settled, and not forgotten.
-                    parked.push(slot);
-                    self.parked.borrow_mut().append(&mut parked);
-                    return Err(error);
+                    self.parked.borrow_mut().push(slot);
+                    result = result.and(Err(error));
                 }
             }
         }
-        Ok(())
+        result
     }
 
     #[cold]
@@ -353,18 +354,12 @@ impl Client {
         let place = self.service.take_place(me, self.process)?;
         debug_assert!(place < MOST_PLACES);
         self.places.borrow_mut().push(place);
-        let slots = match self.service.settle_place(me, place) {
-            Ok(slots) => slots,
-            Err(error) => {
-                // The place is ours, and its slots are settled one by one later.
-                self.parked.borrow_mut().extend(place * SLOTS..(place + 1) * SLOTS);
-                return Err(error);
-            }
-        };
+        let (slots, settled) = self.service.settle_place(me, place);
         // The lowest is used first.
         self.free.borrow_mut().extend(slots.free.into_iter().rev());
         self.parked.borrow_mut().extend(slots.busy);
-        Ok(())
+        // Slots that could not be settled are parked: the others do for now.
+        if self.free.borrow().is_empty() { settled } else { Ok(()) }
     }
 
     /// A slot whose call is over.

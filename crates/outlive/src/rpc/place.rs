@@ -52,6 +52,15 @@ pub(super) struct Slots {
     pub(super) busy: Vec<u32>,
 }
 
+/// What a sweep found in a place.
+enum Left {
+    Nothing,
+    /// What a dead client left.
+    Settled,
+    /// The place of a dead client of which a thread still runs.
+    Ending,
+}
+
 impl Service {
     #[inline]
     pub(super) fn who(&self, place: u32) -> Word {
@@ -80,22 +89,30 @@ impl Service {
         }
     }
 
-    /// Settles the slots of a place that is ours; the numbers of those that are free now, and those that are not.
-    pub(super) fn settle_place(&self, me: Me, place: u32) -> Result<Slots, Error> {
+    /// Settles the slots of a place that is ours; the numbers of those that are free now, and those that are not. A slot
+    /// that cannot be settled is one of these, and keeps no other: the first error is returned beside them.
+    pub(super) fn settle_place(&self, me: Me, place: u32) -> (Slots, Result<(), Error>) {
         let mut slots = Slots::default();
+        let mut result = Ok(());
         for slot in place * SLOTS..(place + 1) * SLOTS {
-            match self.settle(me, slot)? {
-                Settled::Over(number) => slots.free.push((slot, number)),
-                Settled::Busy => slots.busy.push(slot),
+            match self.settle(me, slot) {
+                Ok(Settled::Over(number)) => slots.free.push((slot, number)),
+                Ok(Settled::Busy) => slots.busy.push(slot),
+                Err(error) => {
+                    slots.busy.push(slot);
+                    result = result.and(Err(error));
+                }
             }
         }
-        Ok(slots)
+        (slots, result)
     }
 
-    /// Whether a server was still writing when the last client left the place.
+    /// Whether something is left in a place that is nobody's: a call in which a server was still writing when the last client
+    /// left, or an object that could not be freed then.
     fn is_unsettled(&self, place: u32) -> Result<bool, Error> {
         for slot in place * SLOTS..(place + 1) * SLOTS {
-            if matches!(self.call(slot)?.words.claim().state(), State::Taken | State::Writing) {
+            let call = self.call(slot)?;
+            if matches!(call.words.claim().state(), State::Taken | State::Writing) || self.has_objects(call)? {
                 return Ok(true);
             }
         }
@@ -113,31 +130,44 @@ impl Service {
     }
 
     /// Frees what the dead left in their places: takes each for a moment. How many there were, and how many are left, of
-    /// whom a thread still runs.
+    /// whom a thread still runs. A place that cannot be settled keeps no other: the first error is returned at the end.
     pub(super) fn settle_dead(&self, me: Me, process: TokenId, dry_run: bool) -> Result<(u32, u32), Error> {
         let (mut found, mut left) = (0, 0);
-        let mine = Word::new(process, me.id.as_u32());
+        let mut result = Ok(());
         for place in 0..self.places() {
-            let seen = self.who(place);
-            if seen == Word::NOBODY && !self.is_unsettled(place)?
-                || seen.process().is_some_and(|id| me.registry.is_alive(id))
-            {
-                continue;
-            }
-            if !seen.is_free(me) {
-                left += 1;
-                continue;
-            }
-            found += 1;
-            if !dry_run && self.change_place(place, seen, mine) {
-                // Those in which a living thread writes are settled by the next client.
-                let settled = self.settle_place(me, place);
-                // After an error the place is the dead client's again: with our name, it would be nobody else's to settle.
-                let left = if settled.is_ok() { Word::NOBODY } else { seen };
-                self.change_place(place, mine, left);
-                settled?;
+            match self.settle_if_dead(me, process, place, dry_run) {
+                Ok(Left::Nothing) => {}
+                Ok(Left::Settled) => found += 1,
+                Ok(Left::Ending) => left += 1,
+                Err(error) => result = result.and(Err(error)),
             }
         }
-        Ok((found, left))
+        result.map(|()| (found, left))
+    }
+
+    fn settle_if_dead(&self, me: Me, process: TokenId, place: u32, dry_run: bool) -> Result<Left, Error> {
+        let mine = Word::new(process, me.id.as_u32());
+        let seen = self.who(place);
+        if seen == Word::NOBODY && !self.is_unsettled(place)?
+            || seen.process().is_some_and(|id| me.registry.is_alive(id))
+        {
+            return Ok(Left::Nothing);
+        }
+        if !seen.is_free(me) {
+            return Ok(Left::Ending);
+        }
+        // If a client has come meanwhile, what was seen there may be its own.
+        let is_still = if dry_run { self.who(place) == seen } else { self.change_place(place, seen, mine) };
+        if !is_still {
+            return Ok(Left::Nothing);
+        }
+        if !dry_run {
+            // Those in which a living thread writes are settled by the next client, or a later sweep.
+            let (_, settled) = self.settle_place(me, place);
+            // After an error the place is the dead client's again: with our name, it would be nobody else's to settle.
+            self.change_place(place, mine, if settled.is_ok() { Word::NOBODY } else { seen });
+            settled?;
+        }
+        Ok(Left::Settled)
     }
 }

@@ -5,8 +5,10 @@
 //!    lies beyond, the server leaves it for the next look; if the call is not asked, it clears the
 //!    bit (asked.rs).
 //! 2. Of the noted calls it takes the one with the lowest ticket: the claim → WRITING(this thread).
-//!    If that fails, the call is left for the next look. It skips the call of a client that is dead,
-//!    and clears its bit; it looks again then, since another client may have the slot by now.
+//!    If that fails because a sweep has changed the claim of the call before, the server tries again
+//!    from the new claim. If the client has let go of the call, the server goes on to the next one.
+//!    It skips the call of a client that is dead, and clears its bit; it looks again then, since
+//!    another client may have the slot by now.
 //! 3. It clears the bit, copies the request, and frees its object.
 //! 4. → TAKEN(this process).
 //!
@@ -23,7 +25,7 @@ use super::asked::{Question, clear_unless, pending};
 use super::bytes::Bytes;
 use super::request::Request;
 use super::service::{SLOTS, Service};
-use super::words::Claim;
+use super::words::{Claim, TRIES};
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::sync::EventCount;
@@ -129,8 +131,7 @@ impl Requests {
 }
 
 impl Service {
-    /// Steps 2 to 4. Returns `None` when the client has let go of the call, or is dead, or a sweep has
-    /// changed the claim.
+    /// Steps 2 to 4. Returns `None` when the client has let go of the call, or is dead.
     #[inline]
     fn take(&self, me: Me, process: TokenId, slot: u32, number: u64) -> Result<Option<Request>, Error> {
         let call = self.call(slot)?;
@@ -146,8 +147,16 @@ impl Service {
         // The system does not say whether its memory exists: then it is not begun, and the next look finds it.
         self.request(call, asked)?;
         let pass = PassOn::begin(me.list());
-        if !call.words.begin_copying(&pass, seen, number, me.id) {
-            return Ok(None);
+        let mut seen = seen;
+        let mut tries = 1;
+        while !call.words.begin_copying(&pass, seen, number, me.id) {
+            // A sweep may have taken a dead server's id out of the call before: then this one is still asked, and comes
+            // before its client's later ones. There is a limit because something hostile could change the claim for ever.
+            match pending(call.words, call.question) {
+                Some((again, other)) if again == asked && tries < TRIES => seen = other,
+                _ => return Ok(None),
+            }
+            tries += 1;
         }
         self.asks().clear(slot);
         let client = call.question.asker();

@@ -252,19 +252,27 @@ impl Service {
     }
 
     /// Frees what objects are in a slot that nobody else writes to or reads. Fails when the system does
-    /// not say of one whether it exists: the slot must not be used before another try has succeeded,
-    /// or nobody would find that object again.
+    /// not say of one whether it exists, after it has freed the others: the slot must not be used before
+    /// another try has succeeded, or nobody would find that object again.
     #[cold]
     pub(super) fn free_objects(&self, call: Call<'_>) -> Result<(), Error> {
-        self.free_request(call)?;
-        for number in 0..RING {
-            if call.meta(number).load(Ordering::Relaxed) & OBJECT == 0 {
-                continue;
-            }
-            // An older reference's object is at another place by now: the tag tells.
-            self.free_at(call.reference(number), call.place_of(number))?;
+        let freed = self.free_request(call);
+        call.long_replies()
+            .fold(freed, |freed, number| freed.and(self.free_at(call.reference(number), call.place_of(number))))
+    }
+
+    /// Whether an object is in a slot. Fails as [`Service::free_objects`].
+    #[cold]
+    pub(super) fn has_objects(&self, call: Call<'_>) -> Result<bool, Error> {
+        if self.is_at(call.request_reference(), call.place_of_request())? {
+            return Ok(true);
         }
-        Ok(())
+        for number in call.long_replies() {
+            if self.is_at(call.reference(number), call.place_of(number))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Frees a request's object, if it lies in the slot still, by who has the slot. Its bytes may be no reference at all: the
@@ -272,6 +280,12 @@ impl Service {
     #[cold]
     pub(super) fn free_request(&self, call: Call<'_>) -> Result<(), Error> {
         self.free_at(call.request_reference(), call.place_of_request())
+    }
+
+    fn is_at(&self, reference: Option<u32>, place: u64) -> Result<bool, Error> {
+        let Some(reference) = reference else { return Ok(false) };
+        // Damaged: as if it were not there.
+        Ok(self.queue.object(reference)?.is_some_and(|object| self.queue.is_put(&object, place).unwrap_or(false)))
     }
 
     fn free_at(&self, reference: Option<u32>, place: u64) -> Result<(), Error> {
@@ -290,6 +304,11 @@ impl<'s> Call<'s> {
         let at = u64::from(number % RING) * REPLY;
         // SAFETY: inside the slot, 8-aligned; atomics.
         unsafe { &*self.replies.add(at as usize).cast() }
+    }
+
+    /// Of the replies in the ring, those whose words name an object. It may be at another place by now: its tag tells.
+    fn long_replies(self) -> impl Iterator<Item = u32> {
+        (0..RING).filter(move |&number| self.meta(number).load(Ordering::Relaxed) & OBJECT != 0)
     }
 
     fn bytes(self, number: u32) -> *mut u8 {

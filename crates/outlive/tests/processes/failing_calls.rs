@@ -6,8 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use outlive::queue::{Queue, RecvError};
-use outlive::rpc::{CallError, Client, ServeError, Server};
+use outlive::rpc::{CallError, Client, Pending, ServeError, Server};
 use outlive::topic::{SubscribeError, SubscriberOptions};
+use outlive::wait::WaitSet;
 use outlive::{Deadline, Domain};
 
 use crate::board::Board;
@@ -22,6 +23,10 @@ crate::checks!(
     a_long_request_stays,
     a_long_reply_stays,
     what_a_cancelled_call_holds_is_freed_later,
+    what_a_dropped_client_could_not_free_is_swept,
+    one_slot_that_cannot_be_settled_keeps_no_other,
+    what_can_be_freed_of_a_place_is_freed,
+    a_client_without_memory_frees_what_its_calls_hold,
     a_sweep_that_cannot_look_keeps_the_tokens,
 );
 
@@ -125,18 +130,25 @@ fn a_long_request_stays(world: &World) {
     let board = Board::new();
     let client = Child::start(|| {
         let client = Client::open(&domain, "s").expect("open");
+        // From here on the server knows the slots.
+        assert_eq!(*client.call(b"before").expect("answered"), *b"done");
         let pending = client.begin(&message(3, 9, LONG)).expect("sent");
+        let later = client.begin(&message(3, 10, 20)).expect("sent");
         board.set(0, 1);
         assert_eq!(*pending.wait().expect("answered"), *b"done");
+        assert_eq!(*later.wait().expect("answered"), *b"done");
     });
+    server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
     board.reach(0, 1);
     let told = without_fstat(&domain, "s", || {
         (server.try_next().map(drop), server.next_until(Deadline::after(PATIENCE)).map(drop))
     });
     assert!(matches!(told, (Err(ServeError::System(_)), Err(ServeError::System(_)))), "{told:?}");
-    let request = server.try_next().expect("not begun, and there");
-    assert_eq!(read_message(&request), (3, 9));
-    request.reply(b"done").expect("it waits");
+    for number in [9, 10] {
+        let request = server.try_next().expect("not begun, and there");
+        assert_eq!(read_message(&request), (3, number), "one that cannot be looked at keeps its turn");
+        request.reply(b"done").expect("it waits");
+    }
     client.finish();
 }
 
@@ -190,6 +202,139 @@ fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     domain.sweep(false).expect("sweeps");
     let bytes = domain.entry("s").expect("there").bytes;
     assert!(bytes < LONG as u64, "{bytes} bytes are left of replies that nobody wanted");
+}
+
+/// A server that answers with as many bytes as are asked for. It ends when none are asked for.
+fn replies_as_asked(domain: &Domain, board: &Board) {
+    let mut server = Server::open(domain, "s").expect("none lives");
+    loop {
+        let request = server.next_until(Deadline::after(PATIENCE)).expect("asked");
+        let len = u64::from_le_bytes(request[..8].try_into().expect("eight bytes")) as usize;
+        if len == 0 {
+            return request.reply(b"").expect("it waits");
+        }
+        request.reply_with(len, |to| to.fill(7)).expect("it waits");
+        board.add(0, 1);
+    }
+}
+
+/// A request of [`replies_as_asked`].
+fn bytes(len: usize) -> [u8; 8] {
+    (len as u64).to_le_bytes()
+}
+
+/// A client that is dropped while `fstat` fails must not close the file, which a wait set keeps open.
+fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
+    let mut set = WaitSet::new(domain);
+    set.add(call).expect("added");
+    set
+}
+
+/// The place is nobody's then, and its calls are over: what lies in it is known by its tag alone.
+fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
+    let domain = world.domain();
+    let (client, other) = (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| replies_as_asked(&domain, &board));
+    let call = client.begin_until(&bytes(LONG), PATIENCE).expect("sent");
+    board.reach(0, 1);
+    let kept = kept_open(&domain, &call);
+    without_fstat(&domain, "s", || drop(call));
+    without_fstat(&domain, "s", || drop(client));
+    drop(kept);
+    other.call(&bytes(0)).expect("answered");
+    server.finish();
+    drop(other);
+    domain.sweep(false).expect("sweeps");
+    let bytes = domain.entry("s").expect("there").bytes;
+    assert!(bytes < LONG as u64, "{bytes} bytes are left of a reply that nobody wanted");
+    assert!(domain.sweep(true).expect("sweeps").is_clean());
+}
+
+fn one_slot_that_cannot_be_settled_keeps_no_other(world: &World) {
+    /// A place's.
+    const SLOTS: usize = 16;
+    let domain = world.domain();
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| replies_as_asked(&domain, &board));
+    let let_go = |len: usize| {
+        let before = board.get(0);
+        let call = client.begin_until(&bytes(len), PATIENCE).expect("sent");
+        board.reach(0, before + 1);
+        without_fstat(&domain, "s", || drop(call));
+    };
+    let_go(LONG);
+    // With this reply, the client has seen how long the file is, with the one that it let go of.
+    assert_eq!(client.call(&bytes(LONG)).expect("answered").len(), LONG);
+    let_go(4 * LONG);
+    let calls: Vec<_> = (0..SLOTS - 2).map(|_| client.begin(&bytes(20)).expect("sent")).collect();
+    let last = without_fstat(&domain, "s", || client.begin(&bytes(20)));
+    assert_eq!(last.expect("a slot has become free").wait().expect("answered").len(), 20);
+    for call in calls {
+        assert_eq!(call.wait().expect("answered").len(), 20);
+    }
+    client.call(&bytes(0)).expect("answered");
+    server.finish();
+}
+
+fn what_can_be_freed_of_a_place_is_freed(world: &World) {
+    let domain = world.domain();
+    let (client, other) = (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| {
+        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut next = || server.next_until(PATIENCE).expect("asked");
+        let (first, second, third) = (next(), next(), next());
+        second.reply(&message(4, 2, LONG)).expect("it waits");
+        third.reply(&message(4, 3, LONG)).expect("it waits");
+        board.reach(0, 1);
+        first.reply(&message(4, 1, 4 * LONG)).expect("it waits");
+        board.set(1, 1);
+        for _ in 0..2 {
+            next().reply(&message(4, 4, LONG)).expect("it waits");
+            board.add(1, 1);
+        }
+    });
+    let [first, second, third] = [1, 2, 3].map(|n: u8| client.begin_until(&[n], PATIENCE).expect("sent"));
+    // With this reply, the client has seen how long the file is, with the second.
+    assert_eq!(read_message(&third.wait().expect("answered")), (4, 3));
+    board.set(0, 1);
+    board.reach(1, 1);
+    let kept = kept_open(&domain, &first);
+    // Nobody lets go of the calls before the client leaves.
+    core::mem::forget((first, second));
+    without_fstat(&domain, "s", || drop(client));
+    drop(kept);
+    let before = domain.entry("s").expect("there").bytes;
+    for call in [1, 2].map(|n: u8| other.begin(&[n]).expect("sent")) {
+        board.reach(1, 3);
+        assert_eq!(read_message(&call.wait().expect("answered")), (4, 4));
+    }
+    let after = domain.entry("s").expect("there").bytes;
+    assert_eq!(before, after, "the second reply's memory, and the third's, were free");
+    server.finish();
+}
+
+/// Of calls that it let go of and that could not be settled then.
+fn a_client_without_memory_frees_what_its_calls_hold(world: &World) {
+    let domain = world.domain();
+    let client = Client::options().max_bytes(8 << 20).client(&domain, "s").expect("made");
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| replies_as_asked(&domain, &board));
+    let call = client.begin_until(&bytes(LONG), PATIENCE).expect("sent");
+    board.reach(0, 1);
+    without_fstat(&domain, "s", || drop(call));
+    let mut request = vec![0; LONG];
+    request[..8].copy_from_slice(&bytes(20));
+    let call = client.begin_until(&request, PATIENCE).expect("there is memory once the call is settled");
+    assert_eq!(call.wait().expect("answered").len(), 20);
+    client.call(&bytes(0)).expect("answered");
+    server.finish();
 }
 
 fn a_sweep_that_cannot_look_keeps_the_tokens(world: &World) {

@@ -20,6 +20,7 @@ crate::checks!(
     calls_not_begun_are_kept_for_the_next_server,
     who_was_told_is_not_served,
     a_dead_client_s_replies_are_freed,
+    a_client_without_memory_finds_what_the_dead_left,
     a_dead_client_s_requests_are_skipped,
     a_request_names_its_own_client,
     a_dead_client_ends_a_stream,
@@ -182,6 +183,35 @@ fn a_dead_client_s_replies_are_freed(world: &World) {
     for call in calls {
         assert_eq!(call.wait().expect("answered").len(), 50_000);
     }
+}
+
+/// Nobody wakes the client that waits: what a dead client's place holds is found by a look.
+fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
+    const LONG: usize = 5 << 20;
+    let domain = world.domain();
+    let board = Board::new();
+    let mut server = Server::options().max_bytes(8 << 20).serve(&domain, "s").expect("made");
+    let mut holding = Child::start(|| {
+        let client = Client::open(&domain, "s").expect("open");
+        let _call = client.begin(b"x").expect("sent");
+        loop {
+            std::thread::park();
+        }
+    });
+    server.next_until(PATIENCE).expect("asked").reply(&[7; LONG]).expect("there is room");
+    let waiting = Child::start(|| {
+        let client = Client::options().wait(Wait::Block).client(&domain, "s").expect("open");
+        board.set(0, 1);
+        let call = client.begin_until(&message(1, 2, LONG), PATIENCE).expect("there is memory after the death");
+        assert_eq!(*call.wait().expect("answered"), *b"done");
+    });
+    board.reach(0, 1);
+    wait_asleep(waiting.pid());
+    holding.kill();
+    let request = server.next_until(PATIENCE).expect("asked");
+    assert_eq!(read_message(&request), (1, 2));
+    request.reply(b"done").expect("it waits");
+    waiting.finish();
 }
 
 fn a_dead_client_s_requests_are_skipped(world: &World) {

@@ -1,26 +1,29 @@
-//! A call that is let go of before a server has begun it, with a sweep at the instructions on the
-//! way.
+//! Calls with a sweep at the instructions on the way: a client that lets go of a call which no server
+//! has begun, a server that takes a client's calls, and a client whose server has died.
 //!
-//! The client is the child that is moved on. The call before, in the same slot, was answered by a
-//! thread that has ended: the sweep takes that thread's id out of the claim, which changes the word
-//! that the client is about to change. The server is the check's own, and looks afterwards.
+//! In the first two, the call before, in the same slot, was answered by a thread that has ended: the
+//! sweep takes that thread's id out of the claim, which changes the word that the client, or the
+//! server, is about to change.
 
 use std::cell::RefCell;
 
-use outlive::rpc::{Client, ServeError, Server};
+use outlive::rpc::{CallError, Client, Pending, Request, ServeError, Server};
 
 use crate::board::Board;
-use crate::child::PATIENCE;
+use crate::child::{Child, PATIENCE};
 use crate::runner::World;
 use crate::steps::{FREE, Stepped, in_rounds};
 
 crate::checks!(
     what_is_cancelled_beside_a_sweep_is_not_begun: 120,
+    requests_keep_their_order_beside_a_sweep: 120,
+    a_reply_comes_before_the_death_beside_a_sweep: 120,
 );
 
 /// What `cancel` returned: whether the call was begun.
 const BEGUN: usize = FREE;
 
+/// The client is the child that is moved on. The server is the check's own, and looks afterwards.
 fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -29,7 +32,7 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
         let pending = RefCell::new(None);
         let cancel = |_| {
             if let Some(call) = pending.take() {
-                board.set(BEGUN, u64::from(outlive::rpc::Pending::cancel(call)));
+                board.set(BEGUN, u64::from(Pending::cancel(call)));
             }
         };
         in_rounds(board, cancel, |_| {
@@ -54,6 +57,141 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
         cancelling.step(u64::MAX);
         assert_eq!(board.get(BEGUN), 0, "after {steps} instructions");
         assert_eq!(server.try_next().map(drop), Err(ServeError::Empty), "after {steps} instructions");
+        if is_over {
+            assert!(steps > 50, "{steps} instructions are too few to be true");
+            return;
+        }
+        steps += 3;
+    }
+}
+
+/// Of the requests that lay there, which one the server took: the last byte of it.
+const TAKEN: usize = FREE;
+
+/// The server is the child that is moved on, while it takes the first of two requests. The client is
+/// the check's own.
+fn requests_keep_their_order_beside_a_sweep(world: &World) {
+    let domain = world.domain();
+    let board = Board::new();
+    let client = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let mut serving = Stepped::start(world, board, || {
+        let server = RefCell::new(Server::open(&domain, "s").expect("none lives"));
+        let taken = RefCell::new(None);
+        let reply = |request: Request| {
+            let answer = request.to_vec();
+            request.reply(&answer).expect("it waits");
+        };
+        let take = |_| {
+            if let Ok(request) = server.borrow_mut().try_next() {
+                board.set(TAKEN, u64::from(*request.last().expect("a byte")));
+                taken.replace(Some(request));
+            }
+        };
+        in_rounds(board, take, |_| {
+            if let Some(request) = taken.take() {
+                reply(request);
+            }
+            loop {
+                let request = server.borrow_mut().next_until(PATIENCE).expect("asked");
+                if *request == *b"before" {
+                    std::thread::scope(|scope| scope.spawn(|| reply(request)).join()).expect("no panic");
+                    return;
+                }
+                reply(request);
+            }
+        });
+    });
+    // In its first round nothing is asked.
+    serving.step(u64::MAX);
+    let mut before = client.begin_until(b"before", PATIENCE).expect("sent");
+    serving.go_on();
+    let mut steps = 0;
+    loop {
+        // Its slot is the next call's.
+        before.wait().expect("answered");
+        let asked = [[1], [2]].map(|request| client.begin(&request).expect("sent"));
+        let is_over = serving.step(steps);
+        let report = domain.sweep(false).expect("sweeps");
+        assert!(report.failed.is_empty(), "{report:?}");
+        before = client.begin(b"before").expect("sent");
+        serving.go_on();
+        assert_eq!(board.get(TAKEN), 1, "after {steps} instructions");
+        if is_over {
+            assert!(steps > 50, "{steps} instructions are too few to be true");
+            return;
+        }
+        for call in asked {
+            call.wait().expect("answered");
+        }
+        steps += 7;
+    }
+}
+
+/// How many requests servers have taken, and to how many they have sent a reply.
+const BEGUN_BY_NOW: usize = FREE;
+const SENT: usize = FREE + 1;
+/// To how many the servers may send one.
+const MAY_SEND: usize = FREE + 2;
+/// Whether the client's look was an error.
+const FAILED: usize = FREE + 3;
+
+/// Sends a reply to its only request when it may, and nothing more.
+fn start_server(domain: &outlive::Domain, board: Board) -> Child {
+    Child::start(|| {
+        let mut server = Server::open(domain, "s").expect("none lives");
+        let mut stream = server.next_until(PATIENCE).expect("asked").stream();
+        let number = board.add(BEGUN_BY_NOW, 1);
+        board.reach(MAY_SEND, number);
+        stream.send(b"a reply").expect("it waits");
+        board.set(SENT, number);
+        loop {
+            std::thread::park();
+        }
+    })
+}
+
+/// The client is the child that is moved on, while it looks for a reply. The server sends one, is
+/// killed, and a sweep takes it out of the call.
+fn a_reply_comes_before_the_death_beside_a_sweep(world: &World) {
+    let domain = world.domain();
+    let board = Board::new();
+    let mut looking = Stepped::start(world, board, || {
+        let client = Client::open(&domain, "s").expect("open");
+        client.wait_for_server(true);
+        let call = RefCell::new(None::<Pending<'_>>);
+        let is_there = std::cell::Cell::new(false);
+        let look = |_| {
+            if let Some(call) = call.borrow_mut().as_mut() {
+                let found = call.try_next();
+                board.set(FAILED, u64::from(found.is_err()));
+                is_there.set(matches!(found, Ok(Some(_))));
+            }
+        };
+        in_rounds(board, look, |_| {
+            if let Some(mut call) = call.take() {
+                let mut next = || call.next_until(PATIENCE);
+                assert!(is_there.get() || next().expect("sent before the death").is_some());
+                assert_eq!(next().expect_err("dead"), CallError::ServerDied { begun: true });
+            }
+            call.replace(Some(client.begin_until(b"x", PATIENCE).expect("sent")));
+        });
+    });
+    // Its first round has nothing to look for.
+    looking.step(u64::MAX);
+    let mut steps = 0;
+    for number in 1.. {
+        let mut server = start_server(&domain, board);
+        looking.go_on();
+        board.reach(BEGUN_BY_NOW, number);
+        let is_over = looking.step(steps);
+        board.set(MAY_SEND, number);
+        board.reach(SENT, number);
+        server.kill();
+        let report = domain.sweep(false).expect("sweeps");
+        assert!(report.failed.is_empty(), "{report:?}");
+        looking.step(u64::MAX);
+        assert_eq!(board.get(FAILED), 0, "told of the death before the reply, after {steps} instructions");
         if is_over {
             assert!(steps > 50, "{steps} instructions are too few to be true");
             return;
