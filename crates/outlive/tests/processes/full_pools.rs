@@ -2,6 +2,7 @@
 //! that says who has most, and nothing that was there is harmed.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use outlive::Domain;
 use outlive::pool::{HasMost, Object, Pool, PoolError, PoolOptions};
@@ -16,6 +17,8 @@ use crate::small_disk::{fill_up, small_disk};
 crate::checks!(
     who_has_most_is_named: 60,
     several_processes_at_the_limit: 120,
+    the_file_keeps_to_max_bytes,
+    memory_at_the_limit_serves_again_and_again,
     who_asks_again_gets_what_was_freed,
     what_is_handed_over_is_told,
     a_file_size_limit_is_no_room,
@@ -90,6 +93,65 @@ fn who_has_most_is_named(world: &World) {
     mine.iter().for_each(|object| check(object, 1));
     let (.., error) = take_all(&pool, 4096, 3);
     assert_eq!(most(error).pid, std::process::id());
+}
+
+/// What the pool's file takes of its file system; no more than the pool says, and than it may.
+#[track_caller]
+fn check_blocks(domain: &Domain, pool: &Pool, max_bytes: u64, after: usize) {
+    /// One page of the spans' table may be there before its first span is counted; and what a file system needs for a
+    /// file of many pieces.
+    const MORE: u64 = 16 << 10;
+    let taken = fs::metadata(domain.path().join("pool")).expect("there").blocks() * 512;
+    let says = pool.usage().expect("looks").bytes;
+    assert!(taken <= says + MORE, "{after}: {taken} bytes are taken, {says} are told of");
+    assert!(taken <= max_bytes + MORE, "{after}: {taken} bytes are taken, {max_bytes} may be");
+}
+
+/// Small objects have most bytes of tags. Those stay when their spans are taken apart for larger ones, and count.
+fn the_file_keeps_to_max_bytes(world: &World) {
+    const MOST: u64 = 16 << 20;
+    let domain = world.domain();
+    let pool = open(&domain, MOST, 0);
+    for len in [16, 1 << 20, 64, 100, 5 << 20, 4096, 300, 300_000, 2 << 20, 64, 1 << 20, 9 << 20] {
+        let (objects, _) = take_all(&pool, len, 1);
+        assert!(!objects.is_empty(), "{len}: none");
+        check_blocks(&domain, &pool, MOST, len);
+        drop(objects);
+        check_blocks(&domain, &pool, MOST, len);
+        pool.gc().expect("trims");
+        check_blocks(&domain, &pool, MOST, len);
+    }
+    // One of each, then what is left.
+    let mut some: Vec<_> = (6..23).filter_map(|log| pool.alloc(1 << log).ok()).collect();
+    some.extend(take_all(&pool, 64, 2).0);
+    check_blocks(&domain, &pool, MOST, 0);
+}
+
+/// What is free as a whole is as much as before, of the same sizes: the tags that stay are used again, and one page of them
+/// does not keep a run from where it has been.
+fn memory_at_the_limit_serves_again_and_again(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, 12 << 20, 0);
+    let most = |len| {
+        let (objects, _) = take_all(&pool, len, 1);
+        objects.len()
+    };
+    let lens = [64, 4096, 1 << 20];
+    lens.iter().for_each(|&len| {
+        most(len);
+    });
+    let at_first = lens.map(most);
+    assert!(at_first.iter().zip(lens).all(|(&count, len)| count * len >= 7 << 20), "{at_first:?}");
+    for _ in 0..3 {
+        assert_eq!(lens.map(most), at_first);
+    }
+    // The longest that there is room for.
+    let longest = (0..12 << 8).rev().map(|pages| pages << 12).find(|&len| pool.alloc(len).is_ok()).expect("one");
+    assert!(longest >= 8 << 20, "{longest}");
+    for _ in 0..3 {
+        pool.alloc(longest).expect("as before").free().expect("ours");
+        pool.gc().expect("trims");
+    }
 }
 
 /// Each takes what it can, and lets go of some: whoever fails does so with an error, nobody touches another's, and when one is
