@@ -99,8 +99,7 @@ fn who_has_most_is_named(world: &World) {
 /// What the pool's file takes of its file system; no more than the pool says, and than it may.
 #[track_caller]
 fn check_blocks(domain: &Domain, pool: &Pool, max_bytes: u64, after: usize) {
-    /// One page of the spans' table may be there before its first span is counted; and what a file system needs for a
-    /// file of many pieces.
+    /// What a file system needs for a file of many pieces.
     const MORE: u64 = 16 << 10;
     let taken = fs::metadata(domain.path().join("pool")).expect("there").blocks() * 512;
     let says = pool.usage().expect("looks").bytes;
