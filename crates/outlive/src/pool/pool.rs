@@ -74,8 +74,8 @@ pub struct Pool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
     /// The most bytes that the pool may take of the file system, of one that is made: all that its file has, its own words and
-    /// 16 bytes for each object included. Those 16 bytes stay when small objects' memory goes over to larger ones: at worst a
-    /// fifth of the pool is of use to objects of 64 bytes only. Threads that grow it at once may each go beyond it by what
+    /// 16 bytes for each object included. Those 16 bytes stay when small objects' memory goes over to larger ones: of a pool that
+    /// was full of objects of 64 bytes, a fifth is of use to such objects only. Threads that grow it at once may each go beyond it by what
     /// they asked for. Default: a quarter of the file system, at most 8 GiB.
     pub max_bytes: u64,
     /// The most bytes of free objects that a thread of this process keeps in its cache of the pool; within that, as many of each
