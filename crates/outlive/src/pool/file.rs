@@ -14,7 +14,7 @@ use super::cache::SHELVES;
 use super::classes::CLASSES;
 use super::head::{BUCKETS, EPOCHS, Head, Links, Traffic};
 use super::holders::Holders;
-use super::layout::{Block, Heap, INDEX_BITS};
+use super::layout::{Block, Heap, INDEX_BITS, PAGE};
 use super::modes::Modes;
 use super::need::Need;
 use super::room::Room;
@@ -216,10 +216,11 @@ impl File {
         self.segment.at(block.tag_at)
     }
 
-    /// Bytes of the file that are in use.
+    /// Bytes of the file that are in use, in pages; of the control table all that it may come to have.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
-        let blocks = u64::from(self.used_blocks()) * BLOCK;
-        Ok((Plan::INITIAL + blocks).saturating_add(self.heap.bytes(&self.segment)?))
+        let blocks = (u64::from(self.used_blocks()) * BLOCK).next_multiple_of(PAGE);
+        let tables = CONTROL_AT + Heap::control_bytes(self.all_spans);
+        Ok((tables + blocks).saturating_add(self.heap.bytes(&self.segment)?))
     }
 
     /// All marks in links mean nothing from now on, and lists are empty: what the dead left marked can be in a list again.

@@ -70,7 +70,7 @@ impl Heap {
     /// Bytes that an object for `len` takes in a pool that has nothing else.
     pub(crate) fn bytes_for(shape: Shape, len: u64) -> u64 {
         match shape.class_of(len).and_then(|class| shape.layout(class)) {
-            Some(layout) => layout.tag_bytes() + layout.size,
+            Some(layout) => layout.tag_bytes() + layout.object_bytes(1),
             None => PAGE + len.next_multiple_of(PAGE),
         }
     }
@@ -154,23 +154,46 @@ impl Heap {
         Ok(())
     }
 
-    /// Bytes of the file that the pool has taken so far.
+    /// Bytes of the file that the pool has taken so far, in pages; the control table is not among them.
     pub(crate) fn bytes(&self, segment: &Segment) -> Result<u64, Error> {
         let mut bytes: u64 = 0;
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
             let word = span.word();
-            let taken = match word.what() {
+            let (tags, objects) = match word.what() {
                 Use::Class(class) => self
                     .shape
                     .layout(class)
-                    .map_or(0, |layout| layout.tag_bytes() + u64::from(span.objects(word, layout)) * layout.size),
-                Use::Run(first) if first == index => span.run_bytes(word) + PAGE,
-                _ => 0,
+                    .map_or((0, 0), |layout| (layout.tag_bytes(), layout.object_bytes(span.objects(word, layout)))),
+                Use::Run(first) if first == index => (PAGE, span.run_bytes(word)),
+                _ => (0, 0),
             };
-            bytes = bytes.saturating_add(taken);
+            bytes = bytes.saturating_add(tags.max(self.kept_tags(span)) + objects);
         }
         Ok(bytes)
+    }
+
+    /// Bytes of tags that a span has whatever it is for, as far as they count: a queue's and a topic's do not, or what fits
+    /// once would not fit later.
+    fn kept_tags(&self, span: &Span) -> u64 {
+        // Damaged, it is no more than there can be.
+        if self.shape == Shape::POOL { span.tag_bytes().min(self.shape.tags()) } else { 0 }
+    }
+
+    /// Bytes that the file grows by, as it is counted, when a span that is free comes to need so many bytes of tags.
+    pub(super) fn missing_tags(&self, span: &Span, wanted: u64) -> u64 {
+        wanted.saturating_sub(self.kept_tags(span))
+    }
+
+    /// Makes sure that so many bytes of a span's tags have pages. The span is being taken by this thread.
+    pub(super) fn grow_tags(&self, segment: &Segment, index: u32, bytes: u64, room: &dyn Room) -> Result<(), Error> {
+        let span = self.span(segment, index)?;
+        let before = span.tag_bytes();
+        // Counted before they are there, and the span as one that was used. Died in between: more is counted than there is,
+        // until the span needs as much.
+        span.set_tag_bytes(before.max(bytes));
+        self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
+        grow(segment, self.tags_offset(index), bytes, room).inspect_err(|_| span.set_tag_bytes(before))
     }
 
     /// The object of that reference, if there is one just now: its pages exist. It is there as long as its tag is not

@@ -172,23 +172,28 @@ impl Heap {
     fn extend(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
         let layout = self.shape.layout(class).ok_or_else(|| segment.damaged("a size class"))?;
         let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
+        // For so many bytes of tags there was no room.
+        let mut refused = u64::MAX;
         let mut index = 0;
         while index < self.spans {
             let (span, word) = self.look_at(segment, me, index, room)?;
             match word.what() {
                 Use::Free => {
-                    if !room.allows(layout.tag_bytes() + layout.size) {
-                        return Err(no_space(layout.size));
+                    let tags = self.missing_tags(span, layout.tag_bytes());
+                    if tags < refused && room.allows(tags + layout.object_bytes(1)) {
+                        // Lost to another: looked at again.
+                        if let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) {
+                            self.prepare(segment, index, mine, class, layout, room)?;
+                        }
+                        continue;
                     }
-                    // Lost to another: looked at again.
-                    if let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) {
-                        self.prepare(segment, index, mine, class, layout, room)?;
+                    // Another free span may have more tags; one that was never used has none.
+                    refused = refused.min(tags);
+                    if index >= self.used_spans(segment)? {
+                        break;
                     }
-                    continue;
                 }
                 Use::Class(c) if c == class => {
-                    // A claimant may have died between the span's word and this count.
-                    self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
                     let frontier = span.frontier(word);
                     if frontier.is_none() {
                         // Of another life: somebody changes it just now.
@@ -201,11 +206,12 @@ impl Heap {
                         let have = frontier.count();
                         // A handful of small ones at once, where there is room for them.
                         let mut more = ((STEP / layout.size) as u32).clamp(1, layout.count - have);
-                        if !room.allows(u64::from(more) * layout.size) {
+                        let missing = |more| layout.object_bytes(have + more) - layout.object_bytes(have);
+                        if !room.allows(missing(more)) {
                             more = 1;
                         }
                         let bytes = u64::from(more) * layout.size;
-                        if !room.allows(bytes) {
+                        if !room.allows(missing(more)) {
                             return Err(no_space(bytes));
                         }
                         grow(segment, self.span_offset(index) + u64::from(have) * layout.size, bytes, room)?;
@@ -249,14 +255,13 @@ impl Heap {
     ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
         // Died from here on: taking(dead) is freed by whoever meets it.
-        if let Err(error) = grow(segment, self.tags_offset(index), layout.tag_bytes(), room) {
+        if let Err(error) = self.grow_tags(segment, index, layout.tag_bytes(), room) {
             // Silently, see `Room::freed`.
             span.change(mine, Use::Free);
             return Err(error);
         }
         span.begin(mine);
         span.change(mine, Use::Class(class));
-        self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
         Ok(())
     }
 

@@ -17,7 +17,7 @@
 
 use super::layout::{Block, Heap, INDEX_BITS, PAGE, grow};
 use super::room::Room;
-use super::spans::{SPAN, Use, Word};
+use super::spans::{SPAN, Shape, Use, Word};
 use super::tag::{Tag, is_free};
 use crate::Error;
 use crate::liveness::Me;
@@ -68,7 +68,9 @@ impl Heap {
                 self.free_held(segment, &object, me, room)?;
             }
         }
-        if !room.allows(PAGE + bytes) {
+        // The first span's tag as well: a pool's perhaps has its page.
+        let tag = if self.shape == Shape::POOL { 0 } else { PAGE };
+        if !room.allows(tag + bytes) {
             return Err(no_space());
         }
         match self.gather(segment, me, wanted, room)? {
@@ -177,12 +179,22 @@ impl Heap {
         room: &dyn Room,
     ) -> Result<Block, Error> {
         let mine = Use::Taking(me.id.as_u32());
-        if let Err(error) = grow(segment, self.tags_offset(first), PAGE, room) {
+        let head = self.span(segment, first)?;
+        // Of a pool only now it is known whether the tag has its page.
+        let has_room = self.shape != Shape::POOL
+            || match self.missing_tags(head, PAGE) {
+                0 => true,
+                tag => room.allows(tag + bytes),
+            };
+        let grown = match has_room {
+            true => self.grow_tags(segment, first, PAGE, room),
+            false => Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes }),
+        };
+        if let Err(error) = grown {
             // Silently, see `Room::freed`.
             self.change_all(segment, mine, Use::Free, first, spans)?;
             return Err(error);
         }
-        let head = self.span(segment, first)?;
         let object = Block {
             reference: first << INDEX_BITS,
             offset: self.span_offset(first),

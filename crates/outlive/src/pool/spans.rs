@@ -12,7 +12,8 @@
 //!
 //! A span's tags stand in a table of their own, 64 or 512 KiB for each span (what is used of it takes up memory): a thread
 //! that was stopped with a stale reference may try its compare-exchange on a tag at any later time, and must never hit
-//! anybody's bytes. Of a run only the first span has a tag.
+//! anybody's bytes. Of a run only the first span has a tag. For the same reason the tags' pages stay when the span is
+//! taken apart; a pool counts them (doc/protocols/pool.md, "What counts against `max_bytes`").
 
 use super::classes::{CLASSES, class_of, size_of_class};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
@@ -36,8 +37,9 @@ pub(super) struct Span {
     frontier: AtomicU64,
     /// How many spans a run has; of its first span only.
     pub(super) spans: AtomicU32,
-    reserved: AtomicU32,
-    reserved_too: AtomicU64,
+    /// See [`Span::tag_bytes`].
+    tag_pages: AtomicU32,
+    reserved: AtomicU64,
 }
 
 #[cfg(not(loom))]
@@ -174,6 +176,18 @@ impl Span {
         self.frontier.compare_exchange(from.0, to, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
+    /// Bytes of tags that have pages, from the first on: what any use of the span so far has needed, as none of them is
+    /// given back. Never less than there are.
+    pub(super) fn tag_bytes(&self) -> u64 {
+        u64::from(self.tag_pages.load(Ordering::Relaxed)) * PAGE
+    }
+
+    /// By the thread that has taken the span, before it asks for the pages: died in between, there are fewer.
+    pub(super) fn set_tag_bytes(&self, bytes: u64) {
+        // Relaxed: nobody else writes it while the word names this thread, and who reads it only adds it up.
+        self.tag_pages.store((bytes / PAGE) as u32, Ordering::Relaxed);
+    }
+
     /// No more from now on, if nothing has changed since.
     pub(super) fn shut(&self, from: Frontier) -> bool {
         self.frontier.compare_exchange(from.0, from.0 | SHUT, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -235,6 +249,11 @@ impl Shape {
 }
 
 impl Layout {
+    /// Bytes of so many objects, in pages.
+    pub(super) fn object_bytes(self, objects: u32) -> u64 {
+        (u64::from(objects) * self.size).next_multiple_of(PAGE)
+    }
+
     /// Bytes of records, in pages.
     pub(super) fn tag_bytes(self) -> u64 {
         (u64::from(self.count) * self.record).next_multiple_of(PAGE)

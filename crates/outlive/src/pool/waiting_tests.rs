@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 
-use super::layout::{Block, Heap};
+use super::layout::{Block, Heap, INDEX_BITS};
 use super::room::{Message, Room};
 use super::spans::{SPAN, Shape};
 use crate::liveness::Me;
@@ -146,6 +146,27 @@ impl Room for Deadly {
     fn met_in_hand(&self) {}
 
     fn freed(&self) {}
+}
+
+/// What is looked up may be bytes that are no reference at all, and on a full file system a page could not be had.
+#[test]
+fn a_look_up_makes_no_page() {
+    const SPANS: u32 = 4000;
+    let world = World::new("look-up", SPANS);
+    let room = Plenty::default();
+    // Spans that were used, and are holes by now; and one in use, behind them.
+    let gone = [300, 1 << 20, LARGE].map(|len| world.allocate(len, &room).expect("room"));
+    let mine = world.allocate(LARGE, &room).expect("room");
+    gone.iter().for_each(|object| world.free(object, &room));
+    assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+    let before = world.segment.facts().expect("known").allocated;
+    let places = [0, 1, 2, (1 << INDEX_BITS) - 1];
+    let references = (0..1 << (32 - INDEX_BITS)).flat_map(|span| places.map(|at| span << INDEX_BITS | at));
+    for reference in references {
+        let found = world.pool.find_object(&world.segment, reference).expect("readable");
+        assert_eq!(found, (reference == mine.reference).then_some(mine), "{reference:#x}");
+    }
+    assert_eq!(world.segment.facts().expect("known").allocated, before, "a look-up made pages");
 }
 
 #[test]

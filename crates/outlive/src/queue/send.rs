@@ -30,7 +30,7 @@ use super::batch;
 use super::endpoint::{self, Reader};
 use super::error::SendError;
 use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
-use super::ring::{Growth, Place, Slot};
+use super::ring::{Growth, Place, Ring, Slot};
 use super::wake::{LookForMemory, wake_receiver};
 use crate::liveness::{Asleep, Me};
 use crate::pool::Block;
@@ -431,38 +431,57 @@ pub(super) fn wait_for_memory(
     deadline: Option<Deadline>,
     worth_a_look: &dyn Fn() -> bool,
 ) -> Result<Block, SendError> {
-    let ring = &shared.ring;
-    let object = Cell::new(None);
-    let room = LookForMemory { ring, in_hand: Cell::new(false) };
-    let allocate = || match ring.pool.allocate(&ring.segment, me, len, &room) {
-        Ok(taken) => {
-            object.set(Some(taken));
-            Ok(true)
+    let looks = Looks::new(&shared.ring, me, len);
+    wait_until(shared, me, deadline, worth_a_look, &|| looks.look())?;
+    looks.object.take().ok_or_else(|| shared.ring.segment.damaged("the pool").into())
+}
+
+/// The looks for memory of one sender that waits.
+struct Looks<'a> {
+    me: Me,
+    len: u64,
+    room: LookForMemory<'a>,
+    object: Cell<Option<Block>>,
+    collected: Collected,
+}
+
+impl<'a> Looks<'a> {
+    fn new(ring: &'a Ring, me: Me, len: u64) -> Looks<'a> {
+        let room = LookForMemory { ring, in_hand: Cell::new(false) };
+        Looks { me, len, room, object: Cell::new(None), collected: Collected::default() }
+    }
+
+    fn allocate(&self) -> Result<bool, SendError> {
+        let ring = self.room.ring;
+        match ring.pool.allocate(&ring.segment, self.me, self.len, &self.room) {
+            Ok(taken) => {
+                self.object.set(Some(taken));
+                Ok(true)
+            }
+            Err(Error::NoSpace { .. }) => Ok(false),
+            Err(other) => Err(SendError::from(other)),
         }
-        Err(Error::NoSpace { .. }) => Ok(false),
-        Err(other) => Err(SendError::from(other)),
-    };
-    let collected = Collected::default();
-    let look = || {
-        room.in_hand.set(false);
-        if allocate()? {
+    }
+
+    fn look(&self) -> Result<Space, SendError> {
+        let in_hand = &self.room.in_hand;
+        in_hand.set(false);
+        if self.allocate()? {
             return Ok(Space::Some);
         }
         // What the dead left may be all that is missing. They had it when we came, or in their hands when we looked; and
         // then we look again by and by anyway.
-        if collected.is_due(room.in_hand.get()) {
+        if self.collected.is_due(in_hand.get()) {
             let begun = Instant::now();
-            let found = super::sweep::collect_objects(ring, me, false)?;
-            collected.note(begun);
-            if found.count() > 0 && allocate()? {
+            let found = super::sweep::collect_objects(self.room.ring, self.me, false)?;
+            self.collected.note(begun);
+            if found.count() > 0 && self.allocate()? {
                 return Ok(Space::Some);
             }
-            room.in_hand.set(room.in_hand.get() || found.in_hand > 0);
+            in_hand.set(in_hand.get() || found.in_hand > 0);
         }
-        Ok(if room.in_hand.get() { Space::InHand } else { Space::None })
-    };
-    wait_until(shared, me, deadline, worth_a_look, &look)?;
-    object.take().ok_or_else(|| ring.segment.damaged("the pool").into())
+        Ok(if in_hand.get() { Space::InHand } else { Space::None })
+    }
 }
 
 /// Waits until `look` finds room or the receiver is dead. `None` for a deadline is "do not wait". `worth_a_look` is
@@ -530,6 +549,7 @@ impl Drop for Sender {
 mod tests {
     use super::*;
     use crate::liveness::TokenId;
+    use crate::pool::Tag;
     use crate::queue::{Queue, RecvError};
 
     /// The object that a message was written to is not the sender's any more when it is to become the message's.
@@ -549,6 +569,54 @@ mod tests {
         assert_eq!(receiver.try_recv().as_deref(), Ok(&b"behind it"[..]));
         assert_eq!(receiver.try_recv(), Err(RecvError::Empty));
         assert_eq!(queue.counters().map(|counts| (counts.received, counts.abandoned)), Ok((1, 1)));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    /// A sender that waits goes over all tags once, and later only when it has met something in another's hand: what a
+    /// receiver left that died is found by who comes, not by each wake; what a dead sender held is found by and by.
+    #[test]
+    fn a_wake_is_no_look_at_all_tags() {
+        const LEN: u64 = 100_000;
+        let folder = std::env::temp_dir().join(format!("outlive-looks-{}", std::process::id()));
+        let domain = crate::Domain::open_at(&folder).expect("opens");
+        let queue = Queue::options().max_bytes(1 << 20).create(&domain, "q").expect("made");
+        let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        let (ring, me) = (&sender.shared.ring, domain.me().expect("a token"));
+        // The first place is given back, and is not the one before the head.
+        for message in [b"1", b"2"] {
+            sender.send(message).expect("room");
+            receiver.try_recv().expect("there");
+        }
+        while sender.try_send(&[1; LEN as usize]).is_ok() {}
+        let looks = Looks::new(ring, me, LEN);
+        assert!(matches!(looks.look(), Ok(Space::None)), "all is messages'");
+        // As a receiver leaves it that dies between giving the slot back and freeing the object.
+        let object = ring.pool.find_object(&ring.segment, 0).expect("readable").expect("the first message's");
+        let Tag::Queued { region, position } = ring.pool.tag_of(&ring.segment, &object).expect("readable") else {
+            panic!("a message's");
+        };
+        ring.pool.free_queued(&ring.segment, &object, region, position).expect("its message's");
+        let object = ring.pool.allocate(&ring.segment, me, LEN, ring).expect("free");
+        ring.pool.enqueue(&ring.segment, &object, me, 0, 0).expect("ours");
+        for _ in 0..20 {
+            assert!(matches!(looks.look(), Ok(Space::None)), "a wake went over all tags");
+        }
+        let another = Looks::new(ring, me, LEN);
+        assert!(matches!(another.look(), Ok(Space::Some)), "who comes goes over all tags");
+        assert_eq!(another.object.take(), Some(object));
+        ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
+        std::thread::scope(|scope| {
+            let dying = scope.spawn(|| {
+                let me = domain.me().expect("a token");
+                ring.pool.allocate(&ring.segment, me, LEN, ring).expect("free")
+            });
+            assert_eq!(dying.join().expect("no panic"), object);
+        });
+        let ends = Instant::now() + Duration::from_secs(60);
+        while !matches!(looks.look(), Ok(Space::Some)) {
+            assert!(Instant::now() < ends, "what a dead one held stays");
+        }
+        assert_eq!(looks.object.take(), Some(object));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 

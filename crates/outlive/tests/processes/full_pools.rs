@@ -2,6 +2,7 @@
 //! that says who has most, and nothing that was there is harmed.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use outlive::Domain;
 use outlive::pool::{HasMost, Object, Pool, PoolError, PoolOptions};
@@ -16,6 +17,9 @@ use crate::small_disk::{fill_up, small_disk};
 crate::checks!(
     who_has_most_is_named: 60,
     several_processes_at_the_limit: 120,
+    the_file_keeps_to_max_bytes,
+    memory_at_the_limit_serves_again_and_again,
+    a_free_span_that_has_tags_is_found,
     who_asks_again_gets_what_was_freed,
     what_is_handed_over_is_told,
     a_file_size_limit_is_no_room,
@@ -90,6 +94,88 @@ fn who_has_most_is_named(world: &World) {
     mine.iter().for_each(|object| check(object, 1));
     let (.., error) = take_all(&pool, 4096, 3);
     assert_eq!(most(error).pid, std::process::id());
+}
+
+/// What the pool's file takes of its file system; no more than the pool says, and than it may.
+#[track_caller]
+fn check_blocks(domain: &Domain, pool: &Pool, max_bytes: u64, after: usize) {
+    /// What a file system needs for a file of many pieces.
+    const MORE: u64 = 16 << 10;
+    let taken = fs::metadata(domain.path().join("pool")).expect("there").blocks() * 512;
+    let says = pool.usage().expect("looks").bytes;
+    assert!(taken <= says + MORE, "{after}: {taken} bytes are taken, {says} are told of");
+    assert!(taken <= max_bytes + MORE, "{after}: {taken} bytes are taken, {max_bytes} may be");
+}
+
+/// Small objects have most bytes of tags. Those stay when their spans are taken apart for larger ones, and count.
+fn the_file_keeps_to_max_bytes(world: &World) {
+    const MOST: u64 = 16 << 20;
+    let domain = world.domain();
+    let pool = open(&domain, MOST, 0);
+    for len in [16, 1 << 20, 64, 100, 5 << 20, 4096, 300, 300_000, 2 << 20, 64, 1 << 20, 9 << 20] {
+        let (objects, _) = take_all(&pool, len, 1);
+        assert!(!objects.is_empty(), "{len}: none");
+        check_blocks(&domain, &pool, MOST, len);
+        drop(objects);
+        check_blocks(&domain, &pool, MOST, len);
+        pool.gc().expect("trims");
+        check_blocks(&domain, &pool, MOST, len);
+    }
+    // One of each, then what is left.
+    let mut some: Vec<_> = (6..23).filter_map(|log| pool.alloc(1 << log).ok()).collect();
+    some.extend(take_all(&pool, 64, 2).0);
+    check_blocks(&domain, &pool, MOST, 0);
+}
+
+/// What is free as a whole is as much as before, of the same sizes: the tags that stay are used again, and one page of them
+/// does not keep a run from where it has been.
+fn memory_at_the_limit_serves_again_and_again(world: &World) {
+    let domain = world.domain();
+    // Four spans of the smallest objects and their tags, and all tags of a fifth with a few objects of it.
+    let pool = open(&domain, (10 << 20) + (640 << 10), 0);
+    let most = |len| {
+        let (objects, _) = take_all(&pool, len, 1);
+        objects.len()
+    };
+    let lens = [64, 4096, 1 << 20];
+    lens.iter().for_each(|&len| {
+        most(len);
+    });
+    let at_first = lens.map(most);
+    assert!(at_first.iter().zip(lens).all(|(&count, len)| count * len >= 6 << 20), "{at_first:?}");
+    for _ in 0..3 {
+        assert_eq!(lens.map(most), at_first);
+    }
+    // The longest that there is room for.
+    let longest = (0..12 << 8).rev().map(|pages| pages << 12).find(|&len| pool.alloc(len).is_ok()).expect("one");
+    assert!(longest >= 7 << 20, "{longest}");
+    for _ in 0..3 {
+        pool.alloc(longest).expect("as before").free().expect("ours");
+        pool.gc().expect("trims");
+    }
+}
+
+/// There is room for a few objects more, and none for the tags that the first free span would need; another has them.
+fn a_free_span_that_has_tags_is_found(world: &World) {
+    let domain = world.domain();
+    let pool = open(&domain, 12 << 20, 0);
+    let pair = [1, 2].map(|_| pool.alloc(1 << 20).expect("room"));
+    let begin = pair[0].as_ptr() as usize;
+    let (mut small, _) = take_all(&pool, 64, 1);
+    let before = small.len();
+    small.retain(|object| (object.as_ptr() as usize - begin) >> 21 != 2);
+    assert_eq!(before - small.len(), 1 << 15, "all of a span");
+    drop(pair);
+    // More than a span, so it lies behind all of them.
+    let longest = (513..1024).rev().map(|pages| pages << 12).find(|&len| pool.alloc(len).is_ok()).expect("room");
+    // The free run is taken apart for what does not fit either, and made again with fewer pages.
+    assert!(pool.alloc(9 << 20).is_err());
+    let run = pool.alloc(longest - (64 << 10)).expect("room");
+    assert_eq!(run.capacity(), longest - (64 << 10));
+    assert!(run.as_ptr() as usize - begin > 4 << 21);
+    let more: Vec<_> = (0..100).map(|_| pool.alloc(64).expect("room")).collect();
+    assert!(more.iter().any(|object| (object.as_ptr() as usize - begin) >> 21 == 2), "where the tags are");
+    check_blocks(&domain, &pool, 12 << 20, 64);
 }
 
 /// Each takes what it can, and lets go of some: whoever fails does so with an error, nobody touches another's, and when one is
