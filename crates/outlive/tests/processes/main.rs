@@ -15,6 +15,7 @@ mod board;
 mod ceiling_mutex;
 mod child;
 mod condvars;
+mod denied;
 mod ends;
 mod events;
 mod failing_calls;
@@ -112,6 +113,7 @@ const ALL: &[&[runner::Check]] = &[
     batches::CHECKS,
     large::CHECKS,
     readers::CHECKS,
+    denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,
     killed_senders::CHECKS,
