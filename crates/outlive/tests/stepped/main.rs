@@ -18,9 +18,10 @@ mod rings;
 #[path = "../processes/runner.rs"]
 mod runner;
 mod steps;
+mod sweeps;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let checks = [latest::CHECKS, rings::CHECKS, barriers::CHECKS, calls::CHECKS];
+    let checks = [latest::CHECKS, rings::CHECKS, barriers::CHECKS, calls::CHECKS, sweeps::CHECKS];
     std::process::exit(runner::run(&checks, &arguments));
 }
