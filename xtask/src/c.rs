@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::count::Count;
-use crate::install::is_there;
+use crate::install::{self, CC, CMAKE, is_there};
 use crate::prefix::{self, Profile};
 use crate::root;
 use crate::test::cargo;
@@ -41,6 +41,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    install::install(&[&CC, &CMAKE], true);
+    if let Some(why) = install::lacking(&[&CC, &CMAKE]) {
+        println!("C and C++: {why}");
+        return finish(Count::FAILED);
+    }
     let here = prefix::target().join("c");
     let installed = here.join("installed");
     if let Err(error) = prefix::install(&installed, Profile::Dev) {

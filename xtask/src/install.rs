@@ -41,6 +41,12 @@ pub(crate) fn install(needs: &[&Need], may_install: bool) -> Vec<&'static str> {
     missing(needs).into_iter().map(|(program, _)| program).collect()
 }
 
+/// Why a verb that needs all of these cannot begin, in one line.
+pub(crate) fn lacking(needs: &[&Need]) -> Option<String> {
+    let missing: Vec<&str> = needs.iter().map(|need| need.program).filter(|program| !is_there(program)).collect();
+    (!missing.is_empty()).then(|| format!("there is no {} here, and none was installed", missing.join(" and no ")))
+}
+
 /// `apt-get`, as root or by a sudo that asks nothing.
 fn apt_get() -> Option<Vec<&'static str>> {
     if !is_there("apt-get") {
@@ -62,4 +68,19 @@ fn run(apt: &[&str], args: &[&str]) {
     command.args(first).args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
     // Failed: seen by what is still missing afterwards.
     let _ = command.status();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_in_one_line() {
+        let absent = |program| Need { program, package: "none" };
+        let (first, second) = (absent("outlive-no-such-program"), absent("outlive-nor-this-one"));
+        let there = Need { program: "sh", package: "dash" };
+        assert_eq!(lacking(&[&there]), None);
+        let why = lacking(&[&first, &there, &second]).expect("two are missing");
+        assert_eq!(why, "there is no outlive-no-such-program and no outlive-nor-this-one here, and none was installed");
+    }
 }

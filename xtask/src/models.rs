@@ -13,15 +13,16 @@ use std::time::{Duration, Instant};
 
 use crate::count::Count;
 use crate::crash::finish;
-use crate::install::is_there;
+use crate::install::{self, CC, SPIN, TCC, is_there};
 use crate::root;
 
-const USAGE: &str = "usage: cargo xtask models [--sound | --full] [--jobs N] [--again] [NAME]
+const USAGE: &str = "usage: cargo xtask models [--sound | --full] [--jobs N] [--again] [--no-install] [NAME]
   --sound   only the quick runs that must find no error: part of `cargo xtask test`
   (neither) these, and the quick mutations: part of `cargo xtask proof`
   --full    all runs, for hours; those that have come out as they must are not repeated
   --jobs N  so many at a time; as many as there are processors, and as the memory bears, unless it is said
-  --again   repeats what has been seen";
+  --again   repeats what has been seen
+  --no-install  installs nothing: fails where spin or gcc is missing";
 
 /// Megabytes that one run may take, and seconds of processor time (a busy machine is no fault): quick, full. A run of the
 /// full set may want a machine of its own.
@@ -95,15 +96,6 @@ struct Seen {
 
 /// From so many states on, what a better compiler saves is more than it takes.
 const MANY: u64 = 2_000_000;
-
-/// What a set has to do with the record.
-#[derive(Clone, Copy)]
-struct Sets {
-    /// Runs that were seen are not repeated.
-    recalls: bool,
-    /// Runs that come out as they must are noted.
-    notes: bool,
-}
 
 /// All that came out as they must, by their names: `doc/models/seen.txt`.
 struct Record {
@@ -186,8 +178,21 @@ struct Asked {
     sound: bool,
     full: bool,
     again: bool,
+    no_install: bool,
     jobs: Option<usize>,
     part: Option<String>,
+}
+
+impl Asked {
+    /// Runs that come out as they must are noted in the record.
+    fn notes(&self) -> bool {
+        self.full
+    }
+
+    /// Runs that were seen are not repeated.
+    fn recalls(&self) -> bool {
+        self.full && !self.again
+    }
 }
 
 fn asked(args: &[String]) -> Option<Asked> {
@@ -198,6 +203,7 @@ fn asked(args: &[String]) -> Option<Asked> {
             "--sound" => asked.sound = true,
             "--full" => asked.full = true,
             "--again" => asked.again = true,
+            "--no-install" => asked.no_install = true,
             "--jobs" => asked.jobs = Some(args.next()?.parse().ok().filter(|jobs| *jobs > 0)?),
             name if !name.starts_with('-') && asked.part.is_none() => asked.part = Some(name.to_owned()),
             _ => return None,
@@ -211,6 +217,12 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
+    // What tcc would do, gcc does.
+    install::install(&[&SPIN, &CC, &TCC], !asked.no_install);
+    if let Some(why) = install::lacking(&[&SPIN, &CC]) {
+        println!("models: {why}");
+        return finish(Count::FAILED);
+    }
     let folder = root().join("doc/models");
     let runs = match fs::read_to_string(folder.join("runs.txt")).map_err(|e| e.to_string()).and_then(|t| parse(&t)) {
         Ok(runs) => runs,
@@ -223,7 +235,6 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let in_set = |run: &Run| asked.full || asked.part.is_some() || run.quick;
     let record = Record::read(folder.join("seen.txt"));
     record.keep(&runs);
-    let sets = Sets { recalls: asked.full && !asked.again, notes: asked.full };
     let mut waiting: Vec<Run> =
         runs.into_iter().filter(|run| named(run) && in_set(run) && (run.passes || !asked.sound)).collect();
     waiting.reverse();
@@ -235,7 +246,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         for _ in 0..jobs {
             scope.spawn(|| {
                 while let Some(run) = queue.next() {
-                    let (count, seen, repeated) = judge(&run, &folder, &record, sets);
+                    let (count, seen, repeated) = judge(&run, &folder, &record, &asked);
                     queue.done(&run);
                     if let Ok(mut total) = total.lock() {
                         total.0.add(count);
@@ -297,9 +308,9 @@ fn memory_at_hand() -> u32 {
 }
 
 /// Runs it and says whether it came out as it must, what it visited, and whether it was run now.
-fn judge(run: &Run, models: &Path, record: &Record, sets: Sets) -> (Count, Seen, bool) {
+fn judge(run: &Run, models: &Path, record: &Record, asked: &Asked) -> (Count, Seen, bool) {
     let fingerprint = run.fingerprint(models).unwrap_or_default();
-    if let Some(seen) = record.recall(run, &fingerprint).filter(|_| sets.recalls) {
+    if let Some(seen) = record.recall(run, &fingerprint).filter(|_| asked.recalls()) {
         println!("ok   {:22} seen before, {} states", run.name, seen.states);
         return (Count::PASSED, seen, false);
     }
@@ -320,7 +331,7 @@ fn judge(run: &Run, models: &Path, record: &Record, sets: Sets) -> (Count, Seen,
     println!("{mark} {:22} {text}{} ({seconds:.1} s)", run.name, if right { wanted } else { "" });
     if !right {
         record.forget(run);
-    } else if sets.notes && !seen.fingerprint.is_empty() {
+    } else if asked.notes() && !seen.fingerprint.is_empty() {
         seen.day = today();
         record.note(run, &seen);
     }
@@ -502,6 +513,11 @@ mod tests {
         let of = |line: &str| asked(&line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>());
         let full = of("--full --jobs 3 rpc").expect("fits");
         assert_eq!((full.full, full.jobs, full.part.as_deref()), (true, Some(3), Some("rpc")));
+        assert_eq!((full.notes(), full.recalls()), (true, true));
+        let again = of("--full --again --no-install").expect("fits");
+        assert_eq!((again.notes(), again.recalls(), again.no_install), (true, false, true));
+        let sound = of("--sound").expect("fits");
+        assert_eq!((sound.notes(), sound.recalls(), sound.no_install), (false, false, false));
         for nonsense in ["--jobs", "--jobs 0", "--jobs x", "--sound --full", "--loud", "a b"] {
             assert_eq!(of(nonsense), None, "{nonsense}");
         }

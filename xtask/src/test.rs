@@ -53,7 +53,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
         total.add(stage::skip("Promela models", "spin and gcc are not there and may not be installed"));
     } else {
-        computing.push(Stage::new("Promela models", this(&["models", "--sound"]), Counts::ByLines));
+        let models = [&["models", "--sound"][..], if may_install { &[] } else { &["--no-install"] }].concat();
+        computing.push(Stage::new("Promela models", this(&models), Counts::ByLines));
     }
     let mut conformance = vec!["conformance", "--one-pair"];
     conformance.extend((!may_install).then_some("--no-install"));

@@ -1,7 +1,7 @@
 //! `Lock`: a mutex with `threading.Lock`'s methods.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use outlive::sync::{Guard, LockError, Mutex};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -44,8 +44,9 @@ pub(crate) struct Lock {
     /// Before `mutex`, which it borrows.
     held: Held<Given>,
     owner_died: AtomicBool,
-    /// The thread that gave it up inside a ``with`` block, which is to end in peace; 0: none.
-    gave_up: AtomicU32,
+    /// The threads that gave it up inside a ``with`` block, which is to end in peace: somebody may reset the lock, and the next
+    /// thread give it up, before that. A thread that ends without a block's end, or an acquisition, leaves its number.
+    gave_up: std::sync::Mutex<Vec<u32>>,
     mutex: Arc<Mutex<u64>>,
     domain: outlive::Domain,
     name: String,
@@ -95,10 +96,11 @@ impl Lock {
         Ok(true)
     }
 
-    /// Whether that thread gave it up, and has not acquired it or ended a block since. Relaxed: each thread looks for its own
-    /// number only.
+    /// Whether that thread gave it up, and has not acquired it or ended a block since.
     fn forget_giving_up(&self, thread: u32) -> bool {
-        self.gave_up.compare_exchange(thread, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let mut gave_up = self.gave_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = gave_up.iter().position(|&one| one == thread);
+        at.map(|at| gave_up.swap_remove(at)).is_some()
     }
 
     pub(crate) fn core_domain(&self) -> &outlive::Domain {
@@ -164,7 +166,7 @@ impl Lock {
     fn new(py: Python<'_>, name: String, domain: Option<&Bound<'_, PyAny>>, value: u64) -> PyResult<Lock> {
         let domain = domain::of(py, domain)?;
         let mutex = Arc::new(Mutex::open(&domain, &name, value).raised(py)?);
-        let (owner_died, gave_up) = (AtomicBool::new(false), AtomicU32::new(0));
+        let (owner_died, gave_up) = (AtomicBool::new(false), std::sync::Mutex::default());
         Ok(Lock { held: Held::nothing(), owner_died, gave_up, mutex, domain, name })
     }
 
@@ -220,7 +222,8 @@ impl Lock {
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         let thread = this_thread(&self.domain).raised(py)?;
         self.held.take(thread).ok_or_else(not_held)?.give_up();
-        self.gave_up.store(thread, Ordering::Relaxed);
+        // Once: its acquisition has taken its number out.
+        self.gave_up.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }
 

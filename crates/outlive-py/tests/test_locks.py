@@ -166,6 +166,24 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
         lock.release()
 
 
+def test_each_thread_that_gave_the_lock_up_ends_its_block_in_peace(folder):
+    lock = Lock("lock", folder)
+
+    def give_up():
+        with lock as held:
+            held.give_up()
+
+    with lock as held:
+        held.give_up()
+        lock.reset(0)
+        # In a block of its own, while the first one's has not ended.
+        assert in_thread(give_up) is None
+    lock.reset(0)
+    # What was given up once is not given up for good.
+    with pytest.raises(RuntimeError), lock as held:
+        held.release()
+
+
 def test_an_exception_is_no_death(folder):
     lock, rwlock = Lock("lock", folder), RwLock("rwlock", folder)
     for _ in range(2):

@@ -55,7 +55,7 @@ pub(crate) use role::{NoRole, Role, RoleWords, Standing};
 pub(crate) use slot::Slot;
 #[cfg(not(loom))]
 pub(crate) use thread::Me;
-pub(crate) use wait::{Asleep, MOST_OWNERS, sleep, sleep_among, sleep_on, sleep_on_several};
+pub(crate) use wait::{Asleep, MOST_OWNERS, sleep, sleep_among, sleep_on, sleep_on_several, sleep_until_it_comes};
 
 /// The thread inside a protocol: its token and where its robust list begins.
 #[cfg(loom)]

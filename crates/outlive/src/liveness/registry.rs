@@ -146,14 +146,26 @@ impl Registry {
     ///
     /// The file's length says it. `fallocate` lengthens the file when all the pages are there, and no file of a domain shrinks.
     pub(crate) fn slots(&self) -> u32 {
-        let slots = match self.segment.facts() {
-            Ok(facts) if (facts.device, facts.inode) == self.file => facts.len.saturating_sub(SLOTS_AT) / SLOT,
-            // The descriptor is closed, or another file's by now, or a filter denies the question.
-            _ => self.slots_by_their_memory(),
+        self.look().0
+    }
+
+    /// How many slots exist, and whether the file can be made longer by this process's descriptor: one look at the file says both.
+    fn look(&self) -> (u32, Result<(), Error>) {
+        let facts = self.segment.facts().and_then(|facts| {
+            if (facts.device, facts.inode) == self.file {
+                return Ok(facts);
+            }
+            // This process has closed the descriptor, and opened another file by that number.
+            Err(Error::from_errno("examine", &self.path, crate::sys::Errno::BADF))
+        });
+        let slots = match &facts {
+            Ok(facts) => facts.len.saturating_sub(SLOTS_AT) / SLOT,
+            // As above, or the descriptor is closed, or a filter denies the question.
+            Err(_) => self.slots_by_their_memory(),
         };
         // Relaxed: a slower thread's lower figure is not taken.
         self.known_slots.fetch_max(slots.min(u64::from(MOST_SLOTS)) as u32, StdOrdering::Relaxed);
-        self.known_slots.load(StdOrdering::Relaxed)
+        (self.known_slots.load(StdOrdering::Relaxed), facts.map(drop))
     }
 
     /// How many slots exist, asked of the mapping: a slot that is not known must never read as a dead owner's. There are
@@ -223,7 +235,7 @@ impl Registry {
     /// call it at once. If another thread has added slots meanwhile, the call adds none: otherwise a crowd of threads
     /// would grow the registry to its largest at once.
     pub(crate) fn grow(&self, seen: u32) -> Result<(), Error> {
-        let now = self.slots();
+        let (now, can_grow) = self.look();
         if now > seen {
             return Ok(());
         }
@@ -231,11 +243,7 @@ impl Registry {
         if next <= now {
             return Err(Error::NoToken { path: self.path.clone() });
         }
-        let facts = self.segment.facts()?;
-        if (facts.device, facts.inode) != self.file {
-            // This process has closed its descriptor, and opened another file by that number.
-            return Err(Error::from_errno("grow", &self.path, crate::sys::Errno::BADF));
-        }
+        can_grow?;
         // The kernel lengthens the file in one step. A slower grower asks for what is there, which changes nothing.
         self.segment.grow(SLOTS_AT + u64::from(now) * SLOT, u64::from(next - now) * SLOT)
     }

@@ -58,9 +58,22 @@ pub(crate) fn sleep(
     owner: Option<TokenId>,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
+    let has_come = || has_changed(&words[..words.len().min(2)]);
+    sleep_behind(registry, pass, words, owner, deadline, has_come)
+}
+
+/// As [`sleep`]; its owner's end, and what it waits for, which `has_come`, are what the recheck rescues it to.
+fn sleep_behind(
+    registry: &Registry,
+    pass: &PassOn,
+    words: &[Watch<'_>],
+    owner: Option<TokenId>,
+    deadline: Deadline,
+    has_come: impl Fn() -> bool,
+) -> Result<Asleep, Errno> {
     let Some(owner) = owner else {
         // The process that is to change the words may be stopped before it wakes this one, and has no owner to watch.
-        return sleep_on(registry, words, 0, Net::Spread, deadline);
+        return sleep_on_nobody(registry, words, 0, Net::Spread, deadline, has_come);
     };
     // An id whose slot does not exist is a dead owner's.
     let Some(slot) = registry.slot(owner) else {
@@ -73,9 +86,9 @@ pub(crate) fn sleep(
         return look_again(deadline);
     }
     let principal = set.add_words(words);
-    let has_come = || !slot.is_alive(owner) || has_changed(&words[..words.len().min(2)]);
-    let (end, by_recheck) = sleep_set(registry, set.watches(), principal, Net::Spread, deadline, has_come);
-    if !has_come() {
+    let is_rescue = || !slot.is_alive(owner) || has_come();
+    let (end, by_recheck) = sleep_set(registry, set.watches(), principal, Net::Spread, deadline, is_rescue);
+    if !is_rescue() {
         ask_when_due(registry, set.watches()[principal], &[owner], by_recheck);
     }
     if !slot.is_alive(owner) {
@@ -123,8 +136,23 @@ pub(crate) fn sleep_on_several(
     start: usize,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
+    sleep_until_it_comes(registry, pass, words, owners, start, deadline, || has_changed(words))
+}
+
+/// As [`sleep_on_several`], for sleepers some of whom a wake passes over: that a word has changed and nobody woke this one is no
+/// rescue. That what it waits for `has_come` is one.
+#[cold]
+pub(crate) fn sleep_until_it_comes(
+    registry: &Registry,
+    pass: &PassOn,
+    words: &[Watch<'_>],
+    owners: &[TokenId],
+    start: usize,
+    deadline: Deadline,
+    has_come: impl Fn() -> bool,
+) -> Result<Asleep, Errno> {
     if owners.len() <= 1 {
-        return sleep(registry, pass, words, owners.first().copied(), deadline);
+        return sleep_behind(registry, pass, words, owners.first().copied(), deadline, has_come);
     }
     let watched = || owners.iter().cycle().skip(start % owners.len()).take(owners.len().min(MOST_WATCHED)).copied();
     let brief = owners.len() > MOST_OWNERS;
@@ -144,9 +172,9 @@ pub(crate) fn sleep_on_several(
     let until = if brief { deadline.earlier(Deadline::after(BRIEF_LOOK)) } else { deadline };
     let any_dead = || owners.iter().any(|owner| !registry.is_alive(*owner));
     // The end of a brief look is no rescue.
-    let is_rescue = || !brief && (any_dead() || has_changed(words));
+    let is_rescue = || !brief && (any_dead() || has_come());
     let (end, by_recheck) = sleep_set(registry, set.watches(), principal, Net::Spread, until, is_rescue);
-    if !any_dead() && !has_changed(words) {
+    if !any_dead() && !has_come() {
         ask_when_due(registry, set.watches()[principal], owners, by_recheck);
     }
     for &owner in owners {
@@ -235,7 +263,18 @@ pub(crate) fn sleep_on(
     net: Net,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
-    let (end, _) = sleep_set(registry, words, principal, net, deadline, || has_changed(words));
+    sleep_on_nobody(registry, words, principal, net, deadline, || has_changed(words))
+}
+
+fn sleep_on_nobody(
+    registry: &Registry,
+    words: &[Watch<'_>],
+    principal: usize,
+    net: Net,
+    deadline: Deadline,
+    has_come: impl Fn() -> bool,
+) -> Result<Asleep, Errno> {
+    let (end, _) = sleep_set(registry, words, principal, net, deadline, has_come);
     #[cfg(not(loom))]
     super::note::forget_if_woken();
     end

@@ -186,7 +186,7 @@ struct Panicked<'a> {
 impl Drop for Panicked<'_> {
     fn drop(&mut self) {
         if self.me.registry.current_bits() == self.me.id.as_u32() {
-            self.raw.abandon(self.me.id, true);
+            self.raw.abandon(self.me.id);
         }
     }
 }

@@ -157,12 +157,14 @@ impl RawOnce {
         self.leave(id, DONE);
     }
 
-    /// It is not done: somebody else's turn. `failed`: by a panic, or by a death that was swept.
-    pub(crate) fn abandon(&self, id: TokenId, failed: bool) {
-        if failed {
+    /// It is not done, because of a panic, or because of a death that was swept: somebody else's turn.
+    pub(crate) fn abandon(&self, id: TokenId) {
+        // While another has the turn, `failed` is that one's to write.
+        if self.owner() == Some(id) {
+            // Relaxed: ordered by the Release in `leave`.
             self.failed.store(1, Ordering::Relaxed);
+            self.leave(id, 0);
         }
-        self.leave(id, 0);
     }
 
     /// From our own turn: had somebody taken this thread for dead, another may have it by now.
@@ -190,7 +192,7 @@ impl RawOnce {
         }
         let mine = me.id.as_u32() | WAITERS;
         if !dry_run && self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            self.abandon(me.id, true);
+            self.abandon(me.id);
         }
         true
     }
@@ -297,8 +299,32 @@ mod loom_tests {
                 let world = Arc::clone(&world);
                 move || get(&world, 1)
             });
-            world.once.abandon(TokenId::new(0, 0), true);
+            world.once.abandon(TokenId::new(0, 0));
             assert_eq!(other.join().unwrap(), Some(true));
         });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// That id has the turn, and nobody has failed.
+    fn turn_of(id: TokenId) -> RawOnce {
+        RawOnce { word: AtomicU32::new(id.as_u32()), failed: AtomicU32::new(0) }
+    }
+
+    #[test]
+    fn a_turn_that_is_anothers_by_now_is_left_alone() {
+        let (own, other) = (TokenId::new(0, 0), TokenId::new(1, 0));
+        let once = turn_of(other);
+        once.abandon(own);
+        assert_eq!(once.owner(), Some(other));
+        assert_eq!(once.failed.load(Ordering::Relaxed), 0, "the other has not failed");
+        once.finish(own);
+        assert_eq!(once.owner(), Some(other));
+        once.abandon(other);
+        assert_eq!(once.owner(), None);
+        assert_eq!(once.failed.load(Ordering::Relaxed), 1);
     }
 }

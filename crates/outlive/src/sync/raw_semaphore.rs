@@ -13,7 +13,7 @@
 
 use super::event_count::EventCount;
 use crate::Deadline;
-use crate::liveness::{Asleep, MOST_OWNERS, Me, Net, Patience, TokenId, sleep_on, sleep_on_several};
+use crate::liveness::{Asleep, MOST_OWNERS, Me, Net, Patience, TokenId, sleep_on, sleep_until_it_comes};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::robust::PassOn;
@@ -176,13 +176,8 @@ impl RawSemaphore<'_> {
             }
             let until = ticket.until(deadline);
             let watch = [self.free.watch(ticket)];
-            let slept = if owners.is_empty() {
-                // Who adds one may be stopped before it notifies, and nobody watches its end.
-                sleep_on(me.registry, &watch, 0, Net::Spread, until)
-            } else {
-                sleep_on_several(me.registry, &pass, &watch, &owners, turn, until)
-            };
-            match slept {
+            // With one free permit two are woken: that the others look by themselves, and find it taken, is no rescue.
+            match sleep_until_it_comes(me.registry, &pass, &watch, &owners, turn, until, is_free) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => return Err(NoPermit::System(errno)),

@@ -22,6 +22,18 @@ fn is_asleep(pid: i32, tid: i32) -> bool {
     number.is_some_and(|number| sleeps.contains(&number))
 }
 
+/// Waits until the main thread of that process has gone to sleep so many more times: it has looked by itself in between.
+pub fn wait_looks(pid: i32, looks: u64) {
+    let path = format!("/proc/{pid}/status");
+    let sleeps = || {
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|number| number.trim().parse::<u64>().ok()).expect("a number")
+    };
+    let before = sleeps();
+    wait_until(&format!("process {pid} looks {looks} times"), || sleeps() >= before + looks);
+}
+
 /// The calling thread's id.
 pub fn thread_id() -> i32 {
     // SAFETY: no arguments.

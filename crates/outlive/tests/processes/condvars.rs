@@ -25,6 +25,7 @@ crate::checks!(
     a_woken_waiter_dies_with_the_mutex_in_hand,
     a_woken_waiter_queues_for_the_mutex_and_dies,
     a_woken_waiter_blocks_on_another_mutex_and_dies,
+    a_woken_waiter_that_waits_on_another_condition_hands_on,
     who_gives_the_mutex_up_hands_its_notification_on,
     who_dies_asleep_takes_nothing_along,
     a_notifier_that_dies_inside_is_told_to_who_watches_it,
@@ -393,6 +394,32 @@ fn a_woken_waiter_blocks_on_another_mutex_and_dies(world: &World) {
     board.reach(1, 1);
     next.finish();
     drop(held);
+}
+
+/// From its second sleep on, its end would wake one who waits for the second condition. So it hands the first one's notification
+/// on before.
+fn a_woken_waiter_that_waits_on_another_condition_hands_on(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    let other = Condvar::open(&domain, "other").expect("opens");
+    for _ in 0..10 {
+        let board = Board::new();
+        let first = Child::start(|| {
+            let guard = store.mended(store.delivered.wait(store.lock()));
+            board.set(1, 1);
+            drop(other.wait(guard).expect("notified"));
+        });
+        wait_asleep(first.pid());
+        let takers = store.takers(board, 1, NOTHING);
+        store.bring(1);
+        store.delivered.notify_one();
+        board.reach(1, 1);
+        store.see_it_taken();
+        takers.into_iter().for_each(Child::finish);
+        // It prepared its wait before it gave the mutex back, which the taker had afterwards.
+        other.notify_one();
+        first.finish();
+    }
 }
 
 fn who_gives_the_mutex_up_hands_its_notification_on(world: &World) {

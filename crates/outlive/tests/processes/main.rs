@@ -15,6 +15,7 @@ mod board;
 mod ceiling_mutex;
 mod child;
 mod condvars;
+mod denied;
 mod ends;
 mod events;
 mod failing_calls;
@@ -43,7 +44,10 @@ mod order;
 mod panics;
 mod pi_mutex;
 mod pi_mutex_deaths;
+mod pool_kills;
+mod pool_mode_kills;
 mod pool_modes;
+mod pool_pages;
 mod pools;
 mod random;
 mod readers;
@@ -57,6 +61,7 @@ mod rw_lock_deaths;
 mod segments;
 mod semaphore;
 mod several;
+mod share_kills;
 mod shares;
 mod sleepers;
 mod slots;
@@ -112,6 +117,7 @@ const ALL: &[&[runner::Check]] = &[
     batches::CHECKS,
     large::CHECKS,
     readers::CHECKS,
+    denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,
     killed_senders::CHECKS,
@@ -128,9 +134,13 @@ const ALL: &[&[runner::Check]] = &[
     access::CHECKS,
     bad_files::CHECKS,
     pool_modes::CHECKS,
+    pool_mode_kills::CHECKS,
     pools::CHECKS,
+    pool_pages::CHECKS,
+    pool_kills::CHECKS,
     full_pools::CHECKS,
     shares::CHECKS,
+    share_kills::CHECKS,
     topics::CHECKS,
     topic_samples::CHECKS,
     topic_deaths::CHECKS,

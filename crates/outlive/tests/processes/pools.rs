@@ -17,10 +17,6 @@ crate::checks!(
     a_cache_is_bounded_and_emptied,
     a_full_pool_says_who_has_most,
     memory_of_one_size_serves_another,
-    gc_gives_pages_back,
-    huge_pages_when_asked,
-    gc_keeps_what_is_needed: 60,
-    gc_and_flush_beside_use: 60,
     a_killed_owners_objects_come_back,
     who_needs_memory_collects_the_dead,
     an_execed_owners_objects_come_back,
@@ -30,21 +26,20 @@ crate::checks!(
     offers_outlive_the_offerer_and_not_the_receiver,
     a_killed_claimers_object_comes_back,
     a_stopped_process_delays_nobody: 60,
-    random_kills_lose_nothing: 120,
     damaged_words_are_errors_or_nothing,
     one_pool_for_all_openings,
 );
 
-const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+pub const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
 /// Without caches: every object comes from the shared lists and goes there.
-const BARE: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT };
+pub const BARE: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 0, ..PoolOptions::DEFAULT };
 
-fn open(domain: &Domain, options: PoolOptions) -> Pool {
+pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
     Pool::open(domain, "pool", options).expect("opens")
 }
 
 /// That each object is in one place; the sum over all sizes.
-fn sum(pool: &Pool) -> SizeUsage {
+pub fn sum(pool: &Pool) -> SizeUsage {
     let usage = pool.usage().expect("can be looked at");
     for one in usage.sizes.iter().chain([&usage.sum]) {
         assert_eq!(one.used + one.cached + one.free + one.offered + one.moving, one.total, "{one:?}");
@@ -53,20 +48,20 @@ fn sum(pool: &Pool) -> SizeUsage {
 }
 
 /// Everything is free, and was somebody's.
-fn all_is_free(pool: &Pool) {
+pub fn all_is_free(pool: &Pool) {
     let sum = sum(pool);
     assert_eq!((sum.used, sum.cached, sum.offered, sum.moving), (0, 0, 0, 0), "{sum:?}");
     assert_eq!(sum.free, sum.total);
 }
 
-fn fill(object: &mut Object<'_>, mark: u64) {
+pub fn fill(object: &mut Object<'_>, mark: u64) {
     object.chunks_mut(8).for_each(|chunk| {
         let len = chunk.len();
         chunk.copy_from_slice(&mark.to_le_bytes()[..len]);
     });
 }
 
-fn check(object: &Object<'_>, mark: u64) {
+pub fn check(object: &Object<'_>, mark: u64) {
     assert!(object.chunks(8).all(|chunk| *chunk == mark.to_le_bytes()[..chunk.len()]), "somebody wrote into it");
 }
 
@@ -204,147 +199,6 @@ fn memory_of_one_size_serves_another(world: &World) {
         let bytes: usize = objects.iter().map(Object::capacity).sum();
         assert!(bytes >= 8 << 20, "{len}: {bytes} bytes of 16 MiB");
     }
-}
-
-/// Whether the kernel makes huge pages of as much shared memory of our own, now: its memory may be in small pieces.
-fn has_huge_pages(bytes: usize) -> bool {
-    const HUGE: usize = 2 << 20;
-    // SAFETY: a new mapping, which nobody else knows, is written to in its bounds and undone.
-    unsafe {
-        let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        let mapped = libc::mmap(std::ptr::null_mut(), bytes + HUGE, access, shared, -1, 0);
-        assert_ne!(mapped, libc::MAP_FAILED);
-        let aligned = mapped.byte_add(mapped.align_offset(HUGE));
-        aligned.cast::<u8>().write_bytes(1, bytes);
-        let made = libc::madvise(aligned, bytes, libc::MADV_COLLAPSE) == 0;
-        libc::munmap(mapped, bytes + HUGE);
-        made
-    }
-}
-
-fn huge_pages_when_asked(world: &World) {
-    let domain = world.domain();
-    let pool = open(&domain, SMALL);
-    drop(pool.alloc(8 << 20).expect("room"));
-    assert_eq!(pool.huge_bytes().expect("known"), 0, "nobody has asked");
-    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
-    let pool = open(&domain, PoolOptions { huge_pages: true, ..SMALL });
-    let mut large = pool.alloc(12 << 20).expect("room");
-    fill(&mut large, 1);
-    let small: Vec<_> = (0..2 * (2 << 20) / 65_536).map(|_| pool.alloc(65_536).expect("room")).collect();
-    // Whatever came of it: bytes are what they are, and pages are given back as ever.
-    check(&large, 1);
-    let huge = pool.huge_bytes().expect("known");
-    if !outlive::abilities::can_make_huge_pages() || enabled.is_empty() || enabled.contains("[deny]") {
-        world.skip("no huge pages here: Linux before 6.1, or shmem_enabled says deny");
-    }
-    if huge < 12 << 20 && !has_huge_pages(12 << 20) {
-        world.skip("the kernel has no free memory in pieces of 2 MiB now");
-    }
-    assert!(huge >= 12 << 20, "{huge} bytes huge; {enabled}");
-    drop((large, small));
-    pool.flush();
-    std::thread::sleep(Duration::from_millis(2200));
-    assert!(pool.gc().expect("trims").bytes >= 16 << 20);
-    assert_eq!(pool.huge_bytes().expect("known"), 0);
-}
-
-/// What was in use until now is likely to be needed again; a while later it is not.
-fn gc_keeps_what_is_needed(world: &World) {
-    const LEN: usize = 48 << 10;
-    let domain = world.domain();
-    let pool = open(&domain, SMALL);
-    let bytes = || domain.entry("pool").expect("there").bytes;
-    let needed = || pool.usage().expect("looks").sum.needed;
-    let objects: Vec<_> = (0..(24 << 20) / LEN).map(|_| pool.alloc(LEN).expect("room")).collect();
-    wait_until("they have been in use for a while", || {
-        pool.gc().expect("trims");
-        needed() >= objects.len() as u64 * 3 / 4
-    });
-    let full = bytes();
-    drop(objects);
-    pool.gc().expect("trims");
-    let (kept, free) = (bytes(), sum(&pool).free);
-    assert!(kept >= full / 2, "{kept} of {full} kept");
-    assert!(free * LEN as u64 >= kept / 2 && needed() > 0, "{free} free, {} needed", needed());
-    // Nobody uses them for a while.
-    wait_until("all is given back", || {
-        std::thread::sleep(Duration::from_millis(2200));
-        pool.gc().expect("trims");
-        sum(&pool).total == 0
-    });
-    assert!(bytes() <= full - (20 << 20), "{} of {full}", bytes());
-    assert_eq!(needed(), 0);
-    // Addresses stay what they are: what is taken now lies in the same mapping, in pages that are there again.
-    let mut object = pool.alloc(LEN).expect("room");
-    fill(&mut object, 7);
-    check(&object, 7);
-}
-
-/// Several threads take, write and free, while flush and gc come again and again.
-fn gc_and_flush_beside_use(world: &World) {
-    let domain = world.domain();
-    let pool = open(&domain, SMALL);
-    let board = Board::new();
-    std::thread::scope(|scope| {
-        for number in 0..3 {
-            let (pool, board) = (&pool, &board);
-            scope.spawn(move || {
-                let mut random = Random::from_seed(number + 1);
-                let mut held = Vec::new();
-                while board.get(0) == 0 {
-                    let mark = random.below(1 << 40);
-                    let len = 1 << (6 + random.below(17));
-                    if let Ok(mut object) = pool.alloc(len) {
-                        fill(&mut object, mark);
-                        held.push((object, mark));
-                    }
-                    while held.len() > random.below(12) as usize {
-                        let (object, mark) = held.swap_remove(random.below(held.len() as u64) as usize);
-                        check(&object, mark);
-                        object.free().expect("ours");
-                    }
-                    board.add(1 + number as usize, 1);
-                }
-                held.iter().for_each(|(object, mark)| check(object, *mark));
-            });
-        }
-        let (mut trimmed, mut round) = (0, 0);
-        wait_until("pages are given back meanwhile", || {
-            if round % 3 == 0 {
-                pool.flush();
-            }
-            round += 1;
-            trimmed += pool.gc().expect("trims").bytes;
-            trimmed > 0 && round >= 200
-        });
-        (1..4).for_each(|at| {
-            board.reach(at, 50);
-        });
-        board.set(0, 1);
-    });
-    pool.flush();
-    wait_until("the threads' caches are empty", || sum(&pool).cached == 0);
-    all_is_free(&pool);
-}
-
-fn gc_gives_pages_back(world: &World) {
-    let domain = world.domain();
-    let pool = open(&domain, SMALL);
-    let bytes = || domain.entry("pool").expect("there").bytes;
-    for len in [64, 4096, 48 << 10, 1 << 20, 4 << 20] {
-        let objects: Vec<_> = (0..(24 << 20) / len).map(|_| pool.alloc(len).expect("room")).collect();
-        let kept = pool.alloc(len).expect("room");
-        let full = bytes();
-        assert!(full >= 24 << 20);
-        drop(objects);
-        let trimmed = pool.gc().expect("trims");
-        assert!(trimmed.bytes >= 16 << 20, "{len}: {trimmed:?}");
-        assert!(bytes() <= full - (16 << 20), "{len}: {} of {full}", bytes());
-        drop(kept);
-    }
-    pool.gc().expect("trims");
-    all_is_free(&pool);
 }
 
 fn a_killed_owners_objects_come_back(world: &World) {
@@ -583,117 +437,6 @@ fn a_stopped_process_delays_nobody(world: &World) {
         }
         sum(&pool);
         busy.go_on();
-    }
-}
-
-/// Processes take, fill, check, free, offer and claim; one after another is killed. At the end each object is where it
-/// belongs, and those that were offered are whole.
-fn random_kills_lose_nothing(world: &World) {
-    const PLACES: u64 = 8;
-    let domain = world.domain();
-    let mut random = Random::new();
-    for options in [SMALL, BARE] {
-        let pool = open(&domain, options);
-        let board = Board::new();
-        let start = |life: u64| {
-            let (pool, board) = (&pool, &board);
-            Child::start(move || {
-                let mut random = Random::from_seed(life);
-                let mut kept: Vec<(Object<'_>, u64)> = Vec::new();
-                for number in 0_u64.. {
-                    let mark = life << 32 | number;
-                    match random.below(if kept.len() > 40 { 4 } else { 8 }) {
-                        0 | 1 if !kept.is_empty() => {
-                            let (object, mark) = kept.swap_remove(random.below(kept.len() as u64) as usize);
-                            check(&object, mark);
-                            object.free().expect("ours");
-                        }
-                        2 if !kept.is_empty() => {
-                            let (object, _) = kept.swap_remove(0);
-                            let offset = object.into_offset().expect("ours").as_u64();
-                            let place = board.word(random.below(PLACES) as usize);
-                            let before = place.swap(offset | 1 << 63, std::sync::atomic::Ordering::SeqCst);
-                            if before != 0 {
-                                drop(pool.claim(Offset::from(before & !(1 << 63))).expect("it was on the board"));
-                            }
-                        }
-                        3 => {
-                            let place = board.word(random.below(PLACES) as usize);
-                            let offset = place.swap(0, std::sync::atomic::Ordering::SeqCst);
-                            if offset != 0 {
-                                let mut object =
-                                    pool.claim(Offset::from(offset & !(1 << 63))).expect("it was on the board");
-                                if object.len() >= 8 {
-                                    let was = u64::from_le_bytes(object[..8].try_into().expect("eight"));
-                                    check(&object, was);
-                                }
-                                fill(&mut object, mark);
-                                kept.push((object, mark));
-                            }
-                        }
-                        _ => {
-                            let power = 3 + random.below(18);
-                            let len = random.below(1 << power);
-                            match pool.alloc(len as usize) {
-                                Ok(mut object) => {
-                                    fill(&mut object, mark);
-                                    kept.push((object, mark));
-                                }
-                                Err(PoolError::NoSpace { .. }) => kept.truncate(kept.len() / 2),
-                                Err(error) => panic!("{error:?}"),
-                            }
-                        }
-                    }
-                    board.add(PLACES as usize + (life % 64) as usize, 1);
-                }
-            })
-        };
-        let mut lives = 3;
-        let mut children: Vec<Child> = (0..lives).map(start).collect();
-        for round in 0..60 {
-            random.pause(4_000);
-            let at = random.below(3) as usize;
-            children[at].kill();
-            match round % 10 {
-                3 => drop(domain.sweep(false).expect("sweeps")),
-                6 => drop(pool.gc().expect("trims")),
-                _ => {}
-            }
-            children[at] = start(lives);
-            lives += 1;
-        }
-        let at = |life: u64| PLACES as usize + (life % 64) as usize;
-        for life in lives - 1..lives {
-            board.reach(at(life), board.get(at(life)) + 20);
-        }
-        children.iter_mut().for_each(Child::kill);
-        pool.flush();
-        // Of one whose token's slot has a new owner already, nothing can be asked: its things are free a second later.
-        wait_until("nobody has anything", || {
-            domain.sweep(false).expect("sweeps");
-            let now = sum(&pool);
-            now.used + now.cached + now.moving == 0
-        });
-        assert!(domain.sweep(false).expect("sweeps").is_clean());
-        let now = sum(&pool);
-        assert_eq!((now.used, now.cached, now.moving), (0, 0, 0), "{now:?}");
-        let offers: HashSet<u64> = pool.offers().expect("looks").iter().map(|offer| offer.offset.as_u64()).collect();
-        assert_eq!(offers.len() as u64, now.offered);
-        let posted = (0..PLACES as usize).map(|place| board.get(place)).filter(|&offset| offset != 0);
-        assert!(posted.map(|offset| offset & !(1 << 63)).all(|offset| offers.contains(&offset)), "all that was posted");
-        for offset in offers {
-            let object = pool.claim(Offset::from(offset)).expect("offered");
-            if object.len() >= 8 {
-                check(&object, u64::from_le_bytes(object[..8].try_into().expect("eight")));
-            }
-        }
-        // A while later no more is needed, and all spans that were free are given back.
-        wait_until("all is given back", || {
-            std::thread::sleep(Duration::from_millis(2200));
-            pool.gc().expect("trims");
-            sum(&pool).total < 100
-        });
-        all_is_free(&pool);
     }
 }
 

@@ -5,9 +5,10 @@ use std::time::{Duration, SystemTime};
 use outlive::sync::{AcquireError, EmbeddedSemaphore, Full, Record, Semaphore};
 use outlive::{Deadline, Detail, Domain, Error, Kind};
 
-use crate::asleep::wait_asleep;
+use crate::asleep::{wait_asleep, wait_looks};
 use crate::board::Board;
-use crate::child::Child;
+use crate::child::{Child, wait_until};
+use crate::forge::{BODY, Bytes};
 use crate::runner::World;
 
 crate::checks!(
@@ -27,6 +28,7 @@ crate::checks!(
     a_look_and_a_sweep,
     bad_sizes_are_refused,
     waits_without_futex_waitv,
+    a_waiter_that_a_release_passes_over_is_no_rescue,
 );
 
 fn open(domain: &Domain, permits: u32) -> Semaphore {
@@ -308,4 +310,27 @@ fn waits_without_futex_waitv(world: &World) {
     wait_asleep(waiting.pid());
     children[1].kill();
     waiting.finish();
+}
+
+/// A release wakes two. The others find another number when they look by themselves, and that is as it should be.
+fn a_waiter_that_a_release_passes_over_is_no_rescue(world: &World) {
+    let domain =
+        Domain::options().recheck(Some(Duration::from_millis(50))).open_at(world.domain().path()).expect("opens");
+    let semaphore = open(&domain, 1);
+    let file = Bytes::of(&domain, "permits");
+    let (sequence, permit) = (BODY, BODY + 64);
+    std::mem::forget(semaphore.try_acquire().expect("free"));
+    let waiting = sleeper(&semaphore);
+    file.set_word(sequence, file.word(sequence) + 1);
+    wait_looks(waiting.pid(), 3);
+    assert_eq!(domain.stats().rescues, 0);
+    // Nobody tells of this one. Free at the very moment of a look, it is found without a rescue.
+    let mut waiting = Some(waiting);
+    wait_until("a permit found by the waiter's own look is counted", || {
+        let waiter = waiting.take().unwrap_or_else(|| sleeper(&semaphore));
+        file.set_word(permit, 0);
+        waiter.finish();
+        std::mem::forget(semaphore.try_acquire().expect("given back"));
+        domain.stats().rescues == 1
+    });
 }

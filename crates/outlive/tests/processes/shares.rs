@@ -25,18 +25,17 @@ crate::checks!(
     wrong_offsets_join_nothing,
     blocks_of_holders_are_used_again,
     a_stopped_joiner_delays_nobody: 60,
-    random_kills_of_holders_lose_nothing: 120,
     damaged_blocks_are_errors_or_nothing,
     values_keep_their_type,
 );
 
-const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
+pub const SMALL: PoolOptions = PoolOptions { max_bytes: 64 << 20, cache_bytes: 1 << 20, ..PoolOptions::DEFAULT };
 
-fn open(domain: &Domain, options: PoolOptions) -> Pool {
+pub fn open(domain: &Domain, options: PoolOptions) -> Pool {
     Pool::open(domain, "pool", options).expect("opens")
 }
 
-fn sum(pool: &Pool) -> SizeUsage {
+pub fn sum(pool: &Pool) -> SizeUsage {
     let usage = pool.usage().expect("can be looked at");
     for one in usage.sizes.iter().chain([&usage.sum]) {
         assert_eq!(one.used + one.cached + one.free + one.offered + one.shared + one.moving, one.total, "{one:?}");
@@ -44,25 +43,25 @@ fn sum(pool: &Pool) -> SizeUsage {
     usage.sum
 }
 
-fn all_is_free(pool: &Pool) {
+pub fn all_is_free(pool: &Pool) {
     let sum = sum(pool);
     assert_eq!(sum.free, sum.total, "{sum:?}");
 }
 
-fn fill(object: &mut Object<'_>, mark: u64) {
+pub fn fill(object: &mut Object<'_>, mark: u64) {
     object.chunks_mut(8).for_each(|chunk| {
         let len = chunk.len();
         chunk.copy_from_slice(&mark.to_le_bytes()[..len]);
     });
 }
 
-fn shared<'p>(pool: &'p Pool, len: usize, mark: u64) -> Shared<'p> {
+pub fn shared<'p>(pool: &'p Pool, len: usize, mark: u64) -> Shared<'p> {
     let mut object = pool.alloc(len).expect("room");
     fill(&mut object, mark);
     object.share().expect("ours")
 }
 
-fn check(bytes: &[u8], mark: u64) {
+pub fn check(bytes: &[u8], mark: u64) {
     assert!(bytes.chunks(8).all(|chunk| *chunk == mark.to_le_bytes()[..chunk.len()]), "somebody wrote into it");
 }
 
@@ -528,102 +527,6 @@ fn a_stopped_joiner_delays_nobody(world: &World) {
         check(&kept, 5);
         busy.go_on();
         drop(kept);
-    }
-}
-
-/// Processes share, join what others share, check, leave, make objects their own again; one after another is killed. What
-/// anybody holds stays as it was; at the end nobody holds anything, and everything is free.
-fn random_kills_of_holders_lose_nothing(world: &World) {
-    const PLACES: u64 = 8;
-    let domain = world.domain();
-    let mut random = Random::new();
-    let mark_of = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().expect("eight"));
-    for options in [SMALL, PoolOptions { cache_bytes: 0, ..SMALL }] {
-        let pool = open(&domain, options);
-        let board = Board::new();
-        let start = |life: u64| {
-            let (pool, board) = (&pool, &board);
-            Child::start(move || {
-                let mut random = Random::from_seed(life);
-                let mut kept: Vec<(Shared<'_>, u64)> = Vec::new();
-                for number in 1_u64.. {
-                    let mark = life << 32 | number;
-                    let place = random.below(PLACES) as usize;
-                    match random.below(if kept.len() > 20 { 3 } else { 8 }) {
-                        0 | 1 if !kept.is_empty() => {
-                            let (one, mark) = kept.swap_remove(random.below(kept.len() as u64) as usize);
-                            check(&one, mark);
-                        }
-                        2 if !kept.is_empty() => {
-                            let (one, old) = kept.swap_remove(0);
-                            check(&one, old);
-                            match one.try_into_object() {
-                                Ok(mut object) => {
-                                    fill(&mut object, mark);
-                                    let one = object.share().expect("ours");
-                                    board.set(place, one.offset().as_u64());
-                                    kept.push((one, mark));
-                                }
-                                Err(one) => kept.push((one, old)),
-                            }
-                        }
-                        3..=5 => match pool.join(Offset::from(board.get(place))) {
-                            Ok(one) => {
-                                let mark = mark_of(&one);
-                                check(&one, mark);
-                                kept.push((one, mark));
-                            }
-                            Err(PoolError::Stale) => {}
-                            Err(error) => panic!("{error:?}"),
-                        },
-                        _ => {
-                            let power = random.below(16);
-                            let len = 8 + random.below(1 << power);
-                            let one = shared(pool, len as usize, mark);
-                            board.set(place, one.offset().as_u64());
-                            kept.push((one, mark));
-                        }
-                    }
-                    board.add(PLACES as usize + (life % 64) as usize, 1);
-                }
-            })
-        };
-        let mut lives = 4;
-        let mut children: Vec<Child> = (0..lives).map(start).collect();
-        for round in 0..150 {
-            random.pause(4_000);
-            let at = random.below(4) as usize;
-            children[at].kill();
-            match round % 10 {
-                3 => drop(domain.sweep(false).expect("sweeps")),
-                6 => drop(pool.gc().expect("trims")),
-                _ => {}
-            }
-            if let Ok(one) = pool.join(Offset::from(board.get(random.below(PLACES) as usize))) {
-                check(&one, mark_of(&one));
-            }
-            sum(&pool);
-            children[at] = start(lives);
-            lives += 1;
-        }
-        let at = |life: u64| PLACES as usize + (life % 64) as usize;
-        for life in lives - 1..lives {
-            board.reach(at(life), board.get(at(life)) + 20);
-        }
-        children.iter_mut().for_each(Child::kill);
-        pool.flush();
-        // Of one whose token's slot has a new owner already, nothing can be asked: its things are free a second later.
-        wait_until("nobody has anything", || {
-            domain.sweep(false).expect("sweeps");
-            let now = sum(&pool);
-            now.free == now.total
-        });
-        wait_until("nobody is named", || domain.sweep(false).expect("sweeps").is_clean());
-        for place in 0..PLACES as usize {
-            assert_eq!(pool.join(Offset::from(board.get(place))).map(drop), Err(PoolError::Stale));
-        }
-        pool.gc().expect("trims");
-        all_is_free(&pool);
     }
 }
 

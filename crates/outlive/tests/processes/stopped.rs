@@ -9,6 +9,7 @@ use outlive::{Deadline, Domain};
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, PATIENCE, wait_until};
+use crate::denied;
 use crate::runner::World;
 use crate::waiting::owner;
 
@@ -299,25 +300,6 @@ fn wakes_do_not_slow_down_with_the_age_of_the_domain(world: &World) {
     assert!(before + after < 40, "{before} and {after} futex calls for one contended lock");
 }
 
-/// Denies `futex_waitv` to this process from now on, by that errno.
-fn deny_waitv(errno: i32) {
-    let statement = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
-    let mut filter = [
-        // The system call's number.
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_futex_waitv as u32),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32),
-        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the program and its filter live until the call returns.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let set = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
-        assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-    }
-}
-
 /// A filter that comes after the first question, and one that answers with any number.
 fn a_call_that_is_denied_from_now_on_is_done_without(world: &World) {
     let domain = world.domain();
@@ -332,7 +314,7 @@ fn a_call_that_is_denied_from_now_on_is_done_without(world: &World) {
                     // A sleep, so that the question has been asked.
                     assert!(mutex.lock_until(Duration::from_millis(1)).is_err());
                 }
-                deny_waitv(errno);
+                denied::answer(libc::SYS_futex_waitv, None, errno);
                 assert!(matches!(mutex.lock_until(Duration::from_millis(20)), Err(LockError::TimedOut)));
                 board.set(0, 1);
                 drop(mutex.lock_until(PATIENCE).expect("given back"));

@@ -13,6 +13,7 @@ use outlive::topic::Topic;
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, wait_until};
+use crate::denied;
 use crate::forge::Bytes;
 use crate::runner::World;
 use crate::wait_sets::queue;
@@ -22,6 +23,7 @@ crate::checks!(
     a_stopped_senders_message_is_found,
     a_stopped_publishers_message_is_told_with_the_next,
     a_stopped_publishers_message_is_found,
+    a_stopped_publisher_that_has_come_is_found,
     a_stopped_holders_permit_is_found,
     a_wait_on_a_condition_ends_beside_a_stopped_notifier,
     bits_of_a_stopped_setter_are_told_to_all: 120,
@@ -32,6 +34,8 @@ const MESSAGES: u64 = 4224 + 4;
 const ARRIVALS: u64 = 4096 + 64 + 16 + 4;
 const FREE: u64 = 4096 + 4;
 const PLAIN: u64 = 4096 + 4;
+/// Where a topic's `changes` stands: the count of those who have come and gone.
+const CHANGES: u64 = 4096 + 128;
 
 const SOMEBODY: u32 = 1;
 
@@ -107,6 +111,31 @@ fn a_stopped_publishers_message_is_found(world: &World) {
     let children = [subscribing(&topic), subscribing(&topic)];
     stopped_before_it_notifies(&domain, "topic", ARRIVALS, || assert!(publisher.publish_copy(&1).is_ok()));
     children.into_iter().for_each(Child::finish);
+}
+
+/// Nobody is there whose end the watcher could watch, and the publisher has not come to telling that it is there.
+fn a_stopped_publisher_that_has_come_is_found(world: &World) {
+    let domain = looking(world);
+    let topic = Topic::<u64>::open(&domain, "topic").expect("opens");
+    let board = Board::new();
+    let watching = Child::start(|| {
+        let mut company = topic.watch();
+        assert!(company.changed().expect("at once").publishers.is_empty());
+        assert_eq!(company.changed().expect("found").publishers.len(), 1);
+    });
+    wait_asleep(watching.pid());
+    let changes = Bytes::of(&domain, "topic");
+    let before = changes.word(CHANGES);
+    let _publishing = Child::start(|| {
+        denied::answer(libc::SYS_futex, None, 0);
+        let _publisher = topic.publisher().expect("free");
+        board.set(0, 1);
+        std::thread::sleep(Duration::from_secs(600));
+    });
+    board.reach(0, 1);
+    assert_eq!(changes.word(CHANGES), before + 1, "where it tells");
+    changes.set_word(CHANGES, before);
+    watching.finish();
 }
 
 fn a_stopped_holders_permit_is_found(world: &World) {

@@ -13,12 +13,15 @@ mod calls;
 #[path = "../processes/child.rs"]
 mod child;
 mod latest;
+mod rings;
 #[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/runner.rs"]
 mod runner;
 mod steps;
+mod sweeps;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    std::process::exit(runner::run(&[latest::CHECKS, barriers::CHECKS, calls::CHECKS], &arguments));
+    let checks = [latest::CHECKS, rings::CHECKS, barriers::CHECKS, calls::CHECKS, sweeps::CHECKS];
+    std::process::exit(runner::run(&checks, &arguments));
 }

@@ -62,6 +62,20 @@ impl<'a> Stepped<'a> {
         self.board.get(STAND) == 2 * self.round + 2
     }
 
+    /// Moves it on to where it makes that system call. False: the operation has returned without it.
+    pub fn to_call(&self, number: libc::c_long) -> bool {
+        let path = format!("/proc/{}/syscall", self.child.pid());
+        while self.board.get(STAND) != 2 * self.round + 2 {
+            assert!(ptrace(libc::PTRACE_SYSCALL, self.child.pid()), "it goes on");
+            self.wait_stopped();
+            let call = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+            if call.split(' ').next().and_then(|call| call.trim().parse().ok()) == Some(number) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Lets it go on to where the next round begins.
     pub fn go_on(&mut self) {
         assert!(ptrace(libc::PTRACE_CONT, self.child.pid()), "it goes on");
