@@ -13,8 +13,8 @@ use crate::stage::{self, Counts};
 use crate::test::{cargo, testkit};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let Some(Asked { all, brief, stop, recheck }) = Asked::of(args) else {
-        eprintln!("usage: cargo xtask crash [--stop] [--brief | --all] [--recheck on|off]");
+    let Some(Asked { all, brief, stop, recheck, part }) = Asked::of(args) else {
+        eprintln!("usage: cargo xtask crash [--stop] [--brief | --all] [--recheck on|off] [--part K/N]");
         return ExitCode::from(2);
     };
     if !build_testkit() {
@@ -30,19 +30,20 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         });
         crash.args(stop.then_some("--stop"));
         crash.args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
+        crash.args(part.into_iter().flat_map(|part| ["--part", part]));
         crash
     };
-    if stop && !all {
-        // What victims in C do is what Rust's do: their stops are among all of them.
-        return finish(stage::run_long("stops", crash(), Counts::ByLines));
-    }
-    let mut total = stage::run_long("crash", crash(), Counts::ByLines);
+    let mut total = stage::run_long(if stop { "stops" } else { "crash" }, crash(), Counts::ByLines);
     let mut of_c = crash();
-    if !all && recheck.is_none() {
+    if stop && !all {
+        // The C functions have the state machines of the Rust ones: the telling points show what they add.
+        of_c = testkit("crash");
+        of_c.args(["--stop", "--brief"]).args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
+    } else if !all && recheck.is_none() {
         // What sleepers do without the re-check is what both have seen of Rust's victims.
         of_c.args(["--recheck", "off"]);
     }
-    total.add(victims_in_c(of_c));
+    total.add(victims_in_c(of_c, if stop { "stops, victims in C" } else { "crash, victims in C" }));
     if all && !stop {
         // Their telling points are among the Rust tests.
         let test = ["test", "--profile", "testkit", "-p", "outlive-gpu", "--test", "instructions", "--", "--all"];
@@ -59,11 +60,12 @@ struct Asked<'a> {
     brief: bool,
     stop: bool,
     recheck: Option<&'a str>,
+    part: Option<&'a str>,
 }
 
 impl Asked<'_> {
     fn of(args: &[String]) -> Option<Asked<'_>> {
-        let mut asked = Asked { all: false, brief: false, stop: false, recheck: None };
+        let mut asked = Asked { all: false, brief: false, stop: false, recheck: None, part: None };
         let mut words = args.iter().map(String::as_str);
         while let Some(word) = words.next() {
             match word {
@@ -71,6 +73,7 @@ impl Asked<'_> {
                 "--brief" => asked.brief = true,
                 "--stop" => asked.stop = true,
                 "--recheck" => asked.recheck = Some(words.next()?),
+                "--part" => asked.part = Some(words.next()?),
                 _ => return None,
             }
         }
@@ -86,7 +89,7 @@ pub(crate) fn build_testkit() -> bool {
 }
 
 /// The same survivors, of a victim in C.
-fn victims_in_c(mut crash: Command) -> Count {
+fn victims_in_c(mut crash: Command, title: &str) -> Count {
     if !is_there("cc") {
         println!("victims in C: skipped, there is no cc\n{}", Count::SKIPPED);
         return Count::SKIPPED;
@@ -94,7 +97,7 @@ fn victims_in_c(mut crash: Command) -> Count {
     match victim_in_c() {
         Ok(victim) => {
             crash.arg("--victim").arg(victim);
-            stage::run_long("crash, victims in C", crash, Counts::ByLines)
+            stage::run_long(title, crash, Counts::ByLines)
         }
         Err(why) => {
             println!("victims in C: {why}\n{}", Count::FAILED);

@@ -20,12 +20,13 @@ struct Stage {
     counts: Counts,
 }
 
-const STAGES: [Stage; 9] = [
+const STAGES: [Stage; 10] = [
     Stage { name: "models", verb: &["models"], counts: Counts::ByLines },
     Stage { name: "loom", verb: &["loom", "--all"], counts: Counts::ByLines },
     Stage { name: "conformance", verb: &["conformance"], counts: Counts::ByLines },
     Stage { name: "crash", verb: &["crash"], counts: Counts::ByLines },
     Stage { name: "stops", verb: &["crash", "--stop"], counts: Counts::ByLines },
+    Stage { name: "faults", verb: &["faults"], counts: Counts::ByLines },
     Stage { name: "soak", verb: &["soak", "--minutes", "2"], counts: Counts::ByExit },
     Stage { name: "crowd", verb: &["soak", "--topics", "--minutes", "2"], counts: Counts::ByExit },
     Stage { name: "race", verb: &["race", "--minutes", "1"], counts: Counts::ByExit },

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use fake::scene::Scene;
 use fake::{Fake, What};
 use outlive::Detail;
-use outlive_testkit::campaign::{self, Orders};
+use outlive_testkit::campaign::{self, Orders, Part};
 use outlive_testkit::engine::plan::Thoroughness;
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
@@ -168,6 +168,7 @@ impl Wanted {
             thoroughness: if self.all { Thoroughness::Every } else { Thoroughness::Telling },
             from: self.from,
             to: self.to,
+            part: Part::WHOLE,
             cpu: affinity::available().first().copied(),
             program: own.clone(),
             victim: own,

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use outlive_testkit::campaign::{self, Fate, Orders, Report};
+use outlive_testkit::campaign::{self, Fate, Orders, Part, Report};
 use outlive_testkit::engine::plan::Thoroughness;
 use outlive_testkit::scenario::{self, Scenario, known};
 use outlive_testkit::world::{Recheck, affinity, scratch};
@@ -42,6 +42,9 @@ struct Arguments {
     /// The last point to kill at.
     #[arg(long, default_value_t = u64::MAX, value_name = "N")]
     to: u64,
+    /// Only this part of the points of each scenario, of so many parts: what takes hours runs in pieces.
+    #[arg(long, default_value_t = Part::WHOLE, value_name = "K/N")]
+    part: Part,
     /// Only with the coarse re-check `off` or `on`.
     #[arg(long, value_name = "off|on", value_parser = ["off", "on"])]
     recheck: Option<String>,
@@ -140,8 +143,10 @@ enum Verdict {
 }
 
 fn tell(scenario: &dyn Scenario, recheck: Recheck, report: &Report) -> Verdict {
-    let hung = report.failures.iter().any(|(_, failure)| failure.starts_with("HANG"));
-    let passed = if scenario.must_fail() { hung } else { report.failures.is_empty() };
+    // Beside a victim that stands still, a sleeper that hangs is late.
+    let is_hang = |failure: &String| failure.starts_with("HANG") || failure.starts_with("LATE");
+    let is_found = report.failures.iter().any(|(_, failure)| is_hang(failure));
+    let passed = if scenario.must_fail() { is_found } else { report.failures.is_empty() };
     let known = known::to_fail_stopped(scenario.name(), recheck).filter(|_| report.fate == Some(Fate::Stopped));
     let (verdict, mark) = match (passed, known) {
         (true, _) => (Verdict::Passed, "ok    "),
@@ -175,6 +180,7 @@ fn run_here(arguments: &Arguments, cpu: usize) -> std::io::Result<Verdict> {
         thoroughness: arguments.thoroughness(),
         from: arguments.from,
         to: arguments.to,
+        part: arguments.part,
         cpu: Some(cpu),
         program: our_program()?,
         victim: arguments.victim.clone().map_or_else(our_program, Ok)?,
@@ -207,6 +213,7 @@ fn run_apart(arguments: &Arguments, scenario: &str, recheck: Recheck, cpu: usize
     let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| "crash".into()));
     command.args(["--only", scenario, "--recheck", recheck.word(), "--here", &cpu.to_string()]);
     command.args(["--from", &arguments.from.to_string(), "--to", &arguments.to.to_string()]);
+    command.args(["--part", &arguments.part.to_string()]);
     if let Some(victim) = &arguments.victim {
         command.arg("--victim").arg(victim);
     }

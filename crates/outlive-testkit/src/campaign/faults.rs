@@ -74,7 +74,7 @@ impl Round<'_> {
         let failed = self.control.has_failed();
         world.saw(if failed { "told its caller" } else { "coped" });
         // Told or not: a sweep that cannot ask whether a process has ended leaves its memory for the next one.
-        world.tell_of_a_fault();
+        world.note_a_fault();
         let most = before.most(self.usual.get());
         let now = Belongings::of(world.victim_pid(), world)?;
         if now.files > most.files || now.mappings > most.mappings {

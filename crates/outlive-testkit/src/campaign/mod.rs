@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use libc::c_int;
@@ -53,6 +54,43 @@ pub enum Fate {
 /// brief one has half of it.
 const MOST_STOPS: usize = 60;
 
+/// Each `of`-th point of a campaign, from the `number`-th on, with all that happens there. All parts together are the whole;
+/// each is spread over the whole operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// From 1 on.
+    pub number: u64,
+    /// How many parts there are.
+    pub of: u64,
+}
+
+impl Part {
+    /// All points.
+    pub const WHOLE: Part = Part { number: 1, of: 1 };
+
+    fn has(self, nth: usize) -> bool {
+        nth as u64 % self.of == self.number - 1
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}/{}", self.number, self.of)
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Part, String> {
+        let numbers = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((number, of)) if 1 <= number && number <= of => Ok(Part { number, of }),
+            _ => Err("a part is K/N, with K from 1 to N".to_owned()),
+        }
+    }
+}
+
 /// What a campaign is to do.
 #[derive(Clone, Debug)]
 pub struct Orders {
@@ -64,6 +102,8 @@ pub struct Orders {
     pub from: u64,
     /// The last one.
     pub to: u64,
+    /// Which of those points.
+    pub part: Part,
     /// The processor on which engine and victim take turns.
     pub cpu: Option<usize>,
     /// The program that plays survivors.
@@ -197,6 +237,9 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
         }
     }
     all.retain(|(point, _)| (orders.from..=orders.to).contains(point));
+    let mut points: Vec<u64> = all.iter().map(|(point, _)| *point).collect();
+    points.dedup();
+    all.retain(|(point, _)| points.binary_search(point).is_ok_and(|nth| orders.part.has(nth)));
     all
 }
 
@@ -358,4 +401,33 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
     report.seen = totals.into_iter().collect();
     report.took = began.elapsed();
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_parts_are_the_whole() {
+        let orders = |part: &str| Orders {
+            fate: Fate::Stopped,
+            thoroughness: Thoroughness::Every,
+            from: 0,
+            to: u64::MAX,
+            part: part.parse().expect("a part"),
+            cpu: None,
+            program: PathBuf::new(),
+            victim: PathBuf::new(),
+        };
+        let life = vec![Moment::default(); 50];
+        let of = |part: &str| lives(&life, &orders(part)).iter().map(|life| format!("{life:?}")).collect::<Vec<_>>();
+        let mut parts: Vec<String> = ["1/3", "2/3", "3/3"].into_iter().flat_map(of).collect();
+        let mut whole = of("1/1");
+        assert_eq!(whole.len(), 100);
+        (parts.sort(), whole.sort());
+        assert_eq!(parts, whole);
+        for wrong in ["0/3", "4/3", "1/0", "3", "a/b"] {
+            assert!(wrong.parse::<Part>().is_err(), "{wrong}");
+        }
+    }
 }

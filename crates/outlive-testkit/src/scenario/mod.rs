@@ -228,9 +228,9 @@ fn sweep_all(domain: &outlive::Domain) -> Result<(), String> {
     if report.failed.is_empty() { Ok(()) } else { Err(format!("{:?}", report.failed)) }
 }
 
-/// A victim that swept may have been told of a fault, and has left what it could not look at: the next sweep finds all of it.
+/// A victim that swept while a system call failed has left what it could not look at: the next sweep finds all of it.
 fn sweep_after_a_fault(world: &mut World) -> Result<(), Failure> {
-    if world.has_told_of_a_fault() {
+    if world.has_fault() {
         world.ask("sweeper", "domain sweep")?;
     }
     Ok(())

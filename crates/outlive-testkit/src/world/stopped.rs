@@ -20,8 +20,8 @@ const GRACE: Duration = Duration::from_millis(700);
 /// However busy the machine is, nobody is waited for longer than this.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The mark of a round in which a fault was told to the caller.
-const FAULT: &str = "a fault was told";
+/// The mark of a round in which a system call of the victim's was made to fail.
+const FAULT: &str = "a system call failed";
 
 /// How often the clock is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -97,14 +97,14 @@ impl World {
         first
     }
 
-    /// Notes that a system call of the victim's has failed, and that its caller was told.
-    pub fn tell_of_a_fault(&mut self) {
+    /// Notes that a system call of the victim's has failed, whether its caller was told or not.
+    pub fn note_a_fault(&mut self) {
         self.first_time(FAULT);
     }
 
     /// Whether that is so.
     #[must_use]
-    pub fn has_told_of_a_fault(&self) -> bool {
+    pub fn has_fault(&self) -> bool {
         self.stop.done.contains(&FAULT)
     }
 

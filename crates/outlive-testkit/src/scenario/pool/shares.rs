@@ -116,7 +116,10 @@ impl Scenario for Share {
         super::use_beside_the_dead(world, &name)?;
         let joined = world.ask("next", &format!("pool join {name} {offset}"))?;
         let gone = joined == "stale";
-        let right = match (self.is_held(), death.ended) {
+        // A victim whose `kill(2)` fails cannot tell that the dead holder has ended. It must not free the object then, since
+        // a process that has not ended may be using it still: it stays until somebody else leaves it, or sweeps, as below.
+        let may_be_left = *self == Share::BesideDead && world.has_fault();
+        let right = match (self.is_held(), death.ended && !may_be_left) {
             (true, _) => joined == "whole",
             // Who has it for himself again has died with it.
             (false, true) => gone,

@@ -171,6 +171,26 @@ fn is_whole(world: &mut World, who: &'static str, name: &str) -> Result<(), Fail
     if whole == "whole" { Ok(()) } else { Err(Failure::wrong(format!("{who}'s samples: {whole}"))) }
 }
 
+/// What a topic has, as a process sees it that need not have it open.
+struct Usage {
+    rings: u32,
+    kept: u32,
+    objects: u32,
+    lines: u32,
+    held: u32,
+}
+
+impl Usage {
+    fn of(world: &mut World, name: &str) -> Result<Usage, Failure> {
+        let usage = world.ask("sweeper", &format!("topic usage {name}"))?;
+        let figures: Vec<u32> = usage.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [rings, kept, objects, lines, held] = figures[..] else {
+            return Err(Failure::broken(format!("`{usage}` tells nothing")));
+        };
+        Ok(Usage { rings, kept, objects, lines, held })
+    }
+}
+
 /// After the death, all that has happened so far taken by the keeper: a late joiner finds whole messages; an heir takes a dead
 /// publisher's ring, if there is one, and all goes on; at the end there is nothing but what is in place.
 fn still_works(world: &mut World, name: &str, second: u64, rings: u32, len: usize) -> Result<(), Failure> {
@@ -203,11 +223,7 @@ fn still_works(world: &mut World, name: &str, second: u64, rings: u32, len: usiz
         world.ask(survivor, &format!("topic close {name}"))?;
     }
     world.ask("sweeper", "domain sweep")?;
-    let usage = world.ask("sweeper", &format!("topic usage {name}"))?;
-    let figures: Vec<u32> = usage.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let [has, kept, objects, lines, held] = figures[..] else {
-        return Err(Failure::broken(format!("`{usage}` tells nothing")));
-    };
+    let Usage { rings: has, kept, objects, lines, held } = Usage::of(world, name)?;
     let in_place = if len > IN_SLOT { kept } else { 0 };
     if has > rings || objects != in_place || lines != 0 || held != 0 {
         return Err(Failure::wrong(format!(
