@@ -31,6 +31,7 @@
  *   -DDOOR  a reader who would wait may go to step 4   -DUP -DDOWN  readers may upgrade, writers downgrade
  *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps
  *   -DPANIC    who writes may panic      -DPAIR  thread 2 is not there
+ *   -DDIES=i   with -DD=1: it is thread i who dies. Together the three runs are the one without it, which wants too much memory
  *   -DSTOP  one thread is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it leaves the
  *           kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). It may be killed later (D counts
  *           that). A sleeper looks by itself, as once a second in the code, at the word for which it sleeps and at its owner. The
@@ -582,9 +583,15 @@ active proctype killer() {
 		fi; run T(0); run T(1); run T(2) };
 #endif
 end_k:	do
+#if !defined(DIES) || DIES == 0
 	:: atomic { budget>0 && !killed[0] -> killed[0]=1; budget-- }
+#endif
+#if !defined(DIES) || DIES == 1
 	:: atomic { budget>0 && !killed[1] -> killed[1]=1; budget-- }
+#endif
+#if !defined(DIES) || DIES == 2
 	:: atomic { budget>0 && !killed[2] -> killed[2]=1; budget-- }
+#endif
 #ifdef STOP
 #if !defined(WHO) || WHO == 0
 	:: atomic { bs>0 && RUNS(0) -> stopped[0]=1; bs-- }

@@ -277,15 +277,19 @@ struct Queue {
 }
 
 impl Queue {
-    /// The next run, as soon as there is memory for it beside the others. Alone, a run always begins.
+    /// The next run for which there is memory beside the others, as soon as there is. Alone, a run always begins.
     fn next(&self) -> Option<Run> {
         loop {
             if let Ok(mut state) = self.waiting.lock() {
                 let (waiting, used) = &mut *state;
-                let megabytes = waiting.last()?.bounds().megabytes;
-                if *used == 0 || *used + megabytes <= self.memory {
-                    *used += megabytes;
-                    return waiting.pop();
+                if waiting.is_empty() {
+                    return None;
+                }
+                let fits = |run: &Run| *used == 0 || *used + run.bounds().megabytes <= self.memory;
+                if let Some(at) = waiting.iter().rposition(fits) {
+                    let run = waiting.remove(at);
+                    *used += run.bounds().megabytes;
+                    return Some(run);
                 }
             }
             std::thread::sleep(Duration::from_millis(200));
