@@ -101,7 +101,12 @@ impl Round<'_> {
                 break;
             }
             if life.len() > LONGEST_LIFE {
-                return Err(Failure::broken("the operation does not end under single steps"));
+                let slept = life.iter().filter(|moment| moment.asleep).count();
+                let calls = life.iter().filter(|moment| moment.call.is_some()).count();
+                return Err(Failure::broken(format!(
+                    "the operation does not end under single steps: {LONGEST_LIFE} instructions with {calls} system \
+                     calls; it slept {slept} times"
+                )));
             }
         }
         self.usual.set(Belongings::of(world.victim_pid(), world)?);
