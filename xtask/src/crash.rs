@@ -36,7 +36,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let mut total = stage::run_long(if stop { "stops" } else { "crash" }, crash(), Counts::ByLines);
     let mut of_c = crash();
     if stop && !all {
-        // The C functions have the state machines of the Rust ones: the telling points show what they add.
+        // The C functions call the state machines of the Rust ones, so fewer points show what they add.
         of_c = testkit("crash");
         of_c.args(["--stop", "--brief"]).args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
     } else if !all && recheck.is_none() {
