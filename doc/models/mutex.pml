@@ -228,7 +228,7 @@ inline unlock(l) {
 #ifdef DROPGIVESUP
 		:: SET(l,GONE); release(l)
 #else
-		:: true -> release(l)   /* not its first statement: an `else` there is taken only if no other option is open */
+		:: true -> release(l)   /* `true` first: otherwise spin takes an `else` in release() only if no option here is executable */
 #endif
 		:: give_up(l)
 		fi

@@ -6,8 +6,8 @@
  * client  for each of its calls, in a word that it picks and in which it has no call: 1. draw a ticket into the slot  2. set the bit
  * server  1. the horizon: tickets    2. the words, one after the other; whose bit is set and whose ticket is below the horizon goes
  *         into the list     3. by ticket: take, clear the bit; the list empty: 1
- * sweep   (SWEEP) changes the claim of the call before in one slot, at any moment: the server, which takes by an exchange from the claim that
- *         it saw, looks at the claim again and repeats the exchange
+ * sweep   (SWEEP) at any moment, changes the claim of the call before in one slot. The server takes a call by an exchange from the
+ *         claim that it saw; if that fails, it looks at the claim again and repeats the exchange
  *
  * Checked: the calls of one client are taken in the order in which it made them; all are taken in the end. With STOPS client 0 stops
  * for ever at any step: all that the others asked is taken, and of its own what it had set.
@@ -30,7 +30,7 @@ byte last[NC];                               /* ghost: the client's last call th
 byte asked[NC];                              /* ghost: how many it has asked to the end */
 bool stopped[NC], over[NC];
 #ifdef SWEEP
-byte swept=NSLOT;                            /* where the claim of the call before has changed */
+byte swept=NSLOT;                            /* the slot in which the claim of the call before has changed */
 #endif
 
 proctype Client(byte me) {

@@ -21,6 +21,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         println!("0 passed, 1 failed");
         return ExitCode::FAILURE;
     }
+    let part_of_it = || part.into_iter().flat_map(|part| ["--part", part]);
     let crash = || {
         let mut crash = testkit("crash");
         crash.arg(match (all, brief) {
@@ -30,15 +31,16 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         });
         crash.args(stop.then_some("--stop"));
         crash.args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
-        crash.args(part.into_iter().flat_map(|part| ["--part", part]));
+        crash.args(part_of_it());
         crash
     };
     let mut total = stage::run_long(if stop { "stops" } else { "crash" }, crash(), Counts::ByLines);
     let mut of_c = crash();
     if stop && !all {
-        // The C functions have the state machines of the Rust ones: the telling points show what they add.
+        // The C functions call the state machines of the Rust ones, so fewer points show what they add.
         of_c = testkit("crash");
         of_c.args(["--stop", "--brief"]).args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
+        of_c.args(part_of_it());
     } else if !all && recheck.is_none() {
         // What sleepers do without the re-check is what both have seen of Rust's victims.
         of_c.args(["--recheck", "off"]);

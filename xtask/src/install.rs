@@ -41,7 +41,7 @@ pub(crate) fn install(needs: &[&Need], may_install: bool) -> Vec<&'static str> {
     missing(needs).into_iter().map(|(program, _)| program).collect()
 }
 
-/// Why a verb that needs all of these cannot begin, in one line.
+/// Says in one line why a verb that needs all of these programs cannot begin; `None` if it can.
 pub(crate) fn lacking(needs: &[&Need]) -> Option<String> {
     let missing: Vec<&str> = needs.iter().map(|need| need.program).filter(|program| !is_there(program)).collect();
     (!missing.is_empty()).then(|| format!("there is no {} here, and none was installed", missing.join(" and no ")))

@@ -37,10 +37,10 @@ usage: cargo xtask VERB [OPTIONS]
   loom [--all]            the library's own code under loom, which explores interleavings and what processors may reorder
   crash [--brief | --all] kill at every noted instruction (--brief: not beside them; --all: at every instruction), check the survivors
   crash --stop [--brief | --all]  leave the victim standing still there: others get past all that it does not hold; then it goes on, or is killed
-                          [--recheck on|off] [--part K/N]: in one mode; each N-th point, from the K-th on
+                          both: [--recheck on|off] in one mode only; [--part K/N] at each N-th point only, from the K-th on
   faults [--all] [NAME]   each system call of each operation fails, by each errno that it may give, one at a time
   conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included
-  c [NAME]                the C library's tests and examples, against a copy installed into the target folder
+  c [NAME]                the C library's tests and examples, against a copy installed into the target folder; installs gcc and cmake if missing
   header [--check]        writes crates/outlive-c/include/outlive.h anew
   install --prefix DIR    outlive.h, liboutlive.so and .a, pkg-config and CMake files
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not

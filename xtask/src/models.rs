@@ -20,9 +20,9 @@ const USAGE: &str = "usage: cargo xtask models [--sound | --full] [--jobs N] [--
   --sound   only the quick runs that must find no error: part of `cargo xtask test`
   (neither) these, and the quick mutations: part of `cargo xtask proof`
   --full    all runs, for hours; those that have come out as they must are not repeated
-  --jobs N  so many at a time; as many as there are processors, and as the memory bears, unless it is said
-  --again   repeats what has been seen
-  --no-install  installs nothing: fails where spin or gcc is missing";
+  --jobs N  runs N at a time; by default as many as there are processors, and as fit into memory
+  --again   repeats runs that have come out as they must
+  --no-install  installs nothing: fails if spin or gcc is missing";
 
 /// Megabytes that one run may take, and seconds of processor time (a busy machine is no fault): quick, full. A run of the
 /// full set may want a machine of its own.
@@ -184,12 +184,12 @@ struct Asked {
 }
 
 impl Asked {
-    /// Runs that come out as they must are noted in the record.
+    /// Returns whether runs that come out as they must are noted in the record.
     fn notes(&self) -> bool {
         self.full
     }
 
-    /// Runs that were seen are not repeated.
+    /// Returns whether runs that the record has are not repeated.
     fn recalls(&self) -> bool {
         self.full && !self.again
     }
@@ -217,7 +217,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    // What tcc would do, gcc does.
+    // Without tcc, gcc compiles all models.
     install::install(&[&SPIN, &CC, &TCC], !asked.no_install);
     if let Some(why) = install::lacking(&[&SPIN, &CC]) {
         println!("models: {why}");
@@ -277,7 +277,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// The next run for which there is memory beside the others, as soon as there is. Alone, a run always begins.
+    /// Waits until there is memory for one of the waiting runs beside those that are running, and returns
+    /// that run. If none is running, the next one always begins.
     fn next(&self) -> Option<Run> {
         loop {
             if let Ok(mut state) = self.waiting.lock() {
@@ -381,7 +382,7 @@ fn check(run: &Run, models: &Path, many: bool) -> Verdict {
     let mut pan = Command::new("sh");
     pan.args(["-c", "ulimit -t \"$1\" && exec ./pan -m200000 -w24", "pan", &seconds.to_string()]);
     let text = output(pan, &folder).unwrap_or_default();
-    // For the reader: its list of steps that were never taken.
+    // Kept for a person to read: it lists the steps of the model that were never taken.
     let _ = fs::write(folder.join("pan.txt"), &text);
     let states = text.lines().find(|line| line.contains("states, stored"));
     let states = states.and_then(|line| line.split_ascii_whitespace().next()?.parse::<f64>().ok());

@@ -1,14 +1,15 @@
-//! What spin takes otherwise than it reads, looked for in every run of doc/models.
+//! A test of the models: it finds options whose `else` spin does not treat as the text suggests.
 //!
-//! An option of a selection that begins with a selection of its own is open as soon as one of the inner options is. Spin puts
-//! the inner options beside the outer ones, and an inner `else` is then taken only when no outer option is open: with one
-//! that always is, what follows that `else` is never seen, and no mutation there is found. `:: true -> if ...` has the meaning that one reads.
+//! If an option of a selection begins with another selection, spin puts the inner options beside the
+//! outer ones. It then takes an inner `else` only when no outer option is executable. If one of them
+//! always is, spin never visits what follows the `else`, and finds no mutation there. An option that is
+//! written as `:: true -> if ...` has the meaning that a reader expects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// Words and signs; comments and strings are gone when `cpp` has been over it.
+/// Splits a model into words and signs. `cpp` has removed the comments; a string would be split as well.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
@@ -26,7 +27,7 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// One model, as it stands with one run's switches.
+/// One model, preprocessed with the switches of one run.
 struct Model<'a> {
     tokens: Vec<&'a str>,
     /// Where the body of each `inline` begins.
@@ -46,7 +47,7 @@ impl<'a> Model<'a> {
         self.tokens.get(at).copied().unwrap_or("")
     }
 
-    /// Where the options of the selection or loop that opens at `open` begin, past their `::`.
+    /// Returns where the options of the selection or loop at `open` begin, past their `::`.
     fn options(&self, open: usize) -> Vec<usize> {
         let mut level = 0;
         let mut options = Vec::new();
@@ -62,7 +63,7 @@ impl<'a> Model<'a> {
         options
     }
 
-    /// Whether the first thing done there is a selection with an `else`.
+    /// Returns whether the first statement there is a selection or loop with an `else`.
     fn begins_with_else(&self, at: usize, deep: u32) -> bool {
         match (self.at(at), self.at(at + 1)) {
             ("atomic" | "d_step" | "{", _) => self.begins_with_else(at + 1, deep),
@@ -78,7 +79,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The beginnings of options beside others that hide an `else`.
+    /// Returns the first words of each option that stands beside others and hides an `else`.
     fn hidden(&self) -> Vec<String> {
         let opens = (0..self.tokens.len()).filter(|at| matches!(self.at(*at), "if" | "do"));
         let beside_others = opens.map(|open| self.options(open)).filter(|options| options.len() > 1).flatten();
@@ -87,7 +88,8 @@ impl<'a> Model<'a> {
     }
 }
 
-/// The model with these switches carried out; nothing where there is no C compiler (then no model is run either).
+/// Preprocesses the model with these switches. Returns `None` where there is no `cpp`; no model can be run
+/// there either.
 fn expanded(model: &Path, switches: &str) -> Option<String> {
     let made =
         Command::new("cpp").args(["-P", "-w"]).args(switches.split_ascii_whitespace()).arg(model).output().ok()?;

@@ -44,8 +44,10 @@ pub(crate) struct Lock {
     /// Before `mutex`, which it borrows.
     held: Held<Given>,
     owner_died: AtomicBool,
-    /// The threads that gave it up inside a ``with`` block, which is to end in peace: somebody may reset the lock, and the next
-    /// thread give it up, before that. A thread that ends without a block's end, or an acquisition, leaves its number.
+    /// The threads that gave the lock up inside a ``with`` block: the end of that block must not raise.
+    /// There can be several, since another thread may reset the lock, acquire it and give it up before the
+    /// first thread's block ends. A thread takes its number out when its block ends or when it acquires
+    /// the lock again; one that ends before leaves its number.
     gave_up: std::sync::Mutex<Vec<u32>>,
     mutex: Arc<Mutex<u64>>,
     domain: outlive::Domain,
@@ -96,7 +98,8 @@ impl Lock {
         Ok(true)
     }
 
-    /// Whether that thread gave it up, and has not acquired it or ended a block since.
+    /// Takes the thread's number out of the list. Returns whether it was there: whether the thread gave
+    /// the lock up, and has neither acquired it nor ended a block since.
     fn forget_giving_up(&self, thread: u32) -> bool {
         let mut gave_up = self.gave_up.lock().unwrap_or_else(PoisonError::into_inner);
         let at = gave_up.iter().position(|&one| one == thread);
@@ -222,7 +225,7 @@ impl Lock {
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         let thread = this_thread(&self.domain).raised(py)?;
         self.held.take(thread).ok_or_else(not_held)?.give_up();
-        // Once: its acquisition has taken its number out.
+        // The number is not there yet: the thread's acquisition took it out.
         self.gave_up.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         Ok(())
     }

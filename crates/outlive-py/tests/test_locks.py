@@ -166,7 +166,7 @@ def test_the_next_is_told_of_a_death(folder, start, repairs):
         lock.release()
 
 
-def test_each_thread_that_gave_the_lock_up_ends_its_block_in_peace(folder):
+def test_each_thread_that_gave_the_lock_up_leaves_its_block_without_an_error(folder):
     lock = Lock("lock", folder)
 
     def give_up():
@@ -176,10 +176,10 @@ def test_each_thread_that_gave_the_lock_up_ends_its_block_in_peace(folder):
     with lock as held:
         held.give_up()
         lock.reset(0)
-        # In a block of its own, while the first one's has not ended.
+        # The second thread gives the lock up in a block of its own, while the first thread's block goes on.
         assert in_thread(give_up) is None
     lock.reset(0)
-    # What was given up once is not given up for good.
+    # A later block that gives the lock back itself still raises at its end.
     with pytest.raises(RuntimeError), lock as held:
         held.release()
 

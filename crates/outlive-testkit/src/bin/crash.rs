@@ -42,7 +42,7 @@ struct Arguments {
     /// The last point to kill at.
     #[arg(long, default_value_t = u64::MAX, value_name = "N")]
     to: u64,
-    /// Only this part of the points of each scenario, of so many parts: what takes hours runs in pieces.
+    /// Only each N-th point of each scenario, from the K-th on. All N parts together are the whole campaign.
     #[arg(long, default_value_t = Part::WHOLE, value_name = "K/N")]
     part: Part,
     /// Only with the coarse re-check `off` or `on`.
@@ -143,7 +143,7 @@ enum Verdict {
 }
 
 fn tell(scenario: &dyn Scenario, recheck: Recheck, report: &Report) -> Verdict {
-    // Beside a victim that stands still, a sleeper that hangs is late.
+    // A sleeper that hangs beside a stopped victim is reported as late.
     let is_hang = |failure: &String| failure.starts_with("HANG") || failure.starts_with("LATE");
     let is_found = report.failures.iter().any(|(_, failure)| is_hang(failure));
     let passed = if scenario.must_fail() { is_found } else { report.failures.is_empty() };

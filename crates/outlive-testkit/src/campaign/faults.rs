@@ -73,7 +73,8 @@ impl Round<'_> {
         }
         let failed = self.control.has_failed();
         world.saw(if failed { "told its caller" } else { "coped" });
-        // Told or not: a sweep that cannot ask whether a process has ended leaves its memory for the next one.
+        // Whether its caller was told or not: a sweep that cannot ask whether a process has ended leaves that
+        // process's memory to the next sweep.
         world.note_a_fault();
         let most = before.most(self.usual.get());
         let now = Belongings::of(world.victim_pid(), world)?;

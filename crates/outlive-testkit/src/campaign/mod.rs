@@ -54,8 +54,9 @@ pub enum Fate {
 /// brief one has half of it.
 const MOST_STOPS: usize = 60;
 
-/// Each `of`-th point of a campaign, from the `number`-th on, with all that happens there. All parts together are the whole;
-/// each is spread over the whole operation.
+/// Each `of`-th point of a campaign, from the `number`-th on, with everything that befalls the victim
+/// there. All parts together are the whole campaign; the points of each part are spread over the whole
+/// operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// From 1 on.
@@ -102,7 +103,7 @@ pub struct Orders {
     pub from: u64,
     /// The last one.
     pub to: u64,
-    /// Which of those points.
+    /// Which part of those points.
     pub part: Part,
     /// The processor on which engine and victim take turns.
     pub cpu: Option<usize>,

@@ -228,7 +228,8 @@ fn sweep_all(domain: &outlive::Domain) -> Result<(), String> {
     if report.failed.is_empty() { Ok(()) } else { Err(format!("{:?}", report.failed)) }
 }
 
-/// A victim that swept while a system call failed has left what it could not look at: the next sweep finds all of it.
+/// A victim that swept while a system call failed has left what it could not look at. The next sweep
+/// finds all of that.
 fn sweep_after_a_fault(world: &mut World) -> Result<(), Failure> {
     if world.has_fault() {
         world.ask("sweeper", "domain sweep")?;

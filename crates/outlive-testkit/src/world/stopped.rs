@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_millis(700);
 /// However busy the machine is, nobody is waited for longer than this.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The mark of a round in which a system call of the victim's was made to fail.
+/// Marks a round in which one of the victim's system calls was made to fail.
 const FAULT: &str = "a system call failed";
 
 /// How often the clock is looked at.
@@ -97,12 +97,12 @@ impl World {
         first
     }
 
-    /// Notes that a system call of the victim's has failed, whether its caller was told or not.
+    /// Notes that one of the victim's system calls has failed, whether its caller was told or not.
     pub fn note_a_fault(&mut self) {
         self.first_time(FAULT);
     }
 
-    /// Whether that is so.
+    /// Returns whether one of the victim's system calls has failed.
     #[must_use]
     pub fn has_fault(&self) -> bool {
         self.stop.done.contains(&FAULT)

@@ -100,12 +100,14 @@ fn loom_token_who_finds_an_owner_dead_sees_what_it_wrote() {
     });
 }
 
-/// `main_leaves`: the keeper takes the second word, and main ends only then. Whoever looks finds one of them held.
+/// `main_leaves`: the keeper takes the second word before main ends, so a thread that looks finds at
+/// least one of the two words held.
 #[test]
 fn loom_token_a_process_reads_alive_while_main_hands_over_to_a_keeper() {
     loom::model(|| {
         let world = World::new();
-        // Who looks is started beside who changes things: of each word loom remembers the last access alone, and the mark loads it.
+        // The main thread makes the mark and starts the thread that looks, because the mark loads the word
+        // first: see doc/models/weak-memory.md.
         let looking = {
             let world = Arc::clone(&world);
             thread::spawn(move || assert!(world.slot.is_alive(world.old_id()), "a process that lives"))
@@ -118,7 +120,7 @@ fn loom_token_a_process_reads_alive_while_main_hands_over_to_a_keeper() {
                 assert!(taken.is_ok());
             })
         };
-        // `keeper::start` comes back when the keeper has it.
+        // `keeper::start` returns when the keeper has taken the word.
         keeper.join().unwrap();
         world.slot.mark_died();
         looking.join().unwrap();

@@ -149,18 +149,19 @@ impl Registry {
         self.look().0
     }
 
-    /// How many slots exist, and whether the file can be made longer by this process's descriptor: one look at the file says both.
+    /// Says how many slots exist, and whether this process's descriptor is still that of the registry's
+    /// file, so that it can lengthen the file. One system call answers both.
     fn look(&self) -> (u32, Result<(), Error>) {
         let facts = self.segment.facts().and_then(|facts| {
             if (facts.device, facts.inode) == self.file {
                 return Ok(facts);
             }
-            // This process has closed the descriptor, and opened another file by that number.
+            // This process has closed the descriptor and opened another file, which got its number.
             Err(Error::from_errno("examine", &self.path, crate::sys::Errno::BADF))
         });
         let slots = match &facts {
             Ok(facts) => facts.len.saturating_sub(SLOTS_AT) / SLOT,
-            // As above, or the descriptor is closed, or a filter denies the question.
+            // As above; or the descriptor is closed, or a filter denies the call.
             Err(_) => self.slots_by_their_memory(),
         };
         // Relaxed: a slower thread's lower figure is not taken.

@@ -62,7 +62,8 @@ pub(crate) fn sleep(
     sleep_behind(registry, pass, words, owner, deadline, has_come)
 }
 
-/// As [`sleep`]; its owner's end, and what it waits for, which `has_come`, are what the recheck rescues it to.
+/// As [`sleep`], for a caller that says by `has_come` whether what it waits for is there. A recheck
+/// counts as a rescue if it finds that, or that the owner has ended.
 fn sleep_behind(
     registry: &Registry,
     pass: &PassOn,
@@ -139,8 +140,9 @@ pub(crate) fn sleep_on_several(
     sleep_until_it_comes(registry, pass, words, owners, start, deadline, || has_changed(words))
 }
 
-/// As [`sleep_on_several`], for sleepers some of whom a wake passes over: that a word has changed and nobody woke this one is no
-/// rescue. That what it waits for `has_come` is one.
+/// As [`sleep_on_several`], for words of which one wake wakes only some sleepers. A sleeper that a wake
+/// passes over finds a changed word at its next recheck: that is no rescue. It is one if `has_come`
+/// says that what the sleeper waits for is there.
 #[cold]
 pub(crate) fn sleep_until_it_comes(
     registry: &Registry,
@@ -266,6 +268,7 @@ pub(crate) fn sleep_on(
     sleep_on_nobody(registry, words, principal, net, deadline, || has_changed(words))
 }
 
+/// As [`sleep_on`]; `has_come` decides what counts as a rescue.
 fn sleep_on_nobody(
     registry: &Registry,
     words: &[Watch<'_>],

@@ -216,7 +216,8 @@ impl File {
         self.segment.at(block.tag_at)
     }
 
-    /// Bytes of the file that are in use, in pages; of the control table all that it may come to have.
+    /// Returns the bytes of the file that are in use, in whole pages. The control table counts at its
+    /// largest size.
     pub(super) fn bytes(&self) -> Result<u64, Error> {
         let blocks = (u64::from(self.used_blocks()) * BLOCK).next_multiple_of(PAGE);
         let tables = CONTROL_AT + Heap::control_bytes(self.all_spans);

@@ -154,7 +154,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Bytes of the file that the pool has taken so far, in pages; the control table is not among them.
+    /// Returns the bytes of the file that the heap has taken so far, in whole pages, without the control
+    /// table.
     pub(crate) fn bytes(&self, segment: &Segment) -> Result<u64, Error> {
         let mut bytes: u64 = 0;
         for index in 0..self.used_spans(segment)? {
@@ -173,24 +174,25 @@ impl Heap {
         Ok(bytes)
     }
 
-    /// Bytes of tags that a span has whatever it is for, as far as they count: a queue's and a topic's do not, or what fits
-    /// once would not fit later.
+    /// Returns the bytes of a span's tags that count whatever the span is used for. In a queue, a topic or
+    /// a service none do: otherwise a message that fitted once might not fit later.
     fn kept_tags(&self, span: &Span) -> u64 {
-        // Damaged, it is no more than there can be.
+        // A damaged number counts as no more than a span can have.
         if self.shape == Shape::POOL { span.tag_bytes().min(self.shape.tags()) } else { 0 }
     }
 
-    /// Bytes that the file grows by, as it is counted, when a span that is free comes to need so many bytes of tags.
+    /// Returns by how much the counted bytes grow when a free span is taken for a use that needs `wanted`
+    /// bytes of tags.
     pub(super) fn missing_tags(&self, span: &Span, wanted: u64) -> u64 {
         wanted.saturating_sub(self.kept_tags(span))
     }
 
-    /// Makes sure that so many bytes of a span's tags have pages. The span is being taken by this thread.
+    /// Makes sure that so many bytes of a span's tags have pages. This thread is taking the span.
     pub(super) fn grow_tags(&self, segment: &Segment, index: u32, bytes: u64, room: &dyn Room) -> Result<(), Error> {
         let span = self.span(segment, index)?;
         let before = span.tag_bytes();
-        // Counted before they are there, and the span as one that was used. Died in between: more is counted than there is,
-        // until the span needs as much.
+        // The tags are counted, and the span is noted as used, before the pages exist. If this thread dies
+        // in between, more is counted than exists, until a use of the span needs as many tags.
         span.set_tag_bytes(before.max(bytes));
         self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
         grow(segment, self.tags_offset(index), bytes, room).inspect_err(|_| span.set_tag_bytes(before))

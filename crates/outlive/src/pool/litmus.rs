@@ -1,8 +1,10 @@
-//! Spans that change hands, as loom's litmus tests: the words, the lives and the counts are the code of spans.rs, and each test
-//! follows the function that it names step by step. doc/models/weak-memory.md has the table.
+//! loom's litmus tests of spans that change hands. The words, the lives and the counts are the code of
+//! spans.rs; each test repeats the steps of the function that it names. doc/models/weak-memory.md has
+//! the table.
 //!
-//! The thread that changes things is the first, and who looks is started beside it. The other way round loom would not see them
-//! meet: of each word it remembers the last access alone, and who changes a span's word has just loaded it.
+//! The main thread makes the changes and starts the thread that looks. The other way round, loom would
+//! not try all orders: it remembers only the last access to each word, and a thread that changes a
+//! span's word has just loaded the word.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -22,11 +24,12 @@ struct World {
     used: AtomicU32,
     /// The first span's tag.
     tag: AtomicU32,
-    /// The first object's page: written when it is made, read by who finds the object.
+    /// The first object's page: written by the thread that makes the page, read by a thread that finds the
+    /// object.
     page: UnsafeCell<u32>,
 }
 
-// SAFETY: loom checks the accesses to `page`; that they never meet is what is shown.
+// SAFETY: loom checks the accesses to `page`; the tests show that no two of them race.
 unsafe impl Sync for World {}
 // SAFETY: as above.
 unsafe impl Send for World {}
@@ -36,9 +39,10 @@ impl World {
     fn extend(&self) {
         let span = &self.spans[0];
         let Some(mine) = span.change(span.word(), Use::Taking(ME)) else { return };
+        // `grow_tags`
+        self.used.fetch_max(1, Ordering::Release);
         span.begin(mine);
         let Some(word) = span.change(mine, Use::Class(CLASS)) else { return };
-        self.used.fetch_max(1, Ordering::Release);
         let Some(frontier) = span.frontier(word) else { return };
         // SAFETY: loom checks it.
         self.page.with_mut(|page| unsafe { *page = 1 });
@@ -51,7 +55,8 @@ fn beside(world: &Arc<World>, other: impl FnOnce(&World) + Send + 'static) -> th
     thread::spawn(move || other(&world))
 }
 
-/// `Heap::look` beside `Heap::extend`: a count that is of the life of the word that was seen brings the objects' pages.
+/// `Heap::look` beside `Heap::extend`: a thread that reads a count of objects of the same life as the
+/// span's word sees the objects' pages.
 #[test]
 fn loom_span_who_counts_objects_finds_their_pages() {
     loom::model(|| {
@@ -69,14 +74,14 @@ fn loom_span_who_counts_objects_finds_their_pages() {
     });
 }
 
-/// `used_spans`: a span that is counted is one that somebody has taken already.
+/// `used_spans`: a span that is counted has been taken.
 #[test]
-fn loom_span_what_is_counted_is_in_use() {
+fn loom_span_what_is_counted_has_been_taken() {
     loom::model(|| {
         let world = Arc::new(World::default());
         let looking = beside(&world, |world| {
             if world.used.load(Ordering::Acquire) == 1 {
-                assert_eq!(world.spans[0].what(), Use::Class(CLASS));
+                assert_ne!(world.spans[0].what(), Use::Free);
             }
         });
         world.extend();
@@ -84,8 +89,9 @@ fn loom_span_what_is_counted_is_in_use() {
     });
 }
 
-/// `Heap::extend` and `Heap::reclaim` stopped between their look and their exchange, while another takes the span apart and makes it
-/// anew: nothing of the later life changes.
+/// A thread in `Heap::extend` or `Heap::reclaim` is stopped between its look and its exchange, while
+/// another thread takes the span apart and prepares it for another class: the first thread changes
+/// nothing of the span's later life.
 #[test]
 fn loom_span_a_look_at_an_earlier_life_changes_nothing() {
     loom::model(|| {
@@ -113,7 +119,8 @@ fn loom_span_a_look_at_an_earlier_life_changes_nothing() {
     });
 }
 
-/// `Heap::found_run`: who sees one of its spans' words sees the run's length, and to whom its object belongs.
+/// `Heap::found_run`: a thread that sees the word of one of the run's spans sees the run's length and
+/// its object's owner.
 #[test]
 fn loom_span_who_sees_a_run_sees_its_length_and_its_owner() {
     loom::model(|| {

@@ -172,7 +172,7 @@ impl Heap {
     fn extend(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
         let layout = self.shape.layout(class).ok_or_else(|| segment.damaged("a size class"))?;
         let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
-        // For so many bytes of tags there was no room.
+        // The fewest missing bytes of tags for which there was no room.
         let mut refused = u64::MAX;
         let mut index = 0;
         while index < self.spans {
@@ -181,13 +181,13 @@ impl Heap {
                 Use::Free => {
                     let tags = self.missing_tags(span, layout.tag_bytes());
                     if tags < refused && room.allows(tags + layout.object_bytes(1)) {
-                        // Lost to another: looked at again.
+                        // If another thread was quicker, the span is looked at again.
                         if let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) {
                             self.prepare(segment, index, mine, class, layout, room)?;
                         }
                         continue;
                     }
-                    // Another free span may have more tags; one that was never used has none.
+                    // Another free span may have more tags already. A span that was never used has none.
                     refused = refused.min(tags);
                     if index >= self.used_spans(segment)? {
                         break;

@@ -73,10 +73,14 @@ pub struct Pool {
 /// How to open a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// The most bytes that the pool may take of the file system, of one that is made: all that its file has, its own words and
-    /// 16 bytes for each object included. Those 16 bytes stay when small objects' memory goes over to larger ones: of a pool that
-    /// was full of objects of 64 bytes, a fifth is of use to such objects only. Threads that grow it at once may each go beyond it by what
-    /// they asked for. Default: a quarter of the file system, at most 8 GiB.
+    /// The most bytes of the file system that a new pool may take. An existing pool keeps its limit.
+    ///
+    /// The whole file counts: objects, the pool's own words, and a record of 16 bytes for each object.
+    /// The records stay in the file when memory of small objects is used for larger ones: if a pool was
+    /// full of objects of 64 bytes, a fifth of it serves only such objects afterwards. Threads that grow
+    /// the pool at the same moment may each exceed the limit by what they asked for.
+    ///
+    /// Default: a quarter of the file system, at most 8 GiB.
     pub max_bytes: u64,
     /// The most bytes of free objects that a thread of this process keeps in its cache of the pool; within that, as many of each
     /// size as have been of use to it (64 at first). Default: 16 MiB.

@@ -68,7 +68,7 @@ impl Heap {
                 self.free_held(segment, &object, me, room)?;
             }
         }
-        // The first span's tag as well: a pool's perhaps has its page.
+        // The first span's tag needs a page as well. In a pool, that page may exist already.
         let tag = if self.shape == Shape::POOL { 0 } else { PAGE };
         if !room.allows(tag + bytes) {
             return Err(no_space());
@@ -180,7 +180,7 @@ impl Heap {
     ) -> Result<Block, Error> {
         let mine = Use::Taking(me.id.as_u32());
         let head = self.span(segment, first)?;
-        // Of a pool only now it is known whether the tag has its page.
+        // In a pool, only now is it known whether the tag's page exists.
         let has_room = self.shape != Shape::POOL
             || match self.missing_tags(head, PAGE) {
                 0 => true,

@@ -12,8 +12,9 @@
 //!
 //! A span's tags stand in a table of their own, 64 or 512 KiB for each span (what is used of it takes up memory): a thread
 //! that was stopped with a stale reference may try its compare-exchange on a tag at any later time, and must never hit
-//! anybody's bytes. Of a run only the first span has a tag. For the same reason the tags' pages stay when the span is
-//! taken apart; a pool counts them (doc/protocols/pool.md, "What counts against `max_bytes`").
+//! anybody's bytes. Of a run only the first span has a tag. For the same reason the pages of the tags
+//! stay when the span is taken apart; they count against a pool's limit (doc/protocols/pool.md, "What
+//! counts against `max_bytes`").
 
 use super::classes::{CLASSES, class_of, size_of_class};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
@@ -176,15 +177,17 @@ impl Span {
         self.frontier.compare_exchange(from.0, to, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Bytes of tags that have pages, from the first on: what any use of the span so far has needed, as none of them is
-    /// given back. Never less than there are.
+    /// Returns how many bytes of the span's tags have pages, from the first tag on: the most that any use
+    /// of the span has needed so far, since none of these pages is given back. Never less than exist.
     pub(super) fn tag_bytes(&self) -> u64 {
         u64::from(self.tag_pages.load(Ordering::Relaxed)) * PAGE
     }
 
-    /// By the thread that has taken the span, before it asks for the pages: died in between, there are fewer.
+    /// Sets [`Span::tag_bytes`]. Called by the thread that is taking the span, before it asks for the
+    /// pages: if it dies in between, fewer pages exist than the number says.
     pub(super) fn set_tag_bytes(&self, bytes: u64) {
-        // Relaxed: nobody else writes it while the word names this thread, and who reads it only adds it up.
+        // Relaxed: no other thread writes the number while the span's word names this one, and readers only
+        // add it up.
         self.tag_pages.store((bytes / PAGE) as u32, Ordering::Relaxed);
     }
 
@@ -249,7 +252,7 @@ impl Shape {
 }
 
 impl Layout {
-    /// Bytes of so many objects, in pages.
+    /// Returns the bytes of so many objects, in whole pages.
     pub(super) fn object_bytes(self, objects: u32) -> u64 {
         (u64::from(objects) * self.size).next_multiple_of(PAGE)
     }

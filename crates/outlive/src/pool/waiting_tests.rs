@@ -148,13 +148,14 @@ impl Room for Deadly {
     fn freed(&self) {}
 }
 
-/// What is looked up may be bytes that are no reference at all, and on a full file system a page could not be had.
+/// The bytes that are looked up may be no reference at all, and on a full file system the system could
+/// not make a page.
 #[test]
 fn a_look_up_makes_no_page() {
     const SPANS: u32 = 4000;
     let world = World::new("look-up", SPANS);
     let room = Plenty::default();
-    // Spans that were used, and are holes by now; and one in use, behind them.
+    // Spans that were used and are holes now, and behind them one that is in use.
     let gone = [300, 1 << 20, LARGE].map(|len| world.allocate(len, &room).expect("room"));
     let mine = world.allocate(LARGE, &room).expect("room");
     gone.iter().for_each(|object| world.free(object, &room));

@@ -77,8 +77,9 @@ pub struct Counters {
 }
 
 impl QueueOptions {
-    /// The most bytes that the queue may take, messages and all; up to a thirty-second more where memory of short messages
-    /// has gone over to long ones. At least 64 KiB; default: a quarter of the file system, and at most 6 GiB.
+    /// The most bytes that the queue may take, messages and all. Where memory of short messages is used
+    /// for long ones, the file may take up to 64 KiB more for each 2 MiB of it. At least 64 KiB; default:
+    /// a quarter of the file system, and at most 6 GiB.
     pub fn max_bytes(mut self, bytes: u64) -> QueueOptions {
         self.max_bytes = Some(bytes);
         self

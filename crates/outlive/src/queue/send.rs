@@ -436,7 +436,7 @@ pub(super) fn wait_for_memory(
     looks.object.take().ok_or_else(|| shared.ring.segment.damaged("the pool").into())
 }
 
-/// The looks for memory of one sender that waits.
+/// A waiting sender's search for memory, and what it remembers from one look to the next.
 struct Looks<'a> {
     me: Me,
     len: u64,
@@ -572,25 +572,26 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 
-    /// A sender that waits goes over all tags once, and later only when it has met something in another's hand: what a
-    /// receiver left that died is found by who comes, not by each wake; what a dead sender held is found by and by.
+    /// A waiting sender looks at all tags once, and later only when it has met memory in another thread's
+    /// hands. So what a dead receiver left is found by the next sender that begins to wait, not at each
+    /// wake-up; what a dead sender held is found after a while.
     #[test]
-    fn a_wake_is_no_look_at_all_tags() {
+    fn a_wake_does_not_look_at_all_tags() {
         const LEN: u64 = 100_000;
         let folder = std::env::temp_dir().join(format!("outlive-looks-{}", std::process::id()));
         let domain = crate::Domain::open_at(&folder).expect("opens");
         let queue = Queue::options().max_bytes(1 << 20).create(&domain, "q").expect("made");
         let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
         let (ring, me) = (&sender.shared.ring, domain.me().expect("a token"));
-        // The first place is given back, and is not the one before the head.
+        // So that the first slot has been given back and does not lie just before the head.
         for message in [b"1", b"2"] {
             sender.send(message).expect("room");
             receiver.try_recv().expect("there");
         }
         while sender.try_send(&[1; LEN as usize]).is_ok() {}
         let looks = Looks::new(ring, me, LEN);
-        assert!(matches!(looks.look(), Ok(Space::None)), "all is messages'");
-        // As a receiver leaves it that dies between giving the slot back and freeing the object.
+        assert!(matches!(looks.look(), Ok(Space::None)), "messages have all memory");
+        // What a receiver leaves that dies between giving the slot back and freeing the object.
         let object = ring.pool.find_object(&ring.segment, 0).expect("readable").expect("the first message's");
         let Tag::Queued { region, position } = ring.pool.tag_of(&ring.segment, &object).expect("readable") else {
             panic!("a message's");
@@ -599,10 +600,10 @@ mod tests {
         let object = ring.pool.allocate(&ring.segment, me, LEN, ring).expect("free");
         ring.pool.enqueue(&ring.segment, &object, me, 0, 0).expect("ours");
         for _ in 0..20 {
-            assert!(matches!(looks.look(), Ok(Space::None)), "a wake went over all tags");
+            assert!(matches!(looks.look(), Ok(Space::None)), "a wake-up looked at all tags");
         }
         let another = Looks::new(ring, me, LEN);
-        assert!(matches!(another.look(), Ok(Space::Some)), "who comes goes over all tags");
+        assert!(matches!(another.look(), Ok(Space::Some)), "a sender that begins to wait looks at all tags");
         assert_eq!(another.object.take(), Some(object));
         ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
         std::thread::scope(|scope| {
@@ -614,7 +615,7 @@ mod tests {
         });
         let ends = Instant::now() + Duration::from_secs(60);
         while !matches!(looks.look(), Ok(Space::Some)) {
-            assert!(Instant::now() < ends, "what a dead one held stays");
+            assert!(Instant::now() < ends, "what the dead sender held was not found");
         }
         assert_eq!(looks.object.take(), Some(object));
         std::fs::remove_dir_all(&folder).expect("removed");

@@ -150,7 +150,7 @@ impl Queue {
         self.shared.ring.pool.find_object(&self.shared.ring.segment, reference)
     }
 
-    /// Whether an object is at that place in the annex.
+    /// Returns whether the object's tag says that it lies at that place in the annex.
     pub(crate) fn is_put(&self, object: &Block, place: u64) -> Result<bool, Error> {
         let ring = &self.shared.ring;
         Ok(ring.pool.tag_of(&ring.segment, object)? == (Tag::Queued { region: ANNEX, position: place }))

@@ -221,7 +221,7 @@ impl Client {
     #[cold]
     fn wait_for_memory(&self, me: Me, len: u64, deadline: Deadline) -> Result<Block, SendError> {
         loop {
-            // What could not be looked at is an error only where the rest is not enough.
+            // A failure to settle something is an error only if there is no memory without it.
             let settled = self.settle_parked(me).and(self.service.settle_dead(me, self.process, false));
             let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
             match self.service.queue.allocate_until(me, len, soon) {
@@ -332,7 +332,7 @@ impl Client {
         self.free.borrow_mut().pop().ok_or(CallError::TooMany)
     }
 
-    /// Settles what can be settled by now; the first error is returned at the end.
+    /// Settles all parked slots that can be settled now. Returns the first error, after trying all of them.
     fn settle_parked(&self, me: Me) -> Result<(), Error> {
         let mut result = Ok(());
         for slot in self.parked.take() {
@@ -358,7 +358,7 @@ impl Client {
         // The lowest is used first.
         self.free.borrow_mut().extend(slots.free.into_iter().rev());
         self.parked.borrow_mut().extend(slots.busy);
-        // Slots that could not be settled are parked: the others do for now.
+        // Slots that could not be settled are parked. If others are free, that is no error yet.
         if self.free.borrow().is_empty() { settled } else { Ok(()) }
     }
 

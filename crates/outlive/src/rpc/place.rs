@@ -55,9 +55,9 @@ pub(super) struct Slots {
 /// What a sweep found in a place.
 enum Left {
     Nothing,
-    /// What a dead client left.
+    /// Something that a dead client left, and that is settled now (or would be, in a dry run).
     Settled,
-    /// The place of a dead client of which a thread still runs.
+    /// The place belongs to a dead client, of which a thread still runs.
     Ending,
 }
 
@@ -89,8 +89,9 @@ impl Service {
         }
     }
 
-    /// Settles the slots of a place that is ours; the numbers of those that are free now, and those that are not. A slot
-    /// that cannot be settled is one of these, and keeps no other: the first error is returned beside them.
+    /// Settles the slots of a place that is ours. Returns the free slots, each with the number of its last
+    /// call, and the busy ones. A slot that cannot be settled counts as busy; the other slots are settled
+    /// all the same, and the first error is returned beside them.
     pub(super) fn settle_place(&self, me: Me, place: u32) -> (Slots, Result<(), Error>) {
         let mut slots = Slots::default();
         let mut result = Ok(());
@@ -107,8 +108,8 @@ impl Service {
         (slots, result)
     }
 
-    /// Whether something is left in a place that is nobody's: a call in which a server was still writing when the last client
-    /// left, or an object that could not be freed then.
+    /// Returns whether something is left in a place that is nobody's: a call in which a server was still
+    /// writing when the last client left, or an object that could not be freed then.
     fn is_unsettled(&self, place: u32) -> Result<bool, Error> {
         for slot in place * SLOTS..(place + 1) * SLOTS {
             let call = self.call(slot)?;
@@ -129,8 +130,10 @@ impl Service {
         Ok(settled)
     }
 
-    /// Frees what the dead left in their places: takes each for a moment. How many there were, and how many are left, of
-    /// whom a thread still runs. A place that cannot be settled keeps no other: the first error is returned at the end.
+    /// Frees what dead clients left in their places; takes each place for a moment. Returns how many
+    /// places there were, and how many it has to leave because a thread of the dead client still runs. If
+    /// a place cannot be settled, the others are settled all the same, and the first error is returned at
+    /// the end.
     pub(super) fn settle_dead(&self, me: Me, process: TokenId, dry_run: bool) -> Result<(u32, u32), Error> {
         let (mut found, mut left) = (0, 0);
         let mut result = Ok(());
@@ -156,15 +159,16 @@ impl Service {
         if !seen.is_free(me) {
             return Ok(Left::Ending);
         }
-        // If a client has come meanwhile, what was seen there may be its own.
+        // If a client has taken the place meanwhile, what was seen there may be that client's.
         let is_still = if dry_run { self.who(place) == seen } else { self.change_place(place, seen, mine) };
         if !is_still {
             return Ok(Left::Nothing);
         }
         if !dry_run {
-            // Those in which a living thread writes are settled by the next client, or a later sweep.
+            // The next client of the place, or a later sweep, settles the slots in which a living thread writes.
             let (_, settled) = self.settle_place(me, place);
-            // After an error the place is the dead client's again: with our name, it would be nobody else's to settle.
+            // After an error the place is the dead client's again: if it kept our name, no other process
+            // could settle it.
             self.change_place(place, mine, if settled.is_ok() { Word::NOBODY } else { seen });
             settled?;
         }

@@ -150,8 +150,9 @@ impl Service {
         let mut seen = seen;
         let mut tries = 1;
         while !call.words.begin_copying(&pass, seen, number, me.id) {
-            // A sweep may have taken a dead server's id out of the call before: then this one is still asked, and comes
-            // before its client's later ones. There is a limit because something hostile could change the claim for ever.
+            // A sweep may have taken a dead server's id out of the claim of the call before. Then this call is
+            // still asked, and must be taken before its client's later calls. There is a limit because a hostile
+            // process could change the claim for ever.
             match pending(call.words, call.question) {
                 Some((again, other)) if again == asked && tries < TRIES => seen = other,
                 _ => return Ok(None),

@@ -251,9 +251,9 @@ impl Service {
         }))
     }
 
-    /// Frees what objects are in a slot that nobody else writes to or reads. Fails when the system does
-    /// not say of one whether it exists, after it has freed the others: the slot must not be used before
-    /// another try has succeeded, or nobody would find that object again.
+    /// Frees the objects in a slot that no other thread writes to or reads. Fails when the system does not
+    /// say whether one of them exists, after it has freed the others. The slot must not be used before
+    /// another try has succeeded, because nothing would lead to that object any more.
     #[cold]
     pub(super) fn free_objects(&self, call: Call<'_>) -> Result<(), Error> {
         let freed = self.free_request(call);
@@ -261,7 +261,7 @@ impl Service {
             .fold(freed, |freed, number| freed.and(self.free_at(call.reference(number), call.place_of(number))))
     }
 
-    /// Whether an object is in a slot. Fails as [`Service::free_objects`].
+    /// Returns whether an object lies in a slot. Fails as [`Service::free_objects`].
     #[cold]
     pub(super) fn has_objects(&self, call: Call<'_>) -> Result<bool, Error> {
         if self.is_at(call.request_reference(), call.place_of_request())? {
@@ -306,7 +306,8 @@ impl<'s> Call<'s> {
         unsafe { &*self.replies.add(at as usize).cast() }
     }
 
-    /// Of the replies in the ring, those whose words name an object. It may be at another place by now: its tag tells.
+    /// Returns the numbers of the replies in the ring whose words name an object. The object may be
+    /// somewhere else by now: its tag says where.
     fn long_replies(self) -> impl Iterator<Item = u32> {
         (0..RING).filter(move |&number| self.meta(number).load(Ordering::Relaxed) & OBJECT != 0)
     }

@@ -218,7 +218,7 @@ impl Words {
     }
 
     /// The server's thread takes a call that is asked, to copy its request; false: it was cancelled, or a sweep took a dead
-    /// thread's id out of the call before. The thread's end wakes the client meanwhile.
+    /// thread's id out of the claim of the call before. The thread's end wakes the client meanwhile.
     ///
     /// Died just before: not begun, for a successor. Just after: begun, and the claim says by whom.
     #[inline]

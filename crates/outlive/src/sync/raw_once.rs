@@ -157,11 +157,12 @@ impl RawOnce {
         self.leave(id, DONE);
     }
 
-    /// It is not done, because of a panic, or because of a death that was swept: somebody else's turn.
+    /// Ends the turn without a value, after a panic or when a sweep takes the turn from a dead owner: the
+    /// next caller makes the value. Changes nothing if another owner has the turn by now.
     pub(crate) fn abandon(&self, id: TokenId) {
-        // While another has the turn, `failed` is that one's to write.
+        // While another owner has the turn, only that owner may write `failed`.
         if self.owner() == Some(id) {
-            // Relaxed: ordered by the Release in `leave`.
+            // Relaxed: the Release in `leave` orders it.
             self.failed.store(1, Ordering::Relaxed);
             self.leave(id, 0);
         }
@@ -309,7 +310,7 @@ mod loom_tests {
 mod tests {
     use super::*;
 
-    /// That id has the turn, and nobody has failed.
+    /// A once whose turn that id has, and whose makers have not failed.
     fn turn_of(id: TokenId) -> RawOnce {
         RawOnce { word: AtomicU32::new(id.as_u32()), failed: AtomicU32::new(0) }
     }
@@ -320,7 +321,7 @@ mod tests {
         let once = turn_of(other);
         once.abandon(own);
         assert_eq!(once.owner(), Some(other));
-        assert_eq!(once.failed.load(Ordering::Relaxed), 0, "the other has not failed");
+        assert_eq!(once.failed.load(Ordering::Relaxed), 0, "the other owner has not failed");
         once.finish(own);
         assert_eq!(once.owner(), Some(other));
         once.abandon(other);

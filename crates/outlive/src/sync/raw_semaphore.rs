@@ -176,7 +176,8 @@ impl RawSemaphore<'_> {
             }
             let until = ticket.until(deadline);
             let watch = [self.free.watch(ticket)];
-            // With one free permit two are woken: that the others look by themselves, and find it taken, is no rescue.
+            // A release wakes two sleepers only. The others find the changed sequence at their own look: that
+            // is a rescue only if a permit is free.
             match sleep_until_it_comes(me.registry, &pass, &watch, &owners, turn, until, is_free) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}

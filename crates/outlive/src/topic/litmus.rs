@@ -104,7 +104,7 @@ fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
     });
 }
 
-/// `ring::make` and `Shared::rings`: a ring that is counted has its slots.
+/// `ring::make` and `Shared::rings`: a thread that sees a ring counted sees the ring's slots.
 #[test]
 fn loom_topic_a_ring_that_is_counted_has_slots() {
     loom::model(|| {
@@ -123,8 +123,9 @@ fn loom_topic_a_ring_that_is_counted_has_slots() {
     });
 }
 
-/// `line::join` and `hold::names`: a publisher that counts the lines after its overwrite finds who holds what it would use again, also in a line
-/// that has only just come.
+/// `line::join` and `hold::names`: a publisher reads the number of lines after it has overwritten the
+/// slot. So it finds a hold on the object that it would use again also in a line that has just been
+/// added.
 #[test]
 fn loom_topic_a_line_that_has_just_come_is_looked_at() {
     loom::model(|| {
@@ -147,7 +148,7 @@ fn loom_topic_a_line_that_has_just_come_is_looked_at() {
     });
 }
 
-/// A slot, and a line that is counted once a subscriber has come.
+/// A slot, and a line that counts from the moment at which a subscriber joins.
 struct Line {
     slot: Slot,
     lines: AtomicU32,

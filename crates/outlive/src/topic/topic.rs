@@ -74,8 +74,9 @@ impl<M: Message + ?Sized> TopicOptions<M> {
         self
     }
 
-    /// The most bytes that the topic may take, messages and all; up to a thirty-second more where memory of short messages
-    /// has gone over to long ones. Default: a quarter of the file system, and at most 4 GiB.
+    /// The most bytes that the topic may take, messages and all. Where memory of short messages is used
+    /// for long ones, the file may take up to 64 KiB more for each 2 MiB of it. Default: a quarter of the
+    /// file system, and at most 4 GiB.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self

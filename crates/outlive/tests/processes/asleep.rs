@@ -22,7 +22,8 @@ fn is_asleep(pid: i32, tid: i32) -> bool {
     number.is_some_and(|number| sleeps.contains(&number))
 }
 
-/// Waits until the main thread of that process has gone to sleep so many more times: it has looked by itself in between.
+/// Waits until the main thread of that process has gone to sleep `looks` more times: it has rechecked
+/// between two sleeps.
 pub fn wait_looks(pid: i32, looks: u64) {
     let path = format!("/proc/{pid}/status");
     let sleeps = || {

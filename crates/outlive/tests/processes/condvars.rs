@@ -25,7 +25,7 @@ crate::checks!(
     a_woken_waiter_dies_with_the_mutex_in_hand,
     a_woken_waiter_queues_for_the_mutex_and_dies,
     a_woken_waiter_blocks_on_another_mutex_and_dies,
-    a_woken_waiter_that_waits_on_another_condition_hands_on,
+    a_woken_waiter_that_waits_on_another_condition_hands_its_notification_on,
     who_gives_the_mutex_up_hands_its_notification_on,
     who_dies_asleep_takes_nothing_along,
     a_notifier_that_dies_inside_is_told_to_who_watches_it,
@@ -396,9 +396,9 @@ fn a_woken_waiter_blocks_on_another_mutex_and_dies(world: &World) {
     drop(held);
 }
 
-/// From its second sleep on, its end would wake one who waits for the second condition. So it hands the first one's notification
-/// on before.
-fn a_woken_waiter_that_waits_on_another_condition_hands_on(world: &World) {
+/// Once the waiter sleeps on the second condition, its end would wake a waiter of that one. So it hands
+/// on the first condition's notification before.
+fn a_woken_waiter_that_waits_on_another_condition_hands_its_notification_on(world: &World) {
     let domain = world.domain();
     let store = open(&domain);
     let other = Condvar::open(&domain, "other").expect("opens");
@@ -416,7 +416,8 @@ fn a_woken_waiter_that_waits_on_another_condition_hands_on(world: &World) {
         board.reach(1, 1);
         store.see_it_taken();
         takers.into_iter().for_each(Child::finish);
-        // It prepared its wait before it gave the mutex back, which the taker had afterwards.
+        // The first waiter prepared its wait before it gave the mutex back, and the taker has had the mutex
+        // since: so this notification reaches it.
         other.notify_one();
         first.finish();
     }

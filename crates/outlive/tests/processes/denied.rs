@@ -1,7 +1,8 @@
-//! System calls that a filter answers in the kernel's place: with an error, or as if they had been made.
+//! System calls that a seccomp filter answers in the kernel's place, with an error or with success.
 //!
-//! `EFAULT` of `FUTEX_WAKE_OP` is the kernel's answer where it cannot get the word's page. The word itself may be written all the same:
-//! the change must be made, and a wake that failed must not count as one that found nobody asleep.
+//! `FUTEX_WAKE_OP` returns `EFAULT` if the kernel cannot get the word's page. The process may be able to
+//! write the word all the same. So the change must be made, and a wake that failed must not count as a
+//! wake that found no sleeper.
 
 use outlive::sync::{Event, Reset};
 
@@ -12,25 +13,25 @@ use crate::runner::World;
 use crate::wait_sets::queue;
 
 crate::checks!(
-    a_message_is_told_though_its_step_fails,
-    a_wake_that_fails_is_made_up_for_by_the_next,
-    bits_are_set_though_their_step_fails,
+    a_message_wakes_the_receiver_though_wake_op_fails,
+    the_next_wake_makes_up_for_one_that_failed,
+    bits_are_set_though_wake_op_fails,
 );
 
-/// From now on, this process gets that errno (0: success) for all calls of that number; of `futex`, where an `operation` is given, for
-/// that one alone.
+/// From now on, each call of that number by this process returns that errno (0: success). With an
+/// `operation`, only the calls of `futex` with that operation do.
 pub fn answer(call: libc::c_long, operation: Option<i32>, errno: i32) {
     let statement = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = |at: u32| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at);
     let equals = |value: u32, otherwise| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, otherwise, value);
     let answer = statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno as u32);
     let allow = statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW);
-    // Where the second argument's lower half lies.
+    // The offset of the second argument's lower half.
     let second = 24 + if cfg!(target_endian = "big") { 4 } else { 0 };
     let mut filter = match operation {
         None => vec![load(0), equals(call as u32, 1), answer, allow],
         Some(operation) => {
-            // Without `FUTEX_PRIVATE_FLAG` and the like.
+            // The operation without its flags, as `FUTEX_PRIVATE_FLAG`.
             let plain = statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0x7f);
             vec![load(0), equals(call as u32, 4), load(second), plain, equals(operation as u32, 1), answer, allow]
         }
@@ -44,12 +45,12 @@ pub fn answer(call: libc::c_long, operation: Option<i32>, errno: i32) {
     }
 }
 
-/// `FUTEX_WAKE_OP` fails in this process from now on.
+/// Makes `FUTEX_WAKE_OP` fail in this process from now on.
 fn fail_steps() {
     answer(libc::SYS_futex, Some(libc::FUTEX_WAKE_OP), libc::EFAULT);
 }
 
-fn a_message_is_told_though_its_step_fails(world: &World) {
+fn a_message_wakes_the_receiver_though_wake_op_fails(world: &World) {
     let queue = queue(&world.domain(), "queue");
     let receiving = Child::start(|| {
         let mut receiver = queue.receiver().expect("free");
@@ -65,7 +66,7 @@ fn a_message_is_told_though_its_step_fails(world: &World) {
     receiving.finish();
 }
 
-fn a_wake_that_fails_is_made_up_for_by_the_next(world: &World) {
+fn the_next_wake_makes_up_for_one_that_failed(world: &World) {
     let queue = queue(&world.domain(), "queue");
     let board = Board::new();
     let receiving = Child::start(|| {
@@ -81,12 +82,12 @@ fn a_wake_that_fails_is_made_up_for_by_the_next(world: &World) {
         sender.send(&[1]).expect("sent");
     })
     .finish();
-    assert_eq!(board.get(0), 0, "nobody has been woken");
+    assert_eq!(board.get(0), 0, "the receiver has not been woken");
     queue.sender().expect("there is room").send(&[2]).expect("sent");
     receiving.finish();
 }
 
-fn bits_are_set_though_their_step_fails(world: &World) {
+fn bits_are_set_though_wake_op_fails(world: &World) {
     let event = Event::open(&world.domain(), "event", Reset::Manual).expect("opens");
     for bits in [1, 1 << 20, 1 | 1 << 20 | 1 << 30] {
         let waiting = Child::start(|| assert_eq!(event.wait_all(bits).expect("set") & bits, bits));

@@ -24,7 +24,7 @@ crate::checks!(
     a_long_reply_stays,
     what_a_cancelled_call_holds_is_freed_later,
     what_a_dropped_client_could_not_free_is_swept,
-    one_slot_that_cannot_be_settled_keeps_no_other,
+    a_slot_that_cannot_be_settled_does_not_hold_up_the_others,
     what_can_be_freed_of_a_place_is_freed,
     a_client_without_memory_frees_what_its_calls_hold,
     a_sweep_that_cannot_look_keeps_the_tokens,
@@ -130,7 +130,7 @@ fn a_long_request_stays(world: &World) {
     let board = Board::new();
     let client = Child::start(|| {
         let client = Client::open(&domain, "s").expect("open");
-        // From here on the server knows the slots.
+        // After this call the server has mapped the slots.
         assert_eq!(*client.call(b"before").expect("answered"), *b"done");
         let pending = client.begin(&message(3, 9, LONG)).expect("sent");
         let later = client.begin(&message(3, 10, 20)).expect("sent");
@@ -146,7 +146,7 @@ fn a_long_request_stays(world: &World) {
     assert!(matches!(told, (Err(ServeError::System(_)), Err(ServeError::System(_)))), "{told:?}");
     for number in [9, 10] {
         let request = server.try_next().expect("not begun, and there");
-        assert_eq!(read_message(&request), (3, number), "one that cannot be looked at keeps its turn");
+        assert_eq!(read_message(&request), (3, number), "a request that cannot be looked at keeps its turn");
         request.reply(b"done").expect("it waits");
     }
     client.finish();
@@ -204,7 +204,7 @@ fn what_a_cancelled_call_holds_is_freed_later(world: &World) {
     assert!(bytes < LONG as u64, "{bytes} bytes are left of replies that nobody wanted");
 }
 
-/// A server that answers with as many bytes as are asked for. It ends when none are asked for.
+/// A server that replies with as many bytes as a request asks for. It ends when a request asks for none.
 fn replies_as_asked(domain: &Domain, board: &Board) {
     let mut server = Server::open(domain, "s").expect("none lives");
     loop {
@@ -218,19 +218,21 @@ fn replies_as_asked(domain: &Domain, board: &Board) {
     }
 }
 
-/// A request of [`replies_as_asked`].
+/// A request for so many bytes, for [`replies_as_asked`].
 fn bytes(len: usize) -> [u8; 8] {
     (len as u64).to_le_bytes()
 }
 
-/// A client that is dropped while `fstat` fails must not close the file, which a wait set keeps open.
+/// Keeps the service's file open by a wait set: a client that is dropped while `fstat` fails must not
+/// close the file.
 fn kept_open(domain: &Domain, call: &Pending<'_>) -> WaitSet {
     let mut set = WaitSet::new(domain);
     set.add(call).expect("added");
     set
 }
 
-/// The place is nobody's then, and its calls are over: what lies in it is known by its tag alone.
+/// After the client is dropped, its place is nobody's and its calls are over: only an object's tag says
+/// that the object lies there.
 fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
     let domain = world.domain();
     let (client, other) = (Client::open(&domain, "s").expect("open"), Client::open(&domain, "s").expect("open"));
@@ -248,12 +250,12 @@ fn what_a_dropped_client_could_not_free_is_swept(world: &World) {
     drop(other);
     domain.sweep(false).expect("sweeps");
     let bytes = domain.entry("s").expect("there").bytes;
-    assert!(bytes < LONG as u64, "{bytes} bytes are left of a reply that nobody wanted");
+    assert!(bytes < LONG as u64, "{bytes} bytes are left, of a reply that was let go of");
     assert!(domain.sweep(true).expect("sweeps").is_clean());
 }
 
-fn one_slot_that_cannot_be_settled_keeps_no_other(world: &World) {
-    /// A place's.
+fn a_slot_that_cannot_be_settled_does_not_hold_up_the_others(world: &World) {
+    /// How many slots a place has.
     const SLOTS: usize = 16;
     let domain = world.domain();
     let client = Client::open(&domain, "s").expect("open");
@@ -267,7 +269,8 @@ fn one_slot_that_cannot_be_settled_keeps_no_other(world: &World) {
         without_fstat(&domain, "s", || drop(call));
     };
     let_go(LONG);
-    // With this reply, the client has seen how long the file is, with the one that it let go of.
+    // When it takes this reply, the client sees how long the file is: long enough for the first reply, of
+    // which it has let go.
     assert_eq!(client.call(&bytes(LONG)).expect("answered").len(), LONG);
     let_go(4 * LONG);
     let calls: Vec<_> = (0..SLOTS - 2).map(|_| client.begin(&bytes(20)).expect("sent")).collect();
@@ -300,12 +303,12 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
         }
     });
     let [first, second, third] = [1, 2, 3].map(|n: u8| client.begin_until(&[n], PATIENCE).expect("sent"));
-    // With this reply, the client has seen how long the file is, with the second.
+    // When it takes this reply, the client sees how long the file is: long enough for the second reply.
     assert_eq!(read_message(&third.wait().expect("answered")), (4, 3));
     board.set(0, 1);
     board.reach(1, 1);
     let kept = kept_open(&domain, &first);
-    // Nobody lets go of the calls before the client leaves.
+    // The calls are not let go of before the client leaves.
     core::mem::forget((first, second));
     without_fstat(&domain, "s", || drop(client));
     drop(kept);
@@ -319,7 +322,7 @@ fn what_can_be_freed_of_a_place_is_freed(world: &World) {
     server.finish();
 }
 
-/// Of calls that it let go of and that could not be settled then.
+/// The client let go of a call, which could not be settled then. It settles the call when it needs memory.
 fn a_client_without_memory_frees_what_its_calls_hold(world: &World) {
     let domain = world.domain();
     let client = Client::options().max_bytes(8 << 20).client(&domain, "s").expect("made");

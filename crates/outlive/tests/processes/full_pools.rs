@@ -96,18 +96,19 @@ fn who_has_most_is_named(world: &World) {
     assert_eq!(most(error).pid, std::process::id());
 }
 
-/// What the pool's file takes of its file system; no more than the pool says, and than it may.
+/// Checks that the pool's file takes no more of the file system than the pool says, and than it may.
 #[track_caller]
 fn check_blocks(domain: &Domain, pool: &Pool, max_bytes: u64, after: usize) {
-    /// What a file system needs for a file of many pieces.
+    /// What a file system may need besides for a file of many pieces.
     const MORE: u64 = 16 << 10;
     let taken = fs::metadata(domain.path().join("pool")).expect("there").blocks() * 512;
     let says = pool.usage().expect("looks").bytes;
-    assert!(taken <= says + MORE, "{after}: {taken} bytes are taken, {says} are told of");
-    assert!(taken <= max_bytes + MORE, "{after}: {taken} bytes are taken, {max_bytes} may be");
+    assert!(taken <= says + MORE, "{after}: the file takes {taken} bytes, the pool says {says}");
+    assert!(taken <= max_bytes + MORE, "{after}: the file takes {taken} bytes, the limit is {max_bytes}");
 }
 
-/// Small objects have most bytes of tags. Those stay when their spans are taken apart for larger ones, and count.
+/// Small objects have the most bytes of tags. The tags stay, and count, when the spans are taken apart for
+/// larger objects.
 fn the_file_keeps_to_max_bytes(world: &World) {
     const MOST: u64 = 16 << 20;
     let domain = world.domain();
@@ -121,17 +122,18 @@ fn the_file_keeps_to_max_bytes(world: &World) {
         pool.gc().expect("trims");
         check_blocks(&domain, &pool, MOST, len);
     }
-    // One of each, then what is left.
+    // One object of each length, then as many small ones as there is room for.
     let mut some: Vec<_> = (6..23).filter_map(|log| pool.alloc(1 << log).ok()).collect();
     some.extend(take_all(&pool, 64, 2).0);
     check_blocks(&domain, &pool, MOST, 0);
 }
 
-/// What is free as a whole is as much as before, of the same sizes: the tags that stay are used again, and one page of them
-/// does not keep a run from where it has been.
+/// When all is free, as many objects of the same sizes fit as before: the tags that stay are used again,
+/// and the page of a run's tag does not keep a run from where one has been.
 fn memory_at_the_limit_serves_again_and_again(world: &World) {
     let domain = world.domain();
-    // Four spans of the smallest objects and their tags, and all tags of a fifth with a few objects of it.
+    // Room for four spans of the smallest objects with their tags, and for all tags of a fifth span with a
+    // few objects.
     let pool = open(&domain, (10 << 20) + (640 << 10), 0);
     let most = |len| {
         let (objects, _) = take_all(&pool, len, 1);
@@ -146,7 +148,7 @@ fn memory_at_the_limit_serves_again_and_again(world: &World) {
     for _ in 0..3 {
         assert_eq!(lens.map(most), at_first);
     }
-    // The longest that there is room for.
+    // The longest object that there is room for.
     let longest = (0..12 << 8).rev().map(|pages| pages << 12).find(|&len| pool.alloc(len).is_ok()).expect("one");
     assert!(longest >= 7 << 20, "{longest}");
     for _ in 0..3 {
@@ -155,7 +157,8 @@ fn memory_at_the_limit_serves_again_and_again(world: &World) {
     }
 }
 
-/// There is room for a few objects more, and none for the tags that the first free span would need; another has them.
+/// There is room for a few more objects, but not for the tags that the first free span would need. Another
+/// free span has its tags.
 fn a_free_span_that_has_tags_is_found(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, 12 << 20, 0);
@@ -166,9 +169,9 @@ fn a_free_span_that_has_tags_is_found(world: &World) {
     small.retain(|object| (object.as_ptr() as usize - begin) >> 21 != 2);
     assert_eq!(before - small.len(), 1 << 15, "all of a span");
     drop(pair);
-    // More than a span, so it lies behind all of them.
+    // It is longer than a span, so it lies behind all spans that are used.
     let longest = (513..1024).rev().map(|pages| pages << 12).find(|&len| pool.alloc(len).is_ok()).expect("room");
-    // The free run is taken apart for what does not fit either, and made again with fewer pages.
+    // The free run is taken apart for an object that does not fit either, and made again with fewer pages.
     assert!(pool.alloc(9 << 20).is_err());
     let run = pool.alloc(longest - (64 << 10)).expect("room");
     assert_eq!(run.capacity(), longest - (64 << 10));

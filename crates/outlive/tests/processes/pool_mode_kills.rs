@@ -1,4 +1,5 @@
-//! Pools in debug modes that change at random, whose users are killed at random: nothing of that is a fault.
+//! Pools in debug modes that change at random while their users are killed at random: no mode may report
+//! a fault.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,8 @@ fn some_modes(random: &mut Random) -> Modes {
     }
 }
 
-/// Takes, writes, frees and hands over, with nothing wrong: whoever finds a fault in that ends by SIGABRT or SIGSEGV.
+/// Takes, writes, frees and hands over objects without a mistake. If a mode reports a fault all the same,
+/// the process ends by SIGABRT or SIGSEGV.
 fn work(pool: &Pool, offers: &Board, until: impl Fn() -> bool) {
     let mut random = Random::new();
     let mut kept: Vec<Object<'_>> = Vec::new();
@@ -69,7 +71,7 @@ fn work(pool: &Pool, offers: &Board, until: impl Fn() -> bool) {
     }
 }
 
-/// Processes see changes at different moments, threads too; nobody takes that for a fault.
+/// Processes and threads see a change of modes at different moments. That must not count as a fault.
 fn a_change_of_modes_is_no_fault(world: &World) {
     let domain = world.domain();
     let pool = open(&domain, Modes::NONE);
@@ -96,7 +98,7 @@ fn a_change_of_modes_is_no_fault(world: &World) {
     settle(&pool);
 }
 
-/// Nothing is lost: all of it can be given back.
+/// Checks that nothing is lost: all memory can be given back.
 fn settle(pool: &Pool) {
     pool.set_modes(Modes::INTEGRITY | Modes::TAG);
     for offer in pool.offers().expect("looks") {

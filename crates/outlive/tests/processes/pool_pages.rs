@@ -17,10 +17,11 @@ crate::checks!(
     gc_and_flush_beside_use: 60,
 );
 
-/// Whether the kernel makes huge pages of as much shared memory of our own, now: its memory may be in small pieces.
+/// Returns whether the kernel makes huge pages now, tried with as much shared memory of our own: free
+/// memory may be in small pieces.
 fn has_huge_pages(bytes: usize) -> bool {
     const HUGE: usize = 2 << 20;
-    // SAFETY: a new mapping, which nobody else knows, is written to in its bounds and undone.
+    // SAFETY: a new mapping, which no other code knows, is written to within its bounds and unmapped.
     unsafe {
         let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         let mapped = libc::mmap(std::ptr::null_mut(), bytes + HUGE, access, shared, -1, 0);
@@ -43,7 +44,7 @@ fn huge_pages_when_asked(world: &World) {
     let mut large = pool.alloc(12 << 20).expect("room");
     fill(&mut large, 1);
     let small: Vec<_> = (0..2 * (2 << 20) / 65_536).map(|_| pool.alloc(65_536).expect("room")).collect();
-    // Whatever came of it: bytes are what they are, and pages are given back as ever.
+    // With or without huge pages: the bytes are unchanged, and pages are given back as ever.
     check(&large, 1);
     let huge = pool.huge_bytes().expect("known");
     if !outlive::abilities::can_make_huge_pages() || enabled.is_empty() || enabled.contains("[deny]") {
@@ -60,7 +61,7 @@ fn huge_pages_when_asked(world: &World) {
     assert_eq!(pool.huge_bytes().expect("known"), 0);
 }
 
-/// What was in use until now is likely to be needed again; a while later it is not.
+/// `gc` keeps as much as was in use lately, and gives it back a while later.
 fn gc_keeps_what_is_needed(world: &World) {
     const LEN: usize = 48 << 10;
     let domain = world.domain();
@@ -78,7 +79,7 @@ fn gc_keeps_what_is_needed(world: &World) {
     let (kept, free) = (bytes(), sum(&pool).free);
     assert!(kept >= full / 2, "{kept} of {full} kept");
     assert!(free * LEN as u64 >= kept / 2 && needed() > 0, "{free} free, {} needed", needed());
-    // Nobody uses them for a while.
+    // The objects are not used for a while.
     wait_until("all is given back", || {
         std::thread::sleep(Duration::from_millis(2200));
         pool.gc().expect("trims");
@@ -86,7 +87,7 @@ fn gc_keeps_what_is_needed(world: &World) {
     });
     assert!(bytes() <= full - (20 << 20), "{} of {full}", bytes());
     assert_eq!(needed(), 0);
-    // Addresses stay what they are: what is taken now lies in the same mapping, in pages that are there again.
+    // Addresses stay: an object that is taken now lies in the same mapping, in pages that exist again.
     let mut object = pool.alloc(LEN).expect("room");
     fill(&mut object, 7);
     check(&object, 7);

@@ -185,7 +185,7 @@ fn a_dead_client_s_replies_are_freed(world: &World) {
     }
 }
 
-/// Nobody wakes the client that waits: what a dead client's place holds is found by a look.
+/// No process wakes the waiting client: it finds by its own look what lies in a dead client's place.
 fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
     const LONG: usize = 5 << 20;
     let domain = world.domain();

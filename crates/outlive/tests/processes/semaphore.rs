@@ -312,7 +312,7 @@ fn waits_without_futex_waitv(world: &World) {
     waiting.finish();
 }
 
-/// A release wakes two. The others find another number when they look by themselves, and that is as it should be.
+/// A release wakes two waiters. The others find a changed sequence at their own look, which is no rescue.
 fn a_waiter_that_a_release_passes_over_is_no_rescue(world: &World) {
     let domain =
         Domain::options().recheck(Some(Duration::from_millis(50))).open_at(world.domain().path()).expect("opens");
@@ -324,7 +324,8 @@ fn a_waiter_that_a_release_passes_over_is_no_rescue(world: &World) {
     file.set_word(sequence, file.word(sequence) + 1);
     wait_looks(waiting.pid(), 3);
     assert_eq!(domain.stats().rescues, 0);
-    // Nobody tells of this one. Free at the very moment of a look, it is found without a rescue.
+    // This permit becomes free without a notification. A waiter that happens to look at that very moment
+    // finds it without a rescue: hence the repetition.
     let mut waiting = Some(waiting);
     wait_until("a permit found by the waiter's own look is counted", || {
         let waiter = waiting.take().unwrap_or_else(|| sleeper(&semaphore));

@@ -12,8 +12,9 @@ crate::checks!(
     random_kills_of_holders_lose_nothing: 120,
 );
 
-/// Processes share, join what others share, check, leave, make objects their own again; one after another is killed. What
-/// anybody holds stays as it was; at the end nobody holds anything, and everything is free.
+/// Processes share objects, join what others share, check, leave, and make objects their own again; they
+/// are killed one after another. What a living process holds does not change. At the end no process
+/// holds anything, and all objects are free.
 fn random_kills_of_holders_lose_nothing(world: &World) {
     const PLACES: u64 = 8;
     let domain = world.domain();
@@ -93,7 +94,8 @@ fn random_kills_of_holders_lose_nothing(world: &World) {
         }
         children.iter_mut().for_each(Child::kill);
         pool.flush();
-        // Of one whose token's slot has a new owner already, nothing can be asked: its things are free a second later.
+        // Where the slot of a dead process's token has a new owner already, the process cannot be asked for
+        // any more: what it held is free a second later.
         wait_until("nobody has anything", || {
             domain.sweep(false).expect("sweeps");
             let now = sum(&pool);

@@ -34,7 +34,7 @@ const MESSAGES: u64 = 4224 + 4;
 const ARRIVALS: u64 = 4096 + 64 + 16 + 4;
 const FREE: u64 = 4096 + 4;
 const PLAIN: u64 = 4096 + 4;
-/// Where a topic's `changes` stands: the count of those who have come and gone.
+/// Where a topic's `changes` lies: it counts participants that came or left.
 const CHANGES: u64 = 4096 + 128;
 
 const SOMEBODY: u32 = 1;
@@ -113,7 +113,8 @@ fn a_stopped_publishers_message_is_found(world: &World) {
     children.into_iter().for_each(Child::finish);
 }
 
-/// Nobody is there whose end the watcher could watch, and the publisher has not come to telling that it is there.
+/// There is no participant whose end the watcher could watch, and the publisher is stopped before it
+/// notifies the watcher.
 fn a_stopped_publisher_that_has_come_is_found(world: &World) {
     let domain = looking(world);
     let topic = Topic::<u64>::open(&domain, "topic").expect("opens");
@@ -133,7 +134,7 @@ fn a_stopped_publisher_that_has_come_is_found(world: &World) {
         std::thread::sleep(Duration::from_secs(600));
     });
     board.reach(0, 1);
-    assert_eq!(changes.word(CHANGES), before + 1, "where it tells");
+    assert_eq!(changes.word(CHANGES), before + 1, "the publisher has counted itself");
     changes.set_word(CHANGES, before);
     watching.finish();
 }

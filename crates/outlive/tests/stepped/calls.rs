@@ -1,7 +1,7 @@
-//! Calls with a sweep at the instructions on the way: a client that lets go of a call which no server
-//! has begun, a server that takes a client's calls, and a client whose server has died.
+//! Sweeps between two instructions of a client or a server: of a client that lets go of a call which
+//! no server has begun, of a server that takes a client's calls, and of a client whose server has died.
 //!
-//! In the first two, the call before, in the same slot, was answered by a thread that has ended: the
+//! In the first two checks, the call before, in the same slot, was answered by a thread that has ended: the
 //! sweep takes that thread's id out of the claim, which changes the word that the client, or the
 //! server, is about to change.
 
@@ -23,7 +23,7 @@ crate::checks!(
 /// What `cancel` returned: whether the call was begun.
 const BEGUN: usize = FREE;
 
-/// The client is the child that is moved on. The server is the check's own, and looks afterwards.
+/// The client is the child that is moved on. The check itself is the server, and looks afterwards.
 fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -65,11 +65,11 @@ fn what_is_cancelled_beside_a_sweep_is_not_begun(world: &World) {
     }
 }
 
-/// Of the requests that lay there, which one the server took: the last byte of it.
+/// The last byte of the request that the server took: it says which one that was.
 const TAKEN: usize = FREE;
 
-/// The server is the child that is moved on, while it takes the first of two requests. The client is
-/// the check's own.
+/// The server is the child that is moved on, while it takes the first of two requests. The check itself
+/// is the client.
 fn requests_keep_their_order_beside_a_sweep(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -102,13 +102,13 @@ fn requests_keep_their_order_beside_a_sweep(world: &World) {
             }
         });
     });
-    // In its first round nothing is asked.
+    // In the server's first round, no call is asked.
     serving.step(u64::MAX);
     let mut before = client.begin_until(b"before", PATIENCE).expect("sent");
     serving.go_on();
     let mut steps = 0;
     loop {
-        // Its slot is the next call's.
+        // The next call uses its slot.
         before.wait().expect("answered");
         let asked = [[1], [2]].map(|request| client.begin(&request).expect("sent"));
         let is_over = serving.step(steps);
@@ -131,12 +131,12 @@ fn requests_keep_their_order_beside_a_sweep(world: &World) {
 /// How many requests servers have taken, and to how many they have sent a reply.
 const BEGUN_BY_NOW: usize = FREE;
 const SENT: usize = FREE + 1;
-/// To how many the servers may send one.
+/// To how many requests the servers may send a reply.
 const MAY_SEND: usize = FREE + 2;
 /// Whether the client's look was an error.
 const FAILED: usize = FREE + 3;
 
-/// Sends a reply to its only request when it may, and nothing more.
+/// Starts a server that sends one reply to its only request when it may, and then waits to be killed.
 fn start_server(domain: &outlive::Domain, board: Board) -> Child {
     Child::start(|| {
         let mut server = Server::open(domain, "s").expect("none lives");
@@ -177,7 +177,7 @@ fn a_reply_comes_before_the_death_beside_a_sweep(world: &World) {
             call.replace(Some(client.begin_until(b"x", PATIENCE).expect("sent")));
         });
     });
-    // Its first round has nothing to look for.
+    // In its first round, the client has no reply to look for.
     looking.step(u64::MAX);
     let mut steps = 0;
     for number in 1.. {

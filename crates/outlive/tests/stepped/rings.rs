@@ -1,8 +1,8 @@
-//! A publisher that comes, and publishes, at the instructions on a subscriber's way to the next
-//! message or to the newest one.
+//! A new publisher appears, and publishes, between two instructions of a subscriber that takes the next
+//! message or the newest one.
 //!
-//! The new publisher's message is older than the one that follows of a publisher that was there:
-//! it must not come behind that, wherever the subscriber stands. A ring stays once it is made, so
+//! Then a publisher that was there before publishes a second message. The subscriber must not take the
+//! new publisher's message after that one, wherever it was stopped. A ring stays once it is made, so
 //! each round has a topic of its own.
 
 use std::cell::RefCell;
@@ -19,8 +19,9 @@ crate::checks!(
     the_newest_of_all_passes_over_a_new_publishers_older_one: 120,
 );
 
-/// How many messages the subscriber has got in a round, and which.
+/// How many messages the subscriber has taken in a round.
 const COUNT: usize = FREE;
+/// These messages, from this place on.
 const GOT: usize = FREE + 1;
 
 fn name(round: u64) -> String {
@@ -39,8 +40,8 @@ fn note(board: Board, message: Option<u64>) -> bool {
     true
 }
 
-/// Message 1 is the new publisher's, and 2 comes after it. `is_right` says so of those that the
-/// subscriber got, of which `first` took the first.
+/// Message 1 is the new publisher's; message 2 is published after it. `first` takes the subscriber's
+/// first message, and `is_right` judges all that the subscriber has taken.
 fn new_publisher(
     world: &World,
     first: impl Fn(&mut Subscriber<u64>) -> Option<u64>,

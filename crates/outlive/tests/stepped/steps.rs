@@ -62,7 +62,8 @@ impl<'a> Stepped<'a> {
         self.board.get(STAND) == 2 * self.round + 2
     }
 
-    /// Moves it on to where it makes that system call. False: the operation has returned without it.
+    /// Moves the child on to the next call of that number. Returns false if the operation has returned
+    /// without one.
     pub fn to_call(&self, number: libc::c_long) -> bool {
         let path = format!("/proc/{}/syscall", self.child.pid());
         while self.board.get(STAND) != 2 * self.round + 2 {

@@ -116,8 +116,9 @@ impl Scenario for Share {
         super::use_beside_the_dead(world, &name)?;
         let joined = world.ask("next", &format!("pool join {name} {offset}"))?;
         let gone = joined == "stale";
-        // A victim whose `kill(2)` fails cannot tell that the dead holder has ended. It must not free the object then, since
-        // a process that has not ended may be using it still: it stays until somebody else leaves it, or sweeps, as below.
+        // A victim whose `kill(2)` fails cannot tell that the dead holder has ended. It must not free the
+        // object then, since a process that has not ended may still use it. The object stays until another
+        // process leaves it, or sweeps, as below.
         let may_be_left = *self == Share::BesideDead && world.has_fault();
         let right = match (self.is_held(), death.ended && !may_be_left) {
             (true, _) => joined == "whole",

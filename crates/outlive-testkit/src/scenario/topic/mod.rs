@@ -171,7 +171,7 @@ fn is_whole(world: &mut World, who: &'static str, name: &str) -> Result<(), Fail
     if whole == "whole" { Ok(()) } else { Err(Failure::wrong(format!("{who}'s samples: {whole}"))) }
 }
 
-/// What a topic has, as a process sees it that need not have it open.
+/// What a topic has, as seen by a process that has not opened it.
 struct Usage {
     rings: u32,
     kept: u32,

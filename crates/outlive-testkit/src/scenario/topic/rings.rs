@@ -30,8 +30,8 @@ const FIRST: Stamp = Stamp { sender: 1, number: 1 };
 /// All of them.
 pub const ALL: [Ring; 6] = [Ring::Create, Ring::Take, Ring::Takeover, Ring::Loan, Ring::Leave, Ring::Sweep];
 
-/// That no ring is lost for good: of a topic that may have so many rings, all but the living publisher's are taken over
-/// before another one is made. How many there are.
+/// Checks that no ring is lost for good: the topic has at most `most` rings, and new publishers take
+/// over all of them but the living publisher's before they make another one. Returns how many there are.
 fn all_are_taken_over(world: &mut World, name: &str, most: u32) -> Result<u32, Failure> {
     let before = super::Usage::of(world, name)?.rings;
     world.ask("sweeper", &format!("topic crowd {name} publishers {}", before.saturating_sub(1)))?;
@@ -39,11 +39,11 @@ fn all_are_taken_over(world: &mut World, name: &str, most: u32) -> Result<u32, F
     world.ask("sweeper", &format!("topic close {name}"))?;
     if before > most || after != before {
         return Err(Failure::wrong(format!(
-            "of {before} rings, {most} at most, one has a publisher that lives; after as many more as there are others \
-             there are {after}"
+            "the topic had {before} rings (allowed: {most}), one of them with a living publisher; after one \
+             more publisher for each other ring it has {after}"
         )));
     }
-    world.saw(if before == most { "a ring more, taken over later" } else { "no ring more" });
+    world.saw(if before == most { "one more ring, taken over later" } else { "no additional ring" });
     Ok(after)
 }
 
@@ -149,8 +149,9 @@ impl Scenario for Ring {
             return Err(Failure::wrong("published and acknowledged, yet it is not there"));
         }
         super::is_whole(world, "holder", &name)?;
-        // A victim whose `kill(2)` fails cannot tell that the dead publisher has ended. It must not take that publisher's
-        // ring then, since a process that has not ended may be writing still: it has made a ring of its own.
+        // A victim whose `kill(2)` fails cannot tell that the dead publisher has ended. It must not take that
+        // publisher's ring then, since a process that has not ended may still write there: the victim makes a
+        // ring of its own.
         let may_have_made_one = *self == Ring::Takeover && world.has_fault() && death.acknowledged == 1;
         let rings = if may_have_made_one { all_are_taken_over(world, &name, 3)? } else { 2 };
         super::still_works(world, &name, 1, rings, super::OBJECT)
