@@ -431,14 +431,13 @@ pub(super) fn wait_for_memory(
     deadline: Option<Deadline>,
     worth_a_look: &dyn Fn() -> bool,
 ) -> Result<Block, SendError> {
-    let looks = Looks::new(&shared.ring, me, len);
-    wait_until(shared, me, deadline, worth_a_look, &|| looks.look())?;
+    let looks = Looks::new(&shared.ring, len);
+    wait_until(shared, me, deadline, worth_a_look, &|| looks.look(me))?;
     looks.object.take().ok_or_else(|| shared.ring.segment.damaged("the pool").into())
 }
 
 /// A waiting sender's search for memory, and what it remembers from one look to the next.
 struct Looks<'a> {
-    me: Me,
     len: u64,
     room: LookForMemory<'a>,
     object: Cell<Option<Block>>,
@@ -446,14 +445,14 @@ struct Looks<'a> {
 }
 
 impl<'a> Looks<'a> {
-    fn new(ring: &'a Ring, me: Me, len: u64) -> Looks<'a> {
+    fn new(ring: &'a Ring, len: u64) -> Looks<'a> {
         let room = LookForMemory { ring, in_hand: Cell::new(false) };
-        Looks { me, len, room, object: Cell::new(None), collected: Collected::default() }
+        Looks { len, room, object: Cell::new(None), collected: Collected::default() }
     }
 
-    fn allocate(&self) -> Result<bool, SendError> {
+    fn allocate(&self, me: Me) -> Result<bool, SendError> {
         let ring = self.room.ring;
-        match ring.pool.allocate(&ring.segment, self.me, self.len, &self.room) {
+        match ring.pool.allocate(&ring.segment, me, self.len, &self.room) {
             Ok(taken) => {
                 self.object.set(Some(taken));
                 Ok(true)
@@ -463,19 +462,19 @@ impl<'a> Looks<'a> {
         }
     }
 
-    fn look(&self) -> Result<Space, SendError> {
+    fn look(&self, me: Me) -> Result<Space, SendError> {
         let in_hand = &self.room.in_hand;
         in_hand.set(false);
-        if self.allocate()? {
+        if self.allocate(me)? {
             return Ok(Space::Some);
         }
         // What the dead left may be all that is missing. They had it when we came, or in their hands when we looked; and
         // then we look again by and by anyway.
         if self.collected.is_due(in_hand.get()) {
             let begun = Instant::now();
-            let found = super::sweep::collect_objects(self.room.ring, self.me, false)?;
+            let found = super::sweep::collect_objects(self.room.ring, me, false)?;
             self.collected.note(begun);
-            if found.count() > 0 && self.allocate()? {
+            if found.count() > 0 && self.allocate(me)? {
                 return Ok(Space::Some);
             }
             in_hand.set(in_hand.get() || found.in_hand > 0);
@@ -589,8 +588,8 @@ mod tests {
             receiver.try_recv().expect("there");
         }
         while sender.try_send(&[1; LEN as usize]).is_ok() {}
-        let looks = Looks::new(ring, me, LEN);
-        assert!(matches!(looks.look(), Ok(Space::None)), "messages have all memory");
+        let looks = Looks::new(ring, LEN);
+        assert!(matches!(looks.look(me), Ok(Space::None)), "messages have all memory");
         // What a receiver leaves that dies between giving the slot back and freeing the object.
         let object = ring.pool.find_object(&ring.segment, 0).expect("readable").expect("the first message's");
         let Tag::Queued { region, position } = ring.pool.tag_of(&ring.segment, &object).expect("readable") else {
@@ -600,10 +599,10 @@ mod tests {
         let object = ring.pool.allocate(&ring.segment, me, LEN, ring).expect("free");
         ring.pool.enqueue(&ring.segment, &object, me, 0, 0).expect("ours");
         for _ in 0..20 {
-            assert!(matches!(looks.look(), Ok(Space::None)), "a wake-up looked at all tags");
+            assert!(matches!(looks.look(me), Ok(Space::None)), "a wake-up looked at all tags");
         }
-        let another = Looks::new(ring, me, LEN);
-        assert!(matches!(another.look(), Ok(Space::Some)), "a sender that begins to wait looks at all tags");
+        let another = Looks::new(ring, LEN);
+        assert!(matches!(another.look(me), Ok(Space::Some)), "a sender that begins to wait looks at all tags");
         assert_eq!(another.object.take(), Some(object));
         ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
         std::thread::scope(|scope| {
@@ -614,7 +613,7 @@ mod tests {
             assert_eq!(dying.join().expect("no panic"), object);
         });
         let ends = Instant::now() + Duration::from_secs(60);
-        while !matches!(looks.look(), Ok(Space::Some)) {
+        while !matches!(looks.look(me), Ok(Space::Some)) {
             assert!(Instant::now() < ends, "what the dead sender held was not found");
         }
         assert_eq!(looks.object.take(), Some(object));
