@@ -31,8 +31,8 @@
  *   -DDOOR  a reader who would wait may go to step 4   -DUP -DDOWN  readers may upgrade, writers downgrade
  *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps
  *   -DPANIC    who writes may panic      -DPAIR  thread 2 is not there
- *   -DDIES=i   with -DD=1: thread i is the one that dies. The runs with i = 0, 1 and 2 together are the run without DIES, which
- *              needs too much memory
+ *   -DDIES=i   with -DD=1: only thread i may die. The runs for all threads together cover the run without DIES. Where the writer dies
+ *              beside two readers, more than one readers' word needs more than 10 GB
  *   -DSTOP  one thread is stopped at any step, takes no further step and is not dead. A wake-up that it had is used up; it leaves the
  *           kernel's queues (SIGSTOP) or stays there and swallows wakes (the freezer of version 1). It may be killed later (D counts
  *           that). A sleeper looks by itself, as once a second in the code, at the word for which it sleeps and at its owner. The
