@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use outlive::queue::{Queue, RecvError};
-use outlive::rpc::{CallError, Client, Pending, ServeError, Server};
+use outlive::rpc::{CallError, Client, Pending, Request, ServeError, Server};
 use outlive::topic::{SubscribeError, SubscriberOptions};
 use outlive::wait::WaitSet;
 use outlive::{Deadline, Domain};
@@ -21,6 +21,8 @@ crate::checks!(
     a_long_message_stays,
     a_long_sample_stays,
     a_long_request_stays,
+    a_request_that_cannot_be_looked_at_holds_up_its_client_alone,
+    a_slot_that_cannot_be_looked_at_holds_up_its_client_alone,
     a_long_reply_stays,
     what_a_cancelled_call_holds_is_freed_later,
     what_a_dropped_client_could_not_free_is_swept,
@@ -164,6 +166,76 @@ fn long_replies(domain: &Domain, board: &Board, count: u64) {
         request.reply_with(bytes.len(), |to| to.copy_from_slice(&bytes)).expect("it waits");
         board.add(0, 1);
     }
+}
+
+/// What the server takes, one request after the other; an error is `None`.
+fn take<const N: usize>(server: &mut Server) -> [Option<Request>; N] {
+    std::array::from_fn(|_| match server.try_next() {
+        Err(ServeError::System(_)) => None,
+        request => Some(request.expect("asked")),
+    })
+}
+
+fn answer(request: Option<Request>) -> Option<u64> {
+    let request = request?;
+    let (_, number) = read_message(&request);
+    request.reply(b"done").expect("it waits");
+    Some(number)
+}
+
+/// A client that makes a call for each message, and says so on the board; the first is over before.
+fn asks(domain: &Domain, board: Board, stand: u64, messages: &[(u64, usize)]) -> Child {
+    Child::start(|| {
+        let client = Client::open(domain, "s").expect("open");
+        assert_eq!(*client.call(b"before").expect("answered"), *b"done");
+        board.reach(0, stand);
+        let calls: Vec<_> =
+            messages.iter().map(|&(number, len)| client.begin(&message(3, number, len)).expect("sent")).collect();
+        board.add(0, 1);
+        for call in calls {
+            assert_eq!(*call.wait().expect("answered"), *b"done");
+        }
+    })
+}
+
+fn a_request_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let board = Board::new();
+    let one = asks(&domain, board, 1, &[(1, LONG), (2, 20)]);
+    let other = asks(&domain, board, 2, &[(3, 20), (4, 20)]);
+    for _ in 0..2 {
+        server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
+    }
+    board.set(0, 1);
+    board.reach(0, 3);
+    // The error is told once for each time that all the others' requests have been taken.
+    let told = without_fstat(&domain, "s", || take::<4>(&mut server));
+    assert_eq!(told.map(answer), [None, Some(3), Some(4), None]);
+    assert_eq!(take::<2>(&mut server).map(answer), [Some(1), Some(2)], "its client's order is kept");
+    one.finish();
+    other.finish();
+}
+
+fn a_slot_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let board = Board::new();
+    let one = asks(&domain, board, 1, &[(2, 20)]);
+    server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
+    // Its place is new, and the server has not looked there.
+    let other = Child::start(|| {
+        let client = Client::open(&domain, "s").expect("open");
+        let call = client.begin(&message(3, 1, 20)).expect("sent");
+        board.add(0, 1);
+        assert_eq!(*call.wait().expect("answered"), *b"done");
+    });
+    board.reach(0, 2);
+    let told = without_fstat(&domain, "s", || take::<3>(&mut server));
+    assert_eq!(told.map(answer), [None, Some(2), None]);
+    assert_eq!(take::<1>(&mut server).map(answer), [Some(1)]);
+    one.finish();
+    other.finish();
 }
 
 fn a_long_reply_stays(world: &World) {
