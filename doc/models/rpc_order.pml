@@ -6,6 +6,8 @@
  * client  for each of its calls, in a word that it picks and in which it has no call: 1. draw a ticket into the slot  2. set the bit
  * server  1. the horizon: tickets    2. the words, one after the other; whose bit is set and whose ticket is below the horizon goes
  *         into the list     3. by ticket: take, clear the bit; the list empty: 1
+ *         (Not in the model: if a call cannot be looked at, the rest of its client's calls leaves the list, and their bits stand. That is
+ *         as if the horizon had been lower for this client: the others' are taken as before, and the next list has that call first.)
  * sweep   (SWEEP) at any moment, changes the claim of the call before in one slot. The server takes a call by an exchange from the
  *         claim that it saw; if that fails, it looks at the claim again and repeats the exchange
  *

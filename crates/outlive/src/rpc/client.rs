@@ -225,9 +225,14 @@ impl Client {
             let settled = self.settle_parked(me).and(self.service.settle_dead(me, self.process, false));
             let soon = deadline.earlier(Deadline::after(LOOK_FOR_MEMORY));
             match self.service.queue.allocate_until(me, len, soon) {
-                Err(SendError::TimedOut) if !deadline.has_passed() => settled?,
+                Err(SendError::TimedOut) => {
+                    settled?;
+                    if deadline.has_passed() {
+                        return Err(SendError::TimedOut);
+                    }
+                }
                 other => return other,
-            };
+            }
         }
     }
 

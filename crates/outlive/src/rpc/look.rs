@@ -81,12 +81,14 @@ impl Service {
         Ok(matches!(seen.state(), State::Taken | State::Writing) && !ended)
     }
 
+    /// If one part fails, the others are swept all the same, and the first error is returned at the end.
     fn sweep(&self, me: Me, dry_run: bool) -> Result<Swept, Error> {
         let process = me.registry.process_token()?;
-        let (mut claims, left) = self.settle_dead(me, process, dry_run)?;
-        claims += self.sweep_claims(me, dry_run)?;
-        let (of_queue, found) = crate::queue::sweep(self.queue.shared(), me, dry_run)?;
-        Ok(Swept { claims: claims + of_queue, objects: found.count(), names_left: left > 0 })
+        let settled = self.settle_dead(me, process, dry_run);
+        let of_calls = self.sweep_claims(me, dry_run);
+        let swept = crate::queue::sweep(self.queue.shared(), me, dry_run);
+        let ((of_places, left), of_calls, (of_queue, found)) = (settled?, of_calls?, swept?);
+        Ok(Swept { claims: of_places + of_calls + of_queue, objects: found.count(), names_left: left > 0 })
     }
 
     /// Takes dead servers' ids out of living clients' calls: those whose calls are not over are told by it.

@@ -9,7 +9,8 @@
 //!
 //! One word, so that a thread of a dead process that still runs and somebody who takes the place over cannot both come in.
 
-use super::service::{SLOTS, Service};
+use super::asked::pending;
+use super::service::{Call, SLOTS, Service};
 use super::words::{Settled, State};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
@@ -109,11 +110,19 @@ impl Service {
     }
 
     /// Returns whether something is left in a place that is nobody's: a call in which a server was still
-    /// writing when the last client left, or an object that could not be freed then.
+    /// writing when the last client left, or a call or an object that could not be settled then. The claims
+    /// of all slots are looked at first: an object may be one that cannot be looked up.
     fn is_unsettled(&self, place: u32) -> Result<bool, Error> {
-        for slot in place * SLOTS..(place + 1) * SLOTS {
-            let call = self.call(slot)?;
-            if matches!(call.words.claim().state(), State::Taken | State::Writing) || self.has_objects(call)? {
+        let slots = || place * SLOTS..(place + 1) * SLOTS;
+        for slot in slots() {
+            let Call { words, question, .. } = self.call(slot)?;
+            let is_begun = matches!(words.claim().state(), State::Taken | State::Writing);
+            if is_begun || pending(words, question).is_some() {
+                return Ok(true);
+            }
+        }
+        for slot in slots() {
+            if self.has_objects(self.call(slot)?)? {
                 return Ok(true);
             }
         }
@@ -151,9 +160,10 @@ impl Service {
     fn settle_if_dead(&self, me: Me, process: TokenId, place: u32, dry_run: bool) -> Result<Left, Error> {
         let mine = Word::new(process, me.id.as_u32());
         let seen = self.who(place);
-        if seen == Word::NOBODY && !self.is_unsettled(place)?
-            || seen.process().is_some_and(|id| me.registry.is_alive(id))
-        {
+        // What cannot be looked at is settled as far as that can be done, and the error is told then. A dry run
+        // settles nothing, and tells it now.
+        let is_unsettled = || self.is_unsettled(place).or_else(|error| if dry_run { Err(error) } else { Ok(true) });
+        if seen == Word::NOBODY && !is_unsettled()? || seen.process().is_some_and(|id| me.registry.is_alive(id)) {
             return Ok(Left::Nothing);
         }
         if !seen.is_free(me) {
@@ -167,9 +177,10 @@ impl Service {
         if !dry_run {
             // The next client of the place, or a later sweep, settles the slots in which a living thread writes.
             let (_, settled) = self.settle_place(me, place);
-            // After an error the place is the dead client's again: if it kept our name, no other process
-            // could settle it.
-            self.change_place(place, mine, if settled.is_ok() { Word::NOBODY } else { seen });
+            // After an error, too: the claims and the tags say what is left in it. The dead client's name must not
+            // come back, because its token may be retired by now: a sweep that comes while our name stands there
+            // finds the dead client's nowhere.
+            self.change_place(place, mine, Word::NOBODY);
             settled?;
         }
         Ok(Left::Settled)

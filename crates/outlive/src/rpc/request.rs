@@ -178,10 +178,15 @@ impl Request {
         }
         let object = match queue.allocate(me, len as u64) {
             Err(Error::NoSpace { .. }) => {
-                // What the dead left may be all that is missing.
-                self.service.settle_dead(me, self.process, false)?;
-                queue.collect(me)?;
-                queue.allocate(me, len as u64)?
+                // What the dead left may be all that is missing. A failure to free some of it is an error only if
+                // there is no memory without it.
+                let settled = self.service.settle_dead(me, self.process, false).map(drop);
+                let freed = settled.and(queue.collect(me));
+                let again = queue.allocate(me, len as u64);
+                if matches!(again, Err(Error::NoSpace { .. })) {
+                    freed?;
+                }
+                again?
             }
             other => other?,
         };

@@ -16,6 +16,9 @@
 //! takes a client's requests in the order in which the client made them, though their bits may
 //! stand in several words.
 //!
+//! If a call cannot be looked at, the server forgets the calls of that client's process that it has
+//! noted, and returns the error. It takes the other noted calls before it looks again.
+//!
 //! | the server dies after | its successor | the client |
 //! | --- | --- | --- |
 //! | 1 | sets all bits, and looks | waits, or is told "not begun" |
@@ -47,6 +50,7 @@ struct Found {
     ticket: u64,
     slot: u32,
     number: u64,
+    asker: Option<TokenId>,
 }
 
 impl Requests {
@@ -59,8 +63,9 @@ impl Requests {
                     Ok(None) => {}
                     Ok(request) => return Ok(request),
                     Err(error) => {
-                        // The next look finds it again, before the same client's later calls.
-                        self.found.clear();
+                        // The next look finds it again, before the same client's later calls. The others' calls
+                        // come first: a call that fails again and again holds up none of them.
+                        self.found.retain(|other| other.asker != found.asker);
                         return Err(error);
                     }
                 }
@@ -76,11 +81,12 @@ impl Requests {
     fn look(&mut self, service: &Service) -> Result<bool, Error> {
         for look in 0..LOOKS {
             let horizon = if look + 1 < LOOKS { service.asks().horizon() } else { u64::MAX };
-            let beyond = self.look_below(service, horizon)?;
+            let beyond = self.look_below(service, horizon);
+            if self.found.len() > 1 {
+                self.found.sort_unstable_by_key(|found| core::cmp::Reverse(found.ticket));
+            }
+            let beyond = beyond?;
             if !self.found.is_empty() {
-                if self.found.len() > 1 {
-                    self.found.sort_unstable_by_key(|found| core::cmp::Reverse(found.ticket));
-                }
                 return Ok(true);
             }
             if !beyond {
@@ -90,11 +96,14 @@ impl Requests {
         Ok(false)
     }
 
-    /// Whether something is asked beyond the horizon.
+    /// Whether something is asked beyond the horizon. If slots cannot be looked at, the calls of their
+    /// places' clients are not noted, and the first error is returned: the others' calls are noted then.
     #[inline]
     fn look_below(&mut self, service: &Service, horizon: u64) -> Result<bool, Error> {
         let asks = service.asks();
         let mut beyond = false;
+        let mut result = Ok(());
+        let mut unseen = Vec::new();
         for word in 0..(service.places() * SLOTS).div_ceil(64) {
             let mut bits = asks.word(word);
             while bits != 0 {
@@ -107,17 +116,19 @@ impl Requests {
                         asks.clear(slot);
                         continue;
                     }
-                    // The system has not said whether it exists: all bits stand, for the next look.
+                    // The system has not said whether it exists: its bit stands, for the next look.
                     Err(error) => {
-                        self.found.clear();
-                        return Err(error);
+                        unseen.push(service.who(slot / SLOTS).process());
+                        result = result.and(Err(error));
+                        continue;
                     }
                 };
                 match pending(call.words, call.question) {
                     Some((asked, _)) => {
                         let ticket = call.question.ticket();
                         if ticket < horizon {
-                            self.found.push(Found { ticket, slot, number: asked.number() });
+                            let (number, asker) = (asked.number(), call.question.asker());
+                            self.found.push(Found { ticket, slot, number, asker });
                         } else {
                             beyond = true;
                         }
@@ -126,7 +137,10 @@ impl Requests {
                 }
             }
         }
-        Ok(beyond)
+        if !unseen.is_empty() {
+            self.found.retain(|found| !unseen.contains(&found.asker));
+        }
+        result.map(|()| beyond)
     }
 }
 

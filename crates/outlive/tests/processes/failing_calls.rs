@@ -2,14 +2,14 @@
 //! told, and finds everything the next time.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use outlive::queue::{Queue, RecvError};
-use outlive::rpc::{CallError, Client, Pending, ServeError, Server};
+use outlive::rpc::{CallError, Client, Pending, Request, ServeError, Server};
 use outlive::topic::{SubscribeError, SubscriberOptions};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain};
+use outlive::{Deadline, Detail, Domain};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE, wait_until};
@@ -21,12 +21,18 @@ crate::checks!(
     a_long_message_stays,
     a_long_sample_stays,
     a_long_request_stays,
+    a_request_that_cannot_be_looked_at_holds_up_its_client_alone,
+    a_slot_that_cannot_be_looked_at_holds_up_its_client_alone,
     a_long_reply_stays,
     what_a_cancelled_call_holds_is_freed_later,
     what_a_dropped_client_could_not_free_is_swept,
     a_slot_that_cannot_be_settled_does_not_hold_up_the_others,
     what_can_be_freed_of_a_place_is_freed,
     a_client_without_memory_frees_what_its_calls_hold,
+    a_client_without_memory_frees_what_it_can_of_nobodys_place,
+    a_server_without_memory_frees_what_it_can,
+    a_place_that_cannot_be_settled_loses_the_dead_clients_name,
+    a_sweep_that_fails_at_a_place_takes_out_the_servers_name,
     a_sweep_that_cannot_look_keeps_the_tokens,
 );
 
@@ -166,6 +172,76 @@ fn long_replies(domain: &Domain, board: &Board, count: u64) {
     }
 }
 
+/// What the server takes, one request after the other; an error is `None`.
+fn take<const N: usize>(server: &mut Server) -> [Option<Request>; N] {
+    std::array::from_fn(|_| match server.try_next() {
+        Err(ServeError::System(_)) => None,
+        request => Some(request.expect("asked")),
+    })
+}
+
+fn answer(request: Option<Request>) -> Option<u64> {
+    let request = request?;
+    let (_, number) = read_message(&request);
+    request.reply(b"done").expect("it waits");
+    Some(number)
+}
+
+/// A client that makes a call for each message, and says so on the board; the first is over before.
+fn asks(domain: &Domain, board: Board, stand: u64, messages: &[(u64, usize)]) -> Child {
+    Child::start(|| {
+        let client = Client::open(domain, "s").expect("open");
+        assert_eq!(*client.call(b"before").expect("answered"), *b"done");
+        board.reach(0, stand);
+        let calls: Vec<_> =
+            messages.iter().map(|&(number, len)| client.begin(&message(3, number, len)).expect("sent")).collect();
+        board.add(0, 1);
+        for call in calls {
+            assert_eq!(*call.wait().expect("answered"), *b"done");
+        }
+    })
+}
+
+fn a_request_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let board = Board::new();
+    let one = asks(&domain, board, 1, &[(1, LONG), (2, 20)]);
+    let other = asks(&domain, board, 2, &[(3, 20), (4, 20)]);
+    for _ in 0..2 {
+        server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
+    }
+    board.set(0, 1);
+    board.reach(0, 3);
+    // The error is told once for each time that all the others' requests have been taken.
+    let told = without_fstat(&domain, "s", || take::<4>(&mut server));
+    assert_eq!(told.map(answer), [None, Some(3), Some(4), None]);
+    assert_eq!(take::<2>(&mut server).map(answer), [Some(1), Some(2)], "its client's order is kept");
+    one.finish();
+    other.finish();
+}
+
+fn a_slot_that_cannot_be_looked_at_holds_up_its_client_alone(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::open(&domain, "s").expect("none lives");
+    let board = Board::new();
+    let one = asks(&domain, board, 1, &[(2, 20)]);
+    server.next_until(PATIENCE).expect("asked").reply(b"done").expect("it waits");
+    // Its place is new, and the server has not looked there.
+    let other = Child::start(|| {
+        let client = Client::open(&domain, "s").expect("open");
+        let call = client.begin(&message(3, 1, 20)).expect("sent");
+        board.add(0, 1);
+        assert_eq!(*call.wait().expect("answered"), *b"done");
+    });
+    board.reach(0, 2);
+    let told = without_fstat(&domain, "s", || take::<3>(&mut server));
+    assert_eq!(told.map(answer), [None, Some(2), None]);
+    assert_eq!(take::<1>(&mut server).map(answer), [Some(1)]);
+    one.finish();
+    other.finish();
+}
+
 fn a_long_reply_stays(world: &World) {
     let domain = world.domain();
     let client = Client::open(&domain, "s").expect("open");
@@ -262,17 +338,17 @@ fn a_slot_that_cannot_be_settled_does_not_hold_up_the_others(world: &World) {
     client.wait_for_server(true);
     let board = Board::new();
     let server = Child::start(|| replies_as_asked(&domain, &board));
-    let let_go = |len: usize| {
-        let before = board.get(0);
+    // The server counts a reply after its client may have it: the count before a call may be too low.
+    let let_go = |len: usize, replies: u64| {
         let call = client.begin_until(&bytes(len), PATIENCE).expect("sent");
-        board.reach(0, before + 1);
+        board.reach(0, replies);
         without_fstat(&domain, "s", || drop(call));
     };
-    let_go(LONG);
+    let_go(LONG, 1);
     // When it takes this reply, the client sees how long the file is: long enough for the first reply, of
     // which it has let go.
     assert_eq!(client.call(&bytes(LONG)).expect("answered").len(), LONG);
-    let_go(4 * LONG);
+    let_go(4 * LONG, 3);
     let calls: Vec<_> = (0..SLOTS - 2).map(|_| client.begin(&bytes(20)).expect("sent")).collect();
     let last = without_fstat(&domain, "s", || client.begin(&bytes(20)));
     assert_eq!(last.expect("a slot has become free").wait().expect("answered").len(), 20);
@@ -338,6 +414,170 @@ fn a_client_without_memory_frees_what_its_calls_hold(world: &World) {
     assert_eq!(call.wait().expect("answered").len(), 20);
     client.call(&bytes(0)).expect("answered");
     server.finish();
+}
+
+/// Room for three long messages and one of four times their length, and less than another long one.
+const ROOM: u64 = 38 << 20;
+
+fn a_client_without_memory_frees_what_it_can_of_nobodys_place(world: &World) {
+    let domain = world.domain();
+    let client = Client::options().max_bytes(ROOM).client(&domain, "s").expect("made");
+    let other = Client::open(&domain, "s").expect("open");
+    client.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| {
+        let mut server = Server::open(&domain, "s").expect("none lives");
+        let mut next = || server.next_until(PATIENCE).expect("asked");
+        let (first, second) = (next(), next());
+        second.reply(&message(4, 2, LONG)).expect("it waits");
+        board.set(0, 1);
+        next().reply(&message(4, 3, LONG)).expect("it waits");
+        board.reach(0, 2);
+        first.reply(&message(4, 1, 4 * LONG)).expect("it waits");
+        board.set(0, 3);
+        board.reach(0, 4);
+        for _ in 0..3 {
+            next().reply(b"done").expect("it waits");
+        }
+    });
+    let [first, second] = [1, 2].map(|n: u8| client.begin_until(&[n], PATIENCE).expect("sent"));
+    board.reach(0, 1);
+    // When it takes this reply, it sees how long the file is: long enough for the second reply.
+    assert_eq!(read_message(&other.call(b"x").expect("answered")), (4, 3));
+    board.set(0, 2);
+    board.reach(0, 3);
+    let kept = kept_open(&domain, &first);
+    core::mem::forget((first, second));
+    // Both replies stay in a place that is nobody's.
+    without_fstat(&domain, "s", || drop(client));
+    drop(kept);
+    let request = message(5, 0, LONG);
+    let mut calls: Vec<_> = (0..2).map(|_| other.begin_until(&request, PATIENCE).expect("room")).collect();
+    calls.push(
+        without_fstat(&domain, "s", || other.begin_until(&request, PATIENCE)).expect("the second reply's memory"),
+    );
+    board.set(0, 4);
+    for call in calls {
+        assert_eq!(*call.wait().expect("answered"), *b"done");
+    }
+    server.finish();
+}
+
+fn a_server_without_memory_frees_what_it_can(world: &World) {
+    let domain = world.domain();
+    let mut server = Server::options().max_bytes(ROOM).serve(&domain, "s").expect("none lives");
+    let board = Board::new();
+    let asking = Child::start(|| {
+        let client = Client::open(&domain, "s").expect("open");
+        board.set(0, 1);
+        board.reach(0, 4);
+        let calls = [(); 3].map(|()| client.begin(b"x").expect("sent"));
+        board.reach(0, 5);
+        for call in calls {
+            assert_eq!(read_message(&call.wait().expect("answered")), (4, 0));
+        }
+    });
+    board.reach(0, 1);
+    let mut dead = Child::start(|| {
+        let client = Client::open(&domain, "s").expect("open");
+        let first = client.begin(b"first").expect("sent");
+        let second = client.begin(&message(1, 2, LONG)).expect("room");
+        board.set(0, 2);
+        assert_eq!(read_message(&first.wait().expect("answered")), (4, 0));
+        // In the first call's slot.
+        let third = client.begin(&message(1, 3, 4 * LONG)).expect("room");
+        board.set(0, 3);
+        loop {
+            std::thread::park();
+            core::hint::black_box((&second, &third));
+        }
+    });
+    let reply = message(4, 0, LONG);
+    board.reach(0, 2);
+    // With this reply's memory, the server sees how long the file is: long enough for the second request.
+    server.next_until(PATIENCE).expect("asked").reply(&reply).expect("room");
+    board.reach(0, 3);
+    dead.kill();
+    board.set(0, 4);
+    let [first, second, third] = [(); 3].map(|()| server.next_until(PATIENCE).expect("asked"));
+    first.reply(&reply).expect("room");
+    second.reply(&reply).expect("room");
+    without_fstat(&domain, "s", || third.reply(&reply)).expect("the dead client's second request's memory");
+    board.set(0, 5);
+    asking.finish();
+}
+
+/// The clients that a look at the service finds.
+fn clients(domain: &Domain) -> usize {
+    match domain.entry("s").expect("there").detail {
+        Detail::Service(overview) => overview.clients.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn a_place_that_cannot_be_settled_loses_the_dead_clients_name(world: &World) {
+    let domain = world.domain();
+    let other = Client::options().max_bytes(8 << 20).client(&domain, "s").expect("made");
+    other.wait_for_server(true);
+    let board = Board::new();
+    let server = Child::start(|| replies_as_asked(&domain, &board));
+    let mut dead = Child::start(|| {
+        let client = Client::open(&domain, "s").expect("open");
+        client.wait_for_server(true);
+        let call = client.begin_until(&bytes(LONG), PATIENCE).expect("sent");
+        board.reach(1, 1);
+        drop(call);
+    });
+    board.reach(0, 1);
+    dead.kill();
+    assert_eq!(clients(&domain), 2);
+    let told = without_fstat(&domain, "s", || other.begin_until(&vec![0; LONG], PATIENCE).map(drop));
+    assert!(matches!(told, Err(CallError::System(_))), "{told:?}");
+    assert_eq!(clients(&domain), 1, "the dead client's token may be retired by now");
+    other.call(&bytes(0)).expect("answered");
+    server.finish();
+    domain.sweep(false).expect("sweeps");
+    let bytes = domain.entry("s").expect("there").bytes;
+    assert!(bytes < LONG as u64, "{bytes} bytes are left of the dead client's reply");
+}
+
+/// A service's count of places is forged: where the file ends, a sweep cannot look.
+fn a_sweep_that_fails_at_a_place_takes_out_the_servers_name(world: &World) {
+    let domain = world.domain();
+    let path = domain.path().join("s");
+    let read = || fs::read(&path).expect("readable");
+    let client = Client::open(&domain, "s").expect("made");
+    client.wait_for_server(true);
+    let one = read();
+    let _other = Client::open(&domain, "s").expect("open");
+    let two = read();
+    let word = |bytes: &[u8], at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let counts: Vec<usize> =
+        (0..one.len()).step_by(4).filter(|&at| (word(&one, at), word(&two, at)) == (1, 2)).collect();
+    let &[count] = &counts[..] else { panic!("the count of places is one of {counts:x?}") };
+    let write = |places: u32| {
+        let file = fs::File::options().write(true).open(&path).expect("writable");
+        file.write_all_at(&places.to_ne_bytes(), count as u64).expect("written");
+    };
+    let board = Board::new();
+    let mut server = Child::start(|| {
+        let mut server = Server::open(&domain, "s").expect("none lives");
+        let _request = server.next_until(PATIENCE).expect("asked");
+        board.set(0, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    let call = client.begin_until(b"x", PATIENCE).expect("sent");
+    board.reach(0, 1);
+    server.kill();
+    write(1024);
+    let report = domain.sweep(false).expect("sweeps");
+    assert_eq!(report.failed.len(), 1, "{report:?}");
+    write(2);
+    let report = domain.sweep(true).expect("sweeps");
+    assert_eq!((report.claims, report.failed.len()), (0, 0), "{report:?}");
+    assert_eq!(call.wait().expect_err("dead"), CallError::ServerDied { begun: true });
 }
 
 fn a_sweep_that_cannot_look_keeps_the_tokens(world: &World) {

@@ -111,6 +111,7 @@ fn requests_keep_their_order_beside_a_sweep(world: &World) {
         // The next call uses its slot.
         before.wait().expect("answered");
         let asked = [[1], [2]].map(|request| client.begin(&request).expect("sent"));
+        board.set(TAKEN, 0);
         let is_over = serving.step(steps);
         let report = domain.sweep(false).expect("sweeps");
         assert!(report.failed.is_empty(), "{report:?}");
