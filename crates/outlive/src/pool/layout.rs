@@ -70,12 +70,12 @@ impl Heap {
     /// Bytes that an object for `len` takes in a pool that has nothing else.
     pub(crate) fn bytes_for(shape: Shape, len: u64) -> u64 {
         match shape.class_of(len).and_then(|class| shape.layout(class)) {
-            Some(layout) => layout.tag_bytes() + layout.object_bytes(1),
+            Some(layout) => layout.tag_bytes(1) + layout.object_bytes(1),
             None => PAGE + len.next_multiple_of(PAGE),
         }
     }
 
-    /// The longest message whose object takes no more than that.
+    /// The longest message whose object takes no more than that. No shorter one's takes more.
     pub(crate) fn longest_in(shape: Shape, bytes: u64) -> u64 {
         if Heap::bytes_for(shape, LARGEST + 1) <= bytes {
             return (bytes - PAGE) / PAGE * PAGE;
@@ -162,10 +162,10 @@ impl Heap {
             let span = self.span(segment, index)?;
             let word = span.word();
             let (tags, objects) = match word.what() {
-                Use::Class(class) => self
-                    .shape
-                    .layout(class)
-                    .map_or((0, 0), |layout| (layout.tag_bytes(), layout.object_bytes(span.objects(word, layout)))),
+                Use::Class(class) => self.shape.layout(class).map_or((0, 0), |layout| {
+                    let objects = span.objects(word, layout);
+                    (layout.tag_bytes(objects), layout.object_bytes(objects))
+                }),
                 Use::Run(first) if first == index => (PAGE, span.run_bytes(word)),
                 _ => (0, 0),
             };

@@ -179,7 +179,7 @@ impl Heap {
             let (span, word) = self.look_at(segment, me, index, room)?;
             match word.what() {
                 Use::Free => {
-                    let tags = self.missing_tags(span, layout.tag_bytes());
+                    let tags = self.missing_tags(span, layout.tag_bytes(1));
                     if tags < refused && room.allows(tags + layout.object_bytes(1)) {
                         // If another thread was quicker, the span is looked at again.
                         if let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) {
@@ -206,13 +206,21 @@ impl Heap {
                         let have = frontier.count();
                         // A handful of small ones at once, where there is room for them.
                         let mut more = ((STEP / layout.size) as u32).clamp(1, layout.count - have);
-                        let missing = |more| layout.object_bytes(have + more) - layout.object_bytes(have);
+                        let tags = layout.tag_bytes(have);
+                        let missing_tags = |more| layout.tag_bytes(have + more) - tags;
+                        let missing =
+                            |more| missing_tags(more) + layout.object_bytes(have + more) - layout.object_bytes(have);
                         if !room.allows(missing(more)) {
                             more = 1;
                         }
                         let bytes = u64::from(more) * layout.size;
                         if !room.allows(missing(more)) {
                             return Err(no_space(bytes));
+                        }
+                        // Before the frontier: nobody touches a tag without a page. They stay, whatever becomes of
+                        // the span.
+                        if missing_tags(more) > 0 {
+                            grow(segment, self.tags_offset(index) + tags, missing_tags(more), room)?;
                         }
                         grow(segment, self.span_offset(index) + u64::from(have) * layout.size, bytes, room)?;
                         // Lost: somebody else did it, or the span has another life.
@@ -255,7 +263,7 @@ impl Heap {
     ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
         // Died from here on: taking(dead) is freed by whoever meets it.
-        if let Err(error) = self.grow_tags(segment, index, layout.tag_bytes(), room) {
+        if let Err(error) = self.grow_tags(segment, index, layout.tag_bytes(1), room) {
             // Silently, see `Room::freed`.
             span.change(mine, Use::Free);
             return Err(error);

@@ -69,18 +69,26 @@ impl Heap {
             }
         }
         // The first span's tag needs a page as well. In a pool, that page may exist already.
-        let tag = if self.shape == Shape::POOL { 0 } else { PAGE };
-        if !room.allows(tag + bytes) {
+        let can_make_tag = room.allows(PAGE + bytes);
+        if !can_make_tag && (self.shape != Shape::POOL || !room.allows(bytes)) {
             return Err(no_space());
         }
-        match self.gather(segment, me, wanted, room)? {
+        match self.gather(segment, me, wanted, can_make_tag, room)? {
             Some(first) => self.found_run(segment, me, first, wanted, bytes, room),
             None => Err(no_space()),
         }
     }
 
-    /// Takes `wanted` free spans in a row. None is taken before all of them were seen free.
-    fn gather(&self, segment: &Segment, me: Me, wanted: u32, room: &dyn Room) -> Result<Option<u32>, Error> {
+    /// Takes `wanted` free spans in a row; if no tag can be made, where the first one's has a page. None is taken before
+    /// all of them were seen free.
+    fn gather(
+        &self,
+        segment: &Segment,
+        me: Me,
+        wanted: u32,
+        can_make_tag: bool,
+        room: &dyn Room,
+    ) -> Result<Option<u32>, Error> {
         let (mut index, mut free) = (0, 0);
         while index < self.spans {
             let (_, word) = self.look_at(segment, me, index, room)?;
@@ -92,6 +100,10 @@ impl Heap {
                 _ => 0,
             };
             index += 1;
+            if free == wanted && !can_make_tag && self.missing_tags(self.span(segment, index - wanted)?, PAGE) > 0 {
+                // The next row may begin with one that has it.
+                free -= 1;
+            }
             if free == wanted {
                 let first = index - wanted;
                 match self.take_spans(segment, me, first, wanted)? {
@@ -180,7 +192,7 @@ impl Heap {
     ) -> Result<Block, Error> {
         let mine = Use::Taking(me.id.as_u32());
         let head = self.span(segment, first)?;
-        // In a pool, only now is it known whether the tag's page exists.
+        // In a pool, only now is it certain whether the tag's page exists.
         let has_room = self.shape != Shape::POOL
             || match self.missing_tags(head, PAGE) {
                 0 => true,

@@ -178,7 +178,8 @@ impl Span {
     }
 
     /// Returns how many bytes of the span's tags have pages, from the first tag on: the most that any use
-    /// of the span has needed so far, since none of these pages is given back. Never less than exist.
+    /// of the span has needed so far, since none of these pages is given back. In the public pool never less than exist
+    /// (doc/protocols/pool.md names the one exception); elsewhere more may have come with the objects, and nobody asks.
     pub(super) fn tag_bytes(&self) -> u64 {
         u64::from(self.tag_pages.load(Ordering::Relaxed)) * PAGE
     }
@@ -257,9 +258,17 @@ impl Layout {
         (u64::from(objects) * self.size).next_multiple_of(PAGE)
     }
 
-    /// Bytes of records, in pages.
-    pub(super) fn tag_bytes(self) -> u64 {
-        (u64::from(self.count) * self.record).next_multiple_of(PAGE)
+    /// Returns the bytes of records, in whole pages, that have to be there before a span has so many objects.
+    ///
+    /// In the public pool, all of them: only the thread that takes the span may count them. Elsewhere
+    /// those of the objects, and one page at least: otherwise a short message would need more
+    /// memory than a long one, and might fit nowhere.
+    pub(super) fn tag_bytes(self, objects: u32) -> u64 {
+        let records = match self.record == Shape::POOL.record {
+            true => self.count,
+            false => objects.clamp(1, self.count),
+        };
+        (u64::from(records) * self.record).next_multiple_of(PAGE)
     }
 }
 

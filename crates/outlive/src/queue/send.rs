@@ -479,6 +479,11 @@ impl<'a> Looks<'a> {
             }
             in_hand.set(in_hand.get() || found.in_hand > 0);
         }
+        // The rings have grown since it began to wait, and keep what they have.
+        let most = self.room.ring.most_message_bytes();
+        if self.len > most {
+            return Err(SendError::TooLarge { len: self.len, most });
+        }
         Ok(if in_hand.get() { Space::InHand } else { Space::None })
     }
 }

@@ -20,6 +20,7 @@ crate::checks!(
     the_file_keeps_to_max_bytes,
     memory_at_the_limit_serves_again_and_again,
     a_free_span_that_has_tags_is_found,
+    a_run_begins_where_a_tag_has_its_page,
     who_asks_again_gets_what_was_freed,
     what_is_handed_over_is_told,
     a_file_size_limit_is_no_room,
@@ -179,6 +180,24 @@ fn a_free_span_that_has_tags_is_found(world: &World) {
     let more: Vec<_> = (0..100).map(|_| pool.alloc(64).expect("room")).collect();
     assert!(more.iter().any(|object| (object.as_ptr() as usize - begin) >> 21 == 2), "where the tags are");
     check_blocks(&domain, &pool, 12 << 20, 64);
+}
+
+/// There is room for a run's pages, but not for its tag's. The first row of free spans has no such page, the next has.
+fn a_run_begins_where_a_tag_has_its_page(world: &World) {
+    const MOST: u64 = 12 << 20;
+    let domain = world.domain();
+    let pool = open(&domain, MOST, 0);
+    // The second span is never a run's first.
+    let runs = [3 << 20, 3 << 19].map(|len| pool.alloc(len).expect("room"));
+    let begin = runs[0].as_ptr() as usize;
+    drop(runs);
+    assert!(pool.alloc((MOST - (8 << 10)) as usize).is_err(), "more than the pool has besides its tables");
+    let first = pool.alloc(1 << 20).expect("room");
+    assert_eq!(first.as_ptr() as usize - begin, 0);
+    let rest = MOST - pool.usage().expect("looks").bytes;
+    let run = pool.alloc((rest & !4095) as usize).expect("exactly that");
+    assert_eq!((run.as_ptr() as usize - begin) >> 21, 2, "where the tag's page is");
+    check_blocks(&domain, &pool, MOST, 0);
 }
 
 /// Each takes what it can, and lets go of some: whoever fails does so with an error, nobody touches another's, and when one is

@@ -18,6 +18,7 @@ mod condvars;
 mod denied;
 mod ends;
 mod events;
+mod every_length;
 mod failing_calls;
 mod forge;
 mod full_pools;
@@ -111,6 +112,7 @@ const ALL: &[&[runner::Check]] = &[
     records::CHECKS,
     condvars::CHECKS,
     events::CHECKS,
+    every_length::CHECKS,
     failing_calls::CHECKS,
     onces::CHECKS,
     order::CHECKS,
