@@ -237,6 +237,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     record.keep(&runs);
     let mut waiting: Vec<Run> =
         runs.into_iter().filter(|run| named(run) && in_set(run) && (run.passes || !asked.sound)).collect();
+    if asked.full {
+        // A full set is cut short as a rule: first what is soon done, and counts as seen from then on.
+        waiting.sort_by_key(|run| run.passes && !run.quick);
+    }
     waiting.reverse();
     let begun = Instant::now();
     let queue = Queue { waiting: Mutex::new((waiting, 0)), memory: memory_at_hand() };
