@@ -21,27 +21,23 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         println!("0 passed, 1 failed");
         return ExitCode::FAILURE;
     }
-    let part_of_it = || part.into_iter().flat_map(|part| ["--part", part]);
-    let crash = || {
+    let crash = |points: &str| {
         let mut crash = testkit("crash");
-        crash.arg(match (all, brief) {
-            (true, _) => "--all",
-            (_, true) => "--brief",
-            _ => "--quick",
-        });
+        crash.arg(points);
         crash.args(stop.then_some("--stop"));
         crash.args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
-        crash.args(part_of_it());
+        crash.args(part.into_iter().flat_map(|part| ["--part", part]));
         crash
     };
-    let mut total = stage::run_long(if stop { "stops" } else { "crash" }, crash(), Counts::ByLines);
-    let mut of_c = crash();
-    if stop && !all {
-        // The C functions call the state machines of the Rust ones, so fewer points show what they add.
-        of_c = testkit("crash");
-        of_c.args(["--stop", "--brief"]).args(recheck.into_iter().flat_map(|which| ["--recheck", which]));
-        of_c.args(part_of_it());
-    } else if !all && recheck.is_none() {
+    let points = match (all, brief) {
+        (true, _) => "--all",
+        (_, true) => "--brief",
+        _ => "--quick",
+    };
+    let mut total = stage::run_long(if stop { "stops" } else { "crash" }, crash(points), Counts::ByLines);
+    // The C functions call the state machines of the Rust ones, so fewer stops show what they add.
+    let mut of_c = crash(if stop && !all { "--brief" } else { points });
+    if !stop && !all && recheck.is_none() {
         // What sleepers do without the re-check is what both have seen of Rust's victims.
         of_c.args(["--recheck", "off"]);
     }

@@ -30,12 +30,12 @@ const MEMORY: (u32, u32) = (2600, 10_000);
 const SECONDS: (u32, u32) = (600, 3600);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Run {
+pub(crate) struct Run {
     name: String,
-    model: String,
+    pub(crate) model: String,
     quick: bool,
     passes: bool,
-    switches: Vec<String>,
+    pub(crate) switches: Vec<String>,
 }
 
 /// What a run may take.
@@ -54,15 +54,22 @@ impl Run {
         }
     }
 
-    /// Differs as soon as anything that the verdict depends on does: the model with the run's switches carried out, and
-    /// without its comments, what it must show, and the bounds.
-    fn fingerprint(&self, models: &Path) -> Option<String> {
+    /// Returns the model with the run's switches carried out and without its comments, or `None` where there is no `cpp`; no
+    /// model can be run there either.
+    pub(crate) fn preprocessed(&self, models: &Path) -> Option<Vec<u8>> {
         let mut cpp = Command::new("cpp");
         cpp.args(["-P", "-w"]).args(&self.switches).arg(&self.model).stdin(Stdio::null());
         let made = cpp.current_dir(models).output().ok().filter(|made| made.status.success())?;
+        Some(made.stdout)
+    }
+
+    /// Differs as soon as anything that the verdict depends on does: the model with the run's switches carried out, and
+    /// without its comments, what it must show, and the bounds.
+    fn fingerprint(&self, models: &Path) -> Option<String> {
+        let made = self.preprocessed(models)?;
         let Bounds { megabytes, seconds } = self.bounds();
         let rest = format!("{} {megabytes} {seconds}", self.passes);
-        Some(format!("{:016x}", fnv_1a(&[&made.stdout, rest.as_bytes()])))
+        Some(format!("{:016x}", fnv_1a(&[&made, rest.as_bytes()])))
     }
 }
 
@@ -408,7 +415,7 @@ fn output(mut command: Command, folder: &Path) -> Option<String> {
     (done.status.success() || text.contains("errors:")).then_some(text)
 }
 
-fn parse(text: &str) -> Result<Vec<Run>, String> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Run>, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {

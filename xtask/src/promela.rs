@@ -6,8 +6,6 @@
 //! written as `:: true -> if ...` has the meaning that a reader expects.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::process::Command;
 
 /// Splits a model into words and signs. `cpp` has removed the comments; a string would be split as well.
 fn tokens(text: &str) -> Vec<&str> {
@@ -88,14 +86,6 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Preprocesses the model with these switches. Returns `None` where there is no `cpp`; no model can be run
-/// there either.
-fn expanded(model: &Path, switches: &str) -> Option<String> {
-    let made =
-        Command::new("cpp").args(["-P", "-w"]).args(switches.split_ascii_whitespace()).arg(model).output().ok()?;
-    made.status.success().then(|| String::from_utf8_lossy(&made.stdout).into_owned())
-}
-
 #[test]
 fn an_else_that_is_hidden_is_found() {
     let hidden = |text: &str| Model::new(text).hidden().len();
@@ -109,13 +99,15 @@ fn an_else_that_is_hidden_is_found() {
 fn no_option_of_a_model_hides_an_else() {
     let folder = crate::root().join("doc/models");
     let runs = std::fs::read_to_string(folder.join("runs.txt")).expect("readable");
-    let fields = runs.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('|').collect::<Vec<_>>());
-    let models: BTreeSet<(&str, &str)> =
-        fields.filter(|fields| fields.len() == 5).map(|fields| (fields[1].trim(), fields[4].trim())).collect();
+    let mut runs = crate::models::parse(&runs).expect("well-formed");
+    let key = |run: &crate::models::Run| (run.model.clone(), run.switches.clone());
+    runs.sort_by_key(key);
+    runs.dedup_by_key(|run| key(run));
     let mut found = BTreeSet::new();
-    for (model, switches) in models {
-        let text = expanded(&folder.join(model), switches).unwrap_or_default();
-        found.extend(Model::new(&text).hidden().into_iter().map(|option| format!("{model}: {option}")));
+    for run in runs {
+        let text = run.preprocessed(&folder).unwrap_or_default();
+        let hidden = Model::new(&String::from_utf8_lossy(&text)).hidden();
+        found.extend(hidden.into_iter().map(|option| format!("{}: {option}", run.model)));
     }
     assert!(found.is_empty(), "{found:#?}");
 }

@@ -19,7 +19,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// 7: a request lies in its client's own call slot. 8: a slot of the registry notes of which life its sleepers were told, and the registry's
 /// size is its file's. 9: eventcounts for bells and sleep words, a waiters' bit in events and latches;
 /// seats of a barrier that are away; long type names with a hash. 10: a span's entry says how many pages of its tags exist;
-/// a queue's, a topic's and a service's tags come with the objects, so that one who knows it otherwise touches tags without pages.
+/// a queue's, a topic's and a service's tags come with the objects: a program that does not know this would touch tags without pages.
 const LAYOUT_VERSION: u32 = 10;
 /// Programs of another byte order or pointer width lay things out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
