@@ -2,7 +2,7 @@
 //!
 //! Which runs there are stands in `doc/models/runs.txt`. A run has a folder of its own in `target/models`. `--full` writes into `doc/models/seen.txt` what came
 //! out as it must, and does not repeat it as long as the model, as it stands with the run's switches, and the bounds are the same: a full set takes hours, and
-//! goes on where it was cut short.
+//! goes on where it was cut short. `--seconds N` leaves the runs that take longer to a later call.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,11 +16,13 @@ use crate::crash::finish;
 use crate::install::{self, CC, SPIN, TCC, is_there};
 use crate::root;
 
-const USAGE: &str = "usage: cargo xtask models [--sound | --full] [--jobs N] [--again] [--no-install] [NAME]
+const USAGE: &str =
+    "usage: cargo xtask models [--sound | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME]
   --sound   only the quick runs that must find no error: part of `cargo xtask test`
   (neither) these, and the quick mutations: part of `cargo xtask proof`
   --full    all runs, for hours; those that have come out as they must are not repeated
   --jobs N  runs N at a time; by default as many as there are processors, and as fit into memory
+  --seconds N  leaves runs that want more than N seconds of processor time to a later call: they count as skipped
   --again   repeats runs that have come out as they must
   --no-install  installs nothing: fails if spin or gcc is missing";
 
@@ -88,7 +90,9 @@ enum Verdict {
     Complete(u64),
     /// An error was found.
     Error,
-    /// It did not come to an end, or could not begin.
+    /// It was not at its end when its time was.
+    OutOfTime,
+    /// It could not begin, or memory or depth ran out.
     Unfinished(String),
 }
 
@@ -187,6 +191,7 @@ struct Asked {
     again: bool,
     no_install: bool,
     jobs: Option<usize>,
+    seconds: Option<u32>,
     part: Option<String>,
 }
 
@@ -212,6 +217,7 @@ fn asked(args: &[String]) -> Option<Asked> {
             "--again" => asked.again = true,
             "--no-install" => asked.no_install = true,
             "--jobs" => asked.jobs = Some(args.next()?.parse().ok().filter(|jobs| *jobs > 0)?),
+            "--seconds" => asked.seconds = Some(args.next()?.parse().ok().filter(|seconds| *seconds > 0)?),
             name if !name.starts_with('-') && asked.part.is_none() => asked.part = Some(name.to_owned()),
             _ => return None,
         }
@@ -331,7 +337,13 @@ fn judge(run: &Run, models: &Path, record: &Record, asked: &Asked) -> (Count, Se
         return (Count::PASSED, seen, false);
     }
     let begun = Instant::now();
-    let verdict = check(run, models, record.states(run) > MANY);
+    let Bounds { megabytes, seconds } = run.bounds();
+    let bounds = Bounds { megabytes, seconds: asked.seconds.map_or(seconds, |most| most.min(seconds)) };
+    let verdict = check(run, models, bounds, record.states(run) > MANY);
+    if matches!(verdict, Verdict::OutOfTime) && bounds.seconds < seconds {
+        println!("left {:22} not at its end after {} s of processor time", run.name, bounds.seconds);
+        return (Count::SKIPPED, Seen::default(), true);
+    }
     let mut seen = Seen { fingerprint, took: begun.elapsed(), ..Seen::default() };
     let (right, text) = match verdict {
         Verdict::Complete(states) => {
@@ -339,6 +351,7 @@ fn judge(run: &Run, models: &Path, record: &Record, asked: &Asked) -> (Count, Se
             (run.passes, format!("{states} states, no error"))
         }
         Verdict::Error => (!run.passes, "an error".to_owned()),
+        Verdict::OutOfTime => (false, "unfinished: time ran out".to_owned()),
         Verdict::Unfinished(why) => (false, format!("unfinished: {why}")),
     };
     let wanted = if run.passes { "" } else { ", as it must: a mutation" };
@@ -364,8 +377,8 @@ fn folder_of(run: &Run) -> PathBuf {
 }
 
 /// `many`: it has many states, as far as is known.
-fn check(run: &Run, models: &Path, many: bool) -> Verdict {
-    let Bounds { megabytes, seconds } = run.bounds();
+fn check(run: &Run, models: &Path, bounds: Bounds, many: bool) -> Verdict {
+    let Bounds { megabytes, seconds } = bounds;
     let folder = folder_of(run);
     let unfinished = |what: &str| Verdict::Unfinished(what.to_owned());
     if fs::create_dir_all(&folder).is_err() {
@@ -391,7 +404,9 @@ fn check(run: &Run, models: &Path, many: bool) -> Verdict {
         return unfinished("the compiler refuses what spin made");
     }
     let mut pan = Command::new("sh");
-    pan.args(["-c", "ulimit -t \"$1\" && exec ./pan -m200000 -w24", "pan", &seconds.to_string()]);
+    // A run of 100 million states wants a table that fits them.
+    let table = if run.quick { "-w24" } else { "-w27" };
+    pan.args(["-c", "ulimit -t \"$1\" && exec ./pan -m200000 \"$2\"", "pan", &seconds.to_string(), table]);
     let text = output(pan, &folder).unwrap_or_default();
     // Kept for a person to read: it lists the steps of the model that were never taken.
     let _ = fs::write(folder.join("pan.txt"), &text);
@@ -399,9 +414,12 @@ fn check(run: &Run, models: &Path, many: bool) -> Verdict {
     let states = states.and_then(|line| line.split_ascii_whitespace().next()?.parse::<f64>().ok());
     if text.lines().any(|line| line.contains("errors: ") && !line.ends_with("errors: 0")) {
         Verdict::Error
-    } else if !text.contains("errors: 0") || text.contains("Search not completed") || text.contains("max search depth")
-    {
-        unfinished("time, memory or depth ran out")
+    } else if text.contains("reached -DMEMLIM") {
+        unfinished("memory ran out")
+    } else if text.contains("max search depth") {
+        unfinished("depth ran out")
+    } else if !text.contains("errors: 0") || text.contains("Search not completed") {
+        Verdict::OutOfTime
     } else {
         // From 10 million on spin prints 1.2345e+07.
         Verdict::Complete(states.unwrap_or(0.0) as u64)
@@ -534,7 +552,10 @@ mod tests {
         assert_eq!((again.notes(), again.recalls(), again.no_install), (true, false, true));
         let sound = of("--sound").expect("fits");
         assert_eq!((sound.notes(), sound.recalls(), sound.no_install), (false, false, false));
-        for nonsense in ["--jobs", "--jobs 0", "--jobs x", "--sound --full", "--loud", "a b"] {
+        assert_eq!(of("--full --seconds 60").expect("fits").seconds, Some(60));
+        for nonsense in
+            ["--jobs", "--jobs 0", "--seconds", "--seconds 0", "--jobs x", "--sound --full", "--loud", "a b"]
+        {
             assert_eq!(of(nonsense), None, "{nonsense}");
         }
     }
