@@ -32,7 +32,7 @@ usage: cargo xtask VERB [OPTIONS]
                           C tests, Python, conformance, random kills, the pool's race, the fuzzer, the demo; ends with 'N passed, N failed'
   proof [STAGE]...        what takes long and seldom finds anything; its last outcome stands in doc/proof.md
   loaded [NAME]           the Rust tests with processes, twice, beside sixty programs that do nothing but compute
-  models [--sound | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME]
+  models [--brief | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME]
                           the Promela models of doc/models and their mutations, or those whose name contains NAME
   loom [--all]            the library's own code under loom, which explores interleavings and what processors may reorder
   crash [--brief | --all] kill at every noted instruction (--brief: not beside them; --all: at every instruction), check the survivors

@@ -17,9 +17,9 @@ use crate::install::{self, CC, SPIN, TCC, is_there};
 use crate::root;
 
 const USAGE: &str =
-    "usage: cargo xtask models [--sound | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME]
-  --sound   only the quick runs that must find no error: part of `cargo xtask test`
-  (neither) these, and the quick mutations: part of `cargo xtask proof`
+    "usage: cargo xtask models [--brief | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME]
+  --brief   each model at least once: part of `cargo xtask test`
+  (neither) all runs that take seconds, mutations among them: part of `cargo xtask proof`
   --full    all runs, for hours; those that have come out as they must are not repeated
   --jobs N  runs N at a time; by default as many as there are processors, and as fit into memory
   --seconds N  leaves runs that want more than N seconds of processor time to a later call: they count as skipped
@@ -31,11 +31,21 @@ const USAGE: &str =
 const MEMORY: (u32, u32) = (2600, 10_000);
 const SECONDS: (u32, u32) = (600, 3600);
 
+/// A set of runs; each holds those before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Set {
+    /// What the test command has time for.
+    Brief,
+    #[default]
+    Quick,
+    Full,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     name: String,
     pub(crate) model: String,
-    quick: bool,
+    set: Set,
     passes: bool,
     pub(crate) switches: Vec<String>,
 }
@@ -48,8 +58,12 @@ struct Bounds {
 }
 
 impl Run {
+    fn is_large(&self) -> bool {
+        self.set == Set::Full
+    }
+
     fn bounds(&self) -> Bounds {
-        if self.quick {
+        if !self.is_large() {
             Bounds { megabytes: MEMORY.0, seconds: SECONDS.0 }
         } else {
             Bounds { megabytes: MEMORY.1, seconds: SECONDS.1 }
@@ -186,8 +200,7 @@ impl Record {
 /// What the arguments ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Asked {
-    sound: bool,
-    full: bool,
+    set: Set,
     again: bool,
     no_install: bool,
     jobs: Option<usize>,
@@ -198,12 +211,12 @@ struct Asked {
 impl Asked {
     /// Returns whether runs that come out as they must are noted in the record.
     fn notes(&self) -> bool {
-        self.full
+        self.set == Set::Full
     }
 
     /// Returns whether runs that the record has are not repeated.
     fn recalls(&self) -> bool {
-        self.full && !self.again
+        self.notes() && !self.again
     }
 }
 
@@ -212,8 +225,8 @@ fn asked(args: &[String]) -> Option<Asked> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--sound" => asked.sound = true,
-            "--full" => asked.full = true,
+            "--brief" if asked.set == Set::Quick => asked.set = Set::Brief,
+            "--full" if asked.set == Set::Quick => asked.set = Set::Full,
             "--again" => asked.again = true,
             "--no-install" => asked.no_install = true,
             "--jobs" => asked.jobs = Some(args.next()?.parse().ok().filter(|jobs| *jobs > 0)?),
@@ -222,7 +235,7 @@ fn asked(args: &[String]) -> Option<Asked> {
             _ => return None,
         }
     }
-    (!(asked.sound && asked.full)).then_some(asked)
+    Some(asked)
 }
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
@@ -245,14 +258,13 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     };
     let named = |run: &Run| asked.part.as_ref().is_none_or(|part| run.name.contains(part.as_str()));
-    let in_set = |run: &Run| asked.full || asked.part.is_some() || run.quick;
+    let in_set = |run: &Run| asked.part.is_some() || run.set <= asked.set;
     let record = Record::read(folder.join("seen.txt"));
     record.keep(&runs);
-    let mut waiting: Vec<Run> =
-        runs.into_iter().filter(|run| named(run) && in_set(run) && (run.passes || !asked.sound)).collect();
-    if asked.full {
+    let mut waiting: Vec<Run> = runs.into_iter().filter(|run| named(run) && in_set(run)).collect();
+    if asked.set == Set::Full {
         // A full set is cut short as a rule: first what is soon done, and counts as seen from then on.
-        waiting.sort_by_key(|run| run.passes && !run.quick);
+        waiting.sort_by_key(|run| run.passes && run.is_large());
     }
     waiting.reverse();
     let begun = Instant::now();
@@ -391,10 +403,10 @@ fn check(run: &Run, models: &Path, bounds: Bounds, many: bool) -> Verdict {
         return unfinished("spin refuses the model");
     }
     // A mutation's error is found soon, and a quick run is, as a rule: most of their time would be the compiler's.
-    let (compiler, effort) = match (run.passes, run.quick) {
-        (true, false) => ("gcc", "-O2"),
-        (true, true) if many => ("gcc", "-O1"),
-        (_, true) if is_there("tcc") => ("tcc", "-O0"),
+    let (compiler, effort) = match (run.passes, run.is_large()) {
+        (true, true) => ("gcc", "-O2"),
+        (true, false) if many => ("gcc", "-O1"),
+        (_, false) if is_there("tcc") => ("tcc", "-O0"),
         _ => ("gcc", "-O0"),
     };
     let mut compile = Command::new(compiler);
@@ -405,7 +417,7 @@ fn check(run: &Run, models: &Path, bounds: Bounds, many: bool) -> Verdict {
     }
     let mut pan = Command::new("sh");
     // A run of 100 million states wants a table that fits them.
-    let table = if run.quick { "-w24" } else { "-w27" };
+    let table = if run.is_large() { "-w27" } else { "-w24" };
     pan.args(["-c", "ulimit -t \"$1\" && exec ./pan -m200000 \"$2\"", "pan", &seconds.to_string(), table]);
     let text = output(pan, &folder).unwrap_or_default();
     // Kept for a person to read: it lists the steps of the model that were never taken.
@@ -439,16 +451,22 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Run>, String> {
         .map(|line| {
             let fields: Vec<&str> = line.split('|').map(str::trim).collect();
             let [name, model, set, expectation, switches] = fields[..] else { return Err(format!("'{line}'")) };
-            let either = |value: &str, yes: &str, no: &str| match value {
-                value if value == yes => Ok(true),
-                value if value == no => Ok(false),
-                other => Err(format!("'{other}' in '{line}'")),
+            let set = match set {
+                "brief" => Set::Brief,
+                "quick" => Set::Quick,
+                "full" => Set::Full,
+                other => return Err(format!("'{other}' in '{line}'")),
+            };
+            let passes = match expectation {
+                "pass" => true,
+                "fail" => false,
+                other => return Err(format!("'{other}' in '{line}'")),
             };
             Ok(Run {
                 name: name.to_owned(),
                 model: model.to_owned(),
-                quick: either(set, "quick", "full")?,
-                passes: either(expectation, "pass", "fail")?,
+                set,
+                passes,
                 switches: switches.split_ascii_whitespace().map(str::to_owned).collect(),
             })
         })
@@ -469,7 +487,7 @@ mod tests {
     fn a_line_is_a_run_and_a_bad_one_is_named() {
         let runs = parse("# a comment\n\na | m.pml | quick | fail | -DX -DD=1\n").expect("well-formed");
         assert_eq!(runs.len(), 1);
-        assert_eq!((runs[0].quick, runs[0].passes), (true, false));
+        assert_eq!((runs[0].set, runs[0].passes), (Set::Quick, false));
         assert_eq!(runs[0].switches, ["-DX", "-DD=1"]);
         assert!(parse("a | m.pml | sometimes | fail | ").is_err());
         assert!(parse("a | m.pml | quick").is_err());
@@ -486,13 +504,14 @@ mod tests {
     }
 
     #[test]
-    fn each_model_has_a_quick_run_that_finds_no_error() {
+    fn each_model_has_a_run_in_the_test_command_and_no_mutation_is_among_these() {
         let (folder, runs) = in_the_tree();
         for entry in fs::read_dir(folder).expect("readable") {
             let name = entry.expect("readable").file_name().into_string().expect("plain names");
-            let is_run = runs.iter().any(|run| run.model == name && run.quick && run.passes);
+            let is_run = runs.iter().any(|run| run.model == name && run.set == Set::Brief);
             assert!(!name.ends_with(".pml") || is_run, "{name}: the test command would not run it");
         }
+        assert!(runs.iter().all(|run| run.passes || run.set != Set::Brief));
     }
 
     #[test]
@@ -546,15 +565,15 @@ mod tests {
     fn arguments_are_read_and_nonsense_is_refused() {
         let of = |line: &str| asked(&line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>());
         let full = of("--full --jobs 3 rpc").expect("fits");
-        assert_eq!((full.full, full.jobs, full.part.as_deref()), (true, Some(3), Some("rpc")));
+        assert_eq!((full.set, full.jobs, full.part.as_deref()), (Set::Full, Some(3), Some("rpc")));
         assert_eq!((full.notes(), full.recalls()), (true, true));
         let again = of("--full --again --no-install").expect("fits");
         assert_eq!((again.notes(), again.recalls(), again.no_install), (true, false, true));
-        let sound = of("--sound").expect("fits");
-        assert_eq!((sound.notes(), sound.recalls(), sound.no_install), (false, false, false));
+        let brief = of("--brief").expect("fits");
+        assert_eq!((brief.notes(), brief.recalls(), brief.no_install), (false, false, false));
         assert_eq!(of("--full --seconds 60").expect("fits").seconds, Some(60));
         for nonsense in
-            ["--jobs", "--jobs 0", "--seconds", "--seconds 0", "--jobs x", "--sound --full", "--loud", "a b"]
+            ["--jobs", "--jobs 0", "--seconds", "--seconds 0", "--jobs x", "--brief --full", "--loud", "a b"]
         {
             assert_eq!(of(nonsense), None, "{nonsense}");
         }

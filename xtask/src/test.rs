@@ -38,30 +38,36 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             Stage::new("loom models", loom(), Counts::ByLines),
         ],
     ]));
-    // Not beside the Rust tests: it puts the libraries that those load there anew, as its own dependencies want them.
+    let c = this(&["c"]);
+    let mut models = this(&["models", "--brief"]);
+    let mut python = this(&["python"]);
+    let mut conformance = this(&["conformance", "--one-pair"]);
+    if !may_install {
+        for command in [&mut models, &mut python, &mut conformance] {
+            command.arg("--no-install");
+        }
+    }
+    let mut computing = Vec::new();
+    // Not beside the Rust tests: it puts the libraries that those load there anew.
     if missing.contains(&CC.program) || missing.contains(&CMAKE.program) {
         total.add(stage::skip("C", "gcc or cmake is not there and may not be installed"));
     } else {
-        total.add(stage::run("C", this(&["c"]), Counts::ByLines));
+        computing.push(Stage::new("C", c, Counts::ByLines));
     }
     if missing.contains(&MUSL.program) {
         // The Rust test that compiles the C one says so too.
         total.add(stage::skip("robust lists on musl", "musl-gcc is not there and may not be installed"));
     }
-    let python: &[&str] = if may_install { &["python"] } else { &["python", "--no-install"] };
-    let mut computing = vec![Stage::new("documentation", documentation(), Counts::ByExit)];
     if missing.contains(&SPIN.program) || missing.contains(&CC.program) {
         total.add(stage::skip("Promela models", "spin and gcc are not there and may not be installed"));
     } else {
-        let models = [&["models", "--sound"][..], if may_install { &[] } else { &["--no-install"] }].concat();
-        computing.push(Stage::new("Promela models", this(&models), Counts::ByLines));
+        computing.push(Stage::new("Promela models", models, Counts::ByLines));
     }
-    let mut conformance = vec!["conformance", "--one-pair"];
-    conformance.extend((!may_install).then_some("--no-install"));
     // Python waits for its packages first.
     let languages = vec![
-        Stage::new("Python", this(python), Counts::ByLines),
-        Stage::new("conformance of the languages", this(&conformance), Counts::ByLines),
+        Stage::new("Python", python, Counts::ByLines),
+        Stage::new("conformance of the languages", conformance, Counts::ByLines),
+        Stage::new("documentation", documentation(), Counts::ByExit),
     ];
     total.add(stage::run_beside(vec![languages, computing]));
     // Without the re-check nothing comes to the rescue of who was not woken: the harder half, and the other is `cargo xtask crash`.
