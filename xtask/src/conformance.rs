@@ -83,7 +83,7 @@ fn play(may_install: bool, one_pair: bool, only: &[String]) -> io::Result<bool> 
     for (flag, driver) in c_and_cpp(&mut skipped)? {
         runner.arg(flag).arg(driver);
     }
-    match python::built(may_install)? {
+    match python::built(may_install, false)? {
         Ok(python) => {
             runner.arg("--python").arg(format!("{} {}", python.display(), drivers.join("driver.py").display()));
         }

@@ -45,7 +45,7 @@ usage: cargo xtask VERB [OPTIONS]
   install --prefix DIR    outlive.h, liboutlive.so and .a, pkg-config and CMake files
   fuzz [--seconds N]      scribbles over a living domain: errors are allowed, crashes and hangs are not
   gpu [--fake] [--out FILE]  all checks and benchmarks that need a GPU, their figures in target/gpu.md; --fake: a driver without one
-  python [--no-install]   builds the Python package into target/python and runs its tests
+  python [--maturin] [--no-install]  builds the Python package into target/python and runs its tests
   race --minutes N        16 threads take and give back objects of 2 MiB, flush and gc at any time
   soak --minutes N        8 processes, SIGKILL, SIGSTOP and exec at random
   soak --topics --minutes N  30 processes with topics, a state and a service; what memory is in use after each minute

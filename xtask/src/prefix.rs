@@ -94,7 +94,7 @@ pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
 }
 
 /// A copy under a new inode: a program that runs with the old library goes on with it.
-fn put(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn put(from: &Path, to: &Path) -> io::Result<()> {
     let new = beside(to);
     fs::copy(from, &new).map_err(|error| io::Error::other(format!("{}: {error}", from.display())))?;
     fs::rename(new, to)

@@ -20,10 +20,11 @@ struct Stage {
     counts: Counts,
 }
 
-const STAGES: [Stage; 10] = [
+const STAGES: [Stage; 11] = [
     Stage { name: "models", verb: &["models"], counts: Counts::ByLines },
     Stage { name: "loom", verb: &["loom", "--all"], counts: Counts::ByLines },
     Stage { name: "conformance", verb: &["conformance"], counts: Counts::ByLines },
+    Stage { name: "python", verb: &["python", "--maturin"], counts: Counts::ByLines },
     Stage { name: "crash", verb: &["crash"], counts: Counts::ByLines },
     Stage { name: "stops", verb: &["crash", "--stop"], counts: Counts::ByLines },
     Stage { name: "faults", verb: &["faults"], counts: Counts::ByLines },

@@ -1,30 +1,39 @@
 //! `cargo xtask python`: builds the Python package into an environment of its own, target/python, and runs its tests.
 //!
-//! Maturin builds with the profile and the target folder of the other tests, so that the library itself is there already.
-//! A machine without Python is told so, and the stage is skipped.
+//! The extension module is the workspace's, put into the package's folder, which the environment names: what `maturin develop` does, but maturin
+//! asks for this one crate, and cargo compiles the library anew with that one's features. `--maturin` takes that way, as users do: part of
+//! `cargo xtask proof`. A machine without Python is told so, and the stage is skipped.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::install::{self, Need};
-use crate::{prefix, root};
+use crate::prefix::{self, put};
+use crate::root;
 
 /// With venv and pip, which Debian has apart.
 pub(crate) const PYTHON: Need = Need { program: "python3", package: "python3-venv" };
 
-const PACKAGES: [&str; 4] = ["maturin>=1.9,<2", "mypy", "numpy>=2.1", "pytest>=8"];
+const PACKAGES: [&str; 3] = ["mypy", "numpy>=2.1", "pytest>=8"];
+const MATURIN: &str = "maturin>=1.9,<2";
+
+const USAGE: &str = "usage: cargo xtask python [--maturin] [--no-install]";
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let may_install = match args {
-        [] => true,
-        [flag] if flag == "--no-install" => false,
-        _ => {
-            eprintln!("usage: cargo xtask python [--no-install]");
-            return ExitCode::from(2);
+    let (mut may_install, mut by_maturin) = (true, false);
+    for arg in args {
+        match arg.as_str() {
+            "--no-install" => may_install = false,
+            "--maturin" => by_maturin = true,
+            _ => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
         }
-    };
-    match built(may_install) {
+    }
+    match built(may_install, by_maturin) {
         Ok(Ok(_)) => {}
         Ok(Err(why)) => {
             println!("skipped: {why}");
@@ -36,26 +45,33 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    // A driver without a GPU, which the tests find beside the environment.
-    if let Err(error) = prefix::build_all() {
-        println!("{error}\n0 passed, 1 failed");
-        return ExitCode::FAILURE;
-    }
     let tests = in_package(&environment(), "python").args(["-m", "pytest"]).status();
     if tests.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The interpreter that has the package as it is now; or why this machine has none.
-pub(crate) fn built(may_install: bool) -> io::Result<Result<PathBuf, String>> {
-    if let Err(why) = prepare(may_install) {
+/// The interpreter that has the package as it is now; or why this machine has none. Beside the environment lies a driver without a
+/// GPU, which the tests load.
+pub(crate) fn built(may_install: bool, by_maturin: bool) -> io::Result<Result<PathBuf, String>> {
+    if let Err(why) = prepare(may_install, by_maturin) {
         return Ok(Err(why));
     }
-    let mut build = in_package(&environment(), "maturin");
-    if build.args(["develop", "--quiet", "--profile", "dev"]).status().is_ok_and(|status| status.success()) {
-        Ok(Ok(environment().join("bin/python")))
+    prefix::build_all()?;
+    let python = environment().join("bin/python");
+    let package = root().join("crates/outlive-py");
+    if by_maturin {
+        let mut build = in_package(&environment(), "maturin");
+        if !build.args(["develop", "--quiet", "--profile", "dev"]).status()?.success() {
+            return Err(io::Error::other("the Python package could not be built"));
+        }
     } else {
-        Err(io::Error::other("the Python package could not be built"))
+        put(&root().join(prefix::target()).join("debug/lib_outlive.so"), &package.join("outlive/_outlive.abi3.so"))?;
+        let ask = ["-c", "import sysconfig; print(sysconfig.get_path('purelib'), end='')"];
+        let packages = Command::new(&python).args(ask).stdin(Stdio::null()).output()?.stdout;
+        // A folder's name in such a file is searched for packages.
+        let names_ours = Path::new(&String::from_utf8_lossy(&packages).into_owned()).join("outlive.pth");
+        fs::write(names_ours, format!("{}\n", package.display()))?;
     }
+    Ok(Ok(python))
 }
 
 fn environment() -> PathBuf {
@@ -63,7 +79,7 @@ fn environment() -> PathBuf {
 }
 
 /// Sees to an environment that has all that the tests need; or says why there is none.
-fn prepare(may_install: bool) -> Result<(), String> {
+fn prepare(may_install: bool, by_maturin: bool) -> Result<(), String> {
     if !install::install(&[&PYTHON], may_install).is_empty() {
         return Err("python3 is not there and may not be installed".to_owned());
     }
@@ -73,17 +89,22 @@ fn prepare(may_install: bool) -> Result<(), String> {
     }
     let environment = environment();
     let python = environment.join("bin/python");
-    let is_complete = "import maturin, mypy, numpy, pytest";
-    if succeeds(Command::new(&python).args(["-c", is_complete])) {
+    let mut packages = PACKAGES.to_vec();
+    let mut is_complete = "import mypy, numpy, pytest".to_owned();
+    if by_maturin {
+        packages.push(MATURIN);
+        is_complete += ", maturin";
+    }
+    if succeeds(Command::new(&python).args(["-c", &is_complete])) {
         return Ok(());
     }
     if !may_install {
         return Err(format!("{} lacks packages, and none may be installed", environment.display()));
     }
-    println!("making {} with {}", environment.display(), PACKAGES.join(", "));
+    println!("making {} with {}", environment.display(), packages.join(", "));
     let made = succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    if made && succeeds(Command::new(&python).args(pip).args(PACKAGES)) {
+    if made && succeeds(Command::new(&python).args(pip).args(packages)) {
         Ok(())
     } else {
         Err("its packages could not be had from PyPI".to_owned())
