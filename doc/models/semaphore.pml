@@ -2,7 +2,8 @@
  *
  * Threads 0..N-1 want one of NP permits, R times each; thread 2 may add one that was absent (-DADD).
  *   rec[p]        0 free, id + 1 held, ABSENT
- *   sl seq        the eventcount: epoch (odd: somebody may sleep), sequence; eventcount.pml has its fence
+ *   sl seq        the eventcount: epoch (odd: somebody may sleep), sequence; eventcount.pml has its fence. Of both numbers the steps ask
+ *                 only whether they have changed since they were read, and that is what is kept here
  * Sleeping on the ends of several owners is several.pml's: here a sleeper simply runs again when one whom it watches is
  * dead, or when it is woken from the queue of `sequence`.
  *
@@ -48,7 +49,9 @@
 #define WAKES 2
 #endif
 #define ABSENT 9
-byte rec[NP]; byte sl, seq;
+byte rec[NP]; bool odd;
+byte same[N];			/* sl since the releasing thread read it: 0 will not be asked for, 1 the same, 2 changed */
+byte still[N];			/* seq since the sleeper read it, likewise */
 bool dead[N], killed[N]; byte inq[N]; bool woken[N];
 byte cs[NP];
 byte has[N];			/* ghost: permit + 1 */
@@ -74,7 +77,7 @@ bool stopped[N]; byte bs;
 #define TOLD(i) (dead[i] && !stopped[0] && !stopped[1] && !stopped[2])
 #endif
 #ifdef SEQONLY
-#define FINDS (seq!=s)
+#define FINDS (still[me]==2)
 #else
 #define FINDS TOBEHAD
 #endif
@@ -87,6 +90,12 @@ bool stopped[N]; byte bs;
 #define TOBEHAD (rec[0]==0 || ISDEAD(rec[0]))
 #else
 #define TOBEHAD (rec[0]==0 || ISDEAD(rec[0]) || rec[1]==0 || ISDEAD(rec[1]))
+#endif
+#define CHANGED(x, i) if :: x[i]==1 -> x[i]=2 :: else fi
+#if N == 4
+#define CHANGE(x) CHANGED(x,0); CHANGED(x,1); CHANGED(x,2); CHANGED(x,3)
+#else
+#define CHANGE(x) CHANGED(x,0); CHANGED(x,1); CHANGED(x,2)
 #endif
 #define GOT(p) cs[p]++; assert(cs[p]==1); has[me]=p+1
 #define P(i) :: inq[i] -> inq[i]=0; woken[i]=1; w++
@@ -101,24 +110,24 @@ bool stopped[N]; byte bs;
 #define WAKEN WAKE1; WAKE1
 #endif
 
+#define CLEAR odd=0; CHANGE(same)
 inline ring() {
-	f=sl;
 	if
-	:: f&1 ->
+	:: atomic { odd -> same[me]=1 };
 #ifdef CLEARFIRST
-		atomic { if :: sl==f -> sl=(f+1)%64 :: else fi };
+		atomic { if :: same[me]==1 -> CLEAR :: else fi };
 #endif
-		atomic { seq=(seq+1)%64; w=0; WAKEN };
+		atomic { CHANGE(still); w=0; WAKEN };
 #ifdef BAREBIT
-		sl=0
+		odd=0;
 #elif defined(CLEARALL)
-		atomic { if :: sl==f -> sl=(f+1)%64 :: else fi }
+		atomic { if :: same[me]==1 -> CLEAR :: else fi };
 #elif !defined(CLEARFIRST)
-		atomic { if :: sl==f && w<WAKES -> sl=(f+1)%64 :: else fi }
+		atomic { if :: same[me]==1 && w<WAKES -> CLEAR :: else fi };
 #endif
-	:: else
-	fi;
-	atomic { f=0; w=0 }
+		atomic { same[me]=0; w=0 }
+	:: !odd
+	fi
 }
 
 /* one look at all permits, each on its own */
@@ -128,19 +137,17 @@ inline look() {
 	:: p<NP && !got ->
 		v=rec[p];
 		if
-		:: v==0 -> atomic { if :: rec[p]==0 -> rec[p]=me+1; got=1; GOT(p) :: else fi }
+		:: atomic { v==0 -> if :: rec[p]==0 -> rec[p]=me+1; got=1; GOT(p) :: else fi; v=0 }
 		:: ISDEAD(v) ->
 #ifdef STALE
-			atomic { rec[p]=me+1; got=1; GOT(p) }
+			atomic { rec[p]=me+1; got=1; GOT(p); v=0 }
 #else
-			atomic { if :: rec[p]==v -> rec[p]=me+1; got=1; GOT(p) :: else fi }
+			atomic { if :: rec[p]==v -> rec[p]=me+1; got=1; GOT(p) :: else fi; v=0 }
 #endif
-		:: else -> if :: v!=ABSENT -> watch[me]=watch[me]|(1<<(v-1)) :: else fi
-		fi;
-		if :: !got && (v==0 || ISDEAD(v)) :: else -> p++ fi
+		:: atomic { else -> if :: v!=ABSENT -> watch[me]=watch[me]|(1<<(v-1)) :: else fi; v=0; p++ }
+		fi
 	:: else -> break
-	od;
-	v=0
+	od
 }
 
 inline acquire() {
@@ -149,11 +156,9 @@ inline acquire() {
 	do
 	:: !got ->
 		atomic {
-			watch[me]=0;
-#ifdef BAREBIT
-			s=seq; sl=1
-#else
-			s=seq; sl=((sl+1)|1)%64
+			watch[me]=0; still[me]=1; odd=1;
+#ifndef BAREBIT
+			CHANGE(same)
 #endif
 		};
 #ifndef NOLOOK
@@ -165,7 +170,12 @@ inline acquire() {
 #ifdef OWNONLY
 			watch[me]=watch[me]&1;
 #endif
-			atomic { if :: seq==s -> inq[me]=1 :: else fi };
+			atomic {
+				if :: still[me]==1 -> inq[me]=1 :: else fi;
+#ifndef SEQONLY
+				still[me]=0
+#endif
+			};
 			if
 			:: inq[me] || woken[me] ->
 #ifdef STOP
@@ -190,7 +200,7 @@ end_s:
 		fi
 	:: else -> break
 	od;
-	atomic { watch[me]=0; s=0; p=0 }
+	atomic { watch[me]=0; still[me]=0; p=0 }
 }
 
 inline release() {
@@ -199,7 +209,7 @@ inline release() {
 }
 
 proctype T(byte me) {
-	byte p, v, f, s, r, w; bool got;
+	byte p, v, r, w; bool got;
 	{
 #ifdef ADD
 		if
@@ -218,12 +228,12 @@ end_idle:	(false)
 		if
 		:: killed[me]
 		:: else ->
-			atomic { if :: inq[me]=0; woken[me]=0 :: skip fi; watch[me]=0; p=0; v=0; f=0; s=0; r=0; w=0; got=0 };
+			atomic { if :: inq[me]=0; woken[me]=0 :: skip fi; watch[me]=0; p=0; v=0; same[me]=0; still[me]=0; r=0; w=0; got=0 };
 end_stop:		killed[me]
 		fi;
 #endif
 		atomic { inq[me]=0; woken[me]=0; watch[me]=0; if :: has[me]!=0 -> cs[has[me]-1]--; has[me]=0 :: else fi; dead[me]=1;
-			p=0; v=0; f=0; s=0; r=0; w=0; got=0 }
+			p=0; v=0; same[me]=0; still[me]=0; r=0; w=0; got=0 }
 	}
 }
 
