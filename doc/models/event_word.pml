@@ -44,11 +44,11 @@ again:		skip;
 #ifdef SKIPSET
 		:: vf -> goto complete
 #endif
-		:: !vw -> d_step { if :: fl==vf && wb==vw -> fl=1; r=1 :: else -> r=0 fi };
+		:: d_step { !vw -> if :: fl==vf && wb==vw -> fl=1; r=1 :: else fi; vf=0 };
 			if :: r :: else -> goto again fi
 		:: vw ->
 #ifdef WIDE
-			d_step { wb=0; WAKEALL };
+			d_step { wb=0; WAKEALL; vf=0; vw=0 };
 			goto again
 #elif defined(LATCH)
 			d_step { fl=1; wb=0; WAKEALL }
@@ -56,7 +56,7 @@ again:		skip;
 #ifdef TWOSTEP
 			fl=1; d_step { WAKEALL };
 #else
-			d_step { fl=1; WAKEALL };
+			d_step { fl=1; WAKEALL; vf=0; vw=0 };
 #endif
 #ifdef CLEARALONE
 			wb=0
@@ -81,12 +81,12 @@ proctype Waiter(byte me) {
 		:: d_step { vf=fl; vw=wb };
 			if
 #ifdef AUTO
-			:: vf -> d_step { if :: fl==vf && wb==vw -> fl=0; ok=1 :: else fi }; if :: ok -> break :: else fi
+			:: vf -> d_step { if :: fl==vf && wb==vw -> fl=0; ok=1 :: else fi; vf=0; vw=0 }; if :: ok -> break :: else fi
 #else
 			:: vf -> break
 #endif
 			:: !vf ->
-				d_step { if :: fl==vf && wb==vw -> wb=1; ok=1 :: else fi };
+				d_step { if :: fl==vf && wb==vw -> wb=1; ok=1 :: else fi; vw=0 };
 				if
 				:: ok ->
 					d_step { ok=0; if :: !fl && wb -> qw[me]=1; asleep[me]=1 :: else fi };

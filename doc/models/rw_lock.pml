@@ -4,7 +4,8 @@
  *   wo ww         the writers' word: owner + 1 or 0, and the WAITERS bit;  st  the state beside it
  *   ins           1: the holder of the writers' word may be in the middle of a change
  *   so[s]         NS readers' words: reader + 1 or 0
- *   sl sq         the bell: sleepers (odd: a writer may sleep until readers leave), sequence; see semaphore.pml
+ *   sl sq         the bell: sleepers (odd: a writer may sleep until readers leave), sequence; see semaphore.pml: as there, what is kept is
+ *                 whether they have changed since they were read
  *   tdead tw      the token word of a thread: OWNER_DIED and WAITERS
  *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X (a word that is always 0) the kernel wakes when
  *                 i dies, or 0
@@ -75,7 +76,6 @@
 #define NS 2
 #endif
 #define N 3
-#define BELL 16                 /* its numbers begin anew from here: more than are ever in use at once */
 #ifdef HOME0
 #define HOME(i) 0
 #else
@@ -91,7 +91,9 @@
 #define READING 5
 
 byte wo; bool ww; byte st; bool ins;
-byte so[NS]; byte sl, sq;
+byte so[NS]; bool odd;
+byte same[N];                           /* sl since the reader that leaves read it: 0 will not be asked for, 1 the same, 2 changed */
+byte fresh[N];                          /* sq since the writer read it, likewise */
 bool tdead[N], tw[N];
 byte qL[N], qB[N], qT[N], qX[N]; bool woken[N];
 byte pend[N];
@@ -110,7 +112,7 @@ byte behind[N];                         /* ghost: the reader's word + 1 behind w
 #define DRAINS(i) (qB[i]!=0 && behind[i]!=0 && STILL(so[behind[i]-1]))
 #define WELL(i) (!RUNS(i) || (qL[i]==0 && qB[i]==0) || (qL[i]!=0 && (STILL(wo) || (wo!=0 && RUNS(wo-1) && DRAINS(wo-1)))) || DRAINS(i))
 #ifdef SEQONLY
-#define LEFT (sq!=ls)
+#define LEFT (fresh[me]==2)
 #else
 #define LEFT (so[k]!=vo)
 #endif
@@ -118,6 +120,8 @@ byte behind[N];                         /* ghost: the reader's word + 1 behind w
 #else
 #define ENDS killed[me]
 #endif
+#define CHANGED(x,i) if :: x[i]==1 -> x[i]=2 :: else fi
+#define CHANGE(x) CHANGED(x,0); CHANGED(x,1); CHANGED(x,2)
 #define PICK(i,q,k) :: (q[i]==(k)) -> q[i]=0; woken[i]=1
 #define wake1(q,k) atomic { if PICK(0,q,k) PICK(1,q,k) PICK(2,q,k) :: else fi }
 #define ALL1(i,q,k) if :: q[i]==(k) -> q[i]=0; woken[i]=1 :: else fi
@@ -168,6 +172,7 @@ inline release() {
 #endif
 	if
 	:: vw ->
+		vw=0;
 #ifdef WAKEONE
 		wake1(qL,1)
 #else
@@ -203,7 +208,11 @@ inline take() {
 		fi
 	:: else -> break
 	od;
+#ifdef NODRAIN
 	pend[me]=0;
+#else
+	atomic { pend[me]=0; vo=0; vw=0; dd=0; ok=0 };
+#endif
 	if
 	:: got==TIMED_OUT -> late=0
 	:: else ->
@@ -237,26 +246,26 @@ inline drain(own) {
 				atomic { if :: so[k]==vo -> so[k]=0 :: else fi }
 #endif
 			:: else ->
-				atomic { ls=sq; sl=((sl+1)|1)%BELL };
+				atomic { fresh[me]=1; odd=1; CHANGE(same) };
 #ifndef NOLOOK
 				vo=so[k];
 #endif
 				if
 				:: vo!=0 && !tdead[vo-1] ->
 #ifdef NOSLOTTOK
-					doze(qB[me], 1, (sq==ls), false);
+					doze(qB[me], 1, (fresh[me]==1), false);
 #else
-					doze(qB[me], 1, (sq==ls), true);
+					doze(qB[me], 1, (fresh[me]==1), true);
 #endif
 					if :: late -> late=0; got=TIMED_OUT :: else fi
 				:: else
 				fi;
-				ls=0
+				atomic { fresh[me]=0; ok=0 }
 			fi
 		fi
 	:: else -> break
 	od;
-	pend[me]=0;
+	atomic { pend[me]=0; vo=0; dd=0; k=0; ok=0 };
 	if
 	:: got==TIMED_OUT ->
 		release()
@@ -279,24 +288,23 @@ inline announce() {     /* wd = word + 1, or 0: none left */
 	od
 }
 inline ring() {
-	ls=sl;
 	if
-	:: ls&1 ->
+	:: atomic { odd -> same[me]=1 };
 #ifdef CLEARFIRST
-		atomic { if :: sl==ls -> sl=(ls+1)%BELL :: else fi };
+		atomic { if :: same[me]==1 -> odd=0; CHANGE(same) :: else fi };
 #endif
 #ifdef STOP
-		d_step { sq=(sq+1)%BELL; ALL1(0,qB,1); ALL1(1,qB,1); ALL1(2,qB,1) };
+		d_step { CHANGE(fresh); ALL1(0,qB,1); ALL1(1,qB,1); ALL1(2,qB,1) };
 #else
-		sq=(sq+1)%BELL;
+		d_step { CHANGE(fresh) };
 		wakeall(qB,1);
 #endif
 #ifndef CLEARFIRST
-		atomic { if :: sl==ls -> sl=(ls+1)%BELL :: else fi }
+		atomic { if :: same[me]==1 -> odd=0; CHANGE(same) :: else fi };
 #endif
-	:: else
-	fi;
-	ls=0
+		same[me]=0
+	:: !odd
+	fi
 }
 inline vacate() {
 	assert(so[wd-1]==me+1);
@@ -372,7 +380,7 @@ inline read() {
 		fi
 	:: else -> break
 	od;
-	pend[me]=0
+	atomic { pend[me]=0; vo=0; vw=0; dd=0; k=0; ok=0 }
 }
 
 #define ENTER_R atomic { nr++; inr[me]=1; assert(nw==0); assert(!torn) }
@@ -464,7 +472,7 @@ inline up() {
 }
 
 proctype T(byte me) {
-	byte vo, got, k, wd, ls; bool vw, ok, dd, late;
+	byte vo, got, k, wd; bool vw, ok, dd, late;
 	{
 		if
 		:: me<NW ->
@@ -534,14 +542,14 @@ proctype T(byte me) {
 			:: else
 			fi
 		fi;
-		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; ls=0; late=0 };
+		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; same[me]=0; fresh[me]=0; late=0 };
 end_idle:	(false)
 	} unless { ENDS;
 #ifdef STOP
 		if
 		:: killed[me]
 		:: else ->
-			atomic { if :: unqueue() :: skip fi; behind[me]=0; vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; ls=0; late=0 };
+			atomic { if :: unqueue() :: skip fi; behind[me]=0; vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; same[me]=0; fresh[me]=0; late=0 };
 end_stop:		killed[me]
 		fi;
 		behind[me]=0;
@@ -557,7 +565,7 @@ end_stop:		killed[me]
 		:: pend[me]!=0 -> wake1(qX,pend[me]); pend[me]=0
 		:: else
 		fi;
-		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; ls=0; late=0 }
+		atomic { vo=0; vw=0; ok=0; dd=0; got=0; k=0; wd=0; same[me]=0; fresh[me]=0; late=0 }
 	}
 }
 
