@@ -155,11 +155,8 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
     match real::MUTEX_CLOCKLOCK.find() {
         // SAFETY: the caller's promise.
         Some(clocklock) => unsafe {
-            let got = if looks(mutex) {
-                lock_looking(mutex, Some((clock, until)))
-            } else {
-                clocklock(mutex, clock, until)
-            };
+            let got =
+                if looks(mutex) { lock_looking(mutex, Some((clock, until))) } else { clocklock(mutex, clock, until) };
             settle(mutex, got)
         },
         None => libc::ENOSYS,
