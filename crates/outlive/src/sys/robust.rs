@@ -75,10 +75,10 @@ pub(crate) fn beside_libc<T>(uses_libc: impl FnOnce() -> T) -> T {
 /// `head` is the calling thread's list head, or null.
 #[inline]
 pub(crate) unsafe fn beside_libc_of<T>(head: *mut ListHead, uses_libc: impl FnOnce() -> T) -> T {
-    // SAFETY: the calling thread's own head, which lives as long as the thread; volatile as in `PassOn::to`.
     let saved = if head.is_null() {
         core::ptr::null_mut()
     } else {
+        // SAFETY: the calling thread's own head, which lives as long as the thread; volatile as in `PassOn::to`.
         unsafe { (&raw const (*head).list_op_pending).read_volatile() }
     };
     if !saved.is_null() {
