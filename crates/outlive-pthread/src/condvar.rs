@@ -241,7 +241,8 @@ fn sleep(word: &AtomicU32, seen: u32, clock: clockid_t, until: Option<timespec>)
     }
 }
 
-fn after(clock: clockid_t, span: u64) -> timespec {
+/// What that clock will show after so many nanoseconds.
+pub(crate) fn after(clock: clockid_t, span: u64) -> timespec {
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place of our own.
     unsafe { libc::clock_gettime(clock, &mut now) };

@@ -14,20 +14,29 @@
 //! | bits, thread | ours, this thread had it last, or has it | libc marks the lock; the next one reads the name here and is told, or repairs |
 //!
 //! Written by the holder only. Killed between libc's lock and our note, the one before is named: "last known".
+//!
+//! libc gives a mutex back in two steps: it stores 0, and then it wakes one sleeper. A process that is stopped between the two
+//! leaves the sleepers beside a free mutex; so does a sleeper that is stopped with the notice of a death. So whoever sleeps for
+//! a marked mutex looks by itself, after each `settings::recheck`. One with priority inheritance needs no look: the kernel
+//! itself hands it over.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 
+use crate::condvar::after;
 use crate::{log, real, settings};
 
 /// glibc's words: `int lock; unsigned count; int owner; unsigned nusers; int kind; spins, elision`. The same on x86-64 and
 /// aarch64; tests/mutexes.rs sees whether they still are what they were.
 const OWNER: usize = 8;
+const KIND: usize = 16;
 const MARK: usize = 20;
 /// In the mark: ours, for no count of spins or aborted transactions comes near it. Thread ids stay below 2^22.
 const BITS: u32 = 0x2d7 << 22;
 const THREAD: u32 = (1 << 22) - 1;
+/// In the kind: with priority inheritance.
+const INHERITS: u32 = 32;
 
 #[cfg(target_arch = "x86_64")]
 const _: () = assert!(size_of::<pthread_mutex_t>() == 40);
@@ -109,7 +118,7 @@ unsafe fn init_robust(mutex: *mut pthread_mutex_t, asked: *const pthread_mutexat
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { settle(mutex, real::MUTEX_LOCK.get()(mutex)) }
+    unsafe { settle(mutex, if looks(mutex) { lock_looking(mutex, None) } else { real::MUTEX_LOCK.get()(mutex) }) }
 }
 
 /// # Safety
@@ -125,7 +134,14 @@ pub unsafe extern "C-unwind" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, until: *const timespec) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { settle(mutex, real::MUTEX_TIMEDLOCK.get()(mutex, until)) }
+    unsafe {
+        let got = if looks(mutex) {
+            lock_looking(mutex, Some((libc::CLOCK_REALTIME, until)))
+        } else {
+            real::MUTEX_TIMEDLOCK.get()(mutex, until)
+        };
+        settle(mutex, got)
+    }
 }
 
 /// # Safety
@@ -138,8 +154,66 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
 ) -> c_int {
     match real::MUTEX_CLOCKLOCK.find() {
         // SAFETY: the caller's promise.
-        Some(clocklock) => unsafe { settle(mutex, clocklock(mutex, clock, until)) },
+        Some(clocklock) => unsafe {
+            let got =
+                if looks(mutex) { lock_looking(mutex, Some((clock, until))) } else { clocklock(mutex, clock, until) };
+            settle(mutex, got)
+        },
         None => libc::ENOSYS,
+    }
+}
+
+/// Whether who sleeps for it has to look by itself: see the file's head.
+#[inline]
+unsafe fn looks(mutex: *mut pthread_mutex_t) -> bool {
+    // SAFETY: the caller's promise to POSIX: the mutex is initialised. Relaxed: one that is marked is so from then on.
+    unsafe {
+        word(mutex, MARK).load(Ordering::Relaxed) & !THREAD == BITS
+            && word(mutex, KIND).load(Ordering::Relaxed) & INHERITS == 0
+    }
+}
+
+/// Locks, if there is one until a deadline, and looks at the mutex now and then meanwhile.
+#[inline]
+unsafe fn lock_looking(mutex: *mut pthread_mutex_t, until: Option<(clockid_t, *const timespec)>) -> c_int {
+    // SAFETY: the caller's promise to POSIX.
+    unsafe {
+        match real::MUTEX_TRYLOCK.get()(mutex) {
+            // Also of one that this thread has itself: libc's lock knows what its type says to that.
+            libc::EBUSY => lock_looking_slow(mutex, until),
+            got => got,
+        }
+    }
+}
+
+#[cold]
+unsafe fn lock_looking_slow(mutex: *mut pthread_mutex_t, until: Option<(clockid_t, *const timespec)>) -> c_int {
+    // SAFETY: the caller's promise to POSIX.
+    unsafe {
+        // As libc does it, without a look.
+        let lock = || match (until, real::MUTEX_CLOCKLOCK.find()) {
+            (None, _) => real::MUTEX_LOCK.get()(mutex),
+            (Some((clock, until)), Some(clocklock)) => clocklock(mutex, clock, until),
+            (Some((_, until)), None) => real::MUTEX_TIMEDLOCK.get()(mutex, until),
+        };
+        let (Some(span), Some(clocklock)) = (settings::recheck(), real::MUTEX_CLOCKLOCK.find()) else { return lock() };
+        loop {
+            if let Some((clock, until)) = until {
+                let soon = after(clock, span);
+                let until = *until;
+                // The last slice; or no time that there is, which libc tells.
+                if !(0..1_000_000_000).contains(&until.tv_nsec)
+                    || (until.tv_sec, until.tv_nsec) <= (soon.tv_sec, soon.tv_nsec)
+                {
+                    return lock();
+                }
+            }
+            // Not on the clock of the deadline, which may be set back meanwhile.
+            match clocklock(mutex, libc::CLOCK_MONOTONIC, &after(libc::CLOCK_MONOTONIC, span)) {
+                libc::ETIMEDOUT => {}
+                got => return got,
+            }
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 /* Kills a process at every instruction of what it does with a lock, or at as many as asked for, evenly spread, and sees
  * whether the others go on. A program that knows pthread and ptrace and nothing else.
  *
- *     everywhere FILE OPERATION MOST
+ *     everywhere FILE OPERATION MOST [MS]
+ *
+ * With MS the process is left stopped there first, and where the mutex is free, the other has to get on beside it, within so
+ * many milliseconds.
  *
  * Each life: the locks are initialised anew; the victim, a fork, gets to where the operation begins; another process
  * falls asleep beside it, if the operation has one; the victim is stepped N instructions on and killed. A step that sleeps
@@ -31,6 +34,8 @@ struct shared {
 };
 
 static struct shared *shared;
+static long patience;
+static int free_beside;
 
 static void init(void)
 {
@@ -53,6 +58,13 @@ static int nothing(void) { return 0; }
 static int lock(void) { return pthread_mutex_lock(&shared->mutex); }
 static int unlock(void) { return pthread_mutex_unlock(&shared->mutex); }
 static int lock_unlock(void) { return lock() | unlock(); }
+static int timedlock_unlock(void)
+{
+	struct timespec late;
+	clock_gettime(CLOCK_REALTIME, &late);
+	late.tv_sec += 600;
+	return pthread_mutex_timedlock(&shared->mutex, &late) | unlock();
+}
 static int rdlock(void) { return pthread_rwlock_rdlock(&shared->rwlock); }
 static int wrlock(void) { return pthread_rwlock_wrlock(&shared->rwlock); }
 static int rwunlock(void) { return pthread_rwlock_unlock(&shared->rwlock); }
@@ -89,6 +101,7 @@ struct operation {
 static const struct operation operations[] = {
 	{ "mutex", nothing, NULL, lock_unlock, nothing, nothing, nothing },
 	{ "mutex-unlock", lock, lock_unlock, unlock, nothing, nothing, nothing },
+	{ "mutex-unlock-timed", lock, timedlock_unlock, unlock, nothing, nothing, nothing },
 	{ "mutex-wait", nothing, lock_unlock, lock_unlock, lock, unlock, nothing },
 	{ "read", nothing, NULL, rd_unlock, nothing, nothing, nothing },
 	{ "write", nothing, NULL, wr_unlock, nothing, nothing, nothing },
@@ -192,6 +205,18 @@ static int live(const struct operation *o, long point, long *steps)
 		if (WIFSTOPPED(status) && WSTOPSIG(status) != SIGTRAP) return failed("a strange stop", o->name, point);
 	}
 kill:
+	/* glibc's word: the thread that has it, and whether somebody sleeps. */
+	if (patience && other && *(volatile unsigned *)&shared->mutex == 0) {
+		long by = now_ms() + patience;
+		while (waitpid(other, &status, WNOHANG) == 0)
+			if (now_ms() > by) {
+				kill(other, SIGKILL);
+				return failed("HANG: the other sleeps beside a free mutex", o->name, point);
+			} else usleep(50);
+		if (!WIFEXITED(status) || WEXITSTATUS(status)) return failed("the other had an error", o->name, point);
+		other = 0;
+		free_beside++;
+	}
 	kill(victim, SIGKILL);
 	waitpid(victim, &status, 0);
 	if (!helped) o->help();
@@ -217,7 +242,8 @@ kill:
 
 int main(int count, char **args)
 {
-	if (count != 4) return 2;
+	if (count < 4 || count > 5) return 2;
+	if (count == 5) patience = atol(args[4]);
 	signal(SIGALRM, circles);
 	int file = open(args[1], O_RDWR | O_CREAT, 0600);
 	if (file < 0 || ftruncate(file, 4096)) return 2;
@@ -234,6 +260,7 @@ int main(int count, char **args)
 			if (live(o, point, &steps)) return 1;
 			kills++;
 		}
+		if (patience && free_beside < 2) { printf("FAILED %s: free at %d instructions only\n", o->name, free_beside); return 1; }
 		printf("%s %ld %ld\n", o->name, length, kills);
 		return 0;
 	}

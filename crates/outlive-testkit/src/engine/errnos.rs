@@ -53,14 +53,18 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_fcntl => &[EMFILE, ENOLCK, EAGAIN],
         // futex(2). Waiting: a signal, another value. With priority inheritance: an exiting owner; without kernel memory
         // (ENOMEM) glibc ends the process by abort(3), which nobody can cope with. Waking has no errors for a correct
-        // call.
+        // call; a filter that knows the older operations alone denies the one that changes a word and wakes.
         libc::SYS_futex => match (arguments[1] & FUTEX_COMMAND) as c_int {
             libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => &[EINTR, EAGAIN],
+            libc::FUTEX_WAKE_OP => &[EPERM, ENOSYS],
             libc::FUTEX_LOCK_PI | libc::FUTEX_TRYLOCK_PI | FUTEX_LOCK_PI2 => &[EAGAIN, EINTR],
             _ => &[],
         },
         // futex_waitv, since Linux 5.16: before, ENOSYS; old filters EPERM.
         libc::SYS_futex_waitv => &[ENOSYS, EPERM, EINTR, EAGAIN, ENOMEM],
+        // io_uring_setup(2), io_uring_enter(2): denied by Docker's profile and by a sysctl; limits; a signal.
+        libc::SYS_io_uring_setup => &[EPERM, ENOSYS, EMFILE, ENFILE, ENOMEM],
+        libc::SYS_io_uring_enter => &[EINTR, EAGAIN, ENOMEM],
         // membarrier(2).
         libc::SYS_membarrier => &[ENOSYS, EPERM, ENOMEM],
         // clone(2): number of processes, of pids in the control group; clone3 is ENOSYS in many filters.

@@ -116,6 +116,13 @@ impl RawPi {
     /// Takes it, whatever state it is in; `None` never waits.
     #[inline]
     fn acquire(&self, me: Me, deadline: Option<Deadline>) -> Result<(), Refused> {
+        // A thread that has a condition variable's wake-up in hand, with the mutex of its wait, may come here.
+        // SAFETY: the calling thread's own list.
+        unsafe { robust::beside_libc_of(me.list(), || self.acquire_of_libc(me, deadline)) }
+    }
+
+    #[inline]
+    fn acquire_of_libc(&self, me: Me, deadline: Option<Deadline>) -> Result<(), Refused> {
         // SAFETY: bound to this libc and prepared; a handle's mapping is kept until the process ends.
         match unsafe { libc_mutex::try_lock(self.mutex()) } {
             Ok(Got::Clean) => Ok(()),
@@ -214,35 +221,35 @@ impl RawPi {
             me.registry.count_owner_death();
             return Ok(Acquired::OwnerDied);
         }
-        self.release();
+        self.release(me);
         Err(if state == NOT_RECOVERABLE { Refused::NotRecoverable } else { Refused::Damaged })
     }
 
     /// Gives it back when a panic has cut the holder's work in half: the next one is told, as of a death.
     #[cold]
-    fn release_unfinished(&self) {
+    fn release_unfinished(&self, me: Me) {
         if self.state.load(Ordering::Relaxed) == CONSISTENT {
             // Relaxed: libc's lock orders it. Died just after: the next hears of a death from libc as well.
             self.state.store(INCONSISTENT, Ordering::Relaxed);
         }
-        self.release();
+        self.release(me);
     }
 
     /// Gives it back, and up: every locker is refused until somebody resets it. The calling thread holds it.
     #[cold]
-    fn give_up(&self) {
+    fn give_up(&self, me: Me) {
         // Relaxed: libc's lock orders it. Died just after: the next hears of a death from libc, and is refused.
         self.state.store(NOT_RECOVERABLE, Ordering::Relaxed);
-        self.release();
+        self.release(me);
     }
 
     /// Gives it back, its state as it is: not marked consistent by a holder that was told, the next one is told again. The
     /// calling thread holds it.
     #[inline]
-    fn release(&self) {
+    fn release(&self, me: Me) {
         // An error says that the word is no longer ours: a stray write, which the next locker meets.
-        // SAFETY: held by this thread.
-        let _ = unsafe { libc_mutex::give_back(self.mutex()) };
+        // SAFETY: the calling thread's own list; the lock is held by this thread.
+        let _ = unsafe { robust::beside_libc_of(me.list(), || libc_mutex::give_back(self.mutex())) };
     }
 
     /// Who holds it, or died holding it.
@@ -548,7 +555,7 @@ impl<T> Drop for PiGuard<'_, T> {
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
         if self.me.registry.fast_bits() == self.me.id.as_u32() && !std::thread::panicking() {
-            self.raw.release();
+            self.raw.release(self.me);
         } else {
             let unfinished = std::thread::panicking() && !self.unwinding;
             // Not `self`: see `Guard`.
@@ -560,10 +567,10 @@ impl<T> Drop for PiGuard<'_, T> {
 /// Gives the lock back by `how`, in a process that may watch the order of locks, or be a forked child.
 #[cold]
 #[inline(never)]
-fn give_back(raw: &RawPi, me: Me, how: fn(&RawPi)) {
+fn give_back(raw: &RawPi, me: Me, how: fn(&RawPi, Me)) {
     if me.registry.current_bits() == me.id.as_u32() {
         order::gives_back(raw);
-        how(raw);
+        how(raw, me);
     }
 }
 

@@ -49,6 +49,7 @@ pub(crate) fn begin_acquisition() {
 ///
 /// # Safety
 /// `head` is the calling thread's list head.
+#[cold]
 unsafe fn hand_on(head: *mut ListHead, entry: *mut u8) {
     if entry.is_null() {
         return;
@@ -64,21 +65,31 @@ unsafe fn hand_on(head: *mut ListHead, entry: *mut u8) {
 /// Runs something that uses libc's robust mutexes, which take `list_op_pending` for themselves and leave it null: what it
 /// pointed to before is handed on first, and points there again afterwards.
 pub(crate) fn beside_libc<T>(uses_libc: impl FnOnce() -> T) -> T {
-    let head = list_head().unwrap_or(core::ptr::null_mut());
+    // SAFETY: the calling thread's own head, or null.
+    unsafe { beside_libc_of(list_head().unwrap_or(core::ptr::null_mut()), uses_libc) }
+}
+
+/// As [`beside_libc`], for a thread that knows its list head.
+///
+/// # Safety
+/// `head` is the calling thread's list head, or null.
+#[inline]
+pub(crate) unsafe fn beside_libc_of<T>(head: *mut ListHead, uses_libc: impl FnOnce() -> T) -> T {
     let saved = if head.is_null() {
         core::ptr::null_mut()
     } else {
         // SAFETY: the calling thread's own head, which lives as long as the thread; volatile as in `PassOn::to`.
         unsafe { (&raw const (*head).list_op_pending).read_volatile() }
     };
-    if saved.is_null() {
-        return uses_libc();
+    if !saved.is_null() {
+        // SAFETY: the calling thread's own head.
+        unsafe { hand_on(head, saved) };
     }
-    // SAFETY: the calling thread's own head.
-    unsafe { hand_on(head, saved) };
     let result = uses_libc();
-    // SAFETY: as above.
-    unsafe { (&raw mut (*head).list_op_pending).write_volatile(saved) };
+    if !saved.is_null() {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*head).list_op_pending).write_volatile(saved) };
+    }
     result
 }
 

@@ -25,14 +25,16 @@ fn is_asleep(pid: i32, tid: i32) -> bool {
 /// Waits until the main thread of that process has gone to sleep `looks` more times: it has rechecked
 /// between two sleeps.
 pub fn wait_looks(pid: i32, looks: u64) {
+    let before = sleeps_of(pid);
+    wait_until(&format!("process {pid} looks {looks} times"), || sleeps_of(pid) >= before + looks);
+}
+
+/// How often the main thread of that process has given up its processor to sleep.
+pub fn sleeps_of(pid: i32) -> u64 {
     let path = format!("/proc/{pid}/status");
-    let sleeps = || {
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        line.and_then(|number| number.trim().parse::<u64>().ok()).expect("a number")
-    };
-    let before = sleeps();
-    wait_until(&format!("process {pid} looks {looks} times"), || sleeps() >= before + looks);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|number| number.trim().parse::<u64>().ok()).expect("a number")
 }
 
 /// The calling thread's id.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, Record, Woke};
+use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, PiMutex, Record, Woke};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -25,6 +25,7 @@ crate::checks!(
     a_woken_waiter_dies_with_the_mutex_in_hand,
     a_woken_waiter_queues_for_the_mutex_and_dies,
     a_woken_waiter_blocks_on_another_mutex_and_dies,
+    a_woken_waiter_that_had_a_mutex_of_libcs_dies,
     a_woken_waiter_that_waits_on_another_condition_hands_its_notification_on,
     who_gives_the_mutex_up_hands_its_notification_on,
     who_dies_asleep_takes_nothing_along,
@@ -394,6 +395,34 @@ fn a_woken_waiter_blocks_on_another_mutex_and_dies(world: &World) {
     board.reach(1, 1);
     next.finish();
     drop(held);
+}
+
+/// libc takes the field that passes a wake-up on for itself, and leaves it empty.
+fn a_woken_waiter_that_had_a_mutex_of_libcs_dies(world: &World) {
+    let domain = world.domain();
+    let store = open(&domain);
+    let second = PiMutex::<u64>::open(&domain, "second", 0).expect("opens");
+    let board = Board::new();
+    let mut woken = Child::start(|| {
+        let _guard = store.delivered.wait(store.lock()).expect("woken");
+        drop(second.lock().expect("free"));
+        board.set(0, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    wait_asleep(woken.pid());
+    let next = Child::start(|| {
+        let guard = store.delivered.wait(store.lock());
+        // The first one was killed with the mutex in hand.
+        assert!(matches!(guard, Err(LockError::OwnerDied(_))));
+        drop(store.mended(guard));
+    });
+    wait_asleep(next.pid());
+    store.delivered.notify_one();
+    board.reach(0, 1);
+    woken.kill();
+    next.finish();
 }
 
 /// Once the waiter sleeps on the second condition, its end would wake a waiter of that one. So it hands

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use outlive::sync::{AcquireError, EmbeddedSemaphore, Full, Record, Semaphore};
 use outlive::{Deadline, Detail, Domain, Error, Kind};
 
-use crate::asleep::{wait_asleep, wait_looks};
+use crate::asleep::{sleeps_of, wait_asleep, wait_looks};
 use crate::board::Board;
 use crate::child::{Child, wait_until};
 use crate::forge::{BODY, Bytes};
@@ -29,6 +29,7 @@ crate::checks!(
     bad_sizes_are_refused,
     waits_without_futex_waitv,
     a_waiter_that_a_release_passes_over_is_no_rescue,
+    a_permit_given_back_wakes_two_of_twenty,
 );
 
 fn open(domain: &Domain, permits: u32) -> Semaphore {
@@ -334,4 +335,41 @@ fn a_waiter_that_a_release_passes_over_is_no_rescue(world: &World) {
         std::mem::forget(semaphore.try_acquire().expect("given back"));
         domain.stats().rescues == 1
     });
+}
+
+/// Of the waiters one gets in, and one more has looked; the others have slept on.
+fn a_permit_given_back_wakes_two_of_twenty(world: &World) {
+    let domain = world.domain();
+    let semaphore = open(&domain, 1);
+    let permit = semaphore.acquire().expect("free");
+    let board = Board::new();
+    let waiters: Vec<Child> = (0..20)
+        .map(|_| {
+            let child = Child::start(|| {
+                let _permit = semaphore.acquire().expect("given back");
+                board.add(0, 1);
+                board.reach(1, 1);
+            });
+            wait_asleep(child.pid());
+            child
+        })
+        .collect();
+    let sleeps = || waiters.iter().map(|waiter| sleeps_of(waiter.pid())).collect::<Vec<_>>();
+    // Asleep in the kernel, and not on the way there.
+    let mut before = sleeps();
+    wait_until("all sleep", || {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = sleeps();
+        let is_same = now == before;
+        before = now;
+        is_same
+    });
+    drop(permit);
+    board.reach(0, 1);
+    // The second one may not have looked yet, the nineteen others, were they woken, neither.
+    std::thread::sleep(Duration::from_millis(300));
+    let woken = sleeps().iter().zip(&before).filter(|(now, before)| now > before).count();
+    assert!((1..=2).contains(&woken), "{woken} of twenty were woken for one permit");
+    board.set(1, 1);
+    waiters.into_iter().for_each(Child::finish);
 }
