@@ -6,7 +6,9 @@ use outlive::queue::{Queue, RecvError, SendError};
 use outlive::sync::Mutex;
 use outlive::{Domain, Error};
 
+use crate::board::Board;
 use crate::child::{Child, PATIENCE};
+use crate::forge::Registry;
 use crate::order::{message, read_message};
 use crate::runner::World;
 
@@ -16,6 +18,7 @@ crate::checks!(
     little_address_space,
     a_receiver_with_less_address_space_than_its_senders,
     no_address_space_at_all,
+    a_thread_without_memory_for_its_tokens_takes_none,
     few_open_files,
     too_many_domains: 60,
 );
@@ -196,4 +199,46 @@ fn too_many_domains(world: &World) {
     }
     // One that is open already may be opened again.
     Domain::open_at(world.folder().join("d0")).expect("known");
+}
+
+/// A thread that tries again and again to get a token, and has no memory to keep it in.
+fn a_thread_without_memory_for_its_tokens_takes_none(world: &World) {
+    const TRIES: u64 = 50;
+    let domain = world.domain();
+    domain.token().expect("a token");
+    let registry = Registry::of(&domain);
+    let in_use = || (0..domain.stats().slots).filter(|&slot| registry.generation(slot) & 1 == 1).count();
+    let (before, board) = (in_use(), Board::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Its arena is there.
+            drop(std::hint::black_box(vec![1u8; 1000]));
+            board.set(0, 1);
+            board.reach(1, 1);
+            let failed = (0..TRIES).filter(|_| domain.token().is_err()).count();
+            board.set(2, failed as u64 + 1);
+            board.reach(3, 1);
+            domain.token().expect("a token");
+            board.set(4, 1);
+            board.reach(5, 1);
+        });
+        board.reach(0, 1);
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: places of ours.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &raw mut limit), 0);
+            let none = libc::rlimit { rlim_cur: 4096, ..limit };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const none), 0);
+        }
+        board.set(1, 1);
+        let failed = board.reach(2, 1) - 1;
+        // SAFETY: a place of ours.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+        let meanwhile = in_use();
+        board.set(3, 1);
+        board.reach(4, 1);
+        let after = in_use();
+        board.set(5, 1);
+        assert_eq!((failed, meanwhile, after), (TRIES, before, before + 1));
+    });
 }
