@@ -194,12 +194,25 @@ impl Segment {
     #[inline]
     pub(crate) fn at<T: Shared>(&self, offset: u64) -> Result<&T, Error> {
         let end = offset.checked_add(size_of::<T>() as u64).ok_or_else(|| self.damaged("an offset"))?;
-        if end > self.map.len() || !offset.is_multiple_of(align_of::<T>() as u64) {
+        if !offset.is_multiple_of(align_of::<T>() as u64) {
             return Err(self.damaged("an offset"));
+        }
+        if end > self.map.len() {
+            return Err(self.unmapped(end));
         }
         self.exists(end)?;
         // SAFETY: inside the mapping, inside the file, aligned as the mapping's base is page-aligned; T may be shared.
         Ok(unsafe { self.map.base().add(offset as usize).cast::<T>().as_ref() })
+    }
+
+    /// What lies there exists, and this process has not mapped it; or nothing does.
+    #[cold]
+    fn unmapped(&self, end: u64) -> Error {
+        match self.facts() {
+            Ok(facts) if end <= facts.len => Error::NoAddressSpace { path: self.path.clone(), wanted: end },
+            Ok(_) => self.damaged("an offset"),
+            Err(error) => error,
+        }
     }
 
     /// The address of `offset`, for callers that have checked bounds themselves.

@@ -4,6 +4,7 @@ use std::io;
 
 use outlive::queue::{Queue, RecvError, SendError};
 use outlive::sync::Mutex;
+use outlive::topic::Topic;
 use outlive::{Domain, Error};
 
 use crate::board::Board;
@@ -18,6 +19,7 @@ crate::checks!(
     little_address_space,
     a_receiver_with_less_address_space_than_its_senders,
     no_address_space_at_all,
+    a_topic_that_others_have_grown_beyond_what_is_mapped,
     a_thread_without_memory_for_its_tokens_takes_none,
     few_open_files,
     too_many_domains: 60,
@@ -241,4 +243,42 @@ fn a_thread_without_memory_for_its_tokens_takes_none(world: &World) {
         board.set(5, 1);
         assert_eq!((failed, meanwhile, after), (TRIES, before, before + 1));
     });
+}
+
+/// Who cannot look at the publishers' rings cannot subscribe; however often it tries, there is room for others.
+fn a_topic_that_others_have_grown_beyond_what_is_mapped(world: &World) {
+    /// More than a topic has lines.
+    const TRIES: usize = 70;
+    let domain = world.domain();
+    // A ring of this depth takes 16 MiB.
+    let topic = || Topic::<[u8]>::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "topic");
+    drop(topic().expect("made"));
+    let board = Board::new();
+    let little = Child::start(|| {
+        domain.process_token().expect("a token");
+        let status = std::fs::read_to_string("/proc/self/status").expect("readable");
+        let size =
+            status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")?.parse().ok());
+        let size: u64 = size.expect("a number");
+        set_limit(libc::RLIMIT_AS, (size << 10) + (4 << 20));
+        let topic = topic().expect("what exists is little");
+        board.set(0, 1);
+        board.reach(1, 1);
+        for _ in 0..TRIES {
+            let error = topic.subscriber().err().expect("the ring is not mapped");
+            assert!(matches!(error, Error::NoAddressSpace { .. }), "{error}");
+        }
+        board.set(2, 1);
+        board.reach(3, 1);
+    });
+    board.reach(0, 1);
+    let topic = topic().expect("opens");
+    let publisher = topic.publisher().expect("a ring");
+    board.set(1, 1);
+    board.reach(2, 1);
+    let mut subscriber = topic.subscriber().expect("a line");
+    publisher.publish_copy(b"to all").expect("published");
+    assert_eq!(*subscriber.try_recv().expect("ours").expect("there"), *b"to all");
+    board.set(3, 1);
+    little.finish();
 }
