@@ -62,12 +62,7 @@ pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position:
 
 /// Takes the names of the dead out of the queue; says how many claims and how much of the pool that was. The name of a dead thread
 /// that stays, since its process receives still, goes into `kept`.
-pub(crate) fn sweep(
-    shared: &Shared,
-    me: Me,
-    dry_run: bool,
-    kept: &mut Vec<TokenId>,
-) -> Result<(u32, Found), Error> {
+pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<(u32, Found), Error> {
     let ring = &shared.ring;
     let mut claims = 0;
     for region in 0..ring.regions() {

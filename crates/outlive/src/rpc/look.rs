@@ -61,8 +61,7 @@ pub(crate) fn look(segment: Segment, me: Me) -> Result<(Overview, Swept), Error>
 }
 
 /// Takes the names of the dead out of a service, and frees what was theirs.
-/// The name of a dead thread that
-/// stays, since its process is a client or the server still, goes into `kept`.
+/// The name of a dead thread that stays, since its process is a client or the server still, goes into `kept`.
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<Swept, Error> {
     open(segment, me.registry)?.sweep(me, dry_run, kept)
 }
