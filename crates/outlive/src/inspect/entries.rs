@@ -167,7 +167,7 @@ impl Domain {
                 let queue = Queue::finish(segment, self.registry(), crate::Wait::Adaptive)?;
                 let (reader, senders) = (queue.reader(), queue.senders());
                 let me = self.me()?;
-                let (claims, found) = crate::queue::sweep(queue.shared(), me, true)?;
+                let (claims, found) = crate::queue::sweep(queue.shared(), me, true, &mut Vec::new())?;
                 entry.dead_claims = claims + found.count();
                 entry.detail = Detail::Queue { counters: queue.counters()?, reader, senders };
             }
@@ -187,7 +187,7 @@ impl Domain {
             Kind::State => {
                 entry.waiters = waiters(&segment, &[]);
                 let state = StateBytes::finish(segment, self.registry())?;
-                entry.dead_claims = state.shared().sweep(self.me()?, true);
+                entry.dead_claims = state.shared().sweep(self.me()?, true, &mut Vec::new());
                 let (buffers, pins) = state.shared().figures();
                 entry.detail = Detail::State {
                     version: state.version(),

@@ -57,8 +57,10 @@ impl Domain {
         // Before the first look: only slots that rested and tokens that were dead by then can be let go after it.
         let resting = registry.resting();
         let dead = registry.dead();
+        // Names of dead threads under their living processes: their slots rest on, or a stranger would get their numbers.
+        let mut kept = Vec::new();
         for name in self.names()? {
-            match self.sweep_entry(&name, dry_run, &mut report) {
+            match self.sweep_entry(&name, dry_run, &mut report, &mut kept) {
                 Ok(left) => report.ending += u32::from(left),
                 // Removed meanwhile.
                 Err(Error::NotFound { .. }) => {}
@@ -73,7 +75,7 @@ impl Domain {
         report.rested = resting.len() as u32;
         let has_seen_all = report.failed.is_empty() && report.ending == 0;
         if !dry_run && has_seen_all {
-            registry.end_rest(&resting);
+            registry.end_rest(&resting, &kept);
         }
         // A name that is left somewhere is known for a dead process's by its token alone. Once the token is retired, no
         // process can ask whether that process has ended. A process that died after the first look may have names where
@@ -100,8 +102,15 @@ impl Domain {
         Ok(())
     }
 
-    /// Says whether names of the dead are left in it.
-    fn sweep_entry(&self, name: &str, dry_run: bool, report: &mut SweepReport) -> Result<bool, Error> {
+    /// Says whether names of the dead are left in it for a later sweep. Those of dead threads that stay for as long as their
+    /// processes live go into `kept`.
+    fn sweep_entry(
+        &self,
+        name: &str,
+        dry_run: bool,
+        report: &mut SweepReport,
+        kept: &mut Vec<TokenId>,
+    ) -> Result<bool, Error> {
         let me = self.me()?;
         let segment = Segment::open(self.folder(), name)?;
         let kind = segment.header().check(segment.path())?;
@@ -112,14 +121,14 @@ impl Domain {
             Kind::Queue => {
                 let queue = Queue::finish(segment, self.registry(), Wait::Adaptive)?;
                 let before = queue.segment().facts()?.allocated;
-                let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run)?;
+                let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run, kept)?;
                 report.claims += claims;
                 report.objects += found.count();
                 report.bytes += before.saturating_sub(queue.segment().facts()?.allocated);
                 Ok(false)
             }
             Kind::State => {
-                report.claims += StateBytes::finish(segment, self.registry())?.shared().sweep(me, dry_run);
+                report.claims += StateBytes::finish(segment, self.registry())?.shared().sweep(me, dry_run, kept);
                 Ok(false)
             }
             Kind::Pool => {
@@ -137,7 +146,7 @@ impl Domain {
                 Ok(swept.names_left)
             }
             Kind::Service => {
-                let swept = crate::rpc::sweep(segment, me, dry_run)?;
+                let swept = crate::rpc::sweep(segment, me, dry_run, kept)?;
                 report.claims += swept.claims;
                 report.objects += swept.objects;
                 Ok(swept.names_left)

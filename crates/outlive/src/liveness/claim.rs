@@ -255,9 +255,12 @@ impl Registry {
     }
 
     /// Lets slots that rested be used again. The caller has looked through every claim of the domain since `resting`
-    /// was taken down, and no claim by a dead owner is left.
-    pub(crate) fn end_rest(&self, resting: &[(u32, u32)]) {
+    /// was taken down, and no claim by a dead owner is left but those that are `kept`, whose slots rest on.
+    pub(crate) fn end_rest(&self, resting: &[(u32, u32)], kept: &[TokenId]) {
         for &(index, generation) in resting {
+            if kept.iter().any(|id| id.slot() == index) {
+                continue;
+            }
             if let Some(slot) = self.slot_at(index) {
                 // Release pairs with the Acquire in `try_claim`: the sweep comes before the next use.
                 slot.rested.store(generation, Ordering::Release);

@@ -59,8 +59,6 @@ pub(crate) struct Registry {
     /// the order of locks.
     pub(super) fast: std::sync::atomic::AtomicUsize,
     pub(crate) layout: libc_mutex::Layout,
-    /// Device and inode of the file: a process that closes all its descriptors may have another one under that number.
-    file: (u64, u64),
     /// Slots that this process has seen to exist.
     known_slots: std::sync::atomic::AtomicU32,
     /// Nanoseconds; 0 is off.
@@ -116,7 +114,6 @@ impl Registry {
             index,
             fast: std::sync::atomic::AtomicUsize::new(index),
             layout,
-            file: (facts.device, facts.inode),
             known_slots: std::sync::atomic::AtomicU32::new(FIRST_SLOTS),
             recheck: StdAtomicU64::new(DEFAULT_RECHECK.as_nanos() as u64),
             sweep_wanted: std::sync::atomic::AtomicBool::new(false),
@@ -152,13 +149,7 @@ impl Registry {
     /// Says how many slots exist, and whether this process's descriptor is still that of the registry's
     /// file, so that it can lengthen the file. One system call answers both.
     fn look(&self) -> (u32, Result<(), Error>) {
-        let facts = self.segment.facts().and_then(|facts| {
-            if (facts.device, facts.inode) == self.file {
-                return Ok(facts);
-            }
-            // This process has closed the descriptor and opened another file, which got its number.
-            Err(Error::from_errno("examine", &self.path, crate::sys::Errno::BADF))
-        });
+        let facts = self.segment.facts();
         let slots = match &facts {
             Ok(facts) => facts.len.saturating_sub(SLOTS_AT) / SLOT,
             // As above; or the descriptor is closed, or a filter denies the call.

@@ -331,8 +331,9 @@ impl Role<'_> {
         Some(asked)
     }
 
-    /// A sweep's part: takes the names of the dead out. How many there were.
-    pub(crate) fn sweep(self, dry_run: bool) -> u32 {
+    /// A sweep's part: takes the names of the dead out. How many there were. A dead thread's that stays, since its process has the
+    /// role still, goes into `kept`.
+    pub(crate) fn sweep(self, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
         let RoleWords { holder, inside, .. } = self.words;
         let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !self.registry.is_alive(id));
         let mut claims = 0;
@@ -345,6 +346,8 @@ impl Role<'_> {
             if !dry_run {
                 let _ = inside.compare_exchange(thread, 0, Ordering::AcqRel, Ordering::Relaxed);
             }
+        } else if is_dead(thread) {
+            kept.extend(TokenId::from_word(thread));
         }
         if is_dead(process) && TokenId::from_word(thread).is_none_or(|id| !self.registry.is_alive(id)) {
             claims += 1;

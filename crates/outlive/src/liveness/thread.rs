@@ -8,6 +8,7 @@
 //! end. Destructors that run late may still lock.
 
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use super::claim::For;
@@ -93,10 +94,20 @@ extern "C" fn leave(_: *mut core::ffi::c_void) {
         super::process_token::main_leaves();
     }
     // Destructors that run after this may still lock and unlock: the page stays theirs until the thread is gone.
-    if let Ok(Some(last)) = LAST.try_with(Cell::get)
-        && let Ok(mut retired) = RETIRED.try_lock()
-    {
-        retired.0.push((page::get(), last));
+    match LAST.try_with(Cell::get) {
+        Ok(Some(last)) => {
+            if let Ok(mut retired) = RETIRED.try_lock() {
+                retired.0.push((page::get(), last));
+            }
+        }
+        // It got no token. A destructor that runs after this may, and then with another page.
+        Ok(None) if !core::ptr::eq(page::get(), &raw const ZEROES.0) => {
+            let page = NonNull::new(page::get().cast_mut().cast());
+            page::set(&raw const ZEROES.0);
+            // SAFETY: of `own_page`, this thread's, and out of its reach by now.
+            page.into_iter().for_each(|page| unsafe { map::unmap_page(page) });
+        }
+        _ => {}
     }
 }
 
@@ -142,8 +153,9 @@ impl Registry {
     #[cold]
     #[inline(never)]
     fn me_slow(&'static self) -> Result<Me, Error> {
-        let (id, _) = self.claim(For::Thread)?;
+        // First: a token that cannot be kept would be this thread's until it ends, and the next try would take another.
         let page = own_page().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
+        let (id, _) = self.claim(For::Thread)?;
         let list =
             robust::list_head().map_err(|errno| Error::from_errno("read the robust list for", self.path(), errno))?;
         page.list.set(list);
@@ -174,12 +186,13 @@ impl Me {
 fn own_page() -> Result<&'static Page, crate::sys::Errno> {
     let mut page = page::get();
     if core::ptr::eq(page, &raw const ZEROES.0) {
+        // Before there is a page: without this, the next try would find one and do without.
+        LEAVE.arm()?;
         page = match retired_page() {
             Some(page) => page,
             None => map::page_wiped_on_fork()?.as_ptr().cast(),
         };
         page::set(page);
-        LEAVE.arm()?;
     }
     // SAFETY: mapped, a valid Page also when zeroed, this thread's alone, never unmapped.
     Ok(unsafe { &*page })

@@ -163,7 +163,12 @@ impl Inner {
     /// An object whose tag this thread has just taken from 0. What its record says of a pattern stays if it is of the present
     /// change; the present one as it is now that the tag has been acquired.
     pub(super) fn taken(&self, block: &Block) -> Result<Entry, Error> {
-        let entry = self.entry(block)?;
+        let entry = self.entry(block).inspect_err(|_| {
+            // It could not be brought into reach, and this thread may live long.
+            if let Ok(me) = self.registry.me() {
+                let _ = self.file.heap.free_held(&self.file.segment, block, me, &self.file);
+            }
+        })?;
         let bits = entry.record().note.load(Ordering::Relaxed);
         if bits != 0 && !Note::decode(bits).is_filled(self.now()) {
             entry.forget_bytes();

@@ -438,8 +438,18 @@ impl Pool {
         // Acquire pairs with `offer`. Died just after: owned(P).
         tag.compare_exchange(seen, owned, Ordering::Acquire, Ordering::Relaxed).map_err(|_| PoolError::Stale)?;
         // Its place is looked at again, now that nobody takes its span apart.
-        let block = heap.object(&file.segment, reference).ok_or_else(|| file.segment.damaged("an object's place"))?;
-        let entry = inner.entry(&block)?;
+        let found = heap.find_object(&file.segment, reference).and_then(|block| {
+            let block = block.ok_or_else(|| file.segment.damaged("an object's place"))?;
+            Ok((inner.entry(&block)?, block))
+        });
+        let (entry, block) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                // Offered as it was: the next claim may find it. Release pairs with that one's Acquire.
+                let _ = tag.compare_exchange(owned, seen, Ordering::Release, Ordering::Relaxed);
+                return Err(error.into());
+            }
+        };
         let (len, dress) = match Note::decode(entry.record().note.load(Ordering::Relaxed)) {
             Note::Dressed(len) => (len, DRESS as u32),
             Note::Length(len) => (len, 0),

@@ -60,8 +60,9 @@ pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position:
     Ok(())
 }
 
-/// Takes the names of the dead out of the queue; says how many claims and how much of the pool that was.
-pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Found), Error> {
+/// Takes the names of the dead out of the queue; says how many claims and how much of the pool that was. The name of a dead thread
+/// that stays, since its process receives still, goes into `kept`.
+pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<(u32, Found), Error> {
     let ring = &shared.ring;
     let mut claims = 0;
     for region in 0..ring.regions() {
@@ -95,7 +96,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
             let _ = slot.claim.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
-    claims += sweep_ends(shared, me, dry_run);
+    claims += sweep_ends(shared, me, dry_run, kept);
     let found = collect_objects(ring, me, dry_run)?;
     if !dry_run {
         if found.count() > 0 {
@@ -108,7 +109,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool) -> Result<(u32, Foun
     Ok((claims, found))
 }
 
-fn sweep_ends(shared: &Shared, me: Me, dry_run: bool) -> u32 {
+fn sweep_ends(shared: &Shared, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
     let head = shared.ring.head();
     let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !me.registry.is_alive(id));
     let mut claims = 0;
@@ -121,6 +122,8 @@ fn sweep_ends(shared: &Shared, me: Me, dry_run: bool) -> u32 {
         if !dry_run {
             let _ = head.inside.compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
+    } else if is_dead(inside) {
+        kept.extend(TokenId::from_word(inside));
     }
     if is_dead(reader) && TokenId::from_word(inside).is_none_or(|id| !me.registry.is_alive(id)) {
         claims += 1;

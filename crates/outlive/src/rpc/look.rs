@@ -2,7 +2,7 @@
 
 use super::service::{SLOTS, Service};
 use super::words::{Claim, State};
-use crate::liveness::{Me, Registry};
+use crate::liveness::{Me, Registry, TokenId};
 use crate::queue::{Counters, Queue};
 use crate::segment::Segment;
 use crate::sync::Holder;
@@ -56,13 +56,14 @@ pub(crate) fn look(segment: Segment, me: Me) -> Result<(Overview, Swept), Error>
         clients.push(ClientUse { who: Holder::of(registry, process), begun });
     }
     let overview = Overview { server: service.queue.reader(), clients, requests: service.counters()? };
-    let swept = service.sweep(me, true)?;
+    let swept = service.sweep(me, true, &mut Vec::new())?;
     Ok((overview, swept))
 }
 
 /// Takes the names of the dead out of a service, and frees what was theirs.
-pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
-    open(segment, me.registry)?.sweep(me, dry_run)
+/// The name of a dead thread that stays, since its process is a client or the server still, goes into `kept`.
+pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<Swept, Error> {
+    open(segment, me.registry)?.sweep(me, dry_run, kept)
 }
 
 impl Service {
@@ -82,11 +83,14 @@ impl Service {
     }
 
     /// If one part fails, the others are swept all the same, and the first error is returned at the end.
-    fn sweep(&self, me: Me, dry_run: bool) -> Result<Swept, Error> {
+    fn sweep(&self, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<Swept, Error> {
         let process = me.registry.process_token()?;
         let settled = self.settle_dead(me, process, dry_run);
         let of_calls = self.sweep_claims(me, dry_run);
-        let swept = crate::queue::sweep(self.queue.shared(), me, dry_run);
+        let swept = crate::queue::sweep(self.queue.shared(), me, dry_run, kept);
+        // After what was settled: what is left then is left for good.
+        let threads = (0..self.places()).filter_map(|place| self.who(place).thread());
+        kept.extend(threads.filter(|&thread| !me.registry.is_alive(thread)));
         let ((of_places, left), of_calls, (of_queue, found)) = (settled?, of_calls?, swept?);
         Ok(Swept { claims: of_places + of_calls + of_queue, objects: found.count(), names_left: left > 0 })
     }

@@ -32,7 +32,7 @@ impl Word {
         TokenId::from_word(self.0 as u32)
     }
 
-    fn thread(self) -> Option<TokenId> {
+    pub(super) fn thread(self) -> Option<TokenId> {
         TokenId::from_word((self.0 >> 32) as u32)
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Segment {
     /// Bytes that this process has seen to exist and has mapped: safe to touch without asking anybody. Never more than the
     /// mapping, which may be shorter than the file.
     known: AtomicU64,
+    /// Device and inode: a process that closes all its descriptors may open another file, which gets this one's number.
+    identity: (u64, u64),
 }
 
 impl Segment {
@@ -92,7 +94,9 @@ impl Segment {
         let reserve = spec.reserve.max(initial);
         let map =
             Mapping::reserve(file.as_fd(), reserve, initial).map_err(|errno| mapping_error(&path, reserve, errno))?;
-        let segment = Segment { file, map, path, known: AtomicU64::new(initial) };
+        let facts = file::facts(file.as_fd()).map_err(|errno| Error::from_errno("examine", &path, errno))?;
+        let identity = (facts.device, facts.inode);
+        let segment = Segment { file, map, path, known: AtomicU64::new(initial), identity };
         segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
         Ok(segment)
     }
@@ -121,7 +125,7 @@ impl Segment {
         let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
         let map =
             Mapping::reserve(file.as_fd(), reserve, facts.len).map_err(|errno| mapping_error(&path, reserve, errno))?;
-        Ok(Segment { file, map, path, known: AtomicU64::new(facts.len) })
+        Ok(Segment { file, map, path, known: AtomicU64::new(facts.len), identity: (facts.device, facts.inode) })
     }
 
     /// Refuses a file of another kind.
@@ -139,8 +143,12 @@ impl Segment {
         &self.path
     }
 
+    /// Facts about the file, if the descriptor still is this file's: to be asked before anything is done by it. Another file is not
+    /// lengthened, and loses no pages.
     pub(crate) fn facts(&self) -> Result<file::Facts, Error> {
-        file::facts(self.file.as_fd()).map_err(|errno| Error::from_errno("examine", &self.path, errno))
+        let examined = |errno| Error::from_errno("examine", &self.path, errno);
+        let facts = file::facts(self.file.as_fd()).map_err(examined)?;
+        if (facts.device, facts.inode) == self.identity { Ok(facts) } else { Err(examined(Errno::BADF)) }
     }
 
     /// Bytes of address space that this process has mapped: growth beyond it is seen by others only.
@@ -186,12 +194,25 @@ impl Segment {
     #[inline]
     pub(crate) fn at<T: Shared>(&self, offset: u64) -> Result<&T, Error> {
         let end = offset.checked_add(size_of::<T>() as u64).ok_or_else(|| self.damaged("an offset"))?;
-        if end > self.map.len() || !offset.is_multiple_of(align_of::<T>() as u64) {
+        if !offset.is_multiple_of(align_of::<T>() as u64) {
             return Err(self.damaged("an offset"));
+        }
+        if end > self.map.len() {
+            return Err(self.unmapped(end));
         }
         self.exists(end)?;
         // SAFETY: inside the mapping, inside the file, aligned as the mapping's base is page-aligned; T may be shared.
         Ok(unsafe { self.map.base().add(offset as usize).cast::<T>().as_ref() })
+    }
+
+    /// What lies there exists, and this process has not mapped it; or nothing does.
+    #[cold]
+    fn unmapped(&self, end: u64) -> Error {
+        match self.facts() {
+            Ok(facts) if end <= facts.len => Error::NoAddressSpace { path: self.path.clone(), wanted: end },
+            Ok(_) => self.damaged("an offset"),
+            Err(error) => error,
+        }
     }
 
     /// The address of `offset`, for callers that have checked bounds themselves.
@@ -215,6 +236,7 @@ impl Segment {
         if end > self.map.len() {
             return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
         }
+        self.facts()?;
         file::allocate(self.file.as_fd(), from, len).map_err(|errno| allocation_error(&self.path, len, errno))
     }
 
@@ -232,6 +254,7 @@ impl Segment {
 
     /// The whole file once more, where it may be written everywhere.
     pub(crate) fn view(&self) -> Result<View, Error> {
+        self.facts()?;
         let len = self.map.len();
         let map =
             Mapping::reserve(self.file.as_fd(), len, len).map_err(|errno| mapping_error(&self.path, len, errno))?;
@@ -240,11 +263,13 @@ impl Segment {
 
     /// Reads by the file what may be out of reach in the mapping.
     pub(crate) fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        self.facts()?;
         file::read(self.file.as_fd(), from, bytes).map_err(|errno| Error::from_errno("read", &self.path, errno))
     }
 
     /// Gives pages back to the system; they read as zero afterwards.
     pub(crate) fn punch(&self, from: u64, len: u64) -> Result<(), Error> {
+        self.facts()?;
         file::punch(self.file.as_fd(), from, len)
             .map_err(|errno| Error::from_errno("give back pages of", &self.path, errno))
     }

@@ -2,12 +2,12 @@
 
 use super::Shared;
 use super::layout::Cell;
-use crate::liveness::Me;
+use crate::liveness::{Me, TokenId};
 use crate::shim::Ordering;
 
 impl Shared {
-    /// Takes the names of the dead out; a dry run only counts. How many there were.
-    pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> u32 {
+    /// Takes the names of the dead out; a dry run only counts. How many there were. What stays goes into `kept`.
+    pub(crate) fn sweep(&self, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
         let mut claims = 0;
         for cell in &self.buffers.head().cells {
             let seen = cell.load(Ordering::Acquire);
@@ -21,7 +21,7 @@ impl Shared {
             }
         }
         // Who waits is told all the same: `holder` says that somebody died.
-        claims + self.role().sweep(dry_run)
+        claims + self.role().sweep(dry_run, kept)
     }
 
     /// Buffers that exist, and readers that have one pinned.

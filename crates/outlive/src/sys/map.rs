@@ -154,8 +154,12 @@ impl Drop for Mapping {
 pub(crate) fn page_wiped_on_fork() -> Result<NonNull<u8>, Errno> {
     let page = anonymous(PAGE as usize)?;
     // SAFETY: the page was mapped above and is known to nobody else.
-    unsafe { mm::madvise(page.as_ptr().cast(), PAGE as usize, Advice::LinuxWipeOnFork)? };
-    Ok(page)
+    let advised = unsafe { mm::madvise(page.as_ptr().cast(), PAGE as usize, Advice::LinuxWipeOnFork) };
+    if advised.is_err() {
+        // SAFETY: as above.
+        unsafe { unmap_page(page) };
+    }
+    advised.map(|()| page)
 }
 
 /// Gives such a page back.
@@ -163,8 +167,17 @@ pub(crate) fn page_wiped_on_fork() -> Result<NonNull<u8>, Errno> {
 /// # Safety
 /// From [`page_wiped_on_fork`], and nobody uses it any more.
 pub(crate) unsafe fn unmap_page(page: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    unsafe { unmap(page, PAGE as usize) };
+}
+
+/// The same of so many bytes, from [`anonymous`].
+///
+/// # Safety
+/// As [`unmap_page`].
+pub(crate) unsafe fn unmap(memory: NonNull<u8>, len: usize) {
     // SAFETY: the caller's promise. That it was mapped is the only thing that could go wrong.
-    let _ = unsafe { mm::munmap(page.as_ptr().cast(), PAGE as usize) };
+    let _ = unsafe { mm::munmap(memory.as_ptr().cast(), len) };
 }
 
 /// What lies there will be read soon. Any address will do.

@@ -130,7 +130,11 @@ impl<M: Message + ?Sized> Subscriber<M> {
         let history = u64::from(options.history).min(depth);
         let mut cursors = Vec::with_capacity(MOST_RINGS);
         for ring in 0..shared.rings() {
-            shared.slots(ring)?;
+            if let Err(error) = shared.slots(ring) {
+                // It is ours, and this process may live long.
+                line::let_go_if_unused(words);
+                return Err(error);
+            }
             let published = shared.published(ring);
             cursors.push(published.saturating_sub(history));
         }

@@ -9,7 +9,9 @@ use outlive::{Detail, Domain, Error};
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, wait_until};
+use crate::forge::{BODY, Bytes};
 use crate::runner::World;
+use crate::slots::short_lived;
 
 crate::checks!(
     nobody_is_a_phase_ahead_and_one_is_serial: 60,
@@ -25,6 +27,7 @@ crate::checks!(
     as_many_processes_as_the_machine_takes: 60,
     embedded_in_a_record,
     a_look_and_a_sweep,
+    a_dead_repairers_name_is_swept,
     bad_numbers_are_refused,
 );
 
@@ -333,4 +336,19 @@ fn bad_numbers_are_refused(world: &World) {
     assert_eq!(barrier.join().map(drop), Err(BarrierError::Full));
     drop(seat);
     barrier.join().expect("free again").wait().expect("alone");
+}
+
+/// Otherwise it is somebody else's when its slot's numbers have come round, and the next repair waits for a stranger.
+fn a_dead_repairers_name_is_swept(world: &World) {
+    /// Who repairs.
+    const REPAIR: u64 = BODY + 16;
+    let domain = world.domain();
+    let barrier = Barrier::open(&domain, "b", 2, WhenOneDies::Break).expect("opens");
+    let bytes = Bytes::of(&domain, "b");
+    bytes.set_word(REPAIR, short_lived(&domain).as_u32());
+    assert_eq!(domain.sweep(true).expect("looks").claims, 1);
+    assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
+    assert_eq!(bytes.word(REPAIR), 0);
+    assert!(domain.sweep(true).expect("looks").is_clean());
+    barrier.repair(Duration::from_secs(20)).expect("nothing to do");
 }

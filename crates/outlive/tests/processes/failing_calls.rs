@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
+use outlive::pool::{Pool, PoolOptions};
 use outlive::queue::{Queue, RecvError};
 use outlive::rpc::{CallError, Client, Pending, Request, ServeError, Server};
 use outlive::topic::{SubscribeError, SubscriberOptions};
@@ -20,6 +21,8 @@ use crate::topics;
 crate::checks!(
     a_long_message_stays,
     a_long_sample_stays,
+    who_cannot_subscribe_keeps_no_line,
+    files_by_the_numbers_of_closed_ones_are_left_alone,
     a_long_request_stays,
     a_request_that_cannot_be_looked_at_holds_up_its_client_alone,
     a_slot_that_cannot_be_looked_at_holds_up_its_client_alone,
@@ -128,6 +131,63 @@ fn a_long_sample_stays(world: &World) {
         assert_eq!(read_message(&subscriber.try_recv().expect("ours").expect("there")), (2, 8));
         assert_eq!(subscriber.lost(), 0);
     }
+}
+
+/// The lines are there and were used before; the ring that has come since cannot be looked at.
+fn who_cannot_subscribe_keeps_no_line(world: &World) {
+    /// Lines of a topic.
+    const MOST: usize = 64;
+    let domain = world.domain();
+    let topic = topics::open(&domain, 1 << 10);
+    let used: Vec<_> = (0..MOST).map(|_| topic.subscriber().expect("a line")).collect();
+    drop(used);
+    Child::start(|| {
+        let publisher = topic.publisher().expect("a ring");
+        publisher.publish_copy(&message(1, 6, 20)).expect("published");
+    })
+    .finish();
+    without_fstat(&domain, "topic", || {
+        for _ in 0..MOST {
+            assert!(topic.subscriber().is_err(), "the ring cannot be looked at");
+        }
+    });
+    let all: Vec<_> = (0..MOST).map(|_| topic.subscriber()).collect();
+    assert!(all.iter().all(Result::is_ok), "{} lines are left", all.iter().filter(|one| one.is_ok()).count());
+}
+
+/// A process that becomes a daemon closes all its files, and the next one that it opens gets their numbers.
+fn files_by_the_numbers_of_closed_ones_are_left_alone(world: &World) {
+    const BYTES: usize = 64 << 20;
+    let folder = world.folder();
+    let domain = world.domain();
+    let options = PoolOptions { max_bytes: 512 << 20, ..PoolOptions::default() };
+    let pool = Pool::open(&domain, "pool", options).expect("opens");
+    let queue = Queue::create(&domain, "q").expect("made");
+    Child::start(|| {
+        let sender = queue.sender().expect("a sender");
+        sender.send(b"before").expect("room");
+        // Free, and with pages.
+        drop(pool.alloc(32 << 20).expect("room"));
+        // SAFETY: this process has one thread, which uses none of its descriptors by number.
+        unsafe { libc::close_range(3, u32::MAX, 0) };
+        let other = fs::File::create_new(folder.join("other")).expect("made");
+        let files: Vec<_> = (0..20).map(|_| other.try_clone().expect("a descriptor")).collect();
+        other.write_all_at(&vec![7; BYTES], 0).expect("room");
+        let (sent, collected) = (sender.send(&[1; 8 << 20]), pool.gc());
+        assert_eq!(other.metadata().expect("there").len(), BYTES as u64, "lengthened: {sent:?}");
+        let holes = other.metadata().expect("there").blocks() * 512 < BYTES as u64;
+        assert!(!holes, "holes: {collected:?}");
+        assert!(sent.is_err() && collected.is_err(), "{sent:?}, {collected:?}");
+        // What these had open is closed already, and std ends a process that closes it once more.
+        std::mem::forget(files);
+        crate::child::exit_now(0);
+    })
+    .finish();
+    let mut receiver = queue.receiver().expect("none yet");
+    assert_eq!(receiver.try_recv().expect("sent"), b"before");
+    assert!(matches!(receiver.try_recv(), Err(RecvError::Empty)));
+    queue.sender().expect("a sender").send(&[2; 8 << 20]).expect("room");
+    assert_eq!(receiver.try_recv().expect("sent"), [2; 8 << 20]);
 }
 
 fn a_long_request_stays(world: &World) {

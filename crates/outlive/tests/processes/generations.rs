@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 
-use outlive::Domain;
+use outlive::queue::Queue;
+use outlive::rpc::{Client, Server};
+use outlive::state::StateBytes;
 use outlive::sync::{LockError, Mutex};
+use outlive::{Domain, TokenId};
 
 use crate::board::Board;
-use crate::child::Child;
+use crate::child::{Child, wait_until};
 use crate::forge::{BODY, Bytes, NUMBERS, Registry};
 use crate::runner::World;
 use crate::slots::{short_lived, slot_of};
@@ -16,6 +19,7 @@ crate::checks!(
     a_sweep_that_fails_lets_none_go,
     when_many_rest_a_claimer_sweeps,
     an_old_claim_is_not_taken_for_a_new_owners: 60,
+    a_dead_threads_name_under_a_living_holder_is_not_given_out: 60,
     generations_of_32_bits_wrap,
 );
 
@@ -138,6 +142,72 @@ fn an_old_claim_is_not_taken_for_a_new_owners(world: &World) {
     }
     drop(namesake.1);
     namesake.0.join().expect("no panic");
+}
+
+/// A thread that has received, written a state and called, and has ended, while its process lives on and does so no more: its name
+/// stands for as long as these are its process's. It must not be a living stranger's when that process dies.
+fn a_dead_threads_name_under_a_living_holder_is_not_given_out(world: &World) {
+    let domain = world.domain();
+    let registry = Registry::of(&domain);
+    let queue = Queue::create(&domain, "q").expect("made");
+    let state = StateBytes::create(&domain, "state", 8, b"").expect("made");
+    let server = Server::open(&domain, "s").expect("none lives");
+    let board = Board::new();
+    let mut child = Child::start(|| {
+        let _ends = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                board.set(0, u64::from(domain.token().expect("a token").as_u32()));
+                let client = Client::open(&domain, "s").expect("a place");
+                (queue.receiver().expect("none yet"), state.writer().expect("none yet"), client)
+            });
+            thread.join().expect("no panic")
+        });
+        board.set(1, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    board.reach(1, 1);
+    let old = TokenId::from_u32(board.get(0) as u32).expect("a token");
+    let slot = slot_of(old);
+    wait_until("the thread has ended", || !domain.peer(old).is_alive());
+    registry.set_generation(slot, BEFORE_WRAP);
+    slots_used(&domain, 500);
+    assert_eq!(registry.generation(slot), WRAPPED);
+    let report = domain.sweep(false).expect("sweeps");
+    assert!(report.failed.is_empty(), "{report:?}");
+    // Whoever gets that very number lives on.
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = std::sync::Arc::new(std::sync::Mutex::new(ended));
+    let mut namesake = None;
+    for _ in 0..8 * domain.stats().slots {
+        let (domain, ended) = (domain.clone(), std::sync::Arc::clone(&ended));
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let id = domain.token().expect("a token");
+            tell.send(id).expect("somebody listens");
+            if id == old {
+                let _ = ended.lock().expect("no panic").recv();
+            }
+        });
+        if told.recv().expect("told") == old {
+            namesake = Some(thread);
+            break;
+        }
+        thread.join().expect("no panic");
+    }
+    child.kill();
+    let (received, written) = (queue.receiver().map(drop), state.writer().map(drop));
+    let swept = domain.sweep(false).expect("sweeps");
+    drop(end);
+    let was_given_out = namesake.map(|thread| thread.join().expect("no panic")).is_some();
+    assert_eq!((received, written), (Ok(()), Ok(())), "given out: {was_given_out}");
+    assert_eq!(swept.ending, 0, "given out: {was_given_out}, {swept:?}");
+    assert!(!was_given_out);
+    // With the names it goes.
+    domain.sweep(false).expect("sweeps");
+    assert!(slots_used(&domain, 600).contains(&slot));
+    drop(server);
 }
 
 fn generations_of_32_bits_wrap(world: &World) {

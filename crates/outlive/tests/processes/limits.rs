@@ -4,9 +4,12 @@ use std::io;
 
 use outlive::queue::{Queue, RecvError, SendError};
 use outlive::sync::Mutex;
+use outlive::topic::Topic;
 use outlive::{Domain, Error};
 
+use crate::board::Board;
 use crate::child::{Child, PATIENCE};
+use crate::forge::Registry;
 use crate::order::{message, read_message};
 use crate::runner::World;
 
@@ -16,6 +19,8 @@ crate::checks!(
     little_address_space,
     a_receiver_with_less_address_space_than_its_senders,
     no_address_space_at_all,
+    a_topic_that_others_have_grown_beyond_what_is_mapped,
+    a_thread_without_memory_for_its_tokens_takes_none,
     few_open_files,
     too_many_domains: 60,
 );
@@ -196,4 +201,84 @@ fn too_many_domains(world: &World) {
     }
     // One that is open already may be opened again.
     Domain::open_at(world.folder().join("d0")).expect("known");
+}
+
+/// A thread that tries again and again to get a token, and has no memory to keep it in.
+fn a_thread_without_memory_for_its_tokens_takes_none(world: &World) {
+    const TRIES: u64 = 50;
+    let domain = world.domain();
+    domain.token().expect("a token");
+    let registry = Registry::of(&domain);
+    let in_use = || (0..domain.stats().slots).filter(|&slot| registry.generation(slot) & 1 == 1).count();
+    let (before, board) = (in_use(), Board::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Its arena is there.
+            drop(std::hint::black_box(vec![1u8; 1000]));
+            board.set(0, 1);
+            board.reach(1, 1);
+            let failed = (0..TRIES).filter(|_| domain.token().is_err()).count();
+            board.set(2, failed as u64 + 1);
+            board.reach(3, 1);
+            domain.token().expect("a token");
+            board.set(4, 1);
+            board.reach(5, 1);
+        });
+        board.reach(0, 1);
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: places of ours.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &raw mut limit), 0);
+            let none = libc::rlimit { rlim_cur: 4096, ..limit };
+            assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &raw const none), 0);
+        }
+        board.set(1, 1);
+        let failed = board.reach(2, 1) - 1;
+        // SAFETY: a place of ours.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+        let meanwhile = in_use();
+        board.set(3, 1);
+        board.reach(4, 1);
+        let after = in_use();
+        board.set(5, 1);
+        assert_eq!((failed, meanwhile, after), (TRIES, before, before + 1));
+    });
+}
+
+/// Who cannot look at the publishers' rings cannot subscribe; however often it tries, there is room for others.
+fn a_topic_that_others_have_grown_beyond_what_is_mapped(world: &World) {
+    /// More than a topic has lines.
+    const TRIES: usize = 70;
+    let domain = world.domain();
+    // A ring of this depth takes 16 MiB.
+    let topic = || Topic::<[u8]>::options().depth(1 << 16).max_bytes(1 << 30).open(&domain, "topic");
+    drop(topic().expect("made"));
+    let board = Board::new();
+    let little = Child::start(|| {
+        domain.process_token().expect("a token");
+        let status = std::fs::read_to_string("/proc/self/status").expect("readable");
+        let size =
+            status.lines().find_map(|line| line.strip_prefix("VmSize:")?.trim().strip_suffix(" kB")?.parse().ok());
+        let size: u64 = size.expect("a number");
+        set_limit(libc::RLIMIT_AS, (size << 10) + (4 << 20));
+        let topic = topic().expect("what exists is little");
+        board.set(0, 1);
+        board.reach(1, 1);
+        for _ in 0..TRIES {
+            let error = topic.subscriber().err().expect("the ring is not mapped");
+            assert!(matches!(error, Error::NoAddressSpace { .. }), "{error}");
+        }
+        board.set(2, 1);
+        board.reach(3, 1);
+    });
+    board.reach(0, 1);
+    let topic = topic().expect("opens");
+    let publisher = topic.publisher().expect("a ring");
+    board.set(1, 1);
+    board.reach(2, 1);
+    let mut subscriber = topic.subscriber().expect("a line");
+    publisher.publish_copy(b"to all").expect("published");
+    assert_eq!(*subscriber.try_recv().expect("ours").expect("there"), *b"to all");
+    board.set(3, 1);
+    little.finish();
 }

@@ -23,6 +23,7 @@ crate::checks!(
     uaf_stops_the_instruction_that_touches,
     uaf_leaves_other_processes_their_mappings,
     uaf_gives_back_what_is_taken_again: 60,
+    what_cannot_be_brought_into_reach_is_as_it_was: 60,
     fail_fails_as_often_as_it_says,
     callers_are_known_to_other_processes,
     cold_first_gives_what_has_lain_longest,
@@ -611,4 +612,49 @@ fn the_environment_sets_modes(world: &World) {
     assert_eq!(with("none").0, Modes::NONE);
     let (modes, said) = with("tga");
     assert!(modes.is_none() && said.contains("'tga' is no mode") && said.contains("cold-first"), "{said}");
+}
+
+/// A process may have so many mappings, and no more: one piece of what is out of reach cannot be brought back alone then. What was
+/// offered stays offered, and what was free is free.
+fn what_cannot_be_brought_into_reach_is_as_it_was(world: &World) {
+    const MOST: usize = 70_000;
+    const LEN: usize = 4096;
+    let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("readable");
+    if most.trim().parse::<usize>().is_ok_and(|most| most >= MOST) {
+        world.skip("a process may have more mappings");
+    }
+    let domain = world.domain();
+    let pool = open(&domain, Modes::UAF);
+    Child::start(|| {
+        let objects: Vec<_> = (0..5).map(|_| pool.alloc(LEN).expect("room")).collect();
+        let offers: Vec<_> = objects.into_iter().map(|object| object.into_offset().expect("ours")).collect();
+        let freed: Vec<_> = (0..5).map(|_| pool.alloc(LEN).expect("room")).collect();
+        drop(freed);
+        pool.flush();
+        let mut mapped = Vec::with_capacity(MOST);
+        loop {
+            let reach = if mapped.len() % 2 == 0 { libc::PROT_READ } else { libc::PROT_NONE };
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            // SAFETY: a fresh mapping at an address of the kernel's choice.
+            let page = unsafe { libc::mmap(core::ptr::null_mut(), LEN, reach, flags, -1, 0) };
+            if page == libc::MAP_FAILED {
+                break;
+            }
+            mapped.push(page);
+        }
+        let claimed = pool.claim(offers[2]).map(drop);
+        let taken: Vec<_> = (0..20).map(|_| pool.alloc(LEN).map(|object| object.into_offset().is_ok())).collect();
+        let held = pool.usage().expect("whole");
+        for page in mapped {
+            // SAFETY: mapped above.
+            assert_eq!(unsafe { libc::munmap(page, LEN) }, 0);
+        }
+        assert!(matches!(claimed, Err(PoolError::System(_))), "{claimed:?}");
+        pool.claim(offers[2]).expect("offered still").free().expect("ours");
+        let failed = taken.iter().filter(|taken| taken.is_err()).count();
+        let in_hand: u64 = held.holders.iter().map(|holder| holder.bytes).sum();
+        assert_eq!(in_hand, 0, "{failed} of 20 failed: {held:?}");
+        crate::child::exit_now(0);
+    })
+    .finish();
 }
