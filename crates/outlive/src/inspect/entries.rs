@@ -121,14 +121,14 @@ impl Domain {
             Err(Error::OtherVersion { .. } | Error::Damaged { .. }) => {}
             Err(other) => return Err(other),
         }
-        file::unlink(self.folder().fd(), name)
+        file::unlink(self.folder().fd()?, name)
             .map_err(|errno| Error::from_errno("remove", &self.folder().file_path(name), errno))
     }
 
     /// The names of things in the domain, without internal files.
     pub(super) fn names(&self) -> Result<Vec<String>, Error> {
         let names =
-            file::names(self.folder().fd()).map_err(|errno| Error::from_errno("list", self.folder().path(), errno))?;
+            file::names(self.folder().fd()?).map_err(|errno| Error::from_errno("list", self.folder().path(), errno))?;
         Ok(names.into_iter().filter(|name| check_name(name).is_ok()).collect())
     }
 

@@ -118,7 +118,7 @@ impl Registry {
             recheck: StdAtomicU64::new(DEFAULT_RECHECK.as_nanos() as u64),
             sweep_wanted: std::sync::atomic::AtomicBool::new(false),
             process: super::process_token::Cell::new(),
-            _folder: folder.fd().try_clone_to_owned().map_err(|e| {
+            _folder: folder.fd()?.try_clone_to_owned().map_err(|e| {
                 system("keep open", crate::sys::Errno::from_io_error(&e).unwrap_or(crate::sys::Errno::IO))
             })?,
             segment,

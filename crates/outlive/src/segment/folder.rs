@@ -49,6 +49,8 @@ pub(crate) struct Folder {
     fd: OwnedFd,
     path: PathBuf,
     access: Access,
+    /// Device and inode.
+    identity: (u64, u64),
 }
 
 impl Folder {
@@ -106,7 +108,7 @@ impl Folder {
                 return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
             }
         };
-        Ok(Folder { fd, path: path.to_path_buf(), access })
+        Ok(Folder { fd, path: path.to_path_buf(), access, identity: (facts.device, facts.inode) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -117,8 +119,15 @@ impl Folder {
         self.path.join(name)
     }
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// The descriptor, if it still is this folder's: a process that becomes a daemon closes all of its descriptors, and
+    /// another folder may have got the number. In that one nothing is made, and nothing removed.
+    pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
+        let fd = self.fd.as_fd();
+        match file::facts(fd) {
+            Ok(facts) if (facts.device, facts.inode) == self.identity => Ok(fd),
+            Ok(_) => Err(Error::from_errno("examine", &self.path, Errno::BADF)),
+            Err(errno) => Err(Error::from_errno("examine", &self.path, errno)),
+        }
     }
 
     pub(crate) fn access(&self) -> Access {
@@ -127,6 +136,6 @@ impl Folder {
 
     /// How large the file system is that the folder lies on, in bytes.
     pub(crate) fn file_system_bytes(&self) -> Result<u64, Error> {
-        file::file_system_bytes(self.fd()).map_err(|errno| Error::from_errno("examine", &self.path, errno))
+        file::file_system_bytes(self.fd()?).map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 }

@@ -74,7 +74,7 @@ impl Segment {
             }
             let segment = Segment::build(folder, name, spec)?;
             init(&segment)?;
-            match file::link(segment.file.as_fd(), folder.fd(), name) {
+            match file::link(segment.file.as_fd(), folder.fd()?, name) {
                 Ok(()) => return Ok(segment),
                 // Somebody was quicker: theirs it is. (It may be gone again by the time we open it.)
                 Err(Errno::EXIST) => {}
@@ -87,7 +87,7 @@ impl Segment {
     fn build(folder: &Folder, name: &str, spec: &Spec) -> Result<Segment, Error> {
         let path = folder.file_path(name);
         let access = folder.access();
-        let file = file::create_unnamed(folder.fd(), access.file_mode(), access.group())
+        let file = file::create_unnamed(folder.fd()?, access.file_mode(), access.group())
             .map_err(|errno| Error::from_errno("create a file in", folder.path(), errno))?;
         let initial = spec.initial.next_multiple_of(PAGE);
         file::allocate(file.as_fd(), 0, initial).map_err(|errno| allocation_error(&path, initial, errno))?;
@@ -104,7 +104,7 @@ impl Segment {
     /// Opens a file that is there, of whatever kind.
     pub(crate) fn open(folder: &Folder, name: &str) -> Result<Segment, Error> {
         let path = folder.file_path(name);
-        let file = file::open(folder.fd(), name).map_err(|errno| match errno {
+        let file = file::open(folder.fd()?, name).map_err(|errno| match errno {
             Errno::LOOP => Error::NotASegment { path: path.clone(), why: "it is a symbolic link" },
             Errno::ISDIR | Errno::NXIO => Error::NotASegment { path: path.clone(), why: "it is no ordinary file" },
             errno => Error::from_errno("open", &path, errno),
@@ -237,7 +237,10 @@ impl Segment {
             return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
         }
         self.facts()?;
-        file::allocate(self.file.as_fd(), from, len).map_err(|errno| allocation_error(&self.path, len, errno))
+        file::allocate(self.file.as_fd(), from, len).map_err(|errno| allocation_error(&self.path, len, errno))?;
+        // Not asked for any more: that question might fail, after a claim.
+        self.known.fetch_max(end, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether instructions of this process may touch a piece of the mapping; what a piece is that others use is theirs.

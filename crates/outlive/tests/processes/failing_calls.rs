@@ -23,6 +23,7 @@ crate::checks!(
     a_long_sample_stays,
     who_cannot_subscribe_keeps_no_line,
     files_by_the_numbers_of_closed_ones_are_left_alone,
+    folders_by_the_numbers_of_closed_ones_are_left_alone,
     a_long_request_stays,
     a_request_that_cannot_be_looked_at_holds_up_its_client_alone,
     a_slot_that_cannot_be_looked_at_holds_up_its_client_alone,
@@ -188,6 +189,28 @@ fn files_by_the_numbers_of_closed_ones_are_left_alone(world: &World) {
     assert!(matches!(receiver.try_recv(), Err(RecvError::Empty)));
     queue.sender().expect("a sender").send(&[2; 8 << 20]).expect("room");
     assert_eq!(receiver.try_recv().expect("sent"), [2; 8 << 20]);
+}
+
+/// The same of the domain's folder: another domain, whose number it has, keeps what it has.
+fn folders_by_the_numbers_of_closed_ones_are_left_alone(world: &World) {
+    let (ours, theirs) = (world.domain(), world.domain_named("theirs"));
+    let their_folder = world.folder().join("theirs");
+    drop(Queue::create(&ours, "q").expect("made"));
+    drop(Queue::create(&theirs, "q").expect("made"));
+    let before = fs::read_dir(&their_folder).expect("there").count();
+    Child::start(|| {
+        // SAFETY: this process has one thread, which uses none of its descriptors by number.
+        unsafe { libc::close_range(3, u32::MAX, 0) };
+        let folders: Vec<_> = (0..20).map(|_| fs::File::open(&their_folder).expect("a descriptor")).collect();
+        let (removed, made) = (ours.remove("q"), Queue::create(&ours, "new").map(drop));
+        assert!(removed.is_err() && made.is_err(), "{removed:?}, {made:?}");
+        std::mem::forget(folders);
+        crate::child::exit_now(0);
+    })
+    .finish();
+    assert_eq!(fs::read_dir(&their_folder).expect("there").count(), before);
+    ours.remove("q").expect("there");
+    theirs.remove("q").expect("there");
 }
 
 fn a_long_request_stays(world: &World) {

@@ -173,7 +173,7 @@ pub(super) fn remove(domain: &Domain) -> Result<(), Error> {
         Err(Error::OtherVersion { .. } | Error::Damaged { .. } | Error::NotASegment { .. }) => None,
         Err(other) => return Err(other),
     };
-    file::unlink(domain.folder().fd(), FILE)
+    file::unlink(domain.folder().fd()?, FILE)
         .map_err(|errno| Error::from_errno("remove", &domain.folder().file_path(FILE), errno))?;
     // After the name: whoever sees the mark makes a new one. Died in between: some go on in the old one, unseen.
     if let Some(segment) = segment {
