@@ -16,8 +16,8 @@
 //! Written by the holder only. Killed between libc's lock and our note, the one before is named: "last known".
 //!
 //! libc gives a mutex back in two steps: it stores 0, and then it wakes one sleeper. A process that is stopped between the two
-//! leaves the sleepers beside a free mutex; so does a sleeper that is stopped with the notice of a death. So whoever sleeps for
-//! a marked mutex looks by itself, after each `settings::recheck`. One with priority inheritance needs no look: the kernel
+//! leaves the sleepers beside a free mutex; so does a sleeper that is stopped with the notice of a death. So a thread that sleeps
+//! for a marked mutex looks at it after each `settings::recheck`. A mutex with priority inheritance needs no look: the kernel
 //! itself hands it over.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -163,7 +163,7 @@ pub unsafe extern "C-unwind" fn pthread_mutex_clocklock(
     }
 }
 
-/// Whether who sleeps for it has to look by itself: see the file's head.
+/// Whether a thread that sleeps for it looks at it now and then: see the file's head.
 #[inline]
 unsafe fn looks(mutex: *mut pthread_mutex_t) -> bool {
     // SAFETY: the caller's promise to POSIX: the mutex is initialised. Relaxed: one that is marked is so from then on.

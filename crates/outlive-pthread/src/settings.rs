@@ -7,7 +7,7 @@
 //! | | `off` | nothing is made robust (a lock that another process has made so is still used as such) |
 //! | | `abort` | may follow one of them, after a comma: where a lock cannot be given, the process ends, rather than go on with an error that it may ignore |
 //! | `OUTLIVE_PTHREAD_LOG` | a file | where lines are added; standard error if it is not set |
-//! | `OUTLIVE_PTHREAD_RECHECK` | milliseconds | after how long a wait on a condition variable returns by itself, and who sleeps for a mutex looks at it; 0 is never, 1000 the default |
+//! | `OUTLIVE_PTHREAD_RECHECK` | milliseconds | after how long a wait on a condition variable returns by itself, and a thread that sleeps for a mutex looks at it; 0 is never, 1000 the default |
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};

@@ -376,7 +376,7 @@ impl RawBarrier<'_> {
 
     /// A sweep's part: the dead lose their seats; those who wait are told as by any participant.
     pub(super) fn sweep(self, me: Me, dry_run: bool) -> u32 {
-        // Who died in a repair: the next one repairs whatever is left of it.
+        // A process that died in a repair: the next repair does what is left of it.
         let mut found = u32::from(self.words.repair.sweep(me, dry_run));
         for seat in self.seats {
             let seen = seat.load(Ordering::Acquire);

@@ -338,9 +338,9 @@ fn bad_numbers_are_refused(world: &World) {
     barrier.join().expect("free again").wait().expect("alone");
 }
 
-/// Otherwise it is somebody else's when its slot's numbers have come round, and the next repair waits for a stranger.
+/// Left there, the name would be another thread's when its slot's numbers have come round, and the next repair would wait for that one.
 fn a_dead_repairers_name_is_swept(world: &World) {
-    /// Who repairs.
+    /// The word that names the repairer.
     const REPAIR: u64 = BODY + 16;
     let domain = world.domain();
     let barrier = Barrier::open(&domain, "b", 2, WhenOneDies::Break).expect("opens");

@@ -176,7 +176,7 @@ fn a_dead_threads_name_under_a_living_holder_is_not_given_out(world: &World) {
     assert_eq!(registry.generation(slot), WRAPPED);
     let report = domain.sweep(false).expect("sweeps");
     assert!(report.failed.is_empty(), "{report:?}");
-    // Whoever gets that very number lives on.
+    // The thread that gets that very number lives on.
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let ended = std::sync::Arc::new(std::sync::Mutex::new(ended));
     let mut namesake = None;

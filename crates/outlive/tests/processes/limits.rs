@@ -245,7 +245,7 @@ fn a_thread_without_memory_for_its_tokens_takes_none(world: &World) {
     });
 }
 
-/// Who cannot look at the publishers' rings cannot subscribe; however often it tries, there is room for others.
+/// A process that cannot look at the publishers' rings cannot subscribe; however often it tries, there is room for others.
 fn a_topic_that_others_have_grown_beyond_what_is_mapped(world: &World) {
     /// More than a topic has lines.
     const TRIES: usize = 70;
