@@ -17,14 +17,15 @@ use crate::install::{self, CC, SPIN, TCC, is_there};
 use crate::root;
 
 const USAGE: &str =
-    "usage: cargo xtask models [--brief | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME]
+    "usage: cargo xtask models [--brief | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME...]
   --brief   each model at least once: part of `cargo xtask test`
   (neither) all runs that take seconds, mutations among them: part of `cargo xtask proof`
   --full    all runs, for hours; those that have come out as they must are not repeated
   --jobs N  runs N at a time; by default as many as there are processors, and as fit into memory
   --seconds N  leaves runs that want more than N seconds of processor time to a later call: they count as skipped
   --again   repeats runs that have come out as they must
-  --no-install  installs nothing: fails if spin or gcc is missing";
+  --no-install  installs nothing: fails if spin or gcc is missing
+  NAME...   of all runs those whose name contains one of these";
 
 /// Megabytes that one run may take, and seconds of processor time (a busy machine is no fault): quick, full. A run of the
 /// full set may want a machine of its own.
@@ -63,10 +64,10 @@ impl Run {
     }
 
     fn bounds(&self) -> Bounds {
-        if !self.is_large() {
-            Bounds { megabytes: MEMORY.0, seconds: SECONDS.0 }
-        } else {
+        if self.is_large() {
             Bounds { megabytes: MEMORY.1, seconds: SECONDS.1 }
+        } else {
+            Bounds { megabytes: MEMORY.0, seconds: SECONDS.0 }
         }
     }
 
@@ -205,7 +206,8 @@ struct Asked {
     no_install: bool,
     jobs: Option<usize>,
     seconds: Option<u32>,
-    part: Option<String>,
+    /// Parts of names; none: the whole set.
+    parts: Vec<String>,
 }
 
 impl Asked {
@@ -231,7 +233,7 @@ fn asked(args: &[String]) -> Option<Asked> {
             "--no-install" => asked.no_install = true,
             "--jobs" => asked.jobs = Some(args.next()?.parse().ok().filter(|jobs| *jobs > 0)?),
             "--seconds" => asked.seconds = Some(args.next()?.parse().ok().filter(|seconds| *seconds > 0)?),
-            name if !name.starts_with('-') && asked.part.is_none() => asked.part = Some(name.to_owned()),
+            part if !part.starts_with('-') => asked.parts.push(part.to_owned()),
             _ => return None,
         }
     }
@@ -257,11 +259,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return finish(Count::FAILED);
         }
     };
-    let named = |run: &Run| asked.part.as_ref().is_none_or(|part| run.name.contains(part.as_str()));
-    let in_set = |run: &Run| asked.part.is_some() || run.set <= asked.set;
+    let named = |run: &Run| asked.parts.iter().any(|part| run.name.contains(part.as_str()));
+    let wanted = |run: &Run| if asked.parts.is_empty() { run.set <= asked.set } else { named(run) };
     let record = Record::read(folder.join("seen.txt"));
     record.keep(&runs);
-    let mut waiting: Vec<Run> = runs.into_iter().filter(|run| named(run) && in_set(run)).collect();
+    let mut waiting: Vec<Run> = runs.into_iter().filter(wanted).collect();
     if asked.set == Set::Full {
         // A full set is cut short as a rule: first what is soon done, and counts as seen from then on.
         waiting.sort_by_key(|run| run.passes && run.is_large());
@@ -564,17 +566,16 @@ mod tests {
     #[test]
     fn arguments_are_read_and_nonsense_is_refused() {
         let of = |line: &str| asked(&line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        let full = of("--full --jobs 3 rpc").expect("fits");
-        assert_eq!((full.set, full.jobs, full.part.as_deref()), (Set::Full, Some(3), Some("rpc")));
+        let full = of("--full rpc --jobs 3 span").expect("fits");
+        assert_eq!((full.set, full.jobs), (Set::Full, Some(3)));
+        assert_eq!(full.parts, ["rpc", "span"]);
         assert_eq!((full.notes(), full.recalls()), (true, true));
         let again = of("--full --again --no-install").expect("fits");
         assert_eq!((again.notes(), again.recalls(), again.no_install), (true, false, true));
         let brief = of("--brief").expect("fits");
         assert_eq!((brief.notes(), brief.recalls(), brief.no_install), (false, false, false));
         assert_eq!(of("--full --seconds 60").expect("fits").seconds, Some(60));
-        for nonsense in
-            ["--jobs", "--jobs 0", "--seconds", "--seconds 0", "--jobs x", "--brief --full", "--loud", "a b"]
-        {
+        for nonsense in ["--jobs", "--jobs 0", "--seconds", "--seconds 0", "--jobs x", "--brief --full", "--loud"] {
             assert_eq!(of(nonsense), None, "{nonsense}");
         }
     }
