@@ -2,7 +2,7 @@
  *
  * Threads 0..N-1 want one of NP permits, R times each; thread 2 may add one that was absent (-DADD).
  *   rec[p]        0 free, id + 1 held, ABSENT
- *   sl seq        the eventcount: epoch (odd: somebody may sleep), sequence; eventcount.pml has its fence. Of both numbers the steps ask
+ *   sl seq        the eventcount: epoch (odd: a thread may sleep), sequence; eventcount.pml has its fence. Of both numbers the steps ask
  *                 only whether they have changed since they were read, and that is what is kept here
  * Sleeping on the ends of several owners is several.pml's: here a sleeper simply runs again when one whom it watches is
  * dead, or when it is woken from the queue of `sequence`.

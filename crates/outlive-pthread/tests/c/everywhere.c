@@ -205,7 +205,7 @@ static int live(const struct operation *o, long point, long *steps)
 		if (WIFSTOPPED(status) && WSTOPSIG(status) != SIGTRAP) return failed("a strange stop", o->name, point);
 	}
 kill:
-	/* glibc's word: the thread that has it, and whether somebody sleeps. */
+	/* glibc's word: the owner's thread id, and a bit for sleepers. */
 	if (patience && other && *(volatile unsigned *)&shared->mutex == 0) {
 		long by = now_ms() + patience;
 		while (waitpid(other, &status, WNOHANG) == 0)

@@ -148,9 +148,9 @@ impl Domain {
         entry.bytes = facts.allocated;
         entry.max_bytes = header.max_bytes();
         entry.type_name = header.type_name();
-        entry.users = users.of(facts.device, facts.inode);
+        entry.users = users.of(facts.identity());
         let waiters = |segment: &Segment, locks: &[(u64, LockDetail)]| {
-            waits.of(self.registry(), segment, (facts.device, facts.inode), locks)
+            waits.of(self.registry(), segment, facts.identity(), locks)
         };
         let dead = |holders: &[Holder]| holders.iter().filter(|holder| !holder.alive).count() as u32;
         let mut locks: Vec<(u64, LockDetail)> =

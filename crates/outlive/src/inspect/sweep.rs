@@ -91,12 +91,13 @@ impl Domain {
     #[doc(hidden)]
     pub fn sweep_sockets(&self) -> Result<(), Error> {
         let folder = self.folder();
-        let names = file::names(folder.fd()?).map_err(|errno| Error::from_errno("list", folder.path(), errno))?;
+        let fd = folder.fd()?;
+        let names = file::names(fd).map_err(|errno| Error::from_errno("list", folder.path(), errno))?;
         for name in names {
             let token = name.strip_prefix(".gpu-").and_then(|token| u32::from_str_radix(token, 16).ok());
             if token.and_then(TokenId::from_u32).is_some_and(|token| !self.registry().is_alive(token)) {
                 // Somebody else has.
-                let _ = file::unlink(folder.fd()?, &name);
+                let _ = file::unlink(fd, &name);
             }
         }
         Ok(())

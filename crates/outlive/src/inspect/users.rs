@@ -31,8 +31,8 @@ impl Users {
         Users(users)
     }
 
-    pub(super) fn of(&self, device: u64, inode: u64) -> Vec<u32> {
-        let mut pids = self.0.get(&(device, inode)).cloned().unwrap_or_default();
+    pub(super) fn of(&self, file: (u64, u64)) -> Vec<u32> {
+        let mut pids = self.0.get(&file).cloned().unwrap_or_default();
         pids.sort_unstable();
         pids.dedup();
         pids

@@ -72,7 +72,7 @@ pub(crate) struct Registry {
 }
 
 /// All registries that this process ever opened, by device and inode of their file.
-static OPENED: Mutex<Vec<(u64, u64, &'static Registry)>> = Mutex::new(Vec::new());
+static OPENED: Mutex<Vec<((u64, u64), &'static Registry)>> = Mutex::new(Vec::new());
 
 /// How long a sleeper sleeps before it looks whether the kernel lost a mark, unless the domain says otherwise.
 pub(crate) const DEFAULT_RECHECK: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ impl Registry {
         segment.expect_mapped(SLOTS_AT + u64::from(MOST_SLOTS) * SLOT)?;
         let facts = segment.facts()?;
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(&(_, _, registry)) = opened.iter().find(|o| (o.0, o.1) == (facts.device, facts.inode)) {
+        if let Some(&(_, registry)) = opened.iter().find(|(file, _)| *file == facts.identity()) {
             return Ok(registry);
         }
         let index = opened.len() + 1;
@@ -123,7 +123,7 @@ impl Registry {
             })?,
             segment,
         }));
-        opened.push((facts.device, facts.inode, registry));
+        opened.push((facts.identity(), registry));
         Ok(registry)
     }
 

@@ -165,7 +165,7 @@ impl Pool {
         };
         let file = File::new(domain.create_or_open(name, &spec, |segment| plan.write(segment, options.modes))?)?;
         let facts = file.segment.facts()?;
-        let file_id = (facts.device, facts.inode);
+        let file_id = facts.identity();
         // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
         let mut opened = OPENED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(inner) = opened.iter().filter_map(Weak::upgrade).find(|inner| inner.file_id == file_id) {

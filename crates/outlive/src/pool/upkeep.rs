@@ -139,7 +139,7 @@ pub(crate) struct Swept {
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
     let file = File::new(segment)?;
     let facts = file.segment.facts()?;
-    let (found, names, names_left) = collect(&file, me.registry, (facts.device, facts.inode), me, dry_run)?;
+    let (found, names, names_left) = collect(&file, me.registry, facts.identity(), me, dry_run)?;
     let claims = names + file.sweep_lists(me, dry_run);
     let mut bytes = 0;
     if !dry_run {

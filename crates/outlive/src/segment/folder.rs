@@ -49,7 +49,7 @@ pub(crate) struct Folder {
     fd: OwnedFd,
     path: PathBuf,
     access: Access,
-    /// Device and inode.
+    /// See [`file::Facts::identity`].
     identity: (u64, u64),
 }
 
@@ -108,7 +108,7 @@ impl Folder {
                 return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
             }
         };
-        Ok(Folder { fd, path: path.to_path_buf(), access, identity: (facts.device, facts.inode) })
+        Ok(Folder { fd, path: path.to_path_buf(), access, identity: facts.identity() })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -119,15 +119,12 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// The descriptor, if it still is this folder's: a process that becomes a daemon closes all of its descriptors, and
-    /// another folder may have got the number. In that one nothing is made, and nothing removed.
+    /// The descriptor, if it still is this folder's: in another one that has got its number nothing is made, and nothing
+    /// removed.
     pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
         let fd = self.fd.as_fd();
-        match file::facts(fd) {
-            Ok(facts) if (facts.device, facts.inode) == self.identity => Ok(fd),
-            Ok(_) => Err(Error::from_errno("examine", &self.path, Errno::BADF)),
-            Err(errno) => Err(Error::from_errno("examine", &self.path, errno)),
-        }
+        file::facts_of(fd, self.identity).map_err(|errno| Error::from_errno("examine", &self.path, errno))?;
+        Ok(fd)
     }
 
     pub(crate) fn access(&self) -> Access {

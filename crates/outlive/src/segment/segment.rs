@@ -50,7 +50,7 @@ pub(crate) struct Segment {
     /// Bytes that this process has seen to exist and has mapped: safe to touch without asking anybody. Never more than the
     /// mapping, which may be shorter than the file.
     known: AtomicU64,
-    /// Device and inode: a process that closes all its descriptors may open another file, which gets this one's number.
+    /// See [`file::Facts::identity`].
     identity: (u64, u64),
 }
 
@@ -95,8 +95,7 @@ impl Segment {
         let map =
             Mapping::reserve(file.as_fd(), reserve, initial).map_err(|errno| mapping_error(&path, reserve, errno))?;
         let facts = file::facts(file.as_fd()).map_err(|errno| Error::from_errno("examine", &path, errno))?;
-        let identity = (facts.device, facts.inode);
-        let segment = Segment { file, map, path, known: AtomicU64::new(initial), identity };
+        let segment = Segment { file, map, path, known: AtomicU64::new(initial), identity: facts.identity() };
         segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
         Ok(segment)
     }
@@ -125,7 +124,7 @@ impl Segment {
         let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
         let map =
             Mapping::reserve(file.as_fd(), reserve, facts.len).map_err(|errno| mapping_error(&path, reserve, errno))?;
-        Ok(Segment { file, map, path, known: AtomicU64::new(facts.len), identity: (facts.device, facts.inode) })
+        Ok(Segment { file, map, path, known: AtomicU64::new(facts.len), identity: facts.identity() })
     }
 
     /// Refuses a file of another kind.
@@ -146,9 +145,8 @@ impl Segment {
     /// Facts about the file, if the descriptor still is this file's: to be asked before anything is done by it. Another file is not
     /// lengthened, and loses no pages.
     pub(crate) fn facts(&self) -> Result<file::Facts, Error> {
-        let examined = |errno| Error::from_errno("examine", &self.path, errno);
-        let facts = file::facts(self.file.as_fd()).map_err(examined)?;
-        if (facts.device, facts.inode) == self.identity { Ok(facts) } else { Err(examined(Errno::BADF)) }
+        let facts = file::facts_of(self.file.as_fd(), self.identity);
+        facts.map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 
     /// Bytes of address space that this process has mapped: growth beyond it is seen by others only.

@@ -124,7 +124,7 @@ impl<S> Home<S> {
         type Kept = (Option<(u64, u64)>, Arc<Segment>);
         static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
         // While it is mapped, its inode number is not given to another file.
-        let number = self.segment.facts().ok().map(|facts| (facts.device, facts.inode));
+        let number = self.segment.facts().ok().map(|facts| facts.identity());
         let mut kept = KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let known = kept.iter().find(|(known, _)| known.is_some() && *known == number);
         let Some((_, there)) = known else {

@@ -25,6 +25,19 @@ pub(crate) struct Facts {
     pub(crate) inode: u64,
 }
 
+impl Facts {
+    /// What tells the file from all others: device and inode.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
+/// Facts about the file, if the descriptor still is that one's; `EBADF` if not. A process that becomes a daemon closes all of its
+/// descriptors, and the next file that it opens gets such a number.
+pub(crate) fn facts_of(file: BorrowedFd<'_>, identity: (u64, u64)) -> Result<Facts, Errno> {
+    facts(file).and_then(|facts| if facts.identity() == identity { Ok(facts) } else { Err(Errno::BADF) })
+}
+
 pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {
     let stat = fs::fstat(file)?;
     Ok(Facts {

@@ -127,7 +127,7 @@ pub(crate) unsafe fn start(word: &AtomicU32) -> Result<Keeper, Errno> {
     // SAFETY: as above.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0usize, 8) };
     if started == -1 {
-        // SAFETY: mapped above, and nobody runs there.
+        // SAFETY: mapped above, and no thread runs there.
         unsafe { map::unmap(memory, STACK) };
         return Err(failed);
     }

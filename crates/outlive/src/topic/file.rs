@@ -30,7 +30,7 @@ impl Shared {
         let payloads = plan.payloads();
         segment.set_read_only(payloads.start.min(segment.mapped()), payloads.end.min(segment.mapped()))?;
         let facts = segment.facts()?;
-        let file_id = (facts.device, facts.inode);
+        let file_id = facts.identity();
         Ok(Shared { segment, writable: OnceLock::new(), plan, heap, registry, patience: Patience::new(), file_id })
     }
 
