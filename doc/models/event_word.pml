@@ -35,74 +35,65 @@ bool fl, wb; bool qw[NS], woken[NS], asleep[NS], gone[NS+NW]; byte bf;
 #endif
 
 proctype Setter(byte me) {
-	byte r; bool vf, vw;
+	bool vf, vw;
 	{
-		skip;
-again:		skip;
-		d_step { vf=fl; vw=wb };
-		if
+		do
+		:: atomic { vf=fl; vw=wb };
+			if
 #ifdef SKIPSET
-		:: vf -> goto complete
+			:: vf -> break
 #endif
-		:: d_step { !vw -> if :: fl==vf && wb==vw -> fl=1; r=1 :: else fi; vf=0 };
-			if :: r :: else -> goto again fi
-		:: vw ->
+			:: atomic { !vw && fl==vf && !wb -> fl=1; break }
+			:: atomic { !vw && (fl!=vf || wb) -> vf=0 }
 #ifdef WIDE
-			d_step { wb=0; WAKEALL; vf=0; vw=0 };
-			goto again
+			:: atomic { vw -> wb=0; WAKEALL; vf=0; vw=0 }
 #elif defined(LATCH)
-			d_step { fl=1; wb=0; WAKEALL }
+			:: atomic { vw -> fl=1; wb=0; WAKEALL; break }
 #else
 #ifdef TWOSTEP
-			fl=1; d_step { WAKEALL };
+			:: vw -> fl=1; d_step { WAKEALL };
 #else
-			d_step { fl=1; WAKEALL; vf=0; vw=0 };
+			:: atomic { vw -> fl=1; WAKEALL; vf=0; vw=0 };
 #endif
 #ifdef CLEARALONE
-			wb=0
+				atomic { wb=0; break }
 #elif defined(PLAINCLEAR)
-			d_step { vf=fl; vw=wb };
-			d_step { if :: fl==vf && wb==vw -> wb=0 :: else fi }
+				d_step { vf=fl; vw=wb };
+				atomic { if :: fl==vf && wb==vw -> wb=0 :: else fi; break }
 #else
-			d_step { wb=0; WAKEALL }
+				atomic { wb=0; WAKEALL; break }
 #endif
 #endif
-		fi;
-complete:	skip;
-		d_step { r=0; vf=0; vw=0 };
+			fi
+		od;
+		atomic { vf=0; vw=0 };
 end_n:		(false)
-	} unless { gone[NS+me]; d_step { r=0; vf=0; vw=0 } }
+	} unless { gone[NS+me]; d_step { vf=0; vw=0 } }
 }
 
 proctype Waiter(byte me) {
-	bool vf, vw, ok;
+	bool vf, vw;
 	{
 		do
-		:: d_step { vf=fl; vw=wb };
+		:: atomic { vf=fl; vw=wb };
 			if
 #ifdef AUTO
-			:: vf -> d_step { if :: fl==vf && wb==vw -> fl=0; ok=1 :: else fi; vf=0; vw=0 }; if :: ok -> break :: else fi
+			:: atomic { vf && fl && wb==vw -> fl=0; vf=0; vw=0; break }
+			:: atomic { vf && (!fl || wb!=vw) -> vf=0; vw=0 }
 #else
-			:: vf -> break
+			:: atomic { vf -> vf=0; vw=0; break }
 #endif
-			:: !vf ->
-				d_step { if :: fl==vf && wb==vw -> wb=1; ok=1 :: else fi; vw=0 };
+			:: atomic { !vf && (fl || wb!=vw) -> vw=0 }
+			:: atomic { !vf && !fl && wb==vw -> wb=1; vw=0 };
 				if
-				:: ok ->
-					d_step { ok=0; if :: !fl && wb -> qw[me]=1; asleep[me]=1 :: else fi };
-					if
-					:: asleep[me] ->
-end_s:						d_step { woken[me] -> woken[me]=0; asleep[me]=0 }
-					:: else
-					fi
-				:: else
+				:: atomic { !fl && wb -> qw[me]=1; asleep[me]=1 };
+end_s:					d_step { woken[me] -> woken[me]=0; asleep[me]=0 }
+				:: fl || !wb
 				fi
 			fi
 		od;
-		skip;
-		d_step { vf=0; vw=0; ok=0 };
 end_w:		(false)
-	} unless { gone[me]; d_step { qw[me]=0; woken[me]=0; asleep[me]=0; vf=0; vw=0; ok=0 } }
+	} unless { gone[me]; d_step { qw[me]=0; woken[me]=0; asleep[me]=0; vf=0; vw=0 } }
 }
 
 active proctype killer() {
@@ -131,8 +122,9 @@ end_k:	do
 	od;
 	timeout;
 	assert(!fl || (!asleep[0] && !asleep[1]));
+	/* nobody sleeps whom the next setter would overlook */
+	assert(wb || (!asleep[0] && !asleep[1]));
 #if NS > 2
-	assert(!fl || !asleep[2]);
+	assert(!asleep[2] || !fl && wb)
 #endif
-	assert(wb || (!asleep[0] && !asleep[1]))        /* nobody sleeps whom the next setter would overlook */
 }

@@ -97,7 +97,6 @@ bool stopped[N]; byte bs;
 #else
 #define CHANGE(x) CHANGED(x,0); CHANGED(x,1); CHANGED(x,2)
 #endif
-#define GOT(p) cs[p]++; assert(cs[p]==1); has[me]=p+1
 #define P(i) :: inq[i] -> inq[i]=0; woken[i]=1; w++
 #if N == 4
 #define WAKE1 if P(0) P(1) P(2) P(3) :: else fi
@@ -111,129 +110,115 @@ bool stopped[N]; byte bs;
 #endif
 
 #define CLEAR odd=0; CHANGE(same)
-inline ring() {
+#define OVER(last) if :: last -> r++; if :: r==R -> r=0; goto end_idle :: else fi :: else fi
+inline ring(last) {
 	if
 	:: atomic { odd -> same[me]=1 };
 #ifdef CLEARFIRST
 		atomic { if :: same[me]==1 -> CLEAR :: else fi };
 #endif
 		atomic { CHANGE(still); w=0; WAKEN };
+		atomic {
 #ifdef BAREBIT
-		odd=0;
+			odd=0;
 #elif defined(CLEARALL)
-		atomic { if :: same[me]==1 -> CLEAR :: else fi };
+			if :: same[me]==1 -> CLEAR :: else fi;
 #elif !defined(CLEARFIRST)
-		atomic { if :: same[me]==1 && w<WAKES -> CLEAR :: else fi };
+			if :: same[me]==1 && w<WAKES -> CLEAR :: else fi;
 #endif
-		atomic { same[me]=0; w=0 }
-	:: !odd
+			same[me]=0; w=0; OVER(last)
+		}
+	:: atomic { !odd -> OVER(last) }
 	fi
 }
 
-/* one look at all permits, each on its own */
-inline look() {
-	p=0;
+/* one look at all permits, each on its own. Reading a record and the compare-exchange from what was read are one step: one that
+ * fails reads again */
+#define TAKE rec[p]=me+1; cs[p]++; assert(cs[p]==1); has[me]=p+1; p=0; goto have
+inline look(notes) {
 	do
-	:: p<NP && !got ->
-		v=rec[p];
-		if
-		:: atomic { v==0 -> if :: rec[p]==0 -> rec[p]=me+1; got=1; GOT(p) :: else fi; v=0 }
-		:: ISDEAD(v) ->
+	:: atomic { rec[p]==0 -> TAKE }
 #ifdef STALE
-			atomic { rec[p]=me+1; got=1; GOT(p); v=0 }
+	:: ISDEAD(rec[p]) -> atomic { TAKE }
 #else
-			atomic { if :: rec[p]==v -> rec[p]=me+1; got=1; GOT(p) :: else fi; v=0 }
+	:: atomic { ISDEAD(rec[p]) -> TAKE }
 #endif
-		:: atomic { else -> if :: v!=ABSENT -> watch[me]=watch[me]|(1<<(v-1)) :: else fi; v=0; p++ }
-		fi
-	:: else -> break
+	:: atomic { rec[p]!=0 && !ISDEAD(rec[p]) ->
+			if :: notes && rec[p]!=ABSENT -> watch[me]=watch[me]|(1<<(rec[p]-1)) :: else fi;
+			p++; if :: p==NP -> p=0; break :: else fi }
 	od
 }
 
-inline acquire() {
-	got=0;
-	look();
-	do
-	:: !got ->
-		atomic {
-			watch[me]=0; still[me]=1; odd=1;
-#ifndef BAREBIT
-			CHANGE(same)
-#endif
-		};
-#ifndef NOLOOK
-		look();
-#endif
-		if
-		:: got
-		:: else ->
-#ifdef OWNONLY
-			watch[me]=watch[me]&1;
-#endif
-			atomic {
-				if :: still[me]==1 -> inq[me]=1 :: else fi;
-#ifndef SEQONLY
-				still[me]=0
-#endif
-			};
-			if
-			:: inq[me] || woken[me] ->
-#ifdef STOP
-end_s:
-#endif
-				if
-				:: atomic { (woken[me] || (watch[me]&1 && TOLD(0)) || (watch[me]&2 && TOLD(1)) || (watch[me]&4 && TOLD(2))
 #if N == 4
-					|| (watch[me]&8 && TOLD(3))
+#define END (woken[me] || (watch[me]&1 && TOLD(0)) || (watch[me]&2 && TOLD(1)) || (watch[me]&4 && TOLD(2)) || (watch[me]&8 && TOLD(3)))
+#else
+#define END (woken[me] || (watch[me]&1 && TOLD(0)) || (watch[me]&2 && TOLD(1)) || (watch[me]&4 && TOLD(2)))
 #endif
-					) -> inq[me]=0; woken[me]=0 }
-#if defined(STOP) && !defined(NORECHECK)
-				:: atomic { timeout && FINDS -> inq[me]=0; woken[me]=0 }
-#endif
-#ifdef RECHECK
-				:: atomic { timeout && TOBEHAD -> inq[me]=0; woken[me]=0 }
-#endif
-				fi
-			:: else
-			fi;
-			look()
-		fi
-	:: else -> break
-	od;
-	atomic { watch[me]=0; still[me]=0; p=0 }
-}
-
-inline release() {
-	atomic { p=has[me]-1; cs[p]--; has[me]=0; rec[p]=0; p=0 };
-	ring()
-}
+#define AWAKE inq[me]=0; woken[me]=0; watch[me]=0; still[me]=0
 
 proctype T(byte me) {
-	byte p, v, r, w; bool got;
+	byte p, r, w;
 	{
 #ifdef ADD
 		if
-		:: me==2 -> atomic { if :: rec[NP-1]==ABSENT -> rec[NP-1]=0 :: else fi }; ring()
-		:: else
+		:: atomic { me==2 && rec[NP-1]==ABSENT -> rec[NP-1]=0 }; ring(0)
+		:: me!=2
 		fi;
 #endif
 		do
-		:: r<R -> acquire(); release(); r++
-		:: else -> break
+		:: look(0);
+			do
+			::
+				atomic {
+					still[me]=1; odd=1;
+#ifndef BAREBIT
+					CHANGE(same)
+#endif
+				};
+#ifndef NOLOOK
+				look(1);
+#endif
+				if
+				:: atomic { still[me]==1 -> inq[me]=1;
+#ifndef SEQONLY
+					still[me]=0;
+#endif
+#ifdef OWNONLY
+					watch[me]=watch[me]&1;
+#endif
+					skip };
+#ifdef STOP
+end_s:
+#endif
+					if
+					:: atomic { END -> AWAKE }
+#if defined(STOP) && !defined(NORECHECK)
+					:: atomic { timeout && FINDS -> AWAKE }
+#endif
+#ifdef RECHECK
+					:: atomic { timeout && TOBEHAD -> AWAKE }
+#endif
+					fi
+				:: atomic { still[me]!=1 -> AWAKE }
+				fi;
+				look(0)
+			od;
+have:
+			atomic { p=has[me]-1; cs[p]--; has[me]=0; rec[p]=0; p=0; watch[me]=0; still[me]=0 };
+			ring(1)
 		od;
-		atomic { got=0; r=0 };
 end_idle:	(false)
 	} unless { ENDS;
 #ifdef STOP
 		if
 		:: killed[me]
 		:: else ->
-			atomic { if :: inq[me]=0; woken[me]=0 :: skip fi; watch[me]=0; p=0; v=0; same[me]=0; still[me]=0; r=0; w=0; got=0 };
+			atomic { if :: inq[me]=0; woken[me]=0 :: skip fi; watch[me]=0; p=0; same[me]=0; still[me]=0; r=0; w=0 };
 end_stop:		killed[me]
 		fi;
 #endif
 		atomic { inq[me]=0; woken[me]=0; watch[me]=0; if :: has[me]!=0 -> cs[has[me]-1]--; has[me]=0 :: else fi; dead[me]=1;
-			p=0; v=0; same[me]=0; still[me]=0; r=0; w=0; got=0 }
+			p=0; same[me]=0; still[me]=0; r=0; w=0 }
 	}
 }
 
