@@ -76,128 +76,118 @@ bool in[NT], stuck[NT], fin[NT];
 #define EP_DEAD(e) (e==0 || pdead[e-1])
 #define EP_FREE EP_DEAD(ep)
 
-inline call() {
-	atomic { ok=1; p=PROC(me); todo[p]--; old=last[p] };
-	if
-	:: old!=me+1 ->
-#ifdef READOLD
-		old=ins;
-#endif
-		atomic { if :: ins==old -> ins=me+1; last[p]=me+1 :: else -> ok=0; obj[p]=0; assert(pdead[p]) fi }
-	:: else
-	fi;
-	if
-	:: ok ->
-		atomic { inside++; in[me]=1; assert(inside==1); assert(pdead[p] || ep==p+1) };
-		atomic { inside--; in[me]=0 }
-	:: else
-	fi;
-	atomic { ok=0; old=0 }
-}
-inline drop() {
-	atomic { p=PROC(me); obj[p]=0; old=last[p] };
-#ifdef KEEPINS
-	ok=1;
-#else
-	atomic { if :: ins==old -> ins=0; ok=1 :: else -> assert(pdead[p]); ok=0 fi };
-#endif
-	if :: ok -> atomic { if :: ep==p+1 -> ep=0 :: else -> assert(pdead[p]) fi } :: else fi;
-	atomic { ok=0; old=0 }
-}
-/* step 3 */
-inline enter() {
-	do
-	::
-#ifdef NOWAIT
-		old=ins;
-#else
-		old=ins;
-#ifdef GIVEUP
-		if
-		:: e=101; break
-		:: true
-		fi;
-#endif
-		atomic { stuck[me]=1; (ins!=old || old==0 || tdead[old-1]) -> stuck[me]=0 };
-#endif
-#if !defined(NOEPCHECK) && !defined(INSFIRST)
-		if :: ep!=p+1 -> atomic { assert(pdead[p]); e=101; break } :: else fi;
-#endif
-#ifdef INSSTORE
-		ok=(ins==old);
-		if :: ok -> ins=me+1 :: else fi;
-#else
-		atomic { if :: ins==old -> ins=me+1; ok=1 :: else fi };
-#endif
-#ifdef ONCE
-		ok=1;
-#endif
-		if :: ok -> atomic { last[p]=me+1; ok=0; break } :: else fi
-	od
-}
-inline claim_ep() {
-	do
-	:: atomic { e=ep;
+#define P PROC(me)
+#define MINE (obj[P]==me+1)
+#define GO_IN inside++; in[me]=1; assert(inside==1); assert(pdead[P] || ep==P+1)
+/* the receiver object is the taker's */
+#define HAS obj[P]=me+1; todo[P]=CALLS; goto have
 #ifdef BYINSIDE
-		if :: !(ins==0 || tdead[ins-1]) -> e=99 :: else fi
+#define FREE (ins==0 || tdead[ins-1])
 #else
-		if :: !EP_DEAD(e) -> e=99 :: else fi
+#define FREE EP_FREE
 #endif
-	   };
-		if
-		:: e==99 ->                                     /* Taken. Patient ones come back later, or never */
-end_t:
-#ifdef BYINSIDE
-			(ins==0 || tdead[ins-1])
-#else
-			(EP_FREE)
-#endif
-		:: else ->
-#ifdef PREWAIT
-			old=ins;
-			atomic { stuck[me]=1; (ins!=old || old==0 || tdead[old-1]) -> stuck[me]=0 };
-#endif
-#ifdef EPSTORE
-			ep=p+1; e=0; break
-#else
-			atomic { if :: ep==e -> ep=p+1; e=100 :: else fi };
-			if :: e==100 -> e=0; break :: else fi
-#endif
-		fi
-	od
-}
 
 /* thread 2p takes over for its process; both use the object when it is theirs */
 proctype T(byte me) {
-	byte p, old, e; bool ok;
+	byte old; bool ok;
 	{
-		p=PROC(me);
-		if
-		:: me%2==0 && p>0 ->
+		skip;
+end_t:		if
+		/* Told Taken, it comes back later, or never: so looking at ep and waiting till it is free are one step, and so is the
+		 * compare-exchange, for dead stays dead */
 #ifdef INSFIRST
-end_w:			(EP_FREE);
-			enter(); claim_ep();
+		:: atomic { me%2==0 && P>0 && EP_FREE -> stuck[me]=1 }
+#elif defined(EPSTORE) || defined(PREWAIT)
+		:: atomic { me%2==0 && P>0 && FREE -> old=ep };
+taken:
+#ifdef PREWAIT
+			atomic { ok=1; stuck[me]=1; (ins==0 || tdead[ins-1]) -> stuck[me]=0; ok=0 };
+#endif
+#ifdef EPSTORE
+			atomic { ep=P+1; old=0; stuck[me]=1 }
 #else
-			claim_ep(); enter();
+			if
+			:: atomic { ep==old -> ep=P+1; old=0; stuck[me]=1 }
+			:: atomic { ep!=old -> old=0 };
+end_u:				atomic { FREE -> old=ep; goto taken }
+			fi
 #endif
-#ifdef GIVEUP
-			if :: e==101 -> atomic { if :: ep==p+1 -> ep=0 :: else fi } :: else fi;
+#else
+		:: atomic { me%2==0 && P>0 && FREE -> ep=P+1; stuck[me]=1 }
 #endif
-			atomic { if :: e!=101 -> obj[p]=me+1; todo[p]=CALLS :: else -> e=0 fi }
-		:: else
+		:: atomic { (me%2!=0 || P==0) -> goto have }
 		fi;
+
+		/* step 3: ins is looked at till the thread there has ended; one that has changed since is looked at again */
+enter:		if
+#ifdef GIVEUP
+		:: stuck[me]=0; atomic { if :: ep==P+1 -> ep=0 :: else fi; goto have }
+#endif
+#ifdef NOWAIT
+		:: atomic { old=ins; stuck[me]=0 }
+#else
+		:: atomic { (ins==0 || tdead[ins-1]) -> old=ins; stuck[me]=0 }
+#endif
+		fi;
+#if !defined(NOEPCHECK) && !defined(INSFIRST)
+		atomic { if :: ep!=P+1 -> assert(pdead[P]); old=0; goto have :: else fi };
+#endif
+#ifdef INSSTORE
+		atomic { if :: ins!=old -> old=0; stuck[me]=1; goto enter :: else fi };
+		atomic { ins=me+1; last[P]=me+1; old=0; HAS };
+#else
+		atomic {
+			if
+			:: ins==old -> ins=me+1; last[P]=me+1; old=0
+#ifdef ONCE
+			:: else -> last[P]=me+1; old=0; HAS
+#else
+			:: else -> old=0; stuck[me]=1; goto enter
+#endif
+			fi;
+#ifndef INSFIRST
+			HAS
+#endif
+		};
+#endif
+#ifdef INSFIRST
+end_w:		atomic { EP_FREE -> ep=P+1; HAS };
+#endif
+
+have:
 end_i:		do
-		:: obj[p]==me+1 && todo[p]>0 -> call()
-		:: atomic { obj[p]==me+1 && todo[p]>0 && !fin[2*p+1-me%2] -> todo[p]--; obj[p]=2*p+2-me%2 }   /* hand on */
-		:: obj[p]==me+1 -> drop()
-		:: atomic { obj[p]!=me+1 && leaves<LEAVES -> leaves++; fin[me]=1; tdead[me]=1; break }   /* ends by itself */
+		/* call: from its own thread, or passed on */
+		:: atomic { MINE && todo[P]>0 && last[P]==me+1 -> todo[P]--; GO_IN };
+call:			atomic { inside--; in[me]=0 }
+#ifdef READOLD
+		:: atomic { MINE && todo[P]>0 && last[P]!=me+1 -> todo[P]--; old=ins; ok=1 };
+			atomic {
+				if
+				:: ins==old -> ins=me+1; last[P]=me+1; old=0; ok=0
+				:: else -> obj[P]=0; assert(pdead[P]); old=0; ok=0; goto have
+				fi };
+#else
+		:: atomic { MINE && todo[P]>0 && last[P]!=me+1 && ins!=last[P] -> todo[P]--; obj[P]=0; assert(pdead[P]) }
+		:: atomic { MINE && todo[P]>0 && last[P]!=me+1 && ins==last[P] -> todo[P]--; ins=me+1; last[P]=me+1 };
+#endif
+			atomic { GO_IN; goto call }
+		:: atomic { MINE && todo[P]>0 && !fin[2*P+1-me%2] -> todo[P]--; obj[P]=2*P+2-me%2 }     /* hand on */
+		/* drop */
+#ifndef KEEPINS
+		:: atomic { MINE && ins!=last[P] -> obj[P]=0; assert(pdead[P]) }
+		:: atomic { MINE && ins==last[P] -> obj[P]=0; ins=0 };
+#else
+		:: atomic { MINE -> obj[P]=0 };
+#endif
+			atomic { if :: ep==P+1 -> ep=0 :: else -> assert(pdead[P]) fi }
+		:: atomic { !MINE && leaves<LEAVES -> leaves++; fin[me]=1; tdead[me]=1; break } /* ends by itself */
 		od
 #ifdef STOP
-	} unless { (tdead[me] || pstop[PROC(me)]) && !fin[me] };
+	} unless { (tdead[me] || pstop[P]) && !fin[me] };
 #else
 	} unless { tdead[me] && !fin[me] };
 #endif
-	atomic { fin[me]=1; p=0; old=0; e=0; ok=0 }
+	atomic { fin[me]=1; old=0; ok=0 }
 }
 
 inline stop(t) { atomic { tdead[t]=1; if :: in[t] -> inside--; in[t]=0 :: else fi; stuck[t]=0 } }

@@ -98,7 +98,7 @@ byte bf;
 #else
 #define LEAVE prep[me]=0; must[me]=0; t[me]=0; snap[0]=snap[0]&(ALLBITS-(1<<me)); snap[1]=snap[1]&(ALLBITS-(1<<me)); snap[2]=snap[2]&(ALLBITS-(1<<me))
 #endif
-#define CLEAR(cond) d_step { if :: cond -> n=n+1; o=0; CLF :: else fi }
+#define CLEAR(cond) atomic { if :: cond -> n=n+1; o=0; CLF :: else fi }
 #ifdef KEEP
 #define CLF skip
 #else
@@ -110,67 +110,61 @@ byte bf;
 #define SAME (n==e && o==1 && f==ef)
 #endif
 
+#define COMPLETE \
+	DONE(0); DONE1; DONE2; snap[me]=0; COUNTDONE; e=0; ef=0; eo=0; v=0; \
+	m++; if :: m==M -> m=0; goto end_n :: else fi
+#if NS > 1
+#define DONE1 DONE(1)
+#else
+#define DONE1 skip
+#endif
+#if NS > 2
+#define DONE2 DONE(2)
+#else
+#define DONE2 skip
+#endif
+#ifdef FLAGS
+#define COUNTDONE if :: v>done -> done=v :: else fi
+#else
+#define COUNTDONE done=done+1   /* how many have completed; all are in w or in a buffer that will be emptied */
+#endif
+
+/* A notification completes in its last step: sooner than the code, which only asks more */
 proctype Notifier(byte me) {
 	byte m, e, v; bool ef, eo;
 	{
 		do
-		:: m<M ->
-			atomic {                        /* the notify begins; the change */
-				snap[me]=PREPARED;
 #ifdef FLAGS
-				v=m+1; eo=1;
-				if :: w<v -> w=v
+		:: atomic { snap[me]=PREPARED; v=m+1;   /* the notify begins; the change */
+				if
+				:: w<v -> w=v
 				:: else ->
 #ifdef SKIPSET
-					eo=0
+					COMPLETE; goto next
 #else
 					skip
 #endif
 				fi };
-			if
-			:: !eo -> goto complete
-			:: else
-			fi;
 #else
-				b[me]==0 -> b[me]=1; v=1 };
+		:: atomic { b[me]==0 -> snap[me]=PREPARED; b[me]=1; v=1 };
 #endif
-			atomic { e=n; eo=o; ef=f };
-			if
-			:: eo ->
+			atomic { e=n; eo=o; ef=f; if :: !eo -> COMPLETE; goto next :: else fi };
 #ifdef CLEARFIRST
-				CLEAR(SAME);
+			CLEAR(SAME);
 #endif
 #ifdef TWOSTEP
-				atomic { drain(me); sq++ };
-				d_step { WAKEALL };
+			atomic { drain(me); sq++ };
+			d_step { WAKEALL };
 #else
-				d_step { drain(me); sq++; WAKEALL };
+			d_step { drain(me); sq++; WAKEALL };
 #endif
+			atomic {
 #ifndef CLEARFIRST
 				CLEAR(SAME);
 #endif
-			:: else
-			fi;
-complete:		skip;
-			d_step {
-				DONE(0);
-#if NS > 1
-				DONE(1);
-#endif
-#if NS > 2
-				DONE(2);
-#endif
-				snap[me]=0;
-#ifdef FLAGS
-				if :: v>done -> done=v :: else fi;
-#else
-				done=done+1;    /* how many have completed; all are in w or in a buffer that will be emptied */
-#endif
-				e=0; ef=0; eo=0; v=0; m++
-			}
-		:: else -> break
+				COMPLETE };
+next:			skip
 		od;
-		m=0;
 end_n:		(false)
 	} unless { gone[NS+me];
 		d_step { m=0; e=0; ef=0; eo=0; v=0; snap[me]=0 } }
@@ -194,13 +188,16 @@ end:	do
 #define MAYCANCEL first && n==mine && o
 #endif
 #define FORGET first=0; mine=0
-#define CANCELWAIT d_step { if :: MAYCANCEL -> n=n+1; o=0; f=0 :: else fi; first=0; mine=0 }
+#define CANCELWAIT ; atomic { if :: MAYCANCEL -> n=n+1; o=0; f=0 :: else fi; first=0; mine=0; SEENALL }
+#define LOOKED skip
 #else
 #define FIRST skip
 #define MINE skip
-#define CANCELWAIT skip
+#define CANCELWAIT
 #define FORGET skip
+#define LOOKED SEENALL
 #endif
+#define SEENALL if :: seen[me]==CH -> goto end_w :: else fi
 
 proctype Waiter(byte me) {
 	byte e; bool had, ef, eo;
@@ -209,62 +206,47 @@ proctype Waiter(byte me) {
 #endif
 	{
 		do
-		:: seen[me]==CH -> break
-		:: else ->
+		::
 #ifdef LATETICKET
 			d_step { FIRST; had=(o && f); f=had; n=n+1; o=1; MINE };
-			t[me]=sq;
+			atomic { t[me]=sq;
 #else
 			t[me]=sq;
+			atomic { FIRST;
 #ifdef KEEP
-			d_step { FIRST; had=f; n=n+1; o=1; MINE };
+				had=f;
 #else
-			d_step { FIRST; had=(o && f); f=had; n=n+1; o=1; MINE };
+				had=(o && f); f=had;
 #endif
+				n=n+1; o=1; MINE;
 #endif
-			if
-			:: !had ->
+				if :: had -> had=0; prep[me]=1; goto look :: else fi };
 #ifdef EARLY
-				d_step { e=n; eo=o; ef=f };
-				d_step { if :: eo && sq==t[me] && n==e && o && f==ef -> f=1 :: else fi };
-				d_step { DRAINALL; e=0; eo=0; ef=0 };
+			d_step { e=n; eo=o; ef=f };
+			d_step { if :: eo && sq==t[me] && n==e && o && f==ef -> f=1 :: else fi; e=0; eo=0; ef=0 };
+			d_step { DRAINALL; prep[me]=1 };
 #else
 #ifndef NOFENCE
-				d_step { DRAINALL };
+			d_step { DRAINALL };
 #endif
-				d_step { e=n; eo=o; ef=f };
-				if
-#ifdef NOTICKET
-				:: eo ->
-#else
-				:: eo && sq==t[me] ->
+			atomic { e=n; ef=f; if :: !o -> e=0; ef=0; prep[me]=1; goto look :: else fi };
+#ifndef NOTICKET
+			atomic { if :: sq!=t[me] -> e=0; ef=0; prep[me]=1; goto look :: else fi };
 #endif
 #ifdef BLIND
-					f=1
+			atomic { f=1; e=0; ef=0; prep[me]=1 };
 #else
-					d_step { if :: n==e && o && f==ef -> f=1 :: else fi }
+			atomic { if :: n==e && o && f==ef -> f=1 :: else fi; e=0; ef=0; prep[me]=1 };
 #endif
-				:: else
-				fi;
-				d_step { e=0; eo=0; ef=0 }
 #endif
-			:: else
-			fi;
-			d_step { had=0; prep[me]=1 };   /* prepare_wait has returned */
+look:			/* prepare_wait has returned */
 			if
-			:: d_step { w!=seen[me] -> seen[me]=w; LEAVE };
-				CANCELWAIT
-			:: else ->                      /* the look saw nothing new: commit_wait, later */
-				d_step {
-					if
-					:: sq==t[me] -> assert(!must[me]); q[me]=1; asleep[me]=1
-					:: else -> LEAVE
-					fi };
+			:: atomic { w!=seen[me] -> seen[me]=w; LEAVE; LOOKED } CANCELWAIT
+			:: w==seen[me] ->               /* the look saw nothing new: commit_wait, later */
 				if
-				:: asleep[me] ->
-end_s:					d_step { woken[me] -> woken[me]=0; asleep[me]=0; LEAVE };
-					CANCELWAIT
-				:: else
+				:: atomic { sq==t[me] -> assert(!must[me]); q[me]=1; asleep[me]=1 };
+end_s:					atomic { woken[me] -> woken[me]=0; asleep[me]=0; LEAVE } CANCELWAIT
+				:: atomic { sq!=t[me] -> LEAVE; FORGET }
 				fi
 			fi
 		od;

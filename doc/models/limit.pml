@@ -77,143 +77,127 @@ byte sent;                              /* ghost: messages that came to READY */
 #define LP(l,p) (SETTLED(l) -> (p)/F(l) : 0)
 #define KNOWN(l,p) (SETTLED(l) || (p)<F(l))
 
-inline grow(me) {
+#define AGAIN t=0; v=0; goto L1
+#define NEXT t=0; v=0; if :: k==M -> k=0; lim=0; done[me]=1; goto out :: else -> goto L1 fi
+
+proctype S(byte me) {
+	byte k, t, lim=STEP, i; short v;                /* lim: the older look */
+	{
+	skip;
+L1:	atomic { t=tail;
+#ifdef UNSEAL
+		if :: lim>=SEALED && F(lim)<NOM && t>=F(lim) -> goto LG :: else fi;
+#endif
+		if :: KNOWN(lim,t) -> goto LC :: else -> goto LG fi };
+
+LG:	/* beyond what is known to exist */
+#ifdef OLDCAP
+	atomic { lim=F(lim)+SEALED; AGAIN };
+#else
+	atomic { lim=limit;
+#ifdef UNSEAL
+		if :: lim>=SEALED && F(lim)<NOM -> goto LA :: else fi;
+#endif
+		if :: KNOWN(lim,t) -> AGAIN :: else fi };
+#endif
+LA:
 #ifdef WAITGROW
 	if :: there[F(lim)] -> (limit!=lim) :: else fi;
 #endif
 	if
-	:: ok=1                                         /* allocation: may succeed */
-	:: ok=0                                         /* or not */
-	fi;
-	if
-	:: ok ->
 #ifdef GROWFIRST
-		atomic { if :: limit==lim -> limit=lim+STEP :: else -> ok=0 fi };
-		if :: ok -> d_step { for (i : lim .. (lim+STEP-1)) { there[i]=1 }; i=0 } :: else fi
+	:: atomic { limit==lim -> limit=lim+STEP };
+		d_step { for (i : lim .. (lim+STEP-1)) { there[i]=1 }; i=0 }
 #else
-		d_step { for (i : F(lim) .. (F(lim)+STEP-1)) { there[i]=1 }; i=0 };
+	:: d_step { for (i : F(lim) .. (F(lim)+STEP-1)) { there[i]=1 }; i=0 };
 #ifdef GROWSTORE
 		limit=F(lim)+STEP
 #else
 		atomic { if :: limit==lim -> limit=F(lim)+STEP :: else fi }
 #endif
 #endif
-	:: else ->
+	/* the allocation may fail at any time */
 #ifdef SEALSTORE
-		limit=F(lim)+SEALED
+	:: limit=F(lim)+SEALED
 #else
-		atomic { if :: limit==lim -> limit=F(lim)+SEALED :: else fi }
-#endif
-	fi;
+	:: atomic { limit==lim -> limit=F(lim)+SEALED }
+	:: atomic { limit!=lim ->
 #ifdef NORELOAD
-	if :: !ok -> lim=F(lim)+SEALED :: else -> lim=limit fi;
+			lim=F(lim)+SEALED; AGAIN
 #else
-	lim=limit;
+			skip
 #endif
-	ok=0
-}
-
-proctype S(byte me) {
-	byte k, t, lim, i; short v; bool ok;
-	{
-	lim=STEP;                                       /* the older look */
-L0:	if :: k>=M -> goto out :: else fi;
-L1:	t=tail;
-	if
-	:: KNOWN(lim,t) ->
-#ifdef UNSEAL
-		if :: lim>=SEALED && F(lim)<NOM && t>=F(lim) -> lim=limit; if :: lim>=SEALED && F(lim)<NOM -> grow(me) :: else fi; goto L1 :: skip fi
+		}
 #endif
-	:: else ->
-#ifdef OLDCAP
-		lim=F(lim)+SEALED;
-#else
-		lim=limit;
-		if :: !KNOWN(lim,t) -> grow(me) :: else fi;
-#endif
-		goto L1
 	fi;
-	atomic { assert(there[IX(lim,t)]); v=slot[IX(lim,t)];
+LL:	atomic { lim=limit; AGAIN };
+
+LC:	atomic { assert(there[IX(lim,t)]); v=slot[IX(lim,t)];
 		if
-		:: v==W(LP(lim,t),0,0) -> skip
+		:: v==W(LP(lim,t),0,0) -> v=0
 		:: LAP(v)<LP(lim,t) -> goto LF                  /* full */
-		:: else -> goto LH
+		:: else -> v=0; goto LH
 		fi };
-	atomic { if :: slot[IX(lim,t)]==v -> slot[IX(lim,t)]=W(LP(lim,t),me+1,WRITING); pos[IX(lim,t)]=t :: else -> goto L1 fi };
+	atomic { if :: slot[IX(lim,t)]==W(LP(lim,t),0,0) -> slot[IX(lim,t)]=W(LP(lim,t),me+1,WRITING); pos[IX(lim,t)]=t :: else -> AGAIN fi };
 	atomic { if :: tail==t -> tail=t+1 :: else fi };
 	val[IX(lim,t)]=t+1;
-	atomic { slot[IX(lim,t)]=W(LP(lim,t),me+1,READY); sent++; k++; t=0; v=0; goto L0 };
-LH:	atomic { if :: tail==t -> tail=t+1 :: else fi; goto L1 };
+	atomic { slot[IX(lim,t)]=W(LP(lim,t),me+1,READY); sent++; k++; NEXT };
+LH:	atomic { if :: tail==t -> tail=t+1 :: else fi; AGAIN };
 LF:	/* the mutex-like wait for space is queue.pml's; here: till the slot or the limit is another */
-end_f:	atomic { (slot[IX(lim,t)]!=v) -> goto L1 };
-out:	atomic { done[me]=1; k=0; t=0; v=0; lim=0 }
+end_f:	atomic { (slot[IX(lim,t)]!=v) -> AGAIN };
+out:	skip
 #ifdef STOP
-	} unless { (dead[me] || stopped[me]) }
+	} unless { (dead[me] || stopped[me]) };
 #else
-	} unless { dead[me] }
+	} unless { dead[me] };
 #endif
+	atomic { k=0; t=0; lim=0; v=0 }
 }
 
 /* the one receiver; it does not die here (takeover: queue.pml, endpoint.pml) */
 proctype R() {
-	byte lim; short v;
+	byte lim=STEP; short v;
 #ifdef STOP
 	{
+	skip;
 #endif
-	lim=STEP;
 L1:	if
-	:: KNOWN(lim,head) -> skip
-	:: else ->
-		lim=limit;
-		if :: KNOWN(lim,head) -> skip :: else -> 
-end_l:			(limit!=lim); goto L1 fi
-	fi;
-	atomic { assert(there[IX(lim,head)]); v=slot[IX(lim,head)];
+	:: atomic { KNOWN(lim,head) -> assert(there[IX(lim,head)]); v=slot[IX(lim,head)];
 		if
-		:: LAP(v)==LP(lim,head) && ST(v)==READY -> skip
+		:: LAP(v)==LP(lim,head) && ST(v)==READY -> v=0; goto LR
 		:: LAP(v)==LP(lim,head) && ST(v)==WRITING && dead[OWNER(v)-1] -> goto LS
 		:: LAP(v)==LP(lim,head) && ST(v)==ABANDONED -> goto LS
-		:: else -> goto LW
-		fi };
-	atomic { assert(val[IX(lim,head)]==head+1); sent--; slot[IX(lim,head)]=W(LP(lim,head)+1,0,0); v=0; head++; goto L1 };
+		:: else -> assert(LAP(v)==LP(lim,head)); goto LW        /* never ahead: that would be another position's */
+		fi }
+	:: atomic { !KNOWN(lim,head) -> lim=limit; if :: KNOWN(lim,head) -> goto L1 :: else fi };
+end_l:		atomic { (limit!=lim) -> goto L1 }
+	fi;
+LR:	atomic { assert(val[IX(lim,head)]==head+1); sent--; slot[IX(lim,head)]=W(LP(lim,head)+1,0,0); head++; goto L1 };
 LS:	atomic { if :: slot[IX(lim,head)]==v -> slot[IX(lim,head)]=W(LP(lim,head)+1,0,0); head++ :: else fi; v=0; goto L1 };
-LW:	assert(LAP(v)==LP(lim,head));                          /* never ahead: that would be another position's */
+LW:
 end_r:	atomic { (slot[IX(lim,head)]!=v || (ST(v)==WRITING && dead[OWNER(v)-1])) -> v=0; goto L1 }
 #ifdef STOP
-	} unless { stopped[NS] }
+	} unless { stopped[NS]; lim=0; v=0 }
 #endif
 }
 
 /* it never receives and never moves the head */
 proctype Sweep() {
 	byte lim, first, i; short v;
-	first=limit;
-	do
-	:: i<F(first) ->
-		atomic { assert(there[i]); v=slot[i] };
-		if
-		:: ST(v)==WRITING && dead[OWNER(v)-1] ->
+	first=F(limit);
+L1:	atomic {
+		if :: i==first -> first=0; i=0; goto out :: else fi;
+		assert(there[i]); v=slot[i];
+		if :: ST(v)==WRITING && dead[OWNER(v)-1] -> skip :: else -> v=0; i++; goto L1 fi };
 #ifdef OLDLIMIT
-			lim=first;
-			if
-			:: true ->
+	lim=first;
 #else
-			lim=limit;
-			if
-			:: LAP(v)==0 || SETTLED(lim) ->
+	atomic { lim=limit; if :: LAP(v)==0 || SETTLED(lim) :: else -> v=0; lim=0; i++; goto L1 fi };
 #endif
-				/* as long as the slot says so, it is about that position */
-				atomic { if :: slot[i]==v -> assert(LAP(v)*F(lim)+i==pos[i]) :: else fi };
-				atomic { if :: slot[i]==v -> slot[i]=W(LAP(v),0,ABANDONED) :: else fi }
-#ifndef OLDLIMIT
-			:: else
-#endif
-			fi
-		:: else
-		fi;
-		i++
-	:: else -> break
-	od
+	/* as long as the slot says so, it is about that position */
+	atomic { if :: slot[i]==v -> assert(LAP(v)*F(lim)+i==pos[i]) :: else fi; lim=0 };
+	atomic { if :: slot[i]==v -> slot[i]=W(LAP(v),0,ABANDONED) :: else fi; v=0; i++; goto L1 };
+out:	skip
 }
 
 active proctype K() {

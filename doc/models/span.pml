@@ -69,162 +69,98 @@ bool stopped[NT], stop=1;
 byte mem[2];                    /* ghost: who has these bytes, t + 1 */
 bool page[2];                   /* they have pages */
 
-/* the object i as seen now, of which class; 0 when there is none */
-inline object(i, c) {
-	w2=word;
-	f2=front;
-	if
-	:: (USE(w2)==A || USE(w2)==B) && OF(f2,w2) && i<N(f2) && i<COUNT(USE(w2)) -> c=USE(w2)
-	:: else -> c=0
-	fi
-}
-/* c: the class that the object was seen to have; ok: it is ours and still of that class */
-inline take(i, c) {
-	atomic { if :: tag[i]==0 -> tag[i]=me+1; ok=1 :: else -> ok=0 fi };
-	if
-	:: ok ->
-#ifndef NOVERIFY
-		object(i, c2);
-		if
-		:: c2!=c -> atomic { ok=0; if :: tag[i]==me+1 -> tag[i]=0 :: else fi }
-		:: else
-		fi
-#endif
-	:: else
-	fi
-}
-inline alloc(want) {
-	w=word;
-	if
-	:: USE(w)==FREE ->
-		atomic { if :: SAME(word,w) -> word=WORD(TAKING(me), LIFE(word)+1); w=word; ok=1 :: else -> ok=0 fi };
-		if
-		:: ok -> front=FRONT(LIFE(w),0,0); atomic { if :: SAME(word,w) -> word=WORD(want, LIFE(word)) :: else fi }
-		:: else
-		fi
-	:: USE(w)>=3 && dead[USE(w)-3] -> atomic { if :: SAME(word,w) -> word=WORD(FREE, LIFE(word)) :: else fi }
-	:: USE(w)==want ->
-		f=front;
-		if
-		:: OF(f,w) && !SHUT(f) && N(f)<COUNT(want) ->
-			/* pages first; punched before the next step, the front says so */
-			atomic { if :: want==A -> page[N(f)]=1 :: else -> page[0]=1; page[1]=1 fi };
-			atomic { if :: FSAME(front,f) -> front=front+1 :: else fi }
-		:: else
-		fi;
-		i=0;
-		do
-		:: i<2 && i<COUNT(want) ->
-			object(i, c1);
-#ifndef NOCLASS
-			if :: c1!=want -> break :: else fi;
-#else
-			if :: c1==0 -> break :: else fi;
-#endif
-			take(i, c1);
-			if
-			:: ok ->
-				/* the bytes are ours, as many as we asked for */
-				atomic {
-					assert(USE(word)==want);
-					if
-					:: want==A -> assert(mem[i]==0 && page[i]); mem[i]=me+1
-					:: else -> assert(mem[0]==0 && mem[1]==0 && page[0] && page[1]); mem[0]=me+1; mem[1]=me+1
-					fi
-				};
-				atomic {
-					if :: mem[0]==me+1 -> mem[0]=0 :: else fi;
-					if :: mem[1]==me+1 -> mem[1]=0 :: else fi
-				};
-				atomic { assert(tag[i]==me+1); tag[i]=0 };
-				break
-			:: else -> i++
-			fi
-		:: else -> break
-		od
-	:: else
-	fi
-}
-inline dissolve() {
-	w=word;
-	f=front;
-	if
-	:: (USE(w)==A || USE(w)==B) && OF(f,w) ->
-		n=N(f);
-		if :: n>COUNT(USE(w)) -> n=COUNT(USE(w)) :: else fi;
-		i=0;
-		do
-		:: i<n ->
-			object(i, c1);
-			if :: c1==0 -> break :: else fi;
-			take(i, c1);
-			if :: ok -> i++ :: else -> break fi
-		:: else -> break
-		od;
-		ok=(i==n);
-#ifndef NOSHUT
-		if
-		:: ok -> atomic { if :: FSAME(front,f) -> front=FRONT(FLIFE(front),1,N(f)) :: else -> ok=0 fi }
-		:: else
-		fi;
-#endif
-		if
-		:: ok -> atomic { if :: SAME(word,w) -> word=WORD(TAKING(me), LIFE(word)+1); w=word :: else -> ok=0 fi }
-		:: else
-		fi;
-		if
-		:: ok -> atomic { assert(mem[0]==0 && mem[1]==0); page[0]=0; page[1]=0 }     /* punch */
-		:: else
-		fi;
-		do
-		:: i>0 -> i--; atomic { if :: tag[i]==me+1 -> tag[i]=0 :: else fi }
-		:: else -> break
-		od;
-		if
-		:: ok -> atomic { if :: SAME(word,w) -> word=WORD(FREE, LIFE(word)) :: else fi }
-		:: else
-		fi
-	:: else
-	fi
-}
-inline collect() {
-	i=0;
-	do
-	:: i<2 ->
-		c1=tag[i];
-		if
-		:: c1!=0 && dead[c1-1] -> atomic { if :: tag[i]==c1 -> tag[i]=0 :: else fi }
-		:: else
-		fi;
-		i++
-	:: else -> break
-	od
-}
+/* the object i as seen by w2 and f2: of which class; 0 when there is none */
+#define CLASS ((USE(w2)==A || USE(w2)==B) && OF(f2,w2) && i<N(f2) && i<COUNT(USE(w2)) -> USE(w2) : 0)
+#define CLEAR w=0; f=0; w2=0; f2=0; i=0; n=0; c=0; want=0; ok=0
+#define RETURN CLEAR; if :: rounds==ROUNDS -> goto over :: else -> goto next fi
+/* take tries the next object of an allocation; a dissolve gives back what it has */
+#define NOTTHIS w2=0; f2=0; c=0; if :: want==0 -> goto back :: else -> i++; if :: i<COUNT(want) -> goto look :: else -> RETURN fi fi
 
 proctype T(byte me) {
-	byte w, f, w2, f2, i, n, c1, c2, rounds;
+	byte w, f, w2, f2, i, n, c, rounds;
+	byte want;              /* what an allocation asks for; 0: a dissolve */
 	bool ok;
 	{
-		do
-		:: rounds<ROUNDS ->
-			rounds++;
-			if
-			:: alloc(A)
-			:: alloc(B)
-			:: dissolve()
+		skip;
+next:		if
+		/* alloc */
+		:: atomic { rounds++; w=word;
+				if :: want=A :: want=B fi;
+				if
+				:: USE(w)==FREE
+				:: USE(w)>=3 && dead[USE(w)-3] -> goto unstick
+				:: USE(w)==want -> goto extend
+				:: else -> RETURN
+				fi };
+			atomic { if :: SAME(word,w) -> word=WORD(TAKING(me), LIFE(word)+1); w=word :: else -> RETURN fi };
+			front=FRONT(LIFE(w),0,0);
+			atomic { if :: SAME(word,w) -> word=WORD(want, LIFE(word)) :: else fi; RETURN };
+unstick:		atomic { if :: SAME(word,w) -> word=WORD(FREE, LIFE(word)) :: else fi; RETURN };
+extend:			atomic { f=front;
+				if :: OF(f,w) && !SHUT(f) && N(f)<COUNT(want) :: else -> f=0; w=0; goto look fi };
+			/* pages first; punched before the next step, the front says so */
+			atomic { if :: want==A -> page[N(f)]=1 :: else -> page[0]=1; page[1]=1 fi };
+			atomic { if :: FSAME(front,f) -> front=front+1 :: else fi; f=0; w=0; goto look }
+		/* dissolve */
+		:: atomic { rounds++; w=word; if :: USE(w)==A || USE(w)==B :: else -> RETURN fi };
+			atomic { f=front;
+				if :: OF(f,w) :: else -> RETURN fi;
+				n=N(f); if :: n>COUNT(USE(w)) -> n=COUNT(USE(w)) :: else fi;
+				if :: n==0 -> goto shut :: else -> goto look fi }
 #if D>0
-			:: deaths>0 -> collect()
+		/* collect; dead stays dead, so look and compare-exchange are one step */
+		:: atomic { deaths>0 -> rounds++; if :: tag[0]!=0 && dead[tag[0]-1] -> tag[0]=0 :: else fi };
+			atomic { if :: tag[1]!=0 && dead[tag[1]-1] -> tag[1]=0 :: else fi; RETURN }
 #endif
+		fi;
+
+		/* take: object i, if it is there and of the class that is wanted */
+look:		w2=word;
+		atomic { f2=front; c=CLASS; w2=0; f2=0;
+			if
+#ifndef NOCLASS
+			:: want!=0 && c!=want -> RETURN
+#endif
+			:: c==0 -> if :: want==0 -> goto back :: else -> RETURN fi
+			:: else
+			fi };
+		atomic { if :: tag[i]==0 -> tag[i]=me+1 :: else -> NOTTHIS fi };
+#ifndef NOVERIFY
+		w2=word;
+		atomic { f2=front; if :: CLASS!=c -> goto untake :: else -> w2=0; f2=0 fi };
+#endif
+		atomic { c=0;
+			if :: want==0 -> i++; if :: i<n -> goto look :: else -> goto shut fi :: else fi;
+			/* the bytes are ours, as many as we asked for */
+			assert(USE(word)==want);
+			if
+			:: want==A -> assert(mem[i]==0 && page[i]); mem[i]=me+1
+			:: else -> assert(mem[0]==0 && mem[1]==0 && page[0] && page[1]); mem[0]=me+1; mem[1]=me+1
+			fi };
+		atomic { if :: mem[0]==me+1 -> mem[0]=0 :: else fi; if :: mem[1]==me+1 -> mem[1]=0 :: else fi };
+		atomic { assert(tag[i]==me+1); tag[i]=0; RETURN };
+untake:		atomic { if :: tag[i]==me+1 -> tag[i]=0 :: else fi; NOTTHIS };
+
+shut:
+#ifndef NOSHUT
+		atomic { if :: FSAME(front,f) -> front=FRONT(FLIFE(front),1,N(f)) :: else -> goto back fi };
+#endif
+		atomic { if :: SAME(word,w) -> word=WORD(TAKING(me), LIFE(word)+1); w=word; ok=1 :: else -> goto back fi };
+		atomic { assert(mem[0]==0 && mem[1]==0); page[0]=0; page[1]=0 };        /* punch */
+back:		atomic {
+			if
+			:: i>0 -> i--; if :: tag[i]==me+1 -> tag[i]=0 :: else fi; if :: i>0 -> goto back :: else fi
+			:: else
 			fi;
-			atomic { w=0; f=0; w2=0; f2=0; i=0; n=0; c1=0; c2=0; ok=0 }
-		:: else -> break
-		od
+			if :: !ok -> RETURN :: else fi };
+		atomic { if :: SAME(word,w) -> word=WORD(FREE, LIFE(word)) :: else fi; RETURN };
+over:		skip
 #ifdef STOP
 	} unless { (dead[me] || stopped[me]) };
 #else
 	} unless { dead[me] };
 #endif
-	atomic { w=0; f=0; w2=0; f2=0; i=0; n=0; c1=0; c2=0; ok=0 }
+	atomic { CLEAR }
 }
 
 active proctype K() {
