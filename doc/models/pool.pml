@@ -104,34 +104,34 @@ byte owner[NOBJ];                       /* ghost: the living sender it belongs t
 
 inline free_ok(o) { assert(!lies[o]); assert(owner[o]==0 || dead[owner[o]-1]); owner[o]=0; pay[o]=GARBAGE }
 
-/* one pass over all tags */
+/* one pass over all tags; c afterwards */
 inline collect() {
-	o=0;
 	do
-	:: o<NOBJ ->
-		w=tag[o]; c=0;
-		if
-		:: w!=0 && !ISPOS(w) -> c=dead[w-1]
-		:: ISPOS(w) ->
+	:: atomic { o<NOBJ && tag[o]==0 -> o++ }
+	:: atomic { o<NOBJ && tag[o]!=0 -> w=tag[o]; c=0 };
+		atomic {
+			if
+			:: !ISPOS(w) -> c=dead[w-1]
+			:: ISPOS(w) ->
 #ifdef GCLAP
-			c=!READY(PREG(w),PPL(w))
+				c=!READY(PREG(w),PPL(w))
 #elif !defined(NOGCQUEUE)
-			c=(LAP(slot[IX(PREG(w),PPL(w))])>LP(PREG(w),PPL(w)));
-			if :: c && PREG(w)==rreg && PPL(w)+1>=head[rreg] && !dead[rcv] -> c=0 :: else fi
-#endif
-		:: else
-		fi;
-		if
-		:: c ->
-#ifdef GCSTORE
-			atomic { tag[o]=0; free_ok(o) }
+				c=(LAP(slot[IX(PREG(w),PPL(w))])>LP(PREG(w),PPL(w)));
+				if :: c && PREG(w)==rreg && PPL(w)+1>=head[rreg] && !dead[rcv] -> c=0 :: else fi
 #else
-			atomic { if :: tag[o]==w -> tag[o]=0; free_ok(o) :: else fi }
+				skip
 #endif
-		:: else
-		fi;
-		atomic { o++; w=0; c=0 }
-	:: else -> atomic { o=0; break }
+			fi };
+		if
+#ifdef GCSTORE
+		:: atomic { c -> tag[o]=0; free_ok(o); o++; w=0; c=0 }
+#else
+		:: atomic { c && tag[o]==w -> tag[o]=0; free_ok(o); o++; w=0; c=0 }
+		:: atomic { c && tag[o]!=w -> o++; w=0; c=0 }
+#endif
+		:: atomic { !c -> o++; w=0 }
+		fi
+	:: atomic { o==NOBJ -> o=0; c=1; break }
 	od
 }
 
@@ -139,36 +139,35 @@ proctype S(byte me) {
 	byte k=1, r, t, x, o, w; short v; bool c;
 	{
 	skip;
-L0:	atomic { if :: k>M -> goto out :: else fi; if :: dead[rcv] -> goto out :: else -> r=cur fi };
+L0:	atomic { if :: k>M -> goto out :: else fi; if :: dead[rcv] -> goto out :: else -> r=cur; c=0 fi };
 	/* alloc: any free one; when there is none, collect once, and if that gave nothing, give up */
-	c=0;
 A0:	atomic {
 		if
 		:: tag[0]==0 -> o=0
 #if NOBJ > 1
 		:: tag[1]==0 -> o=1
 #endif
-		:: else -> goto A1
+		:: else -> if :: c -> goto out :: else -> goto A1 fi
 		fi;
 		tag[o]=HELD(me); assert(owner[o]==0 && !lies[o]); owner[o]=me+1; goto A2 };
-A1:	if :: c -> goto out :: else fi;
+A1:
 #ifdef WAITHELD
 	(tag[0]==0 || tag[NOBJ-1]==0);
 #endif
-	collect(); c=1; goto A0;
+	collect(); goto A0;
 A2:	atomic { c=0; pay[o]=me*8+k };
 L1:	atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
 	atomic { v=slot[IX(r,t)];
 		if
-		:: v==W(LP(r,t),0,0) -> skip
-		:: else -> if :: LAP(v)<LP(r,t) -> goto LF :: else -> goto LH fi
+		:: v==W(LP(r,t),0,0) -> v=0
+		:: else -> if :: LAP(v)<LP(r,t) -> if :: r<NREG-1 -> v=0; goto LC :: else -> goto LF fi :: else -> v=0; goto LH fi
 		fi };
-	atomic { if :: slot[IX(r,t)]==v -> slot[IX(r,t)]=W(LP(r,t),me+1,WRITING) :: else -> goto L1 fi };
+	atomic { if :: slot[IX(r,t)]==W(LP(r,t),0,0) -> slot[IX(r,t)]=W(LP(r,t),me+1,WRITING) :: else -> goto L1 fi };
 	atomic { if
 		:: tail[r]==t -> tail[r]=t+1
 		:: else -> x=tail[r];
 #ifndef NOVOID
-			if :: ISCL(x) && PLACE(x)<=t -> goto LN :: else fi
+			if :: ISCL(x) && PLACE(x)<=t -> x=0; goto LN :: else -> x=0 fi
 #endif
 		fi };
 	obj[IX(r,t)]=o;
@@ -182,19 +181,18 @@ L1:	atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
 	atomic { acked[me]=k; k++; o=0; t=0; x=0; v=0; goto L0 };
 LH:	atomic { if :: tail[r]==t -> tail[r]=t+1 :: else fi; goto L1 };
 LN:	atomic { if :: cur==r -> cur=r+1 :: else fi; r=r+1; goto L1 };
-LF:	if
-	:: r<NREG-1 -> atomic { if :: tail[r]==t -> tail[r]=t+CL :: else fi; goto L1 }
-	:: else ->
-end_s:		atomic { (slot[IX(r,t)]!=v || dead[rcv]) -> if :: dead[rcv] -> skip :: else -> goto L1 fi };
-		/* ReaderDied: the object goes back */
-		atomic { assert(tag[o]==HELD(me)); owner[o]=0; free_ok(o); tag[o]=0 }
-	fi;
-out:	atomic { done[me]=1; k=0; r=0; t=0; x=0; v=0; o=0; c=0; w=0 }
+LC:	atomic { if :: tail[r]==t -> tail[r]=t+CL :: else fi; goto L1 };
+LF:
+end_s:	atomic { (slot[IX(r,t)]!=v || dead[rcv]) -> v=0; if :: dead[rcv] -> skip :: else -> goto L1 fi };
+	/* ReaderDied: the object goes back */
+	atomic { assert(tag[o]==HELD(me)); owner[o]=0; free_ok(o); tag[o]=0 };
+out:	done[me]=1
 #ifdef STOP
-	} unless { (dead[me] || stopped[me]) }
+	} unless { (dead[me] || stopped[me]) };
 #else
-	} unless { dead[me] }
+	} unless { dead[me] };
 #endif
+	atomic { k=0; r=0; t=0; x=0; v=0; o=0; c=0; w=0 }
 }
 
 proctype R(byte me) {
@@ -210,20 +208,20 @@ end_t:		atomic { dead[rcv] && rcv==me-1 -> rcv=me }
 	atomic { v=slot[IX(r,h)]; if :: LAP(v)>LP(r,h) -> v=0; h=h+1; head[r]=h :: else -> v=0 fi };
 #ifndef NOFINISH
 	if
-	:: h>0 -> o=obj[IX(r,h-1)]; atomic { if :: tag[o]==POS(r,h-1) -> tag[o]=0; free_ok(o) :: else fi }
-	:: else
+	:: atomic { h>0 -> o=obj[IX(r,h-1)] }; atomic { if :: tag[o]==POS(r,h-1) -> tag[o]=0; free_ok(o) :: else fi; o=0 }
+	:: h==0
 	fi;
 #endif
 	goto L1;
 LR:	h=head[r];
 L1:	atomic { v=0; a=0; o=0; x=0; b=0; if :: READY(r,h) -> goto LT :: else fi };
 	v=slot[IX(r,h)];
-	atomic { x=tail[r]; if :: ISCL(x) && h>=PLACE(x) -> goto LM :: else fi };
+	atomic { x=tail[r]; if :: ISCL(x) && h>=PLACE(x) -> x=0; v=0; goto LM :: else -> x=0 fi };
 	if
-	:: LAP(v)==LP(r,h) && ST(v)==ABANDONED -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA
-	:: LAP(v)==LP(r,h) && ST(v)==WRITING && dead[OWN(v)-1] ->
+	:: atomic { LAP(v)==LP(r,h) && ST(v)==ABANDONED -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); v=0; goto LA }
+	:: atomic { LAP(v)==LP(r,h) && ST(v)==WRITING && dead[OWN(v)-1] -> skip };
 #ifndef NOREREAD
-		if :: READY(r,h) -> goto L1 :: else fi;
+		atomic { if :: READY(r,h) -> goto L1 :: else fi };
 #endif
 		o=obj[IX(r,h)];
 #ifdef SKIPANY
@@ -231,9 +229,10 @@ L1:	atomic { v=0; a=0; o=0; x=0; b=0; if :: READY(r,h) -> goto LT :: else fi };
 #else
 		atomic { if :: tag[o]==POS(r,h) -> tag[o]=0; free_ok(o) :: else fi };
 #endif
-		atomic { if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); goto LA :: else -> goto L1 fi }
-	:: else
+		atomic { o=0; b=0; if :: slot[IX(r,h)]==v -> slot[IX(r,h)]=W(LP(r,h)+1,0,0); v=0; goto LA :: else -> goto L1 fi }
+	:: atomic { else -> goto LW }
 	fi;
+LW:
 end_r:	atomic { (READY(r,h) || slot[IX(r,h)]!=v || (ISCL(tail[r]) && h>=PLACE(tail[r])) || (ST(v)==WRITING && LAP(v)==LP(r,h) && dead[OWN(v)-1])) -> goto L1 };
 LT:	o=obj[IX(r,h)];
 	a=pay[o];                                               /* copy */
@@ -247,17 +246,18 @@ LT:	o=obj[IX(r,h)];
 		assert(a==pay[o]);                              /* whole */
 #endif
 		assert( a%8==last[a/8]+1);       /* in order, once */
-		last[a/8]=a%8 };
+		last[a/8]=a%8; a=0 };
 #ifndef FREEFIRST
-	atomic { if :: tag[o]==POS(r,h) -> tag[o]=0; free_ok(o) :: else fi };
+	atomic { if :: tag[o]==POS(r,h) -> tag[o]=0; free_ok(o) :: else fi; o=0 };
 #endif
-LA:	atomic { h=h+1; head[r]=h; goto L1 };
+LA:	atomic { h=h+1; head[r]=h; o=0; goto L1 };
 LM:	atomic { rreg=r+1; r=r+1; goto LR }
 #ifdef STOP
-	} unless { (dead[me] || stopped[me]) }
+	} unless { (dead[me] || stopped[me]) };
 #else
-	} unless { dead[me] }
+	} unless { dead[me] };
 #endif
+	atomic { r=0; h=0; x=0; a=0; o=0; b=0; v=0; c=0 }
 }
 
 proctype G(byte me) {
@@ -265,21 +265,13 @@ proctype G(byte me) {
 	{
 	/* sweeps the slots: as the skipping receiver does, but it is not the one to give a slot back: ABANDONED */
 	do
-	:: i<TOT ->
-		v=slot[i];
-		if
-		:: ST(v)==WRITING && dead[OWN(v)-1] ->
-			if
-			:: rdy[i]!=LAP(v)+1 ->
-				o=obj[i];
-				atomic { if :: tag[o]==POS(RG(i),LAP(v)*CAPR(RG(i))+i-IX(RG(i),0)) -> tag[o]=0; free_ok(o) :: else fi };
-				atomic { if :: slot[i]==v -> slot[i]=W(LAP(v),0,ABANDONED) :: else fi }
-			:: else
-			fi
-		:: else
-		fi;
-		atomic { v=0; o=0; i++ }
-	:: else -> break
+	:: atomic { i<TOT -> v=slot[i]; if :: ST(v)==WRITING && dead[OWN(v)-1] -> skip :: else -> v=0; i++; goto again fi };
+		atomic { if :: rdy[i]!=LAP(v)+1 -> skip :: else -> v=0; i++; goto again fi };
+		o=obj[i];
+		atomic { if :: tag[o]==POS(RG(i),LAP(v)*CAPR(RG(i))+i-IX(RG(i),0)) -> tag[o]=0; free_ok(o) :: else fi; o=0 };
+		atomic { if :: slot[i]==v -> slot[i]=W(LAP(v),0,ABANDONED) :: else fi; v=0; i++; goto again };
+again:		skip
+	:: atomic { i==TOT -> i=0; break }
 	od;
 	collect(); done[me]=1
 #ifdef STOP
