@@ -18,6 +18,7 @@ use crate::world::{World, text};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Belongings {
     files: usize,
+    /// Of the domain's files, and of rings of io_uring.
     mappings: usize,
 }
 
@@ -28,7 +29,8 @@ impl Belongings {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         let domain = world.domain();
         let domain = text(&domain)?;
-        Ok(Belongings { files, mappings: maps.lines().filter(|line| line.contains(domain)).count() })
+        let is_counted = |line: &&str| line.contains(domain) || line.ends_with("[io_uring]");
+        Ok(Belongings { files, mappings: maps.lines().filter(is_counted).count() })
     }
 
     pub(super) fn most(self, other: Belongings) -> Belongings {

@@ -71,6 +71,31 @@ impl Round<'_> {
         victim.awaken(&self.control, Instant::now() + load::stretched(PATIENCE)).map_err(not_woken)
     }
 
+    /// One life from beginning to end, without a look at each step: what the first life in a world makes is there for the others.
+    pub(super) fn pass_through(&self, world: &mut World) -> Result<(), Failure> {
+        let mut victim = self.victim(world)?;
+        let mut goal = Goal { address: self.control.end(), arrivals: 1, end: 0 };
+        let mut helped = false;
+        // A victim in another language has not told where its end is.
+        let mut stand = Stand::Within;
+        if goal.address != 0 {
+            stand = victim.run(&self.control, &mut goal, None)?;
+            while stand == Stand::Asleep {
+                self.help(world, &mut helped)?;
+                let deadline = Some(Instant::now() + load::stretched(PATIENCE));
+                stand = victim.run(&self.control, &mut goal, deadline).map_err(not_woken)?;
+            }
+        }
+        loop {
+            stand = match stand {
+                Stand::Within => victim.step(&self.control)?,
+                Stand::Asleep => self.wake(world, &mut victim, &mut helped)?,
+                Stand::Ended | Stand::Gone => break,
+            };
+        }
+        self.finish(world, &mut victim, helped, true)
+    }
+
     /// One life from beginning to end, observed after each step.
     pub(super) fn observe(&self, world: &mut World) -> Result<Vec<Moment>, Failure> {
         let mut victim = self.victim(world)?;
