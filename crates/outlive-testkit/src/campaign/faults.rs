@@ -57,7 +57,6 @@ impl Round<'_> {
             self.finish(world, &mut reached.victim, reached.helped, ended)?;
             return Ok(false);
         }
-        let before = Belongings::of(world.victim_pid(), world)?;
         // The survivors may be rescued by the re-check, where the caller had to do without a call that wakes.
         world.stop();
         reached.victim.fail_call(errno)?;
@@ -78,7 +77,7 @@ impl Round<'_> {
         // Whether its caller was told or not: a sweep that cannot ask whether a process has ended leaves that
         // process's memory to the next sweep.
         world.note_a_fault();
-        let most = before.most(self.usual.get());
+        let most = self.before.get().most(self.usual.get());
         let now = Belongings::of(world.victim_pid(), world)?;
         if now.files > most.files || now.mappings > most.mappings {
             let leaks = format!("leaks: {now:?}, and before or without the fault {most:?} at most");

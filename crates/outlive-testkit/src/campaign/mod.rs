@@ -320,7 +320,8 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
     }
     let scratch = Scratch::new(&format!("crash-{}-{}", scenario.name(), recheck.word()))?;
     let control = scratch.path().join("control");
-    let round = Round { scenario, orders, control: Control::open(&control)?, usual: Cell::default() };
+    let round =
+        Round { scenario, orders, control: Control::open(&control)?, usual: Cell::default(), before: Cell::default() };
     let mut worlds = Worlds { scenario, recheck, orders, scratch, control, begun: 0 };
     let mut report = Report::default();
     let mut totals = Totals::new();

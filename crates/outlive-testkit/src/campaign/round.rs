@@ -23,6 +23,8 @@ pub(super) struct Round<'a> {
     pub(super) control: Control,
     /// What the victim of an undisturbed life has open at its end.
     pub(super) usual: Cell<Belongings>,
+    /// What the latest victim had open before its operation.
+    pub(super) before: Cell<Belongings>,
 }
 
 /// A victim at a chosen point.
@@ -183,6 +185,7 @@ impl Round<'_> {
         end: u64,
     ) -> Result<Reached, Failure> {
         let mut victim = self.victim(world)?;
+        self.before.set(Belongings::of(world.victim_pid(), world)?);
         let mut helped = false;
         let mut stand = Stand::Within;
         if route.arrivals > 0 {
