@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::crash::{build_testkit, finish};
 use crate::stage::{self, Counts};
-use crate::test::testkit;
+use crate::test::{cargo, testkit};
 
 const USAGE: &str = "usage: cargo xtask faults [--all] [NAME]...";
 
@@ -26,5 +26,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             faults.args(["--only", arg])
         };
     }
-    finish(stage::run_long("faults", faults, Counts::ByLines))
+    let mut total = stage::run_long("faults", faults, Counts::ByLines);
+    if args.iter().all(|arg| arg == "--all") {
+        let test = ["test", "--profile", "testkit", "-p", "outlive-gpu", "--test", "instructions", "--", "--fault"];
+        total.add(stage::run_long("faults, GPU topics with the fake driver", cargo(&test), Counts::ByLines));
+    }
+    println!("in all: {total}");
+    finish(total)
 }

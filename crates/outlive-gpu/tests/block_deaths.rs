@@ -385,6 +385,34 @@ fn many_subscribers_get_all_and_map_each_block_once() {
     assert_eq!(scene.fake.count(What::Violations), 0);
 }
 
+/// The kernel then drops the descriptor that comes with the answer, and `recvmsg` succeeds.
+fn a_block_for_which_no_descriptor_is_left_stays_the_next_message() {
+    let scene = Scene::new("no-descriptor");
+    let _member = Member(scene.fake.start("publishes-three"));
+    wait_until_published(&scene, 3);
+    let mut subscriber = with_history(&scene);
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place of ours; a descriptor that is closed at once.
+    let next = unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+        let next = libc::dup(1);
+        assert_eq!(libc::close(next), 0);
+        next as u64
+    };
+    let allow = |most| {
+        let limit = libc::rlimit { rlim_cur: most, ..limit };
+        // SAFETY: a place of ours.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    };
+    // One more, for the socket by which it asks.
+    allow(next + 1);
+    let told = subscriber.recv_until(SOON).map(drop);
+    allow(limit.rlim_cur);
+    assert!(matches!(told, Err(Error::System { errno: libc::EMFILE, .. })), "{told:?}");
+    let sample = subscriber.recv_until(SOON).expect("still there");
+    assert_eq!(number_of(&scene.bytes(&sample)), 0);
+}
+
 /// A member, or all tests whose name contains the first argument.
 fn main() {
     let role = std::env::args().nth(1).filter(|word| !word.starts_with('-')).unwrap_or_default();
@@ -400,7 +428,11 @@ fn main() {
         }
         return;
     }
-    let tests: [(&str, fn()); 10] = [
+    let tests: [(&str, fn()); 11] = [
+        (
+            "a_block_for_which_no_descriptor_is_left_stays_the_next_message",
+            a_block_for_which_no_descriptor_is_left_stays_the_next_message,
+        ),
         ("a_card_that_has_another_block_is_mapped_anew", a_card_that_has_another_block_is_mapped_anew),
         ("a_sweep_removes_the_sockets_of_the_dead", a_sweep_removes_the_sockets_of_the_dead),
         (

@@ -139,7 +139,7 @@ pub mod abilities {
 
     /// Makes this process do from now on without io_uring: for tests of that fallback.
     pub fn pretend_no_io_uring() {
-        crate::sys::uring::pretend_not_there();
+        crate::sys::uring::do_without();
     }
 
     /// Makes this process wait from now on as if the kernel had no `futex_waitv`: for tests of that fallback.

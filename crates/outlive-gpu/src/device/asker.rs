@@ -9,7 +9,8 @@ use outlive::{Deadline, Domain};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, SocketFlags,
+    SocketType,
 };
 
 use super::card::Says;
@@ -91,14 +92,18 @@ fn receive(socket: &OwnedFd) -> Result<(Answer, Option<OwnedFd>), Error> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received =
         rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
-    let read = match received {
-        Ok(received) => received.bytes,
-        Err(Errno::CONNRESET) => 0,
+    let (read, is_cut) = match received {
+        Ok(received) => (received.bytes, received.flags.contains(ReturnFlags::CTRUNC)),
+        Err(Errno::CONNRESET) => (0, false),
         Err(other) => return Err(failed("receive from the message's owner")(other)),
     };
     let file = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
+    if is_cut && file.is_none() {
+        // The block was sent, and this process may have no descriptor more: the owner has it still.
+        return Err(failed("take the message's block as a file")(Errno::MFILE));
+    }
     Ok((if read == bytes.len() { exporter::words(&bytes) } else { [0; 3] }, file))
 }

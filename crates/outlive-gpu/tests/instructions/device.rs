@@ -9,13 +9,19 @@ use outlive_testkit::world::World;
 
 use crate::fake::scene::{BLOCK, Scene};
 use crate::fake::{SOON, on_device, pattern};
-use crate::{ROUNDS, checked, dies, gathered, prepared, victims};
+use crate::{ROUNDS, checked, dies, gathered, prepared, unless_told, victims};
 
 const LEN: usize = 1000;
 const DEPTH: u64 = 2;
 
-pub fn all() -> [Box<dyn Scenario>; 4] {
-    [Box::new(Publish::FromLoan), Box::new(Publish::FromCopy), Box::new(Read::Receive), Box::new(Read::Release)]
+pub fn all() -> [Box<dyn Scenario>; 5] {
+    [
+        Box::new(Publish::First),
+        Box::new(Publish::FromLoan),
+        Box::new(Publish::FromCopy),
+        Box::new(Read::Receive),
+        Box::new(Read::Release),
+    ]
 }
 
 fn few(scene: &Scene, name: &str) -> DeviceTopic {
@@ -45,6 +51,8 @@ fn receives(scene: &Scene, subscriber: &mut DeviceSubscriber, number: u64) {
 /// Of one who publishes: messages whole, and the next publisher as if nothing had been.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Publish {
+    /// Nothing yet: it makes its first block, and begins to answer for it.
+    First,
     FromLoan,
     FromCopy,
 }
@@ -52,6 +60,7 @@ enum Publish {
 impl Scenario for Publish {
     fn name(&self) -> &'static str {
         match self {
+            Publish::First => "gpu-device-first-loan",
             Publish::FromLoan => "gpu-device-loan",
             Publish::FromCopy => "gpu-device-publish",
         }
@@ -59,6 +68,9 @@ impl Scenario for Publish {
 
     fn about(&self) -> &'static str {
         match self {
+            Publish::First => {
+                "lend the first place in a device topic: a socket is made, and a thread that answers on it"
+            }
             Publish::FromLoan => "lend a place in a device topic, copy into it and publish it, beside a subscriber",
             Publish::FromCopy => "copy into what was lent, and publish it, beside a subscriber",
         }
@@ -74,7 +86,8 @@ impl Scenario for Publish {
 
     fn gather(&self, world: &mut World) -> Result<(), Failure> {
         gathered(world, |scene, (_, subscriber): &mut (DeviceTopic, DeviceSubscriber)| {
-            (0..DEPTH).for_each(|number| receives(scene, subscriber, number));
+            let published = if *self == Publish::First { 0 } else { DEPTH };
+            (0..published).for_each(|number| receives(scene, subscriber, number));
         })
     }
 
@@ -121,18 +134,24 @@ impl Scenario for Publish {
         let scene = victims(place)?;
         let topic = few(&scene, place.name);
         let publisher = topic.publisher().expect("one");
-        (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
         let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
+        if *self == Publish::First {
+            stage.begin();
+            let _loan = unless_told(stage, publisher.loan(LEN));
+            stage.end();
+            dies()
+        }
+        (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
         if *self == Publish::FromLoan {
             stage.begin();
         }
-        let mut loan = publisher.loan(LEN).expect("room");
+        let mut loan = unless_told(stage, publisher.loan(LEN));
         if *self == Publish::FromCopy {
             stage.begin();
         }
         // SAFETY: as long as the loan, and stays.
-        unsafe { loan.copy_from_device(from.address(), &scene.stream) }.expect("enqueued");
-        publisher.publish_on(loan, &scene.stream).expect("due");
+        unless_told(stage, unsafe { loan.copy_from_device(from.address(), &scene.stream) });
+        unless_told(stage, publisher.publish_on(loan, &scene.stream));
         stage.acknowledge(1);
         stage.end();
         dies()
@@ -205,10 +224,10 @@ impl Scenario for Read {
         let first = subscriber.recv_until(SOON).expect("comes");
         stage.begin();
         if *self == Read::Release {
-            first.release_on(&scene.stream).expect("enqueued");
+            unless_told(stage, first.release_on(&scene.stream));
         } else {
             // One that is not mapped yet.
-            std::mem::forget(subscriber.recv_until(SOON).expect("comes"));
+            std::mem::forget(unless_told(stage, subscriber.recv_until(SOON)));
         }
         stage.acknowledge(1);
         stage.end();

@@ -1,7 +1,8 @@
 //! Operations on pinned and on device topics, killed at their instructions: scenarios of the testkit's engine, in a program with a main of its own, which is
 //! also what it kills. The driver does what is enqueued at once, in the thread that enqueues it, so host functions are among the instructions.
 //!
-//! `instructions [--all] [--from N] [--to N] [NAME]`: at the telling points and beside them; with `--all` at every instruction.
+//! `instructions [--all | --fault] [--from N] [--to N] [NAME]`: at the telling points and beside them; with `--all` at every instruction. With `--fault`
+//! no victim is killed on the way: each system call fails instead, with each error that it may give.
 
 #[path = "../fake/mod.rs"]
 mod fake;
@@ -127,6 +128,14 @@ fn dies() -> ! {
     }
 }
 
+/// In the victim: what the operation has given it. An error, after a system call that failed, ends the operation.
+fn unless_told<T, E>(stage: &Stage, given: Result<T, E>) -> T {
+    given.unwrap_or_else(|_| {
+        stage.end_with_an_error();
+        dies()
+    })
+}
+
 /// These scenarios have no survivors that a stop could delay yet: nobody may take them for tried.
 fn killed_only() -> Failure {
     Failure::broken("GPU scenarios are killed, and not stopped")
@@ -141,6 +150,7 @@ fn play(name: &str, place: &Place<'_>, control: &str, cpu: &str) -> Result<(), S
 struct Wanted {
     name: String,
     all: bool,
+    fault: bool,
     from: u64,
     to: u64,
 }
@@ -148,10 +158,11 @@ struct Wanted {
 impl Wanted {
     /// Flags of libtest's make no difference here.
     fn parse(mut words: impl Iterator<Item = String>) -> Wanted {
-        let mut wanted = Wanted { name: String::new(), all: false, from: 0, to: u64::MAX };
+        let mut wanted = Wanted { name: String::new(), all: false, fault: false, from: 0, to: u64::MAX };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--all" => wanted.all = true,
+                "--fault" => wanted.fault = true,
                 "--from" => wanted.from = words.next().and_then(|word| word.parse().ok()).unwrap_or(0),
                 "--to" => wanted.to = words.next().and_then(|word| word.parse().ok()).unwrap_or(u64::MAX),
                 flag if flag.starts_with('-') => {}
@@ -164,7 +175,7 @@ impl Wanted {
     fn carry_out(&self, scenario: &dyn Scenario) -> bool {
         let own = std::env::current_exe().expect("a path");
         let orders = Orders {
-            fate: campaign::Fate::Killed,
+            fate: if self.fault { campaign::Fate::Failing } else { campaign::Fate::Killed },
             thoroughness: if self.all { Thoroughness::Every } else { Thoroughness::Telling },
             from: self.from,
             to: self.to,

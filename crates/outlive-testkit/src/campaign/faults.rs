@@ -18,6 +18,7 @@ use crate::world::{World, text};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Belongings {
     files: usize,
+    /// Of the domain's files, and of rings of io_uring.
     mappings: usize,
 }
 
@@ -28,7 +29,8 @@ impl Belongings {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         let domain = world.domain();
         let domain = text(&domain)?;
-        Ok(Belongings { files, mappings: maps.lines().filter(|line| line.contains(domain)).count() })
+        let is_counted = |line: &&str| line.contains(domain) || line.ends_with("[io_uring]");
+        Ok(Belongings { files, mappings: maps.lines().filter(is_counted).count() })
     }
 
     pub(super) fn most(self, other: Belongings) -> Belongings {
@@ -55,7 +57,6 @@ impl Round<'_> {
             self.finish(world, &mut reached.victim, reached.helped, ended)?;
             return Ok(false);
         }
-        let before = Belongings::of(world.victim_pid(), world)?;
         // The survivors may be rescued by the re-check, where the caller had to do without a call that wakes.
         world.stop();
         reached.victim.fail_call(errno)?;
@@ -76,7 +77,7 @@ impl Round<'_> {
         // Whether its caller was told or not: a sweep that cannot ask whether a process has ended leaves that
         // process's memory to the next sweep.
         world.note_a_fault();
-        let most = before.most(self.usual.get());
+        let most = self.before.get().most(self.usual.get());
         let now = Belongings::of(world.victim_pid(), world)?;
         if now.files > most.files || now.mappings > most.mappings {
             let leaks = format!("leaks: {now:?}, and before or without the fault {most:?} at most");

@@ -298,7 +298,7 @@ fn is_in_time_again(
     }
     let Ok(mut world) = worlds.next() else { return false };
     // As at first: the ordinary round is a world's second, where it has several.
-    let is_ready = round.scenario.rounds_per_world() == 1 || round.observe(&mut world).is_ok();
+    let is_ready = round.scenario.rounds_per_world() == 1 || round.pass_through(&mut world).is_ok();
     let is_in_time = is_ready
         && matches!(round.live(&mut world, route, expected, last, how), Ok(true))
         && round.scenario.check_world(&mut world).is_ok();
@@ -320,17 +320,16 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
     }
     let scratch = Scratch::new(&format!("crash-{}-{}", scenario.name(), recheck.word()))?;
     let control = scratch.path().join("control");
-    let round = Round { scenario, orders, control: Control::open(&control)?, usual: Cell::default() };
+    let round =
+        Round { scenario, orders, control: Control::open(&control)?, usual: Cell::default(), before: Cell::default() };
     let mut worlds = Worlds { scenario, recheck, orders, scratch, control, begun: 0 };
     let mut report = Report::default();
     let mut totals = Totals::new();
 
     let mut world = worlds.next()?;
     // The first round of a world makes things that the later ones find made; the second is the ordinary one.
-    let life = match round
-        .observe(&mut world)
-        .and_then(|first| if scenario.rounds_per_world() > 1 { round.observe(&mut world) } else { Ok(first) })
-    {
+    let is_ready = if scenario.rounds_per_world() == 1 { Ok(()) } else { round.pass_through(&mut world) };
+    let life = match is_ready.and_then(|()| round.observe(&mut world)) {
         Ok(life) => life,
         Err(failure) => {
             worlds.scratch.keep();

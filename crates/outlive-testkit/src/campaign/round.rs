@@ -23,6 +23,8 @@ pub(super) struct Round<'a> {
     pub(super) control: Control,
     /// What the victim of an undisturbed life has open at its end.
     pub(super) usual: Cell<Belongings>,
+    /// What the latest victim had open before its operation.
+    pub(super) before: Cell<Belongings>,
 }
 
 /// A victim at a chosen point.
@@ -69,6 +71,31 @@ impl Round<'_> {
     fn wake(&self, world: &mut World, victim: &mut Victim, helped: &mut bool) -> Result<Stand, Failure> {
         self.help(world, helped)?;
         victim.awaken(&self.control, Instant::now() + load::stretched(PATIENCE)).map_err(not_woken)
+    }
+
+    /// One life from beginning to end, without a look at each step: what the first life in a world makes is there for the others.
+    pub(super) fn pass_through(&self, world: &mut World) -> Result<(), Failure> {
+        let mut victim = self.victim(world)?;
+        let mut goal = Goal { address: self.control.end(), arrivals: 1, end: 0 };
+        let mut helped = false;
+        // A victim in another language has not told where its end is.
+        let mut stand = Stand::Within;
+        if goal.address != 0 {
+            stand = victim.run(&self.control, &mut goal, None)?;
+            while stand == Stand::Asleep {
+                self.help(world, &mut helped)?;
+                let deadline = Some(Instant::now() + load::stretched(PATIENCE));
+                stand = victim.run(&self.control, &mut goal, deadline).map_err(not_woken)?;
+            }
+        }
+        loop {
+            stand = match stand {
+                Stand::Within => victim.step(&self.control)?,
+                Stand::Asleep => self.wake(world, &mut victim, &mut helped)?,
+                Stand::Ended | Stand::Gone => break,
+            };
+        }
+        self.finish(world, &mut victim, helped, true)
     }
 
     /// One life from beginning to end, observed after each step.
@@ -158,6 +185,7 @@ impl Round<'_> {
         end: u64,
     ) -> Result<Reached, Failure> {
         let mut victim = self.victim(world)?;
+        self.before.set(Belongings::of(world.victim_pid(), world)?);
         let mut helped = false;
         let mut stand = Stand::Within;
         if route.arrivals > 0 {

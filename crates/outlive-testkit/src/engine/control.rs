@@ -35,6 +35,7 @@ pub struct ControlPage {
     notes: [AtomicU64; 8],
     overtaken: AtomicU32,
     failed: AtomicU32,
+    end: AtomicU64,
 }
 
 /// A mapping of the control page, by victim or engine.
@@ -73,6 +74,7 @@ impl Control {
         }
         page.overtaken.store(0, Ordering::SeqCst);
         page.failed.store(0, Ordering::SeqCst);
+        page.end.store(0, Ordering::SeqCst);
         page.phase.store(SETTING_UP, Ordering::SeqCst);
     }
 
@@ -129,6 +131,17 @@ impl Control {
     /// Says that the operation ended by an error.
     pub fn set_failed(&self) {
         self.page().failed.store(1, Ordering::SeqCst);
+    }
+
+    /// Where the code begins by which the victim says that its operation has ended; 0: it has not told.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.page().end.load(Ordering::SeqCst)
+    }
+
+    /// Tells where that is.
+    pub fn set_end(&self, address: u64) {
+        self.page().end.store(address, Ordering::SeqCst);
     }
 
     /// A number the victim left for the check, by place.

@@ -78,6 +78,23 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_get_robust_list | libc::SYS_set_robust_list => &[ENOSYS, EPERM],
         libc::SYS_pidfd_open => &[EMFILE, ENFILE, ENOMEM, ENOSYS, EPERM],
         libc::SYS_kill | libc::SYS_tgkill => &[EPERM],
+        // socket(2), bind(2), connect(2): limits, a security module; a file in a full file system; others before us. To
+        // listen has no error for a correct call.
+        libc::SYS_socket => &[EMFILE, ENFILE, ENOMEM, EACCES, EPERM],
+        libc::SYS_bind => &[EACCES, EPERM, ENOSPC, ENOMEM],
+        libc::SYS_connect => &[EAGAIN, EINTR, EACCES, EPERM, ENOMEM],
+        // send(2), recv(2): also where poll(2) has said that it can be done.
+        libc::SYS_sendto | libc::SYS_sendmsg => &[EINTR, EAGAIN, ENOMEM, EPERM],
+        libc::SYS_recvfrom | libc::SYS_recvmsg => &[EINTR, EAGAIN, ENOMEM],
+        libc::SYS_ppoll => &[EINTR, ENOMEM],
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll => &[EINTR, ENOMEM],
+        // The C library's own, where the architecture has them beside those with `at`.
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_chmod | libc::SYS_chown => &[EPERM, EACCES],
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_unlink => &[EACCES, EPERM, ENOMEM],
+        libc::SYS_eventfd2 => &[EMFILE, ENFILE, ENOMEM],
         libc::SYS_brk => &[],
         _ => &[],
     }

@@ -408,6 +408,7 @@ impl Stage {
         if let Some(cpu) = self.cpu {
             crate::world::affinity::stay_on(cpu);
         }
+        self.control.set_end(Stage::end as *const () as u64);
         self.control.set_tid(rustix::thread::gettid().as_raw_nonzero().get() as u32);
         trace::offer_to_parent();
         self.control.set_phase(control::BEGUN);

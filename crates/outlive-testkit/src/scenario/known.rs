@@ -26,6 +26,8 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("pthread-robust-unlock", Both, C_LIBRARY),
     ("peer-wait-dead", Off, NOTICE),
     ("peer-wait-dead-in-set", Off, NOTICE),
+    ("peer-wait-dead-in-large-set", Off, NOTICE),
+    ("peer-wait-dead-by-helpers", Off, NOTICE),
     ("mutex-owner-death", Off, NOTICE),
     ("ceiling-owner-death", Off, NOTICE),
     ("rwlock-leave", Off, NOTIFIED),

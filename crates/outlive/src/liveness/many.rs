@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | io_uring is to be had | the kernel, for the caller, who sleeps in the ring |
 //! | else | a thread for each group after the first |
-//! | no `futex_waitv` | nobody: slices, as everywhere |
+//! | no `futex_waitv`, or no thread can be started | the caller, in slices, as everywhere |
 //!
 //! A *bundle* is a source's words, whose order matters (its X first): they are never parted. doc/protocols/wait_set.md.
 
@@ -74,6 +74,8 @@ impl<'a> Words<'a> {
 #[derive(Default)]
 pub(crate) struct Many {
     ring: Option<Ring>,
+    /// A ring has failed, which had been made: another one would, too.
+    without_ring: bool,
     helpers: Option<WaitThreads>,
 }
 
@@ -116,9 +118,8 @@ impl Many {
         }
         let principal = principal.or(words.words.get(1).copied()).unwrap_or(words.words[0]);
         let net = if owners.is_empty() { net } else { Net::Spread };
-        let until = net.until(registry, deadline);
         let note = super::note::Note::begin(registry, Some(&principal));
-        let woken = self.sleep_in_groups(&words, head, principal, until);
+        let woken = self.sleep_in_groups(&words, head, principal, || net.until(registry, deadline));
         super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
         let dead = |owner: &&TokenId| !registry.is_alive(**owner);
         let by_recheck = woken == Ok(Wakeup::TimedOut) && !deadline.has_passed();
@@ -142,36 +143,43 @@ impl Many {
         look_again(deadline)
     }
 
+    /// `until` is asked just before the sleep: to make rings and threads takes its time, which is none of a recheck's.
     fn sleep_in_groups(
         &mut self,
         words: &Words<'_>,
         head: Option<Watch<'_>>,
         principal: Watch<'_>,
-        deadline: Deadline,
+        until: impl Fn() -> Deadline,
     ) -> Result<Wakeup, Errno> {
+        let for_a_slice = || match has_changed(&words.words) {
+            true => Ok(Wakeup::LookAgain),
+            false => futex::wait_in_slices(&[principal], 0, until()),
+        };
         if !futex::has_waitv() {
-            if has_changed(&words.words) {
-                return Ok(Wakeup::LookAgain);
-            }
-            return futex::wait_any(&[principal], 0, deadline);
+            return for_a_slice();
         }
         let groups = words.groups(head);
         if let [group] = &groups[..] {
-            return futex::wait_any(group, 0, deadline);
+            return futex::wait_any(group, 0, until());
         }
         if let Some(ring) = self.ring(groups.len() as u32) {
-            let slept = ring.wait(&groups, deadline);
+            let slept = ring.wait(&groups, until());
             if slept.is_err() {
-                // What it still has in hand goes with it.
-                self.ring = None;
+                // What it still has in hand goes with it, perhaps with a wake-up: the caller looks. From now on helpers do.
+                (self.ring, self.without_ring) = (None, true);
+                return Ok(Wakeup::LookAgain);
             }
             return slept;
         }
-        self.helpers()?.wait(&groups, words.passes_to, deadline)
+        match self.helpers(groups.len() - 1) {
+            Ok(helpers) => helpers.wait(&groups, words.passes_to, until()),
+            // No thread can be started just now. The next sleep may be whole.
+            Err(_) => for_a_slice(),
+        }
     }
 
     fn ring(&mut self, groups: u32) -> Option<&mut Ring> {
-        if !uring::is_there() {
+        if self.without_ring || !uring::is_there() {
             return None;
         }
         if !self.ring.as_ref().is_some_and(|ring| ring.serves(groups)) {
@@ -181,11 +189,13 @@ impl Many {
         self.ring.as_mut()
     }
 
-    fn helpers(&mut self) -> Result<&mut WaitThreads, Errno> {
+    fn helpers(&mut self, many: usize) -> Result<&WaitThreads, Errno> {
         if !self.helpers.as_ref().is_some_and(WaitThreads::serve) {
             self.helpers = Some(WaitThreads::new()?);
         }
-        self.helpers.as_mut().ok_or(Errno::AGAIN)
+        let helpers = self.helpers.as_mut().ok_or(Errno::AGAIN)?;
+        helpers.have(many)?;
+        Ok(helpers)
     }
 }
 

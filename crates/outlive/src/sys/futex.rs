@@ -86,8 +86,9 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
     }
 }
 
+/// Sleeps on the `principal` alone, for one slice: the caller looks at the others in between.
 #[cold]
-fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Result<Wakeup, Errno> {
+pub(crate) fn wait_in_slices(set: &[Watch<'_>], principal: usize, deadline: Deadline) -> Result<Wakeup, Errno> {
     if set.iter().any(|w| w.word.load(Ordering::Acquire) != w.expected) {
         return Ok(Wakeup::LookAgain);
     }

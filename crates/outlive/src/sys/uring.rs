@@ -22,28 +22,39 @@ use super::futex::{MOST_WATCHES, Wakeup, Watch};
 /// 0 not asked yet, 1 there, 2 absent.
 static THERE: AtomicU8 = AtomicU8::new(0);
 
-/// Whether this process may sleep on words by io_uring. Asked once.
+/// Whether this process may sleep on words by io_uring. Asked until the kernel has answered: an
+/// attempt that finds no descriptor or memory left says nothing about the next one.
 ///
 /// Absent before Linux 6.7; switched off on some machines (`kernel.io_uring_disabled`) and in most containers.
 pub(crate) fn is_there() -> bool {
     match THERE.load(StdOrdering::Relaxed) {
         1 => true,
         2 => false,
-        _ => {
-            let there = Ring::new(1).is_ok_and(|mut ring| ring.can_wait());
-            THERE.store(if there { 1 } else { 2 }, StdOrdering::Relaxed);
-            there
-        }
+        _ => match Ring::new(1).and_then(|mut ring| ring.can_wait()) {
+            Ok(there) => {
+                THERE.store(if there { 1 } else { 2 }, StdOrdering::Relaxed);
+                there
+            }
+            // Too many open files, no memory, a signal: that passes.
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR) => false,
+            Err(_) => {
+                do_without();
+                false
+            }
+        },
     }
 }
 
-/// Makes this process do without (for tests of the fallback).
-pub(crate) fn pretend_not_there() {
+/// Makes this process do without.
+pub(crate) fn do_without() {
     THERE.store(2, StdOrdering::Relaxed);
 }
 
 /// The request that takes all others back.
 const CANCEL: u64 = u64::MAX;
+
+/// How many errors of the kernel's are borne with while requests are taken back.
+const MOST_FAILURES: u32 = 8;
 
 /// A ring with room for so many groups.
 pub(crate) struct Ring {
@@ -144,14 +155,14 @@ impl Ring {
     }
 
     /// Whether the kernel knows the request: it answers at once that the word is not as expected.
-    fn can_wait(&mut self) -> bool {
+    fn can_wait(&mut self) -> Result<bool, Errno> {
         let word = crate::shim::AtomicU32::new(1);
         let mut waits = [Wait::new(); 1];
         fill(&mut waits, &[Watch { word: &word, expected: 0 }]);
         self.push(wait_for(&waits, 0));
-        self.submit().is_ok()
-            && self.enter(0, 1, None).is_ok()
-            && self.answer() == Some((0, -Errno::AGAIN.raw_os_error()))
+        self.submit()?;
+        self.enter(0, 1, None)?;
+        Ok(self.answer() == Some((0, -Errno::AGAIN.raw_os_error())))
     }
 
     /// Sleeps until a word of one of the groups is woken or the deadline passes; returns at once when a word is not as
@@ -171,8 +182,18 @@ impl Ring {
             Err(errno) => Err(errno),
         };
         let handed_in = groups.len() as u32 - self.withdraw();
-        let mut left = handed_in.saturating_sub(self.answers());
         // Whatever happened: nothing of ours stays queued. Died before: the kernel takes all back.
+        self.take_back(handed_in)?;
+        slept
+    }
+
+    /// Takes back the requests that were handed in and are not answered, and takes in their answers.
+    ///
+    /// A request that stays queued could swallow a wake-up that another sleeper needs. So an error is no reason to give
+    /// up at once. If the kernel refuses for good, the caller drops the ring: the kernel takes the requests back a moment
+    /// later, and sleepers who miss a wake-up in that moment look by themselves.
+    fn take_back(&mut self, handed_in: u32) -> Result<(), Errno> {
+        let mut left = handed_in.saturating_sub(self.answers());
         if left > 0 {
             self.push(io_uring_sqe {
                 opcode: IoringOp::AsyncCancel,
@@ -182,16 +203,18 @@ impl Ring {
                 user_data: CANCEL.into(),
                 ..io_uring_sqe::default()
             });
-            self.submit()?;
             left += 1;
         }
+        let mut failures = 0;
         while left > 0 {
-            match self.enter(0, 1, None) {
-                Ok(()) | Err(Errno::INTR) => left = left.saturating_sub(self.answers()),
-                Err(other) => return Err(other),
+            match self.enter(self.unsubmitted(), 1, None) {
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(errno) if failures == MOST_FAILURES => return Err(errno),
+                Err(_) => failures += 1,
             }
+            left = left.saturating_sub(self.answers());
         }
-        slept
+        Ok(())
     }
 
     /// Hands in what has been pushed.

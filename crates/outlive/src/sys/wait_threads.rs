@@ -55,20 +55,28 @@ impl WaitThreads {
         identity::this_process() == Ok(self.of)
     }
 
+    /// Sees to it that there are so many.
+    ///
+    /// # Errors
+    /// Why one cannot be started; those that there are stay.
+    pub(crate) fn have(&mut self, many: usize) -> Result<(), Errno> {
+        while self.helpers.len() < many {
+            self.helpers.push(Helper::start(&self.bell)?);
+        }
+        Ok(())
+    }
+
     /// Sleeps until a word of one of the groups is woken or the deadline passes; returns at once when a word is not as
-    /// expected. In each group the words are queued in the order given. The first group must leave room for one word more,
-    /// the others too. `passes_to` is where the caller's `list_op_pending` points.
+    /// expected. There is a helper for each group but the first. In each group the words are queued in the order given.
+    /// Each group must leave room for one word more. `passes_to` is where the caller's `list_op_pending` points.
     pub(crate) fn wait(
-        &mut self,
+        &self,
         groups: &[Vec<Watch<'_>>],
         passes_to: Option<&AtomicU32>,
         deadline: Deadline,
     ) -> Result<Wakeup, Errno> {
         let Some((first, others)) = groups.split_first() else { return Err(Errno::INVAL) };
-        debug_assert!(groups.iter().all(|group| group.len() < MOST_WATCHES));
-        while self.helpers.len() < others.len() {
-            self.helpers.push(Helper::start(&self.bell)?);
-        }
+        debug_assert!(groups.iter().all(|group| group.len() < MOST_WATCHES) && others.len() <= self.helpers.len());
         // Acquire pairs with the helpers' bump.
         let heard = self.bell.load(StdOrdering::Acquire);
         for (helper, group) in self.helpers.iter().zip(others) {

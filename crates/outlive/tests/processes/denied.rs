@@ -1,21 +1,32 @@
 //! System calls that a seccomp filter answers in the kernel's place, with an error or with success.
 //!
+//! A wait set of more than 128 words sleeps by io_uring, by threads of its own, or in slices: whatever
+//! is refused, and whenever, the next of these ways is taken, and its waiter is told nothing of it.
+//!
 //! `FUTEX_WAKE_OP` returns `EFAULT` if the kernel cannot get the word's page. The process may be able to
 //! write the word all the same. So the change must be made, and a wake that failed must not count as a
 //! wake that found no sleeper.
 
-use outlive::sync::{Event, Reset};
+use std::time::Duration;
+
+use outlive::sync::{AwaitError, Event, Reset};
+use outlive::wait::{WaitSet, What};
+use outlive::{Deadline, Wait};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
-use crate::child::Child;
+use crate::child::{Child, End};
 use crate::runner::World;
-use crate::wait_sets::queue;
+use crate::wait_sets::{AS_IT_IS, Crowd, add_all, crowd, queue};
 
 crate::checks!(
     a_message_wakes_the_receiver_though_wake_op_fails,
     the_next_wake_makes_up_for_one_that_failed,
     bits_are_set_though_wake_op_fails,
+    large_sets_wait_when_rings_are_refused_later,
+    large_sets_wait_when_requests_cannot_be_taken_back,
+    large_sets_wait_without_threads,
+    who_has_no_descriptor_left_asks_for_rings_again,
 );
 
 /// From now on, each call of that number by this process returns that errno (0: success). With an
@@ -45,7 +56,81 @@ pub fn answer(call: libc::c_long, operation: Option<i32>, errno: i32) {
     }
 }
 
-/// Makes `FUTEX_WAKE_OP` fail in this process from now on.
+/// Sets of that many owners need more than one call of `futex_waitv`.
+const OWNERS: usize = 50;
+
+/// A child sleeps in a large set, then `deny` is called in it, and it sleeps twice more: by another
+/// thread's words, and by an owner's end. `prepare` comes before the first sleep.
+fn a_large_set_though(world: &World, prepare: fn(), deny: fn()) {
+    let domain = world.domain();
+    let event = Event::open(&domain, "event", Reset::Automatic).expect("opens");
+    let Crowd { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
+    let board = Board::new();
+    let waiter = Child::start(|| {
+        prepare();
+        let mut set = WaitSet::new(&domain);
+        set.set_wait(Wait::Block);
+        let told = set.add(&event.any_of(1)).expect("added");
+        let ends = add_all(&mut set, &peers);
+        assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+        deny();
+        board.set(0, 1);
+        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(told, What::Set)]);
+        assert_eq!(event.try_wait_any(1), Some(1));
+        board.set(0, 2);
+        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(ends[30], What::Ended)]);
+    });
+    board.reach(0, 1);
+    wait_asleep(waiter.pid());
+    event.set(1);
+    board.reach(0, 2);
+    wait_asleep(waiter.pid());
+    children[30].kill();
+    waiter.finish();
+}
+
+fn skip_without_rings(world: &World) {
+    if Child::start(|| assert!(outlive::abilities::has_io_uring_futex())).wait() != End::Code(0) {
+        world.skip("no io_uring here");
+    }
+}
+
+fn large_sets_wait_when_rings_are_refused_later(world: &World) {
+    skip_without_rings(world);
+    a_large_set_though(world, AS_IT_IS, || answer(libc::SYS_io_uring_enter, None, libc::EPERM));
+}
+
+fn large_sets_wait_when_requests_cannot_be_taken_back(world: &World) {
+    skip_without_rings(world);
+    // Of all its calls, that one alone hands in a single request.
+    a_large_set_though(world, AS_IT_IS, || answer(libc::SYS_io_uring_enter, Some(1), libc::EAGAIN));
+}
+
+fn large_sets_wait_without_threads(world: &World) {
+    let prepare = || {
+        outlive::abilities::pretend_no_io_uring();
+        answer(libc::SYS_clone3, None, libc::EAGAIN);
+        answer(libc::SYS_clone, None, libc::EAGAIN);
+    };
+    a_large_set_though(world, prepare, AS_IT_IS);
+}
+
+fn who_has_no_descriptor_left_asks_for_rings_again(world: &World) {
+    skip_without_rings(world);
+    let has = outlive::abilities::has_io_uring_futex;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place of ours.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    let allow = |most| {
+        let limit = libc::rlimit { rlim_cur: most, ..limit };
+        // SAFETY: a place of ours.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    };
+    allow(0);
+    assert!(!has());
+    allow(limit.rlim_cur);
+    assert!(has());
+}
 fn fail_steps() {
     answer(libc::SYS_futex, Some(libc::FUTEX_WAKE_OP), libc::EFAULT);
 }

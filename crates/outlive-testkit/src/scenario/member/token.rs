@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
+use outlive::wait::WaitSet;
 use outlive::{Deadline, Domain, TokenInfo, TokenKind};
 
 /// A thread with a token that ends when told.
@@ -65,6 +66,14 @@ impl Threads {
                 self.claimers.insert(tid, claimer);
                 Ok(tid.to_string())
             }
+            // So many threads that have claimed a token and stay, with those that there are.
+            ["keep-threads", count] => {
+                while self.claimers.len() < super::number(count)? {
+                    let claimer = Claimer::start(domain)?;
+                    self.claimers.insert(claimer.tid, claimer);
+                }
+                Ok(String::new())
+            }
             ["end-thread", tid] => {
                 let claimer = self.claimers.remove(&super::number(tid)?).ok_or("no such thread")?;
                 claimer.end().map(|()| String::new())
@@ -78,6 +87,31 @@ impl Threads {
                     .id;
                 domain.peer(id).wait_dead(Deadline::NEVER).map_err(|error| error.to_string())?;
                 Ok("ended".to_owned())
+            }
+            // The same in a wait set that is told of the ends of all others, too.
+            ["wait-dead-in-set", what, number] => {
+                let tokens = domain.tokens();
+                let id = of(&tokens, kind(what)?, super::number(number)?)
+                    .min_by_key(|info| info.age)
+                    .ok_or_else(|| format!("{what} {number} has no token"))?
+                    .id;
+                let own = std::process::id();
+                let mut set = WaitSet::new(domain);
+                set.set_wait(outlive::Wait::Block);
+                let wanted = set.add(&domain.peer(id)).map_err(|error| error.to_string())?;
+                for other in tokens.iter().filter(|info| info.alive && info.pid != own && info.id != id) {
+                    set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
+                }
+                loop {
+                    let ready = set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    let ended: Vec<_> = ready.map(|(key, _)| key).collect();
+                    if ended.contains(&wanted) {
+                        return Ok("ended".to_owned());
+                    }
+                    for key in ended {
+                        set.remove(key);
+                    }
+                }
             }
             // How many living tokens it has.
             ["alive", what, number] => {

@@ -24,6 +24,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(wait_dead::WaitDead::First),
         Box::new(wait_dead::WaitDead::Between),
         Box::new(wait_dead::WaitDead::InSet),
+        Box::new(wait_dead::WaitDead::InLargeSet),
+        Box::new(wait_dead::WaitDead::ByHelpers),
     ]
 }
 
