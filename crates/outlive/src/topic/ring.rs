@@ -148,7 +148,7 @@ fn take_one(
     }
 }
 
-/// The ring is nobody's from here on.
+/// From here on no process has the ring.
 fn release(words: &RingWords, claim: u32) {
     // Release pairs with `take_one`. From ours: a forked child's copy, or one taken for dead, changes nothing.
     let _ = words.owner.compare_exchange(claim, 0, Ordering::Release, Ordering::Relaxed);
