@@ -507,7 +507,9 @@ typedef struct outlive_queue_options_t {
    */
   size_t size;
   /**
-   * The most bytes that the queue may take, messages and all. 0: a quarter of the file system, at most 6 GiB.
+   * The most bytes that the queue may take, messages and all. Where memory of short messages is used for
+   * long ones, the file may take up to 64 KiB more for each 2 MiB of it. 0: a quarter of the file system,
+   * at most 6 GiB.
    */
   uint64_t max_bytes;
   /**
@@ -515,7 +517,7 @@ typedef struct outlive_queue_options_t {
    */
   uint32_t first_slots;
   /**
-   * Bytes of a slot; messages of up to 16 less lie in it. 0: 128.
+   * Bytes of a slot; messages of up to 24 less lie in it. 0: 128.
    */
   uint32_t slot_bytes;
   /**
@@ -605,7 +607,9 @@ typedef struct outlive_topic_options_t {
    */
   size_t size;
   /**
-   * The most bytes that the topic may take, messages and all. 0: a quarter of the file system, at most 4 GiB.
+   * The most bytes that the topic may take, messages and all. Where memory of short messages is used for
+   * long ones, the file may take up to 64 KiB more for each 2 MiB of it. 0: a quarter of the file system,
+   * at most 4 GiB.
    */
   uint64_t max_bytes;
   /**
@@ -698,7 +702,9 @@ typedef struct outlive_service_options_t {
    */
   size_t size;
   /**
-   * The most bytes that requests and replies may take together. 0: 1 GiB.
+   * The most bytes that requests and replies may take together, records and all, besides 24 KiB for each
+   * client. Where memory of short ones is used for long ones, the file may take up to 64 KiB more for each
+   * 2 MiB of it. 0: 1 GiB.
    */
   uint64_t max_bytes;
   /**
@@ -720,7 +726,9 @@ typedef struct outlive_pool_options_t {
    */
   size_t size;
   /**
-   * The most bytes that the pool may take. 0: a quarter of the file system.
+   * The most bytes of the file system that a new pool may take. The whole file counts: objects, the pool's
+   * own words, and a record of 16 bytes for each object, which stays when memory of small objects is used
+   * for larger ones. 0: a quarter of the file system, at most 8 GiB.
    */
   uint64_t max_bytes;
   /**

@@ -31,11 +31,13 @@ pub struct outlive_receiver_t {
 pub struct outlive_queue_options_t {
     /// `sizeof(outlive_queue_options_t)`.
     pub size: usize,
-    /// The most bytes that the queue may take, messages and all. 0: a quarter of the file system, at most 6 GiB.
+    /// The most bytes that the queue may take, messages and all. Where memory of short messages is used for
+    /// long ones, the file may take up to 64 KiB more for each 2 MiB of it. 0: a quarter of the file system,
+    /// at most 6 GiB.
     pub max_bytes: u64,
     /// Slots to begin with. 0: 64.
     pub first_slots: u32,
-    /// Bytes of a slot; messages of up to 16 less lie in it. 0: 128.
+    /// Bytes of a slot; messages of up to 24 less lie in it. 0: 128.
     pub slot_bytes: u32,
     /// Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message for one.
     pub refuse_without_reader: u32,

@@ -36,7 +36,9 @@ pub struct outlive_stream_t(Stream);
 pub struct outlive_service_options_t {
     /// `sizeof(outlive_service_options_t)`.
     pub size: usize,
-    /// The most bytes that requests and replies may take together. 0: 1 GiB.
+    /// The most bytes that requests and replies may take together, records and all, besides 24 KiB for each
+    /// client. Where memory of short ones is used for long ones, the file may take up to 64 KiB more for each
+    /// 2 MiB of it. 0: 1 GiB.
     pub max_bytes: u64,
     /// How this process's end waits: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,

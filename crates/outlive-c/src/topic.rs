@@ -94,7 +94,9 @@ unsafe fn sample<'a>(handle: *const outlive_sample_t) -> Result<impl Deref<Targe
 pub struct outlive_topic_options_t {
     /// `sizeof(outlive_topic_options_t)`.
     pub size: usize,
-    /// The most bytes that the topic may take, messages and all. 0: a quarter of the file system, at most 4 GiB.
+    /// The most bytes that the topic may take, messages and all. Where memory of short messages is used for
+    /// long ones, the file may take up to 64 KiB more for each 2 MiB of it. 0: a quarter of the file system,
+    /// at most 4 GiB.
     pub max_bytes: u64,
     /// How many messages of each publisher are kept: as many may a subscriber be behind, and get as history. 0: 16.
     pub depth: u32,

@@ -24,6 +24,9 @@ use crate::turn::process;
 /// ``alloc`` gives a :class:`Block`. ``Block.offer`` hands it over: the number that it gives goes by whatever way to somebody who
 /// claims it (``claim``). ``Block.share`` makes it one that several processes hold and nobody writes any more.
 ///
+/// ``max_bytes``: the most bytes of the file system that a new pool may take. The whole file counts: blocks, the pool's own
+/// words, and a record of 16 bytes for each block, which stays when memory of small blocks is used for larger ones.
+///
 /// >>> pool = Pool("frames", folder)
 /// >>> block = pool.alloc((2, 3), np.float32)
 /// >>> block.numpy()[:] = 1.5                  # in shared memory

@@ -19,7 +19,8 @@ use crate::waiting::{Until, wait};
 ///
 /// **Objects**, with ``multiprocessing.Queue``'s methods: ``put`` and ``get`` pickle, any number of processes may do either, and
 /// there is no feeder thread: what ``put`` returned from is there, also when this process is killed. Who is killed in ``get``
-/// holds up nobody. ``maxsize`` is in bytes here: ``max_bytes``. Never ``get`` what somebody may send whom you do not trust.
+/// holds up nobody. ``maxsize`` is in bytes here: ``max_bytes``, messages and all;
+/// where memory of short messages is used for long ones, the file may take up to 64 KiB more for each 2 MiB of it. Never ``get`` what somebody may send whom you do not trust.
 ///
 /// **Bytes**: ``send``, ``recv``, ``send_many``, ``recv_many`` and iteration. The first ``recv`` makes this process the queue's one receiver (``Taken`` while
 /// another lives) until ``close``; senders are told at once when it dies (``ReaderDied``), and what was sent before is there for

@@ -25,7 +25,8 @@ use crate::waiting::{Until, passed, wait};
 /// Messages from many publishers to many subscribers, in shared memory: bytes, numpy arrays, msgpack.
 ///
 /// Opened by name, made when missing; one that is there keeps the options that it was made with. ``depth``: how many messages
-/// of each publisher are kept. In Rust it is a ``Topic<[u8]>``; ``exists=True`` opens any topic, which must be there, as bytes.
+/// of each publisher are kept. ``max_bytes``: the most bytes that the topic may take, messages and all; where memory of
+/// short messages is used for long ones, the file may take up to 64 KiB more for each 2 MiB of it. In Rust it is a ``Topic<[u8]>``; ``exists=True`` opens any topic, which must be there, as bytes.
 ///
 /// >>> topic = Topic("lidar", folder)
 /// >>> subscriber = topic.subscriber()

@@ -50,7 +50,7 @@ pub(crate) use peer::{Peer, WaitError};
 pub(crate) use registry::Registry;
 #[cfg(loom)]
 pub(crate) use registry::become_thread;
-pub(crate) use role::{NoRole, Role, RoleWords, Standing};
+pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
 #[cfg(loom)]
 pub(crate) use slot::Slot;
 #[cfg(not(loom))]

@@ -10,9 +10,9 @@
 //! | --- | --- | --- | --- |
 //! | 0 | 0 | nobody (yet) | somebody takes it: holder 0 → its process, inside → its thread |
 //! | P alive | any | P has it | P leaves: inside → 0, then holder → 0, wake |
-//! | P dead | T alive | T is being killed | a taker: holder P → its process, waits for T's end, inside T → its thread; T does not end: holder → DIED |
+//! | P dead | T alive | T is being killed | a taker: holder P → its process, waits for T's end, inside T → its thread; T does not end: holder → ROLE_DIED |
 //! | P dead | 0 or T dead | dead: who waits is told | a taker: holder P → its process, inside → its thread |
-//! | DIED | 0, T | the same, after a sweep or a taker that did not get in | the same |
+//! | ROLE_DIED | 0, T | the same, after a sweep or a taker that did not get in | the same |
 //!
 //! A taker that dies before `inside` leaves an older dead thread there, or 0: both let the next one in. Who sleeps while
 //! nobody lives sleeps on `holder` too, with its WAITERS bit; the taker wakes them, and if it dies before it could, the kernel
@@ -31,7 +31,7 @@ use crate::sys::robust::PassOn;
 use crate::{Deadline, Error};
 
 /// In `holder`: it died, and a sweep removed its id.
-const DIED: u32 = 1;
+pub(crate) const ROLE_DIED: u32 = 1;
 
 /// See the file's head. All zero: nobody has it.
 #[repr(C)]
@@ -137,7 +137,7 @@ impl Role<'_> {
                 if peer.is_alive() {
                     return Err(NoRole::Taken { pid: peer.info().map_or(0, |info| info.pid) });
                 }
-            } else if !matches!(word & !WAITERS, 0 | DIED) {
+            } else if !matches!(word & !WAITERS, 0 | ROLE_DIED) {
                 return Err(NoRole::Damaged);
             }
             // AcqRel: all that a predecessor wrote is seen; who sees us finds us alive.
@@ -145,7 +145,7 @@ impl Role<'_> {
                 if word & WAITERS != 0 {
                     futex::wake_all(holder);
                 }
-                break if TokenId::from_word(word).is_some() { DIED } else { word & !WAITERS };
+                break if TokenId::from_word(word).is_some() { ROLE_DIED } else { word & !WAITERS };
             }
         };
         let result = self.take_inside(me, process);
@@ -331,32 +331,43 @@ impl Role<'_> {
         Some(asked)
     }
 
-    /// A sweep's part: takes the names of the dead out. How many there were. A dead thread's that stays, since its process has the
-    /// role still, goes into `kept`.
+    /// See [`sweep_role`].
     pub(crate) fn sweep(self, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
         let RoleWords { holder, inside, .. } = self.words;
-        let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !self.registry.is_alive(id));
-        let mut claims = 0;
-        // In this order: a holder seen dead or missing after `inside` proves that `inside` is no later owner's.
-        let thread = inside.load(Ordering::Acquire);
-        let process = holder.load(Ordering::Acquire);
-        // `inside` first: a successor may come in as soon as the holder's name is gone.
-        if is_dead(thread) && (is_dead(process) || TokenId::from_word(process).is_none()) {
-            claims += 1;
-            if !dry_run {
-                let _ = inside.compare_exchange(thread, 0, Ordering::AcqRel, Ordering::Relaxed);
-            }
-        } else if is_dead(thread) {
-            kept.extend(TokenId::from_word(thread));
-        }
-        if is_dead(process) && TokenId::from_word(thread).is_none_or(|id| !self.registry.is_alive(id)) {
-            claims += 1;
-            if !dry_run {
-                let died = DIED | process & WAITERS;
-                let _ = holder.compare_exchange(process, died, Ordering::AcqRel, Ordering::Relaxed);
-                futex::wake_all(holder);
-            }
-        }
-        claims
+        sweep_role(self.registry, holder, inside, dry_run, kept)
     }
+}
+
+/// A sweep's part: takes the names of the dead out of a role's words. Returns how many there were. The name of a dead thread
+/// whose process has the role still stays, and goes into `kept`.
+pub(crate) fn sweep_role(
+    registry: &Registry,
+    holder: &AtomicU32,
+    inside: &AtomicU32,
+    dry_run: bool,
+    kept: &mut Vec<TokenId>,
+) -> u32 {
+    let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !registry.is_alive(id));
+    let mut claims = 0;
+    // In this order: a holder seen dead or missing after `inside` proves that `inside` is no later owner's.
+    let thread = inside.load(Ordering::Acquire);
+    let process = holder.load(Ordering::Acquire);
+    // `inside` first: a successor may come in as soon as the holder's name is gone.
+    if is_dead(thread) && (is_dead(process) || TokenId::from_word(process).is_none()) {
+        claims += 1;
+        if !dry_run {
+            let _ = inside.compare_exchange(thread, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    } else if is_dead(thread) {
+        kept.extend(TokenId::from_word(thread));
+    }
+    if is_dead(process) && TokenId::from_word(thread).is_none_or(|id| !registry.is_alive(id)) {
+        claims += 1;
+        if !dry_run {
+            let died = ROLE_DIED | process & WAITERS;
+            let _ = holder.compare_exchange(process, died, Ordering::AcqRel, Ordering::Relaxed);
+            futex::wake_all(holder);
+        }
+    }
+    claims
 }

@@ -16,6 +16,7 @@ use super::error::PoolError;
 use super::holders::{self, CELLS, Holders, Refused, Serves, Sharing};
 use super::object::{IN_MODES, Object, Offset, shelf_of};
 use super::pool::{Inner, Pool};
+use super::room::Room;
 use super::tag::Tag;
 use crate::shim::Ordering;
 use crate::sync::Holder;
@@ -176,6 +177,13 @@ impl Pool {
             Ok(holding) => Ok(Shared::new(holding)),
             Err(error) => {
                 holders.leave(cell);
+                // The others may have left meanwhile, and left the object to this cell. Without a handle, so as `collect`
+                // frees it. Died just before: shared, with no holder, which `collect` finds.
+                let serves = Serves { number, reference };
+                if holders::free(&record.tag, 0, holders, serves, None, &has_ended) {
+                    file.head().freed_block.store(block + 1, Ordering::Relaxed);
+                    file.freed();
+                }
                 Err(error.into())
             }
         }
@@ -301,5 +309,28 @@ impl Deref for Shared<'_> {
 impl core::fmt::Debug for Shared<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Shared").field("len", &self.holding.len).field("offset", &self.offset()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::PoolOptions;
+    use crate::pool::waiting_tests::World;
+
+    /// The only other holder leaves while a process joins, which then finds that it cannot use the object.
+    #[test]
+    fn what_a_failed_join_is_left_with_is_free() {
+        let world = World::new("failed-join", 1);
+        let pool = Pool::open(&world.domain, "objects", PoolOptions::default()).expect("made");
+        let shared = pool.alloc(1000).expect("room").share().expect("room");
+        let Holding { holders, cell, ref entry, .. } = *shared.holding;
+        // Its length is damaged, and that is seen when the process has joined.
+        holders.note.store(u32::MAX, Ordering::Relaxed);
+        // The other holder's first step; its second one would find a process that has joined.
+        holders.leave(cell);
+        assert!(matches!(pool.join(shared.offset()), Err(PoolError::System(Error::Damaged { .. }))));
+        assert_eq!(Tag::decode(entry.record().tag.load(Ordering::Relaxed)), Tag::Free);
+        assert_eq!(holders.serves(), None);
     }
 }

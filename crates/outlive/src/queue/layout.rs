@@ -12,7 +12,7 @@
 //! All offsets are fixed when the queue is made; what exists of a region is in its limit. A process that can map only part
 //! of it goes without the end: large messages.
 
-use crate::liveness::TokenId;
+use crate::liveness::{ROLE_DIED, TokenId};
 #[cfg(not(loom))]
 use crate::segment::{BODY, Shared};
 use crate::shim::{AtomicU32, AtomicU64};
@@ -135,7 +135,7 @@ unsafe impl Shared for QueueHead {}
 /// Option bit: sends are refused while there is no receiver.
 pub(super) const REFUSE_WITHOUT_READER: u32 = 1;
 /// In `reader`: the receiver died, and a sweep removed its id.
-pub(super) const READER_DIED: u32 = 1;
+pub(super) const READER_DIED: u32 = ROLE_DIED;
 pub(super) const SENDER_SEEN: u32 = 1;
 pub(super) const SENDERS_UNLISTED: u32 = 2;
 

@@ -91,7 +91,7 @@ impl QueueOptions {
         self
     }
 
-    /// Bytes of a slot, rounded up to a power of two from 64 to 4,096. Default: 128. Messages up to 16 bytes less lie in
+    /// Bytes of a slot, rounded up to a power of two from 64 to 4,096. Default: 128. Messages up to 24 bytes less lie in
     /// their slot; larger ones in an object of the pool, for which the slot holds a reference.
     pub fn slot_bytes(mut self, bytes: u32) -> QueueOptions {
         self.slot_bytes = bytes;

@@ -210,7 +210,9 @@ impl Ring {
 
     /// The largest message that has room once everything else has been received.
     pub(super) fn most_message_bytes(&self) -> u64 {
-        Heap::longest_in(Shape::QUEUE, self.segment.header().max_bytes().saturating_sub(self.ring_bytes()))
+        let left = self.segment.header().max_bytes().saturating_sub(self.ring_bytes());
+        // The first region's slots alone may be more than `max_bytes`.
+        Heap::longest_in(Shape::QUEUE, left).max(self.inline_bytes() as u64)
     }
 
     /// Makes more slots of a region, or seals it.

@@ -3,14 +3,13 @@
 //! A sweep never receives and never moves the head; what it marks, the receiver skips.
 
 use super::Shared;
-use super::layout::{CLOSED, READER_DIED, SlotWord, State, published};
+use super::layout::{CLOSED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
 use super::wake::wake_senders;
 use crate::Error;
-use crate::liveness::{Me, TokenId, WAITERS};
+use crate::liveness::{Me, TokenId, sweep_role};
 use crate::pool::{Found, Message, Tag};
 use crate::shim::{AtomicU64, Ordering, fence};
-use crate::sys::futex;
 
 /// Frees what the dead left in the pool.
 pub(super) fn collect_objects(ring: &Ring, me: Me, dry_run: bool) -> Result<Found, Error> {
@@ -111,28 +110,8 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool, kept: &mut Vec<Token
 
 fn sweep_ends(shared: &Shared, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
     let head = shared.ring.head();
+    let mut claims = sweep_role(me.registry, &head.reader, &head.inside, dry_run, kept);
     let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !me.registry.is_alive(id));
-    let mut claims = 0;
-    // In this order: a reader seen dead or missing after `inside` proves that `inside` is no later owner's.
-    let inside = head.inside.load(Ordering::Acquire);
-    let reader = head.reader.load(Ordering::Acquire);
-    // `inside` first: a successor may come in as soon as the reader's name is gone.
-    if is_dead(inside) && (is_dead(reader) || TokenId::from_word(reader).is_none()) {
-        claims += 1;
-        if !dry_run {
-            let _ = head.inside.compare_exchange(inside, 0, Ordering::AcqRel, Ordering::Relaxed);
-        }
-    } else if is_dead(inside) {
-        kept.extend(TokenId::from_word(inside));
-    }
-    if is_dead(reader) && TokenId::from_word(inside).is_none_or(|id| !me.registry.is_alive(id)) {
-        claims += 1;
-        if !dry_run {
-            let died = READER_DIED | reader & WAITERS;
-            let _ = head.reader.compare_exchange(reader, died, Ordering::AcqRel, Ordering::Relaxed);
-            futex::wake_all(&head.reader);
-        }
-    }
     for entry in shared.ring.senders() {
         let word = entry.load(Ordering::Acquire);
         if is_dead(word) {

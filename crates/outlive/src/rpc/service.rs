@@ -79,8 +79,9 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// The most bytes that requests and replies may take together, besides 24 KiB for each client. At least 64 KiB, at most
-    /// 6 GiB; default: 1 GiB.
+    /// The most bytes that requests and replies may take together, records and all, besides 24 KiB for each
+    /// client. Where memory of short ones is used for long ones, the file may take up to 64 KiB more for each
+    /// 2 MiB of it. At least 64 KiB, at most 6 GiB; default: 1 GiB.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> ServiceOptions {
         self.max_bytes = bytes;

@@ -130,7 +130,7 @@ fn take_one(
         // them. The count says of all below it that their slots have pages.
         for ring in shared.rings()..=index {
             if let Err(error) = shared.make_ring(ring) {
-                words.owner.store(0, Ordering::Release);
+                release(words, claim);
                 return Err(error);
             }
         }
@@ -142,9 +142,19 @@ fn take_one(
     match recover(shared, process, index, claim) {
         Ok(ring) => Ok(Some(ring)),
         Err(error) => {
-            words.owner.store(0, Ordering::Release);
+            release(words, claim);
             Err(error)
         }
+    }
+}
+
+/// From here on no process has the ring.
+fn release(words: &RingWords, claim: u32) {
+    // Release pairs with `take_one`. From ours: a forked child's copy, or one taken for dead, changes nothing.
+    let _ = words.owner.compare_exchange(claim, 0, Ordering::Release, Ordering::Relaxed);
+    if claim & LOOKING_AFTER != 0 {
+        // A process may wait to publish. Died just before: it watches our end, too.
+        futex::wake_all(&words.owner);
     }
 }
 
@@ -226,13 +236,7 @@ impl Ring {
     /// Nobody's from here on: what nobody holds is freed, what is in its slots stays.
     pub(super) fn leave(&mut self, shared: &Shared) {
         self.stock.give_back(shared, self.index);
-        let words = shared.ring(self.index);
-        // Release pairs with `take_one`. From ours: a forked child's copy, or one taken for dead, changes nothing.
-        let _ = words.owner.compare_exchange(self.claim, 0, Ordering::Release, Ordering::Relaxed);
-        if self.claim & LOOKING_AFTER != 0 {
-            // Somebody may wait to publish. Died just before: he watches our end, too.
-            futex::wake_all(&words.owner);
-        }
+        release(shared.ring(self.index), self.claim);
     }
 }
 
@@ -285,4 +289,46 @@ pub(super) fn living(shared: &Shared) -> impl Iterator<Item = TokenId> {
         let owner = publisher(shared.ring(ring).owner.load(Ordering::Acquire))?;
         shared.registry.is_alive(owner).then_some(owner)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Domain;
+    use crate::sys::futex_call::{FutexError, wait_for};
+    use crate::topic::Topic;
+
+    /// A process that waits for a ring in the care of another sleeps on the ring's owner.
+    #[test]
+    fn a_ring_that_cannot_be_looked_after_is_given_back_with_a_wake() {
+        let folder = std::env::temp_dir().join(format!("outlive-care-{}", std::process::id()));
+        let domain = Domain::open_at(&folder).expect("opens");
+        let topic = Topic::<[u8]>::open(&domain, "topic").expect("made");
+        let shared = &*topic.shared;
+        let process = shared.registry.process_token().expect("a token");
+        // There is a ring, as its count says, and the file ends before its slots.
+        shared.head().rings.store(1, Ordering::Relaxed);
+        let owner = &shared.ring(0).owner;
+        let mut is_nobodys = true;
+        let was_woken = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                loop {
+                    match wait_for(owner, 0, Duration::from_secs(10)) {
+                        Ok(()) => return true,
+                        Err(FutexError::TimedOut) => return false,
+                        // The other thread's name is there: not asleep yet.
+                        Err(_) => {}
+                    }
+                }
+            });
+            while !waiting.is_finished() {
+                let taken = take_one(shared, process, 0, &shared.ends(), Purpose::LookAfter);
+                is_nobodys &= matches!(taken, Err(Error::Damaged { .. })) && owner.load(Ordering::Relaxed) == 0;
+                std::thread::yield_now();
+            }
+            waiting.join().expect("no panic")
+        });
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert!(is_nobodys && was_woken);
+    }
 }

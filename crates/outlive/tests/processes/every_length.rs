@@ -13,6 +13,7 @@ use crate::runner::World;
 
 crate::checks!(
     a_queue_takes_every_length: 60,
+    a_queue_without_room_for_objects_takes_what_a_slot_holds,
     a_topic_takes_every_length: 60,
     a_service_takes_every_length: 120,
     who_waits_while_the_rings_grow_is_told: 60,
@@ -79,6 +80,20 @@ fn a_queue_takes_every_length(world: &World) {
         (0..sent).for_each(|_| assert_eq!(receiver.try_recv(), Ok(bytes(200))));
         assert!(queue.counters().expect("counts").bytes <= max_bytes);
     }
+}
+
+/// Its first slots take all that it may have.
+fn a_queue_without_room_for_objects_takes_what_a_slot_holds(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::options().max_bytes(64 << 10).first_slots(1024).create(&domain, "q").expect("made");
+    let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+    let most = most(&sender, 64 << 10);
+    assert_ne!(most, 0, "short messages fit");
+    for len in lengths(most) {
+        assert_eq!(sender.try_send(&bytes(len)), Ok(()), "{len} of {most} bytes");
+        assert_eq!(receiver.try_recv(), Ok(bytes(len)));
+    }
+    assert_eq!(sender.try_send(&bytes(most + 1)), Err(SendError::TooLarge { len: most + 1, most }));
 }
 
 fn a_topic_takes_every_length(world: &World) {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::time::Duration;
 
 use outlive::pool::{Pool, PoolOptions};
 use outlive::queue::{Queue, RecvError};
@@ -14,6 +15,7 @@ use outlive::{Deadline, Detail, Domain};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE, wait_until};
+use crate::limits::set_limit;
 use crate::order::{message, read_message};
 use crate::runner::World;
 use crate::topics;
@@ -33,6 +35,7 @@ crate::checks!(
     a_slot_that_cannot_be_settled_does_not_hold_up_the_others,
     what_can_be_freed_of_a_place_is_freed,
     a_client_without_memory_frees_what_its_calls_hold,
+    a_client_whose_deadline_passes_is_told_what_could_not_be_settled,
     a_client_without_memory_frees_what_it_can_of_nobodys_place,
     a_server_without_memory_frees_what_it_can,
     a_place_that_cannot_be_settled_loses_the_dead_clients_name,
@@ -624,24 +627,49 @@ fn a_place_that_cannot_be_settled_loses_the_dead_clients_name(world: &World) {
     assert!(bytes < LONG as u64, "{bytes} bytes are left of the dead client's reply");
 }
 
-/// A service's count of places is forged: where the file ends, a sweep cannot look.
-fn a_sweep_that_fails_at_a_place_takes_out_the_servers_name(world: &World) {
-    let domain = world.domain();
+/// The first two clients of a service, and what forges its count of places: no process can look at a
+/// place that lies where the file has ended.
+fn clients_and_their_count(domain: &Domain) -> ([Client; 2], impl Fn(u32)) {
     let path = domain.path().join("s");
     let read = || fs::read(&path).expect("readable");
-    let client = Client::open(&domain, "s").expect("made");
-    client.wait_for_server(true);
-    let one = read();
-    let _other = Client::open(&domain, "s").expect("open");
-    let two = read();
+    let open = || Client::open(domain, "s").expect("open");
+    let (first, one) = (open(), read());
+    let (second, two) = (open(), read());
     let word = |bytes: &[u8], at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let counts: Vec<usize> =
         (0..one.len()).step_by(4).filter(|&at| (word(&one, at), word(&two, at)) == (1, 2)).collect();
     let &[count] = &counts[..] else { panic!("the count of places is one of {counts:x?}") };
-    let write = |places: u32| {
+    let forge = move |places: u32| {
         let file = fs::File::options().write(true).open(&path).expect("writable");
         file.write_all_at(&places.to_ne_bytes(), count as u64).expect("written");
     };
+    ([first, second], forge)
+}
+
+fn a_client_whose_deadline_passes_is_told_what_could_not_be_settled(world: &World) {
+    /// Ends before the client settles anything for the second time.
+    const SOON: Duration = Duration::from_millis(20);
+    let domain = world.domain();
+    let _server = Server::open(&domain, "s").expect("none lives");
+    Child::start(|| {
+        let ([client, _], forge) = clients_and_their_count(&domain);
+        let len = fs::metadata(domain.path().join("s")).expect("there").len();
+        set_limit(libc::RLIMIT_FSIZE, len);
+        let ask = || client.begin_until(&[0; LONG], SOON).map(drop);
+        assert_eq!(ask(), Err(CallError::TimedOut { begun: false }));
+        forge(1024);
+        let told = ask();
+        assert!(matches!(told, Err(CallError::Damaged(_))), "{told:?}");
+        forge(2);
+        assert_eq!(ask(), Err(CallError::TimedOut { begun: false }));
+    })
+    .finish();
+}
+
+fn a_sweep_that_fails_at_a_place_takes_out_the_servers_name(world: &World) {
+    let domain = world.domain();
+    let ([client, _other], forge) = clients_and_their_count(&domain);
+    client.wait_for_server(true);
     let board = Board::new();
     let mut server = Child::start(|| {
         let mut server = Server::open(&domain, "s").expect("none lives");
@@ -654,10 +682,10 @@ fn a_sweep_that_fails_at_a_place_takes_out_the_servers_name(world: &World) {
     let call = client.begin_until(b"x", PATIENCE).expect("sent");
     board.reach(0, 1);
     server.kill();
-    write(1024);
+    forge(1024);
     let report = domain.sweep(false).expect("sweeps");
     assert_eq!(report.failed.len(), 1, "{report:?}");
-    write(2);
+    forge(2);
     let report = domain.sweep(true).expect("sweeps");
     assert_eq!((report.claims, report.failed.len()), (0, 0), "{report:?}");
     assert_eq!(call.wait().expect_err("dead"), CallError::ServerDied { begun: true });

@@ -3,13 +3,25 @@
 //! Only its token tells that a name in shared memory is a dead process's. A process that dies after the
 //! sweep's first look may have left its name where the sweep has been already. So the sweep must not
 //! retire its token.
+//!
+//! A queue's region grows, and becomes a ring, while a sweep is at its slots. A sender that dies in a
+//! slot then has claimed a position that the sweep can tell by the region's new limit alone.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use outlive::Domain;
+use outlive::queue::{Queue, Receiver, RecvError, Sender};
 
 use crate::board::Board;
 use crate::child::Child;
 use crate::runner::World;
 use crate::steps::{FREE, Stepped, in_rounds};
 
-crate::checks!(the_token_of_a_process_that_dies_during_a_sweep_is_left_to_the_next,);
+crate::checks!(
+    the_token_of_a_process_that_dies_during_a_sweep_is_left_to_the_next,
+    a_sweep_goes_by_the_limit_that_a_claim_was_made_under: 120,
+);
 
 /// How many tokens a sweep has retired.
 const RETIRED: usize = FREE;
@@ -41,4 +53,119 @@ fn the_token_of_a_process_that_dies_during_a_sweep_is_left_to_the_next(world: &W
     assert_eq!(board.get(RETIRED), 0, "the owner lived when the sweep began");
     sweeping.go_on();
     assert_eq!(board.get(RETIRED), 1, "the next sweep retires it");
+}
+
+/// A queue's region of slots comes in steps of so many, if a slot has [`SLOT_BYTES`].
+const STEP: u64 = 512;
+const SLOT_BYTES: u32 = 4096;
+/// Slots of the first region, which is complete from the beginning. The second would have twice as many.
+const FIRST_SLOTS: u64 = 2 * STEP;
+/// Room for both regions at [`FIRST_SLOTS`], and for no further step: rings take three quarters.
+const MAX_BYTES: u64 = 12 << 20;
+/// Too long for a slot.
+const LARGE: usize = 10_000;
+
+/// How many names of the dead the last sweep has found.
+const CLAIMS: usize = FREE;
+/// How many objects of the dead.
+const OBJECTS: usize = FREE + 1;
+
+/// The words of a queue that senders change before they write to a slot.
+fn head_of(queue: &File) -> [u8; 4096] {
+    let mut bytes = [0; 4096];
+    queue.read_exact_at(&mut bytes, 4096).expect("a queue's head is its second page");
+    bytes
+}
+
+fn pass(sender: &Sender, receiver: &mut Receiver, count: u64) {
+    for _ in 0..count {
+        sender.try_send(b"passed").expect("room");
+        assert_eq!(receiver.try_recv().as_deref(), Ok(&b"passed"[..]));
+    }
+}
+
+/// A child claims the next slot, and dies in it.
+fn die_in_the_next_slot(world: &World, domain: &Domain, queue: &Queue, name: &str) {
+    let board = Board::new();
+    let mut dying = Stepped::start(world, board, || {
+        let sender = queue.sender().expect("a sender");
+        in_rounds(board, |_| sender.try_send(b"never sent").expect("room"), |_| {});
+    });
+    let file = File::open(domain.path().join(name)).expect("there");
+    let before = head_of(&file);
+    while head_of(&file) == before {
+        assert!(!dying.step(1), "a sender moves the tail on before it has sent");
+    }
+    dying.child.kill();
+}
+
+/// The second region has one step when the sweep begins, and the last slot of this step still shows the
+/// reference of a message that has been received. While the sweep stands still, the region grows by
+/// another step, whose last slot gets a message in the same object, and is sealed. Then a sender dies in
+/// the former slot, a lap later. By the limit of before, its position would be that of the message which
+/// waits in the latter.
+fn a_sweep_goes_by_the_limit_that_a_claim_was_made_under(world: &World) {
+    let domain = world.domain();
+    let board = Board::new();
+    let mut sweeping = Stepped::start(world, board, || {
+        let sweep = |_| {
+            let report = domain.sweep(false).expect("sweeps");
+            assert!(report.failed.is_empty() && report.ending == 0, "{report:?}");
+            board.set(CLAIMS, u64::from(report.claims));
+            board.set(OBJECTS, u64::from(report.objects));
+        };
+        in_rounds(board, sweep, |_| {});
+    });
+    let mut steps = 0;
+    for round in 0.. {
+        let name = format!("queue-{round}");
+        let options = Queue::options().slot_bytes(SLOT_BYTES).first_slots(FIRST_SLOTS as u32).max_bytes(MAX_BYTES);
+        let queue = options.create(&domain, &name).expect("made");
+        let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
+        // Full, the first region is left for good.
+        for _ in 0..FIRST_SLOTS {
+            sender.try_send(b"first region").expect("room");
+        }
+        sender.try_send(b"second region").expect("room");
+        for _ in 0..=FIRST_SLOTS {
+            receiver.try_recv().expect("sent");
+        }
+        pass(&sender, &mut receiver, STEP - 2);
+        sender.try_send(&[1; LARGE]).expect("room");
+        assert_eq!(receiver.try_recv().as_deref(), Ok(&[1; LARGE][..]));
+
+        assert!(sweeping.to_call(libc::SYS_munmap), "the sweep opens the queue");
+        sweeping.step(steps);
+        pass(&sender, &mut receiver, STEP - 1);
+        sender.try_send(&[2; LARGE]).expect("room");
+        for _ in 0..STEP - 1 {
+            sender.try_send(b"next lap").expect("the region is a ring");
+        }
+        die_in_the_next_slot(world, &domain, &queue, &name);
+        sweeping.go_on();
+        let claims = board.get(CLAIMS);
+        let objects = board.get(OBJECTS);
+        sweeping.go_on();
+        let context = format!("after {steps} instructions");
+        // The dead sender's slot and its entry among the senders, each once in the two sweeps.
+        assert_eq!(claims + board.get(CLAIMS), 2, "{context}");
+        assert_eq!(objects + board.get(OBJECTS), 0, "{context}");
+        // Would be written over the message that waits, if its object had been freed.
+        sender.try_send(&[3; LARGE]).expect("room");
+        let mut receive = |expected: &[u8]| {
+            assert!(receiver.try_recv().as_deref() == Ok(expected), "another message, {context}");
+        };
+        receive(&[2; LARGE]);
+        (0..STEP - 1).for_each(|_| receive(b"next lap"));
+        receive(&[3; LARGE]);
+        assert_eq!(receiver.try_recv(), Err(RecvError::Empty), "{context}");
+        let counters = queue.counters().expect("readable");
+        assert_eq!((counters.pending, counters.abandoned), (0, 1), "{context}");
+        domain.remove(&name).expect("removed");
+        if claims < 2 {
+            assert!(steps > 13_000, "{steps} instructions are too few to be true");
+            return;
+        }
+        steps += 13_000;
+    }
 }
