@@ -16,7 +16,7 @@ use crate::sys::robust::PassOn;
 const KEPT: u32 = WAITERS;
 /// The same of a holder that was unwinding already when it took the lock: its panic has cut nothing in half in here. No
 /// token's id has this bit.
-const UNWINDING: u32 = 1 << 30;
+pub(super) const UNWINDING: u32 = 1 << 30;
 
 /// Exclusive access to what a lock guards; gives the lock back when dropped.
 ///

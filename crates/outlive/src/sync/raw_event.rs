@@ -60,6 +60,8 @@ impl RawEvent {
     /// waits, those that were set just before.
     #[inline]
     pub(crate) fn set(&self, bits: u32) -> u32 {
+        #[cfg(not(loom))]
+        crate::sys::map::prefetch_to_change((&raw const self.word).cast());
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & WAITERS == 0 {
             // Release pairs with the Acquire of the process that takes or reads the bits. Acquire:

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use super::guard::LockError;
+use super::guard::{LockError, UNWINDING};
 use super::order;
 use super::raw_mutex::Acquired;
 use super::raw_rw_lock::RawRwLock;
@@ -45,14 +45,28 @@ impl<T> Held<'_, T> {
     }
 }
 
+/// The token's own id, without what a write guard notes in its copy.
+fn without_note(me: Me) -> Me {
+    Me { id: TokenId::from_own(me.id.as_u32() & !UNWINDING), ..me }
+}
+
 /// Gives the lock back by `how`, in a process that may watch the order of locks, or be a forked child.
 #[cold]
 #[inline(never)]
 fn give_back(raw: &RawRwLock, me: Me, how: impl FnOnce(&RawRwLock, TokenId)) {
+    let me = without_note(me);
     if me.registry.current_bits() == me.id.as_u32() {
         order::gives_back(raw);
         how(raw, me.id);
     }
+}
+
+/// The same for a writer, whose thread may also unwind.
+#[cold]
+#[inline(never)]
+fn give_back_writing(raw: &RawRwLock, me: Me) {
+    let unfinished = std::thread::panicking() && me.id.as_u32() & UNWINDING == 0;
+    give_back(raw, me, if unfinished { RawRwLock::unlock_unfinished } else { RawRwLock::unlock });
 }
 
 /// Shared access to what a lock guards; gives it back when dropped.
@@ -81,9 +95,9 @@ pub struct ReadGuard<'a, T> {
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
 /// [`Guard`](super::Guard#if-it-panics).
 pub struct WriteGuard<'a, T> {
+    /// With UNWINDING in the id of a thread that was unwinding already when it took the lock, as in `Guard`: a guard of
+    /// one word more is returned through memory, and its copies cost more than the lock.
     held: Held<'a, T>,
-    /// Whether the thread was unwinding already when it took the lock.
-    unwinding: bool,
 }
 
 // SAFETY: sharing a guard shares `&T` only.
@@ -168,8 +182,11 @@ impl<'a, T> WriteGuard<'a, T> {
     /// # Safety
     /// The value is what the lock guards: valid for `'a`, touched by its holders only; `held.me` holds it alone.
     #[inline]
-    pub(super) unsafe fn new(held: Held<'a, T>) -> WriteGuard<'a, T> {
-        WriteGuard { held, unwinding: std::thread::panicking() }
+    pub(super) unsafe fn new(mut held: Held<'a, T>) -> WriteGuard<'a, T> {
+        if std::thread::panicking() {
+            held.me.id = TokenId::from_own(held.me.id.as_u32() | UNWINDING);
+        }
+        WriteGuard { held }
     }
 
     /// The guard, with the word whether the last owner died.
@@ -218,7 +235,7 @@ impl<'a, T> WriteGuard<'a, T> {
     /// # If a process dies
     /// In the middle of this: as a reader, so nobody is told.
     pub fn downgrade(self) -> Result<ReadGuard<'a, T>, WriteGuard<'a, T>> {
-        let held = self.held;
+        let held = Held { me: without_note(self.held.me), ..self.held };
         if !held.is_ours() || !held.raw.is_consistent() {
             return Err(self);
         }
@@ -275,9 +292,8 @@ impl<T> Drop for WriteGuard<'_, T> {
         if self.held.is_ours_unwatched() && !std::thread::panicking() {
             self.held.raw.unlock(self.held.me.id);
         } else {
-            let unfinished = std::thread::panicking() && !self.unwinding;
-            let how = if unfinished { RawRwLock::unlock_unfinished } else { RawRwLock::unlock };
-            give_back(self.held.raw, self.held.me, how);
+            // Not `self`: see `Guard`.
+            give_back_writing(self.held.raw, self.held.me);
         }
     }
 }

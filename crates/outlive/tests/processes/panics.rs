@@ -212,6 +212,7 @@ impl Drop for Farewell<'_> {
         self.mutex.lock().expect("whole")[0] += 1;
         *self.lock.write().expect("whole") += 1;
         *self.lock.read().expect("whole").try_upgrade().expect("alone") += 1;
+        drop(self.lock.write().expect("whole").downgrade().expect("ours, and whole"));
         *self.valve.lock().expect("whole") += 1;
         self.mutex.reset([8, 8], Deadline::NEVER).expect("free");
     }

@@ -182,10 +182,10 @@ impl RawRwLock {
     #[inline]
     fn is_empty(&self) -> bool {
         order_seq_cst_accesses();
-        // SeqCst: see `enter`. Clamped: a damaged depth leads nowhere.
+        // SeqCst: see `enter`.
         let mut lines = self.lines.load(Ordering::SeqCst);
         if self.depth.load(Ordering::SeqCst) != 0 {
-            return self.words().all(|word| word.load(Ordering::SeqCst) == 0);
+            return self.words_are_empty();
         }
         while lines != 0 {
             let line = lines.trailing_zeros() as usize % LINES;
@@ -196,6 +196,14 @@ impl RawRwLock {
             lines &= lines - 1;
         }
         true
+    }
+
+    /// Where more than 64 read, or did.
+    #[cold]
+    #[inline(never)]
+    fn words_are_empty(&self) -> bool {
+        // SeqCst: see `enter`. Clamped: a damaged depth leads nowhere.
+        self.words().all(|word| word.load(Ordering::SeqCst) == 0)
     }
 
     /// From now on our death is told. No reader is inside.
