@@ -196,6 +196,10 @@ pub(crate) struct LocksArgs {
     #[arg(long)]
     sleeper: bool,
 
+    /// Compute so many nanoseconds while holding the lock, and as many before taking it again
+    #[arg(long, value_name = "NS", requires = "contended", value_parser = value_parser!(u32).range(1..=1_000_000))]
+    work: Option<u32>,
+
     #[command(flatten)]
     waiting: Waiting,
 
@@ -357,17 +361,18 @@ fn prepare(which: &Which, peers: pool::Peers) -> Result<(Prepared, &Common), Err
         }
         Which::Locks(args) => {
             let mode = match (args.contended, args.wake, args.sleeper) {
-                (true, _, _) => locks::Mode::Contended,
+                (true, _, _) => locks::Mode::Contended(args.work.unwrap_or(0)),
                 (_, true, _) => locks::Mode::Chase,
                 (_, _, true) => locks::Mode::Sleeper,
                 _ => locks::Mode::Uncontended,
             };
             let prepared = prepare_locks(mode.title(), locks::Field::of_locks(mode, &args.common.only), mode);
-            (prepared.waiting(args.waiting.wait), &args.common)
+            let fixed = args.work.map(|ns| Setting::WorkNs(ns as usize)).into_iter().collect();
+            (Prepared { fixed, ..prepared.waiting(args.waiting.wait) }, &args.common)
         }
         Which::Mutex(args) => {
             let mode = match (args.contended, args.wake) {
-                (true, _) => locks::Mode::Contended,
+                (true, _) => locks::Mode::Contended(0),
                 (_, true) => locks::Mode::Sleeper,
                 _ => locks::Mode::Uncontended,
             };
@@ -514,7 +519,7 @@ mod tests {
         let names = |rows: &[Box<dyn Contender>]| rows.iter().map(|row| row.name()).collect::<Vec<_>>().join(" ");
         let (rows, baseline) = liveness::contenders(liveness::Mode::Called);
         assert_eq!((&names(&rows)[..], baseline), ("dummy load mutex epoll kill procfs pidfd fcntl token", "load"));
-        let field = locks::Field::of_mutexes(locks::Mode::Contended);
+        let field = locks::Field::of_mutexes(locks::Mode::Contended(0));
         let mutexes = "outlive pthread pthread_robust pthread_pi fcntl sysv";
         assert_eq!((&names(&field.rows)[..], field.baseline), (mutexes, "pthread"));
         let peers = "outlive posix_mq pipe unix_seqpacket sysv_msg";

@@ -44,6 +44,8 @@ pub enum Setting {
     MessageBytes(usize),
     /// Objects of so many bytes.
     ObjectBytes(usize),
+    /// So many nanoseconds of computing inside a lock, and as many outside.
+    WorkNs(usize),
     /// Messages of so many bytes, received and used in a manner.
     #[allow(dead_code, reason = "as the three below, for the program of bench/ only")]
     Messages {
@@ -73,6 +75,7 @@ impl Setting {
             Self::Processes(processes) => format!("{processes} processes"),
             Self::MessageBytes(bytes) => format!("{bytes} B a message"),
             Self::ObjectBytes(bytes) => format!("{bytes} B an object"),
+            Self::WorkNs(ns) => format!("{ns} ns of computing inside and outside"),
             Self::Messages { message_bytes, how } => format!("{message_bytes} B a message, {how}"),
             Self::Subscribers(1) => "1 subscriber".into(),
             Self::Subscribers(subscribers) => format!("{subscribers} subscribers"),
@@ -90,6 +93,7 @@ impl Setting {
             Self::Processes(_) => "processes",
             Self::MessageBytes(_) => "message_bytes",
             Self::ObjectBytes(_) => "object_bytes",
+            Self::WorkNs(_) => "work_ns",
             Self::Messages { .. } => "messages",
             Self::Subscribers(_) => "subscribers",
             Self::Publishers(_) => "publishers",
@@ -104,6 +108,7 @@ impl Setting {
             | Self::Processes(number)
             | Self::MessageBytes(number)
             | Self::ObjectBytes(number)
+            | Self::WorkNs(number)
             | Self::Messages { message_bytes: number, .. }
             | Self::Subscribers(number)
             | Self::Publishers(number)
@@ -118,6 +123,7 @@ impl Setting {
             Self::Processes(_) => "processes",
             Self::MessageBytes(_) | Self::Messages { .. } => "bytes in a message",
             Self::ObjectBytes(_) => "bytes in an object",
+            Self::WorkNs(_) => "ns of computing",
             Self::Subscribers(_) => "subscribers",
             Self::Publishers(_) => "publishers",
             Self::Topics(_) => "topics",

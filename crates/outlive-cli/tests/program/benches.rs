@@ -58,6 +58,16 @@ fn every_lock_is_a_row() {
 }
 
 #[test]
+fn lockers_compute_inside_and_outside() {
+    let report = bench(&["locks", "--contended", "--work=100", "--loops=64"]);
+    assert_eq!(report["work_ns"], 100);
+    has_locks(&report, ALONE);
+    let absent = names(&report["absent"]);
+    assert!(SHARED.split(' ').all(|name| absent.iter().any(|absent| absent == name)), "{absent:?}");
+    Stage::new().run(&["bench", "locks", "--work=100"]).expect(2).says("--contended");
+}
+
+#[test]
 fn readers_do_not_hand_over_and_are_said_to_be_missing() {
     for (mode, name) in [("--wake", "wake"), ("--sleeper", "sleeper")] {
         let report = bench(&["locks", mode, "--loops=20"]);
@@ -251,7 +261,7 @@ fn help_says_what_is_measured() {
         assert!(benches.lines().any(|line| line.trim_start().starts_with(name)), "{name} in {benches}");
     }
     for (bench, options) in [
-        ("locks", &["--contended", "--wake", "--sleeper", "--only", "--quick"][..]),
+        ("locks", &["--contended", "--work", "--wake", "--sleeper", "--only", "--quick"][..]),
         ("counter", &["--processes", "--workers"]),
         ("mq", &["--size", "--wait"]),
         ("pool", &["--size", "--threads", "--processes", "--pattern", "--touch"]),

@@ -2,7 +2,8 @@
 //!
 //! Four ways to ask. *Uncontended* (the NPTL study's call overhead, and the million lock/unlock of the robotics library):
 //! one process takes the lock, raises a number, lets go. *Contended*: two processes on two cores do so until the number
-//! has reached the turn's; the time of the whole, per pair. *Wake* (the NPTL study's wait and wake-up): two processes
+//! has reached the turn's; the time of the whole, per pair; with `--work`, each computes inside the lock and outside.
+//! *Wake* (the NPTL study's wait and wake-up): two processes
 //! chase each other around three locks, so that each step of one waits for a step of the other; see [`chase`].
 //! *Sleeper*: a process is asleep waiting for the lock, and the time from just before the release until it has the lock
 //! is taken, again and again; the turn's figure is the median. (A waiter that spins first never sleeps in a chase.)
@@ -28,6 +29,7 @@ mod semaphore;
 mod sysv;
 mod turns;
 
+use super::clock::Work;
 use super::error::Error;
 use super::report::{Absent, Title};
 use super::round::{Contender, Figure, Stage};
@@ -104,8 +106,8 @@ pub(super) trait Held {
 pub enum Mode {
     /// One process.
     Uncontended,
-    /// Two processes at once.
-    Contended,
+    /// Two processes at once, each of which computes so many nanoseconds inside the lock, and as many outside.
+    Contended(u32),
     /// Two processes that wait for each other at every step.
     Chase,
     /// To a sleeper.
@@ -117,7 +119,7 @@ impl Mode {
     pub fn title(self) -> Title {
         let (mode, meaning) = match self {
             Self::Uncontended => ("uncontended", "a lock and unlock by one process"),
-            Self::Contended => ("contended", "a lock and unlock while two processes want the lock all the time"),
+            Self::Contended(_) => ("contended", "a lock and unlock while two processes want the lock all the time"),
             Self::Chase => ("wake", "a step of two processes that chase each other around three locks"),
             Self::Sleeper => ("sleeper", "from unlock until the process that slept for the lock has it"),
         };
@@ -186,6 +188,7 @@ impl Field {
         let wanted = only.is_empty() || L::NAME == self.baseline || only.iter().any(|name| name == L::NAME);
         let refusal = match mode {
             Mode::Chase | Mode::Sleeper if L::SHARED => Some("readers do not hand a lock to each other".to_owned()),
+            Mode::Contended(1..) if L::SHARED => Some("readers do not wait for each other's work".to_owned()),
             _ if wanted => L::refuses(),
             // Left out by `--only` all the same, but known by its name.
             _ => None,
@@ -217,8 +220,8 @@ impl<L: Lock> Contender for Locking<L> {
     fn turn(&mut self, stage: &Stage, operations: u64) -> Result<Figure, Error> {
         match self.mode {
             Mode::Uncontended => turns::uncontended::<L>(stage, operations),
-            Mode::Contended if L::SHARED => turns::read_together::<L>(stage, operations),
-            Mode::Contended => turns::contended::<L>(stage, operations),
+            Mode::Contended(_) if L::SHARED => turns::read_together::<L>(stage, operations),
+            Mode::Contended(work) => turns::contended::<L>(stage, operations, Work::of(work)),
             Mode::Chase => chase::turn::<L>(stage, operations),
             Mode::Sleeper => turns::to_sleeper::<L>(stage, operations),
         }

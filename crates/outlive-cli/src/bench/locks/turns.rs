@@ -1,7 +1,7 @@
 //! How a lock is used in a turn: by one process, by two at once, by readers together, or handed to a sleeper.
 
 use super::super::asleep::Sleeper;
-use super::super::clock;
+use super::super::clock::{self, Work};
 use super::super::crew::Crew;
 use super::super::error::Error;
 use super::super::round::{Figure, Stage};
@@ -38,7 +38,7 @@ pub(super) fn uncontended<L: Lock>(stage: &Stage, operations: u64) -> Result<Fig
 }
 
 /// Two processes raise one number until it is above the turn's, so that neither has the lock for itself at the end.
-pub(super) fn contended<L: Lock>(stage: &Stage, operations: u64) -> Result<Figure, Error> {
+pub(super) fn contended<L: Lock>(stage: &Stage, operations: u64, work: Work) -> Result<Figure, Error> {
     let place = L::place(stage, "lock")?;
     let board = Shared::<Board>::new()?;
     let mut crew = Crew::new()?;
@@ -52,7 +52,7 @@ pub(super) fn contended<L: Lock>(stage: &Stage, operations: u64) -> Result<Figur
             let mut mine = 0;
             let mut number = 0;
             while number < operations {
-                number = lock.once()?;
+                number = if work.is_none() { lock.once()? } else { working(&lock, work)? };
                 mine += 1;
             }
             board.leave(which, [mine, begun, clock::now(), number]);
@@ -66,6 +66,17 @@ pub(super) fn contended<L: Lock>(stage: &Stage, operations: u64) -> Result<Figur
     check_count::<L>(one[3].max(other[3]), raised + 2)?;
     board.leave_mean(span(one, other), raised);
     board.figure(preempted)
+}
+
+/// Takes the lock, raises the number, computes, lets go, computes.
+#[inline]
+fn working(lock: &impl Handle, work: Work) -> Result<u64, Error> {
+    let mut held = lock.acquire()?;
+    let number = held.touch();
+    work.compute();
+    held.release()?;
+    work.compute();
+    Ok(number)
 }
 
 /// Two processes read together until one of them has read half of the turn's number of times.
