@@ -93,8 +93,8 @@ proctype T(byte me) {
 	{
 		skip;
 end_t:		if
-		/* Told Taken, it comes back later, or never: so looking at ep and waiting till it is free are one step, and so is the
-		 * compare-exchange, for dead stays dead */
+		/* A taker that is told Taken comes back later, or never. So its look at ep, its wait and its exchange are one step: a dead
+		 * owner stays dead */
 #ifdef INSFIRST
 		:: atomic { me%2==0 && P>0 && EP_FREE -> stuck[me]=1 }
 #elif defined(EPSTORE) || defined(PREWAIT)
@@ -118,7 +118,7 @@ end_u:				atomic { FREE -> old=ep; goto taken }
 		:: atomic { (me%2!=0 || P==0) -> goto have }
 		fi;
 
-		/* step 3: ins is looked at till the thread there has ended; one that has changed since is looked at again */
+		/* step 3: the taker waits until the thread in ins has ended; if ins has changed since, it looks again */
 enter:		if
 #ifdef GIVEUP
 		:: stuck[me]=0; atomic { if :: ep==P+1 -> ep=0 :: else fi; goto have }

@@ -122,7 +122,7 @@ end_k:	do
 	od;
 	timeout;
 	assert(!fl || (!asleep[0] && !asleep[1]));
-	/* nobody sleeps whom the next setter would overlook */
+	/* a setter that comes next finds WAITERS, so it wakes every sleeper */
 	assert(wb || (!asleep[0] && !asleep[1]));
 #if NS > 2
 	assert(!asleep[2] || !fl && wb)

@@ -129,7 +129,7 @@ byte bf;
 #define COUNTDONE done=done+1   /* how many have completed; all are in w or in a buffer that will be emptied */
 #endif
 
-/* A notification completes in its last step: sooner than the code, which only asks more */
+/* Here a notification completes with its last shared step, before it does in the code: a stricter check */
 proctype Notifier(byte me) {
 	byte m, e, v; bool ef, eo;
 	{

@@ -72,9 +72,9 @@ bool page[2];                   /* they have pages */
 /* the object i as seen by w2 and f2: of which class; 0 when there is none */
 #define CLASS ((USE(w2)==A || USE(w2)==B) && OF(f2,w2) && i<N(f2) && i<COUNT(USE(w2)) -> USE(w2) : 0)
 #define CLEAR w=0; f=0; w2=0; f2=0; i=0; n=0; c=0; want=0; ok=0
-#define RETURN CLEAR; if :: rounds==ROUNDS -> goto over :: else -> goto next fi
+#define END_ROUND CLEAR; if :: rounds==ROUNDS -> goto over :: else -> goto next fi
 /* take tries the next object of an allocation; a dissolve gives back what it has */
-#define NOTTHIS w2=0; f2=0; c=0; if :: want==0 -> goto back :: else -> i++; if :: i<COUNT(want) -> goto look :: else -> RETURN fi fi
+#define TRY_NEXT w2=0; f2=0; c=0; if :: want==0 -> goto back :: else -> i++; if :: i<COUNT(want) -> goto look :: else -> END_ROUND fi fi
 
 proctype T(byte me) {
 	byte w, f, w2, f2, i, n, c, rounds;
@@ -90,27 +90,27 @@ next:		if
 				:: USE(w)==FREE
 				:: USE(w)>=3 && dead[USE(w)-3] -> goto unstick
 				:: USE(w)==want -> goto extend
-				:: else -> RETURN
+				:: else -> END_ROUND
 				fi };
-			atomic { if :: SAME(word,w) -> word=WORD(TAKING(me), LIFE(word)+1); w=word :: else -> RETURN fi };
+			atomic { if :: SAME(word,w) -> word=WORD(TAKING(me), LIFE(word)+1); w=word :: else -> END_ROUND fi };
 			front=FRONT(LIFE(w),0,0);
-			atomic { if :: SAME(word,w) -> word=WORD(want, LIFE(word)) :: else fi; RETURN };
-unstick:		atomic { if :: SAME(word,w) -> word=WORD(FREE, LIFE(word)) :: else fi; RETURN };
+			atomic { if :: SAME(word,w) -> word=WORD(want, LIFE(word)) :: else fi; END_ROUND };
+unstick:		atomic { if :: SAME(word,w) -> word=WORD(FREE, LIFE(word)) :: else fi; END_ROUND };
 extend:			atomic { f=front;
 				if :: OF(f,w) && !SHUT(f) && N(f)<COUNT(want) :: else -> f=0; w=0; goto look fi };
 			/* pages first; punched before the next step, the front says so */
 			atomic { if :: want==A -> page[N(f)]=1 :: else -> page[0]=1; page[1]=1 fi };
 			atomic { if :: FSAME(front,f) -> front=front+1 :: else fi; f=0; w=0; goto look }
 		/* dissolve */
-		:: atomic { rounds++; w=word; if :: USE(w)==A || USE(w)==B :: else -> RETURN fi };
+		:: atomic { rounds++; w=word; if :: USE(w)==A || USE(w)==B :: else -> END_ROUND fi };
 			atomic { f=front;
-				if :: OF(f,w) :: else -> RETURN fi;
+				if :: OF(f,w) :: else -> END_ROUND fi;
 				n=N(f); if :: n>COUNT(USE(w)) -> n=COUNT(USE(w)) :: else fi;
 				if :: n==0 -> goto shut :: else -> goto look fi }
 #if D>0
 		/* collect; dead stays dead, so look and compare-exchange are one step */
 		:: atomic { deaths>0 -> rounds++; if :: tag[0]!=0 && dead[tag[0]-1] -> tag[0]=0 :: else fi };
-			atomic { if :: tag[1]!=0 && dead[tag[1]-1] -> tag[1]=0 :: else fi; RETURN }
+			atomic { if :: tag[1]!=0 && dead[tag[1]-1] -> tag[1]=0 :: else fi; END_ROUND }
 #endif
 		fi;
 
@@ -119,12 +119,12 @@ look:		w2=word;
 		atomic { f2=front; c=CLASS; w2=0; f2=0;
 			if
 #ifndef NOCLASS
-			:: want!=0 && c!=want -> RETURN
+			:: want!=0 && c!=want -> END_ROUND
 #endif
-			:: c==0 -> if :: want==0 -> goto back :: else -> RETURN fi
+			:: c==0 -> if :: want==0 -> goto back :: else -> END_ROUND fi
 			:: else
 			fi };
-		atomic { if :: tag[i]==0 -> tag[i]=me+1 :: else -> NOTTHIS fi };
+		atomic { if :: tag[i]==0 -> tag[i]=me+1 :: else -> TRY_NEXT fi };
 #ifndef NOVERIFY
 		w2=word;
 		atomic { f2=front; if :: CLASS!=c -> goto untake :: else -> w2=0; f2=0 fi };
@@ -138,8 +138,8 @@ look:		w2=word;
 			:: else -> assert(mem[0]==0 && mem[1]==0 && page[0] && page[1]); mem[0]=me+1; mem[1]=me+1
 			fi };
 		atomic { if :: mem[0]==me+1 -> mem[0]=0 :: else fi; if :: mem[1]==me+1 -> mem[1]=0 :: else fi };
-		atomic { assert(tag[i]==me+1); tag[i]=0; RETURN };
-untake:		atomic { if :: tag[i]==me+1 -> tag[i]=0 :: else fi; NOTTHIS };
+		atomic { assert(tag[i]==me+1); tag[i]=0; END_ROUND };
+untake:		atomic { if :: tag[i]==me+1 -> tag[i]=0 :: else fi; TRY_NEXT };
 
 shut:
 #ifndef NOSHUT
@@ -152,8 +152,8 @@ back:		atomic {
 			:: i>0 -> i--; if :: tag[i]==me+1 -> tag[i]=0 :: else fi; if :: i>0 -> goto back :: else fi
 			:: else
 			fi;
-			if :: !ok -> RETURN :: else fi };
-		atomic { if :: SAME(word,w) -> word=WORD(FREE, LIFE(word)) :: else fi; RETURN };
+			if :: !ok -> END_ROUND :: else fi };
+		atomic { if :: SAME(word,w) -> word=WORD(FREE, LIFE(word)) :: else fi; END_ROUND };
 over:		skip
 #ifdef STOP
 	} unless { (dead[me] || stopped[me]) };

@@ -517,7 +517,7 @@ typedef struct outlive_queue_options_t {
    */
   uint32_t first_slots;
   /**
-   * Bytes of a slot; messages of up to 24 less lie in it. 0: 128.
+   * Bytes of a slot; a message of up to 24 bytes less is stored in the slot itself. 0: 128.
    */
   uint32_t slot_bytes;
   /**

@@ -37,7 +37,7 @@ pub struct outlive_queue_options_t {
     pub max_bytes: u64,
     /// Slots to begin with. 0: 64.
     pub first_slots: u32,
-    /// Bytes of a slot; messages of up to 24 less lie in it. 0: 128.
+    /// Bytes of a slot; a message of up to 24 bytes less is stored in the slot itself. 0: 128.
     pub slot_bytes: u32,
     /// Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message for one.
     pub refuse_without_reader: u32,

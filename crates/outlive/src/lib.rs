@@ -139,7 +139,7 @@ pub mod abilities {
 
     /// Makes this process do from now on without io_uring: for tests of that fallback.
     pub fn pretend_no_io_uring() {
-        crate::sys::uring::do_without();
+        crate::sys::uring::mark_absent();
     }
 
     /// Makes this process wait from now on as if the kernel had no `futex_waitv`: for tests of that fallback.

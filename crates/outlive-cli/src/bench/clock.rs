@@ -24,7 +24,7 @@ fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Some computing, in registers alone: as much as takes a given time, without reading a clock.
+/// Computing that touches nothing but this process's own stack: as much as takes a given time, without reading a clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     rounds: u64,
@@ -49,7 +49,7 @@ impl Work {
         self.rounds == 0
     }
 
-    /// Does it.
+    /// Computes that much.
     #[inline(never)]
     pub fn compute(self) {
         let mut number = self.rounds;

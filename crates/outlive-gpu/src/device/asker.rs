@@ -102,7 +102,7 @@ fn receive(socket: &OwnedFd) -> Result<(Answer, Option<OwnedFd>), Error> {
         _ => None,
     });
     if is_cut && file.is_none() {
-        // The block was sent, and this process may have no descriptor more: the owner has it still.
+        // The kernel dropped the descriptor, as a rule because this process has none left. The owner has the block still.
         return Err(failed("take the message's block as a file")(Errno::MFILE));
     }
     Ok((if read == bytes.len() { exporter::words(&bytes) } else { [0; 3] }, file))

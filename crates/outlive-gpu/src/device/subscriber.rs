@@ -84,7 +84,7 @@ impl<T: Plain> DeviceSubscriber<T> {
     ///
     /// # Errors
     /// [`Error::Subscribe`]. Of a message that is there: [`Error::TimedOut`], its publisher's process (stopped, perhaps) has not answered until the deadline;
-    /// [`Error::Driver`], its block was not mapped; [`Error::System`], no descriptor, say, was left for it: then it is still the next one. [`Error::OwnerDied`], [`Error::BlockGone`], [`Error::OtherGpu`]: it
+    /// [`Error::Driver`], its block was not mapped; [`Error::System`], for example because no descriptor is left: in these cases the message stays the next one. [`Error::OwnerDied`], [`Error::BlockGone`], [`Error::OtherGpu`]: it
     /// is passed over.
     ///
     /// # If a process dies

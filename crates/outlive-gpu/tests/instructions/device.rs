@@ -9,7 +9,7 @@ use outlive_testkit::world::World;
 
 use crate::fake::scene::{BLOCK, Scene};
 use crate::fake::{SOON, on_device, pattern};
-use crate::{ROUNDS, checked, dies, gathered, prepared, unless_told, victims};
+use crate::{ROUNDS, checked, dies, gathered, or_end_with_error, prepared, victims};
 
 const LEN: usize = 1000;
 const DEPTH: u64 = 2;
@@ -137,7 +137,7 @@ impl Scenario for Publish {
         let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
         if *self == Publish::First {
             stage.begin();
-            let _loan = unless_told(stage, publisher.loan(LEN));
+            let _loan = or_end_with_error(stage, publisher.loan(LEN));
             stage.end();
             dies()
         }
@@ -145,13 +145,13 @@ impl Scenario for Publish {
         if *self == Publish::FromLoan {
             stage.begin();
         }
-        let mut loan = unless_told(stage, publisher.loan(LEN));
+        let mut loan = or_end_with_error(stage, publisher.loan(LEN));
         if *self == Publish::FromCopy {
             stage.begin();
         }
         // SAFETY: as long as the loan, and stays.
-        unless_told(stage, unsafe { loan.copy_from_device(from.address(), &scene.stream) });
-        unless_told(stage, publisher.publish_on(loan, &scene.stream));
+        or_end_with_error(stage, unsafe { loan.copy_from_device(from.address(), &scene.stream) });
+        or_end_with_error(stage, publisher.publish_on(loan, &scene.stream));
         stage.acknowledge(1);
         stage.end();
         dies()
@@ -224,10 +224,10 @@ impl Scenario for Read {
         let first = subscriber.recv_until(SOON).expect("comes");
         stage.begin();
         if *self == Read::Release {
-            unless_told(stage, first.release_on(&scene.stream));
+            or_end_with_error(stage, first.release_on(&scene.stream));
         } else {
             // One that is not mapped yet.
-            std::mem::forget(unless_told(stage, subscriber.recv_until(SOON)));
+            std::mem::forget(or_end_with_error(stage, subscriber.recv_until(SOON)));
         }
         stage.acknowledge(1);
         stage.end();

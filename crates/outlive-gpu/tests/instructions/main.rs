@@ -129,7 +129,7 @@ fn dies() -> ! {
 }
 
 /// In the victim: what the operation has given it. An error, after a system call that failed, ends the operation.
-fn unless_told<T, E>(stage: &Stage, given: Result<T, E>) -> T {
+fn or_end_with_error<T, E>(stage: &Stage, given: Result<T, E>) -> T {
     given.unwrap_or_else(|_| {
         stage.end_with_an_error();
         dies()

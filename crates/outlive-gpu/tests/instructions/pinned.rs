@@ -9,7 +9,7 @@ use outlive_testkit::world::World;
 
 use crate::fake::scene::Scene;
 use crate::fake::{SOON, on_device, pattern};
-use crate::{ROUNDS, checked, dies, gathered, prepared, unless_told, victims};
+use crate::{ROUNDS, checked, dies, gathered, or_end_with_error, prepared, victims};
 
 const LEN: usize = 200;
 const DEPTH: u64 = 2;
@@ -98,10 +98,10 @@ impl Scenario for Publish {
         (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
         let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
         stage.begin();
-        let mut loan = unless_told(stage, publisher.loan(LEN));
+        let mut loan = or_end_with_error(stage, publisher.loan(LEN));
         // SAFETY: as long as the loan, and stays.
-        unless_told(stage, unsafe { loan.copy_from_device(from.address(), &scene.stream) });
-        unless_told(stage, publisher.publish_on(loan, &scene.stream));
+        or_end_with_error(stage, unsafe { loan.copy_from_device(from.address(), &scene.stream) });
+        or_end_with_error(stage, publisher.publish_on(loan, &scene.stream));
         stage.acknowledge(1);
         stage.end();
         dies()
@@ -155,9 +155,9 @@ impl Scenario for Read {
         let options = SubscriberOptions { history: DEPTH as u32, ..SubscriberOptions::default() };
         let mut subscriber = few(&scene, place.name).subscriber_with(options).expect("one");
         stage.begin();
-        let sample = unless_told(stage, subscriber.recv_until(SOON));
+        let sample = or_end_with_error(stage, subscriber.recv_until(SOON));
         // SAFETY: as long as the sample, and stays.
-        unless_told(stage, unsafe { sample.copy_to_device(to.address(), &scene.stream) });
+        or_end_with_error(stage, unsafe { sample.copy_to_device(to.address(), &scene.stream) });
         drop(sample);
         stage.acknowledge(1);
         stage.end();

@@ -78,7 +78,7 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_get_robust_list | libc::SYS_set_robust_list => &[ENOSYS, EPERM],
         libc::SYS_pidfd_open => &[EMFILE, ENFILE, ENOMEM, ENOSYS, EPERM],
         libc::SYS_kill | libc::SYS_tgkill => &[EPERM],
-        // socket(2), bind(2), connect(2): limits, a security module; a file in a full file system; others before us. To
+        // socket(2), bind(2), connect(2): limits, a security module; a file in a full file system; a full backlog (EAGAIN). To
         // listen has no error for a correct call.
         libc::SYS_socket => &[EMFILE, ENFILE, ENOMEM, EACCES, EPERM],
         libc::SYS_bind => &[EACCES, EPERM, ENOSPC, ENOMEM],

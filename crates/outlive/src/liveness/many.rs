@@ -74,7 +74,7 @@ impl<'a> Words<'a> {
 #[derive(Default)]
 pub(crate) struct Many {
     ring: Option<Ring>,
-    /// A ring has failed, which had been made: another one would, too.
+    /// A ring failed in use. This set does not try another one: its helpers serve.
     without_ring: bool,
     helpers: Option<WaitThreads>,
 }
@@ -143,7 +143,7 @@ impl Many {
         look_again(deadline)
     }
 
-    /// `until` is asked just before the sleep: to make rings and threads takes its time, which is none of a recheck's.
+    /// `until` is asked when rings and threads are made: that takes time, which must not count as part of the recheck's second.
     fn sleep_in_groups(
         &mut self,
         words: &Words<'_>,
@@ -165,7 +165,7 @@ impl Many {
         if let Some(ring) = self.ring(groups.len() as u32) {
             let slept = ring.wait(&groups, until());
             if slept.is_err() {
-                // What it still has in hand goes with it, perhaps with a wake-up: the caller looks. From now on helpers do.
+                // Requests that are still queued go with the ring, and may have taken a wake-up: so the caller looks again.
                 (self.ring, self.without_ring) = (None, true);
                 return Ok(Wakeup::LookAgain);
             }

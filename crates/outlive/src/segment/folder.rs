@@ -119,11 +119,10 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// The descriptor, if it still is this folder's: in another one that has got its number nothing is made, and nothing
-    /// removed.
+    /// The descriptor, if it still is this folder's. Another folder may have got the number: nothing is made or removed there.
     pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
         let fd = self.fd.as_fd();
-        file::facts_of(fd, self.identity).map_err(|errno| Error::from_errno("examine", &self.path, errno))?;
+        file::facts_if_same(fd, self.identity).map_err(|errno| Error::from_errno("examine", &self.path, errno))?;
         Ok(fd)
     }
 

@@ -145,7 +145,7 @@ impl Segment {
     /// Facts about the file, if the descriptor still is this file's: to be asked before anything is done by it. Another file is not
     /// lengthened, and loses no pages.
     pub(crate) fn facts(&self) -> Result<file::Facts, Error> {
-        let facts = file::facts_of(self.file.as_fd(), self.identity);
+        let facts = file::facts_if_same(self.file.as_fd(), self.identity);
         facts.map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 

@@ -60,8 +60,9 @@ impl RawEvent {
     /// waits, those that were set just before.
     #[inline]
     pub(crate) fn set(&self, bits: u32) -> u32 {
+        // Else another processor sends the line twice: for the load, and for the change.
         #[cfg(not(loom))]
-        crate::sys::map::prefetch_to_change((&raw const self.word).cast());
+        crate::sys::map::prefetch_for_write((&raw const self.word).cast());
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & WAITERS == 0 {
             // Release pairs with the Acquire of the process that takes or reads the bits. Acquire:

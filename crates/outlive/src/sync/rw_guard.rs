@@ -45,8 +45,8 @@ impl<T> Held<'_, T> {
     }
 }
 
-/// The token's own id, without what a write guard notes in its copy.
-fn without_note(me: Me) -> Me {
+/// The token's own id: without UNWINDING, which a write guard's copy may carry.
+fn without_unwinding(me: Me) -> Me {
     Me { id: TokenId::from_own(me.id.as_u32() & !UNWINDING), ..me }
 }
 
@@ -54,7 +54,7 @@ fn without_note(me: Me) -> Me {
 #[cold]
 #[inline(never)]
 fn give_back(raw: &RawRwLock, me: Me, how: impl FnOnce(&RawRwLock, TokenId)) {
-    let me = without_note(me);
+    let me = without_unwinding(me);
     if me.registry.current_bits() == me.id.as_u32() {
         order::gives_back(raw);
         how(raw, me.id);
@@ -95,8 +95,8 @@ pub struct ReadGuard<'a, T> {
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
 /// [`Guard`](super::Guard#if-it-panics).
 pub struct WriteGuard<'a, T> {
-    /// With UNWINDING in the id of a thread that was unwinding already when it took the lock, as in `Guard`: a guard of
-    /// one word more is returned through memory, and its copies cost more than the lock.
+    /// If the thread was unwinding already when it took the lock, its id here carries UNWINDING. A field of its own would make
+    /// the guard too large for registers, and its copies cost more than the lock.
     held: Held<'a, T>,
 }
 
@@ -235,7 +235,7 @@ impl<'a, T> WriteGuard<'a, T> {
     /// # If a process dies
     /// In the middle of this: as a reader, so nobody is told.
     pub fn downgrade(self) -> Result<ReadGuard<'a, T>, WriteGuard<'a, T>> {
-        let held = Held { me: without_note(self.held.me), ..self.held };
+        let held = Held { me: without_unwinding(self.held.me), ..self.held };
         if !held.is_ours() || !held.raw.is_consistent() {
             return Err(self);
         }

@@ -32,9 +32,9 @@ impl Facts {
     }
 }
 
-/// Facts about the file, if the descriptor still is that one's; `EBADF` if not. A process that becomes a daemon closes all of its
+/// Facts about the file, if the descriptor still names the file of that identity; `EBADF` if not. A process that becomes a daemon closes all of its
 /// descriptors, and the next file that it opens gets such a number.
-pub(crate) fn facts_of(file: BorrowedFd<'_>, identity: (u64, u64)) -> Result<Facts, Errno> {
+pub(crate) fn facts_if_same(file: BorrowedFd<'_>, identity: (u64, u64)) -> Result<Facts, Errno> {
     facts(file).and_then(|facts| if facts.identity() == identity { Ok(facts) } else { Err(Errno::BADF) })
 }
 

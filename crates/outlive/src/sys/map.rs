@@ -195,10 +195,10 @@ pub(crate) fn prefetch(at: *const u8) {
     }
 }
 
-/// What lies there will be changed soon, though it is read first: another processor is then asked for it once, not for
-/// reading and again for writing. Any address will do.
+/// Fetches the cache line at `at` for writing, so that a read followed by a change asks the other processor for it once. Any
+/// address is allowed.
 #[inline]
-pub(crate) fn prefetch_to_change(at: *const u8) {
+pub(crate) fn prefetch_for_write(at: *const u8) {
     // Assembly: the intrinsic gives this instruction only where the target promises it. Processors of 64 bits that have
     // no use for it pass over it.
     #[cfg(target_arch = "x86_64")]

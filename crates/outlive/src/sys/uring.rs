@@ -38,7 +38,7 @@ pub(crate) fn is_there() -> bool {
             // Too many open files, no memory, a signal: that passes.
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR) => false,
             Err(_) => {
-                do_without();
+                mark_absent();
                 false
             }
         },
@@ -46,14 +46,14 @@ pub(crate) fn is_there() -> bool {
 }
 
 /// Makes this process do without.
-pub(crate) fn do_without() {
+pub(crate) fn mark_absent() {
     THERE.store(2, StdOrdering::Relaxed);
 }
 
 /// The request that takes all others back.
 const CANCEL: u64 = u64::MAX;
 
-/// How many errors of the kernel's are borne with while requests are taken back.
+/// How many errors are ignored while requests are cancelled.
 const MOST_FAILURES: u32 = 8;
 
 /// A ring with room for so many groups.

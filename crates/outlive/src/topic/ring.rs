@@ -150,7 +150,8 @@ fn take_one(
 
 /// From here on no process has the ring.
 fn release(words: &RingWords, claim: u32) {
-    // Release pairs with `take_one`. From ours: a forked child's copy, or one taken for dead, changes nothing.
+    // Release pairs with `take_one`. The exchange expects our own claim, so a forked child, or an owner that was taken for dead,
+    // changes nothing.
     let _ = words.owner.compare_exchange(claim, 0, Ordering::Release, Ordering::Relaxed);
     if claim & LOOKING_AFTER != 0 {
         // A process may wait to publish. Died just before: it watches our end, too.

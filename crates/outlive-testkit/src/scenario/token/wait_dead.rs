@@ -25,7 +25,7 @@ pub enum WaitDead {
     ByHelpers,
 }
 
-/// How many threads live beside the mortal one, with two or three words each: enough for a second group.
+/// How many threads live beside the mortal one, with three words each: more than one call watches.
 const CROWD: u32 = 44;
 
 impl WaitDead {
