@@ -6,15 +6,17 @@
  * set      1. v = the word. WAITERS is not set: compare-exchange v -> v|flag; it fails: again. Got: complete
  *          2. WAITERS is set: ONE step: flag set and wake all       3. ONE step: WAITERS cleared and wake all. Complete
  * wait     1. v = the word; the flag is set: (AUTO: compare-exchange it away, keeping WAITERS) done
- *          2. compare-exchange v -> v|WAITERS   3. sleep on {word == v|WAITERS}; from 1
+ *          2. compare-exchange v -> v|WAITERS   3. sleep on {word == v|WAITERS}; from 1. So nobody sleeps on a word with the flag
  * WIDE     (bits that the kernel's step cannot set) WAITERS is set: ONE step: WAITERS cleared and wake all; then from 1, while nobody sleeps
  * A latch is the same with "count 0" as the flag; its last arrival makes steps 2 and 3 in one: SET 0 and wake all.
  *
  * Checked, at rest: no waiter that lives and runs sleeps while the flag is set, also when the setter is stopped or dead anywhere.
  * AUTO (the flag is taken by one waiter): the same.
  * Switches: -DNS=waiters -DNW=setters -DF=threads stopped or killed -DAUTO -DLATCH (one step SET 0 instead of 2 and 3) -DWIDE
+ *   -DCLEAR (a process may clear the flag)
  * Mutations: TWOSTEP (step 2 as two), CLEARALONE (step 3 does not wake), SKIPSET (a setter that finds the flag set does nothing),
- *   PLAINCLEAR (step 3 is a compare-exchange of the word seen after the wake, without a wake)
+ *   PLAINCLEAR (step 3 is a compare-exchange of the word seen after the wake, without a wake),
+ *   ASREAD (a waiter sets WAITERS, looks anew, and sleeps on the word as it was at the first of both, also with the flag)
  * SKIPSET is allowed here, since the flag and its notice are one step: it must pass.
  */
 #ifndef NS
@@ -71,10 +73,32 @@ end_n:		(false)
 	} unless { gone[NS+me]; d_step { vf=0; vw=0 } }
 }
 
+#ifdef CLEAR
+proctype Clearer() {
+	if :: fl=0 :: skip fi
+}
+#endif
+
 proctype Waiter(byte me) {
 	bool vf, vw;
 	{
 		do
+#ifdef ASREAD
+		:: atomic { wb=1; vf=fl };
+			if
+#ifdef AUTO
+			:: atomic { fl -> fl=0; vf=0; break }
+#else
+			:: atomic { fl -> vf=0; break }
+#endif
+			:: !fl ->
+				if
+				:: atomic { fl==vf && wb -> vf=0; qw[me]=1; asleep[me]=1 };
+end_s:					d_step { woken[me] -> woken[me]=0; asleep[me]=0 }
+				:: atomic { (fl!=vf || !wb) -> vf=0 }
+				fi
+			fi
+#else
 		:: atomic { vf=fl; vw=wb };
 			if
 #ifdef AUTO
@@ -91,6 +115,7 @@ end_s:					d_step { woken[me] -> woken[me]=0; asleep[me]=0 }
 				:: fl || !wb
 				fi
 			fi
+#endif
 		od;
 end_w:		(false)
 	} unless { gone[me]; d_step { qw[me]=0; woken[me]=0; asleep[me]=0; vf=0; vw=0 } }
@@ -107,6 +132,9 @@ active proctype killer() {
 		:: bf=F-2
 #endif
 		fi;
+#ifdef CLEAR
+		run Clearer();
+#endif
 		do :: i<NW -> run Setter(i); i++ :: else -> break od;
 		i=0; do :: i<NS -> run Waiter(i); i++ :: else -> break od; i=0
 	};

@@ -1,10 +1,10 @@
 //! A named event: 31 bits that processes set and wait for.
 
 use super::await_error::AwaitError;
-use super::gate::{Gate, Opens};
+use super::gate::Gate;
 use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_event::{RawEvent, VALUE};
+use super::raw_event::{Opens, RawEvent, VALUE};
 use super::record::{Embed, Place, SharedField};
 use crate::liveness::{Me, Patience, Registry};
 use crate::shim::Ordering;
@@ -151,7 +151,7 @@ impl Event {
 
     /// For a wait set.
     pub(crate) fn gate(&self, bits: u32, all: bool) -> Gate {
-        Gate::new(self.home.clone(), if all { Opens::WithAll(bits) } else { Opens::WithAny(bits) })
+        Gate::new(self.home.clone(), Opens::with(bits, all))
     }
 
     fn wait_until(&self, bits: u32, all: bool, deadline: Deadline) -> Result<u32, AwaitError> {
@@ -161,7 +161,10 @@ impl Event {
         let registry = self.home.registry();
         // Nothing here needs a token; but who looks at what goes on in the domain finds the waiting thread by it.
         self.home.me().map_err(AwaitError::System)?;
-        match self.raw().wait(registry, &self.patience, deadline, |raw| self.take(raw, bits, all)) {
+        match self
+            .raw()
+            .wait(registry, &self.patience, deadline, Opens::with(bits, all), |raw| self.take(raw, bits, all))
+        {
             Ok(got) => got.ok_or(AwaitError::TimedOut),
             Err(errno) => Err(AwaitError::from_errno(registry, errno)),
         }

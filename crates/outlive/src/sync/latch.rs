@@ -1,9 +1,9 @@
 //! A named latch: opens once, when enough have arrived, and stays open.
 
 use super::await_error::AwaitError;
-use super::gate::{Gate, Opens};
+use super::gate::Gate;
 use super::home::{Home, TypeOf};
-use super::raw_event::{RawEvent, VALUE};
+use super::raw_event::{Opens, RawEvent, VALUE};
 use super::record::{Embed, Place, SharedField};
 use crate::liveness::Patience;
 use crate::{Deadline, Domain, Error, Kind, Wait};
@@ -110,7 +110,7 @@ impl Latch {
         // As in `Event`.
         self.home.me().map_err(AwaitError::System)?;
         let open = |raw: &RawEvent| (raw.value() == 0).then_some(());
-        match self.raw().wait(registry, &self.patience, deadline.into(), open) {
+        match self.raw().wait(registry, &self.patience, deadline.into(), Opens::AtZero, open) {
             Ok(open) => open.ok_or(AwaitError::TimedOut),
             Err(errno) => Err(AwaitError::from_errno(registry, errno)),
         }

@@ -28,6 +28,41 @@ pub(crate) const VALUE: u32 = WAITERS - 1;
 /// How often a setter of many bits wakes before it sets them beside sleepers, in two steps.
 const MOST_ROUNDS: u32 = 64;
 
+/// When a word is open: what a waiter waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opens {
+    /// When one of these bits is set, or there are none.
+    WithAny(u32),
+    /// When all of these bits are set.
+    WithAll(u32),
+    /// When the value is 0.
+    AtZero,
+}
+
+impl Opens {
+    /// With any of the bits, or with all of them.
+    pub(crate) fn with(bits: u32, all: bool) -> Opens {
+        if all { Opens::WithAll(bits) } else { Opens::WithAny(bits) }
+    }
+
+    pub(crate) fn at(self, value: u32) -> bool {
+        match self {
+            Opens::WithAny(bits) => bits == 0 || value & bits != 0,
+            Opens::WithAll(bits) => value & bits == bits,
+            Opens::AtZero => value == 0,
+        }
+    }
+
+    /// A value that is not open: this one, if it is not. For no bits at all, which are always there, there is none.
+    fn closed(self, value: u32) -> u32 {
+        match self {
+            _ if !self.at(value) => value,
+            Opens::WithAny(bits) | Opens::WithAll(bits) => value & !bits,
+            Opens::AtZero => 1,
+        }
+    }
+}
+
 /// See the file's head.
 #[repr(C)]
 pub(crate) struct RawEvent {
@@ -156,12 +191,13 @@ impl RawEvent {
         }
     }
 
-    /// Waits until `take` takes something. `None`: the deadline passed.
+    /// Waits until `take` takes something, which it can while the word is open. `None`: the deadline passed.
     pub(crate) fn wait<R>(
         &self,
         registry: &Registry,
         patience: &Patience,
         deadline: Deadline,
+        opens: Opens,
         take: impl Fn(&RawEvent) -> Option<R>,
     ) -> Result<Option<R>, Errno> {
         let mut got = None;
@@ -177,8 +213,7 @@ impl RawEvent {
         crate::sys::robust::begin_acquisition();
         let mut last_try = false;
         loop {
-            let watch = self.watch();
-            // After the word was read: it is slept on as it was found wanting.
+            let watch = self.watch(opens);
             if let Some(got) = take(self) {
                 return Ok(Some(got));
             }
@@ -192,18 +227,21 @@ impl RawEvent {
         }
     }
 
-    /// Returns the word to sleep on, with WAITERS: a process that changes it from now on wakes the
-    /// caller. The caller looks at it once more.
-    pub(crate) fn watch(&self) -> Watch<'_> {
+    /// Returns the word to sleep on, with WAITERS and a value that is not open: a process that opens it from now on wakes
+    /// the caller. The caller looks at it once more.
+    ///
+    /// The value that was read will not do if it was open. It may close before the caller looks, and be there again when
+    /// the caller falls asleep: then with the bits of a setter whose wake-up has been, or that was killed before its second one.
+    pub(crate) fn watch(&self, opens: Opens) -> Watch<'_> {
         let mut seen = self.word.load(Ordering::Relaxed);
         // By compare-exchange: what is slept on is a word that had this bit. Died just after: one wake in vain.
-        while seen & WAITERS == 0 {
+        while seen & WAITERS == 0 && !opens.at(seen) {
             match self.word.compare_exchange_weak(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => seen |= WAITERS,
                 Err(now) => seen = now,
             }
         }
-        Watch { word: &self.word, expected: seen }
+        Watch { word: &self.word, expected: opens.closed(seen & VALUE) | WAITERS }
     }
 
     /// Whether somebody may be asleep.
@@ -218,6 +256,46 @@ unsafe impl crate::segment::Shared for RawEvent {}
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<RawEvent>() == 32);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sys::futex::{Wakeup, wait_any};
+
+    fn sleeps(watch: Watch<'_>) -> bool {
+        wait_any(&[watch], 0, Deadline::after(std::time::Duration::from_millis(50))) == Ok(Wakeup::TimedOut)
+    }
+
+    /// The bit is there when a waiter reads the word, gone at its look, and there again when it falls asleep: set by a
+    /// process whose wake-ups have been.
+    #[test]
+    fn a_waiter_does_not_sleep_on_a_bit_that_has_come_back() {
+        // SAFETY: atomics, for which zero is a value.
+        let mut event: RawEvent = unsafe { core::mem::zeroed() };
+        event.prepare(0b01, 0);
+        for opens in [Opens::WithAny(0b01), Opens::WithAll(0b01)] {
+            // Others wait for another bit, now and after each change.
+            let _ = event.watch(Opens::WithAny(0b10));
+            let watch = event.watch(opens);
+            event.clear(0b01);
+            assert_eq!(event.take(0b01, false, false), None);
+            event.set(0b01);
+            let other = event.watch(Opens::WithAny(0b10));
+            assert!(!sleeps(watch) && sleeps(other));
+        }
+    }
+
+    #[test]
+    fn what_is_slept_on_is_not_open() {
+        for value in 0..8 {
+            for bits in 1..8 {
+                assert!(!Opens::WithAny(bits).at(Opens::WithAny(bits).closed(value)));
+                assert!(!Opens::WithAll(bits).at(Opens::WithAll(bits).closed(value)));
+            }
+            assert!(!Opens::AtZero.at(Opens::AtZero.closed(value)));
+        }
+    }
+}
 
 #[cfg(all(test, loom))]
 mod loom_tests {
@@ -238,7 +316,11 @@ mod loom_tests {
     /// Waits until one of the bits is set.
     fn wait(world: &World, mask: u32, automatic: bool) {
         let take = |event: &RawEvent| event.take(mask, false, automatic);
-        world.event.wait(&world.registry, &Patience::new(), Deadline::NEVER, take).unwrap().unwrap();
+        world
+            .event
+            .wait(&world.registry, &Patience::new(), Deadline::NEVER, Opens::WithAny(mask), take)
+            .unwrap()
+            .unwrap();
     }
 
     fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
@@ -319,7 +401,7 @@ mod loom_tests {
                 thread::spawn(move || world.event.count_down(by))
             });
             let open = |latch: &RawEvent| (latch.value() == 0).then_some(());
-            world.event.wait(&world.registry, &Patience::new(), Deadline::NEVER, open).unwrap().unwrap();
+            world.event.wait(&world.registry, &Patience::new(), Deadline::NEVER, Opens::AtZero, open).unwrap().unwrap();
             let left = arrivals.map(|arrival| arrival.join().unwrap());
             assert_eq!(left.iter().min(), Some(&0));
         });
