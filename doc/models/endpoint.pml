@@ -8,7 +8,7 @@
  * call      last is not me: compare-exchange ins last -> me (no wait), failed -> this process is no receiver any more
  *           then read and write the queue. Nothing is cleared afterwards.
  * takeover  1. ep names a living process -> Taken          2. compare-exchange ep (0 or the dead) -> my process; failed -> 1
- *           3. loop: i = ins; the thread i alive -> wait {ins == i, i's end}; ep is not mine any more -> NotReceiver;
+ *           3. loop: i = ins; the thread i alive -> wait for i's end; ep is not mine any more -> NotReceiver;
  *              compare-exchange ins i -> me, till it is mine
  *           (a taker that has waited too long: compare-exchange ep mine -> 0, and tells its user: -DGIVEUP)
  * drop      1. compare-exchange ins last -> 0 (failed -> taken from us: done)   2. wake   3. compare-exchange ep mine -> 0
@@ -38,6 +38,8 @@
  *   NOWAIT    the taker does not look whether the inside thread has ended
  *   INSSTORE  step 3 is a store                     EPSTORE   step 2 is a store
  *   ONCE      step 3 is tried once: who is overtaken by a passing-on in the dead process goes in all the same
+ *   INSWAKE   (CALLS=4) step 3 also goes on when ins has changed, and compares with what it read before: the dying receiver has
+ *             passed the object on and back again
  *   READOLD   a call passes ins on from whatever it reads there, not from what its own object put in
  *   BYINSIDE  takeover goes by the inside thread's end, not by the process's
  *   KEEPINS   drop leaves ins as it is
@@ -118,7 +120,8 @@ end_u:				atomic { FREE -> old=ep; goto taken }
 		:: atomic { (me%2!=0 || P==0) -> goto have }
 		fi;
 
-		/* step 3: the taker waits until the thread in ins has ended; if ins has changed since, it looks again */
+		/* step 3: the taker waits until the thread that it read in ins has ended, whatever ins has become meanwhile: the
+		 * compare-exchange tells */
 enter:		if
 #ifdef GIVEUP
 		:: stuck[me]=0; atomic { if :: ep==P+1 -> ep=0 :: else fi; goto have }
@@ -126,7 +129,12 @@ enter:		if
 #ifdef NOWAIT
 		:: atomic { old=ins; stuck[me]=0 }
 #else
-		:: atomic { (ins==0 || tdead[ins-1]) -> old=ins; stuck[me]=0 }
+		:: old=ins;
+#ifdef INSWAKE
+			atomic { (ins!=old || old==0 || tdead[old-1]) -> stuck[me]=0 }
+#else
+			atomic { (old==0 || tdead[old-1]) -> stuck[me]=0 }
+#endif
 #endif
 		fi;
 #if !defined(NOEPCHECK) && !defined(INSFIRST)

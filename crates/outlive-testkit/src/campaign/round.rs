@@ -88,9 +88,16 @@ impl Round<'_> {
                 stand = victim.run(&self.control, &mut goal, deadline).map_err(not_woken)?;
             }
         }
+        let mut steps = 0;
         loop {
             stand = match stand {
-                Stand::Within => victim.step(&self.control)?,
+                Stand::Within if steps == LONGEST_LIFE => {
+                    return Err(Failure::broken(format!("the operation does not end within {LONGEST_LIFE} steps")));
+                }
+                Stand::Within => {
+                    steps += 1;
+                    victim.step(&self.control)?
+                }
                 Stand::Asleep => self.wake(world, &mut victim, &mut helped)?,
                 Stand::Ended | Stand::Gone => break,
             };

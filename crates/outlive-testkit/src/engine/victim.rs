@@ -26,9 +26,13 @@ use libc::{c_int, pid_t};
 use super::control::{self, Control};
 use super::plan::Call;
 use super::trace::{self, Event};
+use crate::world::load;
 
 /// How long a victim may take to come from its start to the marker, and a step that does not sleep to end.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a victim may run without a stop and without a sleep. Operations take far less than a second.
+const LONGEST_LIFE: Duration = Duration::from_secs(30);
 
 /// Where a victim stands after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,14 +219,24 @@ impl Victim {
         self.arrive(event, control)
     }
 
+    /// # Errors
+    /// `TimedOut` when it neither stops nor sleeps: an operation that does not end.
     fn wait_unless_asleep(&self) -> io::Result<Event> {
         let (pid, tid) = (self.pid, self.tid);
-        let mut seen_asleep = 0;
-        trace::wait_unless(tid, || {
+        let deadline = Instant::now() + load::stretched(LONGEST_LIFE);
+        let (mut seen_asleep, mut is_late) = (0, false);
+        let event = trace::wait_unless(tid, || {
             // Asleep in two looks in a row: a lock in the kernel may put it to sleep for a moment.
             seen_asleep = if trace::state_letter(pid, tid) == Some('S') { seen_asleep + 1 } else { 0 };
-            seen_asleep >= 2
-        })
+            is_late = Instant::now() > deadline;
+            seen_asleep >= 2 || is_late
+        })?;
+        match event {
+            Event::Nothing if seen_asleep < 2 => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "the victim does not stop"))
+            }
+            event => Ok(event),
+        }
     }
 
     /// After [`Stand::Asleep`]: waits until the call has returned.

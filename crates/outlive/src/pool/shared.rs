@@ -183,6 +183,8 @@ impl Pool {
                 if holders::free(&record.tag, 0, holders, serves, None, &has_ended) {
                     file.head().freed_block.store(block + 1, Ordering::Relaxed);
                     file.freed();
+                    // Where it belongs may be what is damaged, so all are counted. Not counted: it is by the next `gc`.
+                    let _ = file.take_stock();
                 }
                 Err(error.into())
             }

@@ -110,7 +110,8 @@ fn expect_inversion(world: &World) {
         let _guard = mutex.lock().expect("free");
         work();
     };
-    let inverted = is_inverted(world, low, || drop(mutex.lock().expect("given back")));
+    // On a busy machine the kernel takes a part of each second away from real-time threads, and the low one may be through by then.
+    let inverted = (0..20).any(|_| is_inverted(world, low, || drop(mutex.lock().expect("given back"))));
     assert!(inverted, "a plain mutex was not inverted: this check is not testing anything");
 }
 
