@@ -21,7 +21,7 @@ use crate::sys::Errno;
 use crate::sys::clock::Deadline;
 use crate::sys::futex::{self, MOST_WATCHES, Wakeup, Watch};
 use crate::sys::robust::PassOn;
-use crate::sys::uring::{self, Ring};
+use crate::sys::uring::{self, Failed};
 use crate::sys::wait_threads::WaitThreads;
 
 /// The most words of a group: a helper has one of its own beside them.
@@ -73,7 +73,6 @@ impl<'a> Words<'a> {
 /// What one who sleeps on many words keeps from one sleep to the next.
 #[derive(Default)]
 pub(crate) struct Many {
-    ring: Option<Ring>,
     /// A ring failed in use. This set does not try another one: its helpers serve.
     without_ring: bool,
     helpers: Option<WaitThreads>,
@@ -155,6 +154,12 @@ impl Many {
             true => Ok(Wakeup::LookAgain),
             false => futex::wait_in_slices(&[principal], 0, until()),
         };
+        // A group that the kernel refuses must not make the caller look in a loop.
+        let instead_of_error = |errno| match errno {
+            // The memory is gone: a slice would find the same.
+            Errno::FAULT => Err(errno),
+            _ => for_a_slice(),
+        };
         if !futex::has_waitv() {
             return for_a_slice();
         }
@@ -162,31 +167,28 @@ impl Many {
         if let [group] = &groups[..] {
             return futex::wait_any(group, 0, until());
         }
-        if let Some(ring) = self.ring(groups.len() as u32) {
-            let slept = ring.wait(&groups, until());
-            if slept.is_err() {
-                // Requests that are still queued go with the ring, and may have taken a wake-up: so the caller looks again.
-                (self.ring, self.without_ring) = (None, true);
-                return Ok(Wakeup::LookAgain);
-            }
-            return slept;
+        if !self.without_ring
+            && uring::is_there()
+            && let Some(slept) = uring::wait(&groups, &until)
+        {
+            return match slept {
+                Ok(woken) => Ok(woken),
+                // Requests that were still queued went with the ring, and may have taken a wake-up: so the caller looks again.
+                Err(Failed::Ring) => {
+                    self.without_ring = true;
+                    Ok(Wakeup::LookAgain)
+                }
+                Err(Failed::Request(errno)) => instead_of_error(errno),
+            };
         }
         match self.helpers(groups.len() - 1) {
-            Ok(helpers) => helpers.wait(&groups, words.passes_to, until()),
+            Ok(helpers) => match helpers.wait(&groups, words.passes_to, until()) {
+                Err(errno) => instead_of_error(errno),
+                woken => woken,
+            },
             // No thread can be started just now. The next sleep may be whole.
             Err(_) => for_a_slice(),
         }
-    }
-
-    fn ring(&mut self, groups: u32) -> Option<&mut Ring> {
-        if self.without_ring || !uring::is_there() {
-            return None;
-        }
-        if !self.ring.as_ref().is_some_and(|ring| ring.serves(groups)) {
-            // None to be had now (too many open files): helpers do.
-            self.ring = Ring::new(groups).ok();
-        }
-        self.ring.as_mut()
     }
 
     fn helpers(&mut self, many: usize) -> Result<&WaitThreads, Errno> {

@@ -5,11 +5,12 @@
 //! its permissions say.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::sys::{Errno, file, process};
+use crate::sys::file::{self, KeptFile};
+use crate::sys::{Errno, process};
 
 /// Whom a domain is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +47,9 @@ impl Access {
 /// An open, checked folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    fd: OwnedFd,
+    fd: KeptFile,
     path: PathBuf,
     access: Access,
-    /// See [`file::Facts::identity`].
-    identity: (u64, u64),
 }
 
 impl Folder {
@@ -108,7 +107,7 @@ impl Folder {
                 return Err(Error::TooOpen { path: path.to_path_buf(), mode: facts.mode });
             }
         };
-        Ok(Folder { fd, path: path.to_path_buf(), access, identity: facts.identity() })
+        Ok(Folder { fd: KeptFile::new(fd, &facts), path: path.to_path_buf(), access })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -121,9 +120,7 @@ impl Folder {
 
     /// The descriptor, if it still is this folder's. Another folder may have got the number: nothing is made or removed there.
     pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
-        let fd = self.fd.as_fd();
-        file::facts_if_same(fd, self.identity).map_err(|errno| Error::from_errno("examine", &self.path, errno))?;
-        Ok(fd)
+        self.fd.fd().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 
     pub(crate) fn access(&self) -> Access {

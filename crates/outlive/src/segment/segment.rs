@@ -15,14 +15,15 @@
 //! idempotent. How much of the file may be touched is the business of the kind's own header, which is advanced only
 //! after `fallocate` has returned.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use super::folder::Folder;
 use super::header::{BODY, Header, Spec};
 use crate::shim::{AtomicU64, Ordering};
+use crate::sys::file::{self, KeptFile};
 use crate::sys::map::{Mapping, PAGE};
-use crate::sys::{Errno, file, process};
+use crate::sys::{Errno, process};
 use crate::{Error, Kind};
 
 /// Types that may be looked at in shared memory at any time: every bit pattern is a valid value, and whatever several
@@ -44,14 +45,12 @@ unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 
 /// A mapped file of a domain.
 pub(crate) struct Segment {
-    file: OwnedFd,
+    file: KeptFile,
     map: Mapping,
     path: PathBuf,
     /// Bytes that this process has seen to exist and has mapped: safe to touch without asking anybody. Never more than the
     /// mapping, which may be shorter than the file.
     known: AtomicU64,
-    /// See [`file::Facts::identity`].
-    identity: (u64, u64),
 }
 
 impl Segment {
@@ -74,7 +73,7 @@ impl Segment {
             }
             let segment = Segment::build(folder, name, spec)?;
             init(&segment)?;
-            match file::link(segment.file.as_fd(), folder.fd()?, name) {
+            match file::link(segment.fd()?, folder.fd()?, name) {
                 Ok(()) => return Ok(segment),
                 // Somebody was quicker: theirs it is. (It may be gone again by the time we open it.)
                 Err(Errno::EXIST) => {}
@@ -95,7 +94,8 @@ impl Segment {
         let map =
             Mapping::reserve(file.as_fd(), reserve, initial).map_err(|errno| mapping_error(&path, reserve, errno))?;
         let facts = file::facts(file.as_fd()).map_err(|errno| Error::from_errno("examine", &path, errno))?;
-        let segment = Segment { file, map, path, known: AtomicU64::new(initial), identity: facts.identity() };
+        let file = KeptFile::new(file, &facts);
+        let segment = Segment { file, map, path, known: AtomicU64::new(initial) };
         segment.header().fill(&Spec { reserve, ..spec.clone() }, process::process_id());
         Ok(segment)
     }
@@ -124,7 +124,7 @@ impl Segment {
         let reserve = header.reserve().clamp(facts.len, MOST_RESERVED.max(facts.len));
         let map =
             Mapping::reserve(file.as_fd(), reserve, facts.len).map_err(|errno| mapping_error(&path, reserve, errno))?;
-        Ok(Segment { file, map, path, known: AtomicU64::new(facts.len), identity: facts.identity() })
+        Ok(Segment { file: KeptFile::new(file, &facts), map, path, known: AtomicU64::new(facts.len) })
     }
 
     /// Refuses a file of another kind.
@@ -145,8 +145,11 @@ impl Segment {
     /// Facts about the file, if the descriptor still is this file's: to be asked before anything is done by it. Another file is not
     /// lengthened, and loses no pages.
     pub(crate) fn facts(&self) -> Result<file::Facts, Error> {
-        let facts = file::facts_if_same(self.file.as_fd(), self.identity);
-        facts.map_err(|errno| Error::from_errno("examine", &self.path, errno))
+        self.file.facts().map_err(|errno| Error::from_errno("examine", &self.path, errno))
+    }
+
+    fn fd(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.file.fd().map_err(|errno| Error::from_errno("examine", &self.path, errno))
     }
 
     /// Bytes of address space that this process has mapped: growth beyond it is seen by others only.
@@ -234,8 +237,7 @@ impl Segment {
         if end > self.map.len() {
             return Err(Error::NoAddressSpace { path: self.path.clone(), wanted: end });
         }
-        self.facts()?;
-        file::allocate(self.file.as_fd(), from, len).map_err(|errno| allocation_error(&self.path, len, errno))?;
+        file::allocate(self.fd()?, from, len).map_err(|errno| allocation_error(&self.path, len, errno))?;
         // Not asked for any more: that question might fail, after a claim.
         self.known.fetch_max(end, Ordering::Relaxed);
         Ok(())
@@ -255,24 +257,19 @@ impl Segment {
 
     /// The whole file once more, where it may be written everywhere.
     pub(crate) fn view(&self) -> Result<View, Error> {
-        self.facts()?;
         let len = self.map.len();
-        let map =
-            Mapping::reserve(self.file.as_fd(), len, len).map_err(|errno| mapping_error(&self.path, len, errno))?;
+        let map = Mapping::reserve(self.fd()?, len, len).map_err(|errno| mapping_error(&self.path, len, errno))?;
         Ok(View { map })
     }
 
     /// Reads by the file what may be out of reach in the mapping.
     pub(crate) fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
-        self.facts()?;
-        file::read(self.file.as_fd(), from, bytes).map_err(|errno| Error::from_errno("read", &self.path, errno))
+        file::read(self.fd()?, from, bytes).map_err(|errno| Error::from_errno("read", &self.path, errno))
     }
 
     /// Gives pages back to the system; they read as zero afterwards.
     pub(crate) fn punch(&self, from: u64, len: u64) -> Result<(), Error> {
-        self.facts()?;
-        file::punch(self.file.as_fd(), from, len)
-            .map_err(|errno| Error::from_errno("give back pages of", &self.path, errno))
+        file::punch(self.fd()?, from, len).map_err(|errno| Error::from_errno("give back pages of", &self.path, errno))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Files of a domain: made whole or not at all, and never used before their pages exist.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,10 +33,43 @@ impl Facts {
     }
 }
 
-/// Facts about the file, if the descriptor still names the file of that identity; `EBADF` if not. A process that becomes a daemon closes all of its
-/// descriptors, and the next file that it opens gets such a number.
-pub(crate) fn facts_if_same(file: BorrowedFd<'_>, identity: (u64, u64)) -> Result<Facts, Errno> {
-    facts(file).and_then(|facts| if facts.identity() == identity { Ok(facts) } else { Err(Errno::BADF) })
+/// A file or folder that stays open for long. A process that becomes a daemon closes all of its descriptors, and the next file
+/// that it opens gets such a number: this one is asked before each use, and when it is dropped closes nothing else.
+///
+/// The same file, which the program has opened itself under that number, is not told from it.
+#[derive(Debug)]
+pub(crate) struct KeptFile {
+    fd: ManuallyDrop<OwnedFd>,
+    /// See [`Facts::identity`].
+    identity: (u64, u64),
+}
+
+impl KeptFile {
+    /// The descriptor is that of the file of these facts.
+    pub(crate) fn new(fd: OwnedFd, facts: &Facts) -> KeptFile {
+        KeptFile { fd: ManuallyDrop::new(fd), identity: facts.identity() }
+    }
+
+    /// Facts about the file, if the descriptor still is this one's; `EBADF` if not.
+    pub(crate) fn facts(&self) -> Result<Facts, Errno> {
+        let facts = facts(self.fd.as_fd())?;
+        if facts.identity() == self.identity { Ok(facts) } else { Err(Errno::BADF) }
+    }
+
+    /// The descriptor, if it still is this file's; `EBADF` if not.
+    pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>, Errno> {
+        self.facts().map(|_| self.fd.as_fd())
+    }
+}
+
+impl Drop for KeptFile {
+    fn drop(&mut self) {
+        // Nothing learned: it stays open, which is the lesser evil.
+        if self.facts().is_ok() {
+            // SAFETY: not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.fd) };
+        }
+    }
 }
 
 pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {

@@ -5,13 +5,18 @@
 //! | --- | --- |
 //! | `control`, one for each helper | raised when its order changes; it sleeps on that beside its group |
 //! | `bell`, one for all | raised by a helper that has been woken; the caller sleeps on that beside the first group |
+//! | `inside`, one for each helper | not 0 from when it takes an order until it has left its group |
+//!
+//! The caller looks for the last time when all helpers are outside: one that were queued still could take the kernel's one
+//! wake-up for an end at which this process does not look any more.
 //!
 //! A helper never reads a word of its group: the kernel does, and answers `EFAULT` for one that has been unmapped since. Its
 //! own `list_op_pending` points where the caller's does, as long as it has an order: the caller's end may wake a helper of the
 //! same process, which is about to end, too.
 
-use std::sync::atomic::Ordering as StdOrdering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicI32, Ordering as StdOrdering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::thread::futex::{self as rx, ClockId, Wait, WaitFlags, WaitPtr, WaitvFlags};
 
@@ -24,6 +29,10 @@ use crate::shim::AtomicU32;
 /// What the threads are called.
 pub(crate) const NAME: &str = "outlive-wait";
 
+/// How long the caller waits for its helpers to leave, which takes them a processor and nothing else. A helper that gets none
+/// for so long may take a wake-up; another waiter then learns of the end by its recheck, which is no later.
+const MOST_PATIENT: Duration = Duration::from_secs(1);
+
 /// See the file's head.
 pub(crate) struct WaitThreads {
     bell: Arc<AtomicU32>,
@@ -35,9 +44,13 @@ pub(crate) struct WaitThreads {
 struct Helper {
     control: AtomicU32,
     order: Mutex<Order>,
+    inside: AtomicU32,
+    /// How its sleep failed, while the order stood; 0: it did not.
+    failed: AtomicI32,
     bell: Arc<AtomicU32>,
 }
 
+#[derive(Clone)]
 enum Order {
     Rest,
     Sleep { words: Vec<(usize, u32)>, passes_to: usize },
@@ -87,10 +100,33 @@ impl WaitThreads {
         let mut own: Vec<Watch<'_>> = first.clone();
         own.push(Watch { word: &self.bell, expected: heard });
         let slept = futex::wait_any(&own, 0, deadline);
-        for helper in self.helpers.iter().take(others.len()) {
-            helper.give(Order::Rest);
+        let helpers = &self.helpers[..others.len()];
+        helpers.iter().for_each(|helper| helper.give(Order::Rest));
+        self.wait_left(helpers);
+        let failed = helpers.iter().filter_map(|helper| helper.failure()).reduce(|one, other| match one {
+            Errno::FAULT => one,
+            _ => other,
+        });
+        match failed {
+            Some(errno) => Err(errno),
+            None => slept,
         }
-        slept
+    }
+
+    /// Waits until these helpers are outside, but no longer than that.
+    fn wait_left(&self, helpers: &[Arc<Helper>]) {
+        let deadline = Deadline::after(MOST_PATIENT);
+        for helper in helpers {
+            loop {
+                // Before the look: a helper that leaves meanwhile ends the sleep at once.
+                let heard = self.bell.load(StdOrdering::Acquire);
+                // Acquire pairs with the helper's Release: what its sleep came to.
+                if helper.inside.load(StdOrdering::Acquire) == 0 || deadline.has_passed() {
+                    break;
+                }
+                let _ = futex::wait_any(&[Watch { word: &self.bell, expected: heard }], 0, deadline);
+            }
+        }
     }
 }
 
@@ -104,17 +140,63 @@ impl Drop for WaitThreads {
 
 impl Helper {
     fn start(bell: &Arc<AtomicU32>) -> Result<Arc<Helper>, Errno> {
-        let helper =
-            Arc::new(Helper { control: AtomicU32::new(0), order: Mutex::new(Order::Rest), bell: Arc::clone(bell) });
+        let helper = Arc::new(Helper {
+            control: AtomicU32::new(0),
+            order: Mutex::new(Order::Rest),
+            inside: AtomicU32::new(0),
+            failed: AtomicI32::new(0),
+            bell: Arc::clone(bell),
+        });
         let its = Arc::clone(&helper);
         start_thread(move || its.run())?;
         Ok(helper)
     }
 
     fn give(&self, order: Order) {
-        *self.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
+        let mut at = self.order();
+        if matches!(order, Order::Sleep { .. }) {
+            self.failed.store(0, StdOrdering::Relaxed);
+        }
+        *at = order;
         self.control.fetch_add(1, StdOrdering::Release);
+        drop(at);
         futex::wake_all(&self.control);
+    }
+
+    fn order(&self) -> MutexGuard<'_, Order> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failure(&self) -> Option<Errno> {
+        match self.failed.load(StdOrdering::Relaxed) {
+            0 => None,
+            errno => Some(Errno::from_raw_os_error(errno)),
+        }
+    }
+
+    /// The order. It is inside of it from here on: what has been withdrawn is not begun.
+    fn take_order(&self) -> Order {
+        let order = self.order();
+        if matches!(*order, Order::Sleep { .. }) {
+            self.inside.store(1, StdOrdering::Relaxed);
+        }
+        order.clone()
+    }
+
+    /// The group is left.
+    fn leave(&self, control: u32, slept: Result<(), Errno>) {
+        if let Err(errno) = slept
+            && !matches!(errno, Errno::AGAIN | Errno::INTR)
+        {
+            let _order = self.order();
+            // Of an order that is withdrawn the words may be unmapped by now, which is no error.
+            if self.control.load(StdOrdering::Relaxed) == control {
+                self.failed.store(errno.raw_os_error(), StdOrdering::Relaxed);
+            }
+        }
+        self.inside.store(0, StdOrdering::Release);
+        self.bell.fetch_add(1, StdOrdering::Release);
+        futex::wake_all(&self.bell);
     }
 
     fn run(&self) {
@@ -124,25 +206,22 @@ impl Helper {
             // Acquire pairs with `give`. Before the order: given another meanwhile, the sleep ends at once.
             let control = self.control.load(StdOrdering::Acquire);
             let own = Watch { word: &self.control, expected: control };
-            let (words, passes_to) = match &*self.order.lock().unwrap_or_else(PoisonError::into_inner) {
+            let (words, passes_to) = match self.take_order() {
                 Order::End => return,
-                Order::Rest => (None, 0),
-                Order::Sleep { words, passes_to } => (Some(words.clone()), *passes_to),
-            };
-            let Some(words) = words else {
-                // An error here would be one of the word's, which is ours.
-                let _ = futex::wait_any(&[own], 0, Deadline::NEVER);
-                continue;
+                Order::Sleep { words, passes_to } => (words, passes_to),
+                Order::Rest => {
+                    // An error here would be one of the word's, which is ours.
+                    let _ = futex::wait_any(&[own], 0, Deadline::NEVER);
+                    continue;
+                }
             };
             let pass = PassOn::begin(list);
             if passes_to != 0 {
                 // SAFETY: a registry's X, which is never unmapped.
                 pass.to(unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(passes_to) });
             }
-            // Whatever came of it, an unmapped word included: the caller looks at everything.
-            let _ = sleep_at(&words, own);
-            self.bell.fetch_add(1, StdOrdering::Release);
-            futex::wake_all(&self.bell);
+            // Whatever came of it: the caller looks at everything.
+            self.leave(control, sleep_at(&words, own));
             // Until it has looked, or has died: `list_op_pending` stays as it is.
             while self.control.load(StdOrdering::Acquire) == control {
                 let _ = futex::wait_any(&[own], 0, Deadline::NEVER);

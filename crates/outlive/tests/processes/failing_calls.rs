@@ -2,6 +2,7 @@
 //! told, and finds everything the next time.
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
@@ -26,6 +27,7 @@ crate::checks!(
     who_cannot_subscribe_keeps_no_line,
     files_by_the_numbers_of_closed_ones_are_left_alone,
     folders_by_the_numbers_of_closed_ones_are_left_alone,
+    files_by_the_numbers_of_closed_ones_stay_open,
     a_long_request_stays,
     a_request_that_cannot_be_looked_at_holds_up_its_client_alone,
     a_slot_that_cannot_be_looked_at_holds_up_its_client_alone,
@@ -214,6 +216,33 @@ fn folders_by_the_numbers_of_closed_ones_are_left_alone(world: &World) {
     assert_eq!(fs::read_dir(&their_folder).expect("there").count(), before);
     ours.remove("q").expect("there");
     theirs.remove("q").expect("there");
+}
+
+/// The same when what was open is dropped: neither their files nor numbers that are nobody's are closed.
+fn files_by_the_numbers_of_closed_ones_stay_open(world: &World) {
+    let folder = world.folder().join("domain");
+    for others in [50, 0] {
+        Child::start(|| {
+            let domain = outlive::Domain::open_at(&folder).expect("opens");
+            let queue = Queue::open(&domain, "q").or_else(|_| Queue::create(&domain, "q")).expect("made");
+            let sender = queue.sender().expect("a sender");
+            let file = fs::File::create(world.folder().join("other")).expect("made");
+            // SAFETY: this process has one thread, which uses none of its descriptors by number but that one.
+            let numbers: Vec<i32> = unsafe {
+                assert_eq!(libc::dup2(file.as_raw_fd(), 1000), 1000);
+                libc::close_range(3, 999, 0);
+                (0..others).map(|_| libc::dup(1000)).collect()
+            };
+            std::mem::forget(file);
+            drop(sender);
+            drop(queue);
+            drop(domain);
+            // SAFETY: no pointers are passed.
+            let closed: Vec<_> = numbers.iter().filter(|&&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0).collect();
+            assert!(closed.is_empty(), "closed: {closed:?}");
+        })
+        .finish();
+    }
 }
 
 fn a_long_request_stays(world: &World) {
