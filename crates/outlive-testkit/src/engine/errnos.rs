@@ -65,6 +65,8 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         // io_uring_setup(2), io_uring_enter(2): denied by Docker's profile and by a sysctl; limits; a signal.
         libc::SYS_io_uring_setup => &[EPERM, ENOSYS, EMFILE, ENFILE, ENOMEM],
         libc::SYS_io_uring_enter => &[EINTR, EAGAIN, ENOMEM],
+        // io_uring_register(2), of a ring's descriptor: a filter; sixteen rings of the thread; limits.
+        libc::SYS_io_uring_register => &[EPERM, ENOSYS, libc::EBUSY, ENOMEM],
         // membarrier(2).
         libc::SYS_membarrier => &[ENOSYS, EPERM, ENOMEM],
         // clone(2): number of processes, of pids in the control group; clone3 is ENOSYS in many filters.
