@@ -259,8 +259,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
             return finish(Count::FAILED);
         }
     };
-    let named = |run: &Run| asked.parts.iter().any(|part| run.name.contains(part.as_str()));
-    let wanted = |run: &Run| if asked.parts.is_empty() { run.set <= asked.set } else { named(run) };
+    let wanted = |run: &Run| match &asked.parts[..] {
+        [] => run.set <= asked.set,
+        parts => parts.iter().any(|part| run.name.contains(part.as_str())),
+    };
     let record = Record::read(folder.join("seen.txt"));
     record.keep(&runs);
     let mut waiting: Vec<Run> = runs.into_iter().filter(wanted).collect();

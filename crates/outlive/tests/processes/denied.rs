@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use outlive::sync::{AwaitError, Event, Reset};
 use outlive::wait::{WaitSet, What};
-use outlive::{Deadline, Wait};
+use outlive::{Deadline, Domain, Peer, Wait};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -122,6 +122,19 @@ fn large_sets_wait_when_requests_are_not_taken_back(world: &World) {
     a_large_set_though(world, AS_IT_IS, || answer(libc::SYS_io_uring_enter, Some(1), 0));
 }
 
+fn waits(set: &mut WaitSet) {
+    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+}
+
+/// For the ends of them all, none of which has come.
+fn set_that_has_waited(domain: &Domain, peers: &[Peer]) -> WaitSet {
+    let mut set = WaitSet::new(domain);
+    set.set_wait(Wait::Block);
+    add_all(&mut set, peers);
+    waits(&mut set);
+    set
+}
+
 /// Opens files by all numbers that are free below 100, which are to be there when `body` is over.
 fn beside_files(world: &World, body: impl FnOnce()) {
     // SAFETY: this process has one thread, which uses none of its descriptors by number.
@@ -143,14 +156,8 @@ fn rings_are_not_taken_for_other_files(world: &World) {
     skip_without_rings(world);
     let domain = world.domain();
     let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
-    let waits = |set: &mut WaitSet| {
-        assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
-    };
     Child::start(|| {
-        let mut set = WaitSet::new(&domain);
-        set.set_wait(Wait::Block);
-        add_all(&mut set, &peers);
-        waits(&mut set);
+        let mut set = set_that_has_waited(&domain, &peers);
         beside_files(world, || {
             waits(&mut set);
             // A set that is larger still makes another ring.
@@ -159,11 +166,8 @@ fn rings_are_not_taken_for_other_files(world: &World) {
             waits(&mut set);
             drop(set);
         });
-        // The numbers are nobody's.
-        let mut set = WaitSet::new(&domain);
-        set.set_wait(Wait::Block);
-        add_all(&mut set, &peers);
-        waits(&mut set);
+        // No file has the numbers.
+        let mut set = set_that_has_waited(&domain, &peers);
         // SAFETY: this process has one thread, which uses none of its descriptors by number.
         unsafe { libc::close_range(3, u32::MAX, 0) };
         waits(&mut set);
@@ -177,14 +181,8 @@ fn sets_with_a_ring_go_to_another_thread_and_into_a_child(world: &World) {
     skip_without_rings(world);
     let domain = world.domain();
     let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
-    let waits = |set: &mut WaitSet| {
-        assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
-    };
     Child::start(|| {
-        let mut set = WaitSet::new(&domain);
-        set.set_wait(Wait::Block);
-        add_all(&mut set, &peers);
-        waits(&mut set);
+        let mut set = set_that_has_waited(&domain, &peers);
         std::thread::scope(|scope| scope.spawn(|| waits(&mut set)).join().expect("it waits"));
         waits(&mut set);
         Child::start(|| {
@@ -223,6 +221,7 @@ fn who_has_no_descriptor_left_asks_for_rings_again(world: &World) {
     allow(limit.rlim_cur);
     assert!(has());
 }
+
 fn fail_steps() {
     answer(libc::SYS_futex, Some(libc::FUTEX_WAKE_OP), libc::EFAULT);
 }

@@ -218,7 +218,7 @@ fn folders_by_the_numbers_of_closed_ones_are_left_alone(world: &World) {
     theirs.remove("q").expect("there");
 }
 
-/// The same when what was open is dropped: neither their files nor numbers that are nobody's are closed.
+/// The same when what was open is dropped: neither other files nor numbers without a file are closed.
 fn files_by_the_numbers_of_closed_ones_stay_open(world: &World) {
     let folder = world.folder().join("domain");
     for others in [50, 0] {
