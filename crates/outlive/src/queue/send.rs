@@ -225,14 +225,13 @@ impl Sender {
     fn put(&self, me: Me, body: &Body<'_>, meta: Meta, deadline: Option<Deadline>) -> Result<(), SendError> {
         loop {
             match self.claim(me) {
-                Ok(claim) => {
-                    let published = self.publish(me, &claim, body, meta);
-                    if published.is_err() {
-                        Sender::abandon(me, &claim);
+                Ok(claim) => match self.publish(me, &claim, body, meta) {
+                    Ok(()) => {
+                        wake_receiver(&self.shared);
+                        return Ok(());
                     }
-                    wake_receiver(&self.shared);
-                    return published;
-                }
+                    Err(error) => return Err(self.abandon(me, &claim, error)),
+                },
                 Err(Refused::Error(error)) => return Err(error),
                 Err(Refused::Full { region, place }) => self.wait_for_space(me, region, place, deadline)?,
             }
@@ -365,14 +364,18 @@ impl Sender {
     }
 
     /// Step 6 failed: nothing will ever be in this slot, and nobody is to wait for a thread that lives on.
+    // Apart from a send that succeeds: that one would copy the room for an error past its wake-up, 11 instructions.
     #[cold]
-    fn abandon(me: Me, claim: &Claim<'_>) {
+    #[inline(never)]
+    fn abandon(&self, me: Me, claim: &Claim<'_>, error: SendError) -> SendError {
         // From our own claim: had somebody taken this thread for dead, the slot may be another sender's. Release, as the
         // receiver's look is by Acquire. Died just before: abandoned by a dead one. Just after, before the wake: the
         // receiver, if asleep, watches our end, which is this.
         let ours = SlotWord::writing(claim.lap, me.id);
         let abandoned = SlotWord::abandoned(claim.lap);
         let _ = claim.slot.claim.compare_exchange(ours.0, abandoned.0, Ordering::Release, Ordering::Relaxed);
+        wake_receiver(&self.shared);
+        error
     }
 
     /// At max and full: wait for the receiver to give the slot back, or to die.
