@@ -644,7 +644,7 @@ mod tests {
             (SlotWord::empty(1), SlotWord::empty(1)),
         ] {
             slot.claim.store(seen.0, Ordering::Relaxed);
-            Sender::abandon(me, &claim);
+            assert!(matches!(sender.abandon(me, &claim, SendError::NoReader), SendError::NoReader));
             assert_eq!(slot.claim.load(Ordering::Relaxed), left.0);
         }
         std::fs::remove_dir_all(&folder).expect("removed");
