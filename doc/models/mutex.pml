@@ -25,6 +25,8 @@
  * Switches: -DD=deaths -DR=rounds -DR2=rounds of thread 2
  *   -DNL=2 -DNEST  thread 0 takes locks 0 and 1, thread 1 takes 0, thread 2 takes 1
  *   -DTIMEOUT      a sleeper may give up at any time      -DPANIC  a holder may panic
+ *   -DSWEEP        thread 2 does not lock, but sweeps R2 times: it takes a dead owner's name out of the word of lock 0, in one step, and
+ *                  leaves DIED there, which reads like a dead owner's name for ever. Beside a stopped sweep nobody may sleep for that.
  *   -DSTOP         one thread is stopped at any step, takes no further step and is not dead: its token reads alive and no list is
  *                  walked. A wake-up that it had is used up; SIGSTOP takes it out of the kernel's queues, the freezer of version 1
  *                  leaves it there, where it swallows wakes: both are tried. It may be killed later (D counts that). A sleeper looks
@@ -45,6 +47,8 @@
  *   DROPGIVESUP unlock without a repair gives the lock up
  *   PANICQUIET  a panic leaves the state as it is
  *   PANICLATE   a panic releases the word before it says "inconsistent"
+ *   SWEEPFREE   a sweep leaves the word free
+ *   SWEEPHOLDS  (with STOP) a sweep takes the lock over, and gives it back
  * and with STOP:
  *   NORECHECK   a sleeper does not look by itself: the stopped one had the notice of the owner's death. Without deaths it must pass
  *   TWOSTEP     (with NORECHECK) unlock frees the word and wakes in two steps
@@ -71,7 +75,12 @@
 #define NOT_RECOVERABLE 4
 
 byte lo[NL]; bool lw[NL]; byte st[NL];
+#ifdef SWEEP
+#define DIED (N+1)
+bool tdead[N+1], tw[N+1];       /* nobody's token, dead from the beginning */
+#else
 bool tdead[N], tw[N];
+#endif
 byte qL[N], qT[N], qX[N]; bool woken[N];
 byte pend[N];
 bool killed[N];
@@ -86,7 +95,11 @@ bool stopped[N];
 byte bs;                /* stops still to come; drawn first, too */
 #define ENDS (killed[me] || stopped[me])
 #define RUNS(i) (!killed[i] && !stopped[i])
+#ifdef SWEEP
+#define HELDUP(l) (lo[l]!=0 && lo[l]!=3 && !tdead[lo[l]-1] && stopped[lo[l]-1])
+#else
 #define HELDUP(l) (lo[l]!=0 && !tdead[lo[l]-1] && stopped[lo[l]-1])
+#endif
 #if NL > 1
 #define EXCUSED(l) (HELDUP(l) || (l==0 && lo[0]!=0 && RUNS(lo[0]-1) && qL[lo[0]-1]==2 && HELDUP(1)))
 #else
@@ -246,6 +259,28 @@ inline unlock(l) {
 	fi
 }
 
+#ifdef SWEEP
+inline sweep() {
+	atomic { vo=lo[0]; vw=lw[0] };
+	if
+	:: vo!=0 && vo!=DIED && tdead[vo-1] ->
+#ifdef SWEEPHOLDS
+		atomic { if :: lo[0]==vo && lw[0]==vw -> lo[0]=me+1; lw[0]=1; OWN(0); ok=1 :: else -> ok=0 fi };
+		if :: ok && st[0]==CONSISTENT -> SET(0,INCONSISTENT) :: else fi;
+		if :: ok -> release(0) :: else fi
+#else
+#ifdef SWEEPFREE
+		atomic { if :: lo[0]==vo && lw[0]==vw -> lo[0]=0; lw[0]=0; ok=1 :: else -> ok=0 fi };
+#else
+		atomic { if :: lo[0]==vo && lw[0]==vw -> lo[0]=DIED; lw[0]=0; ok=1 :: else -> ok=0 fi };
+#endif
+		if :: ok && vw -> wakeall(qL,1) :: else fi
+#endif
+	:: else
+	fi
+}
+#endif
+
 #define INSIDE (got==OK || got==OWNER_DIED)
 inline use(l) { lock(l); if :: INSIDE -> unlock(l) :: else fi }
 
@@ -255,7 +290,12 @@ proctype T(byte me) {
 		r=0;
 		do
 		:: r<((me==2) -> R2 : R) ->
-#ifdef NEST
+#ifdef SWEEP
+			if
+			:: me==2 -> sweep()
+			:: else -> use(0)
+			fi;
+#elif defined(NEST)
 			if
 			:: me==0 ->
 				lock(0); byte got0; got0=got;
@@ -306,6 +346,9 @@ end_stop:		killed[me]
 
 active proctype killer() {
 	atomic {
+#ifdef SWEEP
+		tdead[DIED-1]=1;
+#endif
 		if :: budget=D
 #if D > 0
 		:: budget=D-1

@@ -30,7 +30,7 @@
  * refused only after a writer has given the lock up; nobody takes a living reader's word; nobody sleeps for ever (an invalid end state).
  * Switches: -DD=deaths -DNW=writers -DNS=readers' words -DHOME0 (all try word 0 first)
  *   -DDOOR  a reader who would wait may go to step 4   -DUP -DDOWN  readers may upgrade, writers downgrade
- *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps
+ *   -DTIMEOUT  who sleeps may give up at any time      -DSWEEP  thread 2 sweeps; a dead writer's name becomes DIED, see mutex.pml
  *   -DPANIC    who writes may panic      -DPAIR  thread 2 is not there
  *   -DDIES=i   with -DD=1: only thread i may die. The runs for all threads together cover the run without DIES. Where the writer dies
  *              beside two readers, more than one readers' word needs more than 10 GB
@@ -94,7 +94,12 @@ byte wo; bool ww; byte st; bool ins;
 byte so[NS]; bool odd;
 byte same[N];                           /* sl since the reader that leaves read it: 0 will not be asked for, 1 the same, 2 changed */
 byte fresh[N];                          /* sq since the writer read it, likewise */
+#ifdef SWEEP
+#define DIED (N+1)
+bool tdead[N+1], tw[N+1];               /* nobody's token, dead from the beginning */
+#else
 bool tdead[N], tw[N];
+#endif
 byte qL[N], qB[N], qT[N], qX[N]; bool woken[N];
 byte pend[N];
 bool killed[N];
@@ -511,9 +516,9 @@ proctype T(byte me) {
 		:: me==2 ->
 			atomic { vo=wo; vw=ww };
 			if
-			:: vo!=0 && tdead[vo-1] ->
-				atomic { if :: wo==vo && ww==vw -> wo=me+1; ww=1; got=OK :: else fi };
-				if :: got==OK -> if :: st==CONSISTENT -> st=INCONSISTENT :: else fi; release() :: else fi
+			:: vo!=0 && vo!=DIED && tdead[vo-1] ->
+				atomic { if :: wo==vo && ww==vw -> wo=DIED; ww=0; ok=1 :: else -> ok=0 fi };
+				if :: ok && vw -> wakeall(qL,1) :: else fi
 			:: else
 			fi;
 			k=0;
@@ -571,6 +576,9 @@ end_stop:		killed[me]
 
 active proctype killer() {
 	atomic {
+#ifdef SWEEP
+		tdead[DIED-1]=1;
+#endif
 		if :: budget=D
 #if D > 0
 		:: budget=D-1

@@ -6,7 +6,8 @@
 //! | id | consistent | held by id | the next to come takes it over by compare-exchange, is told `OwnerDied` |
 //! | id + WAITERS | any | held, somebody may sleep | the same; the kernel's mark wakes one sleeper, who wakes all |
 //! | id | inconsistent | held by one who was told, or who panics | taken over, told again |
-//! | 0 | inconsistent | not marked consistent by one who was told, or who panicked; or a sweep took it from a dead owner | the next is told |
+//! | `DIED` | any | a dead owner's, whose name a sweep has taken out | as a dead owner's id: taken over, told |
+//! | 0 | inconsistent | not marked consistent by one who was told, or who panicked | the next is told |
 //! | id | not recoverable | being given up, or refused | taken over, refused |
 //! | 0 | not recoverable | given up | every lock is refused until `reset` |
 //!
@@ -21,6 +22,8 @@ use crate::sys::futex::{self, Watch};
 use crate::sys::robust::PassOn;
 
 const WAITERS: u32 = crate::liveness::WAITERS;
+/// In the place of a dead owner's id, whose token may be given out again. No id: bit 29 is not set.
+pub(super) const DIED: u32 = 1;
 
 /// Nothing is wrong with what the lock guards.
 pub(super) const CONSISTENT: u32 = 0;
@@ -137,12 +140,14 @@ impl RawMutex {
                 }
                 continue;
             }
-            let owner = TokenId::from_word(seen).ok_or(Refused::Damaged)?;
-            if owner == me.id {
-                return Err(Refused::Deadlock);
-            }
-            if me.registry.is_alive(owner) {
-                return Err(Refused::WouldBlock);
+            if seen != DIED {
+                let owner = TokenId::from_word(seen).ok_or(Refused::Damaged)?;
+                if owner == me.id {
+                    return Err(Refused::Deadlock);
+                }
+                if me.registry.is_alive(owner) {
+                    return Err(Refused::WouldBlock);
+                }
             }
             match self.take_over(me, seen) {
                 Ok(result) => return result,
@@ -264,8 +269,8 @@ impl RawMutex {
         self.state.store(CONSISTENT, Ordering::Relaxed);
     }
 
-    /// A sweep's part: takes the lock from a dead owner and leaves it free, so that no claim of the dead remains; the
-    /// next to lock is told. Says whether there was a dead owner.
+    /// A sweep's part: takes a dead owner's name out, so that no claim of the dead remains; the next to lock is told as
+    /// by the name. Says whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
         let seen = self.word.load(Ordering::Acquire);
         let Some(owner) = TokenId::from_word(seen) else {
@@ -274,19 +279,14 @@ impl RawMutex {
         if me.is_alive(owner) {
             return false;
         }
-        if !dry_run && self.take_over_quietly(me, seen) {
-            self.release(me.id);
-        }
-        true
-    }
-
-    fn take_over_quietly(&self, me: Me, seen: u32) -> bool {
-        let mine = me.id.as_u32() | WAITERS;
-        if self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return false;
-        }
-        if self.state.load(Ordering::Relaxed) == CONSISTENT {
-            self.state.store(INCONSISTENT, Ordering::Relaxed);
+        // In one step: a sweep that held the lock could be stopped with it. AcqRel: what the dead owner wrote goes on to
+        // whoever takes the lock over by an Acquire.
+        if !dry_run
+            && self.word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            && seen & WAITERS != 0
+        {
+            // Died or stopped just before: the sleepers watch the dead owner's token, as if there were no sweep.
+            futex::wake_all(&self.word);
         }
         true
     }

@@ -5,6 +5,7 @@
 //! | 0 | not done | |
 //! | id | being done by id | the next to come takes it over by compare-exchange, and is told |
 //! | id + WAITERS | somebody may sleep | the same; the kernel's mark wakes one sleeper, who wakes all |
+//! | `DIED` | was being done by one that died, whose name a sweep has taken out | as a dead one's id |
 //! | `DONE` | done, for good | |
 //!
 //! `failed` says that somebody died or panicked doing it; only who is named in the word writes it. Claims, sleeps and
@@ -20,6 +21,8 @@ use crate::sys::robust::PassOn;
 const WAITERS: u32 = crate::liveness::WAITERS;
 /// No id: bit 29 is not set.
 const DONE: u16 = 1;
+/// In the place of a dead one's id, whose token may be given out again. No id either.
+const DIED: u32 = 2;
 
 /// See the file's head.
 #[repr(C)]
@@ -86,12 +89,14 @@ impl RawOnce {
                 }
                 continue;
             }
-            let owner = TokenId::from_word(seen).ok_or(NoTurn::Damaged)?;
-            if owner == me.id {
-                return Err(NoTurn::Deadlock);
-            }
-            if me.is_alive(owner) {
-                return Err(NoTurn::WouldBlock);
+            if seen != DIED {
+                let owner = TokenId::from_word(seen).ok_or(NoTurn::Damaged)?;
+                if owner == me.id {
+                    return Err(NoTurn::Deadlock);
+                }
+                if me.is_alive(owner) {
+                    return Err(NoTurn::WouldBlock);
+                }
             }
             // WAITERS, because others may sleep on the old value. Died just after: we are the dead owner.
             match self.word.compare_exchange(seen, me.id.as_u32() | WAITERS, Ordering::Acquire, Ordering::Acquire) {
@@ -157,8 +162,8 @@ impl RawOnce {
         self.leave(id, DONE);
     }
 
-    /// Ends the turn without a value, after a panic or when a sweep takes the turn from a dead owner: the
-    /// next caller makes the value. Changes nothing if another owner has the turn by now.
+    /// Ends the turn without a value, after a panic: the next caller makes the value. Changes nothing if another owner
+    /// has the turn by now.
     pub(crate) fn abandon(&self, id: TokenId) {
         // While another owner has the turn, only that owner may write `failed`.
         if self.owner() == Some(id) {
@@ -181,8 +186,8 @@ impl RawOnce {
         }
     }
 
-    /// A sweep's part: takes the turn from a dead owner, so that no claim of the dead remains; the next is told. Says
-    /// whether there was a dead owner.
+    /// A sweep's part: takes a dead owner's name out, so that no claim of the dead remains; the next is told as by the
+    /// name. Says whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
         let seen = self.word.load(Ordering::Acquire);
         let Some(owner) = TokenId::from_word(seen) else {
@@ -191,9 +196,12 @@ impl RawOnce {
         if me.is_alive(owner) {
             return false;
         }
-        let mine = me.id.as_u32() | WAITERS;
-        if !dry_run && self.word.compare_exchange(seen, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            self.abandon(me.id);
+        // As the mutex's, in one step: a sweep that had the turn could be stopped with it.
+        if !dry_run
+            && self.word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            && seen & WAITERS != 0
+        {
+            futex::wake_all(&self.word);
         }
         true
     }

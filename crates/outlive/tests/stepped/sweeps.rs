@@ -1,4 +1,4 @@
-//! A process dies while a sweep is under way.
+//! A process dies while a sweep is under way, or the sweep is stopped.
 //!
 //! Only its token tells that a name in shared memory is a dead process's. A process that dies after the
 //! sweep's first look may have left its name where the sweep has been already. So the sweep must not
@@ -6,12 +6,16 @@
 //!
 //! A queue's region grows, and becomes a ring, while a sweep is at its slots. A sender that dies in a
 //! slot then has claimed a position that the sweep can tell by the region's new limit alone.
+//!
+//! A sweep takes the name of a dead owner out of a lock. Were it the owner in between, a sweep that is
+//! stopped there would keep every locker out.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use outlive::Domain;
 use outlive::queue::{Queue, Receiver, RecvError, Sender};
+use outlive::sync::{Holder, LockError, Mutex, Once};
 
 use crate::board::Board;
 use crate::child::Child;
@@ -21,6 +25,8 @@ use crate::steps::{FREE, Stepped, in_rounds};
 crate::checks!(
     the_token_of_a_process_that_dies_during_a_sweep_is_left_to_the_next,
     a_sweep_goes_by_the_limit_that_a_claim_was_made_under: 120,
+    a_sweep_never_holds_a_dead_owners_lock: 120,
+    a_sweep_never_has_the_turn_of_a_dead_maker: 120,
 );
 
 /// How many tokens a sweep has retired.
@@ -168,4 +174,64 @@ fn a_sweep_goes_by_the_limit_that_a_claim_was_made_under(world: &World) {
         }
         steps += 13_000;
     }
+}
+
+/// Kills `owner` once it has what it is to hold. Then a sweep runs, one instruction at a time: after none of them is a
+/// living process the holder. Returns after how many of them a dead one was.
+fn sweeps_without_holding(
+    world: &World,
+    domain: &Domain,
+    board: Board,
+    mut owner: Child,
+    holder: impl Fn() -> Option<Holder>,
+) -> u64 {
+    board.reach(OWNS, 1);
+    owner.kill();
+    let sweeping = Stepped::start(world, board, || {
+        in_rounds(board, |_| drop(domain.sweep(false).expect("sweeps")), |_| {});
+    });
+    let mut dead = 0;
+    loop {
+        let over = sweeping.step(1);
+        if let Some(holder) = holder() {
+            assert!(!holder.alive, "{holder:?} would keep others out for as long as it is stopped");
+            assert!(!over, "the sweep leaves the name of a dead owner");
+            dead += 1;
+        }
+        if over {
+            return dead;
+        }
+    }
+}
+
+fn a_sweep_never_holds_a_dead_owners_lock(world: &World) {
+    let (domain, board) = (world.domain(), Board::new());
+    let mutex = Mutex::<u64>::open(&domain, "m", 0).expect("opens");
+    let owner = Child::start(|| {
+        std::mem::forget(mutex.lock().expect("free"));
+        board.set(OWNS, 1);
+        loop {
+            std::thread::park();
+        }
+    });
+    let dead = sweeps_without_holding(world, &domain, board, owner, || mutex.holder());
+    assert!(dead > 0, "the sweep met no dead owner");
+    assert!(matches!(mutex.try_lock(), Err(LockError::OwnerDied(_))), "the next is told as without a sweep");
+}
+
+fn a_sweep_never_has_the_turn_of_a_dead_maker(world: &World) {
+    let (domain, board) = (world.domain(), Board::new());
+    let once = Once::<u64>::open(&domain, "o").expect("opens");
+    let maker = Child::start(|| {
+        let _ = once.get_or_init(|_| {
+            board.set(OWNS, 1);
+            loop {
+                std::thread::park();
+            }
+        });
+    });
+    let dead = sweeps_without_holding(world, &domain, board, maker, || once.maker());
+    assert!(dead > 0, "the sweep met no dead maker");
+    let made = once.get_or_init(|before| u64::from(before.previous_died())).expect("made");
+    assert_eq!(*made, 1, "the next is told as without a sweep");
 }

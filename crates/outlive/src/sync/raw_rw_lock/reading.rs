@@ -1,6 +1,6 @@
 //! Coming to read where the fast path did not do: behind a writer, after a dead one, without a word of one's own.
 
-use super::super::raw_mutex::{Acquired, Refused};
+use super::super::raw_mutex::{Acquired, DIED, Refused};
 use super::{Entered, RawRwLock};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, Patience, TokenId};
@@ -9,6 +9,13 @@ use crate::shim::{AtomicU32, Ordering};
 /// So often a reader waits for one writer after another to go; then it queues for `writer` itself, where it is as good
 /// as they are.
 const MOST_ROUNDS: u32 = 8;
+
+/// A writer as a reader finds it.
+enum InTheWay {
+    Nobody,
+    Dead,
+    Living,
+}
 
 impl RawRwLock {
     /// Enters as a reader, waiting until the deadline; `None` never waits.
@@ -35,15 +42,11 @@ impl RawRwLock {
                 // Before we sleep: whoever writes, or wants to, waits for the word. Died just before: it is a dead one's.
                 self.vacate(word, me.id);
             }
-            let Some(owner) = self.writer_in_the_way(me)? else {
-                if self.writer.is_consistent() {
-                    // It was there and has gone.
-                    continue;
-                }
-                return self.read_as_holder(me, patience, wait);
-            };
-            if !me.registry.is_alive(owner) {
-                return self.read_as_holder(me, patience, wait);
+            match self.in_the_way(me)? {
+                // It was there and has gone.
+                InTheWay::Nobody if self.writer.is_consistent() => continue,
+                InTheWay::Nobody | InTheWay::Dead => return self.read_as_holder(me, patience, wait),
+                InTheWay::Living => {}
             }
             let Some(deadline) = wait else {
                 return Err(Refused::WouldBlock);
@@ -63,14 +66,17 @@ impl RawRwLock {
         self.read_as_holder(me, patience, wait)
     }
 
-    /// Who keeps readers out, dead or alive.
-    fn writer_in_the_way(&self, me: Me) -> Result<Option<TokenId>, Refused> {
-        let seen = self.writer.word().load(Ordering::Acquire);
-        if seen == 0 {
-            return Ok(None);
+    /// Who keeps readers out.
+    fn in_the_way(&self, me: Me) -> Result<InTheWay, Refused> {
+        match self.writer.word().load(Ordering::Acquire) {
+            0 => Ok(InTheWay::Nobody),
+            DIED => Ok(InTheWay::Dead),
+            seen => match TokenId::from_word(seen).ok_or(Refused::Damaged)? {
+                owner if owner == me.id => Err(Refused::Deadlock),
+                owner if me.registry.is_alive(owner) => Ok(InTheWay::Living),
+                _ => Ok(InTheWay::Dead),
+            },
         }
-        let owner = TokenId::from_word(seen).ok_or(Refused::Damaged)?;
-        if owner == me.id { Err(Refused::Deadlock) } else { Ok(Some(owner)) }
     }
 
     /// Takes `writer` first and enters as a reader under it: nobody writes as long as we hold it. For a lock that a
