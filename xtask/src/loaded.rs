@@ -1,7 +1,8 @@
 //! `cargo xtask loaded`: all Rust tests with processes, twice, on a machine that is far too busy.
 //!
 //! A test that takes a slow answer for a wrong one fails here, and so does code that is right only as long as nobody is kept waiting. It has found more in half an
-//! hour than many quiet runs. Sixty programs that do nothing but compute run beside the tests; each ends with this one, whatever becomes of it.
+//! hour than many quiet runs. Sixty programs that do nothing but compute run beside the tests; each ends with this one, whatever becomes of it. Eight
+//! tests run at a time: beside so many programs no processor is ever idle, and more of what runs is tests.
 
 use std::os::unix::process::parent_id;
 use std::process::{Child, Command, ExitCode};
@@ -14,6 +15,9 @@ use crate::test::cargo;
 
 /// How many programs compute: the load average, by and large.
 const PROGRAMS: usize = 60;
+
+/// How many tests run at a time.
+const TESTS: &str = "8";
 
 /// How often the tests are run.
 const TIMES: usize = 2;
@@ -30,7 +34,8 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         }
     };
     // Compiled without the load: that is not what is tested.
-    let tests = ["test", "-p", "outlive", "-p", "outlive-pthread", "-p", "outlive-cli", "--no-fail-fast"];
+    let packages = ["-p", "outlive", "-p", "outlive-pthread", "-p", "outlive-cli", "-p", "outlive-gpu"];
+    let tests = [&["test"][..], &packages, &["--no-fail-fast"]].concat();
     if !matches!(cargo(&tests).arg("--no-run").status(), Ok(status) if status.success()) {
         println!("{}", Count::FAILED);
         return ExitCode::FAILURE;
@@ -42,7 +47,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     let mut total = Count::default();
     for time in 1..=TIMES {
         let mut command = cargo(&tests);
-        command.arg("--tests").args(only);
+        command.arg("--tests").args(only).env("RUST_TEST_THREADS", TESTS);
         total.add(stage::run_long(&format!("under a load of {PROGRAMS}, {time} of {TIMES}"), command, Counts::ByLines));
     }
     drop(load);

@@ -1,7 +1,7 @@
 //! `cargo xtask proof`: what takes long and seldom finds anything, and what came of it the last time.
 //!
 //! The test command has every scenario, every model and every language once. This has the rest: the models' mutations, all pairs of languages, both halves
-//! of the kill scenarios, longer random stages. Each stage writes its outcome into its row of doc/proof.md, so the page says for each when it was last run.
+//! of the kill scenarios, longer random stages; and, by its name alone, the tests beside a load. Each stage writes its outcome into its row of doc/proof.md, so the page says for each when it was last run.
 
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -18,25 +18,30 @@ struct Stage {
     name: &'static str,
     verb: &'static [&'static str],
     counts: Counts,
+    /// Runs by its name alone: it takes long, and nothing else may run beside it.
+    alone: bool,
 }
 
-const STAGES: [Stage; 11] = [
-    Stage { name: "models", verb: &["models"], counts: Counts::ByLines },
-    Stage { name: "loom", verb: &["loom", "--all"], counts: Counts::ByLines },
-    Stage { name: "conformance", verb: &["conformance"], counts: Counts::ByLines },
-    Stage { name: "python", verb: &["python", "--maturin"], counts: Counts::ByLines },
-    Stage { name: "crash", verb: &["crash"], counts: Counts::ByLines },
-    Stage { name: "stops", verb: &["crash", "--stop"], counts: Counts::ByLines },
-    Stage { name: "faults", verb: &["faults"], counts: Counts::ByLines },
-    Stage { name: "soak", verb: &["soak", "--minutes", "2"], counts: Counts::ByExit },
-    Stage { name: "crowd", verb: &["soak", "--topics", "--minutes", "2"], counts: Counts::ByExit },
-    Stage { name: "race", verb: &["race", "--minutes", "1"], counts: Counts::ByExit },
-    Stage { name: "fuzz", verb: &["fuzz", "--seconds", "120"], counts: Counts::ByLines },
+const STAGES: [Stage; 12] = [
+    Stage { name: "models", verb: &["models"], counts: Counts::ByLines, alone: false },
+    Stage { name: "loom", verb: &["loom", "--all"], counts: Counts::ByLines, alone: false },
+    Stage { name: "conformance", verb: &["conformance"], counts: Counts::ByLines, alone: false },
+    Stage { name: "python", verb: &["python", "--maturin"], counts: Counts::ByLines, alone: false },
+    Stage { name: "crash", verb: &["crash"], counts: Counts::ByLines, alone: false },
+    Stage { name: "stops", verb: &["crash", "--stop"], counts: Counts::ByLines, alone: false },
+    Stage { name: "faults", verb: &["faults"], counts: Counts::ByLines, alone: false },
+    Stage { name: "soak", verb: &["soak", "--minutes", "2"], counts: Counts::ByExit, alone: false },
+    Stage { name: "crowd", verb: &["soak", "--topics", "--minutes", "2"], counts: Counts::ByExit, alone: false },
+    Stage { name: "race", verb: &["race", "--minutes", "1"], counts: Counts::ByExit, alone: false },
+    Stage { name: "fuzz", verb: &["fuzz", "--seconds", "120"], counts: Counts::ByLines, alone: false },
+    Stage { name: "loaded", verb: &["loaded"], counts: Counts::ByLines, alone: true },
 ];
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let chosen: Vec<&Stage> =
-        STAGES.iter().filter(|stage| args.is_empty() || args.iter().any(|arg| arg == stage.name)).collect();
+    let chosen: Vec<&Stage> = STAGES
+        .iter()
+        .filter(|stage| args.is_empty() && !stage.alone || args.iter().any(|arg| arg == stage.name))
+        .collect();
     if !args.iter().all(|arg| STAGES.iter().any(|stage| stage.name == arg)) {
         let names: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
         eprintln!("usage: cargo xtask proof [STAGE]...\nstages: {}", names.join(", "));

@@ -93,7 +93,12 @@ impl Wanted {
             list: false,
             capture: true,
             times: false,
-            lanes: std::thread::available_parallelism().map_or(1, usize::from),
+            // The variable as libtest reads it.
+            lanes: std::env::var("RUST_TEST_THREADS")
+                .ok()
+                .and_then(|lanes| lanes.parse().ok())
+                .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+                .max(1),
         };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
