@@ -7,7 +7,8 @@
  *   away[i]    whatever the phase is, the participant is absent: since a repair
  *   back[i]    the same, and the participant has noticed
  *   out[i]     it has left: nobody waits for it
- * A process that is stopped is one whose next step does not come for a while; nothing here waits for a step of another.
+ * A process that is stopped is one whose next step does not come for a while. Nothing here waits for a step of another, but for the
+ * lock of the repair, which is mutex.pml's: so there is no STOP.
  *
  * arrive  1. seat: away -> back    2. p = phase; broken: say so    3. compare-exchange of the seat, from what it was at 1 -> mark(p)
  *         failed: again from 1
