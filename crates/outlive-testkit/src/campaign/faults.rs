@@ -122,7 +122,9 @@ pub(super) fn faults(life: &[Moment], every: bool) -> Vec<(u64, Fault)> {
     for (point, moment) in life.iter().enumerate() {
         let Some(call) = moment.call else { continue };
         // The same call from the same place: the first, the second (where the first has told something), no more.
-        let times: &mut u32 = seen.entry((moment.address, call.number, call.caller)).or_default();
+        // A ring's calls are others by how much they hand in: else the two of the first ring may stand for all of them.
+        let handed_in = if call.number == libc::SYS_io_uring_enter { call.arguments[1] } else { 0 };
+        let times: &mut u32 = seen.entry((moment.address, call.number, call.caller, handed_in)).or_default();
         *times += 1;
         if every || *times <= 2 {
             let calls = errnos::of(call.number, call.arguments).iter().map(|&errno| Fault::Call(errno));
