@@ -14,6 +14,15 @@ use crate::engine::{errnos, trace};
 use crate::failure::Failure;
 use crate::world::{World, text};
 
+/// What goes wrong at a system call.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    /// The call is not carried out, and returns this error.
+    Call(c_int),
+    /// The call is carried out, and the first of the requests that it hands to a ring of io_uring is answered with this error.
+    Request(c_int),
+}
+
 /// What a victim has open.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Belongings {
@@ -46,7 +55,7 @@ impl Round<'_> {
         route: Route,
         expected: &Moment,
         end: u64,
-        errno: c_int,
+        fault: Fault,
     ) -> Result<bool, Failure> {
         let mut reached = self.reach(world, route, expected, end)?;
         let call = trace::call_number(reached.victim.tid()).ok();
@@ -59,10 +68,14 @@ impl Round<'_> {
         }
         // The survivors may be rescued by the re-check, where the caller had to do without a call that wakes.
         world.stop();
-        reached.victim.fail_call(errno)?;
+        match fault {
+            Fault::Call(errno) => reached.victim.fail_call(errno)?,
+            Fault::Request(errno) => reached.victim.refuse_first_request(errno)?,
+        }
         let call = expected.call.map_or(0, |call| call.number);
         let name = |failure: Failure| failure.with(&format!("system call {call} failed"));
-        let waits_for_room = |error: &Failure| matches!((error, errno), (Failure::Hang(_), ENOSPC | EFBIG));
+        let waits_for_room =
+            |error: &Failure| matches!((error, fault), (Failure::Hang(_), Fault::Call(ENOSPC | EFBIG)));
         match self.go_on(world, &mut reached, end) {
             Err(failure) if waits_for_room(&failure) => {
                 // On a full file system it has to do with what there is, and waits for that as it does where it may grow
@@ -102,17 +115,21 @@ impl Round<'_> {
     }
 }
 
-/// Calls of a life with the errors to try at each.
-pub(super) fn faults(life: &[Moment], every: bool) -> Vec<(u64, c_int)> {
+/// Calls of a life with what is tried at each.
+pub(super) fn faults(life: &[Moment], every: bool) -> Vec<(u64, Fault)> {
     let mut seen = std::collections::HashMap::new();
     let mut all = Vec::new();
     for (point, moment) in life.iter().enumerate() {
         let Some(call) = moment.call else { continue };
         // The same call from the same place: the first, the second (where the first has told something), no more.
-        let times: &mut u32 = seen.entry((moment.address, call.number, call.caller)).or_default();
+        // A ring's calls are others by how much they hand in: else the two of the first ring may stand for all of them.
+        let handed_in = if call.number == libc::SYS_io_uring_enter { call.arguments[1] } else { 0 };
+        let times: &mut u32 = seen.entry((moment.address, call.number, call.caller, handed_in)).or_default();
         *times += 1;
         if every || *times <= 2 {
-            all.extend(errnos::of(call.number, call.arguments).iter().map(|&errno| (point as u64, errno)));
+            let calls = errnos::of(call.number, call.arguments).iter().map(|&errno| Fault::Call(errno));
+            let requests = errnos::of_requests(call.number, call.arguments).iter().map(|&errno| Fault::Request(errno));
+            all.extend(calls.chain(requests).map(|fault| (point as u64, fault)));
         }
     }
     all

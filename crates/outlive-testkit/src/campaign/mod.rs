@@ -12,8 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use libc::c_int;
-
+use self::faults::Fault;
 use self::round::Round;
 use self::stop::{Sleep, Then};
 use crate::engine::control::Control;
@@ -190,7 +189,7 @@ fn is_fallible(call: &Call) -> bool {
 enum End {
     Death,
     Stop(Then, Sleep),
-    Fault(c_int),
+    Fault(Fault),
 }
 
 impl fmt::Display for End {
@@ -198,7 +197,8 @@ impl fmt::Display for End {
         match self {
             End::Death => Ok(()),
             End::Stop(then, sleep) => write!(to, " ({then:?}, {sleep:?})"),
-            End::Fault(errno) => write!(to, " ({})", errnos::name(*errno)),
+            End::Fault(Fault::Call(errno)) => write!(to, " ({})", errnos::name(*errno)),
+            End::Fault(Fault::Request(errno)) => write!(to, " ({} for a request)", errnos::name(*errno)),
         }
     }
 }
@@ -234,7 +234,7 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
             }
         }
         Fate::Failing => {
-            all.extend(faults::faults(life, every).into_iter().map(|(point, errno)| (point, End::Fault(errno))));
+            all.extend(faults::faults(life, every).into_iter().map(|(point, fault)| (point, End::Fault(fault))));
         }
     }
     all.retain(|(point, _)| (orders.from..=orders.to).contains(point));
@@ -252,7 +252,7 @@ impl Round<'_> {
         match end {
             End::Death => self.kill_at(world, route, expected, last),
             End::Stop(then, sleep) => self.stop_at(world, route, expected, last, (then, sleep)),
-            End::Fault(errno) => self.fail_at(world, route, expected, last, errno),
+            End::Fault(fault) => self.fail_at(world, route, expected, last, fault),
         }
     }
 }

@@ -102,6 +102,17 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
     }
 }
 
+/// With which errors the kernel may answer a request to sleep that the call hands to a ring of io_uring, while the call itself
+/// succeeds; none: it hands in no such request.
+#[must_use]
+pub fn of_requests(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
+    match call {
+        // The kernel copies the words, for which it needs memory. A single request is the one that takes others back.
+        libc::SYS_io_uring_enter if arguments[1] > 1 => &[ENOMEM],
+        _ => &[],
+    }
+}
+
 const FUTEX_LOCK_PI2: c_int = 13;
 
 /// The name of an error, for reports.

@@ -12,6 +12,12 @@ pub(crate) use core::sync::atomic::{Ordering, compiler_fence, fence};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+// For what threads of one process have among themselves: never in shared memory.
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+
 /// Loom's compiler keeps all in order.
 #[cfg(loom)]
 pub(crate) fn compiler_fence(_: Ordering) {}

@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU8, Ordering as StdOrdering};
 use std::time::Duration;
 
+use rustix::thread::futex::{self as rx, ClockId, Wait, WaitFlags, WaitPtr, WaitvFlags};
+
 use super::Errno;
 use super::clock::Deadline;
 pub(crate) use super::futex_call::ALL;
@@ -84,6 +86,22 @@ pub(crate) fn wait_any(set: &[Watch<'_>], principal: usize, deadline: Deadline) 
             wait_in_slices(set, principal, deadline)
         }
     }
+}
+
+/// Sleeps on words by their addresses, which may be unmapped meanwhile, in that order, and on one of ours behind them: for as
+/// long as it takes. The kernel alone reads them.
+pub(crate) fn wait_any_at(words: &[(usize, u32)], own: Watch<'_>) -> Result<(), Errno> {
+    let mut waits = [Wait::new(); MOST_WATCHES];
+    let own = (own.word.as_ptr().expose_provenance(), own.expected);
+    let mut len = 0;
+    for (wait, &(address, expected)) in waits.iter_mut().zip(words.iter().chain([&own])) {
+        wait.val = u64::from(expected);
+        wait.uaddr = WaitPtr::new(core::ptr::with_exposed_provenance_mut(address));
+        // Shared always: no PRIVATE among the flags.
+        wait.flags = WaitFlags::SIZE_U32;
+        len += 1;
+    }
+    rx::waitv(&waits[..len], WaitvFlags::empty(), None, ClockId::Monotonic).map(drop)
 }
 
 /// Sleeps on the `principal` alone, for one slice: the caller looks at the others in between.

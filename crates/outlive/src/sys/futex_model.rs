@@ -1,7 +1,10 @@
 //! The futex as loom sees it: sleepers in a list, looked at and queued under one lock, as the kernel does under its
 //! bucket locks. Nobody times out. That everybody sleeps for ever is what loom reports as a deadlock.
+//!
+//! A sleeper that has been woken on one of its words stays queued on the others until it runs: there it takes a wake-up for
+//! one sleeper, as in the kernel.
 
-use loom::sync::{Condvar, Mutex};
+use loom::sync::{Condvar, Mutex, MutexGuard};
 
 use super::Errno;
 use super::clock::Deadline;
@@ -25,8 +28,10 @@ pub(crate) enum Wakeup {
 }
 
 struct Sleeper {
+    /// Where it is queued.
     words: Vec<usize>,
     number: u64,
+    is_woken: bool,
 }
 
 #[derive(Default)]
@@ -53,13 +58,34 @@ pub(crate) fn wait_any(set: &[Watch<'_>], _principal: usize, _deadline: Deadline
     if set.iter().any(|watch| watch.word.load(Ordering::Acquire) != watch.expected) {
         return Ok(Wakeup::LookAgain);
     }
-    let number = kernel.next;
-    kernel.next += 1;
-    kernel.sleepers.push(Sleeper { words: set.iter().map(|watch| address(watch.word)).collect(), number });
-    while kernel.sleepers.iter().any(|sleeper| sleeper.number == number) {
+    let number = kernel.queue(set.iter().map(|watch| address(watch.word)).collect());
+    sleep(kernel, number);
+    Ok(Wakeup::LookAgain)
+}
+
+/// Word by word, as the kernel does it: between two of them somebody may be awake who is queued already.
+pub(crate) fn wait_any_at(words: &[(usize, u32)], own: Watch<'_>) -> Result<(), Errno> {
+    let number = BUCKET.kernel.lock().unwrap().queue(Vec::new());
+    for &(address, expected) in words.iter().chain([&(address(own.word), own.expected)]) {
+        let mut kernel = BUCKET.kernel.lock().unwrap();
+        // SAFETY: the test keeps its words.
+        let word = unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(address) };
+        if word.load(Ordering::Acquire) != expected {
+            kernel.sleepers.retain(|sleeper| sleeper.number != number);
+            return Err(Errno::AGAIN);
+        }
+        kernel.sleepers.iter_mut().filter(|sleeper| sleeper.number == number).for_each(|one| one.words.push(address));
+    }
+    sleep(BUCKET.kernel.lock().unwrap(), number);
+    Ok(())
+}
+
+/// Until that one is woken.
+fn sleep(mut kernel: MutexGuard<'_, Kernel>, number: u64) {
+    while kernel.sleepers.iter().any(|sleeper| sleeper.number == number && !sleeper.is_woken) {
         kernel = BUCKET.woken.wait(kernel).unwrap();
     }
-    Ok(Wakeup::LookAgain)
+    kernel.sleepers.retain(|sleeper| sleeper.number != number);
 }
 
 pub(crate) fn wake_all(word: &AtomicU32) {
@@ -71,8 +97,7 @@ pub(crate) fn set_and_wake_all(word: &AtomicU32, held: u32, free: u16) {
     let mut kernel = BUCKET.kernel.lock().unwrap();
     let before = word.swap(u32::from(free), Ordering::AcqRel);
     assert_eq!(before, held, "whoever gives back holds it, and sleepers have asked already");
-    kernel.sleepers.retain(|sleeper| !sleeper.words.contains(&address(word)));
-    BUCKET.woken.notify_all();
+    kernel.wake(word, usize::MAX);
 }
 
 /// Also the kernel's own, at a thread's end.
@@ -85,13 +110,23 @@ fn wake(word: &AtomicU32, most: usize) -> usize {
 }
 
 impl Kernel {
+    /// The number of one that is queued there from now on.
+    fn queue(&mut self, words: Vec<usize>) -> u64 {
+        self.next += 1;
+        self.sleepers.push(Sleeper { words, number: self.next, is_woken: false });
+        self.next
+    }
+
     fn wake(&mut self, word: &AtomicU32, most: usize) -> usize {
         let mut left = most;
-        self.sleepers.retain(|sleeper| {
-            let wakes = left > 0 && sleeper.words.contains(&address(word));
-            left -= usize::from(wakes);
-            !wakes
-        });
+        for sleeper in &mut self.sleepers {
+            let queued = sleeper.words.iter().position(|&at| at == address(word));
+            if let Some(at) = queued.filter(|_| left > 0) {
+                sleeper.words.swap_remove(at);
+                sleeper.is_woken = true;
+                left -= 1;
+            }
+        }
         BUCKET.woken.notify_all();
         most - left
     }

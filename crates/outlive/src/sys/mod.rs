@@ -19,6 +19,9 @@ pub(crate) mod futex;
 pub(crate) mod futex_call;
 #[cfg(not(loom))]
 pub(crate) mod identity;
+#[cfg(loom)]
+#[path = "identity_model.rs"]
+pub(crate) mod identity;
 #[cfg(not(loom))]
 pub(crate) mod keeper;
 #[cfg(not(loom))]
@@ -36,7 +39,6 @@ pub(crate) mod robust;
 pub(crate) mod robust;
 #[cfg(not(loom))]
 pub(crate) mod schedule;
-#[cfg(not(loom))]
 pub(crate) mod wait_threads;
 
 #[cfg(not(loom))]

@@ -1,6 +1,6 @@
 //! The robust list as loom sees it: only `list_op_pending`, and the walk at a thread's end.
 
-use super::futex;
+use super::{Errno, futex};
 use crate::liveness::Slot;
 use crate::shim::AtomicU32;
 
@@ -13,6 +13,11 @@ impl ListHead {
     pub(crate) fn new() -> ListHead {
         ListHead { pending: core::ptr::null() }
     }
+}
+
+/// A list head for the calling thread, for one that asks once.
+pub(crate) fn list_head() -> Result<*mut ListHead, Errno> {
+    Ok(Box::leak(Box::new(ListHead::new())))
 }
 
 pub(crate) struct PassOn {

@@ -8,23 +8,23 @@
 //! | `inside`, one for each helper | not 0 from when it takes an order until it has left its group |
 //!
 //! The caller looks for the last time when all helpers are outside: one that were queued still could take the kernel's one
-//! wake-up for an end at which this process does not look any more.
+//! wake-up for an end at which this process does not look any more. A helper whose order is withdrawn is woken on `control`,
+//! but stays queued on all its other words until it has a processor. No process test can keep it from one there without
+//! privileges (what stops a thread takes it out of the queue), so that window is loom's: see the test below.
 //!
 //! A helper never reads a word of its group: the kernel does, and answers `EFAULT` for one that has been unmapped since. Its
 //! own `list_op_pending` points where the caller's does, as long as it has an order: the caller's end may wake a helper of the
 //! same process, which is about to end, too.
 
 use std::sync::atomic::{AtomicI32, Ordering as StdOrdering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-
-use rustix::thread::futex::{self as rx, ClockId, Wait, WaitFlags, WaitPtr, WaitvFlags};
 
 use super::clock::Deadline;
 use super::futex::{self, MOST_WATCHES, Wakeup, Watch};
 use super::robust::{self, PassOn};
 use super::{Errno, identity};
-use crate::shim::AtomicU32;
+use crate::shim::{AtomicU32, Mutex, MutexGuard};
 
 /// What the threads are called.
 pub(crate) const NAME: &str = "outlive-wait";
@@ -93,8 +93,9 @@ impl WaitThreads {
         // Acquire pairs with the helpers' bump.
         let heard = self.bell.load(StdOrdering::Acquire);
         for (helper, group) in self.helpers.iter().zip(others) {
-            let words = group.iter().map(|watch| (watch.word.as_ptr().expose_provenance(), watch.expected)).collect();
-            let passes_to = passes_to.map_or(0, |word| word.as_ptr().expose_provenance());
+            let address = |word: &AtomicU32| core::ptr::from_ref(word).expose_provenance();
+            let words = group.iter().map(|watch| (address(watch.word), watch.expected)).collect();
+            let passes_to = passes_to.map_or(0, address);
             helper.give(Order::Sleep { words, passes_to });
         }
         let mut own: Vec<Watch<'_>> = first.clone();
@@ -115,7 +116,8 @@ impl WaitThreads {
 
     /// Waits until these helpers are outside, but no longer than that.
     fn wait_left(&self, helpers: &[Arc<Helper>]) {
-        let deadline = Deadline::after(MOST_PATIENT);
+        // Under loom nothing takes time, and each helper gets a processor.
+        let deadline = if cfg!(loom) { Deadline::NEVER } else { Deadline::after(MOST_PATIENT) };
         for helper in helpers {
             loop {
                 // Before the look: a helper that leaves meanwhile ends the sleep at once.
@@ -221,7 +223,7 @@ impl Helper {
                 pass.to(unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(passes_to) });
             }
             // Whatever came of it: the caller looks at everything.
-            self.leave(control, sleep_at(&words, own));
+            self.leave(control, futex::wait_any_at(&words, own));
             // Until it has looked, or has died: `list_op_pending` stays as it is.
             while self.control.load(StdOrdering::Acquire) == control {
                 let _ = futex::wait_any(&[own], 0, Deadline::NEVER);
@@ -231,22 +233,8 @@ impl Helper {
     }
 }
 
-/// Sleeps on words that may be unmapped meanwhile, in that order, and on one of ours.
-fn sleep_at(words: &[(usize, u32)], own: Watch<'_>) -> Result<(), Errno> {
-    let mut waits = [Wait::new(); MOST_WATCHES];
-    let own = (own.word.as_ptr().expose_provenance(), own.expected);
-    let mut len = 0;
-    for (wait, &(address, expected)) in waits.iter_mut().zip(words.iter().chain([&own])) {
-        wait.val = u64::from(expected);
-        wait.uaddr = WaitPtr::new(core::ptr::with_exposed_provenance_mut(address));
-        // Shared always: no PRIVATE among the flags.
-        wait.flags = WaitFlags::SIZE_U32;
-        len += 1;
-    }
-    rx::waitv(&waits[..len], WaitvFlags::empty(), None, ClockId::Monotonic).map(drop)
-}
-
 /// Starts a thread that is ours, in which the user's signal handlers do not run.
+#[cfg(not(loom))]
 pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
     // SAFETY: both sets are written before they are read; a mask of the calling thread's own.
     let before = unsafe {
@@ -261,4 +249,72 @@ pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> Result<(), E
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut())
     })?;
     started.map(drop).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+}
+
+#[cfg(loom)]
+pub(crate) use loom_tests::start_thread;
+
+#[cfg(loom)]
+mod loom_tests {
+    use loom::thread::{self, JoinHandle};
+
+    use super::*;
+
+    /// Not loom's: nobody waits for it.
+    static STARTED: std::sync::Mutex<Vec<JoinHandle<()>>> = std::sync::Mutex::new(Vec::new());
+
+    pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
+        STARTED.lock().unwrap().push(thread::spawn(body));
+        Ok(())
+    }
+
+    /// What loom's kernel is made of ends with the test's own thread.
+    fn join_started() {
+        let started = std::mem::take(&mut *STARTED.lock().unwrap());
+        started.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    const HELD: u32 = 7;
+    const DEAD: u32 = 8;
+
+    struct World {
+        /// In the caller's own group.
+        event: AtomicU32,
+        /// In the helper's: an owner's word, on which the kernel wakes one sleeper when the owner ends.
+        owner: AtomicU32,
+    }
+
+    fn explore(test: impl Fn(Arc<World>) + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.max_branches = 20_000;
+        model.check(move || test(Arc::new(World { event: AtomicU32::new(0), owner: AtomicU32::new(HELD) })));
+    }
+
+    /// The caller's sleep ends by something else, and then the owner ends, for which others may wait behind the caller's
+    /// helper: if the helper takes the kernel's one wake-up, the caller must find the end, and wake them.
+    #[test]
+    fn loom_wait_threads_no_helper_takes_a_wake_up_after_the_last_look() {
+        explore(|world| {
+            let ends = Arc::clone(&world);
+            let ends = thread::spawn(move || {
+                ends.event.store(1, StdOrdering::Release);
+                futex::wake_all(&ends.event);
+                ends.owner.store(DEAD, StdOrdering::Release);
+                futex::wake_one(&ends.owner)
+            });
+            let mut helpers = WaitThreads::new().unwrap();
+            helpers.have(1).unwrap();
+            let event = Watch { word: &world.event, expected: 0 };
+            let owner = Watch { word: &world.owner, expected: HELD };
+            let slept = helpers.wait(&[vec![event], vec![owner]], None, Deadline::NEVER);
+            assert_eq!(slept, Ok(Wakeup::LookAgain));
+            // As `Many` looks, which wakes the others if it finds an owner dead.
+            let is_found = world.owner.load(StdOrdering::Acquire) == DEAD;
+            let taken = ends.join().unwrap();
+            assert!(is_found || taken == 0, "a wake-up that others need is lost");
+            drop(helpers);
+            join_started();
+        });
+    }
 }

@@ -94,7 +94,7 @@ fn a_large_set_though(world: &World, prepare: fn(), deny: fn()) {
     waiter.finish();
 }
 
-fn skip_without_rings(world: &World) {
+pub fn skip_without_rings(world: &World) {
     if Child::start(|| assert!(outlive::abilities::has_io_uring_futex())).wait() != End::Code(0) {
         world.skip("no io_uring here");
     }

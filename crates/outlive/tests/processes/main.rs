@@ -30,6 +30,7 @@ mod keeper;
 mod killed_receivers;
 mod killed_senders;
 mod large;
+mod large_sets;
 mod leftovers;
 mod libc_mutexes;
 mod limits;
@@ -118,6 +119,7 @@ const ALL: &[&[runner::Check]] = &[
     order::CHECKS,
     batches::CHECKS,
     large::CHECKS,
+    large_sets::CHECKS,
     readers::CHECKS,
     denied::CHECKS,
     ends::CHECKS,
