@@ -3,12 +3,15 @@
 //! A wait set of more than 128 words sleeps by io_uring, by threads of its own, or in slices: whatever
 //! is refused, and whenever, the next of these ways is taken, and its waiter is told nothing of it.
 //!
+//! A file that `fstat` does not describe is still known by another call, and closed when it is dropped.
+//!
 //! `FUTEX_WAKE_OP` returns `EFAULT` if the kernel cannot get the word's page. The process may be able to
 //! write the word all the same. So the change must be made, and a wake that failed must not count as a
 //! wake that found no sleeper.
 
 use std::time::Duration;
 
+use outlive::queue::Queue;
 use outlive::sync::{AwaitError, Event, Reset};
 use outlive::wait::{WaitSet, What};
 use outlive::{Deadline, Wait};
@@ -29,6 +32,7 @@ crate::checks!(
     large_sets_wait_when_requests_are_not_taken_back,
     large_sets_wait_without_threads,
     who_has_no_descriptor_left_asks_for_rings_again,
+    what_fstat_does_not_describe_is_closed,
 );
 
 /// From now on, each call of that number by this process returns that errno (0: success). With an
@@ -143,6 +147,26 @@ fn who_has_no_descriptor_left_asks_for_rings_again(world: &World) {
     assert!(!has());
     allow(limit.rlim_cur);
     assert!(has());
+}
+
+/// Before a long-lived descriptor is closed, `fstat` says whether it still is that file's. Another call does, too.
+fn what_fstat_does_not_describe_is_closed(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "queue").expect("made");
+    Child::start(|| {
+        // SAFETY: no pointers are passed.
+        let open = || (0..100).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0).count();
+        let before = open();
+        let again = Queue::open(&domain, "queue").expect("there");
+        assert_eq!(open(), before + 1);
+        answer(libc::SYS_fstat, None, libc::ENOMEM);
+        drop(again);
+        assert_eq!(open(), before);
+        assert!(Queue::open(&domain, "queue").is_err(), "nothing says how long it is");
+        assert_eq!(open(), before);
+    })
+    .finish();
+    assert_eq!(queue.counters().expect("whole").sent, 0);
 }
 
 fn fail_steps() {
