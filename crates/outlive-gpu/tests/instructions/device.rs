@@ -4,12 +4,15 @@ use outlive::topic::SubscriberOptions;
 use outlive_gpu::{DeviceLoan, DevicePublisher, DeviceSubscriber, DeviceTopic, Error};
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
-use outlive_testkit::scenario::{Death, Place, Scenario, Stop};
+use outlive_testkit::scenario::{self, Death, Place, Scenario, Stop};
 use outlive_testkit::world::World;
 
 use crate::fake::scene::{BLOCK, Scene};
 use crate::fake::{SOON, on_device, pattern};
 use crate::{ROUNDS, checked, dies, gathered, prepared, victims};
+
+/// What the thread that answers has (`device/exporter.rs`).
+const ANSWERS_STACK: usize = 128 << 10;
 
 const LEN: usize = 1000;
 const DEPTH: u64 = 2;
@@ -122,6 +125,10 @@ impl Scenario for Publish {
         Ok(())
     }
 
+    fn lasting_mappings(&self) -> usize {
+        usize::from(*self == Publish::First)
+    }
+
     fn rounds_per_world(&self) -> u64 {
         ROUNDS
     }
@@ -137,6 +144,7 @@ impl Scenario for Publish {
         let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
         let lend = || publisher.loan(LEN);
         if *self == Publish::First {
+            scenario::has_had_a_thread(ANSWERS_STACK)?;
             dies(stage.perform(lend));
         }
         (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));

@@ -8,9 +8,10 @@ use std::ops::RangeInclusive;
 use crate::failure::Failure;
 use crate::world::{World, text};
 
-/// The one sort of threads, and that of memory.
+/// The one sort of threads, that of memory, and what the sorts of mappings begin with.
 const THREAD: &str = "thread";
 const PAGE: &str = "page of anonymous memory";
+const MAPPING: &str = "mapping of ";
 
 /// Pages that a process and a thread make for themselves at the first use and keep: its identity
 /// (`sys/identity.rs`) and the thread's tokens (`liveness/thread.rs`). An operation that fails after that has made
@@ -43,7 +44,7 @@ impl Belongings {
             }
             // A file is mapped from its beginning; what begins elsewhere is a part of a mapping with another protection.
             if path.ends_with("[io_uring]") || (path.starts_with(domain) && offset == Some("00000000")) {
-                add(&format!("mapping of {path}"), 1);
+                add(&format!("{MAPPING}{path}"), 1);
             }
         }
         add(THREAD, fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count));
@@ -60,12 +61,22 @@ impl Belongings {
     }
 
     /// What is too much or too little after an operation that has failed, and that turns `before` into `usual` when it
-    /// succeeds: all has to be as before.
-    pub(super) fn wrong_after_an_error(&self, before: &Belongings, usual: &Belongings) -> Option<String> {
+    /// succeeds: all has to be as before. What is made once may stay, but no more of it than when the operation succeeds;
+    /// `lasting` is [`Scenario::lasting_mappings`](crate::scenario::Scenario::lasting_mappings).
+    pub(super) fn wrong_after_an_error(
+        &self,
+        before: &Belongings,
+        usual: &Belongings,
+        lasting: usize,
+    ) -> Option<String> {
         self.wrong(&[before], |sort| {
             let was = before.count(sort);
-            let kept = if sort == PAGE { usual.count(sort).saturating_sub(was).min(PAGES_MADE_ONCE) } else { 0 };
-            was..=was + kept
+            let may_stay = match sort {
+                PAGE => PAGES_MADE_ONCE,
+                _ if sort.starts_with(MAPPING) => lasting,
+                _ => 0,
+            };
+            was..=was + usual.count(sort).saturating_sub(was).min(may_stay)
         })
     }
 
@@ -117,17 +128,19 @@ mod tests {
 
     #[test]
     fn after_an_error_all_is_as_before() {
-        let (before, usual) = (holding(&[("file", 2)]), holding(&[("file", 3), ("mapping", 1)]));
-        assert_eq!(before.wrong_after_an_error(&before, &usual), None);
-        let wrong = usual.wrong_after_an_error(&before, &usual).expect("a leak");
-        assert_eq!(wrong, "file: 3 instead of 2; mapping: 1 instead of 0");
-        assert!(holding(&[("file", 1)]).wrong_after_an_error(&before, &usual).is_some());
+        let (before, usual) = (holding(&[("file", 2)]), holding(&[("file", 3), ("mapping of it", 1)]));
+        assert_eq!(before.wrong_after_an_error(&before, &usual, 0), None);
+        let wrong = usual.wrong_after_an_error(&before, &usual, 0).expect("a leak");
+        assert_eq!(wrong, "file: 3 instead of 2; mapping of it: 1 instead of 0");
+        assert!(holding(&[("file", 1)]).wrong_after_an_error(&before, &usual, 0).is_some());
+        let wrong = usual.wrong_after_an_error(&before, &usual, 1).expect("a leak");
+        assert_eq!(wrong, "file: 3 instead of 2");
     }
 
     #[test]
     fn pages_that_are_made_once_may_stay() {
         let pages = |count| holding(&[(PAGE, count)]);
-        let wrong = |now, usual| pages(now).wrong_after_an_error(&pages(5), &pages(usual)).is_some();
+        let wrong = |now, usual| pages(now).wrong_after_an_error(&pages(5), &pages(usual), 1).is_some();
         assert_eq!([5, 6, 7, 8].map(|now| wrong(now, 9)), [false, false, false, true]);
         assert!(wrong(6, 5), "without the fault none is made");
     }

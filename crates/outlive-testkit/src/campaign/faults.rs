@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use libc::{EFBIG, ENOSPC, c_int};
 
-use super::PATIENCE;
 use super::belongings::Belongings;
-use super::round::Round;
+use super::round::{ENDS_OF_THREADS, Round};
 use crate::engine::plan::{Moment, Route};
 use crate::engine::victim::Stand;
 use crate::engine::{errnos, trace};
@@ -65,18 +64,18 @@ impl Round<'_> {
     /// The victim holds what it may hold after its operation.
     fn nothing_is_left(&self, world: &World, failed: bool) -> Result<(), Failure> {
         let (before, usual) = (self.before.borrow(), self.usual.borrow());
-        let deadline = Instant::now() + load::stretched(PATIENCE);
+        let deadline = Instant::now() + load::stretched(ENDS_OF_THREADS);
         loop {
             let now = Belongings::of(world.victim_pid(), world)?;
             let wrong = if failed {
-                now.wrong_after_an_error(&before, &usual)
+                now.wrong_after_an_error(&before, &usual, self.scenario.lasting_mappings())
             } else {
                 now.wrong_after_success(&before, &usual)
             };
             match wrong {
                 None => return Ok(()),
                 // A thread that was told to end ends by itself.
-                Some(_) if now.threads() > before.threads().max(1) && Instant::now() < deadline => {
+                Some(_) if now.threads() > before.threads() && Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Some(wrong) => {

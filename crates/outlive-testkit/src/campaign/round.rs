@@ -16,9 +16,9 @@ use crate::world::{World, load, text};
 /// How often a victim that went on is looked at while it sleeps, before it is said to hang.
 const LOOKS: u32 = 10;
 
-/// What threads may take to end that a usual run has told to. One that ends later is taken for one that stays: the check
-/// is weaker then, and says nothing wrong.
-const ENDS_OF_THREADS: Duration = Duration::from_millis(500);
+/// What threads may take to end that were told to. In a usual run, one that ends later is taken for one that stays: the
+/// check is weaker then, and says nothing wrong.
+pub(super) const ENDS_OF_THREADS: Duration = Duration::from_secs(1);
 
 /// What all rounds of a campaign have in common.
 pub(super) struct Round<'a> {

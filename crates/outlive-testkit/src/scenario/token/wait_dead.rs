@@ -124,9 +124,7 @@ impl Scenario for WaitDead {
         }
         if *self == WaitDead::InSet || self.is_large() {
             if self.is_large() {
-                // What the C library makes for a process's first thread, and keeps: its stack, and memory to allocate.
-                let thread = std::thread::Builder::new().stack_size(HELPERS_STACK).spawn(|| drop(Box::new(0)));
-                thread.map_err(|error| error.to_string())?.join().map_err(|_| "the thread panicked")?;
+                crate::scenario::has_had_a_thread(HELPERS_STACK)?;
             }
             let mut set = outlive::wait::WaitSet::new(&domain);
             set.set_wait(outlive::Wait::Block);
