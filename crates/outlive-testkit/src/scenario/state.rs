@@ -304,7 +304,7 @@ impl Scenario for State {
                 if got? == 1 || stage.is_overtaken() { Ok(()) } else { Err("another value".to_owned()) }
             }
             State::Take => {
-                let taken = stage.perform(|| writer());
+                let taken = stage.perform(writer);
                 taken.map(std::mem::forget)
             }
             State::TakeOver => {

@@ -125,7 +125,6 @@ impl Scenario for Wait {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let shelf = super::victims(place)?;
-        let taken = stage.perform(|| shelf.take());
-        taken
+        stage.perform(|| shelf.take())
     }
 }

@@ -80,7 +80,6 @@ impl Scenario for Sweep {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        let swept = stage.perform(|| crate::scenario::sweep_all(&domain));
-        swept
+        stage.perform(|| crate::scenario::sweep_all(&domain))
     }
 }

@@ -181,11 +181,11 @@ impl Scenario for Company {
         let subscriber = || -> Result<Subscriber, String> { subscriber(&topic, true, 0) };
         match self {
             Company::PublisherComes => {
-                let come = stage.perform(|| publisher());
+                let come = stage.perform(publisher);
                 come.map(std::mem::forget)
             }
             Company::SubscriberComes => {
-                let come = stage.perform(|| subscriber());
+                let come = stage.perform(subscriber);
                 come.map(std::mem::forget)
             }
             Company::PublisherGoes => {
