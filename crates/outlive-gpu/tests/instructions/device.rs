@@ -1,15 +1,18 @@
 //! Device topics: who publishes and who reads is killed.
 
 use outlive::topic::SubscriberOptions;
-use outlive_gpu::{DevicePublisher, DeviceSubscriber, DeviceTopic, Error};
+use outlive_gpu::{DeviceLoan, DevicePublisher, DeviceSubscriber, DeviceTopic, Error};
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
-use outlive_testkit::scenario::{Death, Place, Scenario, Stop};
+use outlive_testkit::scenario::{self, Death, Place, Scenario, Stop};
 use outlive_testkit::world::World;
 
 use crate::fake::scene::{BLOCK, Scene};
 use crate::fake::{SOON, on_device, pattern};
-use crate::{ROUNDS, checked, dies, gathered, or_end_with_error, prepared, victims};
+use crate::{ROUNDS, checked, dies, gathered, prepared, victims};
+
+/// What the thread that answers has (`device/exporter.rs`).
+const ANSWERS_STACK: usize = 128 << 10;
 
 const LEN: usize = 1000;
 const DEPTH: u64 = 2;
@@ -122,6 +125,10 @@ impl Scenario for Publish {
         Ok(())
     }
 
+    fn lasting_mappings(&self) -> usize {
+        usize::from(*self == Publish::First)
+    }
+
     fn rounds_per_world(&self) -> u64 {
         ROUNDS
     }
@@ -135,26 +142,24 @@ impl Scenario for Publish {
         let topic = few(&scene, place.name);
         let publisher = topic.publisher().expect("one");
         let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
+        let lend = || publisher.loan(LEN);
         if *self == Publish::First {
-            stage.begin();
-            let _loan = or_end_with_error(stage, publisher.loan(LEN));
-            stage.end();
-            dies()
+            scenario::has_had_a_thread(ANSWERS_STACK)?;
+            dies(stage.perform(lend));
         }
         (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
+        let publish = |mut loan: DeviceLoan| -> Result<(), Error> {
+            // SAFETY: as long as the loan, and stays.
+            unsafe { loan.copy_from_device(from.address(), &scene.stream) }?;
+            publisher.publish_on(loan, &scene.stream)?;
+            stage.acknowledge(1);
+            Ok(())
+        };
         if *self == Publish::FromLoan {
-            stage.begin();
+            dies(stage.perform(|| publish(lend()?)));
         }
-        let mut loan = or_end_with_error(stage, publisher.loan(LEN));
-        if *self == Publish::FromCopy {
-            stage.begin();
-        }
-        // SAFETY: as long as the loan, and stays.
-        or_end_with_error(stage, unsafe { loan.copy_from_device(from.address(), &scene.stream) });
-        or_end_with_error(stage, publisher.publish_on(loan, &scene.stream));
-        stage.acknowledge(1);
-        stage.end();
-        dies()
+        let loan = lend().expect("room");
+        dies(stage.perform(|| publish(loan)))
     }
 }
 
@@ -222,15 +227,10 @@ impl Scenario for Read {
         let scene = victims(place)?;
         let mut subscriber = joins(&few(&scene, place.name));
         let first = subscriber.recv_until(SOON).expect("comes");
-        stage.begin();
         if *self == Read::Release {
-            or_end_with_error(stage, first.release_on(&scene.stream));
-        } else {
-            // One that is not mapped yet.
-            std::mem::forget(or_end_with_error(stage, subscriber.recv_until(SOON)));
+            dies(stage.perform(|| first.release_on(&scene.stream).inspect(|()| stage.acknowledge(1))));
         }
-        stage.acknowledge(1);
-        stage.end();
-        dies()
+        // One that is not mapped yet.
+        dies(stage.perform(|| subscriber.recv_until(SOON).inspect(|_| stage.acknowledge(1))))
     }
 }

@@ -121,19 +121,11 @@ fn victims(place: &Place<'_>) -> Result<Scene, String> {
     Ok(scene)
 }
 
-/// Killed here at the latest: nothing is given back in order.
-fn dies() -> ! {
+/// Killed here at the latest, whatever the operation has come to: nothing is given back in order.
+fn dies<T, E>(_with: Result<T, E>) -> ! {
     loop {
         std::thread::park();
     }
-}
-
-/// In the victim: what the operation has given it. An error, after a system call that failed, ends the operation.
-fn or_end_with_error<T, E>(stage: &Stage, given: Result<T, E>) -> T {
-    given.unwrap_or_else(|_| {
-        stage.end_with_an_error();
-        dies()
-    })
 }
 
 /// These scenarios have no survivors that a stop could delay yet: nobody may take them for tried.

@@ -1,7 +1,7 @@
 //! Pinned topics: who publishes when its stream has got there, and whose device reads a sample, is killed.
 
 use outlive::topic::{SubscriberOptions, Topic};
-use outlive_gpu::{DeviceMemory, PinnedPublisher, PinnedSubscriber, PinnedTopic};
+use outlive_gpu::{DeviceMemory, Error, PinnedPublisher, PinnedSubscriber, PinnedTopic};
 use outlive_testkit::engine::victim::Stage;
 use outlive_testkit::failure::Failure;
 use outlive_testkit::scenario::{Death, Place, Scenario, Stop};
@@ -9,7 +9,7 @@ use outlive_testkit::world::World;
 
 use crate::fake::scene::Scene;
 use crate::fake::{SOON, on_device, pattern};
-use crate::{ROUNDS, checked, dies, gathered, or_end_with_error, prepared, victims};
+use crate::{ROUNDS, checked, dies, gathered, prepared, victims};
 
 const LEN: usize = 200;
 const DEPTH: u64 = 2;
@@ -97,14 +97,14 @@ impl Scenario for Publish {
         let publisher = topic.publisher().expect("one");
         (0..DEPTH).for_each(|number| publish(&scene, &publisher, number));
         let from = on_device(&scene.gpu, &scene.stream, &pattern(DEPTH, LEN));
-        stage.begin();
-        let mut loan = or_end_with_error(stage, publisher.loan(LEN));
-        // SAFETY: as long as the loan, and stays.
-        or_end_with_error(stage, unsafe { loan.copy_from_device(from.address(), &scene.stream) });
-        or_end_with_error(stage, publisher.publish_on(loan, &scene.stream));
-        stage.acknowledge(1);
-        stage.end();
-        dies()
+        dies(stage.perform(|| -> Result<(), Error> {
+            let mut loan = publisher.loan(LEN)?;
+            // SAFETY: as long as the loan, and stays.
+            unsafe { loan.copy_from_device(from.address(), &scene.stream) }?;
+            publisher.publish_on(loan, &scene.stream)?;
+            stage.acknowledge(1);
+            Ok(())
+        }))
     }
 }
 
@@ -154,13 +154,13 @@ impl Scenario for Read {
         let to = DeviceMemory::new(&scene.gpu, LEN).expect("memory");
         let options = SubscriberOptions { history: DEPTH as u32, ..SubscriberOptions::default() };
         let mut subscriber = few(&scene, place.name).subscriber_with(options).expect("one");
-        stage.begin();
-        let sample = or_end_with_error(stage, subscriber.recv_until(SOON));
-        // SAFETY: as long as the sample, and stays.
-        or_end_with_error(stage, unsafe { sample.copy_to_device(to.address(), &scene.stream) });
-        drop(sample);
-        stage.acknowledge(1);
-        stage.end();
-        dies()
+        dies(stage.perform(|| -> Result<(), Error> {
+            let sample = subscriber.recv_until(SOON)?;
+            // SAFETY: as long as the sample, and stays.
+            unsafe { sample.copy_to_device(to.address(), &scene.stream) }?;
+            drop(sample);
+            stage.acknowledge(1);
+            Ok(())
+        }))
     }
 }

@@ -3,16 +3,17 @@
 //! find beside a process that was killed there, or that is done. Nothing of the caller's leaks, and nobody who lives is
 //! called dead.
 
-use std::fs;
+use std::time::{Duration, Instant};
 
 use libc::{EFBIG, ENOSPC, c_int};
 
-use super::round::Round;
+use super::belongings::Belongings;
+use super::round::{ENDS_OF_THREADS, Round};
 use crate::engine::plan::{Moment, Route};
 use crate::engine::victim::Stand;
 use crate::engine::{errnos, trace};
 use crate::failure::Failure;
-use crate::world::{World, text};
+use crate::world::{World, load};
 
 /// What goes wrong at a system call.
 #[derive(Clone, Copy, Debug)]
@@ -21,30 +22,6 @@ pub(super) enum Fault {
     Call(c_int),
     /// The call is carried out, and the first of the requests that it hands to a ring of io_uring is answered with this error.
     Request(c_int),
-}
-
-/// What a victim has open.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Belongings {
-    files: usize,
-    /// Of the domain's files, and of rings of io_uring.
-    mappings: usize,
-}
-
-impl Belongings {
-    /// Of that process, in the world's domain; nothing when it is gone.
-    pub(super) fn of(pid: u32, world: &World) -> Result<Belongings, Failure> {
-        let files = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        let domain = world.domain();
-        let domain = text(&domain)?;
-        let is_counted = |line: &&str| line.contains(domain) || line.ends_with("[io_uring]");
-        Ok(Belongings { files, mappings: maps.lines().filter(is_counted).count() })
-    }
-
-    pub(super) fn most(self, other: Belongings) -> Belongings {
-        Belongings { files: self.files.max(other.files), mappings: self.mappings.max(other.mappings) }
-    }
 }
 
 impl Round<'_> {
@@ -90,16 +67,36 @@ impl Round<'_> {
         // Whether its caller was told or not: a sweep that cannot ask whether a process has ended leaves that
         // process's memory to the next sweep.
         world.note_a_fault();
-        let most = self.before.get().most(self.usual.get());
-        let now = Belongings::of(world.victim_pid(), world)?;
-        if now.files > most.files || now.mappings > most.mappings {
-            let leaks = format!("leaks: {now:?}, and before or without the fault {most:?} at most");
-            return Err(name(Failure::wrong(leaks)));
-        }
+        self.nothing_is_left(world, failed).map_err(name)?;
         self.nobody_living_is_dead(world).map_err(name)?;
         let ended = reached.has_ended() && !failed;
         self.finish(world, &mut reached.victim, reached.helped, ended).map_err(name)?;
         Ok(true)
+    }
+
+    /// The victim holds what it may hold after its operation.
+    fn nothing_is_left(&self, world: &World, failed: bool) -> Result<(), Failure> {
+        let (before, usual) = (self.before.borrow(), self.usual.borrow());
+        let deadline = Instant::now() + load::stretched(ENDS_OF_THREADS);
+        loop {
+            let now = Belongings::of(world.victim_pid(), world)?;
+            let wrong = if failed {
+                now.wrong_after_an_error(&before, &usual, self.scenario.lasting_mappings())
+            } else {
+                now.wrong_after_success(&before, &usual)
+            };
+            match wrong {
+                None => return Ok(()),
+                // A thread that was told to end ends by itself.
+                Some(_) if now.threads() > before.threads() && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Some(wrong) => {
+                    let since = if failed { "an error" } else { "success" };
+                    return Err(Failure::wrong(format!("leaks, after {since}: {wrong}")));
+                }
+            }
+        }
     }
 
     /// The main threads and processes of all survivors live, and so say all.

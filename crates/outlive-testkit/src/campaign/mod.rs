@@ -1,11 +1,12 @@
 //! A campaign: one scenario in one mode, one life observed, then at each chosen point a death ([`round`]), a stop
 //! ([`stop`]) or a system call that fails ([`faults`]), checked each time.
 
+mod belongings;
 mod faults;
 mod round;
 mod stop;
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -320,8 +321,13 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
     }
     let scratch = Scratch::new(&format!("crash-{}-{}", scenario.name(), recheck.word()))?;
     let control = scratch.path().join("control");
-    let round =
-        Round { scenario, orders, control: Control::open(&control)?, usual: Cell::default(), before: Cell::default() };
+    let round = Round {
+        scenario,
+        orders,
+        control: Control::open(&control)?,
+        usual: RefCell::default(),
+        before: RefCell::default(),
+    };
     let mut worlds = Worlds { scenario, recheck, orders, scratch, control, begun: 0 };
     let mut report = Report::default();
     let mut totals = Totals::new();

@@ -1,10 +1,10 @@
 //! One life of a victim: to its marker, observed from beginning to end, or to a chosen point and killed there.
 
-use std::cell::Cell;
-use std::time::Instant;
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
 
-use super::faults::Belongings;
-use super::{LONGEST_LIFE, Orders, PATIENCE};
+use super::belongings::Belongings;
+use super::{Fate, LONGEST_LIFE, Orders, PATIENCE};
 use crate::engine::control::Control;
 use crate::engine::plan::{Moment, Route};
 use crate::engine::victim::{Goal, Stand, Victim};
@@ -16,15 +16,19 @@ use crate::world::{World, load, text};
 /// How often a victim that went on is looked at while it sleeps, before it is said to hang.
 const LOOKS: u32 = 10;
 
+/// What threads may take to end that were told to. In a usual run, one that ends later is taken for one that stays: the
+/// check is weaker then, and says nothing wrong.
+pub(super) const ENDS_OF_THREADS: Duration = Duration::from_secs(1);
+
 /// What all rounds of a campaign have in common.
 pub(super) struct Round<'a> {
     pub(super) scenario: &'a dyn Scenario,
     pub(super) orders: &'a Orders,
     pub(super) control: Control,
     /// What the victim of an undisturbed life has open at its end.
-    pub(super) usual: Cell<Belongings>,
+    pub(super) usual: RefCell<Belongings>,
     /// What the latest victim had open before its operation.
-    pub(super) before: Cell<Belongings>,
+    pub(super) before: RefCell<Belongings>,
 }
 
 /// A victim at a chosen point.
@@ -108,6 +112,7 @@ impl Round<'_> {
     /// One life from beginning to end, observed after each step.
     pub(super) fn observe(&self, world: &mut World) -> Result<Vec<Moment>, Failure> {
         let mut victim = self.victim(world)?;
+        let before = Belongings::of(world.victim_pid(), world)?;
         let mut watch = Watch::new(&world.domain(), victim.tid())?;
         let mut life = vec![Moment { address: victim.address(), telling: true, ..Moment::default() }];
         let mut helped = false;
@@ -143,9 +148,21 @@ impl Round<'_> {
                 )));
             }
         }
-        self.usual.set(Belongings::of(world.victim_pid(), world)?);
+        *self.usual.borrow_mut() = self.left_by(world, &before)?;
         self.finish(world, &mut victim, helped, true)?;
         Ok(life)
+    }
+
+    /// What the victim has at its end. Threads that it has told to end are given the time.
+    fn left_by(&self, world: &World, before: &Belongings) -> Result<Belongings, Failure> {
+        let deadline = Instant::now() + ENDS_OF_THREADS;
+        loop {
+            let left = Belongings::of(world.victim_pid(), world)?;
+            if self.orders.fate != Fate::Failing || left.threads() <= before.threads() || Instant::now() > deadline {
+                return Ok(left);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Kills the victim where it stands: how it died.
@@ -192,7 +209,7 @@ impl Round<'_> {
         end: u64,
     ) -> Result<Reached, Failure> {
         let mut victim = self.victim(world)?;
-        self.before.set(Belongings::of(world.victim_pid(), world)?);
+        *self.before.borrow_mut() = Belongings::of(world.victim_pid(), world)?;
         let mut helped = false;
         let mut stand = Stand::Within;
         if route.arrivals > 0 {

@@ -467,6 +467,19 @@ impl Stage {
         self.end();
     }
 
+    /// The operation under test, from [`Stage::begin`] to [`Stage::end_of`]. What it makes and then gives up because of an
+    /// error is dropped inside; what it returns, and what was set up before it, is there at its end. So the engine sees
+    /// by what the process holds then whether a call that failed has left something behind.
+    ///
+    /// # Errors
+    /// What the operation returns.
+    pub fn perform<T, E>(&self, operation: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.begin();
+        let returned = operation();
+        self.end_of(&returned);
+        returned
+    }
+
     /// The operation has returned. One place in the program for all operations: a victim that was stopped runs to it.
     #[inline(never)]
     pub fn end(&self) {

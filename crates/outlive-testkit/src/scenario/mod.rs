@@ -1,6 +1,7 @@
 //! What is done to the victim, who survives, and what must hold afterwards: one scenario a file.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -175,6 +176,12 @@ pub trait Scenario: Send + Sync {
         "thing"
     }
 
+    /// How many mappings the operation makes for a thing that was there before it, and that stay with that thing also when the
+    /// operation fails later: a topic's second mapping, made at the first loan.
+    fn lasting_mappings(&self) -> usize {
+        0
+    }
+
     /// How many deaths a world sees before a new one begins.
     fn rounds_per_world(&self) -> u64 {
         40
@@ -194,6 +201,28 @@ pub trait Scenario: Send + Sync {
     fn uses_recheck(&self) -> bool {
         true
     }
+}
+
+/// In a victim's set-up, where its operation may start a thread with such a stack: what the C library makes for a first
+/// thread, and keeps, is no belonging of the operation's. That is the stack, also when the thread could not be started, and
+/// memory to allocate.
+///
+/// # Errors
+/// Why no thread can be started; or it does not end.
+pub fn has_had_a_thread(stack: usize) -> Result<(), String> {
+    let threads = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let before = threads();
+    let thread = std::thread::Builder::new().stack_size(stack).spawn(|| drop(Box::new(0)));
+    thread.map_err(|error| error.to_string())?.join().map_err(|_| "the thread panicked")?;
+    // Joined, it may still be among the process's threads for a moment.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while threads() > before {
+        if Instant::now() > deadline {
+            return Err("the thread does not end".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// Of these things, those that name the stopped victim, as another process sees it that is given this order for each.

@@ -226,37 +226,36 @@ impl Scenario for Realtime {
             Operation::Unlock => Some(mutex.lock_until(Deadline::NEVER)?),
             _ => None,
         };
-        stage.begin();
-        if self.operation == Operation::TimeOut {
-            let soon = Deadline::after(std::time::Duration::from_millis(30));
-            if mutex.lock_until(soon).is_ok() && !stage.is_overtaken() {
-                return Err("got a lock that is held".to_owned());
+        stage.perform(|| {
+            if self.operation == Operation::TimeOut {
+                let soon = Deadline::after(std::time::Duration::from_millis(30));
+                if mutex.lock_until(soon).is_ok() && !stage.is_overtaken() {
+                    return Err("got a lock that is held".to_owned());
+                }
+                return Ok(());
             }
-            stage.end();
-            return Ok(());
-        }
-        let got = match before {
-            Some(got) => got,
-            None => mutex.lock_until(Deadline::NEVER)?,
-        };
-        let got = match (got, self.operation) {
-            (Got::OwnerDied(guard), Operation::Recover) => {
-                drop(guard);
-                mutex.lock_until(Deadline::NEVER)?
+            let got = match before {
+                Some(got) => got,
+                None => mutex.lock_until(Deadline::NEVER)?,
+            };
+            let got = match (got, self.operation) {
+                (Got::OwnerDied(guard), Operation::Recover) => {
+                    drop(guard);
+                    mutex.lock_until(Deadline::NEVER)?
+                }
+                (got, _) => got,
+            };
+            match (got, self.operation) {
+                (Got::Clean(_), Operation::Recover) if !stage.is_overtaken() => {
+                    return Err("was not told that the owner died".to_owned());
+                }
+                (Got::Clean(mut guard), _) => guard.raise(),
+                // The other sleeper may have been quicker and have repaired it; here it was not.
+                (Got::OwnerDied(mut guard), Operation::Recover | Operation::OwnerDeath) => guard.repair(),
+                (Got::OwnerDied(_), _) => return Err("told that an owner died, and none had".to_owned()),
+                (Got::GivenUp, _) => return Err("it was given up".to_owned()),
             }
-            (got, _) => got,
-        };
-        match (got, self.operation) {
-            (Got::Clean(_), Operation::Recover) if !stage.is_overtaken() => {
-                return Err("was not told that the owner died".to_owned());
-            }
-            (Got::Clean(mut guard), _) => guard.raise(),
-            // The other sleeper may have been quicker and have repaired it; here it was not.
-            (Got::OwnerDied(mut guard), Operation::Recover | Operation::OwnerDeath) => guard.repair(),
-            (Got::OwnerDied(_), _) => return Err("told that an owner died, and none had".to_owned()),
-            (Got::GivenUp, _) => return Err("it was given up".to_owned()),
-        }
-        stage.end();
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -287,9 +287,7 @@ impl Scenario for State {
         domain.token().map_err(|error| error.to_string())?;
         domain.process_token().map_err(|error| error.to_string())?;
         if *self == State::Create {
-            stage.begin();
-            let made = state::open(&domain, place.name);
-            stage.end_of(&made);
+            let made = stage.perform(|| state::open(&domain, place.name));
             return made.map(drop);
         }
         let state = state::open(&domain, place.name)?;
@@ -297,31 +295,25 @@ impl Scenario for State {
         match self {
             State::Set | State::Grow => {
                 let mut writer = writer()?;
-                stage.begin();
-                let set = writer.set(&state::eight(2));
-                stage.end_of(&set);
+                let set = stage.perform(|| writer.set(&state::eight(2)));
                 std::mem::forget(writer);
                 set.map(drop).map_err(|error| error.to_string())
             }
             State::Get => {
-                stage.begin();
-                let got = state::get_pinned(&domain, place.name);
-                stage.end_of(&got);
+                let got = stage.perform(|| state::get_pinned(&domain, place.name));
                 if got? == 1 || stage.is_overtaken() { Ok(()) } else { Err("another value".to_owned()) }
             }
             State::Take => {
-                stage.begin();
-                let taken = writer();
-                stage.end_of(&taken);
+                let taken = stage.perform(writer);
                 taken.map(std::mem::forget)
             }
             State::TakeOver => {
-                stage.begin();
-                let mut writer = writer()?;
-                let set = writer.set(&state::eight(2));
-                stage.end_of(&set);
-                std::mem::forget(writer);
-                set.map(drop).map_err(|error| error.to_string())
+                let taken = stage.perform(|| -> Result<_, String> {
+                    let mut writer = writer()?;
+                    writer.set(&state::eight(2)).map_err(|error| error.to_string())?;
+                    Ok(writer)
+                });
+                taken.map(std::mem::forget)
             }
             State::Leave => {
                 let writer = writer()?;
@@ -331,12 +323,10 @@ impl Scenario for State {
                 Ok(())
             }
             State::Wait | State::WaitInSet => {
-                stage.begin();
-                let told = match self {
+                let told = stage.perform(|| match self {
                     State::Wait => state::follow(&state),
                     _ => state::follow_in_set(&domain, &state),
-                };
-                stage.end_of(&told);
+                });
                 if told? == "9" { Ok(()) } else { Err("not told of the value".to_owned()) }
             }
             State::Create => Ok(()),

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
 
 use super::Errno;
 
@@ -64,12 +64,24 @@ impl KeptFile {
 
 impl Drop for KeptFile {
     fn drop(&mut self) {
+        let is_ours = match self.facts() {
+            Ok(_) => true,
+            Err(Errno::BADF) => false,
+            // No memory, or a filter: another call may tell. Constructors that fail come here, and are called again.
+            Err(_) => identity_by_statx(self.fd.as_fd()) == Ok(self.identity),
+        };
         // Nothing learned: it stays open, which is the lesser evil.
-        if self.facts().is_ok() {
+        if is_ours {
             // SAFETY: not used after this.
             unsafe { ManuallyDrop::drop(&mut self.fd) };
         }
     }
+}
+
+/// See [`Facts::identity`].
+fn identity_by_statx(file: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
+    let about = fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
+    Ok((fs::makedev(about.stx_dev_major, about.stx_dev_minor), about.stx_ino))
 }
 
 pub(crate) fn facts(file: BorrowedFd<'_>) -> Result<Facts, Errno> {

@@ -3,22 +3,24 @@
 //! A wait set of more than 128 words sleeps by io_uring, by threads of its own, or in slices: whatever
 //! is refused, and whenever, the next of these ways is taken, and its waiter is told nothing of it.
 //!
+//! A file that `fstat` does not describe is still known by another call, and closed when it is dropped.
+//!
 //! `FUTEX_WAKE_OP` returns `EFAULT` if the kernel cannot get the word's page. The process may be able to
 //! write the word all the same. So the change must be made, and a wake that failed must not count as a
 //! wake that found no sleeper.
 
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+use outlive::queue::Queue;
 use outlive::sync::{AwaitError, Event, Reset};
 use outlive::wait::{WaitSet, What};
-use outlive::{Deadline, Domain, Peer, Wait};
+use outlive::{Deadline, Wait};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, End};
 use crate::runner::World;
-use crate::wait_sets::{AS_IT_IS, Crowd, add_all, crowd, helpers_of, queue};
+use crate::wait_sets::{AS_IT_IS, Crowd, add_all, crowd, queue};
 
 crate::checks!(
     a_message_wakes_the_receiver_though_wake_op_fails,
@@ -29,9 +31,8 @@ crate::checks!(
     large_sets_wait_when_rings_do_nothing,
     large_sets_wait_when_requests_are_not_taken_back,
     large_sets_wait_without_threads,
-    rings_are_not_taken_for_other_files,
-    sets_with_a_ring_go_to_another_thread_and_into_a_child,
     who_has_no_descriptor_left_asks_for_rings_again,
+    what_fstat_does_not_describe_is_closed,
 );
 
 /// From now on, each call of that number by this process returns that errno (0: success). With an
@@ -62,7 +63,7 @@ pub fn answer(call: libc::c_long, operation: Option<i32>, errno: i32) {
 }
 
 /// Sets of that many owners need more than one call of `futex_waitv`.
-const OWNERS: usize = 50;
+pub const OWNERS: usize = 50;
 
 /// A child sleeps in a large set, then `deny` is called in it, and it sleeps twice more: by another
 /// thread's words, and by an owner's end. `prepare` comes before the first sleep.
@@ -122,80 +123,6 @@ fn large_sets_wait_when_requests_are_not_taken_back(world: &World) {
     a_large_set_though(world, AS_IT_IS, || answer(libc::SYS_io_uring_enter, Some(1), 0));
 }
 
-fn waits(set: &mut WaitSet) {
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
-}
-
-/// For the ends of them all, none of which has come.
-fn set_that_has_waited(domain: &Domain, peers: &[Peer]) -> WaitSet {
-    let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
-    add_all(&mut set, peers);
-    waits(&mut set);
-    set
-}
-
-/// Opens files by all numbers that are free below 100, which are to be there when `body` is over.
-fn beside_files(world: &World, body: impl FnOnce()) {
-    // SAFETY: this process has one thread, which uses none of its descriptors by number.
-    unsafe { libc::close_range(3, u32::MAX, 0) };
-    let file = std::fs::File::create(world.folder().join("other")).expect("made");
-    // Nothing of std's: it ends a process that closes one of its files.
-    // SAFETY: no pointers are passed.
-    let number = |of: i32| unsafe { libc::fcntl(of, libc::F_DUPFD, 3) };
-    while number(file.as_raw_fd()) < 100 {}
-    body();
-    // SAFETY: no pointers are passed.
-    let closed: Vec<_> = (3..100).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0).collect();
-    std::mem::forget(file);
-    assert!(closed.is_empty(), "closed: {closed:?}");
-}
-
-/// A process that becomes a daemon closes all its descriptors, and what it opens then gets their numbers.
-fn rings_are_not_taken_for_other_files(world: &World) {
-    skip_without_rings(world);
-    let domain = world.domain();
-    let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
-    Child::start(|| {
-        let mut set = set_that_has_waited(&domain, &peers);
-        beside_files(world, || {
-            waits(&mut set);
-            // A set that is larger still makes another ring.
-            add_all(&mut set, &peers);
-            add_all(&mut set, &peers);
-            waits(&mut set);
-            drop(set);
-        });
-        // No file has the numbers.
-        let mut set = set_that_has_waited(&domain, &peers);
-        // SAFETY: this process has one thread, which uses none of its descriptors by number.
-        unsafe { libc::close_range(3, u32::MAX, 0) };
-        waits(&mut set);
-        drop(set);
-        crate::child::exit_now(0);
-    })
-    .finish();
-}
-
-fn sets_with_a_ring_go_to_another_thread_and_into_a_child(world: &World) {
-    skip_without_rings(world);
-    let domain = world.domain();
-    let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
-    Child::start(|| {
-        let mut set = set_that_has_waited(&domain, &peers);
-        std::thread::scope(|scope| scope.spawn(|| waits(&mut set)).join().expect("it waits"));
-        waits(&mut set);
-        Child::start(|| {
-            beside_files(world, || waits(&mut set));
-            crate::child::exit_now(0);
-        })
-        .finish();
-        waits(&mut set);
-        assert_eq!(helpers_of(std::process::id() as i32), 0, "by rings");
-    })
-    .finish();
-}
-
 fn large_sets_wait_without_threads(world: &World) {
     let prepare = || {
         outlive::abilities::pretend_no_io_uring();
@@ -220,6 +147,26 @@ fn who_has_no_descriptor_left_asks_for_rings_again(world: &World) {
     assert!(!has());
     allow(limit.rlim_cur);
     assert!(has());
+}
+
+/// Before a long-lived descriptor is closed, `fstat` says whether it still is that file's. Another call does, too.
+fn what_fstat_does_not_describe_is_closed(world: &World) {
+    let domain = world.domain();
+    let queue = Queue::create(&domain, "queue").expect("made");
+    Child::start(|| {
+        // SAFETY: no pointers are passed.
+        let open = || (0..100).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0).count();
+        let before = open();
+        let again = Queue::open(&domain, "queue").expect("there");
+        assert_eq!(open(), before + 1);
+        answer(libc::SYS_fstat, None, libc::ENOMEM);
+        drop(again);
+        assert_eq!(open(), before);
+        assert!(Queue::open(&domain, "queue").is_err(), "nothing says how long it is");
+        assert_eq!(open(), before);
+    })
+    .finish();
+    assert_eq!(queue.counters().expect("whole").sent, 0);
 }
 
 fn fail_steps() {

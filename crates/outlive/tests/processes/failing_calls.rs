@@ -2,12 +2,10 @@
 //! told, and finds everything the next time.
 
 use std::fs;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use outlive::pool::{Pool, PoolOptions};
 use outlive::queue::{Queue, RecvError};
 use outlive::rpc::{CallError, Client, Pending, Request, ServeError, Server};
 use outlive::topic::{SubscribeError, SubscriberOptions};
@@ -25,9 +23,6 @@ crate::checks!(
     a_long_message_stays,
     a_long_sample_stays,
     who_cannot_subscribe_keeps_no_line,
-    files_by_the_numbers_of_closed_ones_are_left_alone,
-    folders_by_the_numbers_of_closed_ones_are_left_alone,
-    files_by_the_numbers_of_closed_ones_stay_open,
     a_long_request_stays,
     a_request_that_cannot_be_looked_at_holds_up_its_client_alone,
     a_slot_that_cannot_be_looked_at_holds_up_its_client_alone,
@@ -159,90 +154,6 @@ fn who_cannot_subscribe_keeps_no_line(world: &World) {
     });
     let all: Vec<_> = (0..MOST).map(|_| topic.subscriber()).collect();
     assert!(all.iter().all(Result::is_ok), "{} lines are left", all.iter().filter(|one| one.is_ok()).count());
-}
-
-/// A process that becomes a daemon closes all its files, and the next one that it opens gets their numbers.
-fn files_by_the_numbers_of_closed_ones_are_left_alone(world: &World) {
-    const BYTES: usize = 64 << 20;
-    let folder = world.folder();
-    let domain = world.domain();
-    let options = PoolOptions { max_bytes: 512 << 20, ..PoolOptions::default() };
-    let pool = Pool::open(&domain, "pool", options).expect("opens");
-    let queue = Queue::create(&domain, "q").expect("made");
-    Child::start(|| {
-        let sender = queue.sender().expect("a sender");
-        sender.send(b"before").expect("room");
-        // Free, and with pages.
-        drop(pool.alloc(32 << 20).expect("room"));
-        // SAFETY: this process has one thread, which uses none of its descriptors by number.
-        unsafe { libc::close_range(3, u32::MAX, 0) };
-        let other = fs::File::create_new(folder.join("other")).expect("made");
-        let files: Vec<_> = (0..20).map(|_| other.try_clone().expect("a descriptor")).collect();
-        other.write_all_at(&vec![7; BYTES], 0).expect("room");
-        let (sent, collected) = (sender.send(&[1; 8 << 20]), pool.gc());
-        assert_eq!(other.metadata().expect("there").len(), BYTES as u64, "lengthened: {sent:?}");
-        let holes = other.metadata().expect("there").blocks() * 512 < BYTES as u64;
-        assert!(!holes, "holes: {collected:?}");
-        assert!(sent.is_err() && collected.is_err(), "{sent:?}, {collected:?}");
-        // What these had open is closed already, and std ends a process that closes it once more.
-        std::mem::forget(files);
-        crate::child::exit_now(0);
-    })
-    .finish();
-    let mut receiver = queue.receiver().expect("none yet");
-    assert_eq!(receiver.try_recv().expect("sent"), b"before");
-    assert!(matches!(receiver.try_recv(), Err(RecvError::Empty)));
-    queue.sender().expect("a sender").send(&[2; 8 << 20]).expect("room");
-    assert_eq!(receiver.try_recv().expect("sent"), [2; 8 << 20]);
-}
-
-/// The same of the domain's folder: another domain, whose number it has, keeps what it has.
-fn folders_by_the_numbers_of_closed_ones_are_left_alone(world: &World) {
-    let (ours, theirs) = (world.domain(), world.domain_named("theirs"));
-    let their_folder = world.folder().join("theirs");
-    drop(Queue::create(&ours, "q").expect("made"));
-    drop(Queue::create(&theirs, "q").expect("made"));
-    let before = fs::read_dir(&their_folder).expect("there").count();
-    Child::start(|| {
-        // SAFETY: this process has one thread, which uses none of its descriptors by number.
-        unsafe { libc::close_range(3, u32::MAX, 0) };
-        let folders: Vec<_> = (0..20).map(|_| fs::File::open(&their_folder).expect("a descriptor")).collect();
-        let (removed, made) = (ours.remove("q"), Queue::create(&ours, "new").map(drop));
-        assert!(removed.is_err() && made.is_err(), "{removed:?}, {made:?}");
-        std::mem::forget(folders);
-        crate::child::exit_now(0);
-    })
-    .finish();
-    assert_eq!(fs::read_dir(&their_folder).expect("there").count(), before);
-    ours.remove("q").expect("there");
-    theirs.remove("q").expect("there");
-}
-
-/// The same when what was open is dropped: neither other files nor numbers without a file are closed.
-fn files_by_the_numbers_of_closed_ones_stay_open(world: &World) {
-    let folder = world.folder().join("domain");
-    for others in [50, 0] {
-        Child::start(|| {
-            let domain = outlive::Domain::open_at(&folder).expect("opens");
-            let queue = Queue::open(&domain, "q").or_else(|_| Queue::create(&domain, "q")).expect("made");
-            let sender = queue.sender().expect("a sender");
-            let file = fs::File::create(world.folder().join("other")).expect("made");
-            // SAFETY: this process has one thread, which uses none of its descriptors by number but that one.
-            let numbers: Vec<i32> = unsafe {
-                assert_eq!(libc::dup2(file.as_raw_fd(), 1000), 1000);
-                libc::close_range(3, 999, 0);
-                (0..others).map(|_| libc::dup(1000)).collect()
-            };
-            std::mem::forget(file);
-            drop(sender);
-            drop(queue);
-            drop(domain);
-            // SAFETY: no pointers are passed.
-            let closed: Vec<_> = numbers.iter().filter(|&&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0).collect();
-            assert!(closed.is_empty(), "closed: {closed:?}");
-        })
-        .finish();
-    }
 }
 
 fn a_long_request_stays(world: &World) {

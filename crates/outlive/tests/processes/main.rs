@@ -14,6 +14,7 @@ mod batches;
 mod board;
 mod ceiling_mutex;
 mod child;
+mod closed_numbers;
 mod condvars;
 mod denied;
 mod ends;
@@ -115,6 +116,7 @@ const ALL: &[&[runner::Check]] = &[
     events::CHECKS,
     every_length::CHECKS,
     failing_calls::CHECKS,
+    closed_numbers::CHECKS,
     onces::CHECKS,
     order::CHECKS,
     batches::CHECKS,

@@ -101,9 +101,7 @@ impl Scenario for Arrive {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let barrier = super::victims(place)?;
         let mut seat = barrier.join().map_err(|error| error.to_string())?;
-        stage.begin();
-        let turn = seat.wait();
-        stage.end_of(&turn);
+        let turn = stage.perform(|| seat.wait());
         turn.map(drop).map_err(|error| error.to_string())
     }
 }

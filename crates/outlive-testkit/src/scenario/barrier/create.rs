@@ -42,9 +42,7 @@ impl Scenario for Create {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        stage.begin();
-        let made = member::barrier::open(&domain, place.name);
-        stage.end_of(&made);
+        let made = stage.perform(|| member::barrier::open(&domain, place.name));
         made.map(drop)
     }
 }

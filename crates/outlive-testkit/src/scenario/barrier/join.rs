@@ -87,9 +87,7 @@ impl Scenario for Join {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let barrier = super::victims(place)?;
-        stage.begin();
-        let seat = barrier.join();
-        stage.end_of(&seat);
+        let seat = stage.perform(|| barrier.join());
         seat.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -58,9 +58,7 @@ impl Scenario for Repair {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let barrier = super::victims(place)?;
-        stage.begin();
-        let repaired = barrier.repair(Deadline::NEVER);
-        stage.end_of(&repaired);
+        let repaired = stage.perform(|| barrier.repair(Deadline::NEVER));
         repaired.map_err(|error| error.to_string())
     }
 }

@@ -69,15 +69,15 @@ impl Scenario for Notify {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let shelf = super::victims(place)?;
-        stage.begin();
-        let mut guard = shelf.lock()?;
-        shelf.put(&mut guard, self.items());
-        drop(guard);
-        match self {
-            Notify::One => shelf.delivered.notify_one(),
-            Notify::All => shelf.delivered.notify_all(),
-        }
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            let mut guard = shelf.lock()?;
+            shelf.put(&mut guard, self.items());
+            drop(guard);
+            match self {
+                Notify::One => shelf.delivered.notify_one(),
+                Notify::All => shelf.delivered.notify_all(),
+            }
+            Ok(())
+        })
     }
 }

@@ -125,9 +125,6 @@ impl Scenario for Wait {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let shelf = super::victims(place)?;
-        stage.begin();
-        let taken = shelf.take();
-        stage.end_of(&taken);
-        taken
+        stage.perform(|| shelf.take())
     }
 }

@@ -57,9 +57,7 @@ impl Scenario for Watching {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let shelf = super::victims(place)?;
         let supplier = shelf.supplier(&place.open()?)?;
-        stage.begin();
-        let taken = shelf.take_or_end(&supplier);
-        stage.end_of(&taken);
+        let taken = stage.perform(|| shelf.take_or_end(&supplier));
         if taken? { Err("took what nobody brought".to_owned()) } else { Ok(()) }
     }
 }
@@ -114,12 +112,12 @@ impl Scenario for Watched {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let shelf = super::victims(place)?;
         shelf.supply();
-        stage.begin();
-        let mut guard = shelf.lock()?;
-        shelf.put(&mut guard, 1);
-        drop(guard);
-        shelf.delivered.notify_one();
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            let mut guard = shelf.lock()?;
+            shelf.put(&mut guard, 1);
+            drop(guard);
+            shelf.delivered.notify_one();
+            Ok(())
+        })
     }
 }

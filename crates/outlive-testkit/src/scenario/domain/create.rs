@@ -39,9 +39,7 @@ impl Scenario for Create {
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
-        stage.begin();
-        let opened = place.open();
-        stage.end_of(&opened);
+        let opened = stage.perform(|| place.open());
         opened.map(drop)
     }
 

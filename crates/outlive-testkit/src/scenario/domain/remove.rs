@@ -56,9 +56,7 @@ impl Scenario for Remove {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        stage.begin();
-        let removed = domain.remove(place.name);
-        stage.end_of(&removed);
+        let removed = stage.perform(|| domain.remove(place.name));
         removed.map_err(|error| error.to_string())
     }
 }

@@ -83,9 +83,6 @@ impl Scenario for Sweep {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        stage.begin();
-        let swept = crate::scenario::sweep_all(&domain);
-        stage.end_of(&swept);
-        swept
+        stage.perform(|| crate::scenario::sweep_all(&domain))
     }
 }

@@ -108,14 +108,10 @@ impl Scenario for Wait {
             set.set_wait(outlive::Wait::Block);
             set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
             set.add(&event.any_of(bits)).map_err(|error| error.to_string())?;
-            stage.begin();
-            let ready = set.wait(Deadline::NEVER).map(|ready| ready.count());
-            stage.end_of(&ready);
+            let ready = stage.perform(|| set.wait(Deadline::NEVER).map(|ready| ready.count()));
             return ready.map(drop).map_err(|error| error.to_string());
         }
-        stage.begin();
-        let got = event.wait_any(bits);
-        stage.end_of(&got);
+        let got = stage.perform(|| event.wait_any(bits));
         got.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -41,9 +41,7 @@ impl Scenario for Create {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        stage.begin();
-        let made = Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]);
-        stage.end_of(&made);
+        let made = stage.perform(|| Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]));
         made.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -50,19 +50,19 @@ impl Scenario for GiveUp {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let mutex = super::victims(place)?;
-        stage.begin();
-        match mutex.lock() {
-            Err(LockError::OwnerDied(guard)) => drop(guard),
-            Ok(guard) if stage.is_overtaken() => drop(guard),
-            _ => return Err("was not told that the owner died".to_owned()),
-        }
-        match mutex.lock() {
-            Err(LockError::OwnerDied(guard)) => guard.give_up(),
-            Ok(guard) if stage.is_overtaken() => drop(guard),
-            _ => return Err("was not told again, though nobody has repaired it".to_owned()),
-        }
-        mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            match mutex.lock() {
+                Err(LockError::OwnerDied(guard)) => drop(guard),
+                Ok(guard) if stage.is_overtaken() => drop(guard),
+                _ => return Err("was not told that the owner died".to_owned()),
+            }
+            match mutex.lock() {
+                Err(LockError::OwnerDied(guard)) => guard.give_up(),
+                Ok(guard) if stage.is_overtaken() => drop(guard),
+                _ => return Err("was not told again, though nobody has repaired it".to_owned()),
+            }
+            mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
+            Ok(())
+        })
     }
 }

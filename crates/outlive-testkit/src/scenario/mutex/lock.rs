@@ -40,11 +40,11 @@ impl Scenario for Lock {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let mutex = super::victims(place)?;
-        stage.begin();
-        let mut guard = mutex.lock().map_err(|error| error.to_string())?;
-        raise(&mut guard);
-        drop(guard);
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            let mut guard = mutex.lock().map_err(|error| error.to_string())?;
+            raise(&mut guard);
+            drop(guard);
+            Ok(())
+        })
     }
 }

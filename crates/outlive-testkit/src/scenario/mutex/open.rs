@@ -49,9 +49,7 @@ impl Scenario for Open {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        stage.begin();
-        let opened = Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]).map(drop);
-        stage.end_of(&opened);
+        let opened = stage.perform(|| Mutex::<[u64; 2]>::open(&domain, place.name, [7, 7]).map(drop));
         opened.map_err(|error| error.to_string())
     }
 }

@@ -64,13 +64,13 @@ impl Scenario for Order {
         let domain = outlive::Domain::options().lock_order(true).open_at(place.domain).map_err(text)?;
         let inner = outlive::sync::Mutex::<Pair>::open(&domain, &inner(place.name), [0, 0]).map_err(text)?;
         let failed = |error: LockError<_>| error.to_string();
-        stage.begin();
-        let mut held = outer.lock().map_err(failed)?;
-        raise(&mut held);
-        drop(inner.lock().map_err(failed)?);
-        drop(held);
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            let mut held = outer.lock().map_err(failed)?;
+            raise(&mut held);
+            drop(inner.lock().map_err(failed)?);
+            drop(held);
+            Ok(())
+        })
     }
 }
 

@@ -87,17 +87,17 @@ impl Scenario for OwnerDeath {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let mutex = super::victims(place)?;
-        stage.begin();
-        match mutex.lock() {
-            // The other sleeper was quicker and has repaired it.
-            Ok(guard) => drop(guard),
-            Err(LockError::OwnerDied(mut guard)) => {
-                repair(&mut guard);
-                drop(guard);
+        stage.perform(|| {
+            match mutex.lock() {
+                // The other sleeper was quicker and has repaired it.
+                Ok(guard) => drop(guard),
+                Err(LockError::OwnerDied(mut guard)) => {
+                    repair(&mut guard);
+                    drop(guard);
+                }
+                Err(other) => return Err(other.to_string()),
             }
-            Err(other) => return Err(other.to_string()),
-        }
-        stage.end();
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -49,16 +49,16 @@ impl Scenario for Recover {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let mutex = super::victims(place)?;
-        stage.begin();
-        match mutex.lock() {
-            Err(LockError::OwnerDied(mut guard)) => {
-                repair(&mut guard);
-                drop(guard);
+        stage.perform(|| {
+            match mutex.lock() {
+                Err(LockError::OwnerDied(mut guard)) => {
+                    repair(&mut guard);
+                    drop(guard);
+                }
+                Ok(guard) if stage.is_overtaken() => drop(guard),
+                _ => return Err("was not told that the owner died".to_owned()),
             }
-            Ok(guard) if stage.is_overtaken() => drop(guard),
-            _ => return Err("was not told that the owner died".to_owned()),
-        }
-        stage.end();
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -48,9 +48,9 @@ impl Scenario for Reset {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let mutex = super::victims(place)?;
-        stage.begin();
-        mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            mutex.reset([5, 5], outlive::Deadline::NEVER).map_err(|error| error.to_string())?;
+            Ok(())
+        })
     }
 }

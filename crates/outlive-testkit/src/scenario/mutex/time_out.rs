@@ -56,14 +56,14 @@ impl Scenario for TimeOut {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let mutex = super::victims(place)?;
-        stage.begin();
-        match mutex.lock_until(Deadline::after(Duration::from_millis(30))) {
-            Err(LockError::TimedOut) => {}
-            Ok(_) if stage.is_overtaken() => {}
-            Ok(_) => return Err("got a lock that is held".to_owned()),
-            Err(other) => return Err(other.to_string()),
-        }
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            match mutex.lock_until(Deadline::after(Duration::from_millis(30))) {
+                Err(LockError::TimedOut) => {}
+                Ok(_) if stage.is_overtaken() => {}
+                Ok(_) => return Err("got a lock that is held".to_owned()),
+                Err(other) => return Err(other.to_string()),
+            }
+            Ok(())
+        })
     }
 }

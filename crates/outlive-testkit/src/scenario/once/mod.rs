@@ -95,7 +95,7 @@ impl Scenario for Make {
             }
             black_box(value)
         });
-        stage.end();
+        stage.end_of(&made);
         made.map(drop).map_err(|error| error.to_string())
     }
 }

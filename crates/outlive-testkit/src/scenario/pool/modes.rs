@@ -145,8 +145,13 @@ impl Scenario for InModes {
                 drop(in_modes());
                 stage.begin();
                 let taken = pool.alloc(LEN);
-                stage.end();
+                // Refused by its mode: what it is to do.
                 let is_refused = matches!(taken, Err(outlive::pool::PoolError::NoSpace { injected: true, .. }));
+                if is_refused {
+                    stage.end();
+                } else {
+                    stage.end_of(&taken);
+                }
                 if is_refused != self.refuses() {
                     return Err(format!("refused: {is_refused}"));
                 }
@@ -162,26 +167,20 @@ impl Scenario for InModes {
                 };
                 let mut object = object.map_err(text)?;
                 object.fill(MARK);
-                stage.begin();
-                let freed = object.free();
-                stage.end_of(&freed);
+                let freed = stage.perform(|| object.free());
                 freed.map_err(text)?;
             }
             Act::Offer => {
                 let mut object = in_modes().map_err(text)?;
                 object.fill(MARK);
-                stage.begin();
-                let offset = object.into_offset();
-                stage.end_of(&offset);
+                let offset = stage.perform(|| object.into_offset());
                 offset.map_err(text)?;
             }
             Act::Claim => {
                 domain.process_token().map_err(|error| error.to_string())?;
                 let offers = pool.offers().map_err(|error| error.to_string())?;
                 let offset = offers.first().ok_or("nothing is offered")?.offset;
-                stage.begin();
-                let taken = pool.claim(offset);
-                stage.end_of(&taken);
+                let taken = stage.perform(|| pool.claim(offset));
                 std::mem::forget(taken.map_err(text)?);
             }
             Act::Set => {

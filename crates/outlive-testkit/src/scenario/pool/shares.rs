@@ -186,15 +186,11 @@ impl Scenario for Share {
             Share::Begin => {
                 let mut object = pool.alloc(LEN).map_err(text)?;
                 object.fill(MARK);
-                stage.begin();
-                let shared = object.share();
-                stage.end_of(&shared);
+                let shared = stage.perform(|| object.share());
                 std::mem::forget(shared.map_err(text)?);
             }
             Share::Join => {
-                stage.begin();
-                let joined = pool.join(offset);
-                stage.end_of(&joined);
+                let joined = stage.perform(|| pool.join(offset));
                 std::mem::forget(joined.map_err(text)?);
             }
             Share::Leave | Share::Last | Share::BesideDead => {
@@ -205,15 +201,11 @@ impl Scenario for Share {
             }
             Share::Alone => {
                 let joined = pool.join(offset).map_err(text)?;
-                stage.begin();
-                let alone = joined.try_into_object();
-                stage.end_of(&alone);
+                let alone = stage.perform(|| joined.try_into_object());
                 std::mem::forget(alone.map_err(|_| "others hold it")?);
             }
             Share::Collect => {
-                stage.begin();
-                let swept = crate::scenario::sweep_all(&domain);
-                stage.end_of(&swept);
+                let swept = stage.perform(|| crate::scenario::sweep_all(&domain));
                 swept?;
             }
         }

@@ -191,9 +191,7 @@ impl Scenario for Step {
         let text = |error: outlive::pool::PoolError| error.to_string();
         if *self == Step::Create {
             domain.token().map_err(|error| error.to_string())?;
-            stage.begin();
-            let made = Pool::open(&domain, place.name, self.options());
-            stage.end_of(&made);
+            let made = stage.perform(|| Pool::open(&domain, place.name, self.options()));
             return made.map(drop).map_err(|error| error.to_string());
         }
         let pool = Pool::open(&domain, place.name, self.options()).map_err(|error| error.to_string())?;
@@ -201,21 +199,15 @@ impl Scenario for Step {
         let mut taken = None;
         match self {
             Step::Hit | Step::Pop | Step::Look => {
-                stage.begin();
-                taken = Some(pool.alloc(LEN).map_err(text)?);
-                stage.end();
+                taken = Some(stage.perform(|| pool.alloc(LEN)).map_err(text)?);
             }
             Step::Grow | Step::Run => {
                 let len = if *self == Step::Run { 3 << 20 } else { 5000 };
-                stage.begin();
-                taken = Some(pool.alloc(len).map_err(text)?);
-                stage.end();
+                taken = Some(stage.perform(|| pool.alloc(len)).map_err(text)?);
             }
             Step::Free | Step::Evict => {
                 let last = objects.pop().ok_or("it has none")?;
-                stage.begin();
-                let freed = last.free();
-                stage.end_of(&freed);
+                let freed = stage.perform(|| last.free());
                 freed.map_err(text)?;
             }
             Step::Flush => {
@@ -226,30 +218,22 @@ impl Scenario for Step {
             Step::Offer => {
                 let mut last = objects.pop().ok_or("it has none")?;
                 last.fill(member::pool::MARK);
-                stage.begin();
-                let offset = last.into_offset();
-                stage.end_of(&offset);
+                let offset = stage.perform(|| last.into_offset());
                 offset.map_err(text)?;
             }
             Step::Claim => {
                 domain.process_token().map_err(|error| error.to_string())?;
                 let offers = pool.offers().map_err(|error| error.to_string())?;
                 let offset = offers.first().ok_or("nothing is offered")?.offset;
-                stage.begin();
-                taken = Some(pool.claim(offset).map_err(text)?);
-                stage.end();
+                taken = Some(stage.perform(|| pool.claim(offset)).map_err(text)?);
             }
             Step::Collect => {
                 domain.token().map_err(|error| error.to_string())?;
-                stage.begin();
-                let swept = crate::scenario::sweep_all(&domain);
-                stage.end_of(&swept);
+                let swept = stage.perform(|| crate::scenario::sweep_all(&domain));
                 swept?;
             }
             Step::Gc => {
-                stage.begin();
-                let trimmed = pool.gc();
-                stage.end_of(&trimmed);
+                let trimmed = stage.perform(|| pool.gc());
                 trimmed.map_err(text)?;
             }
             Step::Create => {}

@@ -46,9 +46,7 @@ impl Scenario for Create {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         let shape = Shape { max_bytes: 65536, first_slots: 4 };
-        stage.begin();
-        let made = shape.create(&domain, place.name);
-        stage.end_of(&made);
+        let made = stage.perform(|| shape.create(&domain, place.name));
         made.map(drop)
     }
 }

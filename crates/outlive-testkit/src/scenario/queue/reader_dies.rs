@@ -65,12 +65,12 @@ impl Scenario for ReaderDies {
         let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
         let sender = queue.sender().map_err(|error| error.to_string())?;
         let message = Stamp { sender: 1, number: 1 }.message(48);
-        stage.begin();
-        match sender.send(&message) {
-            Err(SendError::ReaderDied) => {}
-            other => return Err(format!("told {other:?} instead of the reader's death")),
-        }
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            match sender.send(&message) {
+                Err(SendError::ReaderDied) => {}
+                other => return Err(format!("told {other:?} instead of the reader's death")),
+            }
+            Ok(())
+        })
     }
 }

@@ -67,12 +67,13 @@ impl Scenario for ReceiverComes {
         let queue = Shape { max_bytes: 64 << 10, first_slots: 256 }.create(&domain, place.name)?;
         domain.token().map_err(|error| error.to_string())?;
         domain.process_token().map_err(|error| error.to_string())?;
-        stage.begin();
-        let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
-        let message = receiver.recv().map_err(|error| error.to_string())?;
-        Stamp::of(&message)?;
-        stage.acknowledge(1);
-        stage.end();
-        Ok(())
+        let came = stage.perform(|| -> Result<_, String> {
+            let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
+            let message = receiver.recv().map_err(|error| error.to_string())?;
+            Stamp::of(&message)?;
+            stage.acknowledge(1);
+            Ok(receiver)
+        });
+        came.map(drop)
     }
 }

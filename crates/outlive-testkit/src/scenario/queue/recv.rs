@@ -123,26 +123,26 @@ impl Scenario for Recv {
         let domain = place.open()?;
         let queue = self.shape().create(&domain, place.name)?;
         let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
-        stage.begin();
-        for number in 1..=2 {
-            let wanted = Stamp { sender: 3, number };
-            if *self == Recv::Plain {
-                let message = receiver.recv().map_err(|error| error.to_string())?;
-                if Stamp::of(&message)? != wanted {
-                    return Err(format!("received {:?} instead of {wanted:?}", Stamp::of(&message)));
+        stage.perform(|| {
+            for number in 1..=2 {
+                let wanted = Stamp { sender: 3, number };
+                if *self == Recv::Plain {
+                    let message = receiver.recv().map_err(|error| error.to_string())?;
+                    if Stamp::of(&message)? != wanted {
+                        return Err(format!("received {:?} instead of {wanted:?}", Stamp::of(&message)));
+                    }
+                    stage.acknowledge(1);
+                } else {
+                    let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+                    if Stamp::of(&peeked)? != wanted || peeked.redelivered() {
+                        return Err(format!("peeked {:?} instead of {wanted:?}", Stamp::of(&peeked)));
+                    }
+                    // Acted on, before the commit.
+                    stage.acknowledge(1);
+                    peeked.commit();
                 }
-                stage.acknowledge(1);
-            } else {
-                let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
-                if Stamp::of(&peeked)? != wanted || peeked.redelivered() {
-                    return Err(format!("peeked {:?} instead of {wanted:?}", Stamp::of(&peeked)));
-                }
-                // Acted on, before the commit.
-                stage.acknowledge(1);
-                peeked.commit();
             }
-        }
-        stage.end();
-        Ok(())
+            Ok(())
+        })
     }
 }

@@ -174,18 +174,18 @@ impl Scenario for Send {
         let sender = queue.sender().map_err(|error| error.to_string())?;
         let messages: Vec<Vec<u8>> =
             (1..=self.attempted()).map(|number| Stamp { sender: 1, number }.message(self.length())).collect();
-        stage.begin();
-        if *self == Send::Batch {
-            sender.send_batch(&messages).map_err(|error| error.to_string())?;
-            stage.acknowledge(3);
-        } else {
-            for message in &messages {
-                sender.send(message).map_err(|error| error.to_string())?;
-                stage.acknowledge(1);
+        stage.perform(|| {
+            if *self == Send::Batch {
+                sender.send_batch(&messages).map_err(|error| error.to_string())?;
+                stage.acknowledge(3);
+            } else {
+                for message in &messages {
+                    sender.send(message).map_err(|error| error.to_string())?;
+                    stage.acknowledge(1);
+                }
             }
-        }
-        stage.end();
-        Ok(())
+            Ok(())
+        })
     }
 }
 

@@ -98,10 +98,10 @@ impl Scenario for SendWaiting {
         let queue = self.shape().create(&domain, place.name)?;
         let sender = queue.sender().map_err(|error| error.to_string())?;
         let message = Stamp { sender: 1, number: 1 }.message(self.length());
-        stage.begin();
-        sender.send(&message).map_err(|error| error.to_string())?;
-        stage.acknowledge(1);
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            sender.send(&message).map_err(|error| error.to_string())?;
+            stage.acknowledge(1);
+            Ok(())
+        })
     }
 }

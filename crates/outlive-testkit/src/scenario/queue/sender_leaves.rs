@@ -67,11 +67,11 @@ impl Scenario for SenderLeaves {
         let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
         let sender = queue.sender().map_err(|error| error.to_string())?;
         let message = Stamp { sender: 1, number: 1 }.message(48);
-        stage.begin();
-        sender.send(&message).map_err(|error| error.to_string())?;
-        stage.acknowledge(1);
-        drop(sender);
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            sender.send(&message).map_err(|error| error.to_string())?;
+            stage.acknowledge(1);
+            drop(sender);
+            Ok(())
+        })
     }
 }

@@ -88,15 +88,16 @@ impl Scenario for Takeover {
         let queue = Shape { max_bytes: 64 << 10, first_slots: 4 }.create(&domain, place.name)?;
         domain.token().map_err(|error| error.to_string())?;
         domain.process_token().map_err(|error| error.to_string())?;
-        stage.begin();
-        let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
-        let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
-        if Stamp::of(&peeked)? != (Stamp { sender: 3, number: 1 }) || !peeked.redelivered() {
-            return Err("the message that the dead receiver had is not handed out again, marked".to_owned());
-        }
-        stage.acknowledge(1);
-        peeked.commit();
-        stage.end();
-        Ok(())
+        let came = stage.perform(|| {
+            let mut receiver = queue.receiver().map_err(|error| error.to_string())?;
+            let peeked = receiver.peek(Deadline::NEVER).map_err(|error| error.to_string())?;
+            if Stamp::of(&peeked)? != (Stamp { sender: 3, number: 1 }) || !peeked.redelivered() {
+                return Err("the message that the dead receiver had is not handed out again, marked".to_owned());
+            }
+            stage.acknowledge(1);
+            peeked.commit();
+            Ok(receiver)
+        });
+        came.map(drop)
     }
 }

@@ -111,27 +111,28 @@ impl Scenario for Call {
         let domain = place.open()?;
         let client = client(&domain, place.name)?;
         let message = Stamp { sender: 1, number: 1 }.message(self.len());
-        stage.begin();
-        let mut call = client.begin(&message).map_err(|error| error.to_string())?;
-        if *self == Call::Cancel {
-            if call.cancel() && !stage.is_overtaken() {
-                return Err("nobody has begun it, and yet it says so".to_owned());
+        let asked = stage.perform(|| {
+            let mut call = client.begin(&message).map_err(|error| error.to_string())?;
+            if *self == Call::Cancel {
+                if call.cancel() && !stage.is_overtaken() {
+                    return Err("nobody has begun it, and yet it says so".to_owned());
+                }
+                return Ok(None);
             }
-        } else if *self == Call::InSet {
-            let told = wait_in_set(&domain, &mut call)?;
-            stage.acknowledge(1);
-            if told != "1:1" {
-                return Err(format!("the answer is {told}"));
+            if *self == Call::InSet {
+                let told = wait_in_set(&domain, &mut call)?;
+                stage.acknowledge(1);
+                return if told == "1:1" { Ok(Some(call)) } else { Err(format!("the answer is {told}")) };
             }
-        } else {
             let reply = call.wait().map_err(|error| error.to_string())?;
             stage.acknowledge(1);
-            if Stamp::of(&reply)? != (Stamp { sender: 1, number: 1 }) {
-                return Err("the answer is another's".to_owned());
+            if Stamp::of(&reply)? == (Stamp { sender: 1, number: 1 }) {
+                Ok(None)
+            } else {
+                Err("the answer is another's".to_owned())
             }
-        }
-        stage.end();
-        Ok(())
+        });
+        asked.map(drop)
     }
 
     fn stem(&self) -> &'static str {

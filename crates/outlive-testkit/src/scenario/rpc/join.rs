@@ -59,10 +59,10 @@ impl Scenario for Join {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         domain.process_token().map_err(|error| error.to_string())?;
-        stage.begin();
-        drop(client(&domain, place.name)?);
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            drop(client(&domain, place.name)?);
+            Ok(())
+        })
     }
 
     fn stem(&self) -> &'static str {

@@ -67,17 +67,18 @@ impl Scenario for Takeover {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
         domain.process_token().map_err(|error| error.to_string())?;
-        stage.begin();
-        let mut server = server(&domain, place.name).map_err(|error| error.to_string())?;
-        let request = server.try_next().map_err(|error| error.to_string())?;
-        if Stamp::of(&request)? != (Stamp { sender: 3, number: 1 }) {
-            return Err("a call that was begun comes again".to_owned());
-        }
-        let answer = answer_to(&request, 48)?;
-        request.reply(&answer).map_err(|error| error.to_string())?;
-        stage.acknowledge(1);
-        stage.end();
-        Ok(())
+        let came = stage.perform(|| {
+            let mut server = server(&domain, place.name).map_err(|error| error.to_string())?;
+            let request = server.try_next().map_err(|error| error.to_string())?;
+            if Stamp::of(&request)? != (Stamp { sender: 3, number: 1 }) {
+                return Err("a call that was begun comes again".to_owned());
+            }
+            let answer = answer_to(&request, 48)?;
+            request.reply(&answer).map_err(|error| error.to_string())?;
+            stage.acknowledge(1);
+            Ok(server)
+        });
+        came.map(drop)
     }
 
     fn stem(&self) -> &'static str {

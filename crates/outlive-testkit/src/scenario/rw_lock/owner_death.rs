@@ -103,19 +103,19 @@ impl Scenario for OwnerDeath {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let lock = super::victims(place)?;
-        stage.begin();
-        if *self == OwnerDeath::Read {
-            match lock.read() {
-                // Another sleeper was quicker and has repaired it.
-                Ok(guard) => look(&guard)?,
-                Err(LockError::OwnerDied(guard)) => repair(guard),
-                Err(other) => return Err(other.to_string()),
+        stage.perform(|| {
+            if *self == OwnerDeath::Read {
+                match lock.read() {
+                    // Another sleeper was quicker and has repaired it.
+                    Ok(guard) => look(&guard)?,
+                    Err(LockError::OwnerDied(guard)) => repair(guard),
+                    Err(other) => return Err(other.to_string()),
+                }
+            } else {
+                let mut guard = lock.write().map_err(|error| error.to_string())?;
+                raise(&mut guard);
             }
-        } else {
-            let mut guard = lock.write().map_err(|error| error.to_string())?;
-            raise(&mut guard);
-        }
-        stage.end();
-        Ok(())
+            Ok(())
+        })
     }
 }

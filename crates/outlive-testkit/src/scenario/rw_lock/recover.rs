@@ -47,18 +47,18 @@ impl Scenario for Recover {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let lock = super::victims(place)?;
-        stage.begin();
-        match lock.read() {
-            Err(LockError::OwnerDied(guard)) => drop(guard),
-            Ok(guard) if stage.is_overtaken() => drop(guard),
-            _ => return Err("was not told that the owner died".to_owned()),
-        }
-        match lock.read() {
-            Err(LockError::OwnerDied(guard)) => repair(guard),
-            Ok(guard) if stage.is_overtaken() => drop(guard),
-            _ => return Err("was not told again, though nobody has repaired it".to_owned()),
-        }
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            match lock.read() {
+                Err(LockError::OwnerDied(guard)) => drop(guard),
+                Ok(guard) if stage.is_overtaken() => drop(guard),
+                _ => return Err("was not told that the owner died".to_owned()),
+            }
+            match lock.read() {
+                Err(LockError::OwnerDied(guard)) => repair(guard),
+                Ok(guard) if stage.is_overtaken() => drop(guard),
+                _ => return Err("was not told again, though nobody has repaired it".to_owned()),
+            }
+            Ok(())
+        })
     }
 }

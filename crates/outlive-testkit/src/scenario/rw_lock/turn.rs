@@ -85,21 +85,20 @@ impl Scenario for Turn {
         let lock = super::victims(place)?;
         if *self == Turn::Down {
             let mut writing = lock.write().map_err(|error| error.to_string())?;
-            stage.begin();
-            raise(&mut writing);
-            let reading = writing.downgrade().map_err(|_| "could not be downgraded".to_owned())?;
-            look(&reading)?;
-            drop(reading);
+            stage.perform(|| {
+                raise(&mut writing);
+                let reading = writing.downgrade().map_err(|_| "could not be downgraded".to_owned())?;
+                look(&reading)
+            })
         } else {
             let reading = lock.read().map_err(|error| error.to_string())?;
-            stage.begin();
-            let mut writing =
-                reading.upgrade_until(outlive::Deadline::NEVER).map_err(|refused| refused.reason.to_string())?;
-            raise(&mut writing);
-            drop(writing);
+            stage.perform(|| {
+                let mut writing =
+                    reading.upgrade_until(outlive::Deadline::NEVER).map_err(|refused| refused.reason.to_string())?;
+                raise(&mut writing);
+                Ok(())
+            })
         }
-        stage.end();
-        Ok(())
     }
 }
 

@@ -75,18 +75,18 @@ impl Scenario for Uncontended {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let lock = super::victims(place)?;
-        stage.begin();
-        if *self == Uncontended::Read {
-            // The first marks its line; the second is the fast path.
-            for _ in 0..2 {
-                let guard = lock.read().map_err(|error| error.to_string())?;
-                look(&guard)?;
+        stage.perform(|| {
+            if *self == Uncontended::Read {
+                // The first marks its line; the second is the fast path.
+                for _ in 0..2 {
+                    let guard = lock.read().map_err(|error| error.to_string())?;
+                    look(&guard)?;
+                }
+            } else {
+                let mut guard = lock.write().map_err(|error| error.to_string())?;
+                raise(&mut guard);
             }
-        } else {
-            let mut guard = lock.write().map_err(|error| error.to_string())?;
-            raise(&mut guard);
-        }
-        stage.end();
-        Ok(())
+            Ok(())
+        })
     }
 }

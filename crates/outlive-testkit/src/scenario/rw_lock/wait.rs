@@ -85,15 +85,15 @@ impl Scenario for Wait {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let lock = super::victims(place)?;
-        stage.begin();
-        if *self == Wait::Read {
-            let guard = lock.read().map_err(|error| error.to_string())?;
-            look(&guard)?;
-        } else {
-            let mut guard = lock.write().map_err(|error| error.to_string())?;
-            raise(&mut guard);
-        }
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            if *self == Wait::Read {
+                let guard = lock.read().map_err(|error| error.to_string())?;
+                look(&guard)?;
+            } else {
+                let mut guard = lock.write().map_err(|error| error.to_string())?;
+                raise(&mut guard);
+            }
+            Ok(())
+        })
     }
 }

@@ -60,12 +60,12 @@ impl Scenario for Acquire {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let semaphore = super::victims(place)?;
-        stage.begin();
-        // The first looks at all records; the second is the fast path.
-        for _ in 0..2 {
-            drop(semaphore.acquire().map_err(|error| error.to_string())?);
-        }
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            // The first looks at all records; the second is the fast path.
+            for _ in 0..2 {
+                drop(semaphore.acquire().map_err(|error| error.to_string())?);
+            }
+            Ok(())
+        })
     }
 }

@@ -63,9 +63,7 @@ impl Scenario for AddPermit {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let semaphore = super::victims(place)?;
-        stage.begin();
-        let added = semaphore.add_permit();
-        stage.end_of(&added);
+        let added = stage.perform(|| semaphore.add_permit());
         added.map_err(|error| error.to_string())
     }
 }

@@ -39,9 +39,7 @@ impl Scenario for Create {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
-        stage.begin();
-        let made = member::semaphore::open(&domain, place.name);
-        stage.end_of(&made);
+        let made = stage.perform(|| member::semaphore::open(&domain, place.name));
         made.map(drop)
     }
 }

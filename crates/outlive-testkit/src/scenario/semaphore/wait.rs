@@ -75,9 +75,9 @@ impl Scenario for Wait {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let semaphore = super::victims(place)?;
-        stage.begin();
-        drop(semaphore.acquire().map_err(|error| error.to_string())?);
-        stage.end();
-        Ok(())
+        stage.perform(|| {
+            drop(semaphore.acquire().map_err(|error| error.to_string())?);
+            Ok(())
+        })
     }
 }

@@ -66,9 +66,7 @@ impl Scenario for Claim {
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
-        stage.begin();
-        let claimed = domain.token();
-        stage.end_of(&claimed);
+        let claimed = stage.perform(|| domain.token());
         claimed.map(drop).map_err(|error| error.to_string())
     }
 

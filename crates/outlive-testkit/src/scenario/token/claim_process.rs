@@ -57,9 +57,7 @@ impl Scenario for ClaimProcess {
         let domain = place.open()?;
         let claim = || {
             domain.token().map_err(|error| error.to_string())?;
-            stage.begin();
-            let claimed = domain.process_token();
-            stage.end_of(&claimed);
+            let claimed = stage.perform(|| domain.process_token());
             claimed.map(drop).map_err(|error| error.to_string())
         };
         match self {

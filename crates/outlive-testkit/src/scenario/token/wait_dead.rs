@@ -28,6 +28,9 @@ pub enum WaitDead {
 /// How many threads live beside the mortal one, with three words each: more than one call watches.
 const CROWD: u32 = 44;
 
+/// About as much as a helper has (`start_thread` in `sys/wait_threads.rs`): the C library uses it for one again.
+const HELPERS_STACK: usize = 256 << 10;
+
 impl WaitDead {
     fn is_large(self) -> bool {
         matches!(self, WaitDead::InLargeSet | WaitDead::ByHelpers)
@@ -120,6 +123,9 @@ impl Scenario for WaitDead {
             outlive::abilities::pretend_no_io_uring();
         }
         if *self == WaitDead::InSet || self.is_large() {
+            if self.is_large() {
+                crate::scenario::has_had_a_thread(HELPERS_STACK)?;
+            }
             let mut set = outlive::wait::WaitSet::new(&domain);
             set.set_wait(outlive::Wait::Block);
             for other in tokens.iter().filter(|info| info.alive && info.pid != own) {
@@ -132,9 +138,7 @@ impl Scenario for WaitDead {
             stage.end_of(&waited);
             return waited.map(drop).map_err(|error| error.to_string());
         }
-        stage.begin();
-        let waited = peer.wait_dead(outlive::Deadline::NEVER);
-        stage.end_of(&waited);
+        let waited = stage.perform(|| peer.wait_dead(outlive::Deadline::NEVER));
         waited.map_err(|error| error.to_string())
     }
 

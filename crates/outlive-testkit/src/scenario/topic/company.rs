@@ -181,15 +181,11 @@ impl Scenario for Company {
         let subscriber = || -> Result<Subscriber, String> { subscriber(&topic, true, 0) };
         match self {
             Company::PublisherComes => {
-                stage.begin();
-                let come = publisher();
-                stage.end_of(&come);
+                let come = stage.perform(publisher);
                 come.map(std::mem::forget)
             }
             Company::SubscriberComes => {
-                stage.begin();
-                let come = subscriber();
-                stage.end_of(&come);
+                let come = stage.perform(subscriber);
                 come.map(std::mem::forget)
             }
             Company::PublisherGoes => {
@@ -211,7 +207,7 @@ impl Scenario for Company {
                 company.changed().map_err(|error| error.to_string())?;
                 stage.begin();
                 let told = company.changed();
-                stage.end();
+                stage.end_of(&told);
                 let told = told.map_err(|error| error.to_string())?;
                 if told.subscribers.len() == 2 { Ok(()) } else { Err(format!("told {told:?}")) }
             }
@@ -225,9 +221,7 @@ fn follow_in_set(domain: &Domain, mut company: Following, stage: &Stage) -> Resu
     let mut set = WaitSet::new(domain);
     set.set_wait(Wait::Block);
     set.add(&company).map_err(|error| error.to_string())?;
-    stage.begin();
-    set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
-    let told = company.try_changed();
-    stage.end();
+    let told = stage.perform(|| set.wait(Deadline::NEVER).map(drop).map(|()| company.try_changed()));
+    let told = told.map_err(|error| error.to_string())?;
     if told.as_ref().is_some_and(|told| told.subscribers.len() == 2) { Ok(()) } else { Err(format!("told {told:?}")) }
 }

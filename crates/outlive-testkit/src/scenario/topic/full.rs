@@ -111,18 +111,20 @@ impl Scenario for Full {
         match self {
             Full::Rings => {
                 let message = Stamp { sender: 1, number: 1 }.message(super::OBJECT);
-                stage.begin();
-                let publisher = topic.publisher().map_err(|error| error.to_string())?;
-                publisher.publish_copy(&message).map_err(|error| error.to_string())?;
-                stage.acknowledge(1);
-                stage.end();
-                std::mem::forget(publisher);
+                let published = stage.perform(|| -> Result<_, String> {
+                    let publisher = topic.publisher().map_err(|error| error.to_string())?;
+                    publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+                    stage.acknowledge(1);
+                    Ok(publisher)
+                });
+                std::mem::forget(published?);
             }
             Full::Lines => {
-                stage.begin();
-                let mut subscriber = subscriber(&topic, true, 1)?;
-                let sample = subscriber.try_recv().map_err(|error| error.to_string())?;
-                stage.end();
+                let (subscriber, sample) = stage.perform(|| -> Result<_, String> {
+                    let mut subscriber = subscriber(&topic, true, 1)?;
+                    let sample = subscriber.try_recv().map_err(|error| error.to_string())?;
+                    Ok((subscriber, sample))
+                })?;
                 let stamp = sample.as_ref().map(|sample| Stamp::of(sample)).transpose()?;
                 std::mem::forget((sample, subscriber));
                 if stamp != Some(Stamp { sender: 2, number: DEPTH }) {

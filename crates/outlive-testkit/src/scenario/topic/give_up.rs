@@ -110,11 +110,12 @@ impl Scenario for GiveUp {
         let publisher = topic.publisher().map_err(|error| error.to_string())?;
         let all = fill(&domain, place.name, &publisher)?;
         let message = Stamp { sender: 1, number: all + 1 }.message(LARGE);
-        stage.begin();
-        publisher.publish_copy(&message).map_err(|error| error.to_string())?;
-        stage.acknowledge(1);
-        stage.end();
+        let published = stage.perform(|| {
+            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+            stage.acknowledge(1);
+            Ok(())
+        });
         std::mem::forget(publisher);
-        Ok(())
+        published
     }
 }

@@ -123,9 +123,7 @@ impl Scenario for Line {
         let topic = topic(&domain, place.name)?;
         domain.process_token().map_err(|error| error.to_string())?;
         if *self == Line::Join {
-            stage.begin();
-            let joined = subscriber(&topic, true, 2);
-            stage.end_of(&joined);
+            let joined = stage.perform(|| subscriber(&topic, true, 2));
             return joined.map(std::mem::forget);
         }
         let mut own = subscriber(&topic, self.is_waited_for(), DEPTH as u32)?;

@@ -168,20 +168,21 @@ impl Scenario for Publish {
             publisher.publish_copy(&message).map_err(|error| error.to_string())?;
         }
         let message = FIFTH.message(self.len());
-        stage.begin();
-        if *self == Publish::ByDevice {
-            publisher.expect_device_writes();
-        }
-        if matches!(self, Publish::InPlace | Publish::ByDevice) {
-            let mut loan = publisher.loan(message.len()).map_err(|error| error.to_string())?;
-            loan.copy_from_slice(&message);
-            publisher.publish(loan).map_err(|error| error.to_string())?;
-        } else {
-            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
-        }
-        stage.acknowledge(1);
-        stage.end();
+        let published = stage.perform(|| {
+            if *self == Publish::ByDevice {
+                publisher.expect_device_writes();
+            }
+            if matches!(self, Publish::InPlace | Publish::ByDevice) {
+                let mut loan = publisher.loan(message.len()).map_err(|error| error.to_string())?;
+                loan.copy_from_slice(&message);
+                publisher.publish(loan).map_err(|error| error.to_string())?;
+            } else {
+                publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+            }
+            stage.acknowledge(1);
+            Ok(())
+        });
         std::mem::forget(publisher);
-        Ok(())
+        published
     }
 }

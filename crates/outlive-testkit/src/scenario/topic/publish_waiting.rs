@@ -119,11 +119,12 @@ impl Scenario for PublishWaiting {
             publisher.publish_copy(&message).map_err(|error| error.to_string())?;
         }
         let message = Stamp { sender: 1, number: DEPTH + 1 }.message(self.len());
-        stage.begin();
-        publisher.publish_copy(&message).map_err(|error| error.to_string())?;
-        stage.acknowledge(1);
-        stage.end();
+        let published = stage.perform(|| {
+            publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+            stage.acknowledge(1);
+            Ok(())
+        });
         std::mem::forget(publisher);
-        Ok(())
+        published
     }
 }

@@ -136,10 +136,8 @@ impl Scenario for Receive {
         if *self == Receive::InSet {
             return receive_in_set(&domain, subscriber, stage);
         }
-        stage.begin();
-        let sample = subscriber.recv().map_err(|error| error.to_string())?;
-        stage.acknowledge(1);
-        stage.end();
+        let received = stage.perform(|| subscriber.recv().inspect(|_| stage.acknowledge(1)));
+        let sample = received.map_err(|error| error.to_string())?;
         let stamp = Stamp::of(&sample)?;
         std::mem::forget((sample, subscriber));
         if stamp == (Stamp { sender: 2, number: 1 }) { Ok(()) } else { Err(format!("it took {stamp:?}")) }
@@ -154,11 +152,12 @@ fn receive_in_set(domain: &Domain, mut subscriber: Subscriber, stage: &Stage) ->
     let mut set = WaitSet::new(domain);
     set.set_wait(outlive::Wait::Block);
     set.add(&domain.peer(other.id)).and_then(|_| set.add(&subscriber)).map_err(text)?;
-    stage.begin();
-    set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
-    let sample = subscriber.try_recv().map_err(|error| error.to_string())?;
-    stage.acknowledge(1);
-    stage.end();
+    let sample = stage.perform(|| -> Result<_, String> {
+        set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
+        let sample = subscriber.try_recv().map_err(|error| error.to_string())?;
+        stage.acknowledge(1);
+        Ok(sample)
+    })?;
     let stamp = sample.as_ref().map(|sample| Stamp::of(sample)).transpose()?;
     std::mem::forget((sample, subscriber));
     if stamp == Some(Stamp { sender: 2, number: 1 }) { Ok(()) } else { Err(format!("it took {stamp:?}")) }

@@ -174,29 +174,25 @@ impl Scenario for Ring {
         domain.process_token().map_err(|error| error.to_string())?;
         let text = |error: outlive::Error| error.to_string();
         if *self == Ring::Create {
-            stage.begin();
-            let made = topic(&domain, place.name);
-            stage.end_of(&made);
+            let made = stage.perform(|| topic(&domain, place.name));
             return made.map(drop);
         }
         if *self == Ring::Sweep {
-            stage.begin();
-            let swept = crate::scenario::sweep_all(&domain);
-            stage.end_of(&swept);
+            let swept = stage.perform(|| crate::scenario::sweep_all(&domain));
             return swept;
         }
         let topic = topic(&domain, place.name)?;
         if matches!(self, Ring::Take | Ring::Takeover) {
             let message = Stamp { sender: 1, number: 1 }.message(super::OBJECT);
-            stage.begin();
-            let publisher = topic.publisher().map_err(text)?;
-            if *self == Ring::Takeover {
-                publisher.publish_copy(&message).map_err(|error| error.to_string())?;
-                stage.acknowledge(1);
-            }
-            stage.end();
-            std::mem::forget(publisher);
-            return Ok(());
+            let taken = stage.perform(|| -> Result<_, String> {
+                let publisher = topic.publisher().map_err(text)?;
+                if *self == Ring::Takeover {
+                    publisher.publish_copy(&message).map_err(|error| error.to_string())?;
+                    stage.acknowledge(1);
+                }
+                Ok(publisher)
+            });
+            return taken.map(std::mem::forget);
         }
         let publisher = topic.publisher().map_err(text)?;
         for number in 1..=DEPTH {
@@ -204,12 +200,9 @@ impl Scenario for Ring {
             publisher.publish_copy(&message).map_err(|error| error.to_string())?;
         }
         if *self == Ring::Loan {
-            stage.begin();
-            let loan = publisher.loan(900).map_err(|error| error.to_string())?;
-            drop(loan);
-            stage.end();
+            let lent = stage.perform(|| publisher.loan(900).map(drop).map_err(|error| error.to_string()));
             std::mem::forget(publisher);
-            return Ok(());
+            return lent;
         }
         for len in [900, 6000, 6000] {
             drop(publisher.loan(len).map_err(|error| error.to_string())?);

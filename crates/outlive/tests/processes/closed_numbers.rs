@@ -1,0 +1,180 @@
+//! A process that becomes a daemon closes all its descriptors, and what it opens then gets their numbers. Nothing of
+//! outlive's takes such a file for the one that it had: none is lengthened, loses pages, is searched or closed.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
+
+use outlive::pool::{Pool, PoolOptions};
+use outlive::queue::{Queue, RecvError};
+use outlive::sync::AwaitError;
+use outlive::wait::WaitSet;
+use outlive::{Domain, Peer, Wait};
+
+use crate::child::Child;
+use crate::denied::{OWNERS, skip_without_rings};
+use crate::runner::World;
+use crate::wait_sets::{Crowd, add_all, crowd, helpers_of};
+
+crate::checks!(
+    files_are_left_alone,
+    folders_are_left_alone,
+    files_stay_open,
+    rings_are_not_taken_for_other_files,
+    sets_with_a_ring_go_to_another_thread_and_into_a_child,
+);
+
+fn close_all() {
+    // SAFETY: this process has one thread, which uses none of its descriptors by number.
+    unsafe { libc::close_range(3, u32::MAX, 0) };
+}
+
+/// Closes everything and opens that file by all numbers below 100, which are to be there when `body` is over.
+fn beside(open: impl FnOnce() -> fs::File, body: impl FnOnce()) {
+    close_all();
+    let file = open();
+    // Nothing of std's: it ends a process that closes one of its files.
+    // SAFETY: no pointers are passed.
+    let number = |of: i32| unsafe { libc::fcntl(of, libc::F_DUPFD, 3) };
+    while number(file.as_raw_fd()) < 100 {}
+    body();
+    // SAFETY: no pointers are passed.
+    let closed: Vec<_> = (3..100).filter(|&fd| unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0).collect();
+    std::mem::forget(file);
+    assert!(closed.is_empty(), "closed: {closed:?}");
+}
+
+/// The same of a file that is nobody's.
+fn beside_files(world: &World, body: impl FnOnce()) {
+    beside(|| fs::File::create(world.folder().join("other")).expect("made"), body);
+}
+
+fn files_are_left_alone(world: &World) {
+    const BYTES: usize = 64 << 20;
+    let domain = world.domain();
+    let options = PoolOptions { max_bytes: 512 << 20, ..PoolOptions::default() };
+    let pool = Pool::open(&domain, "pool", options).expect("opens");
+    let queue = Queue::create(&domain, "q").expect("made");
+    Child::start(|| {
+        let sender = queue.sender().expect("a sender");
+        sender.send(b"before").expect("room");
+        // Free, and with pages.
+        drop(pool.alloc(32 << 20).expect("room"));
+        beside_files(world, || {
+            let other = fs::File::options().write(true).open(world.folder().join("other")).expect("there");
+            other.write_all_at(&vec![7; BYTES], 0).expect("room");
+            let (sent, collected) = (sender.send(&[1; 8 << 20]), pool.gc());
+            assert_eq!(other.metadata().expect("there").len(), BYTES as u64, "lengthened: {sent:?}");
+            let holes = other.metadata().expect("there").blocks() * 512 < BYTES as u64;
+            assert!(!holes, "holes: {collected:?}");
+            assert!(sent.is_err() && collected.is_err(), "{sent:?}, {collected:?}");
+        });
+        crate::child::exit_now(0);
+    })
+    .finish();
+    let mut receiver = queue.receiver().expect("none yet");
+    assert_eq!(receiver.try_recv().expect("sent"), b"before");
+    assert!(matches!(receiver.try_recv(), Err(RecvError::Empty)));
+    queue.sender().expect("a sender").send(&[2; 8 << 20]).expect("room");
+    assert_eq!(receiver.try_recv().expect("sent"), [2; 8 << 20]);
+}
+
+/// The same of the domain's folder: another domain, whose number it has, keeps what it has.
+fn folders_are_left_alone(world: &World) {
+    let (ours, theirs) = (world.domain(), world.domain_named("theirs"));
+    let their_folder = world.folder().join("theirs");
+    drop(Queue::create(&ours, "q").expect("made"));
+    drop(Queue::create(&theirs, "q").expect("made"));
+    let before = fs::read_dir(&their_folder).expect("there").count();
+    Child::start(|| {
+        beside(
+            || fs::File::open(&their_folder).expect("there"),
+            || {
+                let (removed, made) = (ours.remove("q"), Queue::create(&ours, "new").map(drop));
+                assert!(removed.is_err() && made.is_err(), "{removed:?}, {made:?}");
+            },
+        );
+        crate::child::exit_now(0);
+    })
+    .finish();
+    assert_eq!(fs::read_dir(&their_folder).expect("there").count(), before);
+    ours.remove("q").expect("there");
+    theirs.remove("q").expect("there");
+}
+
+/// The same when what was open is dropped: neither other files nor numbers without a file are closed.
+fn files_stay_open(world: &World) {
+    let folder = world.folder().join("domain");
+    for are_used_again in [true, false] {
+        Child::start(|| {
+            let domain = Domain::open_at(&folder).expect("opens");
+            let queue = Queue::open(&domain, "q").or_else(|_| Queue::create(&domain, "q")).expect("made");
+            let sender = queue.sender().expect("a sender");
+            let drop_all = || drop((sender, queue, domain));
+            if are_used_again {
+                beside_files(world, drop_all);
+            } else {
+                close_all();
+                drop_all();
+            }
+        })
+        .finish();
+    }
+}
+
+fn waits(set: &mut WaitSet) {
+    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+}
+
+/// For the ends of them all, none of which has come.
+fn set_that_has_waited(domain: &Domain, peers: &[Peer]) -> WaitSet {
+    let mut set = WaitSet::new(domain);
+    set.set_wait(Wait::Block);
+    add_all(&mut set, peers);
+    waits(&mut set);
+    set
+}
+
+fn rings_are_not_taken_for_other_files(world: &World) {
+    skip_without_rings(world);
+    let domain = world.domain();
+    let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
+    Child::start(|| {
+        let mut set = set_that_has_waited(&domain, &peers);
+        beside_files(world, || {
+            waits(&mut set);
+            // A set that is larger still makes another ring.
+            add_all(&mut set, &peers);
+            add_all(&mut set, &peers);
+            waits(&mut set);
+            drop(set);
+        });
+        // No file has the numbers.
+        let mut set = set_that_has_waited(&domain, &peers);
+        close_all();
+        waits(&mut set);
+        drop(set);
+        crate::child::exit_now(0);
+    })
+    .finish();
+}
+
+fn sets_with_a_ring_go_to_another_thread_and_into_a_child(world: &World) {
+    skip_without_rings(world);
+    let domain = world.domain();
+    let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
+    Child::start(|| {
+        let mut set = set_that_has_waited(&domain, &peers);
+        std::thread::scope(|scope| scope.spawn(|| waits(&mut set)).join().expect("it waits"));
+        waits(&mut set);
+        Child::start(|| {
+            beside_files(world, || waits(&mut set));
+            crate::child::exit_now(0);
+        })
+        .finish();
+        waits(&mut set);
+        assert_eq!(helpers_of(std::process::id() as i32), 0, "by rings");
+    })
+    .finish();
+}
