@@ -27,7 +27,7 @@ fn play(arguments: &[String]) -> Result<(), String> {
             {
                 eprintln!("victim {name}: {problem}");
                 // Told and lives on: what it had is still its own, until it is ended.
-                stage.end_with_an_error();
+                stage.end_with_an_error(&problem);
             }
             performed
         }

@@ -24,6 +24,13 @@ pub(super) enum Fault {
     Request(c_int),
 }
 
+impl Fault {
+    fn errno(self) -> c_int {
+        let (Fault::Call(errno) | Fault::Request(errno)) = self;
+        errno
+    }
+}
+
 impl Round<'_> {
     /// A life in which the system call at a point of the observed one fails so. Says whether it came there.
     pub(super) fn fail_at(
@@ -64,6 +71,11 @@ impl Round<'_> {
         }
         let failed = self.control.has_failed();
         world.saw(if failed { "told its caller" } else { "coped" });
+        let told = self.control.told();
+        if failed && !errnos::tells_of(fault.errno(), &told) {
+            let wrong = format!("the caller is told of something else than of errno {}: {told}", fault.errno());
+            return Err(name(Failure::wrong(wrong)));
+        }
         // Whether its caller was told or not: a sweep that cannot ask whether a process has ended leaves that
         // process's memory to the next sweep.
         world.note_a_fault();

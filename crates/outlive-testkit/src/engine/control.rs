@@ -9,11 +9,12 @@
 //! phase:  SETTING_UP -> BEGUN (the operation's first instruction comes next) -> ENDED (it has returned)
 //! ```
 
+use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -25,6 +26,8 @@ pub const BEGUN: u32 = 1;
 pub const ENDED: u32 = 2;
 
 const PAGE_BYTES: usize = 4096;
+/// Room for what an error says.
+const TOLD_BYTES: usize = 1024;
 
 /// What lies in the page. All zero is a valid start.
 #[repr(C)]
@@ -36,6 +39,7 @@ pub struct ControlPage {
     overtaken: AtomicU32,
     failed: AtomicU32,
     end: AtomicU64,
+    told: [AtomicU8; TOLD_BYTES],
 }
 
 /// A mapping of the control page, by victim or engine.
@@ -128,9 +132,19 @@ impl Control {
         self.page().failed.load(Ordering::SeqCst) != 0
     }
 
-    /// Says that the operation ended by an error.
-    pub fn set_failed(&self) {
+    /// Says that the operation ended by an error, and what it says.
+    pub fn set_failed(&self, error: &dyn Display) {
+        let said = error.to_string();
+        let bytes = said.bytes().chain(std::iter::repeat(0));
+        self.page().told.iter().zip(bytes).for_each(|(to, byte)| to.store(byte, Ordering::Relaxed));
         self.page().failed.store(1, Ordering::SeqCst);
+    }
+
+    /// What the error said by which the victim's operation ended.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let bytes = self.page().told.iter().map(|byte| byte.load(Ordering::Relaxed));
+        String::from_utf8_lossy(&bytes.take_while(|&byte| byte != 0).collect::<Vec<_>>()).into_owned()
     }
 
     /// Where the code begins by which the victim says that its operation has ended; 0: it has not told.

@@ -115,6 +115,22 @@ pub fn of_requests(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
 
 const FUTEX_LOCK_PI2: c_int = 13;
 
+/// Whether an error says that a system call failed so: by the number itself (`Error::System`), or by the meaning that the
+/// documentation of `outlive::Error` gives to it. All else blames what was not at fault: a message of damage, or of a death.
+#[must_use]
+pub fn tells_of(errno: c_int, error: &str) -> bool {
+    // As printed, and as a sweep lists what it could not look at.
+    let by_number = [format!("(os error {errno})"), format!("errno: {errno} }}")];
+    let by_meaning: &[&str] = match errno {
+        EPERM => &["no permission to ", "Permission {", "no right to run at real-time priority"],
+        EACCES => &["no permission to ", "Permission {"],
+        ENOMEM => &["no address space for ", "NoAddressSpace {"],
+        ENOSPC | EFBIG => &["no room for ", "NoSpace {"],
+        _ => &[],
+    };
+    by_number.iter().any(|number| error.contains(number)) || by_meaning.iter().any(|meaning| error.contains(meaning))
+}
+
 /// The name of an error, for reports.
 #[must_use]
 pub fn name(errno: c_int) -> &'static str {
@@ -134,5 +150,25 @@ pub fn name(errno: c_int) -> &'static str {
         EPERM => "EPERM",
         ESRCH => "ESRCH",
         _ => "another error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_blames_something_else_is_noticed() {
+        assert!(tells_of(EMFILE, "could not open /x: Too many open files (os error 24)"));
+        assert!(tells_of(EMFILE, r#"[("thing", System { doing: "open", path: "/x", errno: 24 })]"#));
+        assert!(tells_of(ENOSPC, "no room for 4096 more bytes in /x; free some"));
+        for (errno, error) in [
+            (EMFILE, "/x is damaged (a slot); somebody wrote over it"),
+            (EMFILE, "could not open /x: Cannot allocate memory (os error 12)"),
+            (ENOSYS, "the owner died"),
+            (EACCES, "no room for 4096 more bytes in /x; free some"),
+        ] {
+            assert!(!tells_of(errno, error), "{errno}: {error}");
+        }
     }
 }

@@ -15,6 +15,7 @@
 //! last point   the operation has returned (phase ENDED), or the thread has ended
 //! ```
 
+use std::fmt::Display;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -454,15 +455,15 @@ impl Stage {
     }
 
     /// The operation has returned an error.
-    pub fn end_with_an_error(&self) {
-        self.control.set_failed();
+    pub fn end_with_an_error(&self, error: &dyn Display) {
+        self.control.set_failed(error);
         self.end();
     }
 
     /// The operation has returned this.
-    pub fn end_of<T, E>(&self, returned: &Result<T, E>) {
-        if returned.is_err() {
-            self.control.set_failed();
+    pub fn end_of<T, E: Display>(&self, returned: &Result<T, E>) {
+        if let Err(error) = returned {
+            self.control.set_failed(error);
         }
         self.end();
     }
@@ -473,7 +474,7 @@ impl Stage {
     ///
     /// # Errors
     /// What the operation returns.
-    pub fn perform<T, E>(&self, operation: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    pub fn perform<T, E: Display>(&self, operation: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.begin();
         let returned = operation();
         self.end_of(&returned);

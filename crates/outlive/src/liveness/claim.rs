@@ -142,11 +142,12 @@ impl Registry {
         let holder = slot.word().load(Ordering::Relaxed) & HOLDER;
         // SAFETY: taken just now by this thread.
         let will_be_marked = unsafe { libc_mutex::is_listed(&self.layout, mutex) };
-        if holder != process::thread_id() || !will_be_marked {
+        if holder != process::thread_id() || will_be_marked != Ok(true) {
             // libc takes this thread for another, or the kernel has no list of it: its end would go untold.
             // SAFETY: taken just now by this thread, as far as libc is concerned.
             unsafe { libc_mutex::give_back(mutex) }.map_err(failed)?;
             futex::wake_all(slot.word());
+            will_be_marked.map_err(failed)?;
             return Err(Error::ForeignThread { path: self.path().to_path_buf() });
         }
         if slot.generation().load(Ordering::Acquire) != generation {

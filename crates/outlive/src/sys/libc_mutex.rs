@@ -145,8 +145,13 @@ fn find_word(mutex: *const u8) -> Result<u32, Errno> {
 ///
 /// # Safety
 /// The calling thread holds the mutex, as far as libc is concerned.
-pub(crate) unsafe fn is_listed(layout: &Layout, mutex: *const u8) -> bool {
-    find_word(mutex) == Ok(layout.word_offset)
+pub(crate) unsafe fn is_listed(layout: &Layout, mutex: *const u8) -> Result<bool, Errno> {
+    match find_word(mutex) {
+        Ok(word) => Ok(word == layout.word_offset),
+        Err(Errno::NOTSUP) => Ok(false),
+        // The kernel did not say which list it has.
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Makes zeroed memory an unlocked mutex. Only words that are 0 and should not be are stored, always with the same

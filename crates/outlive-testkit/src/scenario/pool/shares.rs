@@ -201,8 +201,8 @@ impl Scenario for Share {
             }
             Share::Alone => {
                 let joined = pool.join(offset).map_err(text)?;
-                let alone = stage.perform(|| joined.try_into_object());
-                std::mem::forget(alone.map_err(|_| "others hold it")?);
+                let alone = stage.perform(|| joined.try_into_object().map_err(|_| "others hold it"));
+                std::mem::forget(alone?);
             }
             Share::Collect => {
                 let swept = stage.perform(|| crate::scenario::sweep_all(&domain));
