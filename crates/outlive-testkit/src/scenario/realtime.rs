@@ -11,6 +11,8 @@ use outlive::Deadline;
 /// What the victim does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
+    /// Open one that is there.
+    Open,
     /// Lock, change, unlock, uncontended.
     Lock,
     /// Change and unlock, with two sleepers.
@@ -36,8 +38,9 @@ struct Realtime {
 #[must_use]
 pub fn all() -> Vec<Box<dyn Scenario>> {
     use Kind::{Ceiling, Pi};
-    use Operation::{Lock, OwnerDeath, Recover, TimeOut, Unlock, Wait};
+    use Operation::{Lock, Open, OwnerDeath, Recover, TimeOut, Unlock, Wait};
     let table = [
+        (Pi, Open, "pi-open", "priority inheritance: open a mutex that is there"),
         (Pi, Lock, "pi-lock", "priority inheritance: lock, change what it guards, unlock, uncontended"),
         (Pi, Unlock, "pi-unlock", "priority inheritance: change what it guards and unlock, with two sleepers"),
         (Pi, Wait, "pi-wait", "priority inheritance: wait, be handed the lock, unlock, with a sleeper after it"),
@@ -49,6 +52,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
             "priority inheritance: take a dead owner's lock, unlock, take it again, repair, unlock",
         ),
         (Pi, TimeOut, "pi-time-out", "priority inheritance: wait until a deadline, beside another sleeper"),
+        (Ceiling, Open, "ceiling-open", "ceiling: open a mutex that is there"),
         (Ceiling, Lock, "ceiling-lock", "ceiling: be raised, lock, change what it guards, unlock, be lowered"),
         (Ceiling, Unlock, "ceiling-unlock", "ceiling: change what it guards and unlock, with two sleepers"),
         (Ceiling, Wait, "ceiling-wait", "ceiling: wait, be handed the lock, unlock, with a sleeper after it"),
@@ -107,7 +111,7 @@ impl Scenario for Realtime {
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         match self.operation {
-            Operation::Lock => world.ask("next", &self.order("open", &name)).map(drop),
+            Operation::Open | Operation::Lock => world.ask("next", &self.order("open", &name)).map(drop),
             Operation::Unlock => {
                 world.ask("first", &self.order("open", &name))?;
                 world.ask("second", &self.order("open", &name)).map(drop)
@@ -155,7 +159,7 @@ impl Scenario for Realtime {
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         match self.operation {
-            Operation::Lock | Operation::Recover => {}
+            Operation::Open | Operation::Lock | Operation::Recover => {}
             Operation::Unlock => {
                 let answers = [world.answer("first")?, world.answer("second")?];
                 let told = answers.iter().filter(|answer| *answer == "died").count();
@@ -221,6 +225,9 @@ impl Scenario for Realtime {
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
         let domain = place.open()?;
         domain.token().map_err(|error| error.to_string())?;
+        if self.operation == Operation::Open {
+            return stage.perform(|| Mutex::open(self.kind, &domain, place.name).map(drop));
+        }
         let mutex = Mutex::open(self.kind, &domain, place.name)?;
         let before = match self.operation {
             Operation::Unlock => Some(mutex.lock_until(Deadline::NEVER)?),

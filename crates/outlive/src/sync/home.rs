@@ -117,16 +117,20 @@ impl<S> Home<S> {
         Home { shared: NonNull::from(shared), registry, segment: Arc::clone(segment) }
     }
 
+    /// Its file's device and inode.
+    pub(super) fn file(&self) -> Result<(u64, u64), Error> {
+        self.segment.facts().map(|facts| facts.identity())
+    }
+
     /// Keeps it mapped until the process ends, in one place, however often it is opened: for what the kernel or libc
-    /// may look at after we have.
-    pub(super) fn kept(self) -> Home<S> {
-        /// By device and inode, if the file could be asked.
+    /// may look at after we have. `number`: as [`Home::file`] says, if the file could be asked.
+    pub(super) fn kept(self, number: Option<(u64, u64)>) -> Home<S> {
         type Kept = (Option<(u64, u64)>, Arc<Segment>);
-        static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
         // While it is mapped, its inode number is not given to another file.
-        let number = self.segment.facts().ok().map(|facts| facts.identity());
+        static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
         let mut kept = KEPT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let known = kept.iter().find(|(known, _)| known.is_some() && *known == number);
+        let known =
+            kept.iter().find(|(known, there)| known.is_some() && *known == number || Arc::ptr_eq(there, &self.segment));
         let Some((_, there)) = known else {
             kept.push((number, Arc::clone(&self.segment)));
             return self;

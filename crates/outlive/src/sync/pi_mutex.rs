@@ -341,15 +341,18 @@ impl<T: Plain> PiMutex<T> {
             // SAFETY: T is plain, so its bytes may be copied.
             *cell.value.get_mut() = unsafe { core::ptr::read(&raw const initial) };
         };
-        let home = Home::<Apart<T>>::open(domain, name, Kind::PiMutex, TypeOf::a::<T>(), init)?.kept();
+        let home = Home::<Apart<T>>::open(domain, name, Kind::PiMutex, TypeOf::a::<T>(), init)?;
+        // Before it is kept, so that an error leaves nothing mapped.
+        let file = home.file()?;
+        home.shared().raw.bind(home.me()?, home.path())?;
+        let home = home.kept(Some(file));
         let value = NonNull::from(&home.shared().value);
-        let mutex = PiMutex { home: home.part(|cell| &cell.raw), value, bound: AtomicBool::new(false) };
-        mutex.enter()?;
-        Ok(mutex)
+        Ok(PiMutex { home: home.part(|cell| &cell.raw), value, bound: AtomicBool::new(true) })
     }
 
     fn embedded(home: Home<EmbeddedPi<T>>) -> PiMutex<T> {
-        let home = home.kept();
+        let file = home.file().ok();
+        let home = home.kept(file);
         let value = NonNull::from(&home.shared().value);
         PiMutex { home: home.part(|embedded| &embedded.raw), value, bound: AtomicBool::new(false) }
     }

@@ -135,7 +135,11 @@ pub(crate) unsafe fn start(word: &AtomicU32) -> Result<Keeper, Errno> {
     let holds = unsafe { &(*control).holds };
     while holds.load(Ordering::Acquire) == 0 {
         let watch = super::futex::Watch { word: holds, expected: 0 };
-        super::futex::wait_any(&[watch], 0, super::clock::Deadline::after(std::time::Duration::from_millis(100)))?;
+        let soon = super::clock::Deadline::after(std::time::Duration::from_millis(100));
+        if super::futex::wait_any(&[watch], 0, soon).is_err() {
+            // It runs, and cannot be taken back: look again a little later.
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
     Ok(Keeper { control, credentials })
 }
