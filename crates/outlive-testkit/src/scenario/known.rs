@@ -45,6 +45,8 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("queue-send-to-set", Off, NOTIFIED),
     ("queue-recv", Off, NOTIFIED),
     ("queue-peek-commit", Off, NOTIFIED),
+    // At one point, and not always: a sender that met the memory in the receiver's hand looks by itself soon.
+    ("queue-peek-commit-large", Off, NOTIFIED),
     ("queue-receiver-comes", Off, NOTIFIED),
     ("queue-sender-leaves", Off, NOTIFIED),
     ("rpc-reply", Off, NOTIFIED),
