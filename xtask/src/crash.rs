@@ -13,8 +13,8 @@ use crate::stage::{self, Counts};
 use crate::test::{cargo, testkit};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
-    let Some(Asked { all, brief, stop, recheck, part }) = Asked::of(args) else {
-        eprintln!("usage: cargo xtask crash [--stop] [--brief | --all] [--recheck on|off] [--part K/N]");
+    let Some(Asked { all, brief, telling, stop, recheck, part }) = Asked::of(args) else {
+        eprintln!("usage: cargo xtask crash [--brief | --all] [--stop [--telling]] [--recheck on|off] [--part K/N]");
         return ExitCode::from(2);
     };
     if !build_testkit() {
@@ -29,9 +29,10 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         crash.args(part.into_iter().flat_map(|part| ["--part", part]));
         crash
     };
-    let points = match (all, brief) {
-        (true, _) => "--all",
-        (_, true) => "--brief",
+    let points = match (all, brief, telling) {
+        (true, ..) => "--all",
+        (_, true, _) => "--brief",
+        (.., true) => "--telling",
         _ => "--quick",
     };
     let mut total = stage::run_long(if stop { "stops" } else { "crash" }, crash(points), Counts::ByLines);
@@ -56,6 +57,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 struct Asked<'a> {
     all: bool,
     brief: bool,
+    telling: bool,
     stop: bool,
     recheck: Option<&'a str>,
     part: Option<&'a str>,
@@ -63,19 +65,21 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn of(args: &[String]) -> Option<Asked<'_>> {
-        let mut asked = Asked { all: false, brief: false, stop: false, recheck: None, part: None };
+        let mut asked = Asked { all: false, brief: false, telling: false, stop: false, recheck: None, part: None };
         let mut words = args.iter().map(String::as_str);
         while let Some(word) = words.next() {
             match word {
                 "--all" => asked.all = true,
                 "--brief" => asked.brief = true,
+                "--telling" => asked.telling = true,
                 "--stop" => asked.stop = true,
                 "--recheck" => asked.recheck = Some(words.next()?),
                 "--part" => asked.part = Some(words.next()?),
                 _ => return None,
             }
         }
-        (!(asked.brief && asked.all)).then_some(asked)
+        let points = u32::from(asked.brief) + u32::from(asked.all) + u32::from(asked.telling);
+        (points <= 1 && (asked.stop || !asked.telling)).then_some(asked)
     }
 }
 

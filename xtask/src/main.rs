@@ -36,7 +36,8 @@ usage: cargo xtask VERB [OPTIONS]
                           the Promela models of doc/models and their mutations, or those whose name contains NAME
   loom [--all]            the library's own code under loom, which explores interleavings and what processors may reorder
   crash [--brief | --all] kill at every noted instruction (--brief: not beside them; --all: at every instruction), check the survivors
-  crash --stop [--brief | --all]  leave the victim standing still there: others get past all that it does not hold; then it goes on, or is killed
+  crash --stop [--brief | --telling | --all]  leave the victim standing still there: others get past all that it does not hold; then it goes on,
+                          or is killed; at about 60 of the noted instructions of a scenario (--brief: 30), or at all of them, with both ends (--telling)
                           both: [--recheck on|off] in one mode only; [--part K/N] at each N-th point only, from the K-th on
   faults [--all] [NAME]   each system call of each operation fails, by each errno that it may give, one at a time
   conformance [--one-pair] [NAME]  one set of scenarios through Rust, C, C++ and Python, alone and in all pairs, deaths included

@@ -24,6 +24,9 @@ struct Arguments {
     /// Kill, or stop, where something differs, and not beside it.
     #[arg(long, conflicts_with_all = ["all", "quick"])]
     brief: bool,
+    /// With --stop: at all instructions where something differs and one before each, not thinned out, with both ends.
+    #[arg(long, conflicts_with_all = ["all", "quick", "brief"], requires = "stop")]
+    telling: bool,
     /// Kill at every instruction.
     #[arg(long)]
     all: bool,
@@ -106,9 +109,10 @@ impl Arguments {
     }
 
     fn thoroughness(&self) -> Thoroughness {
-        match (self.all, self.brief) {
-            (true, _) => Thoroughness::Every,
-            (_, true) => Thoroughness::Brief,
+        match (self.all, self.brief, self.telling) {
+            (true, ..) => Thoroughness::Every,
+            (_, true, _) => Thoroughness::Brief,
+            (.., true) => Thoroughness::AllTelling,
             _ => Thoroughness::Telling,
         }
     }
@@ -225,6 +229,7 @@ fn run_apart(arguments: &Arguments, scenario: &str, recheck: Recheck, cpu: usize
     command.arg(match arguments.thoroughness() {
         Thoroughness::Every => "--all",
         Thoroughness::Telling => "--quick",
+        Thoroughness::AllTelling => "--telling",
         Thoroughness::Brief => "--brief",
     });
     command.stdin(Stdio::null()).stderr(Stdio::inherit());

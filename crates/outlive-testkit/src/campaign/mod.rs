@@ -209,6 +209,7 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
     use Sleep::{Frozen, Stopped};
     use Then::{GoesOn, IsKilled};
     let every = orders.thoroughness == Thoroughness::Every;
+    let is_thinned = matches!(orders.thoroughness, Thoroughness::Telling | Thoroughness::Brief);
     let mut all = Vec::new();
     match orders.fate {
         Fate::Killed => {
@@ -218,7 +219,7 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
             let points = stop_points(life, orders.thoroughness);
             // Telling points come in pairs, before and after, unless it is to be brief.
             let beside = if orders.thoroughness == Thoroughness::Brief { 1 } else { 2 };
-            let nth = if every { 1 } else { points.len().div_ceil(MOST_STOPS / 2 * beside) };
+            let nth = if is_thinned { points.len().div_ceil(MOST_STOPS / 2 * beside) } else { 1 };
             for (number, point) in points.into_iter().enumerate() {
                 let asleep = life[point as usize].asleep;
                 if !asleep && (number / beside) % nth != 0 {
@@ -228,7 +229,7 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
                 // Each of a pair comes to have both ends in turn; those that are thinned out must not all have one.
                 let then =
                     if (number % beside + number / beside / nth) % 2 == 0 { &[GoesOn][..] } else { &[IsKilled][..] };
-                let thens = if every || asleep { &[GoesOn, IsKilled][..] } else { then };
+                let thens = if !is_thinned || asleep { &[GoesOn, IsKilled][..] } else { then };
                 for &sleep in sleeps {
                     all.extend(thens.iter().map(|&then| (point, End::Stop(then, sleep))));
                 }
@@ -413,20 +414,36 @@ pub fn run(scenario: &dyn Scenario, recheck: Recheck, orders: &Orders) -> Result
 mod tests {
     use super::*;
 
-    #[test]
-    fn all_parts_are_the_whole() {
-        let orders = |part: &str| Orders {
+    fn stops(thoroughness: Thoroughness, part: &str) -> Orders {
+        Orders {
             fate: Fate::Stopped,
-            thoroughness: Thoroughness::Every,
+            thoroughness,
             from: 0,
             to: u64::MAX,
             part: part.parse().expect("a part"),
             cpu: None,
             program: PathBuf::new(),
             victim: PathBuf::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn all_telling_points_are_stopped_at_with_both_ends() {
+        // Each second point tells, so that the one before each is the point before that.
+        let life: Vec<Moment> =
+            (0..1000).map(|point| Moment { telling: point % 2 == 0, ..Moment::default() }).collect();
+        let count = |thoroughness| lives(&life, &stops(thoroughness, "1/1")).len();
+        assert_eq!(count(Thoroughness::AllTelling), 2000);
+        assert!(count(Thoroughness::Telling) <= MOST_STOPS + 2, "{}", count(Thoroughness::Telling));
+        assert!(count(Thoroughness::Brief) <= MOST_STOPS / 2 + 1, "{}", count(Thoroughness::Brief));
+    }
+
+    #[test]
+    fn all_parts_are_the_whole() {
         let life = vec![Moment::default(); 50];
-        let of = |part: &str| lives(&life, &orders(part)).iter().map(|life| format!("{life:?}")).collect::<Vec<_>>();
+        let of = |part: &str| {
+            lives(&life, &stops(Thoroughness::Every, part)).iter().map(|life| format!("{life:?}")).collect::<Vec<_>>()
+        };
         let mut parts: Vec<String> = ["1/3", "2/3", "3/3"].into_iter().flat_map(of).collect();
         let mut whole = of("1/1");
         assert_eq!(whole.len(), 100);

@@ -40,10 +40,19 @@ pub struct Call {
 pub enum Thoroughness {
     /// Each instruction.
     Every,
-    /// Telling points and their neighbours.
+    /// Telling points and their neighbours; stops are thinned out to a number for each scenario.
     Telling,
+    /// The same points without thinning out, stops with both ends at each.
+    AllTelling,
     /// Telling points alone: each state that survivors can meet, once.
     Brief,
+}
+
+impl Thoroughness {
+    /// How many instructions beside each telling point are points, too.
+    fn beside(self) -> usize {
+        usize::from(matches!(self, Thoroughness::Telling | Thoroughness::AllTelling))
+    }
 }
 
 /// The points at which to kill, in order.
@@ -55,7 +64,7 @@ pub fn kill_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
         if thoroughness == Thoroughness::Every {
             chosen[point] = true;
         } else if moment.telling || moment.asleep || ends {
-            let beside = usize::from(thoroughness == Thoroughness::Telling);
+            let beside = thoroughness.beside();
             let last = (point + beside).min(life.len() - 1);
             chosen[point.saturating_sub(beside)..=last].fill(true);
         }
@@ -80,8 +89,7 @@ pub fn stop_points(life: &[Moment], thoroughness: Thoroughness) -> Vec<u64> {
     let mut chosen = vec![false; life.len()];
     for (point, moment) in life.iter().enumerate() {
         if moment.telling || moment.asleep || point == 0 || point + 1 == life.len() {
-            let before = usize::from(thoroughness == Thoroughness::Telling);
-            chosen[point.saturating_sub(before)..=point].fill(true);
+            chosen[point.saturating_sub(thoroughness.beside())..=point].fill(true);
         }
     }
     for rounds in repeating_runs(life) {

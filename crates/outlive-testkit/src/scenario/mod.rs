@@ -242,6 +242,20 @@ fn names_victim(world: &mut World, order: &str) -> Result<bool, Failure> {
     Ok(world.passes("witness", order)?.split(' ').any(|word| word == victim))
 }
 
+/// Whether the answer to that order names that survivor's process.
+fn names_survivor(world: &mut World, survivor: &'static str, order: &str) -> Result<bool, Failure> {
+    let pid = world.survivor(survivor)?.pid().to_string();
+    Ok(world.passes("witness", order)?.split(' ').any(|word| word == pid))
+}
+
+/// Beside the stopped victim: the survivor's answer to that order is this one.
+fn passes_with(world: &mut World, survivor: &'static str, order: &str, wanted: &str) -> Result<(), Failure> {
+    match world.passes(survivor, order)? {
+        answer if answer == wanted => Ok(()),
+        answer => Err(Failure::wrong(format!("{survivor} is answered `{answer}` to `{order}`, not `{wanted}`"))),
+    }
+}
+
 /// The help that the stopped victim will need when it sleeps, if it has not had it.
 fn help_beside(scenario: &dyn Scenario, world: &mut World, stop: &mut Stop) -> Result<(), Failure> {
     if !std::mem::replace(&mut stop.helped, true) {

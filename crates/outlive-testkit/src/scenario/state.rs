@@ -277,6 +277,10 @@ impl Scenario for State {
                 if names_victim(world, &format!("state writer-pid {name}"))? {
                     return Ok("is the writer");
                 }
+                // Another writes in its place; the same value, so that it is as it was.
+                if world.passes("next", &format!("state set {name} 1"))? == "taken" {
+                    return Err(Failure::wrong("nobody who lives is the writer, and nobody can become it"));
+                }
             }
         }
         Ok(HOLDS_NOTHING)

@@ -97,6 +97,12 @@ impl World {
         first
     }
 
+    /// Whether that has been done in the round. As opposed to [`World::first_time`], asking notes nothing.
+    #[must_use]
+    pub fn has_done(&self, what: &str) -> bool {
+        self.stop.done.contains(&what)
+    }
+
     /// Notes that one of the victim's system calls has failed, whether its caller was told or not.
     pub fn note_a_fault(&mut self) {
         self.first_time(FAULT);

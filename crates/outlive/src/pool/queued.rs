@@ -4,7 +4,7 @@ use super::layout::{Block, Heap, INDEX_BITS};
 use super::spans::Use;
 use super::tag::Tag;
 use crate::Error;
-use crate::liveness::Me;
+use crate::liveness::{Me, TokenId};
 use crate::segment::Segment;
 
 impl Heap {
@@ -24,6 +24,31 @@ impl Heap {
                     && of == region
                 {
                     visit(object);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The tags of all objects that are not free, and `Held` for each span that a thread is taking.
+    pub(crate) fn in_hand(&self, segment: &Segment, mut visit: impl FnMut(Tag)) -> Result<(), Error> {
+        for index in 0..self.used_spans(segment)? {
+            let span = self.span(segment, index)?;
+            let word = span.word();
+            let count = match word.what() {
+                Use::Class(class) => self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)),
+                Use::Run(first) if first == index => 1,
+                Use::Taking(id) => {
+                    TokenId::from_word(id).map(Tag::Held).into_iter().for_each(&mut visit);
+                    0
+                }
+                _ => 0,
+            };
+            for at in 0..count {
+                let Some(object) = self.find_object(segment, index << INDEX_BITS | at)? else { continue };
+                match self.tag_of(segment, &object)? {
+                    Tag::Free => {}
+                    tag => visit(tag),
                 }
             }
         }

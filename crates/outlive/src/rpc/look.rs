@@ -28,6 +28,9 @@ pub struct ClientUse {
     pub who: Holder,
     /// Calls that a server has begun and not answered to the end.
     pub begun: u32,
+    /// Call slots whose last call has been answered to the end, whether its client has taken that or not.
+    #[doc(hidden)]
+    pub answered: u32,
 }
 
 /// What a sweep found.
@@ -49,11 +52,12 @@ pub(crate) fn look(segment: Segment, me: Me) -> Result<(Overview, Swept), Error>
     let mut clients = Vec::new();
     for place in 0..service.places() {
         let Some(process) = service.who(place).process() else { continue };
-        let mut begun = 0;
+        let (mut begun, mut answered) = (0, 0);
         for slot in place * SLOTS..(place + 1) * SLOTS {
             begun += u32::from(service.is_begun(slot)?);
+            answered += u32::from(service.is_answered(slot)?);
         }
-        clients.push(ClientUse { who: Holder::of(registry, process), begun });
+        clients.push(ClientUse { who: Holder::of(registry, process), begun, answered });
     }
     let overview = Overview { server: service.queue.reader(), clients, requests: service.counters()? };
     let swept = service.sweep(me, true, &mut Vec::new())?;
@@ -80,6 +84,12 @@ impl Service {
         let ready = words.ready();
         let ended = ready.number() == seen.number() && ready.is_end();
         Ok(matches!(seen.state(), State::Taken | State::Writing) && !ended)
+    }
+
+    fn is_answered(&self, slot: u32) -> Result<bool, Error> {
+        let words = self.call(slot)?.words;
+        let (seen, ready) = (words.claim(), words.ready());
+        Ok(ready.number() == seen.number() && ready.is_end())
     }
 
     /// If one part fails, the others are swept all the same, and the first error is returned at the end.

@@ -211,6 +211,12 @@ impl Barrier {
         self.raw().is_broken()
     }
 
+    /// Who repairs it just now, dead or alive.
+    #[doc(hidden)]
+    pub fn repairer(&self) -> Option<Holder> {
+        self.raw().repairer().map(|token| Holder::of(self.home.registry(), token))
+    }
+
     /// The participants, and whether each has arrived in the present phase.
     pub fn participants(&self) -> Vec<(Holder, bool)> {
         let holder = |(token, arrived)| (Holder::of(self.home.registry(), token), arrived);

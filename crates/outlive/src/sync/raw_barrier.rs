@@ -362,6 +362,11 @@ impl RawBarrier<'_> {
         Ok(())
     }
 
+    /// Who repairs it, dead or alive: others that repair wait for that one.
+    pub(super) fn repairer(self) -> Option<TokenId> {
+        self.words.repair.owner()
+    }
+
     pub(super) fn is_broken(self) -> bool {
         self.words.phase.load(Ordering::Acquire) & BROKEN != 0
     }

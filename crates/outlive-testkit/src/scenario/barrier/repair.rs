@@ -4,7 +4,7 @@ use outlive::Deadline;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, Place, Scenario, Stop};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim};
 use crate::world::World;
 
 /// See the file's head.
@@ -50,10 +50,14 @@ impl Scenario for Repair {
         // Whether it is whole again or not: that is told at once.
         world.passes("witness", &format!("barrier participants {name}"))?;
         match world.passes("second", &format!("barrier arrive {name}"))?.as_str() {
-            "broken" => Ok("may hold the repair"),
-            "early" => Ok(crate::scenario::HOLDS_NOTHING),
-            other => Err(Failure::wrong(format!("one of three arrived and is told `{other}`"))),
+            "broken" | "early" => {}
+            other => return Err(Failure::wrong(format!("one of three arrived and is told `{other}`"))),
         }
+        if names_victim(world, &format!("barrier repairer {name}"))? {
+            return Ok("holds the repair");
+        }
+        world.passes("second", &format!("barrier repair {name}"))?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

@@ -5,13 +5,31 @@ use std::time::Duration;
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
-use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, queue};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, passes_with, queue};
 use crate::world::World;
 
 /// See the file's head.
 pub struct Sweep;
 
 const FRENZIED: [&str; 3] = ["frenzied-a", "frenzied-b", "frenzied-c"];
+
+/// The mark of a round in which all that was sent has been received.
+const RECEIVED: &str = "all has been received";
+
+/// Another comes as the receiver, and receives what was sent, once in a round; remembered is how much that was.
+fn receive_all(world: &mut World, name: &str) -> Result<(), Failure> {
+    if !world.first_time(RECEIVED) {
+        return Ok(());
+    }
+    world.ask("heir", &format!("queue become-receiver {name}"))?;
+    let all = queue::drain(world, "heir", name)?;
+    queue::in_order(&all, 2, 1, 2, 2)?;
+    for number in 0..FRENZIED.len() as u64 {
+        queue::in_order(&all, 10 + number, 1, 0, u64::MAX)?;
+    }
+    world.remember(all.len() as u64);
+    Ok(())
+}
 
 impl Scenario for Sweep {
     fn name(&self) -> &'static str {
@@ -51,14 +69,9 @@ impl Scenario for Sweep {
         if death.ended && (first.contains("claims: 0, objects: 0") == (first == "clean")) {
             return Err(Failure::wrong(format!("swept and acknowledged, yet there is: {first}")));
         }
-        world.ask("heir", &format!("queue become-receiver {name}"))?;
-        let all = queue::drain(world, "heir", &name)?;
-        queue::in_order(&all, 2, 1, 2, 2)?;
-        for number in 0..FRENZIED.len() as u64 {
-            queue::in_order(&all, 10 + number, 1, 0, u64::MAX)?;
-        }
+        receive_all(world, &name)?;
         let counted = queue::counters(world, "heir", &name)?;
-        queue::adds_up(&counted, all.len() as u64, FRENZIED.len() as u64)?;
+        queue::adds_up(&counted, world.remembered(), FRENZIED.len() as u64)?;
         world.saw_many("abandoned", counted.abandoned);
         let answer = world.ask("next", &format!("mutex use {lock}"))?;
         if answer != "died" {
@@ -77,6 +90,11 @@ impl Scenario for Sweep {
         world.passes("passer", &format!("mutex use {beside}"))?;
         let name = world.fresh("queue");
         world.passes("passer", &format!("queue counters {name}"))?;
+        // Its receiver is dead, and that is told; another comes, and finds everything.
+        passes_with(world, "second", &format!("queue send {name} 2 3 1 48"), "reader-died")?;
+        world.passes("heir", &format!("queue become-receiver {name}"))?;
+        world.passes("heir", &format!("queue leave-receiver {name}"))?;
+        receive_all(world, &name)?;
         Ok(HOLDS_NOTHING)
     }
 

@@ -59,6 +59,7 @@ impl Barriers {
                 });
                 Ok(words.collect::<Vec<_>>().join(" "))
             }
+            "repairer" => Ok(barrier.repairer().map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string())),
             // Gives its seat up if it has one.
             "leave" => {
                 self.seats.remove(*name);

@@ -101,6 +101,25 @@ impl Pools {
                 let mut all = objects.iter().enumerate();
                 Ok(said(all.all(|(number, object)| object.iter().all(|&byte| byte == number as u8))))
             }
+            // Takes one of LEN bytes, and frees it so that nothing of it stays in the cache.
+            ("use-of", [len]) => {
+                drop(pool.alloc(super::number(len)?).map_err(text)?);
+                pool.flush();
+                Ok(said(true))
+            }
+            // All are refused, as the mode says.
+            ("refused", []) => match pool.alloc(LEN) {
+                Ok(_) => Ok("had".to_owned()),
+                Err(PoolError::NoSpace { injected: true, .. }) => Ok("refused".to_owned()),
+                Err(error) => Err(text(error)),
+            },
+            // Says the offer's offset, which another claims and frees.
+            ("offer-one", []) => filled(0)?.into_offset().map(|offset| offset.as_u64().to_string()).map_err(text),
+            ("claim-one", [offset]) => {
+                let is_whole = whole(&pool.claim(Offset::from(super::number::<u64>(offset)?)).map_err(text)?);
+                pool.flush();
+                Ok(said(is_whole))
+            }
             ("offer", []) => filled(0)?.into_offset().map(|_| String::new()).map_err(text),
             // Claims all that is offered and frees it.
             ("claim-all", []) => {

@@ -220,6 +220,15 @@ impl Queues {
                 let writers = self.named(domain, name)?.queue.writers().map_err(|error| error.to_string())?;
                 Ok(writers.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
             }
+            // Processes that have memory in hand which is no message's.
+            ["memory-holders", name] => {
+                let holders = self.named(domain, name)?.queue.memory_holders().map_err(|error| error.to_string())?;
+                Ok(holders.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
+            }
+            ["senders", name] => {
+                let senders = self.named(domain, name)?.queue.senders();
+                Ok(senders.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
+            }
             ["reader", name] => {
                 let reader = self.named(domain, name)?.queue.reader();
                 Ok(reader.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))

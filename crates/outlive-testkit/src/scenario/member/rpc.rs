@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use outlive::rpc::{CallError, Client, Pending, ReplyError, Request, ServeError, Server};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain, Error, Wait};
+use outlive::{Deadline, Detail, Domain, Error, Wait};
 
 use super::number;
 use crate::message::Stamp;
@@ -108,6 +108,17 @@ impl Services {
     /// Carries out an order; see the match for which there are.
     pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
         let (Some(what), Some(name)) = (order.first(), order.get(1)) else { return Err("unknown order".to_owned()) };
+        // Without opening it: who serves, and those clients of whose calls one has been answered to the end.
+        if matches!(*what, "server" | "answered") {
+            let Detail::Service(seen) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
+                return Err("no service".to_owned());
+            };
+            if *what == "server" {
+                return Ok(seen.server.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()));
+            }
+            let answered = seen.clients.iter().filter(|client| client.answered > 0);
+            return Ok(answered.map(|client| client.who.pid.to_string()).collect::<Vec<_>>().join(" "));
+        }
         let open = self.open.entry((*name).to_owned()).or_default();
         match (*what, &order[2..]) {
             ("close", []) => {

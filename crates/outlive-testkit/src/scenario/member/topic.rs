@@ -168,6 +168,15 @@ impl Topics {
                 }
                 Ok("published".to_owned())
             }
+            // Publishes one, or says that there is no memory for it.
+            ("publish-one", [sender, number, length]) => {
+                let stamp = Stamp { sender: super::number(sender)?, number: super::number(number)? };
+                match open.publisher()?.publish_copy(&stamp.message(super::number(length)?)) {
+                    Ok(_) => Ok("published".to_owned()),
+                    Err(PublishError::NoSpace { .. }) => Ok("no-space".to_owned()),
+                    Err(error) => Err(error.to_string()),
+                }
+            }
             // The same by a wait set.
             ("publish-by-way", [sender, first, count, length]) => {
                 let (sender, first, count): (u64, u64, u64) = (number(sender)?, number(first)?, number(count)?);

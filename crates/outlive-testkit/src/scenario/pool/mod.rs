@@ -43,6 +43,9 @@ fn use_beside_the_stopped(world: &mut World, name: &str) -> Result<&'static str,
             return Err(Failure::wrong(format!("{survivor}'s objects: {whole}")));
         }
     }
+    let offset = world.passes("other", &format!("pool offer-one {name}"))?;
+    super::passes_with(world, "next", &format!("pool claim-one {name} {offset}"), "whole")?;
+    world.passes("next", &format!("pool count {name}"))?;
     world.passes("next", &format!("pool flush {name}"))?;
     world.passes("next", &format!("pool gc {name}"))?;
     Ok(HOLDS_NOTHING)

@@ -7,7 +7,7 @@ use outlive::pool::{Modes, Pool};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::pool::{LEN, MARK, OPTIONS};
-use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, passes_with};
 use crate::world::World;
 
 /// What the victim does.
@@ -121,6 +121,7 @@ impl Scenario for InModes {
         if self.refuses() {
             // All are refused: that is told at once.
             world.passes("next", &format!("pool count {name}"))?;
+            passes_with(world, "next", &format!("pool refused {name}"), "refused")?;
             return Ok(HOLDS_NOTHING);
         }
         super::use_beside_the_stopped(world, &name)

@@ -8,7 +8,7 @@ use outlive::pool::{Offset, Pool};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::pool::{Counted, LEN, MARK, OPTIONS};
-use crate::scenario::{Death, Place, Scenario, Stop};
+use crate::scenario::{Death, Place, Scenario, Stop, passes_with};
 use crate::world::World;
 
 /// What the victim does.
@@ -166,6 +166,17 @@ impl Scenario for Share {
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
+        if *self == Share::Collect {
+            world.passes("passer", "domain sweep")?;
+        }
+        if *self != Share::Begin {
+            // Another joins and leaves, if it is shared still.
+            let joined = world.passes("next", &format!("pool join {name} {}", world.remembered()))?;
+            if joined != "whole" && (self.is_held() || joined != "stale") {
+                return Err(Failure::wrong(format!("who joined beside it found it {joined}")));
+            }
+            passes_with(world, "next", &format!("pool leave {name}"), "whole")?;
+        }
         super::use_beside_the_stopped(world, &name)
     }
 
@@ -201,7 +212,12 @@ impl Scenario for Share {
             }
             Share::Alone => {
                 let joined = pool.join(offset).map_err(text)?;
-                let alone = stage.perform(|| joined.try_into_object().map_err(|_| "others hold it"));
+                let alone = stage.perform(|| match joined.try_into_object() {
+                    Ok(alone) => Ok(Some(alone)),
+                    // Another was among the holders meanwhile, while this one stood still.
+                    Err(_) if stage.is_overtaken() => Ok(None),
+                    Err(_) => Err("others hold it"),
+                });
                 std::mem::forget(alone?);
             }
             Share::Collect => {

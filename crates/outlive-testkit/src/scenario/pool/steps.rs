@@ -5,7 +5,7 @@ use outlive::pool::{Object, Pool, PoolOptions};
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::scenario::member::pool::LEN;
-use crate::scenario::{Death, Place, Scenario, Stop, member};
+use crate::scenario::{Death, Place, Scenario, Stop, member, passes_with};
 use crate::world::World;
 
 /// What the victim does.
@@ -179,6 +179,16 @@ impl Scenario for Step {
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
+        // The victim's size is to be had, whatever it has in hand of it.
+        let len = match self {
+            Step::Run => 3 << 20,
+            Step::Grow | Step::Gc => 5000,
+            _ => LEN,
+        };
+        passes_with(world, "next", &format!("pool use-of {name} {len}"), "whole")?;
+        if *self == Step::Collect {
+            world.passes("passer", "domain sweep")?;
+        }
         super::use_beside_the_stopped(world, &name)
     }
 

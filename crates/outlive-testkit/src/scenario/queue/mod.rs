@@ -107,6 +107,19 @@ fn room_is_used(world: &mut World, name: &str) -> Result<&'static str, Failure> 
     Ok("has received nothing yet")
 }
 
+/// The mark of a round in which another received some beside the stopped victim; and how many.
+const TAKEN_BESIDE: &str = "another has received";
+const SOME: u64 = 4;
+
+/// Beside the stopped victim, which is not the receiver: another becomes it, and makes room for the sender that waits.
+fn another_receives(world: &mut World, name: &str) -> Result<(), Failure> {
+    super::passes_with(world, "heir", &format!("queue become-receiver {name}"), "mine")?;
+    if world.first_time(TAKEN_BESIDE) {
+        in_order(&seen(&world.passes("heir", &format!("queue drain {name} {SOME}"))?)?, 3, 1, SOME, SOME)?;
+    }
+    world.gets_past("second")
+}
+
 /// What a queue has counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {

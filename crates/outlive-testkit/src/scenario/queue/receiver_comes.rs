@@ -5,7 +5,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario, Stop, names_victim};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim, passes_with};
 use crate::world::World;
 
 /// See the file's head.
@@ -43,7 +43,8 @@ impl Scenario for ReceiverComes {
         let first = super::numbers(&all, 3).first().copied().unwrap_or(0);
         super::in_order(&all, 3, first, filled, filled)?;
         super::in_order(&all, 2, 1, sent, sent)?;
-        let lost = first.wrapping_sub(death.acknowledged + 1);
+        let by_another = if world.has_done(super::TAKEN_BESIDE) { super::SOME } else { 0 };
+        let lost = first.wrapping_sub(by_another + death.acknowledged + 1);
         if lost > u64::from(!death.ended) {
             return Err(Failure::wrong(format!("{} received, the next begins at {first}", death.acknowledged)));
         }
@@ -54,12 +55,14 @@ impl Scenario for ReceiverComes {
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        if names_victim(world, &format!("queue reader {name}"))?
-            && world.passes("heir", &format!("queue become-receiver {name}"))? != "taken"
-        {
-            return Err(Failure::wrong("two receivers"));
+        if names_victim(world, &format!("queue reader {name}"))? {
+            passes_with(world, "heir", &format!("queue become-receiver {name}"), "taken")?;
+            return super::room_is_used(world, &name);
         }
-        super::room_is_used(world, &name)
+        // It has not come: another does, makes room, and leaves.
+        super::another_receives(world, &name)?;
+        world.passes("heir", &format!("queue leave-receiver {name}"))?;
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {

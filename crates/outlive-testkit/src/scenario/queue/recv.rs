@@ -8,7 +8,7 @@ use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::queue::Shape;
-use crate::scenario::{Death, Place, Scenario, Stop};
+use crate::scenario::{Death, Place, Scenario, Stop, names_victim};
 use crate::world::World;
 
 /// See the file's head.
@@ -110,11 +110,11 @@ impl Scenario for Recv {
         super::still_works(world, "heir", &name, 2)
     }
 
-    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        if *self == Recv::Large && stop.acknowledged < 2 && !stop.ended {
-            // The second message is in hand, or the first one's memory may be still.
-            return Ok("may hold the memory");
+        // Between giving the slot back and freeing its object: the sender waits for that.
+        if *self == Recv::Large && names_victim(world, &format!("queue memory-holders {name}"))? {
+            return Ok("holds the memory");
         }
         super::room_is_used(world, &name)
     }

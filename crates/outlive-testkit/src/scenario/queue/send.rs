@@ -144,7 +144,7 @@ impl Scenario for Send {
         super::still_works(world, "receiver", &name, last + 1)
     }
 
-    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
         let waits = *self != Send::Growing;
         // It is there for everybody, or it is not: nobody has to come for it to be received.
@@ -152,9 +152,9 @@ impl Scenario for Send {
             world.gets_past("receiver")?;
         }
         let is_writing = names_victim(world, &format!("queue writers {name}"))?;
-        if *self == Send::Last && super::pending(world, &name)? == 0 && stop.acknowledged == 0 {
-            // Its message takes all memory there is, also before it is sent.
-            return Ok("may hold the memory");
+        // Its message takes all memory there is, also before it is sent.
+        if *self == Send::Last && names_victim(world, &format!("queue memory-holders {name}"))? {
+            return Ok("holds the memory");
         }
         let (first, count, length) = self.of_the_second();
         if world.first_time("second sends") {

@@ -75,7 +75,14 @@ impl Scenario for Takeover {
         let name = world.fresh(self.stem());
         world.passes("filler", &format!("queue counters {name}"))?;
         if !names_victim(world, &format!("queue reader {name}"))? {
-            return Ok(HOLDS_NOTHING);
+            // Another may come in its place; and dies, so that it is as it was.
+            let answer = world.passes("passer", &format!("queue become-receiver {name}"))?;
+            world.dismiss("passer");
+            return if answer == "mine" {
+                Ok(HOLDS_NOTHING)
+            } else {
+                Err(Failure::wrong("the dead one receives still"))
+            };
         }
         match world.passes("heir", &format!("queue become-receiver {name}"))?.as_str() {
             "taken" => Ok("is the receiver"),

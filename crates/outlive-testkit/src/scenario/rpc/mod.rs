@@ -35,6 +35,20 @@ fn times(answers: &str, stamp: &str) -> usize {
     answers.split(' ').filter(|word| *word == stamp).count()
 }
 
+/// Beside the stopped server: those of these clients whose calls have been answered, as whoever looks sees, have the answer.
+/// Whether all of them have.
+fn answered_have_it(world: &mut World, name: &str, clients: &[&'static str]) -> Result<bool, Failure> {
+    let mut all = true;
+    for &client in clients {
+        if super::names_survivor(world, client, &format!("rpc answered {name}"))? {
+            world.gets_past(client)?;
+        } else {
+            all = false;
+        }
+    }
+    Ok(all)
+}
+
 /// A server answers one more call of a client; then everything is closed, swept, and all memory is there again.
 fn still_works(world: &mut World, server: &'static str, client: &'static str, name: &str) -> Result<(), Failure> {
     // As many long answers as fit only if nothing is left of earlier ones.

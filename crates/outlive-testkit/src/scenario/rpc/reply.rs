@@ -122,15 +122,11 @@ impl Scenario for Reply {
         super::still_works(world, "heir", "second", &name)
     }
 
-    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
         // What has been answered is had by those who asked.
-        if stop.acknowledged > 0 {
-            world.gets_past("second")?;
-        }
-        if stop.acknowledged > 1 {
-            world.gets_past("third")?;
-        }
+        super::answered_have_it(world, &name, &["second", "third"])?;
+        world.passes("fourth", &format!("rpc join {name}"))?;
         match world.passes("heir", &format!("rpc serve {name}"))?.as_str() {
             "taken" => Ok("is the server"),
             other => Err(Failure::wrong(format!("a second server is told `{other}` while the first stands still"))),

@@ -1,11 +1,13 @@
 //! Taking over from a dead server that had begun one of two calls: cut short anywhere, the next one takes over; the call that
 //! was not begun is carried out once at most, and the client that waits for any server is never left waiting.
 
+use outlive::rpc::ServeError;
+
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
 use crate::message::Stamp;
 use crate::scenario::member::rpc::{answer_to, server};
-use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
+use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop, names_victim, passes_with};
 use crate::world::World;
 
 /// See the file's head.
@@ -53,14 +55,21 @@ impl Scenario for Takeover {
         super::still_works(world, "heir", "second", &name)
     }
 
-    fn stopped(&self, world: &mut World, stop: &mut Stop) -> Result<&'static str, Failure> {
+    fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        if stop.acknowledged > 0 {
-            world.gets_past("third")?;
-        }
         // Whether it is the server by now or not: who asks is not kept waiting for the answer to that.
         world.passes("fourth", &format!("rpc join {name}"))?;
-        Ok(if stop.acknowledged > 0 { HOLDS_NOTHING } else { "is the server, or not yet" })
+        if names_victim(world, &format!("rpc server {name}"))? {
+            passes_with(world, "heir", &format!("rpc serve {name}"), "taken")?;
+            let answered = super::answered_have_it(world, &name, &["third"])?;
+            return Ok(if answered { "is the server, and has answered" } else { "is the server" });
+        }
+        // Another comes in the dead one's place, serves, and dies, so that it is as it was but for the call.
+        passes_with(world, "passer", &format!("rpc serve {name}"), "mine")?;
+        passes_with(world, "passer", &format!("rpc answer {name} 48"), "3:1")?;
+        world.gets_past("third")?;
+        world.dismiss("passer");
+        Ok(HOLDS_NOTHING)
     }
 
     fn perform(&self, place: &Place<'_>, stage: &Stage) -> Result<(), String> {
@@ -69,7 +78,11 @@ impl Scenario for Takeover {
         domain.process_token().map_err(|error| error.to_string())?;
         let came = stage.perform(|| {
             let mut server = server(&domain, place.name).map_err(|error| error.to_string())?;
-            let request = server.try_next().map_err(|error| error.to_string())?;
+            let request = match server.try_next() {
+                // Another server has answered it meanwhile.
+                Err(ServeError::Empty) if stage.is_overtaken() => return Ok(server),
+                other => other.map_err(|error| error.to_string())?,
+            };
             if Stamp::of(&request)? != (Stamp { sender: 3, number: 1 }) {
                 return Err("a call that was begun comes again".to_owned());
             }

@@ -115,6 +115,11 @@ impl Scenario for Line {
             world.everybody_gets_past()?;
             return Ok(HOLDS_NOTHING);
         }
+        // There is a line for another one, too.
+        for order in ["subscriber", "leave-subscriber"] {
+            let more = if order == "subscriber" { " plain 0" } else { "" };
+            world.passes("late", &format!("topic {order} {name}{more}"))?;
+        }
         super::others_go_on(world, &name, self.len(), None)
     }
 

@@ -115,6 +115,9 @@ fn publish(
     world.ask(who, &format!("topic publish {name} {sender} {number} {count} {len}")).map(drop)
 }
 
+/// The mark of a round in which another has published a message that lies in its slot, beside the stopped victim.
+const SMALL_BESIDE: &str = "another has published a small one";
+
 /// The mark of a round in which the doubtful message had arrived before the victim went on or was killed.
 const ARRIVED: &str = "the message has arrived";
 
@@ -225,7 +228,10 @@ fn still_works(world: &mut World, name: &str, second: u64, rings: u32, len: usiz
     world.ask("sweeper", "domain sweep")?;
     let Usage { rings: has, kept, objects, lines, held } = Usage::of(world, name)?;
     let in_place = if len > IN_SLOT { kept } else { 0 };
-    if has > rings || objects != in_place || lines != 0 || held != 0 {
+    // Of messages in objects, one that lies in its slot may be among those kept.
+    let small = u32::from(world.has_done(SMALL_BESIDE));
+    let is_in_place = objects == in_place || objects + small == in_place;
+    if has > rings || !is_in_place || lines != 0 || held != 0 {
         return Err(Failure::wrong(format!(
             "everybody has gone; {rings} rings were needed and {has} are there, {kept} messages are kept with {objects} \
              objects, {lines} subscribers and {held} samples are left"

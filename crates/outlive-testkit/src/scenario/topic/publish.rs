@@ -124,9 +124,7 @@ impl Scenario for Publish {
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
         super::keeper_takes(world, &name, Some(FIFTH))?;
-        if world.first_time(super::ARRIVED) {
-            world.forget(super::ARRIVED);
-        } else {
+        if world.has_done(super::ARRIVED) {
             // One has it: then those who sleep do not go on sleeping beside it.
             world.everybody_gets_past()?;
         }

@@ -27,6 +27,9 @@ pub enum Ring {
 /// What the victim publishes that takes over.
 const FIRST: Stamp = Stamp { sender: 1, number: 1 };
 
+/// The mark of a round in which another publisher has come and gone beside the stopped victim.
+const CAME_BESIDE: &str = "another publisher has come";
+
 /// All of them.
 pub const ALL: [Ring; 6] = [Ring::Create, Ring::Take, Ring::Takeover, Ring::Loan, Ring::Leave, Ring::Sweep];
 
@@ -154,6 +157,7 @@ impl Scenario for Ring {
         // ring of its own.
         let may_have_made_one = *self == Ring::Takeover && world.has_fault() && death.acknowledged == 1;
         let rings = if may_have_made_one { all_are_taken_over(world, &name, 3)? } else { 2 };
+        let rings = if world.has_done(CAME_BESIDE) { rings.max(3) } else { rings };
         super::still_works(world, &name, 1, rings, super::OBJECT)
     }
 
@@ -165,6 +169,14 @@ impl Scenario for Ring {
             }
             return Ok(HOLDS_NOTHING);
         }
+        if *self == Ring::Sweep {
+            world.passes("passer", "domain sweep")?;
+        }
+        // Another comes, and goes; it has a ring of its own where the victim has, or is about to take, the one that is free.
+        for order in ["publisher", "leave-publisher"] {
+            world.passes("late", &format!("topic {order} {name}"))?;
+        }
+        world.first_time(CAME_BESIDE);
         let doubtful = (*self == Ring::Takeover).then_some(FIRST);
         super::others_go_on(world, &name, super::OBJECT, doubtful)
     }
