@@ -34,7 +34,7 @@ crate::checks!(
     a_thread_that_is_gone_by_exec,
     a_stopped_owner_lives,
     a_word_written_over_kills_nobody,
-    little_address_space_kills_nobody,
+    little_address_space_kills_nobody: 120,
     damaged_free_slots_are_passed_over,
     a_thread_of_no_library_is_refused,
     who_is_declared_dead_is_told,

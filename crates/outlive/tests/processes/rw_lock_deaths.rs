@@ -13,7 +13,7 @@ crate::checks!(
     a_dead_reader_keeps_no_writer_out,
     sleeping_writers_get_in_when_the_reader_dies,
     sleeping_writers_get_in_when_the_reader_dies_without_futex_waitv,
-    a_dead_readers_word_is_used_again,
+    a_dead_readers_word_is_used_again: 120,
     a_dead_writer_is_told_to_the_next_reader,
     a_dead_writer_is_told_to_the_next_writer,
     of_sleeping_readers_and_writers_one_is_told: 60,
