@@ -1,6 +1,6 @@
 //! Runs, where a thread is slow or dies between two steps of another: those of doc/models/run.pml that can be staged here.
 
-use super::layout::INDEX_BITS;
+use super::layout::{Block, INDEX_BITS};
 use super::room::Message;
 use super::spans::{SPAN, Use};
 use super::tag::Tag;
@@ -39,6 +39,38 @@ fn a_run_is_not_also_a_slow_threads() {
     world.free(&seen, &room);
     let tag = world.pool.tag_of(&world.segment, &seen).expect("readable");
     assert_eq!(tag, Tag::Queued { region: 0, position: 7 });
+}
+
+/// A thread saw something free, and takes it only after the span is something else: `take` lets go
+/// of it again, whether the span is free by then, or other threads have it for another use.
+#[test]
+fn what_was_taken_apart_since_it_was_seen_is_not_taken() {
+    let world = World::new("stale", 2);
+    let room = Plenty::default();
+    let take_seen = |seen: &Block| world.pool.take(&world.segment, seen, world.me(), &room).expect("readable");
+    let tag_of = |object: &Block| world.pool.tag_of(&world.segment, object).expect("readable");
+    // A run, and an object of a class whose tag is no run's tag.
+    for len in [LARGE, 1000] {
+        let before = world.allocate(len, &room).expect("room");
+        let seen = if len == LARGE { before } else { world.allocate(len, &room).expect("room") };
+        assert!(len == LARGE || seen.tag_at != before.tag_at);
+        world.free(&seen, &room);
+        if seen != before {
+            world.free(&before, &room);
+        }
+        assert!(take_seen(&seen), "as long as it is there");
+        world.free(&seen, &room);
+        assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+        assert!(!take_seen(&seen), "{len} bytes of a span that is free");
+        assert_eq!(tag_of(&seen), Tag::Free, "and nobody is kept from it");
+        // Another length, so that the spans are another object's.
+        let other = world.allocate(if len == LARGE { 1000 } else { LARGE }, &room).expect("all is free");
+        let others = tag_of(&other);
+        assert!(!take_seen(&seen), "{len} bytes of what is now {other:?}");
+        assert_eq!(tag_of(&other), others, "which is still its owner's");
+        world.free(&other, &room);
+        assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+    }
 }
 
 /// A thread that took a run apart died when its first span was no run any more; then the first span alone becomes one.

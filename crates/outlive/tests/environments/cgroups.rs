@@ -2,6 +2,7 @@
 //! version and of the first.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use outlive::Domain;
 use outlive::queue::Queue;
 use outlive::sync::{LockError, Mutex};
 
+use crate::asleep::wait_asleep;
 use crate::board::Board;
 use crate::child::{Child, End, PATIENCE, wait_until};
 use crate::operations::{Environment, plain, run};
@@ -18,6 +20,8 @@ crate::checks!(
     in_a_control_group_and_then_it_kills: 90,
     frozen: 60,
     frozen_by_the_first_version: 60,
+    a_death_notice_that_a_frozen_sleeper_has: 60,
+    a_death_notice_that_a_sleeper_frozen_by_the_first_version_has: 60,
 );
 
 /// A control group of the check's own; removed at the end.
@@ -58,9 +62,13 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Frozen processes cannot be killed by the first version.
-        let _ = fs::write(self.folder.join("freezer.state"), "THAWED");
-        let _ = fs::write(self.folder.join("cgroup.freeze"), "0");
+        // Frozen processes cannot be killed by the first version. Written only where it exists: what
+        // is no control group but a plain folder would be full then, and stay.
+        for (file, text) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
+            if let Ok(mut file) = fs::OpenOptions::new().write(true).open(self.folder.join(file)) {
+                let _ = file.write_all(text.as_bytes());
+            }
+        }
         for pid in self.read("cgroup.procs").lines().filter_map(|pid| pid.parse().ok()) {
             // SAFETY: no pointers are passed; only processes that the check has started are in its
             // group.
@@ -179,20 +187,138 @@ fn freeze(world: &World, group: &Group, freeze: impl Fn(bool)) {
     sleepers.into_iter().for_each(Child::finish);
 }
 
+/// A freezer of the second version, and what freezes its group or lets it go on.
+fn second_freezer(world: &World) -> Group {
+    Group::make(world, "freezer", &SECOND, "cgroup.freeze")
+}
+
+fn freeze_by_second(group: &Group, on: bool) {
+    group.write("cgroup.freeze", if on { "1" } else { "0" });
+    let expected = if on { "frozen 1" } else { "frozen 0" };
+    wait_until("the group is as it was told to be", || group.read("cgroup.events").contains(expected));
+}
+
+/// The same of the first version.
+fn first_freezer(world: &World) -> Group {
+    Group::make(world, "freezer", &["/sys/fs/cgroup/freezer"], "freezer.state")
+}
+
+fn freeze_by_first(group: &Group, on: bool) {
+    let state = if on { "FROZEN" } else { "THAWED" };
+    group.write("freezer.state", state);
+    wait_until("the group is as it was told to be", || group.read("freezer.state").trim() == state);
+}
+
 fn frozen(world: &World) {
-    let group = Group::make(world, "freezer", &SECOND, "cgroup.freeze");
-    freeze(world, &group, |on| {
-        group.write("cgroup.freeze", if on { "1" } else { "0" });
-        let expected = if on { "frozen 1" } else { "frozen 0" };
-        wait_until("the group is as it was told to be", || group.read("cgroup.events").contains(expected));
-    });
+    let group = second_freezer(world);
+    freeze(world, &group, |on| freeze_by_second(&group, on));
 }
 
 fn frozen_by_the_first_version(world: &World) {
-    let group = Group::make(world, "freezer", &["/sys/fs/cgroup/freezer"], "freezer.state");
-    freeze(world, &group, |on| {
-        let state = if on { "FROZEN" } else { "THAWED" };
-        group.write("freezer.state", state);
-        wait_until("the group is as it was told to be", || group.read("freezer.state").trim() == state);
+    let group = first_freezer(world);
+    freeze(world, &group, |on| freeze_by_first(&group, on));
+}
+
+/// Lets a frozen group go on, also when the check fails: until then its processes cannot be killed.
+struct Frozen<F: Fn(bool)>(F);
+
+impl<F: Fn(bool)> Frozen<F> {
+    fn new(freeze: F) -> Frozen<F> {
+        freeze(true);
+        Frozen(freeze)
+    }
+}
+
+impl<F: Fn(bool)> Drop for Frozen<F> {
+    fn drop(&mut self) {
+        (self.0)(false);
+    }
+}
+
+/// The owner of a mutex dies while the first of its sleepers is frozen. Returns whether the other
+/// sleepers are told before that one goes on. Where they are expected to be, the check fails if they
+/// are not.
+fn others_are_told(
+    world: &World,
+    group: &Group,
+    freeze: impl Fn(bool),
+    recheck: Option<Duration>,
+    expected: bool,
+) -> bool {
+    let name = format!("recheck-{}", recheck.is_some());
+    let plain = world.domain_named(&name);
+    let domain = Domain::options().recheck(recheck).open_at(plain.path()).expect("opens");
+    let board = Board::new();
+    let [owns, told] = [crate::operations::FREE, crate::operations::FREE + 1];
+    let mend = |domain: &Domain| {
+        match Mutex::<u64>::open(domain, "m", 0).expect("a lock").lock() {
+            Ok(_) => {}
+            Err(LockError::OwnerDied(mut guard)) => guard.mark_consistent(),
+            Err(error) => panic!("{error}"),
+        }
+        board.add(told, 1);
+    };
+    let mut owner = Child::start(|| {
+        let mutex = Mutex::<u64>::open(&plain, "m", 0).expect("a lock");
+        let _guard = mutex.lock().expect("nobody has it");
+        board.set(owns, 1);
+        loop {
+            std::thread::park();
+        }
     });
+    board.reach(owns, 1);
+    // Without a recheck of its own, so that it stays the first in the kernel's queue.
+    let first = Child::start(|| {
+        group.enter();
+        mend(&plain);
+    });
+    wait_asleep(first.pid());
+    let frozen = Frozen::new(freeze);
+    let others: Vec<Child> = (0..3).map(|_| Child::start(|| mend(&domain))).collect();
+    others.iter().for_each(|other| wait_asleep(other.pid()));
+    owner.kill();
+    if expected {
+        board.reach(told, 3);
+    } else {
+        // Longer than any recheck, if there were one. How long does not matter to what must hold.
+        std::thread::sleep(Duration::from_secs(3));
+    }
+    let are_told = board.get(told) > 0;
+    drop(frozen);
+    // What the frozen one has swallowed it passes on.
+    first.finish();
+    others.into_iter().for_each(Child::finish);
+    are_told
+}
+
+const RECHECK: Option<Duration> = Some(Duration::from_secs(1));
+
+/// This freezer interrupts what it freezes: whether the notice goes to the frozen sleeper is the
+/// kernel's affair. The others are told in either case.
+fn a_death_notice_that_a_frozen_sleeper_has(world: &World) {
+    let group = second_freezer(world);
+    others_are_told(world, &group, |on| freeze_by_second(&group, on), RECHECK, true);
+}
+
+/// This one freezes sleepers where they stand, in the queue on which the kernel tells the first
+/// one of the death (since Linux 6.1; older kernels interrupt them). So the frozen sleeper has the
+/// notice, and nothing but the recheck tells the others: that is seen without it.
+fn a_death_notice_that_a_sleeper_frozen_by_the_first_version_has(world: &World) {
+    let group = first_freezer(world);
+    let freeze = |on| freeze_by_first(&group, on);
+    others_are_told(world, &group, freeze, RECHECK, true);
+    if kernel() >= (6, 1) {
+        let are_told = others_are_told(world, &group, freeze, None, false);
+        assert!(
+            !are_told,
+            "told without a recheck: the frozen sleeper did not have the notice, and this check says nothing"
+        );
+    }
+}
+
+/// The kernel's version.
+fn kernel() -> (u32, u32) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("readable");
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).filter_map(|number| number.parse().ok());
+    (numbers.next().expect("a version"), numbers.next().expect("a version"))
 }

@@ -5,6 +5,9 @@
 //! A main of its own, as of the processes' tests, whose runner, children and board these are.
 
 #[allow(dead_code, reason = "the other program uses all of it")]
+#[path = "../processes/asleep.rs"]
+mod asleep;
+#[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/board.rs"]
 mod board;
 mod cgroups;

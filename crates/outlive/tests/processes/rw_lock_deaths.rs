@@ -13,7 +13,7 @@ crate::checks!(
     a_dead_reader_keeps_no_writer_out,
     sleeping_writers_get_in_when_the_reader_dies,
     sleeping_writers_get_in_when_the_reader_dies_without_futex_waitv,
-    a_dead_readers_word_is_used_again,
+    a_dead_readers_word_is_used_again: 120,
     a_dead_writer_is_told_to_the_next_reader,
     a_dead_writer_is_told_to_the_next_writer,
     of_sleeping_readers_and_writers_one_is_told: 60,
@@ -137,15 +137,17 @@ fn sleeping_writers_get_in_when_the_reader_dies_without_futex_waitv(world: &Worl
 fn a_dead_readers_word_is_used_again(world: &World) {
     let domain = world.domain();
     let lock = open(&domain);
-    // Many more than there are words.
+    // Many more than there are words. Many die together: on a busy machine each child waits long
+    // for a processor.
     let board = Board::new();
-    for n in 0..1_300 {
-        let mut child = Child::start(|| {
+    for died in 0..26 {
+        let read = || {
             let _guard = lock.read().expect("no writer dies");
             board.add(0, 1);
             pause();
-        });
-        board.reach(0, n + 1);
+        };
+        let mut child = Child::start(|| std::thread::scope(|scope| (0..50).for_each(|_| _ = scope.spawn(read))));
+        board.reach(0, 50 * (died + 1));
         child.kill();
     }
     assert!(lock.holders().len() <= 1_024);

@@ -13,7 +13,7 @@ use crate::random::Random;
 use crate::runner::World;
 
 crate::checks!(
-    a_hundred_thousand_one_after_another: 120,
+    a_hundred_thousand_one_after_another: 240,
     every_slot_can_be_held_at_once,
     all_in_use: 60,
     claimers_killed_at_random: 60,
@@ -22,6 +22,8 @@ crate::checks!(
 const FORKS: u64 = 3_000;
 const THREADS: u64 = 97_000;
 const PROCESSES: u64 = 2;
+/// So many of a process's threads live at once: on a busy machine each waits long for a processor.
+const TOGETHER: u64 = 10;
 
 /// The slot of an id, as it is printed: `slot.number`.
 pub fn slot_of(id: TokenId) -> u32 {
@@ -36,6 +38,14 @@ pub fn short_lived(domain: &Domain) -> TokenId {
     thread.join().expect("no panic")
 }
 
+/// The tokens of so many threads, all of which have ended.
+fn short_lived_together(domain: &Domain, threads: u64) -> Vec<TokenId> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| domain.token().expect("a token"))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
 fn a_hundred_thousand_one_after_another(world: &World) {
     let domain = world.domain();
     let board = Board::new();
@@ -43,10 +53,11 @@ fn a_hundred_thousand_one_after_another(world: &World) {
         .map(|n| {
             let domain = domain.clone();
             Child::start(move || {
-                for _ in 0..THREADS / PROCESSES {
-                    let id = short_lived(&domain);
-                    assert!(!domain.peer(id).is_alive());
-                    board.add(n, 1);
+                for _ in 0..THREADS / PROCESSES / TOGETHER {
+                    for id in short_lived_together(&domain, TOGETHER) {
+                        assert!(!domain.peer(id).is_alive());
+                        board.add(n, 1);
+                    }
                 }
             })
         })

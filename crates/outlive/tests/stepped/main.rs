@@ -18,11 +18,20 @@ mod rings;
 #[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/runner.rs"]
 mod runner;
+mod runs;
 mod steps;
 mod sweeps;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let checks = [latest::CHECKS, large_sets::CHECKS, rings::CHECKS, barriers::CHECKS, calls::CHECKS, sweeps::CHECKS];
+    let checks = [
+        latest::CHECKS,
+        large_sets::CHECKS,
+        rings::CHECKS,
+        barriers::CHECKS,
+        calls::CHECKS,
+        runs::CHECKS,
+        sweeps::CHECKS,
+    ];
     std::process::exit(runner::run(&checks, &arguments));
 }
