@@ -7,7 +7,7 @@
 //! | id + WAITERS | any | held, somebody may sleep | the same; the kernel's mark wakes one sleeper, who wakes all |
 //! | id | inconsistent | held by one who was told, or who panics | taken over, told again |
 //! | `DIED` | any | a dead owner's, whose name a sweep has taken out | as a dead owner's id: taken over, told |
-//! | 0 | inconsistent | not marked consistent by one who was told, or who panicked | the next is told |
+//! | 0 | inconsistent | a holder that was told, or that panicked, did not mark it consistent | the next is told |
 //! | id | not recoverable | being given up, or refused | taken over, refused |
 //! | 0 | not recoverable | given up | every lock is refused until `reset` |
 //!
@@ -279,8 +279,8 @@ impl RawMutex {
         if me.is_alive(owner) {
             return false;
         }
-        // In one step: a sweep that held the lock could be stopped with it. AcqRel: what the dead owner wrote goes on to
-        // whoever takes the lock over by an Acquire.
+        // In one step: a sweep that held the lock could be stopped with it. AcqRel: the next owner, which takes the lock
+        // over by an Acquire, sees what the dead owner wrote.
         if !dry_run
             && self.word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             && seen & WAITERS != 0

@@ -66,7 +66,7 @@ impl RawRwLock {
         self.read_as_holder(me, patience, wait)
     }
 
-    /// Who keeps readers out.
+    /// Whether a writer keeps readers out.
     fn in_the_way(&self, me: Me) -> Result<InTheWay, Refused> {
         match self.writer.word().load(Ordering::Acquire) {
             0 => Ok(InTheWay::Nobody),
