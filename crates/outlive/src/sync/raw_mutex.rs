@@ -22,8 +22,9 @@ use crate::sys::futex::{self, Watch};
 use crate::sys::robust::PassOn;
 
 const WAITERS: u32 = crate::liveness::WAITERS;
-/// In the place of a dead owner's id, whose token may be given out again. No id: bit 29 is not set.
-pub(super) const DIED: u32 = 1;
+/// In the place of a dead owner's id, whose token may be given out again. Its four letters; no id, for bit 29 is not
+/// set, and no number that a stray write is likely to leave.
+pub(super) const DIED: u32 = 0x4449_4544;
 
 /// Nothing is wrong with what the lock guards.
 pub(super) const CONSISTENT: u32 = 0;

@@ -11,6 +11,7 @@
 //! `failed` says that somebody died or panicked doing it; only who is named in the word writes it. Claims, sleeps and
 //! take-overs are the mutex's (`raw_mutex.rs`), and so is their argument; what is new is that nobody gives it back.
 
+use super::raw_mutex::DIED;
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, Patience, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering};
@@ -21,8 +22,6 @@ use crate::sys::robust::PassOn;
 const WAITERS: u32 = crate::liveness::WAITERS;
 /// No id: bit 29 is not set.
 const DONE: u16 = 1;
-/// In the place of a dead one's id, whose token may be given out again. No id either.
-const DIED: u32 = 2;
 
 /// See the file's head.
 #[repr(C)]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outlive::sync::{Barrier, BarrierError, EmbeddedBarrier, Record, WhenOneDies};
-use outlive::{Detail, Domain, Error};
+use outlive::{Detail, Domain, Error, TokenId};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -348,7 +348,7 @@ fn a_dead_repairers_name_is_swept(world: &World) {
     bytes.set_word(REPAIR, short_lived(&domain).as_u32());
     assert_eq!(domain.sweep(true).expect("looks").claims, 1);
     assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
-    assert_eq!(bytes.word(REPAIR), 0);
+    assert_eq!(TokenId::from_u32(bytes.word(REPAIR)), None);
     assert!(domain.sweep(true).expect("looks").is_clean());
     barrier.repair(Duration::from_secs(20)).expect("nothing to do");
 }
