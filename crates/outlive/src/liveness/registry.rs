@@ -91,10 +91,6 @@ impl Registry {
             initial: SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT,
         };
         let segment = Segment::create_or_open(folder, FILE, &spec, |_| Ok(()))?;
-        // All or nothing: an owner whose slot lies behind the mapping would read dead.
-        if segment.mapped() < spec.max_bytes {
-            return Err(Error::NoAddressSpace { path: segment.path().to_path_buf(), wanted: spec.max_bytes });
-        }
         segment.exists(SLOTS_AT + u64::from(FIRST_SLOTS) * SLOT)?;
         // An owner whose slot this process had not mapped would read dead.
         segment.expect_mapped(SLOTS_AT + u64::from(MOST_SLOTS) * SLOT)?;

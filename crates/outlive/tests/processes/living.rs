@@ -34,6 +34,7 @@ crate::checks!(
     a_thread_that_is_gone_by_exec,
     a_stopped_owner_lives,
     a_word_written_over_kills_nobody,
+    a_registry_that_cannot_be_mapped_whole_is_refused,
     little_address_space_kills_nobody: 120,
     damaged_free_slots_are_passed_over,
     a_thread_of_no_library_is_refused,
@@ -389,14 +390,32 @@ fn a_word_written_over_kills_nobody(world: &World) {
     owner.finish();
 }
 
+/// From now on, this process may map so much more.
+fn leave_address_space(room: u64) {
+    let pages = fs::read_to_string("/proc/self/statm").expect("readable");
+    let used: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+    set_limit(libc::RLIMIT_AS, used * 4096 + room);
+}
+
+/// It will grow, and owners may lie where this process has mapped nothing.
+fn a_registry_that_cannot_be_mapped_whole_is_refused(world: &World) {
+    Child::start(|| drop(open(world.folder()))).finish();
+    Child::start(|| {
+        leave_address_space(2 << 20);
+        let refused = Domain::open_at(world.folder().join("domain")).err();
+        assert!(matches!(refused, Some(Error::NoAddressSpace { .. })), "{refused:?}");
+    })
+    .finish();
+}
+
 /// Of a registry that cannot be mapped whole, the owners behind the mapping could not be seen.
 fn little_address_space_kills_nobody(world: &World) {
-    let domain = open(world.folder());
-    domain.token().expect("a token");
-    Registry::of(&domain).grow_to_most();
+    // This process opens no domain: its children would have its mapping of the registry, which is whole.
     let board = Board::new();
     let owner = Child::start(|| {
         let domain = open(world.folder());
+        domain.token().expect("a token");
+        Registry::of(&domain).grow_to_most();
         // The first thread whose token is far behind holds the mutex.
         let claim = || {
             let slot = slot_of(domain.token().expect("a token"));
@@ -415,16 +434,11 @@ fn little_address_space_kills_nobody(world: &World) {
         }
     });
     board.reach(0, 1);
-    for room in [4u64 << 20, 16 << 20, 40 << 20, 64 << 20] {
+    // Where the registry does not fit, an eighth of the room is mapped: from 2 MiB down less than up to the slot.
+    for room in [1u64 << 19, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20] {
         Child::start(|| {
-            let pages = fs::read_to_string("/proc/self/statm").expect("readable");
-            let used: u64 = pages.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
-            set_limit(libc::RLIMIT_AS, used * 4096 + room);
-            let domain =
-                match Domain::options().recheck(None).open_at(world.folder().join("other").join("..").join("domain")) {
-                    Err(_) => return,
-                    Ok(domain) => domain,
-                };
+            leave_address_space(room);
+            let Ok(domain) = Domain::options().recheck(None).open_at(world.folder().join("domain")) else { return };
             let Ok(mutex) = Mutex::<u64>::open(&domain, "m", 0) else { return };
             let got = mutex.try_lock();
             assert!(matches!(got, Err(LockError::WouldBlock)), "with room for {room}: {got:?}");
