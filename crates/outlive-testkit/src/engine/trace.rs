@@ -268,7 +268,7 @@ const OPERATION: usize = 0;
 const LENGTH: usize = 24;
 const FLAGS: usize = 28;
 const NUMBER: usize = 32;
-/// Operations, and a flag of the first: its answer is what stands in its length (Linux 6.11; before, the answer is another one).
+/// Two operations, and a flag of the first: the kernel answers it with its length (Linux 6.11; older kernels answer otherwise).
 const NOTHING: u8 = 0;
 const SLEEP_ON_WORDS: u8 = 53;
 const ANSWER_IS_LENGTH: u32 = 1;
@@ -301,6 +301,7 @@ pub fn refuse_first_request(pid: pid_t, errno: c_int) -> io::Result<()> {
     Ok(())
 }
 
+/// Copies the victim's memory at that address, or writes it.
 fn copy_bytes(pid: pid_t, address: usize, bytes: &mut [u8], to_victim: bool) -> io::Result<()> {
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: bytes.len() };
@@ -347,12 +348,9 @@ pub struct RobustHead {
 }
 
 fn read_words<const COUNT: usize>(pid: pid_t, address: u64) -> io::Result<[u64; COUNT]> {
-    let mut words = [0_u64; COUNT];
-    let local = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: COUNT * 8 };
-    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: COUNT * 8 };
-    // SAFETY: the local place is as long as said; the remote one is checked by the kernel.
-    let got = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
-    if got == (COUNT * 8) as isize { Ok(words) } else { Err(io::Error::last_os_error()) }
+    let mut words = [[0_u8; 8]; COUNT];
+    copy_bytes(pid, address as usize, words.as_flattened_mut(), false)?;
+    Ok(words.map(u64::from_ne_bytes))
 }
 
 /// Reads the victim's robust list head.

@@ -45,7 +45,7 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("queue-send-to-set", Off, NOTIFIED),
     ("queue-recv", Off, NOTIFIED),
     ("queue-peek-commit", Off, NOTIFIED),
-    // At one point, and not always: a sender that met the memory in the receiver's hand looks by itself soon.
+    // At one point, and not always: a sender that found the memory in the receiver's hand soon looks again by itself.
     ("queue-peek-commit-large", Off, NOTIFIED),
     ("queue-receiver-comes", Off, NOTIFIED),
     ("queue-sender-leaves", Off, NOTIFIED),

@@ -10,28 +10,17 @@ use crate::segment::Segment;
 impl Heap {
     /// All objects of that region, at whatever position. The caller is the only one who may free them.
     pub(crate) fn queued_in(&self, segment: &Segment, region: u32, mut visit: impl FnMut(Block)) -> Result<(), Error> {
-        for index in 0..self.used_spans(segment)? {
-            let span = self.span(segment, index)?;
-            let word = span.word();
-            let count = match word.what() {
-                Use::Class(class) => self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)),
-                Use::Run(first) if first == index => 1,
-                _ => 0,
-            };
-            for at in 0..count {
-                let Some(object) = self.find_object(segment, index << INDEX_BITS | at)? else { continue };
-                if let Tag::Queued { region: of, .. } = self.tag_of(segment, &object)?
-                    && of == region
-                {
-                    visit(object);
-                }
+        self.in_hand(segment, |tag, object| {
+            if let (Tag::Queued { region: of, .. }, Some(object)) = (tag, object)
+                && of == region
+            {
+                visit(object);
             }
-        }
-        Ok(())
+        })
     }
 
-    /// The tags of all objects that are not free, and `Held` for each span that a thread is taking.
-    pub(crate) fn in_hand(&self, segment: &Segment, mut visit: impl FnMut(Tag)) -> Result<(), Error> {
+    /// All objects that are not free, with their tags; and `Held`, without an object, for each span that a thread is taking.
+    pub(crate) fn in_hand(&self, segment: &Segment, mut visit: impl FnMut(Tag, Option<Block>)) -> Result<(), Error> {
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
             let word = span.word();
@@ -39,7 +28,9 @@ impl Heap {
                 Use::Class(class) => self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)),
                 Use::Run(first) if first == index => 1,
                 Use::Taking(id) => {
-                    TokenId::from_word(id).map(Tag::Held).into_iter().for_each(&mut visit);
+                    if let Some(thread) = TokenId::from_word(id) {
+                        visit(Tag::Held(thread), None);
+                    }
                     0
                 }
                 _ => 0,
@@ -48,7 +39,7 @@ impl Heap {
                 let Some(object) = self.find_object(segment, index << INDEX_BITS | at)? else { continue };
                 match self.tag_of(segment, &object)? {
                     Tag::Free => {}
-                    tag => visit(tag),
+                    tag => visit(tag, Some(object)),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Who is at a slot, and who has memory in hand: for tests and for those who look why a receiver or a sender waits.
+//! The senders at a slot, and the threads with memory in hand: for tests, and to see why a receiver or a sender waits.
 
 use super::layout::{CLOSED, SEALED, SlotWord, State, published};
 use super::queue::Queue;
@@ -49,7 +49,7 @@ impl Queue {
         let inside = TokenId::from_word(ring.head().inside.load(Ordering::Acquire));
         let mut holders = Vec::new();
         let mut in_slots = false;
-        ring.pool.in_hand(&ring.segment, |tag| match tag {
+        ring.pool.in_hand(&ring.segment, |tag, _| match tag {
             Tag::Held(thread) => holders.push(thread),
             Tag::Queued { region, position } if region < ring.regions() => {
                 match ring.limit(region) {
@@ -72,8 +72,8 @@ impl Queue {
 mod tests {
     use super::*;
 
-    /// Memory is in somebody's hand from when it is found until the message is in its slot, and once more from when the
-    /// slot is given back until the object is free; a message that lies there is in nobody's.
+    /// A sender has memory in hand from its allocation until the message is in its slot. The receiver has it from giving the
+    /// slot back until the object is free. No thread has that of a message that lies in its slot.
     #[test]
     fn who_has_memory_in_hand_is_told() {
         let folder = std::env::temp_dir().join(format!("outlive-in-hand-{}", std::process::id()));

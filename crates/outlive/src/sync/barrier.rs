@@ -211,7 +211,7 @@ impl Barrier {
         self.raw().is_broken()
     }
 
-    /// Who repairs it just now, dead or alive.
+    /// The thread that repairs it just now, dead or alive.
     #[doc(hidden)]
     pub fn repairer(&self) -> Option<Holder> {
         self.raw().repairer().map(|token| Holder::of(self.home.registry(), token))

@@ -362,7 +362,7 @@ impl RawBarrier<'_> {
         Ok(())
     }
 
-    /// Who repairs it, dead or alive: others that repair wait for that one.
+    /// The thread that repairs it, dead or alive: other repairing threads wait for it.
     pub(super) fn repairer(self) -> Option<TokenId> {
         self.words.repair.owner()
     }

@@ -273,23 +273,7 @@ impl RawMutex {
     /// A sweep's part: takes a dead owner's name out, so that no claim of the dead remains; the next to lock is told as
     /// by the name. Says whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
-        let seen = self.word.load(Ordering::Acquire);
-        let Some(owner) = TokenId::from_word(seen) else {
-            return false;
-        };
-        if me.is_alive(owner) {
-            return false;
-        }
-        // In one step: a sweep that held the lock could be stopped with it. AcqRel: the next owner, which takes the lock
-        // over by an Acquire, sees what the dead owner wrote.
-        if !dry_run
-            && self.word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            && seen & WAITERS != 0
-        {
-            // Died or stopped just before: the sleepers watch the dead owner's token, as if there were no sweep.
-            futex::wake_all(&self.word);
-        }
-        true
+        take_name_out(&self.word, me, dry_run)
     }
 
     /// Takes the lock in whatever state it is in; the caller makes whole what it guards, marks it consistent and unlocks.
@@ -321,6 +305,25 @@ impl RawMutex {
     pub(crate) fn is_not_recoverable(&self) -> bool {
         self.state.load(Ordering::Relaxed) == NOT_RECOVERABLE
     }
+}
+
+/// Leaves [`DIED`] in the place of a dead owner's id. Says whether there was one.
+pub(super) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
+    let seen = word.load(Ordering::Acquire);
+    let Some(owner) = TokenId::from_word(seen) else {
+        return false;
+    };
+    if me.is_alive(owner) {
+        return false;
+    }
+    // In one step: a sweep that became the owner could be stopped as the owner. AcqRel: the next owner, which takes over
+    // by an Acquire, sees what the dead owner wrote.
+    if !dry_run && word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed).is_ok() && seen & WAITERS != 0
+    {
+        // Died or stopped just before: the sleepers watch the dead owner's token, as if there were no sweep.
+        futex::wake_all(word);
+    }
+    true
 }
 
 #[cfg(not(loom))]

@@ -11,7 +11,7 @@
 //! `failed` says that somebody died or panicked doing it; only who is named in the word writes it. Claims, sleeps and
 //! take-overs are the mutex's (`raw_mutex.rs`), and so is their argument; what is new is that nobody gives it back.
 
-use super::raw_mutex::DIED;
+use super::raw_mutex::{DIED, take_name_out};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, Patience, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering};
@@ -188,21 +188,7 @@ impl RawOnce {
     /// A sweep's part: takes a dead owner's name out, so that no claim of the dead remains; the next is told as by the
     /// name. Says whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
-        let seen = self.word.load(Ordering::Acquire);
-        let Some(owner) = TokenId::from_word(seen) else {
-            return false;
-        };
-        if me.is_alive(owner) {
-            return false;
-        }
-        // As the mutex's, in one step: a sweep that had the turn could be stopped with it.
-        if !dry_run
-            && self.word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            && seen & WAITERS != 0
-        {
-            futex::wake_all(&self.word);
-        }
-        true
+        take_name_out(&self.word, me, dry_run)
     }
 }
 

@@ -108,7 +108,7 @@ impl Services {
     /// Carries out an order; see the match for which there are.
     pub fn obey(&mut self, domain: &Domain, order: &[&str]) -> Result<String, String> {
         let (Some(what), Some(name)) = (order.first(), order.get(1)) else { return Err("unknown order".to_owned()) };
-        // Without opening it: who serves, and those clients of whose calls one has been answered to the end.
+        // Without opening it: the server, and the clients with a call that has been answered to the end.
         if matches!(*what, "server" | "answered") {
             let Detail::Service(seen) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
                 return Err("no service".to_owned());

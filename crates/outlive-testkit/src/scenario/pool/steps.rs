@@ -179,7 +179,7 @@ impl Scenario for Step {
 
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
-        // The victim's size is to be had, whatever it has in hand of it.
+        // Others get objects of the victim's size, whatever the victim has in hand.
         let len = match self {
             Step::Run => 3 << 20,
             Step::Grow | Step::Gc => 5000,

@@ -72,7 +72,7 @@ impl Scenario for SenderLeaves {
     fn stopped(&self, world: &mut World, _stop: &mut Stop) -> Result<&'static str, Failure> {
         let name = world.fresh(self.stem());
         if !names_victim(world, &format!("queue senders {name}"))? {
-            // Gone, as whoever looks sees: then the receiver does not wait for it.
+            // The table of senders no longer has it: then the receiver does not wait for it.
             world.everybody_gets_past()?;
             return Ok(HOLDS_NOTHING);
         }

@@ -35,8 +35,8 @@ fn times(answers: &str, stamp: &str) -> usize {
     answers.split(' ').filter(|word| *word == stamp).count()
 }
 
-/// Beside the stopped server: those of these clients whose calls have been answered, as whoever looks sees, have the answer.
-/// Whether all of them have.
+/// Beside the stopped server: those of these clients whose calls have been answered, by what their slots say, have the
+/// answer. Returns whether all of these clients have one.
 fn answered_have_it(world: &mut World, name: &str, clients: &[&'static str]) -> Result<bool, Failure> {
     let mut all = true;
     for &client in clients {

@@ -72,7 +72,8 @@ impl Scenario for GiveUp {
         let left = of_the_victim(super::drain(world, "after", &name)?);
         let last = if there { all + 1 } else { all };
         let first = left.first().copied().unwrap_or(0);
-        // Who has published a large one beside the stopped victim has what the victim had given up, which then gives up more.
+        // A large message that was published beside the stopped victim has the memory that the victim gave up: it then gives up
+        // more.
         let beside = u64::from(world.has_done(LARGE_BESIDE));
         if !left.iter().copied().eq(first..=last) || !(oldest..=oldest + 2 + beside).contains(&first) {
             return Err(Failure::wrong(format!("a late joiner finds {left:?}, and {oldest} was the oldest")));
