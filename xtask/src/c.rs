@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::count::Count;
 use crate::install::{self, CC, CMAKE, is_there};
+use crate::paths;
 use crate::prefix::{self, Profile};
-use crate::root;
 use crate::test::cargo;
 
 /// `cargo xtask header [--check]`.
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     // A driver without a GPU, for the tests of outlive_gpu.h.
     let fake = format!("-DOUTLIVE_GPU_FAKE={}", prefix::target().join("debug/liboutlive_gpu_fake.so").display());
     let sanitizes = can_sanitize(&here);
-    let ours = root().join("crates/outlive-c");
+    let ours = paths::at(paths::C);
     let mut languages = vec![("tests/c", "tests", "examples", "examples")];
     if is_there("c++") {
         languages.push(("tests/cpp", "tests-cpp", "examples/cpp", "examples-cpp"));
@@ -196,7 +196,7 @@ fn by_pkg_config(here: &Path, installed: &Path) -> Count {
 /// The headers by themselves, in old and new C and C++, with everything that a compiler can complain of.
 fn headers_compile(here: &Path) -> Count {
     let mut count = Count::default();
-    let folder = root().join("crates/outlive-c/include");
+    let folder = paths::at(paths::C).join("include");
     for (header, compiler, standard, language, more) in [
         ("outlive.h", "cc", "c99", "c", "-pedantic"),
         ("outlive.h", "cc", "c17", "c", "-pedantic"),

@@ -1,5 +1,5 @@
 //! `cargo xtask conformance`: builds a driver for each language, with what a user of that language would build it with, and plays
-//! the scenarios of crates/outlive-conformance with them. A language that is not there is named, and counted as skipped. With
+//! the scenarios of proof/conformance with them. A language that is not there is named, and counted as skipped. With
 //! `--sanitize` C's and C++'s are compiled with gcc's address and undefined-behaviour sanitizers, and each plays by itself; C's does
 //! so also whenever all scenarios are played. With `--one-pair` each scenario is played in each language and in one pair only.
 
@@ -10,8 +10,9 @@ use std::process::{Command, ExitCode};
 use crate::c::can_sanitize;
 use crate::count::Count;
 use crate::install::is_there;
+use crate::paths;
 use crate::prefix::{self, Profile};
-use crate::{python, root};
+use crate::python;
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let (flags, only): (Vec<String>, Vec<String>) = args.iter().cloned().partition(|arg| arg.starts_with('-'));
@@ -78,7 +79,7 @@ fn play_sanitized(languages: &[(&str, &str)], only: &[String]) -> io::Result<boo
 fn play(may_install: bool, one_pair: bool, only: &[String]) -> io::Result<bool> {
     let mut runner = runner()?;
     runner.arg("--rust").arg(prefix::target().join("debug/conformance-driver"));
-    let drivers = root().join("crates/outlive-conformance/drivers");
+    let drivers = paths::at(paths::CONFORMANCE_DRIVERS);
     let mut skipped = Count::default();
     for (flag, driver) in c_and_cpp(&mut skipped)? {
         runner.arg(flag).arg(driver);
@@ -111,7 +112,7 @@ fn compiled(compiler: &str, options: &[&str]) -> io::Result<PathBuf> {
     let installed = prefix::target().join("c/installed");
     prefix::install(&installed, Profile::Dev)?;
     let (standard, source) = if compiler == "cc" { ("c17", "driver.c") } else { ("c++20", "driver.cpp") };
-    let source = root().join("crates/outlive-conformance/drivers").join(source);
+    let source = paths::at(paths::CONFORMANCE_DRIVERS).join(source);
     let lib = installed.join("lib");
     let how = if options.is_empty() { "" } else { "-sanitized" };
     let to = installed.with_file_name(format!("conformance-driver-{compiler}{how}"));

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::count::Count;
 use crate::install::is_there;
+use crate::paths;
 use crate::prefix::{self, Profile};
-use crate::root;
 use crate::stage::{self, Counts};
 use crate::test::{cargo, testkit};
 
@@ -115,10 +115,7 @@ fn victim_in_c() -> Result<PathBuf, String> {
     let mut compile = Command::new("cc");
     // Bound at once: a first call is then as long as the next.
     compile.args(["-O1", "-Wall", "-Werror", "-Wl,-z,now", "-o"]).arg(&victim).arg("-I").arg(installed.join("include"));
-    compile
-        .arg("-I")
-        .arg(root().join("crates/outlive-testkit/c"))
-        .arg(root().join("crates/outlive-c/tests/c/victim.c"));
+    compile.arg("-I").arg(paths::at(paths::TESTKIT_C)).arg(paths::at(paths::C).join("tests/c/victim.c"));
     compile.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-loutlive");
     match compile.status() {
         Ok(status) if status.success() => Ok(victim),

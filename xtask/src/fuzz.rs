@@ -3,8 +3,9 @@
 use std::process::{Command, ExitCode};
 
 use crate::crash::finish;
+use crate::paths::root;
+use crate::prefix;
 use crate::stage::{self, Counts};
-use crate::{prefix, root};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let seconds = match args {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use crate::count::Count;
-use crate::root;
+use crate::paths::root;
 use crate::stage::{self, Counts};
 use crate::test::cargo;
 

@@ -12,6 +12,7 @@ mod gpu;
 mod install;
 mod loaded;
 mod models;
+mod paths;
 mod prefix;
 #[cfg(test)]
 mod promela;
@@ -33,7 +34,7 @@ usage: cargo xtask VERB [OPTIONS]
   proof [STAGE]...        what takes long and seldom finds anything; its last outcome stands in doc/proof.md
   loaded [NAME]           the Rust tests with processes, twice, beside sixty programs that do nothing but compute
   models [--brief | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME]
-                          the Promela models of doc/models and their mutations, or those whose name contains NAME
+                          the Promela models of proof/models and their mutations, or those whose name contains NAME
   loom [--all]            the library's own code under loom, which explores interleavings and what processors may reorder
   crash [--brief | --all] kill at every noted instruction (--brief: not beside them; --all: at every instruction), check the survivors
   crash --stop [--brief | --telling | --all]  leave the victim standing still there: others get past all that it does not hold; then it goes on,
@@ -86,10 +87,4 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// The workspace's root folder.
-fn root() -> std::path::PathBuf {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_path_buf()
 }

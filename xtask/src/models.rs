@@ -1,6 +1,6 @@
-//! `cargo xtask models`: the Promela models of doc/models, and their mutations, each with the error that it must show.
+//! `cargo xtask models`: the Promela models of proof/models, and their mutations, each with the error that it must show.
 //!
-//! Which runs there are stands in `doc/models/runs.txt`. A run has a folder of its own in `target/models`. `--full` writes into `doc/models/seen.txt` what came
+//! Which runs there are stands in `proof/models/runs.txt`. A run has a folder of its own in `target/models`. `--full` writes into `proof/models/seen.txt` what came
 //! out as it must, and does not repeat it as long as the model, as it stands with the run's switches, and the bounds are the same: a full set takes hours, and
 //! goes on where it was cut short. `--seconds N` leaves the runs that take longer to a later call.
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::count::Count;
 use crate::crash::finish;
 use crate::install::{self, CC, SPIN, TCC, is_there};
-use crate::root;
+use crate::paths::{self, root};
 
 const USAGE: &str =
     "usage: cargo xtask models [--brief | --full] [--jobs N] [--seconds N] [--again] [--no-install] [NAME...]
@@ -123,7 +123,7 @@ struct Seen {
 /// From so many states on, what a better compiler saves is more than it takes.
 const MANY: u64 = 2_000_000;
 
-/// All that came out as they must, by their names: `doc/models/seen.txt`.
+/// All that came out as they must, by their names: `proof/models/seen.txt`.
 struct Record {
     path: PathBuf,
     seen: Mutex<BTreeMap<String, Seen>>,
@@ -251,11 +251,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         println!("models: {why}");
         return finish(Count::FAILED);
     }
-    let folder = root().join("doc/models");
+    let folder = paths::at(paths::MODELS);
     let runs = match fs::read_to_string(folder.join("runs.txt")).map_err(|e| e.to_string()).and_then(|t| parse(&t)) {
         Ok(runs) => runs,
         Err(error) => {
-            println!("doc/models/runs.txt: {error}");
+            println!("proof/models/runs.txt: {error}");
             return finish(Count::FAILED);
         }
     };
@@ -263,7 +263,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         [] => run.set <= asked.set,
         parts => parts.iter().any(|part| run.name.contains(part.as_str())),
     };
-    let record = Record::read(folder.join("seen.txt"));
+    let record = Record::read(paths::at(paths::MODELS_SEEN));
     record.keep(&runs);
     let mut waiting: Vec<Run> = runs.into_iter().filter(wanted).collect();
     if asked.set == Set::Full {
@@ -482,7 +482,7 @@ mod tests {
     use super::*;
 
     fn in_the_tree() -> (PathBuf, Vec<Run>) {
-        let folder = root().join("doc/models");
+        let folder = paths::at(paths::MODELS);
         let text = fs::read_to_string(folder.join("runs.txt")).expect("readable");
         (folder, parse(&text).expect("well-formed"))
     }

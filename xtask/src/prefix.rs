@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::root;
+use crate::paths::{self, root};
 use crate::test::cargo;
 
 const USAGE: &str = "usage: cargo xtask install --prefix DIR [--dev]";
@@ -68,7 +68,7 @@ pub(crate) fn install(prefix: &Path, profile: Profile) -> io::Result<()> {
     for folder in [&include, &lib.join("pkgconfig"), &lib.join("cmake/outlive")] {
         fs::create_dir_all(folder)?;
     }
-    let ours = root().join("crates/outlive-c");
+    let ours = paths::at(paths::C);
     // outlive.h and outlive.hpp, and the folder of what the latter includes.
     for folder in ["", "outlive"] {
         fs::create_dir_all(include.join(folder))?;

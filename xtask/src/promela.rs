@@ -97,7 +97,7 @@ fn an_else_that_is_hidden_is_found() {
 
 #[test]
 fn no_option_of_a_model_hides_an_else() {
-    let folder = crate::root().join("doc/models");
+    let folder = crate::paths::at(crate::paths::MODELS);
     let runs = std::fs::read_to_string(folder.join("runs.txt")).expect("readable");
     let mut runs = crate::models::parse(&runs).expect("well-formed");
     let key = |run: &crate::models::Run| (run.model.clone(), run.switches.clone());

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::count::Count;
 use crate::crash::finish;
 use crate::install::{self, CC, MUSL, SPIN, TCC};
-use crate::root;
+use crate::paths::{self, root};
 use crate::stage::{self, Counts};
 
 /// A stage: its name in the page, the verb with its arguments, and how its result is known.
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 
 /// Writes the outcome into the stage's row, and leaves the others as they are.
 fn record(stage: &Stage, count: Count, took: &str) -> std::io::Result<()> {
-    let page = root().join("doc/proof.md");
+    let page = paths::at(paths::PROOF);
     let text = fs::read_to_string(&page)?;
     let row = format!(
         "| {} | `cargo xtask {}` | {} | {} | {count} | {took} |",
@@ -81,8 +81,15 @@ fn record(stage: &Stage, count: Count, took: &str) -> std::io::Result<()> {
 /// The commit that is checked out, and whether the files differ from it.
 fn commit() -> String {
     let git = |args: &[&str]| said(Command::new("git").args(args).current_dir(root()));
-    let changed =
-        git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!doc/proof.md", ":!doc/models/seen.txt"]);
+    let changed = git(&[
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ".",
+        &format!(":!{}", paths::PROOF),
+        &format!(":!{}", paths::MODELS_SEEN),
+    ]);
     format!("{}{}", git(&["rev-parse", "--short", "HEAD"]), if changed.is_empty() { "" } else { " with changes" })
 }
 
@@ -119,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_row_for_each_stage() {
-        let page = fs::read_to_string(root().join("doc/proof.md")).expect("readable");
+        let page = fs::read_to_string(paths::at(paths::PROOF)).expect("readable");
         for stage in &STAGES {
             assert!(page.lines().any(|line| line.starts_with(&format!("| {} |", stage.name))), "{}", stage.name);
         }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::install::{self, Need};
+use crate::paths::{self, root};
 use crate::prefix::{self, put};
-use crate::root;
 
 /// With venv and pip, which Debian has apart.
 pub(crate) const PYTHON: Need = Need { program: "python3", package: "python3-venv" };
@@ -57,7 +57,7 @@ pub(crate) fn built(may_install: bool, by_maturin: bool) -> io::Result<Result<Pa
     }
     prefix::build_all()?;
     let python = environment().join("bin/python");
-    let package = root().join("crates/outlive-py");
+    let package = paths::at(paths::PYTHON);
     if by_maturin {
         let mut build = in_package(&environment(), "maturin");
         if !build.args(["develop", "--quiet", "--profile", "dev"]).status()?.success() {
@@ -117,7 +117,7 @@ fn in_package(environment: &Path, program: &str) -> Command {
     let mut path = vec![bin.clone()];
     path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let mut command = Command::new(bin.join(program));
-    command.current_dir(root().join("crates/outlive-py")).env("VIRTUAL_ENV", environment);
+    command.current_dir(paths::at(paths::PYTHON)).env("VIRTUAL_ENV", environment);
     command.env("PATH", std::env::join_paths(path).unwrap_or_default()).env_remove("PYTHONPATH");
     command
 }

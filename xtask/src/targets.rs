@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use serde::Deserialize;
 
-use crate::root;
+use crate::paths;
 use crate::test::cargo;
 
 /// One line of the table.
@@ -40,8 +40,8 @@ struct Row {
     ratio: f64,
 }
 
-/// Before the words of a benchmark that the program of bench/ runs.
-const BESIDE: &str = "bench/ ";
+/// Before the words of a benchmark that the program of proof/peers runs.
+const BESIDE: &str = "peers ";
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let quick = args.iter().any(|arg| arg == "--quick");
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
         eprintln!("usage: cargo xtask targets [--quick] [NAME]");
         return ExitCode::from(2);
     }
-    let text = fs::read_to_string(root().join("doc/targets.txt")).map_err(|error| error.to_string());
+    let text = fs::read_to_string(paths::at(paths::TARGETS)).map_err(|error| error.to_string());
     let mut targets = match text.and_then(|text| parse(&text)) {
         Ok(targets) => targets,
         Err(error) => {
@@ -77,11 +77,11 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
 /// Runs one benchmark.
 fn measure(bench: &str, quick: bool) -> Result<Report, String> {
     eprintln!("outlive bench {bench} …");
-    // Those with other libraries' rows are run by the program of bench/, a workspace of its own.
+    // Those with other libraries' rows are run by the program of proof/peers, a workspace of its own.
     let mut command = match bench.strip_prefix(BESIDE) {
         Some(_) => {
             let mut command = cargo(&["run", "--release", "--quiet", "--manifest-path"]);
-            command.arg(root().join("bench/Cargo.toml")).arg("--");
+            command.arg(paths::at(paths::PEERS)).arg("--");
             command
         }
         None => cargo(&["run", "--release", "--quiet", "-p", "outlive-cli", "--", "bench"]),
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_table_in_the_tree_is_well_formed() {
-        let text = fs::read_to_string(root().join("doc/targets.txt")).expect("readable");
+        let text = fs::read_to_string(paths::at(paths::TARGETS)).expect("readable");
         assert!(parse(&text).is_ok_and(|targets| !targets.is_empty()));
     }
 }

@@ -8,8 +8,9 @@ use std::time::Instant;
 use crate::count::Count;
 use crate::crash::BUILD_TESTKIT;
 use crate::install::{self, CC, CMAKE, MUSL, SPIN, TCC};
+use crate::paths::root;
+use crate::prefix;
 use crate::stage::{self, Counts, Stage};
-use crate::{prefix, root};
 
 pub(crate) fn run(args: &[String]) -> ExitCode {
     let may_install = match args {

@@ -47,7 +47,7 @@ pub enum Setting {
     /// So many nanoseconds of computing inside a lock, and as many outside.
     WorkNs(usize),
     /// Messages of so many bytes, received and used in a manner.
-    #[allow(dead_code, reason = "as the three below, for the program of bench/ only")]
+    #[allow(dead_code, reason = "as the three below, for the program of proof/peers only")]
     Messages {
         /// Bytes in each.
         message_bytes: usize,

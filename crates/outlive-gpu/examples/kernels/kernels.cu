@@ -1,7 +1,7 @@
 // The examples' kernels. kernels.ptx is what NVRTC 12.4 makes of this for sm_50, which every driver of CUDA 11 and later takes:
 // after a change, make it again, and check it with `ptxas -arch=sm_50 kernels.ptx`.
 //
-// The fake driver has the same by name, in Rust: crates/outlive-gpu-fake/src/kernels.rs.
+// The fake driver has the same by name, in Rust: proof/gpu-fake/src/kernels.rs.
 
 typedef unsigned char u8;
 typedef unsigned int u32;

@@ -3,7 +3,7 @@
 //! The asking is the code that is built ([`Slot::is_alive`]). The claiming follows claim.rs step by
 //! step, since libc's trylock is nothing that loom can run: generation even; a Release fence; the
 //! word, by an exchange that is an Acquire and no more; tid; generation odd; a full fence; the
-//! first claim that bears the id. doc/models/weak-memory.md has the table.
+//! first claim that bears the id. proof/models/weak-memory.md has the table.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
@@ -107,7 +107,7 @@ fn loom_token_a_process_reads_alive_while_main_hands_over_to_a_keeper() {
     loom::model(|| {
         let world = World::new();
         // The main thread makes the mark and starts the thread that looks, because the mark loads the word
-        // first: see doc/models/weak-memory.md.
+        // first: see proof/models/weak-memory.md.
         let looking = {
             let world = Arc::clone(&world);
             thread::spawn(move || assert!(world.slot.is_alive(world.old_id()), "a process that lives"))

@@ -16,7 +16,7 @@
 //!
 //! A taker that dies before `inside` leaves an older dead thread there, or 0: both let the next one in. Who sleeps while
 //! nobody lives sleeps on `holder` too, with its WAITERS bit; the taker wakes them, and if it dies before it could, the kernel
-//! wakes one by `x`, who wakes the rest. The steps are those of a queue's receiver, checked by doc/models/endpoint.pml.
+//! wakes one by `x`, who wakes the rest. The steps are those of a queue's receiver, checked by proof/models/endpoint.pml.
 
 use std::time::Duration;
 

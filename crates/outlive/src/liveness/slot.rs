@@ -180,7 +180,7 @@ impl Slot {
     fn is_held_by_first(&self, word: u32) -> bool {
         // Acquire pairs with the Release of the tid in `try_claim`: a reader that sees a later claimer's tid here sees that
         // the generation was retired, for it loads that after this. With Relaxed, a weakly ordered machine may load the
-        // generation first (GENFIRST in doc/models/token.pml): a dead id reads alive.
+        // generation first (GENFIRST in proof/models/token.pml): a dead id reads alive.
         let tid = self.tid.load(Ordering::Acquire);
         word & HOLDER == tid && tid != 0
     }

@@ -20,7 +20,7 @@
 //! | GROUPING | somebody is waking those who still point to it | the next to sleep on the slot does that again |
 //! | GROUPED | sleepers point to the registry's X | |
 //!
-//! Each of these has a counterexample in doc/models (mutex.pml, token.pml, several.pml) when left out. The recheck
+//! Each of these has a counterexample in proof/models (mutex.pml, token.pml, several.pml) when left out. The recheck
 //! (`Registry::recheck`, net.rs) is for sleepers that were stopped with somebody's death notice in hand, and for marks
 //! that the kernel lost; what it rescues is counted, and that count must stay 0 in every test without either.
 

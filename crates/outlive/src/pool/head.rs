@@ -18,7 +18,7 @@
 //! in a push or a pop while the epoch changed breaks that rule, and a list may lose its end or have a piece of another: a list
 //! is a hint. Whether an object is free its *tag* says, and what no list has is found by looking at tags.
 //!
-//! doc/protocols/pool.md, doc/models/head.pml.
+//! doc/protocols/pool.md, proof/models/head.pml.
 
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, fence};

@@ -22,7 +22,7 @@
 //! before his tag is no holder yet, and whoever saw him leaves the object to him: he will find the tag as it was, join, and
 //! leave.
 //!
-//! doc/protocols/pool.md, doc/models/share.pml.
+//! doc/protocols/pool.md, proof/models/share.pml.
 
 #[cfg(not(loom))]
 use super::ended::{End, Ends};

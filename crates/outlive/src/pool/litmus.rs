@@ -1,5 +1,5 @@
 //! loom's litmus tests of spans that change hands. The words, the lives and the counts are the code of
-//! spans.rs; each test repeats the steps of the function that it names. doc/models/weak-memory.md has
+//! spans.rs; each test repeats the steps of the function that it names. proof/models/weak-memory.md has
 //! the table.
 //!
 //! The main thread makes the changes and starts the thread that looks. The other way round, loom would

@@ -10,7 +10,7 @@
 //! | 2, 3 | tags held by the dead: `collect` frees them. Shut, the span only does not grow |
 //! | 4 | a span that a dead thread was taking: free for whoever meets it. Its tags: as above |
 //!
-//! doc/models/span.pml.
+//! proof/models/span.pml.
 
 use super::cache::shelf_of_run;
 use super::layout::{Heap, INDEX_BITS};

@@ -1,4 +1,4 @@
-//! Runs, where a thread is slow or dies between two steps of another: those of doc/models/run.pml that can be staged here.
+//! Runs, where a thread is slow or dies between two steps of another: those of proof/models/run.pml that can be staged here.
 
 use super::layout::{Block, INDEX_BITS};
 use super::room::Message;

@@ -11,7 +11,7 @@
 //! Whoever frees what the dead left of spans takes them first (taking(me)), gives their pages back, and only then calls them
 //! free: pages that nobody counts would be more than the file may have.
 //!
-//! doc/models/run.pml.
+//! proof/models/run.pml.
 //!
 //! A run is kept as it is when its object is freed, for the next message of its length, until somebody needs the memory.
 

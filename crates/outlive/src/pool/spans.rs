@@ -61,7 +61,7 @@ pub(super) enum Use {
 
 /// What a span is for, and in which of its lives: each time that somebody takes it, the next one begins. Every change is
 /// from the exact word that was seen, so one who was stopped in between changes nothing of a later life, even when the
-/// span is for the same again. doc/models/span.pml.
+/// span is for the same again. proof/models/span.pml.
 ///
 /// ```text
 /// bits 62, 63   free, class, taking, run

@@ -16,7 +16,7 @@
 //!
 //! A receiver that comes and dies before `inside` leaves an older dead thread there, or 0: both let the next one in.
 //! Senders that wait with no receiver sleep on `reader` too; the one who comes wakes them, and if it dies before it
-//! could, the kernel wakes one by `x`, who wakes the rest. doc/models/endpoint.pml.
+//! could, the kernel wakes one by `x`, who wakes the rest. proof/models/endpoint.pml.
 
 use std::time::Duration;
 

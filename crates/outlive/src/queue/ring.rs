@@ -3,7 +3,7 @@
 //! A region's *limit* says how many of its slots exist. Positions below it are their own slot's index: the first lap is
 //! written as the region grows. The sender that reaches the limit decides, by one compare-exchange on it: more pages
 //! could be had (limit + step), or not (sealed). Sealed, or at its nominal size, the region is a ring of that many
-//! slots, for good. doc/models/limit.pml.
+//! slots, for good. proof/models/limit.pml.
 //!
 //! | limit | meaning | a death here |
 //! | --- | --- | --- |

@@ -18,7 +18,7 @@
 //!
 //! Two compare-exchanges a send: the second could be a hint only if the close mark stood in the slot. A large message is
 //! written to its object before any slot is claimed, so a sender stopped in a long copy holds up nobody.
-//! doc/models/queue.pml, doc/models/pool.pml; doc/protocols/queue.md has the argument.
+//! proof/models/queue.pml, proof/models/pool.pml; doc/protocols/queue.md has the argument.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -10,7 +10,7 @@
 //! A client that is stopped or dies anywhere in 1 to 3 holds up no other client: no other request
 //! lies behind its own. The slot decides whether a call is asked, and the bit only makes the server
 //! look: a bit without a request costs one look, and a server that comes sets all bits.
-//! doc/protocols/rpc.md, doc/models/rpc.pml and rpc_order.pml.
+//! doc/protocols/rpc.md, proof/models/rpc.pml and rpc_order.pml.
 
 use super::words::{Claim, Words, next};
 use crate::liveness::TokenId;

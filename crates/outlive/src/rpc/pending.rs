@@ -13,7 +13,7 @@
 //! | after `ready` | has the reply |
 //! | leaves in good order | is woken by it, and told `NoServer` if the call was not begun |
 //!
-//! doc/models/rpc.pml.
+//! proof/models/rpc.pml.
 
 use std::cell::OnceCell;
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 //! | `latest`; ASKING → PIN(its buffer), or the writer has done it | a buffer that is not written | that buffer rests while the thread lives |
 //! | copies, clears the cell | | a dead thread's cell: the next set, the next reader that needs one, or a sweep clears it |
 //!
-//! doc/protocols/state.md has the argument, doc/models/state.pml checks it.
+//! doc/protocols/state.md has the argument, proof/models/state.pml checks it.
 
 use super::Shared;
 use super::buffers::Buffer;

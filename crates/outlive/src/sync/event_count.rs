@@ -25,7 +25,7 @@
 //! Notifiers make no fence: the waiter's heavy fence acts in all processes. It is a system call
 //! that interrupts all processors, and one is enough for all waiters that come until the next
 //! notification: `FENCED` says that one has been made since `SOMEBODY` was set.
-//! doc/protocols/event_count.md has the argument; doc/models/eventcount.pml checks it.
+//! doc/protocols/event_count.md has the argument; proof/models/eventcount.pml checks it.
 
 use std::time::Duration;
 

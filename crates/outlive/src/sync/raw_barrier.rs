@@ -18,7 +18,7 @@
 //!
 //! A participant that is stopped between its look at the phase and its arrival may go on many repairs later, when the mark of its phase
 //! is that of another. So a repair makes each seat AWAY, and only its owner takes it out of that: the late arrival fails.
-//! Checked by doc/models/barrier.pml and barrier_repair.pml; doc/protocols/barrier.md has the argument.
+//! Checked by proof/models/barrier.pml and barrier_repair.pml; doc/protocols/barrier.md has the argument.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@
 //! or is stopped, and no waiter sleeps beside a word without WAITERS. There is no fence, no
 //! eventcount, no relay and no token in it, and no sleeper ever has to look by itself. The operand
 //! of the kernel's step has twelve bits: see [`RawEvent::set`] for other values.
-//! doc/protocols/event.md, doc/models/event_word.pml.
+//! doc/protocols/event.md, proof/models/event_word.pml.
 
 use crate::Deadline;
 use crate::liveness::{Asleep, Net, Patience, Registry, sleep_among};

@@ -11,7 +11,7 @@
 //! | id | not recoverable | being given up, or refused | taken over, refused |
 //! | 0 | not recoverable | given up | every lock is refused until `reset` |
 //!
-//! Only the holder writes `state`, so plain stores do, ordered by the word. Checked by doc/models/mutex.pml with deaths
+//! Only the holder writes `state`, so plain stores do, ordered by the word. Checked by proof/models/mutex.pml with deaths
 //! at any step, by the loom tests below, and by killing at every instruction. doc/protocols/mutex.md has the argument.
 
 use crate::Deadline;

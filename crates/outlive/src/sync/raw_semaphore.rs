@@ -8,7 +8,7 @@
 //! | ABSENT | no permit yet | who adds one: compare-exchange → 0 | |
 //!
 //! There is no count that a death could leave wrong: the permits are the records. Who finds none free or dead sleeps on the
-//! eventcount and on the ends of all holders. Checked by doc/models/semaphore.pml, the loom tests below, and by killing at every
+//! eventcount and on the ends of all holders. Checked by proof/models/semaphore.pml, the loom tests below, and by killing at every
 //! instruction; doc/protocols/semaphore.md has the argument.
 
 use super::event_count::EventCount;

@@ -11,7 +11,7 @@
 //! A publisher saw every message that was published before it began. So once the subscriber has
 //! seen that publisher's message, all of those are in its sight, too, and the second look finds
 //! them; without the second look an older message would come after the returned one. A message that
-//! is newer than the returned one is never passed over. doc/models/topic_order.pml checks both.
+//! is newer than the returned one is never passed over. proof/models/topic_order.pml checks both.
 //!
 //! A death changes nothing here: a publisher that dies or is stopped between a message's `ready`
 //! and its own `published` has published that message.

@@ -1,5 +1,5 @@
 //! Joining, sleeping and changing hands, as loom's litmus tests: each has the words and the
-//! orderings of the code that it names, and no more of it. doc/models/weak-memory.md has the table.
+//! orderings of the code that it names, and no more of it. proof/models/weak-memory.md has the table.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

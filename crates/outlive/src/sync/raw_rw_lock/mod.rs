@@ -23,7 +23,7 @@
 //! | 1 | the holder of `writer` may be in the middle of it, or one was that died or panicked, and nobody has repaired it | the next is told |
 //!
 //! Each reader's word lies in a cache line that no other reader writes to as long as there are no more than 64: readers
-//! on two processors do not get in each other's way. Checked by doc/models/rw_lock.pml with deaths at any step, by loom,
+//! on two processors do not get in each other's way. Checked by proof/models/rw_lock.pml with deaths at any step, by loom,
 //! and by killing at every instruction. doc/protocols/rw_lock.md has the argument.
 
 mod looking;

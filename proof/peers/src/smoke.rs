@@ -42,7 +42,7 @@ pub(crate) struct SmokeArgs {}
 pub(crate) fn run(_: &SmokeArgs) -> Result<ExitCode, Error> {
     let mut passed = 0;
     for words in RUNS {
-        let run = Run::try_parse_from(["outlive-bench"].iter().chain(words).chain(&SHORT));
+        let run = Run::try_parse_from(["outlive-peers"].iter().chain(words).chain(&SHORT));
         match run.map_err(|error| Error::Refused(error.to_string()))?.which {
             Which::Pubsub(args) => pubsub::run(&args)?,
             Which::Rpc(args) => rpc::run(&args)?,

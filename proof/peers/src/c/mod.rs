@@ -122,7 +122,7 @@ pub(crate) fn run(args: &CArgs) -> Result<ExitCode, Error> {
 /// The programs; the first is Rust's.
 fn build(folder: &Path, prefix: Option<&Path>) -> Result<[Program; 3], Error> {
     let source = |source| Error::System { doing: "building the programs that call", source };
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     if prefix.is_none() {
         let mut install = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         install.args(["run", "--quiet", "-p", "xtask", "--", "install", "--prefix"]).arg(folder).current_dir(root);
@@ -130,7 +130,7 @@ fn build(folder: &Path, prefix: Option<&Path>) -> Result<[Program; 3], Error> {
     }
     let prefix = prefix.unwrap_or(folder);
     for (name, text) in
-        [("calls.c", include_str!("calls.c")), ("stage.h", include_str!("../../../crates/outlive-testkit/c/stage.h"))]
+        [("calls.c", include_str!("calls.c")), ("stage.h", include_str!("../../../testkit/c/stage.h"))]
     {
         fs::write(folder.join(name), text).map_err(source)?;
     }

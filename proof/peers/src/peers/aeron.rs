@@ -22,7 +22,7 @@ use std::time::Duration;
 use std::{env, fs, io, mem};
 
 const SOURCE: &str = include_str!("../../aeron/Messages.java");
-const HOW: &str = "not installed: a JDK (Debian: openjdk-17-jdk-headless), and in bench/ mvn -f aeron \
+const HOW: &str = "not installed: a JDK (Debian: openjdk-17-jdk-headless), and in proof/peers mvn -f aeron \
     dependency:copy-dependencies, or AERON_JAR=FILE";
 /// It is stopped between turns, and must not be called dead for that.
 const TIMEOUTS: [&str; 4] = [

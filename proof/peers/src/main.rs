@@ -13,7 +13,7 @@
 //! The peers are in `peers`, one file for each, behind a few traits. Whoever is not installed or cannot do a case is named
 //! as left out.
 
-#[path = "../../crates/outlive-cli/src/bench/mod.rs"]
+#[path = "../../../crates/outlive-cli/src/bench/mod.rs"]
 mod bench;
 mod c;
 mod death;
@@ -31,7 +31,7 @@ use std::process::ExitCode;
 
 /// Outlive's benchmarks, beside other libraries
 #[derive(Parser)]
-#[command(name = "outlive-bench", version)]
+#[command(name = "outlive-peers", version)]
 struct Arguments {
     #[command(subcommand)]
     which: Which,
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         }),
     };
     ran.unwrap_or_else(|error| {
-        eprintln!("outlive-bench: {error}");
+        eprintln!("outlive-peers: {error}");
         ExitCode::FAILURE
     })
 }
