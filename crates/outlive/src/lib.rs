@@ -55,62 +55,38 @@
 //! Linux on x86-64 or aarch64, glibc or musl; best from 5.16 on (`futex_waitv`); on older kernels waits look around every
 //! 10 ms instead of being woken by a death.
 
-// Under loom only what the models exercise is there.
-#![cfg_attr(loom, allow(dead_code, unused_imports, mismatched_lifetime_syntaxes))]
-
-#[cfg(not(loom))]
 mod domain;
 mod error;
-#[cfg(not(loom))]
 pub mod futex;
-#[cfg(not(loom))]
 mod inspect;
 mod kind;
 mod liveness;
-#[cfg(not(loom))]
 pub mod pool;
-#[cfg(loom)]
-#[path = "pool_model.rs"]
-mod pool;
 pub mod queue;
 pub mod rpc;
-#[cfg(not(loom))]
-mod segment;
-#[cfg(loom)]
-#[path = "segment_model.rs"]
 mod segment;
 mod shim;
 pub mod state;
 pub mod sync;
 mod sys;
-#[cfg(not(loom))]
 pub mod topic;
-#[cfg(loom)]
-#[path = "topic_model.rs"]
-mod topic;
-#[cfg(not(loom))]
 pub mod wait;
 
-#[cfg(not(loom))]
 pub use domain::{Domain, DomainOptions, DomainStats};
 pub use error::Error;
-#[cfg(not(loom))]
 pub use inspect::{Blocked, Deadlock, Detail, Entry, SweepReport, Waiter};
 pub use kind::Kind;
-#[cfg(not(loom))]
 pub use liveness::{Peer, TokenInfo, TokenKind, WaitError};
 pub use liveness::{TokenId, Wait};
 pub use sys::clock::Deadline;
 
 /// The one call upwards: a registry whose slots have all been used 8,192 times needs its whole domain swept, which is
 /// the top floor's business.
-#[cfg(not(loom))]
 fn sweep_rested(folder: &std::path::Path) {
     inspect::sweep_rested(folder);
 }
 
 /// What the kernel and this process's limits allow, for `outlive doctor` and for tests.
-#[cfg(not(loom))]
 pub mod abilities {
     /// Whether `futex_waitv` may be called (Linux 5.16; denied by some container runtimes). Without it, waits look
     /// around every 10 ms.

@@ -275,7 +275,7 @@ impl std::fmt::Debug for Domain {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

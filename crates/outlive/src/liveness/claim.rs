@@ -20,7 +20,8 @@
 
 use super::id::{GENERATION_MASK, TokenId};
 use super::registry::Registry;
-use super::slot::{HOLDER, PROCESS, Slot, THREAD, is_alive_word};
+use super::slot::{HOLDER, Slot, is_alive_word};
+use super::slot_words::{PROCESS, THREAD};
 use crate::Error;
 use crate::shim::{Ordering, fence};
 use crate::sys::keeper::Keeper;

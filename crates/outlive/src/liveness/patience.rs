@@ -6,7 +6,6 @@
 
 use std::sync::atomic::{AtomicU32 as StdAtomicU32, Ordering as StdOrdering};
 
-#[cfg(not(loom))]
 use crate::sys::process;
 
 /// How to wait.
@@ -48,7 +47,6 @@ impl Patience {
     }
 
     /// Spins until `done` says so. False: it did not come, sleep now.
-    #[cfg(not(loom))]
     #[cold]
     pub(crate) fn spin(&self, mut done: impl FnMut() -> bool) -> bool {
         let wait = self.wait.load(StdOrdering::Relaxed);
@@ -75,21 +73,13 @@ impl Patience {
         self.rounds.store((rounds - rounds / 8).max(LEAST_ROUNDS), StdOrdering::Relaxed);
         false
     }
-
-    /// Loom explores every moment at which a spin could have ended as a sleep.
-    #[cfg(loom)]
-    pub(crate) fn spin(&self, _done: impl FnMut() -> bool) -> bool {
-        false
-    }
 }
 
 /// How many spins of a thread go by before its policy is asked for again: asking is a system call, which takes longer
 /// than what most spins wait for. A thread that becomes a real-time one spins so often at most, 20 µs each.
-#[cfg(not(loom))]
 const ASK_EVERY: u32 = 64;
 
 /// Whether the thread runs under a real-time policy, or did a few spins ago.
-#[cfg(not(loom))]
 fn is_real_time() -> bool {
     use std::cell::Cell;
     thread_local! {
@@ -105,7 +95,6 @@ fn is_real_time() -> bool {
 }
 
 /// Whether only one processor is ours. Asked once: a later change of affinity costs a little time, no correctness.
-#[cfg(not(loom))]
 fn single_processor() -> bool {
     static COUNT: StdAtomicU32 = StdAtomicU32::new(0);
     let mut count = COUNT.load(StdOrdering::Relaxed);

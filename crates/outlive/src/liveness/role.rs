@@ -20,7 +20,6 @@
 
 use std::time::Duration;
 
-#[cfg(not(loom))]
 use super::Words;
 use super::wait::look_again;
 use super::{Asleep, Me, Net, Peer, Registry, TokenId, WAITERS, WaitError, sleep, sleep_on};
@@ -35,7 +34,7 @@ pub(crate) const ROLE_DIED: u32 = 1;
 
 /// See the file's head. All zero: nobody has it.
 #[repr(C)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Default)]
 pub(crate) struct RoleWords {
     // Written by whoever takes the role or leaves it.
     holder: AtomicU32,
@@ -45,11 +44,9 @@ pub(crate) struct RoleWords {
     reserved: AtomicU32,
 }
 
-#[cfg(not(loom))]
 // SAFETY: atomics.
 unsafe impl crate::segment::Shared for RoleWords {}
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<RoleWords>() == 16);
+crate::shim::assert_layout!(size_of::<RoleWords>() == 16);
 
 /// The role as a process sees it.
 #[derive(Clone, Copy)]
@@ -95,7 +92,6 @@ impl Standing {
 
     /// Whose end would change that. Of the dead, with whom nobody sleeps yet, their own: such a sleep ends at once, and the
     /// next one asks to be woken by who comes ([`Role::add_to`]).
-    #[cfg(not(loom))]
     pub(crate) fn watched(self) -> Option<TokenId> {
         match self.state {
             State::Living(owner) => Some(owner),
@@ -312,7 +308,6 @@ impl Role<'_> {
 
     /// The words on which a wait set sleeps as long as it stands as just now, `word` among them. What it asked for, for
     /// [`Role::woken`]; `None`: somebody lives, whose end it watches ([`Standing::watched`], of a look behind this).
-    #[cfg(not(loom))]
     pub(crate) fn add_to<'w>(self, word: Watch<'w>, words: &mut Words<'w>) -> Option<u32>
     where
         Self: 'w,

@@ -14,6 +14,8 @@
 //! alive like the first.
 
 use super::id::{GENERATION_MASK, TokenId, WAITERS};
+use super::slot_words::KIND;
+pub(crate) use super::slot_words::Slot;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex;
 
@@ -27,134 +29,13 @@ pub(super) const ALONE: u32 = 0;
 const GROUPING: u32 = WAITERS;
 pub(super) const GROUPED: u32 = WAITERS | DIED;
 
-/// In `kind`: what the slot is claimed for.
-const KIND: u32 = 0xff;
-#[cfg(not(loom))]
-pub(super) const THREAD: u32 = 1;
-#[cfg(not(loom))]
-pub(super) const PROCESS: u32 = 2;
 /// In `kind`: where the low bits of a generation begin.
 const LIFE_AT: u32 = 8;
 /// So many of them. A note that is 8,388,608 lives old would pass for the present one: a slot that is claimed each
 /// millisecond needs more than two hours for that, and the claimer takes the note away each time.
 const LIFE: u32 = u32::MAX >> LIFE_AT;
 
-/// In `started`: so many low bits say when the process was started, in clock ticks since boot. Enough for 348 years.
-#[cfg(not(loom))]
-const TICKS: u32 = 40;
-
-/// See the file's head.
-#[cfg(not(loom))]
-#[repr(C, align(128))]
-pub(crate) struct Slot {
-    // Written by libc and the kernel.
-    libc_mutex: [AtomicU32; crate::sys::libc_mutex::ROOM / 4],
-    // Written by claimers and retirers.
-    generation: AtomicU32,
-    /// The holder's thread id in its own pid namespace.
-    pub(super) tid: AtomicU32,
-    /// Never names anybody. A dying sleeper's wake-up is passed on by it: see `wait`.
-    pub(crate) x: AtomicU32,
-    /// A process token's second robust word, held by a keeper thread.
-    pub(super) keeper: AtomicU32,
-    // Second line: written by the claimer, before the id is out.
-    /// Which pid namespace and which libc the slot is for: see `claim`.
-    pub(super) home: crate::shim::AtomicU64,
-    pub(super) pid: AtomicU32,
-    /// Low byte: thread or process. The rest: of which life all sleepers have been woken, see `wake_grouped`.
-    kind: AtomicU32,
-    /// When the process was started, and in the high bits a thread's start mark: see `start_time`.
-    started: crate::shim::AtomicU64,
-    pub(super) since: crate::shim::AtomicU64,
-    pub(super) program: [crate::shim::AtomicU64; 2],
-    /// The even generation up to which a sweep has looked for old claims: see `claim`.
-    pub(super) rested: AtomicU32,
-    // Written by the owner when it goes to sleep and when it is back: see `note`.
-    pub(super) waiting_since: AtomicU32,
-    pub(super) waiting_at: crate::shim::AtomicU64,
-}
-
-#[cfg(not(loom))]
-const _: () = {
-    assert!(size_of::<Slot>() == 128);
-    assert!(core::mem::offset_of!(Slot, generation) == 48);
-    assert!(core::mem::offset_of!(Slot, home) == 64);
-    assert!(core::mem::offset_of!(Slot, waiting_at) == 120);
-};
-
-#[cfg(not(loom))]
-// SAFETY: all its fields are atomics.
-unsafe impl crate::segment::Shared for Slot {}
-
-/// The same words, as far as the protocols use them, where loom can see them.
-#[cfg(loom)]
-pub(crate) struct Slot {
-    word: AtomicU32,
-    generation: AtomicU32,
-    pub(super) tid: AtomicU32,
-    pub(crate) x: AtomicU32,
-    pub(super) keeper: AtomicU32,
-    kind: AtomicU32,
-}
-
 impl Slot {
-    #[cfg(loom)]
-    pub(crate) fn held_by(tid: u32) -> Slot {
-        Slot {
-            kind: AtomicU32::new(1),
-            word: AtomicU32::new(tid),
-            generation: AtomicU32::new(1),
-            tid: AtomicU32::new(tid),
-            x: AtomicU32::new(0),
-            keeper: AtomicU32::new(0),
-        }
-    }
-
-    /// What the kernel does when the holder ends, save the wakes.
-    #[cfg(loom)]
-    pub(crate) fn mark_died(&self) -> bool {
-        let mut seen = self.word.load(Ordering::Relaxed);
-        loop {
-            let marked = seen & WAITERS | DIED;
-            match self.word.compare_exchange(seen, marked, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return seen & WAITERS != 0,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// libc's lock word.
-    #[cfg(not(loom))]
-    #[inline]
-    pub(crate) fn word(&self) -> &AtomicU32 {
-        // Relaxed: `home` is set once, before the first claim. A damaged value must not lead outside.
-        let offset = self.home.load(Ordering::Relaxed) as u8 as usize;
-        self.libc_mutex.get(offset / 4).unwrap_or(&self.libc_mutex[0])
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn word(&self) -> &AtomicU32 {
-        &self.word
-    }
-
-    /// The mutex's words, to prepare and lock it.
-    #[cfg(not(loom))]
-    pub(super) fn libc_mutex(&self) -> &[AtomicU32; crate::sys::libc_mutex::ROOM / 4] {
-        &self.libc_mutex
-    }
-
-    /// Whether it is a process's, so that a keeper may hold the second word.
-    #[cfg(not(loom))]
-    pub(super) fn is_process(&self) -> bool {
-        // Relaxed: written before the generation that the caller has read.
-        self.kind() == PROCESS
-    }
-
-    #[cfg(loom)]
-    fn is_process(&self) -> bool {
-        false
-    }
-
     pub(super) fn generation(&self) -> &AtomicU32 {
         &self.generation
     }
@@ -284,40 +165,6 @@ impl Slot {
         let told = seen & KIND | life << LIFE_AT;
         // Failed: somebody else has noted it, or the slot is claimed anew.
         let _ = self.kind.compare_exchange(seen, told, Ordering::Release, Ordering::Relaxed);
-    }
-
-    /// What it was claimed for: 1 a thread, 2 a process.
-    #[cfg(not(loom))]
-    pub(super) fn kind(&self) -> u32 {
-        // Relaxed: written before the id was out.
-        self.kind.load(Ordering::Relaxed) & KIND
-    }
-
-    /// The claimer's part. Takes the note of a former life away with it.
-    #[cfg(not(loom))]
-    pub(super) fn set_kind(&self, kind: u32) {
-        self.kind.store(kind & KIND, Ordering::Relaxed);
-    }
-
-    /// When the owner's process was started, in clock ticks since boot; 0: not known.
-    #[cfg(not(loom))]
-    pub(super) fn start_time(&self) -> u64 {
-        // Relaxed: written before the id was out.
-        self.started.load(Ordering::Relaxed) & ((1 << TICKS) - 1)
-    }
-
-    /// A thread's start mark (`sys::procfs::start_mark`); 0: not known.
-    #[cfg(not(loom))]
-    pub(super) fn start_mark(&self) -> u32 {
-        (self.started.load(Ordering::Relaxed) >> TICKS) as u32
-    }
-
-    /// The claimer's part.
-    #[cfg(not(loom))]
-    pub(super) fn set_started(&self, ticks: u64, mark: u32) {
-        // More than fits is nothing that a system tells.
-        let ticks = if ticks >> TICKS == 0 { ticks } else { 0 };
-        self.started.store(ticks | u64::from(mark) << TICKS, Ordering::Relaxed);
     }
 
     /// The words to sleep on for this owner's end, with their WAITERS bits set; `None` when it is dead already.

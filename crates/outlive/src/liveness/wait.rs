@@ -278,7 +278,6 @@ fn sleep_on_nobody(
     has_come: impl Fn() -> bool,
 ) -> Result<Asleep, Errno> {
     let (end, _) = sleep_set(registry, words, principal, net, deadline, has_come);
-    #[cfg(not(loom))]
     super::note::forget_if_woken();
     end
 }
@@ -310,10 +309,8 @@ fn sleep_set(
     has_come: impl Fn() -> bool,
 ) -> (Result<Asleep, Errno>, bool) {
     let until = net.until(registry, deadline);
-    #[cfg(not(loom))]
     let note = super::note::Note::begin(registry, set.get(principal));
     let woken = futex::wait_any(set, principal, until);
-    #[cfg(not(loom))]
     super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
     let end = match woken {
         Err(errno) => return (Err(errno), false),

@@ -58,7 +58,7 @@ pub(super) const fn size_of_class(class: u32) -> u64 {
     (SMALLEST << octave) + (SMALLEST << octave) / 4 * quarter
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

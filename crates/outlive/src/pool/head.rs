@@ -21,7 +21,7 @@
 //! doc/protocols/pool.md, proof/models/head.pml.
 
 use crate::liveness::{Me, TokenId};
-use crate::shim::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad64, fence};
 
 /// The most objects that go into a list or out of it at once.
 pub(crate) const CLUSTER: usize = 8;
@@ -29,18 +29,18 @@ pub(crate) const CLUSTER: usize = 8;
 pub(crate) const BUCKETS: usize = 4;
 
 /// One list's head, a cache line.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Head {
     /// Bits 0 to 31: the first object's reference plus one, or 0; 32 to 63: who has it locked, or 0.
     word: AtomicU64,
     /// Counted by those whose home this list is, wherever they find and put objects.
-    #[cfg(not(loom))]
     pub(crate) traffic: Traffic,
-    #[cfg(not(loom))]
-    reserved: [AtomicU64; 6],
+    reserved: [Pad64; 6],
 }
 
 /// How many objects were taken and given back, going round: a hint, see `need.rs`.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct Traffic {
     pub(crate) taken: AtomicU32,
@@ -54,9 +54,7 @@ impl Traffic {
     }
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Head>() == 64);
-#[cfg(not(loom))]
+crate::shim::assert_layout!(size_of::<Head>() == 64);
 // SAFETY: all its fields are atomics.
 unsafe impl crate::segment::Shared for Head {}
 
@@ -356,7 +354,7 @@ mod loom_tests {
 
     /// Objects `0..objects`, of which the first `listed` are in the first list.
     fn world(threads: u32, objects: u32, listed: u32) -> Arc<World> {
-        let head = |first: u32| Head { word: AtomicU64::new(u64::from(first)) };
+        let head = |first: u32| Head { word: AtomicU64::new(u64::from(first)), ..Head::default() };
         let link = |at: u32| match at {
             at if at + 1 < listed => 1 << EPOCH | (at + 2),
             at if at < listed => 1 << EPOCH,

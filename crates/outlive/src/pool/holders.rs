@@ -24,16 +24,12 @@
 //!
 //! doc/protocols/pool.md, proof/models/share.pml.
 
-#[cfg(not(loom))]
 use super::ended::{End, Ends};
 use crate::liveness::TokenId;
-use crate::shim::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, fence, fewer_under_loom};
 
 /// The most that can hold one object at a time.
-#[cfg(not(loom))]
-pub(crate) const CELLS: usize = 62;
-#[cfg(loom)]
-pub(crate) const CELLS: usize = 2;
+pub(crate) const CELLS: usize = fewer_under_loom(62, 2);
 /// Words of a block before its cells.
 const BEFORE: usize = 2;
 /// Words of a cache line.
@@ -118,9 +114,7 @@ pub(crate) struct Holders {
     cells: [AtomicU64; CELLS],
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Holders>() == 512);
-#[cfg(not(loom))]
+crate::shim::assert_layout!(size_of::<Holders>() == 512);
 // SAFETY: all its fields are atomics.
 unsafe impl crate::segment::Shared for Holders {}
 
@@ -235,7 +229,6 @@ impl Holders {
 
     /// Clears the cells of those who have ended, of whatever sharing; how many there were, and whether the dead are named
     /// still.
-    #[cfg(not(loom))]
     pub(super) fn sweep(&self, ends: &Ends, dry_run: bool) -> (u32, bool) {
         let (mut ended, mut left) = (0, false);
         for word in &self.cells {

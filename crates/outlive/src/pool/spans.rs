@@ -23,14 +23,11 @@ use crate::shim::{AtomicU32, AtomicU64, Ordering};
 pub(crate) const SPAN: u64 = 2 << 20;
 /// Bytes of control memory for each span.
 pub(super) const CONTROL_BYTES_PER_SPAN: u64 = 32;
-#[cfg(not(loom))]
 const PAGE: u64 = crate::sys::map::PAGE;
-#[cfg(loom)]
-const PAGE: u64 = 4096;
 
 /// A span's entry in the control table.
 #[repr(C)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Default)]
 pub(super) struct Span {
     /// See [`Word`].
     word: AtomicU64,
@@ -43,10 +40,8 @@ pub(super) struct Span {
     reserved: AtomicU64,
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Span>() as u64 == CONTROL_BYTES_PER_SPAN);
+crate::shim::assert_layout!(size_of::<Span>() as u64 == CONTROL_BYTES_PER_SPAN);
 
-#[cfg(not(loom))]
 // SAFETY: all its fields are atomics.
 unsafe impl crate::segment::Shared for Span {}
 

@@ -56,7 +56,7 @@ pub(super) fn next(packed: &[u8], at: usize) -> Option<(core::ops::Range<usize>,
     (end <= packed.len()).then_some((start..end, end))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -24,7 +24,6 @@ use super::Shared;
 use super::error::SendError;
 use super::layout::{READER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
 use super::wake::wake_receiver;
-#[cfg(not(loom))]
 use crate::liveness::Words;
 use crate::liveness::{Asleep, Me, Net, Peer, TokenId, WAITERS, WaitError, sleep_on};
 use crate::shim::Ordering;
@@ -142,7 +141,6 @@ pub(super) fn woken_by_who_comes(shared: &Shared, waited: u32) {
 }
 
 /// For a wait set: where nobody receives, the words to sleep on until somebody does.
-#[cfg(not(loom))]
 pub(super) fn add_who_comes<'a>(shared: &'a Shared, words: &mut Words<'a>) -> Option<u32> {
     let head = shared.ring.head();
     let word = head.reader.load(Ordering::Acquire);

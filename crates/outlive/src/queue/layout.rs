@@ -13,9 +13,8 @@
 //! of it goes without the end: large messages.
 
 use crate::liveness::{ROLE_DIED, TokenId};
-#[cfg(not(loom))]
 use crate::segment::{BODY, Shared};
-use crate::shim::{AtomicU32, AtomicU64};
+use crate::shim::{AtomicU32, AtomicU64, Pad32, Pad64};
 use crate::sync::EventCount;
 
 /// Regions double, so this many are more than any file has room for.
@@ -23,26 +22,13 @@ pub(super) const MOST_REGIONS: usize = if cfg!(loom) { 2 } else { 32 };
 /// Sender entries; more senders than that work, but `SendersGone` is not told any more.
 pub(super) const MOST_SENDERS: usize = if cfg!(loom) { 1 } else { 1024 };
 
-/// Padding; plain under loom, which keeps track of every atomic.
-#[cfg(not(loom))]
-type Pad32 = AtomicU32;
-#[cfg(not(loom))]
-type Pad64 = AtomicU64;
-#[cfg(loom)]
-type Pad32 = u32;
-#[cfg(loom)]
-type Pad64 = u64;
-
-#[cfg(not(loom))]
 pub(super) const HEAD_AT: u64 = BODY;
-#[cfg(not(loom))]
 pub(super) const SENDERS_AT: u64 = HEAD_AT + 3 * 4096;
-#[cfg(not(loom))]
 pub(super) const CONTROL_AT: u64 = SENDERS_AT + 4096;
 
 /// The shared words of a queue.
 #[repr(C)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Default)]
 pub(super) struct QueueHead {
     // Written by the creator, constant from then on.
     pub(super) slot_bytes: AtomicU32,
@@ -82,7 +68,7 @@ pub(super) struct QueueHead {
 
 /// What the receiver writes down, so that a successor goes on exactly there.
 #[repr(C)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Default)]
 pub(super) struct ReceiverWords {
     pub(super) region: AtomicU32,
     pub(super) reserved: Pad32,
@@ -107,7 +93,7 @@ pub(super) struct ReceiverWords {
 
 /// One region's words, by writer a line each.
 #[repr(C)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Default)]
 pub(super) struct Region {
     // Written by senders. Position, and CLOSED.
     pub(super) tail: AtomicU64,
@@ -117,18 +103,16 @@ pub(super) struct Region {
     pub(super) reserved_2: [Pad64; 7],
 }
 
-#[cfg(not(loom))]
-const _: () = {
-    assert!(core::mem::offset_of!(QueueHead, reader) == 64);
-    assert!(core::mem::offset_of!(QueueHead, messages) == 128);
-    assert!(core::mem::offset_of!(QueueHead, room) == 192);
-    assert!(core::mem::offset_of!(QueueHead, receiver) == 256);
-    assert!(core::mem::offset_of!(QueueHead, limits) == 384);
-    assert!(size_of::<QueueHead>() as u64 <= SENDERS_AT - HEAD_AT);
-    assert!(MOST_SENDERS * 4 == 4096);
-};
+crate::shim::assert_layout!(
+    core::mem::offset_of!(QueueHead, reader) == 64,
+    core::mem::offset_of!(QueueHead, messages) == 128,
+    core::mem::offset_of!(QueueHead, room) == 192,
+    core::mem::offset_of!(QueueHead, receiver) == 256,
+    core::mem::offset_of!(QueueHead, limits) == 384,
+    size_of::<QueueHead>() as u64 <= SENDERS_AT - HEAD_AT,
+    MOST_SENDERS * 4 == 4096,
+);
 
-#[cfg(not(loom))]
 // SAFETY: all its fields are atomics.
 unsafe impl Shared for QueueHead {}
 
@@ -148,7 +132,7 @@ pub(super) const SEALED: u64 = 1 << 63;
 /// senders look at. In slots of 128 bytes and more the two ends are cache lines of their own, so a receiver that waits at
 /// one does not disturb a sender that claims at the other.
 #[repr(C)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Default)]
 pub(super) struct SlotHead {
     /// See [`published`].
     pub(super) ready: AtomicU64,
@@ -156,14 +140,11 @@ pub(super) struct SlotHead {
     pub(super) meta: AtomicU64,
 }
 
-#[cfg(not(loom))]
 // SAFETY: two atomics.
 unsafe impl Shared for SlotHead {}
 
-#[cfg(not(loom))]
 pub(super) const SLOT_HEAD: u64 = size_of::<SlotHead>() as u64;
 /// Bytes of a slot that are not payload.
-#[cfg(not(loom))]
 pub(super) const SLOT_OVERHEAD: u64 = SLOT_HEAD + size_of::<AtomicU64>() as u64;
 
 /// What `ready` says once the message of that lap is there; any other value, also zero, says that it is not.

@@ -14,13 +14,10 @@
 
 use super::words::{Claim, Words, next};
 use crate::liveness::TokenId;
-use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, fewer_under_loom};
 
 /// Words of the bitmap: a bit for each slot of 1,024 places.
-#[cfg(not(loom))]
-const BIT_WORDS: usize = 256;
-#[cfg(loom)]
-const BIT_WORDS: usize = 1;
+const BIT_WORDS: usize = fewer_under_loom(256, 1);
 
 /// The words that clients and server share about all slots.
 #[repr(C)]
@@ -31,8 +28,7 @@ pub(super) struct Asks {
     bits: [AtomicU64; BIT_WORDS],
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Asks>() == 8 + 2048);
+crate::shim::assert_layout!(size_of::<Asks>() == 8 + 2048);
 
 impl Asks {
     /// Draws a ticket, for the order in which the server takes what is asked.
@@ -95,7 +91,7 @@ impl Asks {
 
 /// A slot's words about its request, the client's; the bytes follow in the same line.
 #[repr(C)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Default)]
 pub(super) struct Question {
     asked: AtomicU64,
     ticket: AtomicU64,
@@ -104,8 +100,7 @@ pub(super) struct Question {
     reserved: AtomicU32,
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Question>() == 24);
+crate::shim::assert_layout!(size_of::<Question>() == 24);
 
 /// `asked`.
 ///

@@ -19,58 +19,32 @@
 //!
 //! doc/protocols/rpc.md has the argument.
 
-#[cfg(not(loom))]
 mod answer;
 mod asked;
-#[cfg(not(loom))]
 mod bytes;
-#[cfg(not(loom))]
 mod client;
-#[cfg(not(loom))]
 mod error;
-#[cfg(not(loom))]
 mod look;
-#[cfg(all(test, loom))]
-mod loom_tests;
-#[cfg(all(feature = "msgpack", not(loom)))]
+#[cfg(feature = "msgpack")]
 mod msgpack;
-#[cfg(not(loom))]
 mod pending;
-#[cfg(not(loom))]
 mod place;
-#[cfg(not(loom))]
 mod request;
-#[cfg(not(loom))]
 mod requests;
-#[cfg(not(loom))]
 mod server;
-#[cfg(not(loom))]
 mod service;
-#[cfg(not(loom))]
 mod stream;
 mod words;
 
-#[cfg(not(loom))]
 pub(crate) use answer::{Answer, Came};
-#[cfg(not(loom))]
 pub use bytes::Reply;
-#[cfg(not(loom))]
 pub use client::Client;
-#[cfg(not(loom))]
 pub use error::{CallError, ReplyError, ServeError};
-#[cfg(not(loom))]
 pub use look::{ClientUse, Overview};
-#[cfg(not(loom))]
 pub(crate) use look::{look, sweep};
-#[cfg(not(loom))]
 pub use pending::Pending;
-#[cfg(not(loom))]
 pub use request::Request;
-#[cfg(not(loom))]
 pub(crate) use requests::Asking;
-#[cfg(not(loom))]
 pub use server::Server;
-#[cfg(not(loom))]
 pub use service::ServiceOptions;
-#[cfg(not(loom))]
 pub use stream::Stream;

@@ -13,25 +13,19 @@
 //! Every change is an exchange from the exact word that was seen. doc/protocols/rpc.md, proof/models/rpc.pml.
 
 use crate::liveness::{Me, TokenId};
-use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32};
 use crate::sync::EventCount;
 use crate::sys::robust::PassOn;
 
-/// Padding; none under loom, which keeps track of every atomic.
-#[cfg(not(loom))]
-type Pad<const N: usize> = [AtomicU32; N];
-#[cfg(loom)]
-type Pad<const N: usize> = [u32; 0];
-
 /// The words of a call slot, in pairs of cache lines by who writes them.
 #[repr(C)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Default)]
 pub(super) struct Words {
     // The server's; now and then the client's.
     pub(super) claim: AtomicU64,
     /// Where a server waits until the client has taken a reply of a stream.
     pub(super) space: EventCount,
-    reserved: Pad<28>,
+    reserved: [Pad32; 28],
     // The client's.
     /// What the client has taken of a stream: {number, replies}.
     pub(super) taken: AtomicU64,
@@ -39,19 +33,17 @@ pub(super) struct Words {
     pub(super) replies: EventCount,
     /// Always 0: the kernel wakes a client here when a thread that writes for it ends alone.
     pub(super) x: AtomicU32,
-    reserved_2: Pad<27>,
+    reserved_2: [Pad32; 27],
     // The server's; the first reply follows in the same line.
     pub(super) ready: AtomicU64,
 }
 
-#[cfg(not(loom))]
-const _: () = {
-    assert!(core::mem::offset_of!(Words, taken) == 128);
-    assert!(core::mem::offset_of!(Words, ready) == 256);
-    assert!(size_of::<Words>() == 264);
-};
+crate::shim::assert_layout!(
+    core::mem::offset_of!(Words, taken) == 128,
+    core::mem::offset_of!(Words, ready) == 256,
+    size_of::<Words>() == 264,
+);
 
-#[cfg(not(loom))]
 // SAFETY: all its fields are atomics.
 unsafe impl crate::segment::Shared for Words {}
 

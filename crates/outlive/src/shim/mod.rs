@@ -1,40 +1,37 @@
-//! Floor 0: the atomics that every protocol is written in.
+//! Layer 0: the atomics that every protocol is written in.
 //!
-//! In an ordinary build these are the processor's. Under `--cfg loom` they are loom's, so that the very source files of
-//! the protocols can be explored under the C11 memory model. Loom's atomics cannot live in mapped memory, therefore a
-//! protocol takes references to words and never asks where they lie.
+//! Here they are the processor's. proof/loom compiles the protocols' very source files with loom's in their place, and explores
+//! them under the C11 memory model; its own `shim` has the same names as this one. Loom's atomics cannot live in mapped memory,
+//! therefore a protocol takes references to words and never asks where they lie.
 
-#[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU32, AtomicU64};
-#[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{Ordering, compiler_fence, fence};
-
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-
 // For what threads of one process have among themselves: never in shared memory.
-#[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard};
-#[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// Loom's compiler keeps all in order.
-#[cfg(loom)]
-pub(crate) fn compiler_fence(_: Ordering) {}
+/// Padding in shared memory: atomics as well, so that every byte may be read. Loom, which follows every atomic, has numbers.
+pub(crate) type Pad32 = AtomicU32;
+/// Padding in shared memory, 8 bytes.
+pub(crate) type Pad64 = AtomicU64;
 
-/// Tells the processor that this is a spin-wait; under loom it lets another thread run.
+/// States what a layout in shared memory must be: a build in which it is not so fails. Loom's atomics have other sizes.
+macro_rules! assert_layout {
+    ($($fact:expr),+ $(,)?) => { const _: () = { $(assert!($fact);)+ }; };
+}
+pub(crate) use assert_layout;
+
+/// Returns `all`; loom's shim returns `few`, with which there is less to explore.
+pub(crate) const fn fewer_under_loom(all: usize, _few: usize) -> usize {
+    all
+}
+
+/// Tells the processor that this is a spin-wait.
 #[inline]
 pub(crate) fn spin_hint() {
-    #[cfg(not(loom))]
     core::hint::spin_loop();
-    #[cfg(loom)]
-    loom::thread::yield_now();
 }
 
-/// The fence between an SeqCst store and an SeqCst load of another word: the two are in order as they are. Loom takes
-/// SeqCst accesses for AcqRel ones and knows this order from fences only.
+/// The fence between a SeqCst store and a SeqCst load of another word: the two are in order as they are. Loom takes SeqCst
+/// accesses for AcqRel ones and knows this order from fences only, so its shim has a fence here.
 #[inline]
-pub(crate) fn order_seq_cst_accesses() {
-    #[cfg(loom)]
-    fence(Ordering::SeqCst);
-}
+pub(crate) fn order_seq_cst_accesses() {}

@@ -8,7 +8,7 @@
 //! How many buffers there are stands in `count`; address space is reserved for all that there may ever be.
 
 use crate::liveness::{RoleWords, TokenId};
-use crate::shim::{AtomicU32, AtomicU64};
+use crate::shim::{AtomicU32, AtomicU64, Pad32, Pad64};
 use crate::sync::EventCount;
 
 /// Readers that may stand in a pinned read at once.
@@ -16,21 +16,9 @@ pub(super) const CELLS: usize = if cfg!(loom) { 1 } else { 64 };
 /// One for each of them, the latest, and one to write.
 pub(super) const MOST_BUFFERS: u32 = CELLS as u32 + 2;
 /// As many as there are from the beginning: so a reader is overtaken only by three whole sets.
-#[cfg(not(loom))]
 pub(super) const LEAST_BUFFERS: u32 = 4;
 /// The largest value.
-#[cfg(not(loom))]
 pub(super) const MOST_BYTES: u64 = 128 << 20;
-
-/// Padding; plain under loom, which keeps track of every atomic.
-#[cfg(not(loom))]
-type Pad32 = AtomicU32;
-#[cfg(not(loom))]
-type Pad64 = AtomicU64;
-#[cfg(loom)]
-type Pad32 = u32;
-#[cfg(loom)]
-type Pad64 = u64;
 
 /// The shared words of a state.
 #[repr(C)]
@@ -58,32 +46,25 @@ pub(super) struct StateHead {
     pub(super) cells: [AtomicU64; CELLS],
 }
 
-#[cfg(not(loom))]
-const _: () = {
-    assert!(core::mem::offset_of!(StateHead, latest) == 64);
-    assert!(core::mem::offset_of!(StateHead, changes) == 128);
-    assert!(core::mem::offset_of!(StateHead, role) == 192);
-    assert!(core::mem::offset_of!(StateHead, cells) == 256);
-    assert!(size_of::<StateHead>() as u64 <= BUFFERS_AT - HEAD_AT);
-};
+crate::shim::assert_layout!(
+    core::mem::offset_of!(StateHead, latest) == 64,
+    core::mem::offset_of!(StateHead, changes) == 128,
+    core::mem::offset_of!(StateHead, role) == 192,
+    core::mem::offset_of!(StateHead, cells) == 256,
+    size_of::<StateHead>() as u64 <= BUFFERS_AT - HEAD_AT,
+);
 
-#[cfg(not(loom))]
 // SAFETY: atomics.
 unsafe impl crate::segment::Shared for StateHead {}
 
-#[cfg(not(loom))]
 pub(super) const HEAD_AT: u64 = crate::segment::BODY;
-#[cfg(not(loom))]
 pub(super) const BUFFERS_AT: u64 = HEAD_AT + 1024;
 /// Stamp and length.
-#[cfg(not(loom))]
 pub(super) const BUFFER_HEAD: u64 = 16;
 /// In `options`.
-#[cfg(not(loom))]
 pub(super) const FIXED_SIZE: u32 = 1;
 
 /// Bytes from one buffer to the next.
-#[cfg(not(loom))]
 pub(super) fn buffer_bytes(capacity: u64) -> u64 {
     (BUFFER_HEAD + capacity).next_multiple_of(64)
 }

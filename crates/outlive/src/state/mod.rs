@@ -17,43 +17,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#[cfg(not(loom))]
 mod buffers;
-#[cfg(loom)]
-#[path = "buffers_model.rs"]
-mod buffers;
-#[cfg(not(loom))]
 mod bytes;
 mod copy;
 mod error;
 mod layout;
-#[cfg(all(test, loom))]
-mod loom_tests;
-#[cfg(not(loom))]
 mod outlook;
 mod read;
-#[cfg(not(loom))]
+mod shared;
 #[expect(clippy::module_inception, reason = "the floor's main thing")]
 mod state;
 mod sweep;
 mod wait;
 mod write;
 
-#[cfg(not(loom))]
 pub use bytes::{BytesWatch, BytesWriter, StateBytes};
 pub use error::SetError;
-#[cfg(not(loom))]
 pub(crate) use outlook::{News, Outlook};
-#[cfg(not(loom))]
+pub(crate) use shared::Shared;
 pub use state::{State, StateWatch, StateWriter};
 pub use wait::Change;
-
-use crate::liveness::{Patience, Registry};
-use buffers::Buffers;
-
-/// What all handles of one opening have in common.
-pub(crate) struct Shared {
-    buffers: Buffers,
-    registry: &'static Registry,
-    patience: Patience,
-}

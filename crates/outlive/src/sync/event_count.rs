@@ -46,7 +46,7 @@ const SHORT: Duration = Duration::from_millis(10);
 
 /// See the file's head. All zeroes: nobody sleeps.
 #[repr(C)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Default)]
 pub(crate) struct EventCount {
     // Written by notifiers.
     sequence: AtomicU32,
@@ -83,11 +83,6 @@ fn next(epoch: u32) -> u32 {
 }
 
 impl EventCount {
-    #[cfg(loom)]
-    pub(crate) fn new() -> EventCount {
-        EventCount::default()
-    }
-
     /// Wakes all who wait, after something has changed.
     #[inline]
     pub(crate) fn notify_all(&self) {
@@ -229,7 +224,6 @@ impl EventCount {
     }
 }
 
-#[cfg(not(loom))]
 // SAFETY: atomics.
 unsafe impl crate::segment::Shared for EventCount {}
 
@@ -242,6 +236,7 @@ unsafe impl crate::segment::Shared for EventCount {}
 /// other one, where it swallows the wake-up of a dying thread.
 ///
 /// Where the waiters' `list_op_pending` is needed for the owners that they watch, a plain [`EventCount`] does.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct RelayedEventCount {
     count: EventCount,
@@ -251,11 +246,6 @@ pub(crate) struct RelayedEventCount {
 }
 
 impl RelayedEventCount {
-    #[cfg(loom)]
-    pub(crate) fn new() -> RelayedEventCount {
-        RelayedEventCount { count: EventCount::new(), relay: AtomicU32::new(0), reserved: AtomicU32::new(0) }
-    }
-
     /// For all but notifying and sleeping.
     pub(crate) fn count(&self) -> &EventCount {
         &self.count
@@ -313,9 +303,7 @@ impl RelayedEventCount {
     }
 }
 
-#[cfg(not(loom))]
 // SAFETY: atomics.
 unsafe impl crate::segment::Shared for RelayedEventCount {}
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<EventCount>() == 8 && size_of::<RelayedEventCount>() == 16);
+crate::shim::assert_layout!(size_of::<EventCount>() == 8 && size_of::<RelayedEventCount>() == 16);

@@ -18,38 +18,22 @@
 //! In each file the state machine and the shared words come first (`raw_*.rs`, where there is a model beside them), then
 //! what users see.
 
-#[cfg(not(loom))]
 mod await_error;
-#[cfg(not(loom))]
 mod barrier;
-#[cfg(not(loom))]
 mod ceiling;
-#[cfg(not(loom))]
 mod ceiling_mutex;
-#[cfg(not(loom))]
 mod condvar;
-#[cfg(not(loom))]
 mod event;
 pub(crate) mod event_count;
-#[cfg(not(loom))]
 mod gate;
-#[cfg(not(loom))]
 mod guard;
-#[cfg(not(loom))]
 mod holder;
-#[cfg(not(loom))]
 mod home;
-#[cfg(not(loom))]
 mod latch;
-#[cfg(not(loom))]
 mod mutex;
-#[cfg(not(loom))]
 mod once;
-#[cfg(not(loom))]
 mod order;
-#[cfg(not(loom))]
 mod pi_mutex;
-#[cfg(not(loom))]
 mod primitive;
 mod raw_barrier;
 mod raw_condvar;
@@ -58,62 +42,35 @@ mod raw_mutex;
 mod raw_once;
 mod raw_rw_lock;
 mod raw_semaphore;
-#[cfg(not(loom))]
 mod record;
-#[cfg(not(loom))]
 mod rw_guard;
-#[cfg(not(loom))]
 mod rw_lock;
-#[cfg(not(loom))]
 mod semaphore;
-#[cfg(not(loom))]
 mod untyped;
 
-#[cfg(not(loom))]
 pub use await_error::AwaitError;
-#[cfg(not(loom))]
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
-#[cfg(not(loom))]
 pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
-#[cfg(not(loom))]
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
-#[cfg(not(loom))]
 pub use event::{EmbeddedEvent, Event, Reset};
-#[cfg(not(loom))]
 pub(crate) use event_count::RelayedEventCount;
 pub(crate) use event_count::{EventCount, Ticket};
-#[cfg(not(loom))]
 pub(crate) use gate::Gate;
-#[cfg(not(loom))]
 pub use guard::{Guard, LockError};
-#[cfg(not(loom))]
 pub use holder::Holder;
-#[cfg(not(loom))]
 #[doc(hidden)]
 pub use home::Home;
-#[cfg(not(loom))]
 pub use latch::{EmbeddedLatch, Latch};
-#[cfg(not(loom))]
 pub use mutex::{Embedded, Halfway, Mutex};
-#[cfg(not(loom))]
 pub use once::{EmbeddedOnce, Once, OnceState};
-#[cfg(not(loom))]
 pub use order::{LockOrder, LockPair};
-#[cfg(not(loom))]
 pub use pi_mutex::{EmbeddedPi, PiGuard, PiMutex};
-#[cfg(not(loom))]
 pub use primitive::LockDetail;
-#[cfg(not(loom))]
 pub(crate) use primitive::primitives;
-#[cfg(not(loom))]
 pub use record::{Embed, Place, Record, RecordType, SharedField};
-#[cfg(not(loom))]
 pub use rw_guard::{ReadGuard, UpgradeError, WriteGuard};
-#[cfg(not(loom))]
 pub use rw_lock::{EmbeddedRwLock, RwLock};
-#[cfg(not(loom))]
 pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};
-#[cfg(not(loom))]
 pub use untyped::{Untyped, ValueType};
 
 /// Values that may live in shared memory: plain data of which every bit pattern is a value, without padding and without
@@ -128,10 +85,8 @@ pub use untyped::{Untyped, ValueType};
 /// fn takes_plain<T: outlive::sync::Plain>(_: T) {}
 /// takes_plain(Pose { x: 0.0, y: 0.0, heading: 0.0 });
 /// ```
-#[cfg(not(loom))]
 pub trait Plain: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static {}
 
-#[cfg(not(loom))]
 impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send + 'static> Plain for T {}
 
 /// Values that several processes may look at at once: [`Plain`] data, atomics, and structs and arrays of both, without
@@ -146,8 +101,6 @@ impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + zerocopy::Immutable + Send +
 /// fn takes_shareable<T: outlive::sync::Shareable>(_: T) {}
 /// takes_shareable(Table { rows: [0; 8], looked_at: AtomicU64::new(0) });
 /// ```
-#[cfg(not(loom))]
 pub trait Shareable: zerocopy::FromBytes + zerocopy::IntoBytes + Send + Sync + 'static {}
 
-#[cfg(not(loom))]
 impl<T: zerocopy::FromBytes + zerocopy::IntoBytes + Send + Sync + 'static> Shareable for T {}

@@ -53,12 +53,6 @@ pub(crate) struct Patiences {
 }
 
 impl RawCondvar {
-    #[cfg(loom)]
-    pub(crate) fn new() -> RawCondvar {
-        let reserved = [AtomicU32::new(0), AtomicU32::new(0)];
-        RawCondvar { plain: RelayedEventCount::new(), watchful: EventCount::new(), reserved }
-    }
-
     #[inline]
     pub(crate) fn notify_one(&self) {
         self.watchful.notify_all();
@@ -175,12 +169,10 @@ impl RawCondvar {
     }
 }
 
-#[cfg(not(loom))]
 // SAFETY: atomics.
 unsafe impl crate::segment::Shared for RawCondvar {}
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<RawCondvar>() == 32);
+crate::shim::assert_layout!(size_of::<RawCondvar>() == 32);
 
 #[cfg(all(test, loom))]
 mod loom_tests {
@@ -192,6 +184,13 @@ mod loom_tests {
     use crate::liveness::Slot;
     use crate::shim::Ordering;
     use crate::sys::robust::{ListHead, end_thread};
+
+    impl RawCondvar {
+        pub(crate) fn new() -> RawCondvar {
+            let reserved = [AtomicU32::new(0), AtomicU32::new(0)];
+            RawCondvar { plain: RelayedEventCount::default(), watchful: EventCount::default(), reserved }
+        }
+    }
 
     struct World {
         registry: Registry,

@@ -79,12 +79,6 @@ impl RawEvent {
         self.option = AtomicU32::new(option);
     }
 
-    #[cfg(loom)]
-    pub(crate) fn new(word: u32) -> RawEvent {
-        let of = |value| AtomicU32::new(value);
-        RawEvent { word: of(word), option: of(0), reserved: std::array::from_fn(|_| of(0)) }
-    }
-
     #[inline]
     pub(crate) fn value(&self) -> u32 {
         // Acquire pairs with the Release of the process that changed it.
@@ -96,7 +90,6 @@ impl RawEvent {
     #[inline]
     pub(crate) fn set(&self, bits: u32) -> u32 {
         // Else another processor sends the line twice: for the load, and for the change.
-        #[cfg(not(loom))]
         crate::sys::map::prefetch_for_write((&raw const self.word).cast());
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & WAITERS == 0 {
@@ -209,7 +202,6 @@ impl RawEvent {
             return Ok(got);
         }
         // Sleeps of one wait have one number.
-        #[cfg(not(loom))]
         crate::sys::robust::begin_acquisition();
         let mut last_try = false;
         loop {
@@ -250,12 +242,10 @@ impl RawEvent {
     }
 }
 
-#[cfg(not(loom))]
 // SAFETY: atomics.
 unsafe impl crate::segment::Shared for RawEvent {}
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<RawEvent>() == 32);
+crate::shim::assert_layout!(size_of::<RawEvent>() == 32);
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -303,6 +293,13 @@ mod loom_tests {
     use loom::thread;
 
     use super::*;
+
+    impl RawEvent {
+        pub(crate) fn new(word: u32) -> RawEvent {
+            let of = |value| AtomicU32::new(value);
+            RawEvent { word: of(word), option: of(0), reserved: std::array::from_fn(|_| of(0)) }
+        }
+    }
 
     struct World {
         registry: Registry,

@@ -62,11 +62,6 @@ pub(crate) enum Refused {
 }
 
 impl RawMutex {
-    #[cfg(loom)]
-    pub(crate) fn new() -> RawMutex {
-        RawMutex { word: AtomicU32::new(0), state: AtomicU32::new(CONSISTENT) }
-    }
-
     /// Takes the lock for `id` if it is free.
     #[inline]
     pub(crate) fn acquire(&self, id: TokenId) -> bool {
@@ -326,7 +321,6 @@ pub(super) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
     true
 }
 
-#[cfg(not(loom))]
 // SAFETY: two atomics.
 unsafe impl crate::segment::Shared for RawMutex {}
 
@@ -339,6 +333,12 @@ mod loom_tests {
     use super::*;
     use crate::liveness::{Registry, Slot};
     use crate::sys::robust::{ListHead, end_thread};
+
+    impl RawMutex {
+        pub(crate) fn new() -> RawMutex {
+            RawMutex { word: AtomicU32::new(0), state: AtomicU32::new(CONSISTENT) }
+        }
+    }
 
     struct World {
         registry: Registry,

@@ -56,11 +56,6 @@ pub(crate) enum NoTurn {
 }
 
 impl RawOnce {
-    #[cfg(loom)]
-    pub(crate) fn new() -> RawOnce {
-        RawOnce { word: AtomicU32::new(0), failed: AtomicU32::new(0) }
-    }
-
     /// Whether it is done: then all that was done is seen.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
@@ -192,7 +187,6 @@ impl RawOnce {
     }
 }
 
-#[cfg(not(loom))]
 // SAFETY: two atomics.
 unsafe impl crate::segment::Shared for RawOnce {}
 
@@ -205,6 +199,12 @@ mod loom_tests {
     use super::*;
     use crate::liveness::{Registry, Slot};
     use crate::sys::robust::{ListHead, end_thread};
+
+    impl RawOnce {
+        pub(crate) fn new() -> RawOnce {
+            RawOnce { word: AtomicU32::new(0), failed: AtomicU32::new(0) }
+        }
+    }
 
     struct World {
         registry: Registry,

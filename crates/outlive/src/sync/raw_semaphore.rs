@@ -315,7 +315,7 @@ mod loom_tests {
     fn world(threads: u32, permits: u32) -> Arc<World> {
         Arc::new(World {
             registry: Registry::new((0..threads).map(|n| Slot::held_by(n + 100)).collect()),
-            free: EventCount::new(),
+            free: EventCount::default(),
             takers: AtomicU32::new(0),
             records: (0..permits).map(|_| AtomicU32::new(FREE)).collect(),
             inside: Count::new(0),

@@ -79,13 +79,11 @@ impl Deadline {
     }
 
     /// The clock that it is a moment of.
-    #[cfg(not(loom))]
     pub(crate) fn clock(self) -> ClockId {
         self.clock
     }
 
     /// Whether a clock that is set moves it.
-    #[cfg(not(loom))]
     pub(crate) fn is_time_of_day(self) -> bool {
         self.clock == ClockId::Realtime
     }
@@ -120,13 +118,11 @@ pub(crate) fn monotonic_nanos() -> u64 {
 }
 
 /// Milliseconds of the monotonic clock as of its last tick, which costs a few loads; they go round.
-#[cfg(not(loom))]
 pub(crate) fn coarse_millis() -> u32 {
     (nanos(ClockId::MonotonicCoarse) / 1_000_000) as u32
 }
 
 /// A time of day that lies so far ahead, as the clock stands now: for calls that know no other clock.
-#[cfg(not(loom))]
 pub(crate) fn realtime_after(span: Duration) -> Deadline {
     let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     Deadline { at: nanos(ClockId::Realtime).saturating_add(span), clock: ClockId::Realtime }

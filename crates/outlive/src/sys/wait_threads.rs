@@ -23,11 +23,9 @@ use std::time::Duration;
 use super::clock::Deadline;
 use super::futex::{self, MOST_WATCHES, Wakeup, Watch};
 use super::robust::{self, PassOn};
+use super::start_thread::start_thread;
 use super::{Errno, identity};
 use crate::shim::{AtomicU32, Mutex, MutexGuard};
-
-/// What the threads are called.
-pub(crate) const NAME: &str = "outlive-wait";
 
 /// How long the caller waits for its helpers to leave, which takes them a processor and nothing else. A helper that gets none
 /// for so long may take a wake-up; another waiter then learns of the end by its recheck, which is no later.
@@ -233,46 +231,12 @@ impl Helper {
     }
 }
 
-/// Starts a thread that is ours, in which the user's signal handlers do not run.
-#[cfg(not(loom))]
-pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    // SAFETY: both sets are written before they are read; a mask of the calling thread's own.
-    let before = unsafe {
-        let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        super::check_pthread(libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before))?;
-        before
-    };
-    let started = std::thread::Builder::new().name(NAME.to_owned()).stack_size(256 * 1024).spawn(body);
-    // SAFETY: as above.
-    super::check_pthread(unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut())
-    })?;
-    started.map(drop).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
-}
-
-#[cfg(loom)]
-pub(crate) use loom_tests::start_thread;
-
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 mod loom_tests {
-    use loom::thread::{self, JoinHandle};
+    use loom::thread;
 
     use super::*;
-
-    /// Not loom's: nobody waits for it.
-    static STARTED: std::sync::Mutex<Vec<JoinHandle<()>>> = std::sync::Mutex::new(Vec::new());
-
-    pub(crate) fn start_thread(body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-        STARTED.lock().unwrap().push(thread::spawn(body));
-        Ok(())
-    }
-
-    /// What loom's kernel is made of ends with the test's own thread.
-    fn join_started() {
-        let started = std::mem::take(&mut *STARTED.lock().unwrap());
-        started.into_iter().for_each(|thread| thread.join().unwrap());
-    }
+    use crate::sys::start_thread::join_started;
 
     const HELD: u32 = 7;
     const DEAD: u32 = 8;

@@ -17,7 +17,6 @@ use crate::shim::{AtomicU32, Ordering, fence};
 pub(super) const CELLS: usize = if cfg!(loom) { 1 } else { 256 };
 
 /// How many of them lie beside the claim, and are taken first.
-#[cfg(not(loom))]
 pub(super) const NEAR: usize = 8;
 
 /// The cells of one line.
@@ -61,7 +60,6 @@ impl Cells<'_> {
     }
 
     /// How many objects are held.
-    #[cfg(not(loom))]
     pub(super) fn count(&self) -> u32 {
         self.used().filter(|cell| cell.load(Ordering::Relaxed) != 0).count() as u32
     }

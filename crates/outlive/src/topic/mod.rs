@@ -38,6 +38,7 @@ mod memory;
 mod message;
 #[cfg(feature = "msgpack")]
 mod msgpack;
+mod newest;
 mod publisher;
 mod reliable;
 mod ring;

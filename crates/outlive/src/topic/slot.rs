@@ -32,12 +32,9 @@ pub(super) struct Slot {
     header: [AtomicU64; HEADER_WORDS],
 }
 
-#[cfg(not(loom))]
 pub(super) const SLOT: u64 = size_of::<Slot>() as u64;
-#[cfg(not(loom))]
-const _: () = assert!(SLOT == 256 && core::mem::offset_of!(Slot, inline) == 32);
+crate::shim::assert_layout!(SLOT == 256 && core::mem::offset_of!(Slot, inline) == 32);
 
-#[cfg(not(loom))]
 // SAFETY: all its fields are atomics.
 unsafe impl crate::segment::Shared for Slot {}
 
@@ -131,7 +128,6 @@ impl Slot {
     }
 
     /// The word that changes when a message comes.
-    #[cfg(not(loom))]
     pub(super) fn watch(&self) -> crate::sys::futex::Watch<'_> {
         let half = usize::from(cfg!(target_endian = "big"));
         // SAFETY: the lower half of `ready`, 4-aligned, which nobody but the kernel looks at as such a word.

@@ -26,7 +26,7 @@ use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::PassOn;
-use crate::sys::{Errno, identity, wait_threads};
+use crate::sys::{Errno, identity, start_thread};
 use crate::{Deadline, Error};
 
 /// See the file's head. Never freed.
@@ -95,7 +95,7 @@ impl Bridge {
             next: StdAtomicU64::new(0),
         }));
         let (tell, hear) = mpsc::channel();
-        wait_threads::start_thread(move || bridge.run(&tell)).map_err(refused)?;
+        start_thread::start_thread(move || bridge.run(&tell)).map_err(refused)?;
         // It claims a token, as all who sleep on owners do.
         hear.recv().map_err(|_| refused(Errno::AGAIN))??;
         bridges.push(bridge);

@@ -10,6 +10,21 @@ use crate::liveness::{Me, Patience, Registry, Slot};
 use crate::sync::raw_mutex::Refused;
 use crate::sys::robust::{ListHead, end_thread};
 
+impl RawRwLock {
+    pub(crate) fn new() -> RawRwLock {
+        let line = || Line { words: std::array::from_fn(|_| AtomicU32::new(0)) };
+        RawRwLock {
+            writer: RawMutex::new(),
+            lines: AtomicU64::new(0),
+            depth: AtomicU32::new(0),
+            inside: AtomicU32::new(0),
+            reserved: [0; 8],
+            leaving: EventCount::default(),
+            slots: std::array::from_fn(|_| line()),
+        }
+    }
+}
+
 struct World {
     registry: Registry,
     lock: RawRwLock,

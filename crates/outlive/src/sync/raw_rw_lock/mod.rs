@@ -38,18 +38,12 @@ mod loom_tests;
 use super::event_count::EventCount;
 use super::raw_mutex::{Acquired, RawMutex};
 use crate::liveness::TokenId;
-use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence, order_seq_cst_accesses};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32, compiler_fence, fewer_under_loom, order_seq_cst_accesses};
 
 /// Cache lines with readers' words: so many readers have one to themselves. One bit each in `lines`.
-#[cfg(not(loom))]
-pub(crate) const LINES: usize = 64;
+pub(crate) const LINES: usize = fewer_under_loom(64, 2);
 /// Readers' words in a line.
-#[cfg(not(loom))]
-pub(crate) const WORDS: usize = 16;
-#[cfg(loom)]
-pub(crate) const LINES: usize = 2;
-#[cfg(loom)]
-pub(crate) const WORDS: usize = 1;
+pub(crate) const WORDS: usize = fewer_under_loom(16, 1);
 
 #[repr(C, align(64))]
 struct Line {
@@ -70,18 +64,16 @@ pub(crate) struct RawRwLock {
     inside: AtomicU32,
     /// Where a writer waits for readers to leave. Written by it and, when it sleeps, by whoever leaves.
     leaving: EventCount,
-    #[cfg(not(loom))]
-    reserved: [AtomicU32; 8],
+    reserved: [Pad32; 8],
     // Written by readers, a line each.
     slots: [Line; LINES],
 }
 
-#[cfg(not(loom))]
-const _: () = {
-    assert!(size_of::<RawRwLock>() == 64 + 4096);
-    assert!(core::mem::offset_of!(RawRwLock, leaving) == 24);
-    assert!(core::mem::offset_of!(RawRwLock, slots) == 64);
-};
+crate::shim::assert_layout!(
+    size_of::<RawRwLock>() == 64 + 4096,
+    core::mem::offset_of!(RawRwLock, leaving) == 24,
+    core::mem::offset_of!(RawRwLock, slots) == 64,
+);
 
 /// How somebody who came to read got in.
 pub(crate) enum Entered<'a> {
@@ -97,19 +89,6 @@ fn line_of(id: TokenId) -> usize {
 }
 
 impl RawRwLock {
-    #[cfg(loom)]
-    pub(crate) fn new() -> RawRwLock {
-        let line = || Line { words: std::array::from_fn(|_| AtomicU32::new(0)) };
-        RawRwLock {
-            writer: RawMutex::new(),
-            lines: AtomicU64::new(0),
-            depth: AtomicU32::new(0),
-            inside: AtomicU32::new(0),
-            leaving: EventCount::new(),
-            slots: std::array::from_fn(|_| line()),
-        }
-    }
-
     /// Enters as a reader if nobody writes and the first word tried is free: the fast path. The word is what
     /// [`RawRwLock::leave`] takes.
     #[inline]
@@ -266,6 +245,5 @@ impl RawRwLock {
     }
 }
 
-#[cfg(not(loom))]
 // SAFETY: atomics.
 unsafe impl crate::segment::Shared for RawRwLock {}

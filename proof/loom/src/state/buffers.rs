@@ -29,7 +29,7 @@ impl Buffers {
             reserved: [0; 13],
             latest: AtomicU64::new(1 << 8),
             reserved_2: [0; 7],
-            changes: EventCount::new(),
+            changes: EventCount::default(),
             used: AtomicU32::new(0),
             count: AtomicU32::new(MOST_BUFFERS),
             reserved_3: [0; 12],

@@ -1,22 +1,40 @@
 //! The pool where loom runs the queue: messages are small there, so there is none.
 
-#[path = "pool/classes.rs"]
+#[path = "../../../crates/outlive/src/pool/classes.rs"]
 mod classes;
-#[path = "pool/fill.rs"]
+#[path = "../../../crates/outlive/src/pool/fill.rs"]
 mod fill;
-#[path = "pool/head.rs"]
+#[path = "../../../crates/outlive/src/pool/head.rs"]
 mod head;
-#[path = "pool/holders.rs"]
+#[path = "../../../crates/outlive/src/pool/holders.rs"]
 mod holders;
 #[cfg(test)]
-#[path = "pool/litmus.rs"]
 mod litmus;
-#[path = "pool/modes.rs"]
+#[path = "../../../crates/outlive/src/pool/modes.rs"]
 mod modes;
-#[path = "pool/room.rs"]
+#[path = "../../../crates/outlive/src/pool/room.rs"]
 mod room;
-#[path = "pool/spans.rs"]
+#[path = "../../../crates/outlive/src/pool/spans.rs"]
 mod spans;
+
+/// Who has ended: nobody, here.
+mod ended {
+    use crate::liveness::TokenId;
+
+    pub(crate) enum End {
+        Lives,
+        Ending,
+        Ended,
+    }
+
+    pub(crate) struct Ends;
+
+    impl Ends {
+        pub(crate) fn of(&self, _: TokenId) -> End {
+            End::Lives
+        }
+    }
+}
 
 use crate::Error;
 use crate::liveness::{Me, TokenId};

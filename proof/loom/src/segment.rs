@@ -4,6 +4,13 @@ use std::path::Path;
 
 use crate::Error;
 
+/// Where a file's own words begin.
+pub(crate) const BODY: u64 = 4096;
+
+/// # Safety
+/// None: nothing is mapped here.
+pub(crate) unsafe trait Shared {}
+
 pub(crate) struct Segment;
 
 impl Segment {

@@ -1,0 +1,11 @@
+//! What all handles of one opening have in common.
+
+use super::buffers::Buffers;
+use crate::liveness::{Patience, Registry};
+
+/// See the file's head.
+pub(crate) struct Shared {
+    pub(super) buffers: Buffers,
+    pub(super) registry: &'static Registry,
+    pub(super) patience: Patience,
+}

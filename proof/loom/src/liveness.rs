@@ -1,0 +1,50 @@
+//! Who lives: slots that the test makes, and the library's own look at them.
+
+#[path = "../../../crates/outlive/src/liveness/id.rs"]
+mod id;
+#[cfg(test)]
+mod litmus;
+#[path = "../../../crates/outlive/src/liveness/net.rs"]
+mod net;
+mod note;
+mod patience;
+mod peer;
+mod registry;
+#[path = "../../../crates/outlive/src/liveness/role.rs"]
+mod role;
+#[path = "../../../crates/outlive/src/liveness/slot.rs"]
+mod slot;
+mod slot_words;
+#[path = "../../../crates/outlive/src/liveness/wait.rs"]
+mod wait;
+mod words;
+
+pub use id::TokenId;
+pub(crate) use id::WAITERS;
+pub(crate) use net::Net;
+pub(crate) use patience::Patience;
+pub use patience::Wait;
+pub(crate) use peer::{Peer, WaitError};
+pub(crate) use registry::{Registry, become_thread};
+pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
+pub(crate) use slot::Slot;
+pub(crate) use wait::{Asleep, MOST_OWNERS, sleep, sleep_among, sleep_on, sleep_on_several, sleep_until_it_comes};
+pub(crate) use words::Words;
+
+/// The thread inside a protocol: its token and where its robust list begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Me<'r> {
+    pub(crate) registry: &'r Registry,
+    pub(crate) id: TokenId,
+    pub(crate) list: *mut crate::sys::robust::ListHead,
+}
+
+impl Me<'_> {
+    pub(crate) fn is_alive(self, id: TokenId) -> bool {
+        id == self.id || self.registry.is_alive(id)
+    }
+
+    pub(crate) fn list(self) -> *mut crate::sys::robust::ListHead {
+        self.list
+    }
+}

@@ -1,0 +1,14 @@
+//! What a wait set sleeps on: no test has one.
+
+use crate::shim::AtomicU32;
+use crate::sys::futex::Watch;
+
+pub(crate) struct Words<'w>(Vec<Watch<'w>>);
+
+impl<'w> Words<'w> {
+    pub(crate) fn add(&mut self, words: &[Watch<'w>]) {
+        self.0.extend_from_slice(words);
+    }
+
+    pub(crate) fn pass_on_to(&mut self, _: &'w AtomicU32) {}
+}

@@ -1,0 +1,40 @@
+//! The queue, but for its files: the rings stand in memory of the test.
+
+#[path = "../../../crates/outlive/src/queue/batch.rs"]
+mod batch;
+#[path = "../../../crates/outlive/src/queue/endpoint.rs"]
+mod endpoint;
+#[path = "../../../crates/outlive/src/queue/error.rs"]
+mod error;
+#[path = "../../../crates/outlive/src/queue/inbox.rs"]
+mod inbox;
+#[path = "../../../crates/outlive/src/queue/layout.rs"]
+mod layout;
+#[path = "../../../crates/outlive/src/queue/look.rs"]
+mod look;
+#[path = "../../../crates/outlive/src/queue/peek.rs"]
+mod peek;
+#[path = "../../../crates/outlive/src/queue/receive.rs"]
+mod receive;
+#[path = "../../../crates/outlive/src/queue/receiver.rs"]
+mod receiver;
+mod ring;
+#[path = "../../../crates/outlive/src/queue/send.rs"]
+mod send;
+#[path = "../../../crates/outlive/src/queue/shared.rs"]
+mod shared;
+#[path = "../../../crates/outlive/src/queue/sweep.rs"]
+mod sweep;
+#[cfg(test)]
+mod tests;
+#[path = "../../../crates/outlive/src/queue/wake.rs"]
+mod wake;
+
+pub use error::{RecvError, SendError};
+pub(crate) use inbox::{Inbox, Lies};
+pub use layout::LARGEST_MESSAGE;
+pub use peek::Peeked;
+pub use receiver::Receiver;
+pub use send::Sender;
+pub(crate) use shared::Shared;
+pub(crate) use sweep::sweep;

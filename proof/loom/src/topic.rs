@@ -1,0 +1,10 @@
+//! What of topics loom runs: slots and holds, and which message is the newest.
+
+#[path = "../../../crates/outlive/src/topic/hold.rs"]
+mod hold;
+#[cfg(test)]
+mod litmus;
+#[path = "../../../crates/outlive/src/topic/newest.rs"]
+mod newest;
+#[path = "../../../crates/outlive/src/topic/slot.rs"]
+mod slot;
