@@ -21,7 +21,7 @@
  * Death: the thread leaves every queue, its token is marked and one waiter there is woken, then one waiter on the pending X.
  *
  * Checked: never two owners; nobody enters torn data without being told; only an owner writes the state; a lock is refused only after an
- * owner has given it up; nobody sleeps for ever (an invalid end state).
+ * owner has given it up; a sweep leaves no dead owner's name that it saw; nobody sleeps for ever (an invalid end state).
  * Switches: -DD=deaths -DR=rounds -DR2=rounds of thread 2
  *   -DNL=2 -DNEST  thread 0 takes locks 0 and 1, thread 1 takes 0, thread 2 takes 1
  *   -DTIMEOUT      a sleeper may give up at any time      -DPANIC  a holder may panic
@@ -48,6 +48,7 @@
  *   PANICQUIET  a panic leaves the state as it is
  *   PANICLATE   a panic releases the word before it says "inconsistent"
  *   SWEEPFREE   a sweep leaves the word free
+ *   SWEEPONCE   a sweep whose compare-exchange fails for a sleeper's WAITERS does not try again: the name stays
  *   SWEEPHOLDS  (with STOP) a sweep takes the lock over, and gives it back
  * and with STOP:
  *   NORECHECK   a sleeper does not look by itself: the stopped one had the notice of the owner's death. Without deaths it must pass
@@ -270,10 +271,13 @@ inline sweep() {
 		if :: ok -> release(0) :: else fi
 #else
 #ifdef SWEEPFREE
-		atomic { if :: lo[0]==vo && lw[0]==vw -> lo[0]=0; lw[0]=0; ok=1 :: else -> ok=0 fi };
-#else
+		atomic { if :: lo[0]==vo -> vw=lw[0]; lo[0]=0; lw[0]=0; ok=1 :: else -> ok=0 fi };
+#elif defined(SWEEPONCE)
 		atomic { if :: lo[0]==vo && lw[0]==vw -> lo[0]=DIED; lw[0]=0; ok=1 :: else -> ok=0 fi };
+#else
+		atomic { if :: lo[0]==vo -> vw=lw[0]; lo[0]=DIED; lw[0]=0; ok=1 :: else -> ok=0 fi };
 #endif
+		assert(lo[0]!=vo);
 		if :: ok && vw -> wakeall(qL,1) :: else fi
 #endif
 	:: else

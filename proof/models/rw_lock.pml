@@ -517,7 +517,8 @@ proctype T(byte me) {
 			atomic { vo=wo; vw=ww };
 			if
 			:: vo!=0 && vo!=DIED && tdead[vo-1] ->
-				atomic { if :: wo==vo && ww==vw -> wo=DIED; ww=0; ok=1 :: else -> ok=0 fi };
+				atomic { if :: wo==vo -> vw=ww; wo=DIED; ww=0; ok=1 :: else -> ok=0 fi };
+				assert(wo!=vo);
 				if :: ok && vw -> wakeall(qL,1) :: else fi
 			:: else
 			fi;

@@ -359,10 +359,50 @@ pub(crate) fn sweep_role(
     if is_dead(process) && TokenId::from_word(thread).is_none_or(|id| !registry.is_alive(id)) {
         claims += 1;
         if !dry_run {
-            let died = ROLE_DIED | process & WAITERS;
-            let _ = holder.compare_exchange(process, died, Ordering::AcqRel, Ordering::Relaxed);
+            let mut seen = process;
+            // Again when a waiter has set its bit meanwhile: it leaves the name where it is.
+            while TokenId::from_word(seen) == TokenId::from_word(process) {
+                let died = ROLE_DIED | seen & WAITERS;
+                match holder.compare_exchange(seen, died, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => break,
+                    Err(now) => seen = now,
+                }
+            }
             futex::wake_all(holder);
         }
     }
     claims
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+    use crate::liveness::Slot;
+
+    /// Nobody lives in the role, and the waiter asks to be woken by the next holder: the sweep must take the dead holder's
+    /// name out all the same.
+    #[test]
+    fn loom_role_a_sweep_leaves_no_dead_holders_name_beside_a_waiter() {
+        loom::model(|| {
+            let registry: &'static Registry = Box::leak(Box::new(Registry::new(vec![Slot::held_by(100)])));
+            let process = TokenId::new(0, 0);
+            let words = Arc::new(RoleWords { holder: AtomicU32::new(process.as_u32()), ..RoleWords::default() });
+            registry.slots[0].mark_died();
+            let waiter = {
+                let words = Arc::clone(&words);
+                thread::spawn(move || {
+                    let role = Role { words: &words, registry };
+                    role.ask(role.standing().word | WAITERS)
+                })
+            };
+            let role = Role { words: &words, registry };
+            role.sweep(false, &mut Vec::new());
+            assert_eq!(role.holder(), None, "the dead holder's id may be given out again after the sweep");
+            waiter.join().unwrap();
+            assert!(role.standing().is_dead(), "a waiter is told as by the name");
+        });
+    }
 }

@@ -304,19 +304,27 @@ impl RawMutex {
 
 /// Leaves [`DIED`] in the place of a dead owner's id. Says whether there was one.
 pub(super) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
-    let seen = word.load(Ordering::Acquire);
+    let mut seen = word.load(Ordering::Acquire);
     let Some(owner) = TokenId::from_word(seen) else {
         return false;
     };
     if me.is_alive(owner) {
         return false;
     }
-    // In one step: a sweep that became the owner could be stopped as the owner. AcqRel: the next owner, which takes over
-    // by an Acquire, sees what the dead owner wrote.
-    if !dry_run && word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed).is_ok() && seen & WAITERS != 0
-    {
-        // Died or stopped just before: the sleepers watch the dead owner's token, as if there were no sweep.
-        futex::wake_all(word);
+    // Again when a waiter has set its bit meanwhile: it may die before it takes the lock over.
+    while !dry_run && TokenId::from_word(seen) == Some(owner) {
+        // In one step: a sweep that became the owner could be stopped as the owner. AcqRel: the next owner, which takes
+        // over by an Acquire, sees what the dead owner wrote. Relaxed: what failed is tried again, or is another's.
+        match word.compare_exchange(seen, DIED, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => {
+                if seen & WAITERS != 0 {
+                    // Died or stopped just before: the sleepers watch the dead owner's token, as if there were no sweep.
+                    futex::wake_all(word);
+                }
+                break;
+            }
+            Err(now) => seen = now,
+        }
     }
     true
 }
@@ -451,6 +459,63 @@ mod loom_tests {
             end_thread(&world.registry.slots[0], &list);
             let told = threads.map(|thread| thread.join().unwrap());
             assert_eq!(told.iter().filter(|got| **got == Ok(Acquired::OwnerDied)).count(), 1, "{told:?}");
+        });
+    }
+
+    /// The waiter has found the owner living, and looks again. It may be killed before it takes the lock over, so the
+    /// sweep must take the name out whether the waiter has set its bit or not.
+    #[test]
+    fn loom_a_sweep_leaves_no_dead_owners_name_beside_a_waiter() {
+        explore(|| {
+            let world = world(3);
+            let mut list = ListHead::new();
+            assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
+            raise(&world);
+            end_thread(&world.registry.slots[0], &list);
+            let waiter = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let (mut list, mut pass) = (ListHead::new(), None);
+                    let me = me(&world, 1, &mut list);
+                    assert_eq!(world.lock.sleep_behind_owner(me, &mut pass, Deadline::NEVER), Ok(Asleep::LookAgain));
+                })
+            };
+            let mut list = ListHead::new();
+            assert!(world.lock.sweep(me(&world, 2, &mut list), false));
+            assert_eq!(world.lock.owner(), None, "the dead owner's id may be given out again after the sweep");
+            waiter.join().unwrap();
+            assert_eq!(lock(&world, 1, &mut ListHead::new()), Ok(Acquired::OwnerDied));
+            raise(&world);
+        });
+    }
+
+    /// The sweep may come before the locker, which then knows of the death by the sweep's mark alone.
+    #[test]
+    fn loom_what_a_dead_owner_wrote_is_seen_after_a_sweep() {
+        explore(|| {
+            let world = world(3);
+            let dying = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    assert_eq!(lock(&world, 0, &mut list), Ok(Acquired::Clean));
+                    raise(&world);
+                    end_thread(&world.registry.slots[0], &list);
+                })
+            };
+            let sweep = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.lock.sweep(me(&world, 1, &mut ListHead::new()), false))
+            };
+            let mut list = ListHead::new();
+            let got = lock(&world, 2, &mut list);
+            raise(&world);
+            if got == Ok(Acquired::OwnerDied) {
+                world.lock.mark_consistent();
+            }
+            world.lock.release(id(2));
+            sweep.join().unwrap();
+            dying.join().unwrap();
         });
     }
 

@@ -347,6 +347,10 @@ fn reset_starts_anew(world: &World) {
     assert_eq!(*mutex.lock().expect("whole"), 70);
     // A lock that is whole may be reset too, also from a dead owner.
     hold(&mutex).kill();
+    assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
+    mutex.reset(71, Deadline::NEVER).expect("reset after a sweep");
+    assert_eq!(*mutex.lock().expect("whole"), 71);
+    hold(&mutex).kill();
     mutex.reset(80, Deadline::NEVER).expect("reset");
     assert_eq!(*mutex.lock().expect("whole"), 80);
     // Several who reset at once: all succeed, the lock is whole.

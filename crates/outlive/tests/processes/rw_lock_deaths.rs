@@ -293,6 +293,14 @@ fn a_reader_who_reads_again_after_that(world: &World) {
     let second = lock.read().expect("as before");
     die_waiting(&lock);
     let third = lock.try_read().expect("as before");
+    for _ in 0..2 {
+        die_waiting(&lock);
+        assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
+        drop(lock.try_read().expect("as before, and after a sweep"));
+        die_waiting(&lock);
+        assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
+        drop(lock.read().expect("as before, and after a sweep"));
+    }
     drop((first, second, third));
     drop(lock.try_write().expect("nothing is left of them"));
 }
@@ -304,7 +312,10 @@ fn who_upgrades_after_that_is_not_told(world: &World) {
     die_waiting(&lock);
     let mut writing = reading.try_upgrade().expect("no writer was inside");
     writing[0] += 1;
-    drop(writing);
+    let reading = WriteGuard::downgrade(writing).expect("whole");
+    die_waiting(&lock);
+    assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
+    drop(reading.try_upgrade().expect("the same after a sweep"));
     assert_eq!(lock.read().expect("whole")[0], 1);
     assert_eq!(lock.holders(), []);
 }
@@ -470,6 +481,9 @@ fn the_last_reader_of_all_dies(world: &World) {
     reader(&lock).kill();
     // We have been inside all the time.
     drop(lock.read().expect("as before"));
+    reader(&lock).kill();
+    assert_eq!(domain.sweep(false).expect("sweeps").claims, 1);
+    drop(lock.read().expect("as before, and after a sweep"));
     reader(&lock).kill();
     drop(guards);
     drop(lock.write().expect("nobody died writing"));

@@ -124,11 +124,16 @@ pub fn tells_of(errno: c_int, error: &str) -> bool {
     let by_meaning: &[&str] = match errno {
         EPERM => &["no permission to ", "Permission {", "no right to run at real-time priority"],
         EACCES => &["no permission to ", "Permission {"],
-        ENOMEM => &["no address space for ", "NoAddressSpace {"],
+        // glibc's pthread_create says EAGAIN where the kernel has said ENOMEM.
+        ENOMEM => &["no address space for ", "NoAddressSpace {", "start a thread: Resource temporarily unavailable"],
         ENOSPC | EFBIG => &["no room for ", "NoSpace {"],
         _ => &[],
     };
-    by_number.iter().any(|number| error.contains(number)) || by_meaning.iter().any(|meaning| error.contains(meaning))
+    // A call that a GPU's driver makes: the driver says in its own words that it could not do what it was asked.
+    let by_driver = error.contains("(CUDA_ERROR_");
+    by_driver
+        || by_number.iter().any(|number| error.contains(number))
+        || by_meaning.iter().any(|meaning| error.contains(meaning))
 }
 
 /// The name of an error, for reports.

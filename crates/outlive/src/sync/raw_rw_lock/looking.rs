@@ -33,8 +33,9 @@ impl RawRwLock {
             if TokenId::from_word(seen).is_some_and(|reader| !me.is_alive(reader)) {
                 found += 1;
                 if !dry_run {
-                    // As in `wait_empty`.
-                    let _ = word.compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed);
+                    // Release pairs with the Acquire of the writer that finds the word empty, as in `vacate`: what the dead
+                    // one read, it read before the writer writes. Failed: another reader has it now.
+                    let _ = word.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed);
                 }
             }
         }

@@ -196,6 +196,37 @@ fn loom_rw_a_dead_reader_keeps_no_writer_out() {
     });
 }
 
+/// The sweep may take the dead reader's name out, so that the writer knows nothing of that reader but the empty word.
+#[test]
+fn loom_rw_what_a_swept_reader_read_comes_before_what_is_written() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let world = world(3);
+        let reader = Actor::new(&world, 0);
+        let (lock, me, patience) = reader.lock();
+        assert!(matches!(lock.read_slow(me, patience, Some(Deadline::NEVER)), Ok(Entered::Reading(_))));
+        let dying = thread::spawn(move || {
+            // SAFETY: loom's cell panics if somebody writes.
+            assert_eq!(reader.world.value.with(|value| unsafe { *value }), 0);
+            reader.end();
+        });
+        let sweeping = thread::spawn({
+            let sweeper = Actor::new(&world, 2);
+            move || {
+                let (lock, me, _) = sweeper.lock();
+                lock.sweep(me, false);
+            }
+        });
+        let writer = Actor::new(&world, 1);
+        assert_eq!(writer.write(), Acquired::Clean);
+        writer.raise();
+        writer.world.lock.unlock(writer.id);
+        dying.join().unwrap();
+        sweeping.join().unwrap();
+    });
+}
+
 #[test]
 fn loom_rw_a_writers_death_is_told_to_the_next_who_reads() {
     explore(|| {
