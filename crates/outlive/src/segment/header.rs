@@ -20,7 +20,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"OUTLIVE\0");
 /// size is its file's. 9: eventcounts for bells and sleep words, a waiters' bit in events and latches;
 /// seats of a barrier that are away; long type names with a hash. 10: a span's entry says how many pages of its tags exist;
 /// a queue's, a topic's and a service's tags come with the objects: a program that does not know this would touch tags without pages.
-const LAYOUT_VERSION: u32 = 10;
+const LAYOUT_VERSION: u32 = 11;
 /// Programs of another byte order or pointer width lay things out otherwise.
 const ARCHITECTURE: u32 = (size_of::<usize>() as u32) << 8 | cfg!(target_endian = "big") as u32;
 const TYPE_NAME: usize = 128;

@@ -10,14 +10,18 @@ impl Shared {
     pub(crate) fn sweep(&self, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
         let mut claims = 0;
         for cell in &self.buffers.head().cells {
-            let seen = cell.load(Ordering::Acquire);
-            if Cell(seen).owner().is_none_or(|owner| me.is_alive(owner)) {
+            let mut seen = cell.load(Ordering::Acquire);
+            let dead = Cell(seen).owner();
+            if dead.is_none_or(|owner| me.is_alive(owner)) {
                 continue;
             }
             claims += 1;
-            if !dry_run {
-                // Failed: another reader, or the writer, was quicker.
-                let _ = cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Relaxed);
+            // Again when a writer that was slow has made a pin of the dead reader's question: it leaves the name where it is.
+            while !dry_run && Cell(seen).owner() == dead {
+                match cell.compare_exchange(seen, Cell::FREE.0, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => break,
+                    Err(now) => seen = now,
+                }
             }
         }
         // Who waits is told all the same: `holder` says that somebody died.

@@ -399,7 +399,15 @@ impl RawBarrier<'_> {
                 self.break_it(self.words.phase.load(Ordering::Acquire) & !BROKEN);
                 NOBODY
             };
-            let _ = seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed);
+            let dead = owner_of(seen);
+            let mut seen = seen;
+            // Again when a repairer that was slow has changed the seat meanwhile: it leaves the name where it is.
+            while owner_of(seen) == dead {
+                match seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => break,
+                    Err(now) => seen = now,
+                }
+            }
             futex::wake_all(&self.words.phase);
         }
         found
@@ -450,7 +458,7 @@ mod loom_tests {
 
     fn world(policy: u32) -> Arc<World> {
         Arc::new(World {
-            registry: Registry::new((0..2).map(|n| Slot::held_by(n + 100)).collect()),
+            registry: Registry::new((0..3).map(|n| Slot::held_by(n + 100)).collect()),
             words: Words {
                 phase: AtomicU32::new(0),
                 cursor: AtomicU32::new(0),
@@ -489,6 +497,32 @@ mod loom_tests {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(preemptions);
         model.check(test);
+    }
+
+    /// The repairer has found the participant living, and is slow: the sweep must take the dead participant's name out
+    /// whichever of the two changes the seat first.
+    #[test]
+    fn loom_barrier_a_sweep_leaves_no_dead_name_beside_a_slow_repairer() {
+        explore(3, || {
+            let world = world(0);
+            let mut list = ListHead::new();
+            let seat = world.join(0, &mut list);
+            let phase = world.barrier().arrive(world.me(0, &mut list), seat).expect("arrived");
+            world.words.phase.store(phase | BROKEN, Ordering::Relaxed);
+            let repairer = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    let me = world.me(1, &mut list);
+                    world.barrier().repair(me, &Patience::new(), Deadline::NEVER).expect("repaired")
+                })
+            };
+            end_thread(&world.registry.slots[0], &list);
+            world.barrier().sweep(world.me(2, &mut ListHead::new()), false);
+            let owner = owner_of(world.seats[0].load(Ordering::Acquire));
+            assert_eq!(owner, None, "the dead participant's id may be given out again after the sweep");
+            repairer.join().unwrap();
+        });
     }
 
     #[test]

@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::Shared;
 use super::buffers::Buffers;
-use super::layout::Latest;
+use super::layout::{Cell, Latest};
 use super::wait::{Change, Told};
 use super::write::RawWriter;
 use crate::Deadline;
@@ -109,6 +109,33 @@ fn loom_state_one_who_was_overtaken_pins_what_is_not_written() {
         (5..=7).for_each(|version| set(&mut writer, version));
         reading.join().unwrap();
         core::mem::forget(writer);
+    });
+}
+
+/// The writer has found the reader living, which asks for a pin, and is slow: the sweep must take the dead reader's name out
+/// whichever of the two changes the cell first.
+#[test]
+fn loom_state_a_sweep_leaves_no_dead_readers_name_beside_a_slow_writer() {
+    explore(3, || {
+        let shared = world();
+        let head = shared.buffers.head();
+        head.cells[0].store(Cell::asking(TokenId::new(1, 0)).0, Ordering::Relaxed);
+        head.used.store(1, Ordering::Relaxed);
+        let writing = {
+            let shared = StdArc::clone(&shared);
+            thread::spawn(move || {
+                be(0);
+                let mut writer = RawWriter::new(shared).unwrap();
+                set(&mut writer, 2);
+                core::mem::forget(writer);
+            })
+        };
+        die(&shared, 1, &ListHead::new());
+        be(2);
+        shared.sweep(shared.registry.me().unwrap(), false, &mut Vec::new());
+        let owner = Cell(head.cells[0].load(Ordering::Acquire)).owner();
+        assert_eq!(owner, None, "the dead reader's id may be given out again after the sweep");
+        writing.join().unwrap();
     });
 }
 
