@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 
 use outlive::Kind;
-use outlive::sync::{CeilingGuard, CeilingMutex, EmbeddedCeiling, LockError, Untyped};
+use outlive::sync::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex, LockError, Untyped};
 
 use crate::argument::out;
 use crate::code::{Failure, entry, entry_or};
@@ -22,7 +22,7 @@ pub struct outlive_ceiling_mutex_t {
     words: [u64; 2],
 }
 
-const _: () = place::same_shape::<outlive_ceiling_mutex_t, EmbeddedCeiling<(), 1>>();
+const _: () = place::same_shape::<outlive_ceiling_mutex_t, EmbeddedCeilingMutex<(), 1>>();
 
 struct Handle {
     mutex: CeilingMutex<()>,
@@ -39,7 +39,7 @@ impl Primitive for Handle {
     }
 }
 
-type Guard = CeilingGuard<'static, ()>;
+type Guard = CeilingMutexGuard<'static, ()>;
 
 thread_local! {
     static HELD: RefCell<HeldByThread<Guard>> = const { RefCell::new(HeldByThread::new()) };

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use outlive::Kind;
-use outlive::sync::{Condvar, EmbeddedCondvar, Guard, LockError, Untyped, Woke};
+use outlive::sync::{Condvar, EmbeddedCondvar, LockError, MutexGuard, Untyped, Woke};
 
 use crate::argument::{borrow, handle_out, text};
 use crate::code::{Failure, entry};
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn outlive_condvar_close(condvar: *mut outlive_condvar_t) 
 }
 
 /// The guard again, and why.
-type Again<'a> = (Guard<'a, ()>, Woke);
+type Again<'a> = (MutexGuard<'a, ()>, Woke);
 
 /// A wait's end: the mutex is held again, unless locking failed.
 fn ended<'a>(mutex: &'a MutexHandle, end: Result<Again<'a>, LockError<Again<'a>>>) -> Result<(), Failure> {

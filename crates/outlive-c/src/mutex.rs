@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use outlive::sync::{Embedded, Guard, Halfway, LockError, Mutex, Untyped, ValueType};
+use outlive::sync::{EmbeddedMutex, Halfway, LockError, Mutex, MutexGuard, Untyped, ValueType};
 use outlive::{Deadline, Domain, Error, Kind};
 
 use crate::argument::{borrow, bytes, handle_out, out, text};
@@ -20,7 +20,7 @@ pub struct outlive_mutex_t {
     words: [u64; 1],
 }
 
-const _: () = place::same_shape::<outlive_mutex_t, Embedded<()>>();
+const _: () = place::same_shape::<outlive_mutex_t, EmbeddedMutex<()>>();
 
 /// This process's half of a mutex.
 pub(crate) struct Handle {
@@ -34,7 +34,7 @@ impl Primitive for Handle {
     const KIND: Kind = Kind::Mutex;
     fast_table!();
     fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
-        let mutex = untyped.handle::<Embedded<()>>(offset)?;
+        let mutex = untyped.handle::<EmbeddedMutex<()>>(offset)?;
         Some(Handle { mutex, held: AtomicU32::new(0) })
     }
 }
@@ -43,13 +43,13 @@ impl Handle {
     /// Keeps the lock for the thread. Relaxed: only this thread's own value means anything to it, and only under the lock is
     /// it written.
     #[inline]
-    pub(crate) fn keep(&self, guard: Guard<'_, ()>) {
+    pub(crate) fn keep(&self, guard: MutexGuard<'_, ()>) {
         self.held.store(guard.into_raw(), Ordering::Relaxed);
     }
 
     /// The guard of the lock that the calling thread holds by this handle.
     #[inline]
-    pub(crate) fn guard(&self) -> Result<Guard<'_, ()>, Failure> {
+    pub(crate) fn guard(&self) -> Result<MutexGuard<'_, ()>, Failure> {
         // SAFETY: whatever stands there came from a guard of this mutex, by `keep`. It is this thread's only if this thread
         // kept it and has not taken it since: each taking puts 0 there first, or the next holder something else.
         match unsafe { self.mutex.guard_from_raw(self.held.load(Ordering::Relaxed)) } {
@@ -63,7 +63,10 @@ impl Handle {
 
     /// What a locker gets; told of a death, it holds the lock all the same.
     #[inline]
-    pub(crate) fn settle<'a>(&'a self, got: Result<Guard<'a, ()>, LockError<Guard<'a, ()>>>) -> Result<(), Failure> {
+    pub(crate) fn settle<'a>(
+        &'a self,
+        got: Result<MutexGuard<'a, ()>, LockError<MutexGuard<'a, ()>>>,
+    ) -> Result<(), Failure> {
         match got {
             Ok(guard) => {
                 self.keep(guard);
@@ -74,7 +77,7 @@ impl Handle {
     }
 
     #[cold]
-    fn settle_slow<'a>(&'a self, error: LockError<Guard<'a, ()>>) -> Failure {
+    fn settle_slow<'a>(&'a self, error: LockError<MutexGuard<'a, ()>>) -> Failure {
         match error {
             LockError::OwnerDied(guard) => {
                 self.keep(guard);

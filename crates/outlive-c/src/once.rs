@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use outlive::Kind;
-use outlive::sync::{EmbeddedOnce, LockError, Once, OnceState, Untyped};
+use outlive::sync::{EmbeddedOnceLock, LockError, OnceLock, OnceState, Untyped};
 
 use crate::argument::{borrow, handle_out, text};
 use crate::code::{Failure, entry};
@@ -17,16 +17,16 @@ pub struct outlive_once_t {
     words: [u64; 1],
 }
 
-const _: () = place::same_shape::<outlive_once_t, EmbeddedOnce<()>>();
+const _: () = place::same_shape::<outlive_once_t, EmbeddedOnceLock<()>>();
 
-struct Handle(Once<()>);
+struct Handle(OnceLock<()>);
 
 impl Primitive for Handle {
     type Words = outlive_once_t;
     const KIND: Kind = Kind::Once;
     fast_table!();
     fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
-        untyped.handle::<EmbeddedOnce<()>>(offset).map(Handle)
+        untyped.handle::<EmbeddedOnceLock<()>>(offset).map(Handle)
     }
 }
 
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn outlive_once_open(
     entry(|| {
         // SAFETY: as the header asks of the caller.
         let (out, domain, name) = unsafe { (handle_out(once)?, borrow(domain, "a domain")?, text(name, "a name")?) };
-        Once::<()>::open(&domain.0, name)?;
+        OnceLock::<()>::open(&domain.0, name)?;
         out.put(place::open(Untyped::named(&domain.0, name, Kind::Once)?).cast());
         Ok(())
     })

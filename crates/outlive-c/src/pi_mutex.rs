@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 
 use outlive::Kind;
-use outlive::sync::{EmbeddedPi, LockError, PiGuard, PiMutex, Untyped};
+use outlive::sync::{EmbeddedPiMutex, LockError, PiMutex, PiMutexGuard, Untyped};
 
 use crate::argument::out;
 use crate::code::{Failure, entry, entry_or};
@@ -21,7 +21,7 @@ pub struct outlive_pi_mutex_t {
     words: [u64; 8],
 }
 
-const _: () = place::same_shape::<outlive_pi_mutex_t, EmbeddedPi<()>>();
+const _: () = place::same_shape::<outlive_pi_mutex_t, EmbeddedPiMutex<()>>();
 
 struct Handle {
     mutex: PiMutex<()>,
@@ -34,12 +34,12 @@ impl Primitive for Handle {
     const KIND: Kind = Kind::PiMutex;
     fast_table!();
     fn at(untyped: &Untyped, offset: usize) -> Option<Handle> {
-        let mutex = untyped.handle::<EmbeddedPi<()>>(offset)?;
+        let mutex = untyped.handle::<EmbeddedPiMutex<()>>(offset)?;
         Some(Handle { mutex, number: held::number() })
     }
 }
 
-type Guard = PiGuard<'static, ()>;
+type Guard = PiMutexGuard<'static, ()>;
 
 thread_local! {
     static HELD: RefCell<HeldByThread<Guard>> = const { RefCell::new(HeldByThread::new()) };

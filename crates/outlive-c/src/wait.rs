@@ -1,6 +1,6 @@
 //! How waiting is done.
 
-use outlive::Wait;
+use outlive::WaitStrategy;
 
 use crate::code::Failure;
 
@@ -11,11 +11,11 @@ pub const OUTLIVE_WAIT_BLOCK: u32 = 1;
 /// Spin long before sleeping: lowest latency, at the price of a busy processor.
 pub const OUTLIVE_WAIT_SPIN: u32 = 2;
 
-pub(crate) fn wait(number: u32) -> Result<Wait, Failure> {
+pub(crate) fn wait(number: u32) -> Result<WaitStrategy, Failure> {
     match number {
-        OUTLIVE_WAIT_ADAPTIVE => Ok(Wait::Adaptive),
-        OUTLIVE_WAIT_BLOCK => Ok(Wait::Block),
-        OUTLIVE_WAIT_SPIN => Ok(Wait::Spin),
+        OUTLIVE_WAIT_ADAPTIVE => Ok(WaitStrategy::Adaptive),
+        OUTLIVE_WAIT_BLOCK => Ok(WaitStrategy::Block),
+        OUTLIVE_WAIT_SPIN => Ok(WaitStrategy::Spin),
         _ => Err(Failure::new(libc::EINVAL, "none of the OUTLIVE_WAIT numbers")),
     }
 }

@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use outlive::state::{BytesWatch, Change};
-use outlive::topic::Company;
-use outlive::wait::{Key, Source, Timer, WaitSet, What};
+use outlive::topic::Presence;
+use outlive::wait::{Key, Readiness, Source, Timer, WaitSet};
 
 use crate::argument::{borrow, borrow_mut, handle_out, out};
 use crate::code::{Failure, entry};
@@ -33,7 +33,7 @@ pub struct outlive_wait_set_t {
 enum Told {
     Timer(Timer),
     State(BytesWatch),
-    Topic(Company),
+    Topic(Presence),
 }
 
 /// A receive is worth a try.
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn outlive_wait_set_add_publisher(
         // SAFETY: as the header asks of the caller.
         let publisher = unsafe { borrow(publisher, "a publisher") }?;
         // SAFETY: as above.
-        unsafe { add(set, &publisher.0.publisher.way(), key) }.map(drop)
+        unsafe { add(set, &publisher.0.publisher.writable(), key) }.map(drop)
     })
 }
 
@@ -363,11 +363,11 @@ pub unsafe extern "C" fn outlive_wait_set_add_topic(
 ) -> c_int {
     entry(|| {
         // SAFETY: as the header asks of the caller.
-        let company = unsafe { borrow(topic, "a topic") }?.0.watch();
+        let presence = unsafe { borrow(topic, "a topic") }?.0.watch();
         // SAFETY: as above.
-        let number = unsafe { add(set, &company, key) }?;
+        let number = unsafe { add(set, &presence, key) }?;
         // SAFETY: as above.
-        unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Topic(company));
+        unsafe { borrow_mut(set, "a set") }?.told.insert(number, Told::Topic(presence));
         Ok(())
     })
 }
@@ -386,10 +386,10 @@ pub unsafe extern "C" fn outlive_wait_set_take_topic(
         // SAFETY: as the header asks of the caller.
         let (set, publishers, subscribers) =
             unsafe { (borrow_mut(set, "a set")?, out(publishers)?, out(subscribers)?) };
-        let Some(Told::Topic(company)) = set.told.get_mut(&key) else {
+        let Some(Told::Topic(presence)) = set.told.get_mut(&key) else {
             return Err(Failure::new(libc::EINVAL, "no topic of this set has that key"));
         };
-        let present = company.try_changed();
+        let present = presence.try_changed();
         let present = present.ok_or_else(|| Failure::new(libc::EAGAIN, "nobody has come or gone"))?;
         publishers.put(present.publishers.len() as u32);
         subscribers.put(present.subscribers.len() as u32);
@@ -441,12 +441,12 @@ pub unsafe extern "C" fn outlive_wait_set_wait(
         let mut written = 0;
         for (key, what) in found.take(capacity) {
             let what = match what {
-                What::Readable => OUTLIVE_READABLE,
-                What::Ended => OUTLIVE_ENDED,
-                What::Set => OUTLIVE_SET,
-                What::Elapsed => OUTLIVE_ELAPSED,
-                What::Changed => OUTLIVE_CHANGED,
-                What::Writable => OUTLIVE_WRITABLE,
+                Readiness::Readable => OUTLIVE_READABLE,
+                Readiness::Ended => OUTLIVE_ENDED,
+                Readiness::Set => OUTLIVE_SET,
+                Readiness::Elapsed => OUTLIVE_ELAPSED,
+                Readiness::Changed => OUTLIVE_CHANGED,
+                Readiness::Writable => OUTLIVE_WRITABLE,
                 _ => 0,
             };
             let key = this.numbers.get(&key).copied().unwrap_or(0);

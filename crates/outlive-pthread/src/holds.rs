@@ -17,8 +17,8 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, Record, Woke};
-use outlive::{Deadline, Domain, Peer, TokenId, Wait};
+use outlive::sync::{Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record, Woke};
+use outlive::{Deadline, Domain, Peer, TokenId, WaitStrategy};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Entries of a table: so many holds at once, of all locks whose keys fall to it.
@@ -54,7 +54,7 @@ outlive::record! {
     struct Table {
         /// Drawn when the file was made: a lock names it, so a process of another domain notices.
         born: AtomicU64,
-        holds: Embedded<Holds>,
+        holds: EmbeddedMutex<Holds>,
         changed: EmbeddedCondvar,
     }
 }
@@ -128,7 +128,7 @@ pub(crate) fn table(key: u64) -> Result<&'static Open, outlive::Error> {
     })?;
     let changed = table.handle(|table| &table.changed);
     // libc's own lock does not spin either, and nobody here can say whether it would pay.
-    changed.set_wait(Wait::Block);
+    changed.set_wait(WaitStrategy::Block);
     let (born, holds) = (table.born.load(Ordering::Relaxed), table.handle(|table| &table.holds));
     let open = Box::into_raw(Box::new(Open { born, domain, holds, changed }));
     match OPENED[number].compare_exchange(core::ptr::null_mut(), open, Ordering::AcqRel, Ordering::Acquire) {
@@ -207,7 +207,7 @@ impl Open {
         Ok(())
     }
 
-    fn lock(&self) -> Result<Guard<'_, Holds>, Refused> {
+    fn lock(&self) -> Result<MutexGuard<'_, Holds>, Refused> {
         match self.holds.lock() {
             Ok(guard) => Ok(guard),
             Err(LockError::OwnerDied(guard)) => Ok(repaired(guard)),
@@ -218,7 +218,7 @@ impl Open {
 
 /// Somebody died with the table in hand. Each entry is as the head of this file says at any moment, so there is nothing to
 /// put right; and if he had not yet woken those whom he held up, they watch for his end.
-fn repaired(mut guard: Guard<'_, Holds>) -> Guard<'_, Holds> {
+fn repaired(mut guard: MutexGuard<'_, Holds>) -> MutexGuard<'_, Holds> {
     guard.mark_consistent();
     guard
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use outlive::sync::{Guard, LockError, Mutex};
+use outlive::sync::{LockError, Mutex, MutexGuard};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -13,7 +13,7 @@ use crate::errors::{Raised, raise};
 use crate::held::{Held, lender, this_thread};
 use crate::waiting::{Until, wait};
 
-pub(crate) type Given = Guard<'static, u64>;
+pub(crate) type Given = MutexGuard<'static, u64>;
 
 /// A lock between processes that survives whoever holds it, with ``threading.Lock``'s methods.
 ///

@@ -22,7 +22,7 @@ pub enum Kind {
     Condvar,
     /// A [`sync::Event`](crate::sync::Event).
     Event,
-    /// A [`sync::Once`](crate::sync::Once).
+    /// A [`sync::OnceLock`](crate::sync::OnceLock).
     Once,
     /// A [`sync::Latch`](crate::sync::Latch).
     Latch,

@@ -77,7 +77,7 @@ pub use error::Error;
 pub use inspect::{Blocked, Deadlock, Detail, Entry, SweepReport, Waiter};
 pub use kind::Kind;
 pub use liveness::{Peer, TokenInfo, TokenKind, WaitError};
-pub use liveness::{TokenId, Wait};
+pub use liveness::{TokenId, WaitStrategy};
 pub use sys::clock::Deadline;
 
 /// The one call upwards: a registry whose slots have all been used 8,192 times needs its whole domain swept, which is

@@ -184,7 +184,7 @@ fn the_order_is_that_of_the_table_in_lib() {
 fn an_upward_name_is_found() {
     let upward = [
         ("sys", "use crate::segment::Segment;"),
-        ("liveness", "use crate::{Error, sync::{Guard, Mutex}};"),
+        ("liveness", "use crate::{Error, sync::{MutexGuard, Mutex}};"),
         ("segment", "fn f() { crate::liveness::Peer::new() }"),
         ("pool", "use crate::{\n    queue::{self, Queue},\n    shim,\n};"),
         ("sync", "pub use super::super::inspect::Entry;"),
@@ -199,7 +199,7 @@ fn an_upward_name_is_found() {
         ("sync", "use crate::{Error, liveness::{Me, Peer}, sys::futex};"),
         ("liveness", "crate::sweep_rested(self.path());"),
         ("segment", "/// See [`Queue`](crate::queue::Queue).\nuse crate::Kind;"),
-        ("sync", "$crate::sync::Embedded; mycrate::queue::x();"),
+        ("sync", "$crate::sync::EmbeddedMutex; mycrate::queue::x();"),
         ("inspect", "use crate::{queue::Queue, Domain};"),
         ("sys", "assert_eq!(super::super::process::thread_id(), 1);"),
     ];

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use outlive::sync::{
-    Barrier, Condvar, Event, Latch, LockError, Mutex, Once, Reset, RwLock, Seat, Semaphore, WhenOneDies, WriteGuard,
+    Barrier, Condvar, Event, Latch, LockError, Mutex, OnceLock, Reset, RwLock, Seat, Semaphore, WhenOneDies, WriteGuard,
 };
 use outlive::{Deadline, Domain};
 
@@ -36,8 +36,8 @@ pub struct Locks {
     event: Event,
     automatic: Event,
     latch: Latch,
-    busy: Once<u64>,
-    abandoned: Once<u64>,
+    busy: OnceLock<u64>,
+    abandoned: OnceLock<u64>,
     permits: Semaphore,
     many: Semaphore,
     breaks: Barrier,
@@ -57,8 +57,8 @@ fn open(domain: &Domain) -> Result<Locks, outlive::Error> {
         event: Event::open(domain, NAMES[3], Reset::Manual)?,
         automatic: Event::open(domain, NAMES[4], Reset::Automatic)?,
         latch: Latch::open(domain, NAMES[5], 3)?,
-        busy: Once::open(domain, NAMES[6])?,
-        abandoned: Once::open(domain, NAMES[7])?,
+        busy: OnceLock::open(domain, NAMES[6])?,
+        abandoned: OnceLock::open(domain, NAMES[7])?,
         permits: Semaphore::open(domain, NAMES[8], 3)?,
         many: Semaphore::options(2).most(200).open(domain, NAMES[9])?,
         breaks: Barrier::open(domain, NAMES[10], 3, WhenOneDies::Break)?,
@@ -67,7 +67,7 @@ fn open(domain: &Domain) -> Result<Locks, outlive::Error> {
 }
 
 /// Makes the value for as long as the process lives, on a thread of its own; comes back when it has begun.
-fn begin_to_make(once: Once<u64>) {
+fn begin_to_make(once: OnceLock<u64>) {
     let (begun, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let _ = once.get_or_init(|_| {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use outlive::queue::{Queue, Receiver, Sender};
-use outlive::sync::{Guard, LockError, Mutex, Plain};
+use outlive::sync::{LockError, Mutex, MutexGuard, Plain};
 use outlive::{Deadline, Domain};
 
 use crate::board::Board;
@@ -114,7 +114,7 @@ fn short_lived_threads(world: &World, _: &mut Random) {
     }
 }
 
-pub fn use_guard<T: Plain>(result: Result<Guard<'_, T>, LockError<Guard<'_, T>>>, repair: bool) {
+pub fn use_guard<T: Plain>(result: Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>>, repair: bool) {
     match result {
         Ok(guard) => drop(black_box(guard)),
         Err(LockError::OwnerDied(mut guard)) => {

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use outlive::Domain;
-use outlive::topic::{Header, Present, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Header, Participants, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
 
 use crate::operations::soon;
 use crate::random::Random;
@@ -123,7 +123,7 @@ pub fn subscribe(world: &World, random: &mut Random) {
 
 pub fn look(world: &World, _: &mut Random) {
     black_box((world.topic.publishers(), world.topic.subscribers()));
-    let mut present = Present::default();
+    let mut present = Participants::default();
     drop(black_box(world.topic.wait_change_until(&mut present, soon())));
     drop(black_box(world.topic.wait_change_until(&mut present, soon())));
     black_box(world.topic.is_removed());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outlive::pool::Pool;
 use outlive::queue::{Queue, QueueOptions};
-use outlive::sync::{Embedded, Mutex, Record};
+use outlive::sync::{EmbeddedMutex, Mutex, Record};
 use outlive::topic::Topic;
 use outlive::{Deadline, Domain};
 
@@ -24,7 +24,7 @@ outlive::record! {
         /// An atomic.
         pub ticks: AtomicU64,
         /// Locks: one free, one held by the living, one by the dead.
-        pub locks: [Embedded<u64>; 3],
+        pub locks: [EmbeddedMutex<u64>; 3],
     }
 }
 

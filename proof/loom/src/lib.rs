@@ -28,5 +28,5 @@ mod topic;
 
 pub use error::Error;
 pub use kind::Kind;
-pub use liveness::{TokenId, Wait};
+pub use liveness::{TokenId, WaitStrategy};
 pub use sys::clock::Deadline;

@@ -7,7 +7,6 @@ mod litmus;
 #[path = "../../../crates/outlive/src/liveness/net.rs"]
 mod net;
 mod note;
-mod patience;
 mod peer;
 mod registry;
 #[path = "../../../crates/outlive/src/liveness/role.rs"]
@@ -15,6 +14,7 @@ mod role;
 #[path = "../../../crates/outlive/src/liveness/slot.rs"]
 mod slot;
 mod slot_words;
+mod strategy;
 #[path = "../../../crates/outlive/src/liveness/wait.rs"]
 mod wait;
 mod words;
@@ -22,12 +22,12 @@ mod words;
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
 pub(crate) use net::Net;
-pub(crate) use patience::Patience;
-pub use patience::Wait;
 pub(crate) use peer::{Peer, WaitError};
 pub(crate) use registry::{Registry, become_thread};
 pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
 pub(crate) use slot::Slot;
+pub(crate) use strategy::SpinWait;
+pub use strategy::WaitStrategy;
 pub(crate) use wait::{Asleep, MOST_OWNERS, sleep, sleep_among, sleep_on, sleep_on_several, sleep_until_it_comes};
 pub(crate) use words::Words;
 

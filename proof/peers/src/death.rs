@@ -140,7 +140,7 @@ struct Field<'a> {
 pub(crate) fn run(args: &DeathArgs) -> Result<ExitCode, Error> {
     let _signals = bench::begin(LIMIT_SECONDS, None)?;
     let args = if args.quick { DeathArgs { json: args.json, ..DeathArgs::quick() } } else { args.clone() };
-    let stage = bench::stage(None, ::outlive::Wait::default())?;
+    let stage = bench::stage(None, ::outlive::WaitStrategy::default())?;
     let deadline = Duration::from_millis(args.deadline_ms);
     let mut field = Field { stage: &stage, deadline, times: args.times, rows: Vec::new(), absent: Vec::new() };
     field.publishers()?;

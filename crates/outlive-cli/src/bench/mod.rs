@@ -48,7 +48,7 @@ pub use error::Error;
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use crossing::Cores;
 use machine::Machine;
-use outlive::Wait;
+use outlive::WaitStrategy;
 use report::{Absent, Report, Title};
 use round::{Contender, Group, Plan, Setting, Stage};
 use scratch::Scratch;
@@ -148,7 +148,7 @@ pub(crate) struct Waiting {
     wait: WaitName,
 }
 
-/// The names of [`outlive::Wait`].
+/// The names of [`outlive::WaitStrategy`].
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitName {
     /// Spin as long as that has been paying, then sleep: the library's default
@@ -159,7 +159,7 @@ pub(crate) enum WaitName {
     Spin,
 }
 
-impl From<WaitName> for Wait {
+impl From<WaitName> for WaitStrategy {
     fn from(name: WaitName) -> Self {
         match name {
             WaitName::Adaptive => Self::Adaptive,
@@ -268,7 +268,7 @@ pub(crate) struct Prepared {
     /// What is the same in all groups and worth telling.
     pub(crate) fixed: Vec<Setting>,
     pub(crate) needs_two_cores: bool,
-    pub(crate) wait: Wait,
+    pub(crate) wait: WaitStrategy,
     /// A turn of this one takes so long that few rounds must do.
     pub(crate) long_turns: bool,
 }
@@ -282,7 +282,7 @@ impl Prepared {
             absent: Vec::new(),
             fixed: Vec::new(),
             needs_two_cores: true,
-            wait: Wait::default(),
+            wait: WaitStrategy::default(),
             long_turns: false,
         }
     }
@@ -445,7 +445,7 @@ pub(crate) fn measure(prepared: Prepared, common: &Common) -> Result<Report, Err
 }
 
 /// Where turns take place: on these cores, or on the first two allowed.
-pub(crate) fn stage(asked: Option<Cores>, wait: Wait) -> Result<Stage, Error> {
+pub(crate) fn stage(asked: Option<Cores>, wait: WaitStrategy) -> Result<Stage, Error> {
     let allowed = crew::allowed_cores()?;
     let cores = choose_cores(&allowed, asked)?;
     let workers_on = asked.map_or(allowed, |cores| vec![cores.first, cores.second]);

@@ -8,7 +8,7 @@ use super::crossing::{self, Cores, Kind};
 use super::error::Error;
 use super::scratch::Scratch;
 use indicatif::{ProgressBar, ProgressStyle};
-use outlive::Wait;
+use outlive::WaitStrategy;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -166,7 +166,7 @@ pub struct Stage {
     /// For files.
     pub scratch: Scratch,
     /// How Outlive's own rows wait.
-    pub wait: Wait,
+    pub wait: WaitStrategy,
     /// The longest that one turn may take before it counts as hung.
     pub turn_limit: Duration,
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use outlive::topic::{Header, LARGEST_PAYLOAD, Present, PublishError, Publisher, SubscribeError, Topic};
+use outlive::topic::{Header, LARGEST_PAYLOAD, Participants, PublishError, Publisher, SubscribeError, Topic};
 use outlive::{Deadline, Domain, Error};
 use serde::Serialize;
 
@@ -316,7 +316,7 @@ impl Publishing<'_> {
     fn wait_for_subscribers(&mut self, topic: &Topic<[u8]>) -> Result<(), Stop> {
         let Some(wanted) = self.args.wait_for else { return Ok(()) };
         let begun = Instant::now();
-        let mut seen = Present::default();
+        let mut seen = Participants::default();
         while self.publisher.subscriber_count() < wanted {
             match topic.wait_change_until(&mut seen, SLICE) {
                 Ok(()) | Err(SubscribeError::TimedOut) => {}

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use film::Film;
 use outlive::Domain;
-use outlive::topic::{Header, Present, Sample, Topic};
+use outlive::topic::{Header, Participants, Sample, Topic};
 use outlive::wait::WaitSet;
 use outlive_gpu::{Argument, DeviceMemory, Driver, Gpu, Kernel, Module, PinnedPublisher, PinnedTopic, Stream};
 
@@ -240,8 +240,8 @@ fn conductor(options: &Options) -> Result<()> {
     cast.finish()
 }
 
-fn wait_for(topic: &Topic<[u8]>, is_so: impl Fn(&Present) -> bool) -> Result<()> {
-    let (mut seen, deadline) = (Present::default(), outlive::Deadline::after(SOON));
+fn wait_for(topic: &Topic<[u8]>, is_so: impl Fn(&Participants) -> bool) -> Result<()> {
+    let (mut seen, deadline) = (Participants::default(), outlive::Deadline::after(SOON));
     while !is_so(&seen) {
         topic.wait_change_until(&mut seen, deadline)?;
     }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use mu_cv::MuCv;
 use mu_sm::MuSm;
-use outlive::{Domain, Wait};
+use outlive::{Domain, WaitStrategy};
 
 const MESSAGES: u64 = 100_000;
 
@@ -44,8 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn way(wait: &str) -> Wait {
-    if wait == "block" { Wait::Block } else { Wait::Adaptive }
+fn way(wait: &str) -> WaitStrategy {
+    if wait == "block" { WaitStrategy::Block } else { WaitStrategy::Adaptive }
 }
 
 fn send(domain: &Domain, made_of: &str, wait: &str) -> Result<(), Box<dyn Error>> {

@@ -4,15 +4,15 @@
 //! the mutex is told, and wakes all. Those who sleep meanwhile wait for that next one (or for the domain's coarse
 //! re-check, where one is set: see `DomainOptions::recheck`).
 
-use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, Record};
-use outlive::{Domain, Error, Wait};
+use outlive::sync::{Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record};
+use outlive::{Domain, Error, WaitStrategy};
 
 use super::ring::{MOST_BYTES, Ring};
 
 outlive::record! {
     /// What all processes share.
     struct Words {
-        ring: Embedded<Ring>,
+        ring: EmbeddedMutex<Ring>,
         came: EmbeddedCondvar,
         went: EmbeddedCondvar,
     }
@@ -39,7 +39,7 @@ impl MuCv {
     }
 
     /// How waiting is done.
-    pub fn set_wait(&self, wait: Wait) {
+    pub fn set_wait(&self, wait: WaitStrategy) {
         self.ring.set_wait(wait);
         self.came.set_wait(wait);
         self.went.set_wait(wait);
@@ -72,7 +72,10 @@ impl MuCv {
     }
 
     /// The ring, whole whatever happened; if its holder died, all who sleep are woken, since it may have owed a call.
-    fn told<'a>(&self, locked: Result<Guard<'a, Ring>, LockError<Guard<'a, Ring>>>) -> Result<Guard<'a, Ring>, String> {
+    fn told<'a>(
+        &self,
+        locked: Result<MutexGuard<'a, Ring>, LockError<MutexGuard<'a, Ring>>>,
+    ) -> Result<MutexGuard<'a, Ring>, String> {
         match locked {
             Ok(ring) => Ok(ring),
             Err(LockError::OwnerDied(mut ring)) => {

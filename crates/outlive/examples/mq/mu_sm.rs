@@ -5,15 +5,15 @@
 //! to the next holder, which adds a permit for all that is in the ring, and for all room. One who dies holding a permit
 //! and not the mutex changed nothing, and the permit comes back by itself.
 
-use outlive::sync::{Embedded, EmbeddedSemaphore, Guard, LockError, Mutex, Record, Semaphore};
-use outlive::{Domain, Error, Wait};
+use outlive::sync::{EmbeddedMutex, EmbeddedSemaphore, LockError, Mutex, MutexGuard, Record, Semaphore};
+use outlive::{Domain, Error, WaitStrategy};
 
 use super::ring::{MOST_BYTES, MOST_MESSAGES, Ring};
 
 outlive::record! {
     /// What all processes share.
     struct Words {
-        ring: Embedded<Ring>,
+        ring: EmbeddedMutex<Ring>,
         messages: EmbeddedSemaphore<MOST_MESSAGES>,
         room: EmbeddedSemaphore<MOST_MESSAGES>,
     }
@@ -38,7 +38,7 @@ impl MuSm {
     }
 
     /// How waiting is done.
-    pub fn set_wait(&self, wait: Wait) {
+    pub fn set_wait(&self, wait: WaitStrategy) {
         self.ring.set_wait(wait);
         self.messages.set_wait(wait);
         self.room.set_wait(wait);
@@ -80,7 +80,10 @@ impl MuSm {
     }
 
     /// The ring, whole whatever happened; if its holder died, permits may be missing.
-    fn told<'a>(&self, locked: Result<Guard<'a, Ring>, LockError<Guard<'a, Ring>>>) -> Result<Guard<'a, Ring>, String> {
+    fn told<'a>(
+        &self,
+        locked: Result<MutexGuard<'a, Ring>, LockError<MutexGuard<'a, Ring>>>,
+    ) -> Result<MutexGuard<'a, Ring>, String> {
         match locked {
             Ok(ring) => Ok(ring),
             Err(LockError::OwnerDied(mut ring)) => {

@@ -164,7 +164,7 @@ impl Domain {
             }
             Kind::Queue => {
                 entry.waiters = waiters(&segment, &[]);
-                let queue = Queue::finish(segment, self.registry(), crate::Wait::Adaptive)?;
+                let queue = Queue::finish(segment, self.registry(), crate::WaitStrategy::Adaptive)?;
                 let (reader, senders) = (queue.reader(), queue.senders());
                 let me = self.me()?;
                 let (claims, found) = crate::queue::sweep(queue.shared(), me, true, &mut Vec::new())?;

@@ -11,7 +11,7 @@ use crate::segment::Segment;
 use crate::state::StateBytes;
 use crate::sync::primitives;
 use crate::sys::file;
-use crate::{Domain, Error, Kind, TokenId, Wait};
+use crate::{Domain, Error, Kind, TokenId, WaitStrategy};
 
 /// What a sweep found, and (unless it was a dry run) cleaned up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Domain {
         }
         match kind {
             Kind::Queue => {
-                let queue = Queue::finish(segment, self.registry(), Wait::Adaptive)?;
+                let queue = Queue::finish(segment, self.registry(), WaitStrategy::Adaptive)?;
                 let before = queue.segment().facts()?.allocated;
                 let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run, kept)?;
                 report.claims += claims;

@@ -20,7 +20,7 @@ use crate::shim::AtomicU32;
 use crate::sys::Errno;
 use crate::sys::clock::Deadline;
 use crate::sys::futex::{self, MOST_WATCHES, Wakeup, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::sys::uring::{self, Failed};
 use crate::sys::wait_threads::WaitThreads;
 
@@ -86,7 +86,7 @@ impl Many {
     pub(crate) fn sleep<'a>(
         &mut self,
         registry: &'static Registry,
-        pass: &PassOn,
+        pass: &WakeRelay,
         mut words: Words<'a>,
         owners: &[TokenId],
         net: Net,

@@ -9,7 +9,7 @@ use super::slot::{HOLDER, Slot};
 use super::wait::{Asleep, MOST_OWNERS, sleep, sleep_on_several};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 /// Whether a token stands for a thread or for a whole process.
@@ -158,7 +158,7 @@ impl Peer {
             return Ok(());
         }
         let me = self.registry.me().map_err(WaitError::System)?;
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         // By the slot, as `sleep` does: were the two to differ, which takes a stray write, this would never end.
         while self.is_alive_slow() {
             match sleep(self.registry, &pass, &[], Some(self.id), deadline) {
@@ -193,7 +193,7 @@ impl Registry {
             return Ok(id);
         }
         let me = self.me().map_err(WaitError::System)?;
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         // Without tokens there is nothing to come but the deadline.
         let nothing = [Watch { word: self.x(), expected: 0 }];
         let words: &[Watch<'_>] = if ids.is_empty() { &nothing } else { &[] };

@@ -26,7 +26,7 @@ use super::{Asleep, Me, Net, Peer, Registry, TokenId, WAITERS, WaitError, sleep,
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 /// In `holder`: it died, and a sweep removed its id.
@@ -123,7 +123,7 @@ impl Role<'_> {
     /// Makes the calling thread's process the holder.
     pub(crate) fn take(self, me: Me, process: TokenId) -> Result<(), NoRole> {
         let holder = &self.words.holder;
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         // Died between the exchange and the wake below: the kernel wakes one of those who wait for somebody to come.
         pass.to(&self.words.x);
         let before = loop {
@@ -248,7 +248,7 @@ impl Role<'_> {
     #[cold]
     pub(crate) fn sleep(
         self,
-        pass: &PassOn,
+        pass: &WakeRelay,
         word: Option<Watch<'_>>,
         seen: Standing,
         deadline: Deadline,

@@ -34,7 +34,7 @@ use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::clock::Deadline;
 use crate::sys::futex::{self, Wakeup, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) enum Asleep {
 #[cold]
 pub(crate) fn sleep(
     registry: &Registry,
-    pass: &PassOn,
+    pass: &WakeRelay,
     words: &[Watch<'_>],
     owner: Option<TokenId>,
     deadline: Deadline,
@@ -66,7 +66,7 @@ pub(crate) fn sleep(
 /// counts as a rescue if it finds that, or that the owner has ended.
 fn sleep_behind(
     registry: &Registry,
-    pass: &PassOn,
+    pass: &WakeRelay,
     words: &[Watch<'_>],
     owner: Option<TokenId>,
     deadline: Deadline,
@@ -131,7 +131,7 @@ const BRIEF_LOOK: Duration = Duration::from_secs(1);
 #[cold]
 pub(crate) fn sleep_on_several(
     registry: &Registry,
-    pass: &PassOn,
+    pass: &WakeRelay,
     words: &[Watch<'_>],
     owners: &[TokenId],
     start: usize,
@@ -146,7 +146,7 @@ pub(crate) fn sleep_on_several(
 #[cold]
 pub(crate) fn sleep_until_it_comes(
     registry: &Registry,
-    pass: &PassOn,
+    pass: &WakeRelay,
     words: &[Watch<'_>],
     owners: &[TokenId],
     start: usize,

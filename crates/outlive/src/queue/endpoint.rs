@@ -29,7 +29,7 @@ use crate::liveness::{Asleep, Me, Net, Peer, TokenId, WAITERS, WaitError, sleep_
 use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 /// Who reads just now.
@@ -70,7 +70,7 @@ fn check_no_reader(shared: &Shared, word: u32) -> Result<Reader, SendError> {
 /// Sleeps until there is space or a receiver.
 pub(super) fn sleep_without_reader(
     shared: &Shared,
-    pass: &PassOn,
+    pass: &WakeRelay,
     space: Watch<'_>,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
@@ -101,7 +101,7 @@ pub(super) fn sleep_without_reader(
 /// Sleeps until another receives than the dead one, or nobody, of just now; or until `also` changes.
 pub(super) fn sleep_until_reader_comes(
     shared: &Shared,
-    pass: &PassOn,
+    pass: &WakeRelay,
     also: Watch<'_>,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
@@ -159,7 +159,7 @@ pub(super) fn add_who_comes<'a>(shared: &'a Shared, words: &mut Words<'a>) -> Op
 /// Makes the calling thread's process the queue's receiver.
 pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(), Error> {
     let head = shared.ring.head();
-    let pass = PassOn::begin(me.list());
+    let pass = WakeRelay::begin(me.list());
     // Died between the exchange and the wake below: the kernel wakes one of those who wait for a receiver.
     pass.to(&head.x);
     let before = loop {

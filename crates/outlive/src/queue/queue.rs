@@ -7,12 +7,12 @@ use super::layout::{self, CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_W
 use super::receiver::Receiver;
 use super::ring::Ring;
 use super::send::Sender;
-use crate::liveness::{Patience, Registry, TokenId};
+use crate::liveness::{Registry, SpinWait, TokenId};
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{MOST_RESERVED, Segment, Spec};
 use crate::shim::Ordering;
 use crate::sync::Holder;
-use crate::{Domain, Error, Kind, Wait};
+use crate::{Domain, Error, Kind, WaitStrategy};
 
 /// A queue, open in this process: where its ends are made.
 ///
@@ -49,7 +49,7 @@ pub struct QueueOptions {
     first_slots: u32,
     slot_bytes: u32,
     refuse_without_reader: bool,
-    wait: Wait,
+    wait: WaitStrategy,
 }
 
 /// What has happened to a queue. Exact when it is quiet; while it is in use, each figure is true of some moment.
@@ -106,7 +106,7 @@ impl QueueOptions {
     }
 
     /// How this process's handles wait.
-    pub fn wait(mut self, wait: Wait) -> QueueOptions {
+    pub fn wait(mut self, wait: WaitStrategy) -> QueueOptions {
         self.wait = wait;
         self
     }
@@ -212,7 +212,7 @@ impl Queue {
             first_slots: 64,
             slot_bytes: 128,
             refuse_without_reader: false,
-            wait: Wait::Adaptive,
+            wait: WaitStrategy::Adaptive,
         }
     }
 
@@ -229,25 +229,25 @@ impl Queue {
     /// # Errors
     /// [`Error::NotFound`], [`Error::OtherKind`], [`Error::Damaged`], and what the system says.
     pub fn open(domain: &Domain, name: &str) -> Result<Queue, Error> {
-        Queue::finish(domain.open_segment(name)?, domain.registry(), Wait::Adaptive)
+        Queue::finish(domain.open_segment(name)?, domain.registry(), WaitStrategy::Adaptive)
     }
 
-    pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: Wait) -> Result<Queue, Error> {
+    pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: WaitStrategy) -> Result<Queue, Error> {
         Queue::finish_as(segment, registry, wait, Kind::Queue)
     }
 
     pub(crate) fn finish_as(
         segment: Segment,
         registry: &'static Registry,
-        wait: Wait,
+        wait: WaitStrategy,
         kind: Kind,
     ) -> Result<Queue, Error> {
         segment.expect(kind)?;
         let ring = Ring::new(segment)?;
         let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_READER != 0;
-        let patience = Patience::new();
-        patience.set(wait);
-        let shared = Shared { ring, registry, patience, refuse_without_reader: refuse };
+        let spin_wait = SpinWait::new();
+        spin_wait.set(wait);
+        let shared = Shared { ring, registry, spin_wait, refuse_without_reader: refuse };
         Ok(Queue { shared: Arc::new(shared) })
     }
 

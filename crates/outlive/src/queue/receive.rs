@@ -31,7 +31,7 @@ use super::ring::Slot;
 use super::wake::wake_senders;
 use crate::liveness::{Asleep, Me, Net, sleep, sleep_on};
 use crate::shim::Ordering;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 impl Receiver {
@@ -316,7 +316,7 @@ impl Receiver {
         };
         let shared = &*self.shared;
         let head = shared.ring.head();
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
             let ticket = head.messages.prepare_wait();
@@ -379,7 +379,7 @@ impl Receiver {
 
     /// Waits a moment without sleeping; true when there may be something.
     pub(super) fn spin(&self) -> bool {
-        self.is_something_there() || self.shared.patience.spin(|| self.is_something_there())
+        self.is_something_there() || self.shared.spin_wait.spin(|| self.is_something_there())
     }
 
     /// A cheap look while spinning: has the slot at the head changed?

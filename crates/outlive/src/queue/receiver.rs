@@ -16,7 +16,7 @@ use super::sweep;
 use super::wake::wake_senders;
 use crate::liveness::{Me, TokenId};
 use crate::shim::Ordering;
-use crate::{Error, Wait};
+use crate::{Error, WaitStrategy};
 
 /// The end of a queue that messages come out of. One at a time; may move between threads.
 ///
@@ -87,8 +87,8 @@ impl Receiver {
     }
 
     /// How waiting is done through this queue's handles.
-    pub fn set_wait(&self, wait: Wait) {
-        self.shared.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.shared.spin_wait.set(wait);
     }
 
     /// The calling thread comes in: writes itself into `inside` unless it is there.

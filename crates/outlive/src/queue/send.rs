@@ -36,7 +36,7 @@ use crate::liveness::{Asleep, Me};
 use crate::pool::Block;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 /// An end of a queue that messages go into. Any number of them, in any number of processes and threads.
@@ -389,8 +389,8 @@ impl Sender {
     }
 
     /// How waiting is done through this queue's handles.
-    pub fn set_wait(&self, wait: crate::Wait) {
-        self.shared.patience.set(wait);
+    pub fn set_wait(&self, wait: crate::WaitStrategy) {
+        self.shared.spin_wait.set(wait);
     }
 }
 
@@ -506,13 +506,13 @@ fn wait_until(
         wake_receiver(shared);
         return if let Space::Some = look()? { Ok(()) } else { Err(SendError::Full) };
     };
-    if shared.patience.spin(worth_a_look)
+    if shared.spin_wait.spin(worth_a_look)
         && let Space::Some = look()?
     {
         return Ok(());
     }
     let head = shared.ring.head();
-    let pass = PassOn::begin(me.list());
+    let pass = WakeRelay::begin(me.list());
     let mut out_of_time = false;
     loop {
         let ticket = head.room.prepare_wait();

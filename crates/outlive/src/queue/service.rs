@@ -6,15 +6,15 @@ use super::send::wait_for_memory;
 use super::sweep::collect_objects;
 use super::wake::{wake_receiver, wake_senders};
 use super::{Queue, Receiver, SendError};
-use crate::liveness::{Asleep, Me, Net, Patience, Registry, TokenId, WAITERS, Words, sleep_on};
+use crate::liveness::{Asleep, Me, Net, Registry, SpinWait, TokenId, WAITERS, Words, sleep_on};
 use crate::pool::{Block, Tag};
 use crate::segment::Segment;
 use crate::shim::Ordering;
 use crate::sync::EventCount;
 use crate::sys::Errno;
 use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
-use crate::{Deadline, Error, Wait};
+use crate::sys::robust::WakeRelay;
+use crate::{Deadline, Error, WaitStrategy};
 
 /// In tags, what is no region: objects of another floor.
 const ANNEX: u32 = 63;
@@ -36,12 +36,12 @@ impl Queue {
         self.shared.registry
     }
 
-    pub(crate) fn patience(&self) -> &Patience {
-        &self.shared.patience
+    pub(crate) fn spin_wait(&self) -> &SpinWait {
+        &self.shared.spin_wait
     }
 
-    pub(crate) fn set_wait(&self, wait: Wait) {
-        self.shared.patience.set(wait);
+    pub(crate) fn set_wait(&self, wait: WaitStrategy) {
+        self.shared.spin_wait.set(wait);
     }
 
     /// Where the other floor's words lie: first and last byte but one.
@@ -62,7 +62,7 @@ impl Queue {
     /// Sleeps until a server comes, or `also` changes.
     pub(crate) fn sleep_until_server_comes(
         &self,
-        pass: &PassOn,
+        pass: &WakeRelay,
         also: Watch<'_>,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
@@ -180,14 +180,14 @@ impl Receiver {
         mut look: impl FnMut() -> Result<Option<R>, RecvError>,
     ) -> Result<R, RecvError> {
         let shared = &*self.shared;
-        if shared.patience.spin(is_there)
+        if shared.spin_wait.spin(is_there)
             && let Some(found) = look()?
         {
             return Ok(found);
         }
         let head = shared.ring.head();
         // Sleeps of one wait have one number.
-        let _pass = PassOn::begin(me.list());
+        let _pass = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
             let ticket = head.messages.prepare_wait();

@@ -1,12 +1,12 @@
 //! What all handles of one opening have in common.
 
 use super::ring::Ring;
-use crate::liveness::{Patience, Registry};
+use crate::liveness::{Registry, SpinWait};
 
 /// See the file's head.
 pub(crate) struct Shared {
     pub(super) ring: Ring,
     pub(super) registry: &'static Registry,
-    pub(super) patience: Patience,
+    pub(super) spin_wait: SpinWait,
     pub(super) refuse_without_reader: bool,
 }

@@ -17,8 +17,8 @@ use crate::pool::Block;
 use crate::queue::{self, LARGEST_MESSAGE, SendError};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
-use crate::{Deadline, Domain, Error, Wait};
+use crate::sys::robust::WakeRelay;
+use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// The most calls in flight of one client.
 const MOST_IN_FLIGHT: usize = 1024;
@@ -106,7 +106,7 @@ impl Client {
     }
 
     /// How waiting is done through this client.
-    pub fn set_wait(&self, wait: Wait) {
+    pub fn set_wait(&self, wait: WaitStrategy) {
         self.service.queue.set_wait(wait);
     }
 
@@ -262,7 +262,7 @@ impl Client {
 
     #[cold]
     fn wait_for_a_server(&self, me: Me, deadline: Deadline) -> Result<(), CallError> {
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         let queue = &self.service.queue;
         // What is watched besides changes seldom, and means nothing.
         let places = &self.service.head().places;

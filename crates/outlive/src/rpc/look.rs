@@ -6,7 +6,7 @@ use crate::liveness::{Me, Registry, TokenId};
 use crate::queue::{Counters, Queue};
 use crate::segment::Segment;
 use crate::sync::Holder;
-use crate::{Error, Kind, Wait};
+use crate::{Error, Kind, WaitStrategy};
 
 /// What there is to know about a service.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Swept {
 }
 
 fn open(segment: Segment, registry: &'static Registry) -> Result<Service, Error> {
-    Service::new(Queue::finish_as(segment, registry, Wait::Adaptive, Kind::Service)?)
+    Service::new(Queue::finish_as(segment, registry, WaitStrategy::Adaptive, Kind::Service)?)
 }
 
 /// Looks at a service.

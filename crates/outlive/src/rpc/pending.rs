@@ -30,7 +30,7 @@ use crate::queue::Server;
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sync::Ticket;
 use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 /// A call in flight, of [`Client::begin`]. Dropped, the call is cancelled: if no server has begun it, none will.
@@ -232,13 +232,13 @@ impl<'c> Pending<'c> {
                 let ready = Ready(words.ready.load(Ordering::Relaxed));
                 ready.number() == number && (ready.beyond(taken) > 0 || ready.is_end())
             };
-            if self.client.service.queue.patience().spin(is_there)
+            if self.client.service.queue.spin_wait().spin(is_there)
                 && let Some(found) = self.look()?
             {
                 return Ok(found);
             }
         }
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         let mut out_of_time = deadline.is_none();
         let deadline = deadline.unwrap_or(Deadline::NEVER);
         loop {
@@ -265,7 +265,7 @@ impl<'c> Pending<'c> {
     fn look_and_sleep(
         &mut self,
         me: Me,
-        pass: &PassOn,
+        pass: &WakeRelay,
         ticket: Ticket,
         out_of_time: bool,
         deadline: Deadline,

@@ -24,7 +24,7 @@ use super::words::{After, Claim, Ready};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::sync::Holder;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 /// A request that a server has begun; its bytes are a copy. Any thread of the process may answer it, at any time. Dropped
 /// without an answer, its client is told [`CallError::Dropped`](super::CallError::Dropped).
@@ -234,7 +234,7 @@ impl Request {
         put: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), ReplyError> {
         let words = call.words;
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         if !words.begin_writing(&pass, self.number, self.process, me.id) {
             return Err(ReplyError::Cancelled);
         }

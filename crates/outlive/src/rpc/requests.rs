@@ -32,7 +32,7 @@ use super::words::{Claim, TRIES};
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::sync::EventCount;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 /// How often the server looks again at calls beyond the horizon. After that it takes the tickets
 /// for damaged, and takes the calls regardless of the horizon.
@@ -160,7 +160,7 @@ impl Service {
         }
         // The system does not say whether its memory exists: then it is not begun, and the next look finds it.
         self.request(call, asked)?;
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         let mut seen = seen;
         let mut tries = 1;
         while !call.words.begin_copying(&pass, seen, number, me.id) {

@@ -10,7 +10,7 @@ use super::service::{SLOTS, Service, ServiceOptions};
 use crate::liveness::TokenId;
 use crate::queue::{Receiver, RecvError};
 use crate::sys::barrier;
-use crate::{Deadline, Domain, Error, Wait};
+use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// The end of a service that answers. One at a time; may move between threads.
 ///
@@ -78,7 +78,7 @@ impl Server {
     }
 
     /// How waiting is done through this server.
-    pub fn set_wait(&self, wait: Wait) {
+    pub fn set_wait(&self, wait: WaitStrategy) {
         self.service.queue.set_wait(wait);
     }
 

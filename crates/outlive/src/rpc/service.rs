@@ -16,7 +16,7 @@ use crate::pool::Block;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::{Domain, Error, Kind, Wait};
+use crate::{Domain, Error, Kind, WaitStrategy};
 
 /// Bytes of a reply, or of a copy, that need no memory of their own.
 pub(super) const INLINE: usize = 112;
@@ -69,12 +69,12 @@ unsafe impl Shared for Head {}
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
     max_bytes: u64,
-    wait: Wait,
+    wait: WaitStrategy,
 }
 
 impl Default for ServiceOptions {
     fn default() -> ServiceOptions {
-        ServiceOptions { max_bytes: 1 << 30, wait: Wait::Adaptive }
+        ServiceOptions { max_bytes: 1 << 30, wait: WaitStrategy::Adaptive }
     }
 }
 
@@ -90,7 +90,7 @@ impl ServiceOptions {
 
     /// How this process's handle waits.
     #[must_use]
-    pub fn wait(mut self, wait: Wait) -> ServiceOptions {
+    pub fn wait(mut self, wait: WaitStrategy) -> ServiceOptions {
         self.wait = wait;
         self
     }

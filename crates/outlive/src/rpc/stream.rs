@@ -10,7 +10,7 @@ use super::service::RING;
 use super::words::{After, Claim, Ready};
 use crate::liveness::sleep;
 use crate::shim::Ordering;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 /// Replies to one request, sent one after the other. Dropped before [`Stream::finish`], the client is told
@@ -91,11 +91,11 @@ impl Stream {
         let me = request.enter()?;
         let registry = request.service.queue.registry();
         let words = request.call()?.words;
-        let spun = request.service.queue.patience().spin(|| !matches!(self.has_space(), Ok(false)));
+        let spun = request.service.queue.spin_wait().spin(|| !matches!(self.has_space(), Ok(false)));
         if spun && self.has_space()? {
             return Ok(());
         }
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
             let ticket = words.space.prepare_wait();

@@ -15,7 +15,7 @@
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32};
 use crate::sync::EventCount;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 /// The words of a call slot, in pairs of cache lines by who writes them.
 #[repr(C)]
@@ -214,7 +214,7 @@ impl Words {
     ///
     /// Died just before: not begun, for a successor. Just after: begun, and the claim says by whom.
     #[inline]
-    pub(super) fn begin_copying(&self, pass: &PassOn, seen: Claim, number: u64, thread: TokenId) -> bool {
+    pub(super) fn begin_copying(&self, pass: &WakeRelay, seen: Claim, number: u64, thread: TokenId) -> bool {
         // Before the claim: ended in between, the client wakes for nothing.
         pass.to(&self.x);
         self.change(seen, Claim::writing(number, thread))
@@ -230,7 +230,7 @@ impl Words {
 
     /// From here on the thread writes a reply; false: the call was cancelled. The thread's end wakes the client meanwhile.
     #[inline]
-    pub(super) fn begin_writing(&self, pass: &PassOn, number: u64, process: TokenId, thread: TokenId) -> bool {
+    pub(super) fn begin_writing(&self, pass: &WakeRelay, number: u64, process: TokenId, thread: TokenId) -> bool {
         // Before the claim: ended in between, the client wakes for nothing.
         pass.to(&self.x);
         self.change(Claim::taken(number, process), Claim::writing(number, thread))

@@ -8,11 +8,11 @@ use super::error::SetError;
 use super::layout::{BUFFERS_AT, FIXED_SIZE, HEAD_AT, Latest, MOST_BUFFERS, MOST_BYTES, StateHead, buffer_bytes};
 use super::wait::{Change, Told};
 use super::write::RawWriter;
-use crate::liveness::{NoRole, Patience, Registry};
+use crate::liveness::{NoRole, Registry, SpinWait};
 use crate::segment::{Segment, Spec};
 use crate::shim::Ordering;
 use crate::sync::{AwaitError, Holder};
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// The latest value under a name: bytes, of any length up to the most it was made for. [`State`](super::State) is the same
 /// for values of one type, and can be opened as bytes by [`StateBytes::open`].
@@ -143,7 +143,7 @@ impl StateBytes {
     pub(crate) fn finish(segment: Segment, registry: &'static Registry) -> Result<StateBytes, Error> {
         segment.expect(Kind::State)?;
         let buffers = Buffers::new(segment)?;
-        Ok(StateBytes { shared: Arc::new(Shared { buffers, registry, patience: Patience::new() }) })
+        Ok(StateBytes { shared: Arc::new(Shared { buffers, registry, spin_wait: SpinWait::new() }) })
     }
 
     /// The latest value.
@@ -300,8 +300,8 @@ impl StateBytes {
     }
 
     /// How waiting is done through this handle and its clones.
-    pub fn set_wait(&self, wait: Wait) {
-        self.shared.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.shared.spin_wait.set(wait);
     }
 
     /// Whether the state's name has been removed: those who have it open go on, nobody else finds it any more.

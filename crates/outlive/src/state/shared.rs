@@ -1,11 +1,11 @@
 //! What all handles of one opening have in common.
 
 use super::buffers::Buffers;
-use crate::liveness::{Patience, Registry};
+use crate::liveness::{Registry, SpinWait};
 
 /// See the file's head.
 pub(crate) struct Shared {
     pub(super) buffers: Buffers,
     pub(super) registry: &'static Registry,
-    pub(super) patience: Patience,
+    pub(super) spin_wait: SpinWait,
 }

@@ -8,7 +8,7 @@ use super::error::SetError;
 use super::layout::MOST_BYTES;
 use super::wait::Change;
 use crate::sync::{AwaitError, Holder, Plain};
-use crate::{Deadline, Domain, Error, Wait};
+use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// The latest value under a name: one writer, any number of readers in any number of processes.
 ///
@@ -178,7 +178,7 @@ impl<T: Plain> State<T> {
     }
 
     /// How waiting is done through this handle and its clones.
-    pub fn set_wait(&self, wait: Wait) {
+    pub fn set_wait(&self, wait: WaitStrategy) {
         self.bytes.set_wait(wait);
     }
 

@@ -15,7 +15,7 @@ use super::Shared;
 use super::layout::Latest;
 use crate::liveness::{Asleep, Standing};
 use crate::shim::Ordering;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 /// What has come.
@@ -111,12 +111,12 @@ impl Shared {
             change = self.try_changed(told);
             change.is_some()
         };
-        if look() || self.patience.spin(look) {
+        if look() || self.spin_wait.spin(look) {
             return Ok(change);
         }
         let me = self.registry.me()?;
         let changes = &self.buffers.head().changes;
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         let mut last_try = false;
         loop {
             let ticket = changes.prepare_wait();
@@ -137,7 +137,7 @@ impl Shared {
     /// Waits until the writer's place may be had. False: the deadline passed.
     pub(super) fn wait_unwritten(&self, deadline: Deadline) -> Result<bool, Error> {
         let me = self.registry.me()?;
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         loop {
             let standing = self.role().standing();
             if !standing.is_living() {

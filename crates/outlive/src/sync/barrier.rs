@@ -10,10 +10,10 @@ use super::home::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_barrier::{COUNT_OUT, Passed, RawBarrier, Stuck, Words};
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::{Me, Patience, Registry};
+use crate::liveness::{Me, Registry, SpinWait};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// What the death of a participant does to a [`Barrier`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub enum WhenOneDies {
 pub struct Barrier {
     home: Home<Words>,
     seats: NonNull<[AtomicU32]>,
-    patience: Patience,
+    spin_wait: SpinWait,
 }
 
 // SAFETY: all its fields are atomics.
@@ -147,7 +147,7 @@ impl Barrier {
             return Err(home.damaged("a barrier's size"));
         }
         let seats = home.tail(parties as usize)?;
-        Ok(Barrier { home, seats, patience: Patience::new() })
+        Ok(Barrier { home, seats, spin_wait: SpinWait::new() })
     }
 
     /// What lies at `offset` of a file: in a record with so many `seats`, else it says itself how many.
@@ -166,12 +166,12 @@ impl Barrier {
             return Err(segment.damaged("a barrier's size"));
         }
         let seats = NonNull::from(words_at(segment, offset + size_of::<Words>() as u64, parties as usize)?);
-        Ok(Barrier { home: Home::inside(words, registry, segment), seats, patience: Patience::new() })
+        Ok(Barrier { home: Home::inside(words, registry, segment), seats, spin_wait: SpinWait::new() })
     }
 
     /// How waiting is done through this handle.
-    pub fn set_wait(&self, wait: Wait) {
-        self.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
     }
 
     fn raw(&self) -> RawBarrier<'_> {
@@ -203,7 +203,7 @@ impl Barrier {
     /// In here: the barrier is broken still, or whole.
     pub fn repair(&self, deadline: impl Into<Deadline>) -> Result<(), BarrierError> {
         let me = self.me()?;
-        self.raw().repair(me, &self.patience, deadline.into()).map_err(|stuck| self.error(stuck))
+        self.raw().repair(me, &self.spin_wait, deadline.into()).map_err(|stuck| self.error(stuck))
     }
 
     /// Whether a death has broken it.
@@ -295,7 +295,7 @@ impl Seat<'_> {
             Some(phase) => phase,
             None => raw.arrive(self.me, self.index).map_err(|stuck| self.barrier.error(stuck))?,
         };
-        let end = raw.wait(self.me, self.index, phase, &self.barrier.patience, deadline);
+        let end = raw.wait(self.me, self.index, phase, &self.barrier.spin_wait, deadline);
         self.arrived = (end == Err(Stuck::TimedOut)).then_some(phase);
         match end {
             Ok(passed) => Ok(Turn { serial: passed == Passed::Serial }),
@@ -351,7 +351,7 @@ impl<const N: usize> Embed for EmbeddedBarrier<N> {
         // As in a record that was made today; the same value whoever writes it.
         home.shared().words.parties.store(N as u32, Ordering::Relaxed);
         let seats = NonNull::from(home.shared().seats.as_slice());
-        Barrier { home: home.part(|embedded| &embedded.words), seats, patience: Patience::new() }
+        Barrier { home: home.part(|embedded| &embedded.words), seats, spin_wait: SpinWait::new() }
     }
 }
 

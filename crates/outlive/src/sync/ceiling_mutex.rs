@@ -16,17 +16,17 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::ceiling::{MOST, NotRaised, Raised};
-use super::guard::{Guard, LockError};
+use super::guard::{LockError, MutexGuard};
 use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
-use crate::liveness::{Me, Patience, Registry};
+use crate::liveness::{Me, Registry, SpinWait};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// 16 bytes.
 #[repr(C)]
@@ -79,7 +79,7 @@ pub struct CeilingMutex<T> {
     home: Home<RawCeiling>,
     value: NonNull<UnsafeCell<T>>,
     ceiling: u32,
-    patience: Patience,
+    spin_wait: SpinWait,
 }
 
 /// The body of a named one.
@@ -98,10 +98,10 @@ unsafe impl<T: Send> Send for CeilingMutex<T> {}
 unsafe impl<T: Send> Sync for CeilingMutex<T> {}
 
 /// Asleep at once: a spin at the ceiling may keep the very holder from running.
-fn patience() -> Patience {
-    let patience = Patience::new();
-    patience.set(Wait::Block);
-    patience
+fn spin_wait() -> SpinWait {
+    let spin_wait = SpinWait::new();
+    spin_wait.set(WaitStrategy::Block);
+    spin_wait
 }
 
 impl<T: Plain> CeilingMutex<T> {
@@ -130,7 +130,7 @@ impl<T: Plain> CeilingMutex<T> {
             return Err(other(found));
         }
         let value = NonNull::from(&home.shared().value);
-        Ok(CeilingMutex { home: home.part(|cell| &cell.raw), value, ceiling, patience: patience() })
+        Ok(CeilingMutex { home: home.part(|cell| &cell.raw), value, ceiling, spin_wait: spin_wait() })
     }
 
     /// The priority at which holders run.
@@ -147,7 +147,7 @@ impl<T: Plain> CeilingMutex<T> {
     ///
     /// # If a process dies
     /// The owner's death ends the wait at once.
-    pub fn lock(&self) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
+    pub fn lock(&self) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
         self.lock_until(Deadline::NEVER)
     }
 
@@ -161,16 +161,16 @@ impl<T: Plain> CeilingMutex<T> {
     pub fn lock_until(
         &self,
         deadline: impl Into<Deadline>,
-    ) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
+    ) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
         let deadline = deadline.into();
-        self.enter(true, |me| self.raw().lock(me, &self.patience, deadline))
+        self.enter(true, |me| self.raw().lock(me, &self.spin_wait, deadline))
     }
 
     /// Takes the lock if it is free, or its owner is dead.
     ///
     /// # Errors
     /// As [`CeilingMutex::lock`], and [`LockError::WouldBlock`].
-    pub fn try_lock(&self) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
+    pub fn try_lock(&self) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
         self.enter(false, |me| self.raw().try_lock(me))
     }
 
@@ -178,13 +178,13 @@ impl<T: Plain> CeilingMutex<T> {
         &self,
         waits: bool,
         lock: impl FnOnce(Me) -> Result<Acquired, Refused>,
-    ) -> Result<CeilingGuard<'_, T>, LockError<CeilingGuard<'_, T>>> {
+    ) -> Result<CeilingMutexGuard<'_, T>, LockError<CeilingMutexGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
         let (got, raised) = self.take(me, waits, || lock(me))?;
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
-        match unsafe { Guard::settle(Ok(got), self.raw(), self.value.cast(), me) } {
-            Ok(guard) => Ok(CeilingGuard { guard, _raised: raised }),
-            Err(error) => Err(error.map(|guard| CeilingGuard { guard, _raised: raised })),
+        match unsafe { MutexGuard::settle(Ok(got), self.raw(), self.value.cast(), me) } {
+            Ok(guard) => Ok(CeilingMutexGuard { guard, _raised: raised }),
+            Err(error) => Err(error.map(|guard| CeilingMutexGuard { guard, _raised: raised })),
         }
     }
 
@@ -225,11 +225,11 @@ impl<T: Plain> CeilingMutex<T> {
     /// In the middle of this: the mutex stays given up, or the next to lock is told that an owner died.
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let take = || self.raw().take_to_reset(me, &self.patience, deadline.into());
+        let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
         let ((), _raised) = self.take(me, true, take)?;
         // SAFETY: the value beside the lock is what it guards, and the lock is ours. Given back before the thread is
         // lowered.
-        unsafe { Guard::new(self.raw(), self.value.cast::<T>(), me) }.reset(value);
+        unsafe { MutexGuard::new(self.raw(), self.value.cast::<T>(), me) }.reset(value);
         Ok(())
     }
 
@@ -252,17 +252,17 @@ impl<T: Plain> CeilingMutex<T> {
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
-/// [`Guard`](super::Guard#if-it-panics).
-pub struct CeilingGuard<'a, T> {
+/// [`MutexGuard`](super::Guard#if-it-panics).
+pub struct CeilingMutexGuard<'a, T> {
     // In this order they are dropped.
-    guard: Guard<'a, T>,
+    guard: MutexGuard<'a, T>,
     _raised: Raised,
 }
 
 // SAFETY: sharing a guard shares `&T` only.
-unsafe impl<T: Sync> Sync for CeilingGuard<'_, T> {}
+unsafe impl<T: Sync> Sync for CeilingMutexGuard<'_, T> {}
 
-impl<T> CeilingGuard<'_, T> {
+impl<T> CeilingMutexGuard<'_, T> {
     /// Whether an owner died or panicked with it, and nothing has been marked consistent since: what
     /// [`LockError::OwnerDied`] said.
     #[must_use]
@@ -283,12 +283,12 @@ impl<T> CeilingGuard<'_, T> {
     /// # If a process dies
     /// In here: the lock is given up, or the next to lock is told that an owner died.
     pub fn give_up(self) {
-        let CeilingGuard { guard, _raised } = self;
+        let CeilingMutexGuard { guard, _raised } = self;
         guard.give_up();
     }
 }
 
-impl<T> Deref for CeilingGuard<'_, T> {
+impl<T> Deref for CeilingMutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -296,13 +296,13 @@ impl<T> Deref for CeilingGuard<'_, T> {
     }
 }
 
-impl<T> DerefMut for CeilingGuard<'_, T> {
+impl<T> DerefMut for CeilingMutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.guard
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for CeilingGuard<'_, T> {
+impl<T: fmt::Debug> fmt::Debug for CeilingMutexGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
@@ -314,39 +314,39 @@ impl<T: fmt::Debug> fmt::Debug for CeilingGuard<'_, T> {
 /// All zeroes are an unlocked one around a zeroed value. [`Record::handle`](super::Record::handle) gives the
 /// [`CeilingMutex`] to use it by.
 #[repr(C)]
-pub struct EmbeddedCeiling<T, const CEILING: u32> {
+pub struct EmbeddedCeilingMutex<T, const CEILING: u32> {
     raw: RawCeiling,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached under the lock only.
-unsafe impl<T: Send, const CEILING: u32> Sync for EmbeddedCeiling<T, CEILING> {}
+unsafe impl<T: Send, const CEILING: u32> Sync for EmbeddedCeilingMutex<T, CEILING> {}
 // SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
-unsafe impl<T: Plain, const CEILING: u32> Shared for EmbeddedCeiling<T, CEILING> {}
+unsafe impl<T: Plain, const CEILING: u32> Shared for EmbeddedCeilingMutex<T, CEILING> {}
 // SAFETY: the lock is at the start; the value is Plain and under it.
-unsafe impl<T: Plain, const CEILING: u32> SharedField for EmbeddedCeiling<T, CEILING> {
+unsafe impl<T: Plain, const CEILING: u32> SharedField for EmbeddedCeilingMutex<T, CEILING> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
         Place {
-            offset: core::mem::offset_of!(EmbeddedCeiling<T, CEILING>, raw),
+            offset: core::mem::offset_of!(EmbeddedCeilingMutex<T, CEILING>, raw),
             kind: Kind::CeilingMutex,
             number: CEILING,
         }
     }
 }
 
-impl<T: Plain, const CEILING: u32> Embed for EmbeddedCeiling<T, CEILING> {
+impl<T: Plain, const CEILING: u32> Embed for EmbeddedCeilingMutex<T, CEILING> {
     type Handle = CeilingMutex<T>;
-    fn handle(home: Home<EmbeddedCeiling<T, CEILING>>) -> CeilingMutex<T> {
+    fn handle(home: Home<EmbeddedCeilingMutex<T, CEILING>>) -> CeilingMutex<T> {
         const { assert!(CEILING >= 1 && CEILING <= MOST, "a ceiling is a priority of 1 to 99") };
         // As in a record that was made today; the same value whoever writes it.
         home.shared().raw.ceiling.store(CEILING, Ordering::Relaxed);
         let value = NonNull::from(&home.shared().value);
-        CeilingMutex { home: home.part(|embedded| &embedded.raw), value, ceiling: CEILING, patience: patience() }
+        CeilingMutex { home: home.part(|embedded| &embedded.raw), value, ceiling: CEILING, spin_wait: spin_wait() }
     }
 }
 
-impl<T: Plain, const CEILING: u32> EmbeddedCeiling<T, CEILING> {
+impl<T: Plain, const CEILING: u32> EmbeddedCeilingMutex<T, CEILING> {
     /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
@@ -384,7 +384,7 @@ impl CeilingMutex<()> {
             home: Home::inside(raw, registry, segment),
             value: NonNull::dangling(),
             ceiling,
-            patience: patience(),
+            spin_wait: spin_wait(),
         })
     }
 }

@@ -1,14 +1,14 @@
 //! A named condition variable, for the guards of mutexes.
 
-use super::guard::{Guard, LockError};
+use super::guard::{LockError, MutexGuard};
 use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_condvar::{Patiences, RawCondvar, Waited};
 use super::raw_mutex::RawMutex;
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::{Me, Patience, Peer, Registry};
-use crate::sys::robust::PassOn;
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::liveness::{Me, Peer, Registry, SpinWait};
+use crate::sys::robust::WakeRelay;
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// Where threads of any process wait, giving a mutex back meanwhile, until somebody has changed what it guards.
 ///
@@ -65,7 +65,7 @@ pub enum Woke {
 }
 
 /// A wait's end: the guard again and why, also in [`LockError::OwnerDied`].
-type Ended<'a, T> = Result<(Guard<'a, T>, Woke), LockError<(Guard<'a, T>, Woke)>>;
+type Ended<'a, T> = Result<(MutexGuard<'a, T>, Woke), LockError<(MutexGuard<'a, T>, Woke)>>;
 
 impl Condvar {
     /// Opens the condition variable of that name, or makes it.
@@ -81,11 +81,11 @@ impl Condvar {
     }
 
     fn at(home: Home<RawCondvar>) -> Condvar {
-        Condvar { home, patiences: Patiences { notify: Patience::new(), lock: Patience::new() } }
+        Condvar { home, patiences: Patiences { notify: SpinWait::new(), lock: SpinWait::new() } }
     }
 
     /// How waiting is done through this handle.
-    pub fn set_wait(&self, wait: Wait) {
+    pub fn set_wait(&self, wait: WaitStrategy) {
         self.patiences.notify.set(wait);
         self.patiences.lock.set(wait);
     }
@@ -101,7 +101,7 @@ impl Condvar {
     ///
     /// # If a process dies
     /// See [`Condvar`].
-    pub fn wait<'a, T>(&'a self, guard: Guard<'a, T>) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
+    pub fn wait<'a, T>(&'a self, guard: MutexGuard<'a, T>) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
         self.wait_until(guard, Deadline::NEVER).map(|(guard, _)| guard).map_err(|error| error.map(|(guard, _)| guard))
     }
 
@@ -131,7 +131,7 @@ impl Condvar {
     ///
     /// # Errors
     /// As [`Condvar::wait`]. That the deadline passed is no error: the mutex is held again.
-    pub fn wait_until<'a, T>(&'a self, guard: Guard<'a, T>, deadline: impl Into<Deadline>) -> Ended<'a, T> {
+    pub fn wait_until<'a, T>(&'a self, guard: MutexGuard<'a, T>, deadline: impl Into<Deadline>) -> Ended<'a, T> {
         self.wait_and_relock_until(guard, deadline, Deadline::NEVER)
     }
 
@@ -163,7 +163,7 @@ impl Condvar {
     /// gone to the next waiter.
     pub fn wait_and_relock_until<'a, T>(
         &'a self,
-        guard: Guard<'a, T>,
+        guard: MutexGuard<'a, T>,
         deadline: impl Into<Deadline>,
         relock: impl Into<Deadline>,
     ) -> Ended<'a, T> {
@@ -179,9 +179,9 @@ impl Condvar {
     /// As [`Condvar::wait`]; at the first of them it returns, whatever the condition.
     pub fn wait_while<'a, T>(
         &'a self,
-        guard: Guard<'a, T>,
+        guard: MutexGuard<'a, T>,
         condition: impl FnMut(&mut T) -> bool,
-    ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
+    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
         let ended = self.wait_while_until(guard, Deadline::NEVER, condition);
         ended.map(|(guard, _)| guard).map_err(|error| error.map(|(guard, _)| guard))
     }
@@ -192,7 +192,7 @@ impl Condvar {
     /// As [`Condvar::wait_while`].
     pub fn wait_while_until<'a, T>(
         &'a self,
-        mut guard: Guard<'a, T>,
+        mut guard: MutexGuard<'a, T>,
         deadline: impl Into<Deadline>,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> Ended<'a, T> {
@@ -242,7 +242,7 @@ impl Condvar {
     /// The peer's death ends the wait at once.
     pub fn wait_or_end<'a, T>(
         &'a self,
-        guard: Guard<'a, T>,
+        guard: MutexGuard<'a, T>,
         peer: &Peer,
         deadline: impl Into<Deadline>,
     ) -> Ended<'a, T> {
@@ -262,8 +262,8 @@ impl Condvar {
 
     fn wait_by<'a, T>(
         &'a self,
-        guard: Guard<'a, T>,
-        wait: impl FnOnce(&RawCondvar, &RawMutex, Me, PassOn) -> Waited,
+        guard: MutexGuard<'a, T>,
+        wait: impl FnOnce(&RawCondvar, &RawMutex, Me, WakeRelay) -> Waited,
     ) -> Ended<'a, T> {
         let mut woke = Woke::LookAgain;
         let again = guard.give_back_during(|mutex, me, pass| {
@@ -306,9 +306,9 @@ impl Condvar {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-condvar-in-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::sync::{Embedded, EmbeddedCondvar, Record};
+/// use outlive::sync::{EmbeddedMutex, EmbeddedCondvar, Record};
 ///
-/// outlive::record! { pub struct Store { pub stock: Embedded<u64>, pub delivered: EmbeddedCondvar } }
+/// outlive::record! { pub struct Store { pub stock: EmbeddedMutex<u64>, pub delivered: EmbeddedCondvar } }
 /// let store = Record::<Store>::open(&domain, "store", |store| *store.stock.get_mut() = 1)?;
 /// let delivered = store.handle(|store| &store.delivered);
 /// let guard = store.lock(|store| &store.stock).unwrap();

@@ -6,9 +6,9 @@ use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_event::{Opens, RawEvent, VALUE};
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::{Me, Patience, Registry};
+use crate::liveness::{Me, Registry, SpinWait};
 use crate::shim::Ordering;
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// Whether a wait leaves the bits that satisfied it, or takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub enum Reset {
 /// is not told: watch it ([`Peer::wait_dead`](crate::Peer::wait_dead)), or wait with a deadline.
 pub struct Event {
     home: Home<RawEvent>,
-    patience: Patience,
+    spin_wait: SpinWait,
 }
 
 impl Event {
@@ -70,12 +70,12 @@ impl Event {
     }
 
     fn at(home: Home<RawEvent>) -> Event {
-        Event { home, patience: Patience::new() }
+        Event { home, spin_wait: SpinWait::new() }
     }
 
     /// How waiting is done through this handle.
-    pub fn set_wait(&self, wait: Wait) {
-        self.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
     }
 
     /// Sets bits, and wakes all who wait. The bits that were set before. (Where somebody waits: just before; of two that set the same bit at
@@ -163,7 +163,7 @@ impl Event {
         self.home.me().map_err(AwaitError::System)?;
         match self
             .raw()
-            .wait(registry, &self.patience, deadline, Opens::with(bits, all), |raw| self.take(raw, bits, all))
+            .wait(registry, &self.spin_wait, deadline, Opens::with(bits, all), |raw| self.take(raw, bits, all))
         {
             Ok(got) => got.ok_or(AwaitError::TimedOut),
             Err(errno) => Err(AwaitError::from_errno(registry, errno)),

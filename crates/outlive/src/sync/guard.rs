@@ -9,7 +9,7 @@ use super::order;
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId, WAITERS};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 /// In a guard's own copy of the token: `list_op_pending` is borrowed until the guard is dropped. So a guard without it
 /// pays nothing for the possibility.
@@ -29,7 +29,7 @@ pub(super) const UNWINDING: u32 = 1 << 30;
 /// A panic that begins while the guard is held and unwinds through it leaves what it guards as a death would, and counts
 /// as one: the next to lock gets [`LockError::OwnerDied`]. A guard that was taken by a destructor while its thread unwinds already
 /// gives the lock back as usual.
-pub struct Guard<'a, T> {
+pub struct MutexGuard<'a, T> {
     raw: &'a RawMutex,
     value: NonNull<T>,
     me: Me,
@@ -38,37 +38,37 @@ pub struct Guard<'a, T> {
 }
 
 // SAFETY: sharing a guard shares `&T` only.
-unsafe impl<T: Sync> Sync for Guard<'_, T> {}
+unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
 
-impl<'a, T> Guard<'a, T> {
+impl<'a, T> MutexGuard<'a, T> {
     /// The guard of a lock that has just been taken.
     ///
     /// # Safety
-    /// As for [`Guard::settle`]; `me` holds `raw`.
+    /// As for [`MutexGuard::settle`]; `me` holds `raw`.
     #[inline]
-    pub(super) unsafe fn new(raw: &'a RawMutex, value: NonNull<T>, mut me: Me) -> Guard<'a, T> {
+    pub(super) unsafe fn new(raw: &'a RawMutex, value: NonNull<T>, mut me: Me) -> MutexGuard<'a, T> {
         if std::thread::panicking() {
             me.id = TokenId::from_own(me.id.as_u32() | UNWINDING);
         }
-        Guard { raw, value, me, _thread: PhantomData }
+        MutexGuard { raw, value, me, _thread: PhantomData }
     }
 
-    /// A guard that was given up by [`Guard::into_raw`], if it is of the calling thread.
+    /// A guard that was given up by [`MutexGuard::into_raw`], if it is of the calling thread.
     ///
     /// # Safety
-    /// As for [`Guard::settle`]; `bits` came from a guard of this lock, and no guard was made of them since.
+    /// As for [`MutexGuard::settle`]; `bits` came from a guard of this lock, and no guard was made of them since.
     #[inline]
     pub(super) unsafe fn resumed(
         raw: &'a RawMutex,
         value: NonNull<T>,
         registry: &'static Registry,
         bits: u32,
-    ) -> Option<Guard<'a, T>> {
+    ) -> Option<MutexGuard<'a, T>> {
         let mine = bits != 0 && bits & !(KEPT | UNWINDING) == registry.current_bits();
         let me = Me { registry, id: TokenId::from_own(bits & !UNWINDING) };
         // Lazily: one that was made and dropped here would give back the lock for a thread without a token, whose number is 0 as well.
         // SAFETY: the caller's promise. As one taken just now: a panic before was none of a guard's.
-        mine.then(|| unsafe { Guard::new(raw, value, me) })
+        mine.then(|| unsafe { MutexGuard::new(raw, value, me) })
     }
 
     /// Lets the guard go, but not the lock: for bindings to languages without guards. The number is never 0.
@@ -93,12 +93,12 @@ impl<'a, T> Guard<'a, T> {
         raw: &'a RawMutex,
         value: NonNull<T>,
         me: Me,
-    ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
+    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
         match result {
             // SAFETY: the caller's promise.
-            Ok(Acquired::Clean) => Ok(unsafe { Guard::new(raw, value, me) }),
+            Ok(Acquired::Clean) => Ok(unsafe { MutexGuard::new(raw, value, me) }),
             // SAFETY: the caller's promise.
-            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(unsafe { Guard::new(raw, value, me) })),
+            Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(unsafe { MutexGuard::new(raw, value, me) })),
             Err(refused) => Err(LockError::from_refused(refused, me)),
         }
     }
@@ -107,8 +107,8 @@ impl<'a, T> Guard<'a, T> {
     /// die, is passed on until the new guard is dropped, too.
     pub(super) fn give_back_during(
         self,
-        meanwhile: impl FnOnce(&'a RawMutex, Me, PassOn) -> (Result<Acquired, Refused>, Option<PassOn>),
-    ) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
+        meanwhile: impl FnOnce(&'a RawMutex, Me, WakeRelay) -> (Result<Acquired, Refused>, Option<WakeRelay>),
+    ) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
         let (raw, value) = (self.raw, self.value);
         let bits = self.me.id.as_u32();
         let me = Me { id: TokenId::from_own(bits & !(KEPT | UNWINDING)), ..self.me };
@@ -116,15 +116,15 @@ impl<'a, T> Guard<'a, T> {
             return Err(LockError::NotHeld);
         }
         core::mem::forget(self);
-        let pass = if bits & KEPT == 0 { PassOn::begin(me.list()) } else { PassOn::resume(me.list()) };
+        let pass = if bits & KEPT == 0 { WakeRelay::begin(me.list()) } else { WakeRelay::resume(me.list()) };
         let (result, pass) = meanwhile(raw, me, pass);
         if result.is_err() {
             order::gives_back(raw);
         }
-        let kept = pass.is_some_and(PassOn::keep);
+        let kept = pass.is_some_and(WakeRelay::keep);
         let holder = if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
         // SAFETY: what was true of this guard is true of the new one.
-        unsafe { Guard::settle(result, raw, value, holder) }
+        unsafe { MutexGuard::settle(result, raw, value, holder) }
     }
 
     /// The end of a reset: a lock in whatever state has been taken, and is given back whole.
@@ -174,7 +174,7 @@ impl<'a, T> Guard<'a, T> {
     }
 }
 
-impl<T> Deref for Guard<'_, T> {
+impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -184,7 +184,7 @@ impl<T> Deref for Guard<'_, T> {
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: we hold the lock, so nobody else touches it; `&mut self` keeps this process from doing so twice.
@@ -192,7 +192,7 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
-impl<T> Drop for Guard<'_, T> {
+impl<T> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
@@ -228,11 +228,11 @@ fn give_back(raw: &RawMutex, me: Me, how: fn(&RawMutex, TokenId)) {
     how(raw, TokenId::from_own(bits & !(KEPT | UNWINDING)));
     if bits & KEPT != 0 {
         // Died just before: somebody is woken for nothing.
-        drop(PassOn::resume(me.list()));
+        drop(WakeRelay::resume(me.list()));
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Guard<'_, T> {
+impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
@@ -243,9 +243,9 @@ impl<T: fmt::Debug> fmt::Debug for Guard<'_, T> {
 #[non_exhaustive]
 pub enum LockError<G> {
     /// The lock is yours, but an owner died or panicked holding it: what it guards may be half-written. Repair it and call
-    /// [`Guard::mark_consistent`] (of the guard inside); if the guard is dropped without, the next to lock is told again.
+    /// [`MutexGuard::mark_consistent`] (of the guard inside); if the guard is dropped without, the next to lock is told again.
     OwnerDied(G),
-    /// A holder gave it up ([`Guard::give_up`]). [`Mutex::reset`](super::Mutex::reset) starts anew.
+    /// A holder gave it up ([`MutexGuard::give_up`]). [`Mutex::reset`](super::Mutex::reset) starts anew.
     NotRecoverable,
     /// This thread holds it already.
     Deadlock,

@@ -5,8 +5,8 @@ use super::gate::Gate;
 use super::home::{Home, TypeOf};
 use super::raw_event::{Opens, RawEvent, VALUE};
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::Patience;
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::liveness::SpinWait;
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A gate that opens for good once a number of arrivals has been counted.
 ///
@@ -33,7 +33,7 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 /// ([`Peer::wait_dead`](crate::Peer::wait_dead)) arrive in the dead one's place, or call [`Latch::release`].
 pub struct Latch {
     home: Home<RawEvent>,
-    patience: Patience,
+    spin_wait: SpinWait,
 }
 
 impl Latch {
@@ -52,12 +52,12 @@ impl Latch {
     }
 
     fn at(home: Home<RawEvent>) -> Latch {
-        Latch { home, patience: Patience::new() }
+        Latch { home, spin_wait: SpinWait::new() }
     }
 
     /// How waiting is done through this handle.
-    pub fn set_wait(&self, wait: Wait) {
-        self.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
     }
 
     /// Counts so many arrivals; more than were missing are as good as those that were. How many are missing now.
@@ -110,7 +110,7 @@ impl Latch {
         // As in `Event`.
         self.home.me().map_err(AwaitError::System)?;
         let open = |raw: &RawEvent| (raw.value() == 0).then_some(());
-        match self.raw().wait(registry, &self.patience, deadline.into(), Opens::AtZero, open) {
+        match self.raw().wait(registry, &self.spin_wait, deadline.into(), Opens::AtZero, open) {
             Ok(open) => open.ok_or(AwaitError::TimedOut),
             Err(errno) => Err(AwaitError::from_errno(registry, errno)),
         }

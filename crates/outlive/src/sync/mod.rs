@@ -10,7 +10,7 @@
 //! | [`Condvar`] | waiting under a [`Mutex`] until something is so | its notification goes to another |
 //! | [`Semaphore`] | so many at once, or so many things to take | its permits come back |
 //! | [`Event`], [`Latch`] | bits to wait for; waiting until so many have arrived | what was set is set |
-//! | [`Once`] | a value that the first who needs it makes | the next one makes it, and is told |
+//! | [`OnceLock`] | a value that the first who needs it makes | the next one makes it, and is told |
 //! | [`Barrier`] | nobody begins the next phase before all are there | it breaks, or goes on without the dead |
 //! | [`PiMutex`] | one at a time, under real-time policies: who holds it inherits the priority of who waits | as with `Mutex` |
 //! | [`CeilingMutex`] | the same, whoever holds it runs at a fixed priority | as with `Mutex` |
@@ -50,21 +50,21 @@ mod untyped;
 
 pub use await_error::AwaitError;
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
-pub use ceiling_mutex::{CeilingGuard, CeilingMutex, EmbeddedCeiling};
+pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
 pub use event::{EmbeddedEvent, Event, Reset};
 pub(crate) use event_count::RelayedEventCount;
 pub(crate) use event_count::{EventCount, Ticket};
 pub(crate) use gate::Gate;
-pub use guard::{Guard, LockError};
+pub use guard::{LockError, MutexGuard};
 pub use holder::Holder;
 #[doc(hidden)]
 pub use home::Home;
 pub use latch::{EmbeddedLatch, Latch};
-pub use mutex::{Embedded, Halfway, Mutex};
-pub use once::{EmbeddedOnce, Once, OnceState};
+pub use mutex::{EmbeddedMutex, Halfway, Mutex};
+pub use once::{EmbeddedOnceLock, OnceLock, OnceState};
 pub use order::{LockOrder, LockPair};
-pub use pi_mutex::{EmbeddedPi, PiGuard, PiMutex};
+pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
 pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
 pub use record::{Embed, Place, Record, RecordType, SharedField};

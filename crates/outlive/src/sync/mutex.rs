@@ -4,16 +4,16 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::guard::{Guard, LockError};
+use super::guard::{LockError, MutexGuard};
 use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::RawMutex;
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
-use crate::liveness::{Me, Patience, Registry, TokenId};
+use crate::liveness::{Me, Registry, SpinWait, TokenId};
 use crate::segment::{Segment, Shared};
 use crate::shim::AtomicU64;
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A lock with a value, shared by name between processes; it survives whoever holds it.
 ///
@@ -42,13 +42,13 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 ///
 /// # If a process dies
 /// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already; and each after it, until
-/// one [marks it consistent](Guard::mark_consistent), [gives it up](Guard::give_up) or resets it. Waiting for it:
+/// one [marks it consistent](MutexGuard::mark_consistent), [gives it up](MutexGuard::give_up) or resets it. Waiting for it:
 /// nobody notices. Between locking and unlocking several locks: each is told on its own. A panic counts as a death: see
-/// [`Guard`](Guard#if-it-panics).
+/// [`MutexGuard`](Guard#if-it-panics).
 pub struct Mutex<T> {
     home: Home<RawMutex>,
     value: NonNull<UnsafeCell<T>>,
-    patience: Patience,
+    spin_wait: SpinWait,
 }
 
 /// The body of a named mutex: the lock at the page's start, the value in the next line but one.
@@ -82,17 +82,17 @@ impl<T: Plain> Mutex<T> {
         };
         let home = Home::<Apart<T>>::open(domain, name, Kind::Mutex, TypeOf::a::<T>(), init)?;
         let value = NonNull::from(&home.shared().value);
-        Ok(Mutex { home: home.part(|cell| &cell.raw), value, patience: Patience::new() })
+        Ok(Mutex { home: home.part(|cell| &cell.raw), value, spin_wait: SpinWait::new() })
     }
 
-    pub(super) fn embedded(home: Home<Embedded<T>>) -> Mutex<T> {
+    pub(super) fn embedded(home: Home<EmbeddedMutex<T>>) -> Mutex<T> {
         let value = NonNull::from(&home.shared().value);
-        Mutex { home: home.part(|embedded| &embedded.raw), value, patience: Patience::new() }
+        Mutex { home: home.part(|embedded| &embedded.raw), value, spin_wait: SpinWait::new() }
     }
 
     /// How waiting is done through this handle.
-    pub fn set_wait(&self, wait: Wait) {
-        self.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
     }
 
     /// Takes the lock, waiting as long as a living owner holds it.
@@ -104,7 +104,7 @@ impl<T: Plain> Mutex<T> {
     /// # If a process dies
     /// The owner's death ends the wait at once.
     #[inline]
-    pub fn lock(&self) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
+    pub fn lock(&self) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
         self.lock_until(Deadline::NEVER)
     }
 
@@ -116,9 +116,9 @@ impl<T: Plain> Mutex<T> {
     /// # If a process dies
     /// The owner's death ends the wait at once.
     #[inline]
-    pub fn lock_until(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
-        let (raw, value, patience) = (self.raw(), self.value, &self.patience);
-        lock_at(raw, value, self.home.segment(), self.home.registry(), patience, deadline.into())
+    pub fn lock_until(&self, deadline: impl Into<Deadline>) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
+        let (raw, value, spin_wait) = (self.raw(), self.value, &self.spin_wait);
+        lock_at(raw, value, self.home.segment(), self.home.registry(), spin_wait, deadline.into())
     }
 
     /// Takes the lock if it is free, or its owner is dead.
@@ -126,35 +126,35 @@ impl<T: Plain> Mutex<T> {
     /// # Errors
     /// As [`Mutex::lock`], and [`LockError::WouldBlock`].
     #[inline]
-    pub fn try_lock(&self) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
+    pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
         let result = order::watched(me, self.home.segment(), self.raw(), false, || self.raw().try_lock(me));
         // SAFETY: the value beside the lock is what it guards.
-        unsafe { Guard::settle(result, self.raw(), value_of(self.value), me) }
+        unsafe { MutexGuard::settle(result, self.raw(), value_of(self.value), me) }
     }
 
-    /// The guard that [`Guard::into_raw`] gave up; `None`, and nothing has happened, when it is another thread's or none.
+    /// The guard that [`MutexGuard::into_raw`] gave up; `None`, and nothing has happened, when it is another thread's or none.
     ///
     /// # Safety
     /// `raw` is 0, or came from a guard of this handle's, and no guard was made of it since by the thread whose it is.
     #[inline]
-    pub unsafe fn guard_from_raw(&self, raw: u32) -> Option<Guard<'_, T>> {
+    pub unsafe fn guard_from_raw(&self, raw: u32) -> Option<MutexGuard<'_, T>> {
         // SAFETY: the value beside the lock is what it guards; the caller's promise.
-        unsafe { Guard::resumed(self.raw(), value_of(self.value), self.home.registry(), raw) }
+        unsafe { MutexGuard::resumed(self.raw(), value_of(self.value), self.home.registry(), raw) }
     }
 
     /// The first half of [`Mutex::lock`], which makes no call: for bindings, whose functions it keeps short. `Err` goes to
     /// [`Mutex::lock_rest`] at once: perhaps the lock is taken already.
     #[doc(hidden)]
     #[inline]
-    pub fn lock_fast(&self) -> Result<Guard<'_, T>, Halfway> {
+    pub fn lock_fast(&self) -> Result<MutexGuard<'_, T>, Halfway> {
         let registry = self.home.registry();
         let bits = registry.fast_bits();
         let got = bits != 0 && self.raw().acquire(TokenId::from_own(bits));
         if got && self.raw().is_consistent() {
             let me = Me { registry, id: TokenId::from_own(bits) };
             // SAFETY: the value beside the lock is what it guards, and the lock is ours.
-            return Ok(unsafe { Guard::new(self.raw(), value_of(self.value), me) });
+            return Ok(unsafe { MutexGuard::new(self.raw(), value_of(self.value), me) });
         }
         Err(Halfway(got))
     }
@@ -165,9 +165,9 @@ impl<T: Plain> Mutex<T> {
         &self,
         halfway: Halfway,
         deadline: impl Into<Deadline>,
-    ) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
+    ) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
         let (segment, registry) = (self.home.segment(), self.home.registry());
-        lock_at_slow(self.raw(), self.value, segment, registry, &self.patience, deadline.into(), halfway.0)
+        lock_at_slow(self.raw(), self.value, segment, registry, &self.spin_wait, deadline.into(), halfway.0)
     }
 
     /// Gives back the lock whose guard's raw form stands there, as [`Mutex::guard_from_raw`] and a drop do, if that takes no
@@ -200,29 +200,29 @@ impl<T: Plain> Mutex<T> {
     /// In the middle of this: the mutex stays given up, or the next to lock is told that an owner died.
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let take = || self.raw().take_to_reset(me, &self.patience, deadline.into());
+        let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
         let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
-        unsafe { Guard::new(self.raw(), value_of(self.value), me) }.reset(value);
+        unsafe { MutexGuard::new(self.raw(), value_of(self.value), me) }.reset(value);
         Ok(())
     }
 
     /// Takes the mutex in whatever state it is in, given up or not, as if its owner had just died: make whole what it guards
-    /// and [mark it consistent](Guard::mark_consistent). If the guard is dropped without, a mutex that was given up stays so.
+    /// and [mark it consistent](MutexGuard::mark_consistent). If the guard is dropped without, a mutex that was given up stays so.
     ///
     /// # Errors
     /// As [`Mutex::reset`].
     ///
     /// # If a process dies
     /// As with [`Mutex::reset`].
-    pub fn lock_to_reset(&self, deadline: impl Into<Deadline>) -> Result<Guard<'_, T>, LockError<()>> {
+    pub fn lock_to_reset(&self, deadline: impl Into<Deadline>) -> Result<MutexGuard<'_, T>, LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let take = || self.raw().take_to_reset(me, &self.patience, deadline.into());
+        let take = || self.raw().take_to_reset(me, &self.spin_wait, deadline.into());
         let taken = order::watched(me, self.home.segment(), self.raw(), true, take);
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
-        Ok(unsafe { Guard::new(self.raw(), value_of(self.value), me) })
+        Ok(unsafe { MutexGuard::new(self.raw(), value_of(self.value), me) })
     }
 
     /// Who holds it just now.
@@ -249,17 +249,17 @@ fn lock_at<'a, T>(
     value: NonNull<UnsafeCell<T>>,
     segment: &Arc<Segment>,
     registry: &'static Registry,
-    patience: &Patience,
+    spin_wait: &SpinWait,
     deadline: Deadline,
-) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
+) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
     let bits = registry.fast_bits();
     let got = bits != 0 && raw.acquire(TokenId::from_own(bits));
     if got && raw.is_consistent() {
         let me = Me { registry, id: TokenId::from_own(bits) };
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
-        return Ok(unsafe { Guard::new(raw, value_of(value), me) });
+        return Ok(unsafe { MutexGuard::new(raw, value_of(value), me) });
     }
-    lock_at_slow(raw, value, segment, registry, patience, deadline, got)
+    lock_at_slow(raw, value, segment, registry, spin_wait, deadline, got)
 }
 
 /// `got`: the lock is ours already, and something is wrong with what it guards.
@@ -270,15 +270,15 @@ fn lock_at_slow<'a, T>(
     value: NonNull<UnsafeCell<T>>,
     segment: &Arc<Segment>,
     registry: &'static Registry,
-    patience: &Patience,
+    spin_wait: &SpinWait,
     deadline: Deadline,
     got: bool,
-) -> Result<Guard<'a, T>, LockError<Guard<'a, T>>> {
+) -> Result<MutexGuard<'a, T>, LockError<MutexGuard<'a, T>>> {
     let me = registry.me().map_err(LockError::System)?;
-    let take = || if got { raw.entered(me) } else { raw.lock(me, patience, deadline) };
+    let take = || if got { raw.entered(me) } else { raw.lock(me, spin_wait, deadline) };
     let result = order::watched(me, segment, raw, true, take);
     // SAFETY: the value beside the lock is what it guards.
-    unsafe { Guard::settle(result, raw, value_of(value), me) }
+    unsafe { MutexGuard::settle(result, raw, value_of(value), me) }
 }
 
 #[inline]
@@ -292,40 +292,40 @@ fn value_of<T>(value: NonNull<UnsafeCell<T>>) -> NonNull<T> {
 /// All zeroes are an unlocked mutex around a zeroed value. [`Record::handle`](super::Record::handle) gives the
 /// [`Mutex`] to use it by.
 #[repr(C)]
-pub struct Embedded<T> {
+pub struct EmbeddedMutex<T> {
     raw: RawMutex,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached under the lock only.
-unsafe impl<T: Send> Sync for Embedded<T> {}
+unsafe impl<T: Send> Sync for EmbeddedMutex<T> {}
 // SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
-unsafe impl<T: Plain> Shared for Embedded<T> {}
+unsafe impl<T: Plain> Shared for EmbeddedMutex<T> {}
 // SAFETY: the lock is at the start; the value is Plain and under it.
-unsafe impl<T: Plain> SharedField for Embedded<T> {
+unsafe impl<T: Plain> SharedField for EmbeddedMutex<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(Embedded<T>, raw), kind: Kind::Mutex, number: 0 }
+        Place { offset: core::mem::offset_of!(EmbeddedMutex<T>, raw), kind: Kind::Mutex, number: 0 }
     }
 }
 
-impl<T: Plain> Embed for Embedded<T> {
+impl<T: Plain> Embed for EmbeddedMutex<T> {
     type Handle = Mutex<T>;
-    fn handle(home: Home<Embedded<T>>) -> Mutex<T> {
+    fn handle(home: Home<EmbeddedMutex<T>>) -> Mutex<T> {
         Mutex::embedded(home)
     }
 }
 
-impl<T: Plain> Embedded<T> {
-    /// As [`Mutex::lock_until`], for a record, which lends its own patience.
+impl<T: Plain> EmbeddedMutex<T> {
+    /// As [`Mutex::lock_until`], for a record, which lends its own `SpinWait`.
     pub(super) fn lock_until(
         &self,
         segment: &Arc<Segment>,
         registry: &'static Registry,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         deadline: Deadline,
-    ) -> Result<Guard<'_, T>, LockError<Guard<'_, T>>> {
-        lock_at(&self.raw, NonNull::from(&self.value), segment, registry, patience, deadline)
+    ) -> Result<MutexGuard<'_, T>, LockError<MutexGuard<'_, T>>> {
+        lock_at(&self.raw, NonNull::from(&self.value), segment, registry, spin_wait, deadline)
     }
 
     /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
@@ -348,4 +348,4 @@ impl Inspect for RawMutex {
     }
 }
 
-const _: () = assert!(size_of::<Embedded<u64>>() == 16);
+const _: () = assert!(size_of::<EmbeddedMutex<u64>>() == 16);

@@ -9,19 +9,19 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw_once::{NoTurn, RawOnce, Turn};
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain};
-use crate::liveness::{Me, Patience, Registry};
+use crate::liveness::{Me, Registry, SpinWait};
 use crate::segment::Shared;
 use crate::shim::AtomicU64;
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A value that the first who needs it makes, for all processes and for good; reading it then is one load.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-once-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::sync::Once;
+/// use outlive::sync::OnceLock;
 ///
-/// let table = Once::<[u32; 4]>::open(&domain, "squares")?;
+/// let table = OnceLock::<[u32; 4]>::open(&domain, "squares")?;
 /// let squares = table.get_or_init(|_| [0, 1, 4, 9]).unwrap();
 /// assert_eq!(squares[3], 9);
 /// assert_eq!(table.get(), Some(&[0, 1, 4, 9]));
@@ -32,10 +32,10 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 /// # If a process dies
 /// Making it: the next who needs it makes it, also one who waited already, and is told
 /// ([`OnceState::previous_died`]): what else the dead one did may have been done by half. Waiting: nobody notices.
-pub struct Once<T> {
+pub struct OnceLock<T> {
     home: Home<RawOnce>,
     value: NonNull<UnsafeCell<T>>,
-    patience: Patience,
+    spin_wait: SpinWait,
 }
 
 /// What whoever makes the value is told.
@@ -62,11 +62,11 @@ struct Apart<T> {
 // SAFETY: atomics, and a Plain value that is written by whose turn it is and read when it is done.
 unsafe impl<T: Plain> Shared for Apart<T> {}
 // SAFETY: as good as a reference to a T.
-unsafe impl<T: Send + Sync> Send for Once<T> {}
+unsafe impl<T: Send + Sync> Send for OnceLock<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send + Sync> Sync for Once<T> {}
+unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
 
-impl<T: Plain + Sync> Once<T> {
+impl<T: Plain + Sync> OnceLock<T> {
     /// Opens the value of that name, or makes a place for it, empty.
     ///
     /// # Errors
@@ -75,15 +75,15 @@ impl<T: Plain + Sync> Once<T> {
     ///
     /// # If a process dies
     /// While it makes the place: nothing is left of it.
-    pub fn open(domain: &Domain, name: &str) -> Result<Once<T>, Error> {
+    pub fn open(domain: &Domain, name: &str) -> Result<OnceLock<T>, Error> {
         let home = Home::<Apart<T>>::open(domain, name, Kind::Once, TypeOf::a::<T>(), |_| ())?;
         let value = NonNull::from(&home.shared().value);
-        Ok(Once { home: home.part(|cell| &cell.raw), value, patience: Patience::new() })
+        Ok(OnceLock { home: home.part(|cell| &cell.raw), value, spin_wait: SpinWait::new() })
     }
 
     /// How waiting is done through this handle.
-    pub fn set_wait(&self, wait: Wait) {
-        self.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
     }
 
     /// The value, if it has been made.
@@ -101,7 +101,7 @@ impl<T: Plain + Sync> Once<T> {
     /// [`LockError::Deadlock`] when called from within `make` itself, [`LockError::Damaged`], [`LockError::System`].
     ///
     /// # If a process dies
-    /// See [`Once`].
+    /// See [`OnceLock`].
     #[inline]
     pub fn get_or_init(&self, make: impl FnOnce(OnceState) -> T) -> Result<&T, LockError<()>> {
         self.get_or_init_until(Deadline::NEVER, make)
@@ -110,7 +110,7 @@ impl<T: Plain + Sync> Once<T> {
     /// The same, waiting for another who makes it until the deadline.
     ///
     /// # Errors
-    /// As [`Once::get_or_init`], and [`LockError::TimedOut`].
+    /// As [`OnceLock::get_or_init`], and [`LockError::TimedOut`].
     #[inline]
     pub fn get_or_init_until(
         &self,
@@ -119,14 +119,14 @@ impl<T: Plain + Sync> Once<T> {
     ) -> Result<&T, LockError<()>> {
         match self.get() {
             Some(value) => Ok(value),
-            None => self.init_slow(make, |me| self.raw().turn(me, &self.patience, deadline.into())),
+            None => self.init_slow(make, |me| self.raw().turn(me, &self.spin_wait, deadline.into())),
         }
     }
 
     /// The same without waiting.
     ///
     /// # Errors
-    /// As [`Once::get_or_init`], and [`LockError::WouldBlock`] while another makes it.
+    /// As [`OnceLock::get_or_init`], and [`LockError::WouldBlock`] while another makes it.
     pub fn try_get_or_init(&self, make: impl FnOnce(OnceState) -> T) -> Result<&T, LockError<()>> {
         match self.get() {
             Some(value) => Ok(value),
@@ -192,14 +192,14 @@ impl Drop for Panicked<'_> {
 }
 
 /// A value that is made once, for use as a field of a [`record!`](crate::record). 8 bytes and the value; all zeroes are
-/// one that has not been made. [`Record::handle`](super::Record::handle) gives the [`Once`] to use it by.
+/// one that has not been made. [`Record::handle`](super::Record::handle) gives the [`OnceLock`] to use it by.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-once-in-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::sync::{EmbeddedOnce, Record};
+/// use outlive::sync::{EmbeddedOnceLock, Record};
 ///
-/// outlive::record! { pub struct Camera { pub size: EmbeddedOnce<[u32; 2]> } }
+/// outlive::record! { pub struct Camera { pub size: EmbeddedOnceLock<[u32; 2]> } }
 /// let camera = Record::<Camera>::open(&domain, "camera", |_| ())?;
 /// let size = camera.handle(|camera| &camera.size);
 /// assert_eq!(size.get_or_init(|_| [640, 480]).unwrap(), &[640, 480]);
@@ -207,26 +207,26 @@ impl Drop for Panicked<'_> {
 /// # Ok::<(), outlive::Error>(())
 /// ```
 #[repr(C)]
-pub struct EmbeddedOnce<T> {
+pub struct EmbeddedOnceLock<T> {
     raw: RawOnce,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is written by whose turn it is and read when it is done.
-unsafe impl<T: Send + Sync> Sync for EmbeddedOnce<T> {}
+unsafe impl<T: Send + Sync> Sync for EmbeddedOnceLock<T> {}
 // SAFETY: atomics at the start, and a Plain value beside them.
-unsafe impl<T: Plain + Sync> SharedField for EmbeddedOnce<T> {
+unsafe impl<T: Plain + Sync> SharedField for EmbeddedOnceLock<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedOnce<T>, raw), kind: Kind::Once, number: 0 }
+        Place { offset: core::mem::offset_of!(EmbeddedOnceLock<T>, raw), kind: Kind::Once, number: 0 }
     }
 }
 
-impl<T: Plain + Sync> Embed for EmbeddedOnce<T> {
-    type Handle = Once<T>;
-    fn handle(home: Home<EmbeddedOnce<T>>) -> Once<T> {
+impl<T: Plain + Sync> Embed for EmbeddedOnceLock<T> {
+    type Handle = OnceLock<T>;
+    fn handle(home: Home<EmbeddedOnceLock<T>>) -> OnceLock<T> {
         let value = NonNull::from(&home.shared().value);
-        Once { home: home.part(|embedded| &embedded.raw), value, patience: Patience::new() }
+        OnceLock { home: home.part(|embedded| &embedded.raw), value, spin_wait: SpinWait::new() }
     }
 }
 

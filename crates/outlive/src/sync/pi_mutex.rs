@@ -350,7 +350,7 @@ impl<T: Plain> PiMutex<T> {
         Ok(PiMutex { home: home.part(|cell| &cell.raw), value, bound: AtomicBool::new(true) })
     }
 
-    fn embedded(home: Home<EmbeddedPi<T>>) -> PiMutex<T> {
+    fn embedded(home: Home<EmbeddedPiMutex<T>>) -> PiMutex<T> {
         let file = home.file().ok();
         let home = home.kept(file);
         let value = NonNull::from(&home.shared().value);
@@ -367,7 +367,7 @@ impl<T: Plain> PiMutex<T> {
     /// # If a process dies
     /// The owner's death ends the wait at once.
     #[inline]
-    pub fn lock(&self) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
+    pub fn lock(&self) -> Result<PiMutexGuard<'_, T>, LockError<PiMutexGuard<'_, T>>> {
         self.lock_until(Deadline::NEVER)
     }
 
@@ -383,7 +383,10 @@ impl<T: Plain> PiMutex<T> {
     /// # If a process dies
     /// The owner's death ends the wait at once.
     #[inline]
-    pub fn lock_until(&self, deadline: impl Into<Deadline>) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
+    pub fn lock_until(
+        &self,
+        deadline: impl Into<Deadline>,
+    ) -> Result<PiMutexGuard<'_, T>, LockError<PiMutexGuard<'_, T>>> {
         match self.enter_fast() {
             Some(me) => self.settle(me, self.raw().lock(me, Some(deadline.into()))),
             None => self.lock_slow(Some(deadline.into())),
@@ -395,7 +398,7 @@ impl<T: Plain> PiMutex<T> {
     /// # Errors
     /// As [`PiMutex::lock`], and [`LockError::WouldBlock`].
     #[inline]
-    pub fn try_lock(&self) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
+    pub fn try_lock(&self) -> Result<PiMutexGuard<'_, T>, LockError<PiMutexGuard<'_, T>>> {
         match self.enter_fast() {
             Some(me) => self.settle(me, self.raw().lock(me, None)),
             None => self.lock_slow(None),
@@ -405,7 +408,7 @@ impl<T: Plain> PiMutex<T> {
     /// By a thread without a token, a process that has not used it yet, or one that watches the order of locks.
     #[cold]
     #[inline(never)]
-    fn lock_slow(&self, wait: Option<Deadline>) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
+    fn lock_slow(&self, wait: Option<Deadline>) -> Result<PiMutexGuard<'_, T>, LockError<PiMutexGuard<'_, T>>> {
         let me = self.enter().map_err(LockError::System)?;
         let raw = self.raw();
         self.settle(me, order::watched(me, self.home.segment(), raw, wait.is_some(), || raw.lock(me, wait)))
@@ -463,7 +466,11 @@ impl<T: Plain> PiMutex<T> {
     }
 
     #[inline]
-    fn settle(&self, me: Me, locked: Result<Acquired, Refused>) -> Result<PiGuard<'_, T>, LockError<PiGuard<'_, T>>> {
+    fn settle(
+        &self,
+        me: Me,
+        locked: Result<Acquired, Refused>,
+    ) -> Result<PiMutexGuard<'_, T>, LockError<PiMutexGuard<'_, T>>> {
         match locked {
             Ok(Acquired::Clean) => Ok(self.guard(me)),
             Ok(Acquired::OwnerDied) => Err(LockError::OwnerDied(self.guard(me))),
@@ -473,9 +480,9 @@ impl<T: Plain> PiMutex<T> {
 
     /// Of the lock, which `me` has just taken.
     #[inline]
-    fn guard(&self, me: Me) -> PiGuard<'_, T> {
+    fn guard(&self, me: Me) -> PiMutexGuard<'_, T> {
         let unwinding = std::thread::panicking();
-        PiGuard { raw: self.raw(), value: self.value.cast(), me, unwinding, _thread: PhantomData }
+        PiMutexGuard { raw: self.raw(), value: self.value.cast(), me, unwinding, _thread: PhantomData }
     }
 
     #[inline]
@@ -494,8 +501,8 @@ impl<T: Plain> PiMutex<T> {
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
-/// [`Guard`](super::Guard#if-it-panics).
-pub struct PiGuard<'a, T> {
+/// [`MutexGuard`](super::Guard#if-it-panics).
+pub struct PiMutexGuard<'a, T> {
     raw: &'a RawPi,
     value: NonNull<T>,
     me: Me,
@@ -506,9 +513,9 @@ pub struct PiGuard<'a, T> {
 }
 
 // SAFETY: sharing a guard shares `&T` only.
-unsafe impl<T: Sync> Sync for PiGuard<'_, T> {}
+unsafe impl<T: Sync> Sync for PiMutexGuard<'_, T> {}
 
-impl<T> PiGuard<'_, T> {
+impl<T> PiMutexGuard<'_, T> {
     /// Whether an owner died or panicked with it, and nothing has been marked consistent since: what
     /// [`LockError::OwnerDied`] said.
     #[must_use]
@@ -535,7 +542,7 @@ impl<T> PiGuard<'_, T> {
     }
 }
 
-impl<T> Deref for PiGuard<'_, T> {
+impl<T> Deref for PiMutexGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -545,7 +552,7 @@ impl<T> Deref for PiGuard<'_, T> {
     }
 }
 
-impl<T> DerefMut for PiGuard<'_, T> {
+impl<T> DerefMut for PiMutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: we hold the lock, so nobody else touches it; `&mut self` keeps this process from doing so twice.
@@ -553,7 +560,7 @@ impl<T> DerefMut for PiGuard<'_, T> {
     }
 }
 
-impl<T> Drop for PiGuard<'_, T> {
+impl<T> Drop for PiMutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // A forked child has no token, or another one: the lock is its parent's.
@@ -577,7 +584,7 @@ fn give_back(raw: &RawPi, me: Me, how: fn(&RawPi, Me)) {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for PiGuard<'_, T> {
+impl<T: fmt::Debug> fmt::Debug for PiMutexGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&**self, f)
     }
@@ -588,31 +595,31 @@ impl<T: fmt::Debug> fmt::Debug for PiGuard<'_, T> {
 /// All zeroes are an unlocked one around a zeroed value. [`Record::handle`](super::Record::handle) gives the [`PiMutex`]
 /// to use it by; the record's file then stays mapped until the process ends.
 #[repr(C)]
-pub struct EmbeddedPi<T> {
+pub struct EmbeddedPiMutex<T> {
     raw: RawPi,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached under the lock only.
-unsafe impl<T: Send> Sync for EmbeddedPi<T> {}
+unsafe impl<T: Send> Sync for EmbeddedPiMutex<T> {}
 // SAFETY: the lock is atomics; the value is Plain and reached under the lock only.
-unsafe impl<T: Plain> Shared for EmbeddedPi<T> {}
+unsafe impl<T: Plain> Shared for EmbeddedPiMutex<T> {}
 // SAFETY: the lock is at the start; the value is Plain and under it.
-unsafe impl<T: Plain> SharedField for EmbeddedPi<T> {
+unsafe impl<T: Plain> SharedField for EmbeddedPiMutex<T> {
     const PRIMITIVES: usize = 1;
     fn primitive(_: usize) -> Place {
-        Place { offset: core::mem::offset_of!(EmbeddedPi<T>, raw), kind: Kind::PiMutex, number: 0 }
+        Place { offset: core::mem::offset_of!(EmbeddedPiMutex<T>, raw), kind: Kind::PiMutex, number: 0 }
     }
 }
 
-impl<T: Plain> Embed for EmbeddedPi<T> {
+impl<T: Plain> Embed for EmbeddedPiMutex<T> {
     type Handle = PiMutex<T>;
-    fn handle(home: Home<EmbeddedPi<T>>) -> PiMutex<T> {
+    fn handle(home: Home<EmbeddedPiMutex<T>>) -> PiMutex<T> {
         PiMutex::embedded(home)
     }
 }
 
-impl<T: Plain> EmbeddedPi<T> {
+impl<T: Plain> EmbeddedPiMutex<T> {
     /// The value, where nobody else can reach it: in [`Record::open`](super::Record::open)'s initialiser.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()

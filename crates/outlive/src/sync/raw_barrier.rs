@@ -24,11 +24,11 @@ use std::time::Duration;
 
 use super::raw_mutex::RawMutex;
 use crate::Deadline;
-use crate::liveness::{Asleep, MOST_OWNERS, Me, Patience, TokenId, sleep_on_several};
+use crate::liveness::{Asleep, MOST_OWNERS, Me, SpinWait, TokenId, sleep_on_several};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 const NOBODY: u32 = 0;
 /// No token's id has this bit. Alone: nobody is waited for.
@@ -198,7 +198,7 @@ impl RawBarrier<'_> {
         me: Me,
         index: usize,
         phase: u32,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         deadline: Option<Deadline>,
     ) -> Result<Passed, Stuck> {
         if let Look::Over(end) = self.look(me, phase, index) {
@@ -206,8 +206,8 @@ impl RawBarrier<'_> {
             return end;
         }
         let Some(deadline) = deadline else { return Err(Stuck::TimedOut) };
-        patience.spin(|| self.words.phase.load(Ordering::Relaxed) != phase);
-        let pass = PassOn::begin(me.list());
+        spin_wait.spin(|| self.words.phase.load(Ordering::Relaxed) != phase);
+        let pass = WakeRelay::begin(me.list());
         let mut turn = index;
         loop {
             let joined = self.words.joined.load(Ordering::Acquire);
@@ -334,8 +334,8 @@ impl RawBarrier<'_> {
     }
 
     /// Makes a broken one whole: the dead lose their seats, the living keep them and are absent.
-    pub(super) fn repair(self, me: Me, patience: &Patience, deadline: Deadline) -> Result<(), Stuck> {
-        let locked = self.words.repair.lock(me, patience, deadline);
+    pub(super) fn repair(self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Stuck> {
+        let locked = self.words.repair.lock(me, spin_wait, deadline);
         match locked {
             Ok(_) => self.words.repair.mark_consistent(),
             Err(super::raw_mutex::Refused::System(errno)) => return Err(Stuck::System(errno)),
@@ -489,7 +489,7 @@ mod loom_tests {
         fn wait(&self, thread: u32, seat: usize, list: &mut ListHead) -> Result<Passed, Stuck> {
             let me = self.me(thread, list);
             let phase = self.barrier().arrive(me, seat)?;
-            self.barrier().wait(me, seat, phase, &Patience::new(), Some(Deadline::NEVER))
+            self.barrier().wait(me, seat, phase, &SpinWait::new(), Some(Deadline::NEVER))
         }
     }
 
@@ -514,7 +514,7 @@ mod loom_tests {
                 thread::spawn(move || {
                     let mut list = ListHead::new();
                     let me = world.me(1, &mut list);
-                    world.barrier().repair(me, &Patience::new(), Deadline::NEVER).expect("repaired")
+                    world.barrier().repair(me, &SpinWait::new(), Deadline::NEVER).expect("repaired")
                 })
             };
             end_thread(&world.registry.slots[0], &list);

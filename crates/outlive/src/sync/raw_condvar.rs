@@ -21,10 +21,10 @@
 use super::event_count::{EventCount, RelayedEventCount, Ticket};
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Net, Patience, Registry, TokenId, sleep, sleep_among};
+use crate::liveness::{Asleep, Me, Net, Registry, SpinWait, TokenId, sleep, sleep_among};
 use crate::shim::AtomicU32;
 use crate::sys::Errno;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 /// See the file's head.
 #[repr(C)]
@@ -41,15 +41,15 @@ pub(crate) struct Waited {
     /// Whether the deadline passed.
     pub(crate) timed_out: bool,
     /// To be kept for as long as the mutex is: see the file's head.
-    pub(crate) pass: Option<PassOn>,
+    pub(crate) pass: Option<WakeRelay>,
 }
 
 /// What waiting on it costs: a handle's.
 pub(crate) struct Patiences {
     /// For a notification.
-    pub(crate) notify: Patience,
+    pub(crate) notify: SpinWait,
     /// For the mutex.
-    pub(crate) lock: Patience,
+    pub(crate) lock: SpinWait,
 }
 
 impl RawCondvar {
@@ -73,7 +73,7 @@ impl RawCondvar {
         registry: &Registry,
         mutex: &RawMutex,
         me: Me,
-        pass: PassOn,
+        pass: WakeRelay,
         patiences: &Patiences,
         deadline: Deadline,
         relock: Deadline,
@@ -84,7 +84,7 @@ impl RawCondvar {
     }
 
     /// Everything before the mutex is given back is seen by whoever locks it next.
-    fn let_go(&self, mutex: &RawMutex, me: Me, pass: &PassOn) -> Ticket {
+    fn let_go(&self, mutex: &RawMutex, me: Me, pass: &WakeRelay) -> Ticket {
         let ticket = self.plain.count().announce();
         pass.to(self.plain.relay());
         mutex.release(me.id);
@@ -108,7 +108,7 @@ impl RawCondvar {
         mutex: &RawMutex,
         me: Me,
         patiences: &Patiences,
-        mut pass: PassOn,
+        mut pass: WakeRelay,
         slept: Result<Asleep, Errno>,
         relock: Deadline,
     ) -> Waited {
@@ -128,7 +128,7 @@ impl RawCondvar {
             // Passed on already: so the field is free for the mutex's own protocol.
             drop(pass);
             lock = mutex.lock(me, &patiences.lock, relock);
-            pass = PassOn::begin(me.list());
+            pass = WakeRelay::begin(me.list());
             pass.to(self.plain.relay());
             if lock.is_err() {
                 self.plain.pass_on();
@@ -144,7 +144,7 @@ impl RawCondvar {
         (others, other): (&Registry, TokenId),
         mutex: &RawMutex,
         me: Me,
-        pass: PassOn,
+        pass: WakeRelay,
         patiences: &Patiences,
         deadline: Deadline,
     ) -> Waited {
@@ -211,11 +211,11 @@ mod loom_tests {
     }
 
     fn patiences() -> Patiences {
-        Patiences { notify: Patience::new(), lock: Patience::new() }
+        Patiences { notify: SpinWait::new(), lock: SpinWait::new() }
     }
 
     fn lock(world: &World, me: Me) -> Acquired {
-        world.mutex.lock(me, &Patience::new(), Deadline::NEVER).expect("locked")
+        world.mutex.lock(me, &SpinWait::new(), Deadline::NEVER).expect("locked")
     }
 
     /// Waits for an item and takes it. Whoever is told of a death notifies all, as its repair.
@@ -232,7 +232,7 @@ mod loom_tests {
             if world.items.load(Ordering::Relaxed) > 0 {
                 break;
             }
-            let begun = pass.take().unwrap_or_else(|| PassOn::begin(me.list()));
+            let begun = pass.take().unwrap_or_else(|| WakeRelay::begin(me.list()));
             let waited = world.condvar.wait(
                 &world.registry,
                 &world.mutex,
@@ -309,7 +309,7 @@ mod loom_tests {
                     let me = me(&world, 1, &mut list);
                     lock(&world, me);
                     if world.items.load(Ordering::Relaxed) == 0 {
-                        let pass = PassOn::begin(me.list());
+                        let pass = WakeRelay::begin(me.list());
                         let ticket = world.condvar.let_go(&world.mutex, me, &pass);
                         let slept = world.condvar.sleep(&world.registry, ticket, &patiences(), Deadline::NEVER);
                         assert_eq!(slept, Ok(Asleep::LookAgain));
@@ -345,7 +345,7 @@ mod loom_tests {
                     let me = me(&world, 1, &mut list);
                     lock(&world, me);
                     while world.items.load(Ordering::Relaxed) == 0 {
-                        let pass = PassOn::begin(me.list());
+                        let pass = WakeRelay::begin(me.list());
                         let waited = world.condvar.wait(
                             &world.registry,
                             &world.mutex,
@@ -387,7 +387,7 @@ mod loom_tests {
                     lock(&world, me);
                     while world.registry.is_alive(other) {
                         let whose = (&world.registry, other);
-                        let pass = PassOn::begin(me.list());
+                        let pass = WakeRelay::begin(me.list());
                         let waited =
                             world.condvar.wait_or_end(whose, &world.mutex, me, pass, &patiences(), Deadline::NEVER);
                         assert_eq!(waited.lock, Ok(Acquired::Clean));

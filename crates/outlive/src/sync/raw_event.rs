@@ -14,7 +14,7 @@
 //! doc/protocols/event.md, proof/models/event_word.pml.
 
 use crate::Deadline;
-use crate::liveness::{Asleep, Net, Patience, Registry, sleep_among};
+use crate::liveness::{Asleep, Net, Registry, SpinWait, sleep_among};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::futex::{ALL, InOneStep, Watch};
@@ -188,7 +188,7 @@ impl RawEvent {
     pub(crate) fn wait<R>(
         &self,
         registry: &Registry,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         deadline: Deadline,
         opens: Opens,
         take: impl Fn(&RawEvent) -> Option<R>,
@@ -198,7 +198,7 @@ impl RawEvent {
             got = take(self);
             got.is_some()
         };
-        if look() || patience.spin(look) {
+        if look() || spin_wait.spin(look) {
             return Ok(got);
         }
         // Sleeps of one wait have one number.
@@ -315,7 +315,7 @@ mod loom_tests {
         let take = |event: &RawEvent| event.take(mask, false, automatic);
         world
             .event
-            .wait(&world.registry, &Patience::new(), Deadline::NEVER, Opens::WithAny(mask), take)
+            .wait(&world.registry, &SpinWait::new(), Deadline::NEVER, Opens::WithAny(mask), take)
             .unwrap()
             .unwrap();
     }
@@ -398,7 +398,7 @@ mod loom_tests {
                 thread::spawn(move || world.event.count_down(by))
             });
             let open = |latch: &RawEvent| (latch.value() == 0).then_some(());
-            world.event.wait(&world.registry, &Patience::new(), Deadline::NEVER, Opens::AtZero, open).unwrap().unwrap();
+            world.event.wait(&world.registry, &SpinWait::new(), Deadline::NEVER, Opens::AtZero, open).unwrap().unwrap();
             let left = arrivals.map(|arrival| arrival.join().unwrap());
             assert_eq!(left.iter().min(), Some(&0));
         });

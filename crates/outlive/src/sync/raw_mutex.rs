@@ -15,11 +15,11 @@
 //! at any step, by the loom tests below, and by killing at every instruction. doc/protocols/mutex.md has the argument.
 
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Patience, TokenId, sleep};
+use crate::liveness::{Asleep, Me, SpinWait, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 const WAITERS: u32 = crate::liveness::WAITERS;
 /// In the place of a dead owner's id, whose token may be given out again. Its four letters; no id, for bit 29 is not
@@ -94,8 +94,8 @@ impl RawMutex {
 
     /// Takes the lock, waiting until the deadline.
     #[inline]
-    pub(crate) fn lock(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<Acquired, Refused> {
-        if self.acquire(me.id) { self.entered(me) } else { self.lock_slow(me, patience, deadline) }
+    pub(crate) fn lock(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Acquired, Refused> {
+        if self.acquire(me.id) { self.entered(me) } else { self.lock_slow(me, spin_wait, deadline) }
     }
 
     /// Takes the lock if it is free or its owner is dead.
@@ -165,9 +165,9 @@ impl RawMutex {
     }
 
     #[cold]
-    fn lock_slow(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<Acquired, Refused> {
+    fn lock_slow(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Acquired, Refused> {
         // Spinning only looks: no store that a death could leave behind.
-        patience.spin(|| self.word.load(Ordering::Relaxed) == 0);
+        spin_wait.spin(|| self.word.load(Ordering::Relaxed) == 0);
         // Given back when this function returns, by whatever way.
         let mut pass = None;
         let mut last_try = false;
@@ -187,7 +187,7 @@ impl RawMutex {
     pub(crate) fn sleep_behind_owner(
         &self,
         me: Me,
-        pass: &mut Option<PassOn>,
+        pass: &mut Option<WakeRelay>,
         deadline: Deadline,
     ) -> Result<Asleep, Refused> {
         let seen = self.word.load(Ordering::Acquire);
@@ -201,7 +201,7 @@ impl RawMutex {
         {
             return Ok(Asleep::LookAgain);
         }
-        let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
+        let pass = pass.get_or_insert_with(|| WakeRelay::begin(me.list()));
         let watch = Watch { word: &self.word, expected: waited_for };
         sleep(me.registry, pass, &[watch], Some(owner), deadline).map_err(Refused::System)
     }
@@ -274,9 +274,9 @@ impl RawMutex {
     /// Takes the lock in whatever state it is in; the caller makes whole what it guards, marks it consistent and unlocks.
     ///
     /// Died in between: a lock that was given up stays so; any other's next owner is told.
-    pub(crate) fn take_to_reset(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<(), Refused> {
+    pub(crate) fn take_to_reset(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Refused> {
         while !self.acquire(me.id) {
-            match self.lock(me, patience, deadline) {
+            match self.lock(me, spin_wait, deadline) {
                 Ok(_) => break,
                 // Whoever is refused for it lets go at once, so the word is free sooner or later.
                 Err(Refused::NotRecoverable) => {}
@@ -373,7 +373,7 @@ mod loom_tests {
     }
 
     fn lock(world: &World, thread: u32, list: &mut ListHead) -> Result<Acquired, Refused> {
-        world.lock.lock(me(world, thread, list), &Patience::new(), Deadline::NEVER)
+        world.lock.lock(me(world, thread, list), &SpinWait::new(), Deadline::NEVER)
     }
 
     fn raise(world: &World) {

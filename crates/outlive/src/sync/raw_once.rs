@@ -13,11 +13,11 @@
 
 use super::raw_mutex::{DIED, take_name_out};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Patience, TokenId, sleep};
+use crate::liveness::{Asleep, Me, SpinWait, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 const WAITERS: u32 = crate::liveness::WAITERS;
 /// No id: bit 29 is not set.
@@ -111,7 +111,7 @@ impl RawOnce {
 
     /// Done, or my turn, as soon as that is known.
     #[cold]
-    pub(crate) fn turn(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<Turn, NoTurn> {
+    pub(crate) fn turn(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Turn, NoTurn> {
         let mut pass = None;
         let mut last_try = false;
         let mut spun = false;
@@ -123,7 +123,7 @@ impl RawOnce {
             }
             if !spun {
                 spun = true;
-                if patience.spin(|| self.is_done()) {
+                if spin_wait.spin(|| self.is_done()) {
                     continue;
                 }
             }
@@ -141,7 +141,7 @@ impl RawOnce {
             {
                 continue;
             }
-            let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
+            let pass = pass.get_or_insert_with(|| WakeRelay::begin(me.list()));
             let watch = Watch { word: &self.word, expected: waited_for };
             match sleep(me.registry, pass, &[watch], Some(owner), deadline) {
                 Ok(Asleep::LookAgain) => {}
@@ -224,7 +224,7 @@ mod loom_tests {
 
     fn turn(world: &World, thread: u32, list: &mut ListHead) -> Turn {
         let me = Me { registry: &world.registry, id: TokenId::new(thread, 0), list };
-        world.once.turn(me, &Patience::new(), Deadline::NEVER).expect("nobody holds it for ever")
+        world.once.turn(me, &SpinWait::new(), Deadline::NEVER).expect("nobody holds it for ever")
     }
 
     /// Does it if it is its turn; whether it was told of a failure.

@@ -13,10 +13,10 @@
 
 use super::event_count::EventCount;
 use crate::Deadline;
-use crate::liveness::{Asleep, MOST_OWNERS, Me, Net, Patience, TokenId, sleep_on, sleep_until_it_comes};
+use crate::liveness::{Asleep, MOST_OWNERS, Me, Net, SpinWait, TokenId, sleep_on, sleep_until_it_comes};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 const FREE: u32 = 0;
 /// In a holder's word the bit that elsewhere asks for a wake-up: waking is the eventcount's business here.
@@ -144,7 +144,7 @@ impl RawSemaphore<'_> {
     pub(super) fn acquire_slow(
         self,
         me: Me,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         deadline: Deadline,
         start: usize,
     ) -> Result<usize, NoPermit> {
@@ -154,12 +154,12 @@ impl RawSemaphore<'_> {
         // Spinning only looks: no store that a death could leave behind.
         let is_free = || self.records.from(start).any(|(_, record)| record.load(Ordering::Relaxed) == FREE);
         // What the spin has seen is taken before a wait is prepared: that may interrupt all other processors.
-        if patience.spin(is_free)
+        if spin_wait.spin(is_free)
             && let Look::Got(index) = self.look(me, start)
         {
             return Ok(index);
         }
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         let mut turn = 0;
         let mut last_try = false;
         loop {
@@ -332,7 +332,7 @@ mod loom_tests {
             if self.semaphore().acquire(me.id, 0) {
                 return 0;
             }
-            self.semaphore().acquire_slow(me, &Patience::new(), Deadline::NEVER, 0).expect("a permit")
+            self.semaphore().acquire_slow(me, &SpinWait::new(), Deadline::NEVER, 0).expect("a permit")
         }
     }
 

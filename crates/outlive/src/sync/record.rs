@@ -9,13 +9,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::home::Home;
-use super::{Embedded, Guard, LockError, Plain};
-use crate::liveness::{Patience, Registry};
+use super::{EmbeddedMutex, LockError, MutexGuard, Plain};
+use crate::liveness::{Registry, SpinWait};
 use crate::segment::{BODY, Header, Segment, Shared, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
-/// Types that may stand in a [`record!`](crate::record): atomics, embedded primitives like [`Embedded`], arrays of those.
+/// Types that may stand in a [`record!`](crate::record): atomics, embedded primitives like [`EmbeddedMutex`], arrays of those.
 ///
 /// # Safety
 /// Every bit pattern is a value, and shared references never see a change outside atomics or a lock. `PRIMITIVES` is how
@@ -103,16 +103,16 @@ pub unsafe trait RecordType: Sized + 'static {
 }
 
 /// Defines a struct that may live in a domain as a [`Record`]: `repr(C)`, its fields atomics and
-/// [`Embedded`] mutexes.
+/// [`EmbeddedMutex`] mutexes.
 ///
 /// ```
-/// use outlive::sync::{Embedded, Record};
+/// use outlive::sync::{EmbeddedMutex, Record};
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// outlive::record! {
 ///     /// What all processes of the line share.
 ///     pub struct Line {
-///         pub position: Embedded<[f64; 3]>,
+///         pub position: EmbeddedMutex<[f64; 3]>,
 ///         pub ticks: AtomicU64,
 ///     }
 /// }
@@ -152,7 +152,7 @@ macro_rules! record {
 pub struct Record<T> {
     value: NonNull<T>,
     registry: &'static Registry,
-    patience: Patience,
+    spin_wait: SpinWait,
     segment: Arc<Segment>,
     _value: PhantomData<T>,
 }
@@ -210,7 +210,7 @@ impl<T: RecordType> Record<T> {
         Ok(Record {
             value,
             registry: domain.registry(),
-            patience: Patience::new(),
+            spin_wait: SpinWait::new(),
             segment: Arc::new(segment),
             _value: PhantomData,
         })
@@ -222,9 +222,9 @@ impl<T: RecordType> Record<T> {
     /// ```
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-handle-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
-    /// use outlive::sync::{Embedded, Record};
+    /// use outlive::sync::{EmbeddedMutex, Record};
     ///
-    /// outlive::record! { pub struct Arm { joints: [Embedded<f64>; 6] } }
+    /// outlive::record! { pub struct Arm { joints: [EmbeddedMutex<f64>; 6] } }
     /// let arm = Record::<Arm>::open(&domain, "arm", |_| ())?;
     /// let elbow = arm.handle(|arm| &arm.joints[2]);
     /// *elbow.lock().unwrap() = 0.5;
@@ -236,8 +236,8 @@ impl<T: RecordType> Record<T> {
     }
 
     /// How [`Record::lock`] waits; a handle has a setting of its own.
-    pub fn set_wait(&self, wait: Wait) {
-        self.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
     }
 
     /// Takes one of the embedded mutexes, waiting as long as a living owner holds it: `handle(field).lock()` in one.
@@ -246,8 +246,8 @@ impl<T: RecordType> Record<T> {
     /// As [`Mutex::lock`](super::Mutex::lock).
     pub fn lock<'a, V: Plain>(
         &'a self,
-        field: impl FnOnce(&'a T) -> &'a Embedded<V>,
-    ) -> Result<Guard<'a, V>, LockError<Guard<'a, V>>> {
+        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
+    ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
         self.lock_until(field, Deadline::NEVER)
     }
 
@@ -257,10 +257,10 @@ impl<T: RecordType> Record<T> {
     /// As [`Mutex::lock_until`](super::Mutex::lock_until).
     pub fn lock_until<'a, V: Plain>(
         &'a self,
-        field: impl FnOnce(&'a T) -> &'a Embedded<V>,
+        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
         deadline: impl Into<Deadline>,
-    ) -> Result<Guard<'a, V>, LockError<Guard<'a, V>>> {
-        field(&**self).lock_until(&self.segment, self.registry, &self.patience, deadline.into())
+    ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
+        field(&**self).lock_until(&self.segment, self.registry, &self.spin_wait, deadline.into())
     }
 }
 

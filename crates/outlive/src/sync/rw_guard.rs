@@ -93,7 +93,7 @@ pub struct ReadGuard<'a, T> {
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
-/// [`Guard`](super::Guard#if-it-panics).
+/// [`MutexGuard`](super::Guard#if-it-panics).
 pub struct WriteGuard<'a, T> {
     /// If the thread was unwinding already when it took the lock, its id here carries UNWINDING. A field of its own would make
     /// the guard too large for registers, and its copies cost more than the lock.
@@ -165,7 +165,7 @@ impl<'a, T> ReadGuard<'a, T> {
         if wait.is_some() {
             order::wants_more(held.me, held.handle.segment(), held.raw);
         }
-        match held.raw.upgrade(self.word, held.me, held.handle.patience(), wait) {
+        match held.raw.upgrade(self.word, held.me, held.handle.spin_wait(), wait) {
             Ok(()) => {
                 core::mem::forget(self);
                 // SAFETY: as for this guard, and we are alone inside now.

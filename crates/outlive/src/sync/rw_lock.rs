@@ -11,9 +11,9 @@ use super::raw_rw_lock::{Entered, RawRwLock};
 use super::record::{Embed, Place, SharedField};
 use super::rw_guard::{Held, ReadGuard, WriteGuard};
 use super::{Holder, Shareable, order};
-use crate::liveness::{Me, Patience, Registry, TokenId};
+use crate::liveness::{Me, Registry, SpinWait, TokenId};
 use crate::segment::{Segment, Shared};
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A lock with a value, for many readers at once or one writer, shared by name between processes; it survives whoever
 /// holds it.
@@ -53,7 +53,7 @@ use crate::{Deadline, Domain, Error, Kind, Wait};
 pub struct RwLock<T> {
     home: Home<RawRwLock>,
     value: NonNull<UnsafeCell<T>>,
-    patience: Patience,
+    spin_wait: SpinWait,
 }
 
 impl<T> RwLock<T> {
@@ -61,8 +61,8 @@ impl<T> RwLock<T> {
         self.home.segment()
     }
 
-    pub(super) fn patience(&self) -> &Patience {
-        &self.patience
+    pub(super) fn spin_wait(&self) -> &SpinWait {
+        &self.spin_wait
     }
 }
 
@@ -126,12 +126,12 @@ impl<T: Shareable> RwLock<T> {
 
     fn of(home: Home<EmbeddedRwLock<T>>) -> RwLock<T> {
         let value = NonNull::from(&home.shared().value);
-        RwLock { home: home.part(|body| &body.raw), value, patience: Patience::new() }
+        RwLock { home: home.part(|body| &body.raw), value, spin_wait: SpinWait::new() }
     }
 
     /// How waiting is done through this handle.
-    pub fn set_wait(&self, wait: Wait) {
-        self.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
     }
 
     /// Takes the lock to read, waiting as long as a living writer holds it or waits for it.
@@ -191,7 +191,7 @@ impl<T: Shareable> RwLock<T> {
     fn read_slow(&self, wait: Option<Deadline>) -> Result<ReadGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
         let held = self.held(me);
-        match self.watched(me, wait.is_some(), |raw| raw.read_slow(me, &self.patience, wait)) {
+        match self.watched(me, wait.is_some(), |raw| raw.read_slow(me, &self.spin_wait, wait)) {
             // SAFETY: the value beside the lock is what it guards, and we read.
             Ok(Entered::Reading(word)) => Ok(unsafe { ReadGuard::new(held, word) }),
             // SAFETY: the value beside the lock is what it guards, and the lock is ours.
@@ -254,7 +254,7 @@ impl<T: Shareable> RwLock<T> {
         acquired: bool,
     ) -> Result<WriteGuard<'_, T>, LockError<WriteGuard<'_, T>>> {
         let me = self.home.me().map_err(LockError::System)?;
-        match self.watched(me, wait.is_some(), |raw| raw.write_slow(me, &self.patience, wait, acquired)) {
+        match self.watched(me, wait.is_some(), |raw| raw.write_slow(me, &self.spin_wait, wait, acquired)) {
             // SAFETY: the value beside the lock is what it guards, and the lock is ours.
             Ok(got) => unsafe { WriteGuard::settle(got, self.held(me)) },
             Err(refused) => Err(LockError::from_refused(refused, me)),
@@ -272,7 +272,7 @@ impl<T: Shareable> RwLock<T> {
     /// In the middle of this: the lock is as it was, or the next is told that an owner died.
     pub fn reset(&self, value: T, deadline: impl Into<Deadline>) -> Result<(), LockError<()>> {
         let me = self.home.me().map_err(LockError::System)?;
-        let taken = self.watched(me, true, |raw| raw.take_to_reset(me, &self.patience, deadline.into()));
+        let taken = self.watched(me, true, |raw| raw.take_to_reset(me, &self.spin_wait, deadline.into()));
         taken.map_err(|refused| LockError::from_refused(refused, me))?;
         // SAFETY: the value beside the lock is what it guards, and the lock is ours.
         let mut guard = unsafe { WriteGuard::new(self.held(me)) };

@@ -12,10 +12,10 @@ use super::home::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_semaphore::{NoPermit, RawSemaphore, Records};
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::{Me, Patience, Registry, TokenId};
+use crate::liveness::{Me, Registry, SpinWait, TokenId};
 use crate::segment::{BODY, Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A semaphore, shared by name between processes: so many permits, and whoever dies gives its own back.
 ///
@@ -53,7 +53,7 @@ pub struct Semaphore {
     /// Behind the permit that it added last. Who adds and who uses up go the same way round, so the next permit is found
     /// at the first look.
     added: AtomicUsize,
-    patience: Patience,
+    spin_wait: SpinWait,
 }
 
 /// The shared words before the records.
@@ -199,12 +199,12 @@ impl Semaphore {
 
     fn at(home: Home<Words>, records: NonNull<[AtomicU32]>, step: usize) -> Semaphore {
         let hint = AtomicUsize::new(records.len() / step);
-        Semaphore { home, records, step, hint, added: AtomicUsize::new(0), patience: Patience::new() }
+        Semaphore { home, records, step, hint, added: AtomicUsize::new(0), spin_wait: SpinWait::new() }
     }
 
     /// How waiting is done through this handle.
-    pub fn set_wait(&self, wait: Wait) {
-        self.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
     }
 
     #[inline]
@@ -245,7 +245,7 @@ impl Semaphore {
     #[inline(never)]
     fn acquire_slow(&self, deadline: Deadline) -> Result<Permit<'_>, AcquireError> {
         let me = self.me()?;
-        let got = self.raw().acquire_slow(me, &self.patience, deadline, self.start(me));
+        let got = self.raw().acquire_slow(me, &self.spin_wait, deadline, self.start(me));
         self.got(me, got)
     }
 

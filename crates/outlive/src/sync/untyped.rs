@@ -39,13 +39,13 @@ pub struct ValueType<'a> {
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-untyped-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::{Kind, sync::{Embedded, Place, Untyped, ValueType}};
+/// use outlive::{Kind, sync::{EmbeddedMutex, Place, Untyped, ValueType}};
 ///
 /// // struct { lock; count } of another language: 8 bytes each.
 /// let layout = ValueType { name: Some("counter"), size: 16, align: 8 };
 /// let places = [Place { offset: 0, kind: Kind::Mutex, number: 0 }];
 /// let counter = Untyped::record(&domain, "counter", layout, &places, |_| ())?;
-/// let lock = counter.handle::<Embedded<()>>(0).unwrap();
+/// let lock = counter.handle::<EmbeddedMutex<()>>(0).unwrap();
 /// let guard = lock.lock().unwrap();
 /// // SAFETY: inside, and under the lock.
 /// unsafe { *counter.as_ptr().add(8).cast::<u64>() += 1 };
@@ -374,7 +374,7 @@ impl Untyped {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::{Embedded, EmbeddedCondvar, EmbeddedRwLock, LockError, Mutex, PiMutex, RwLock};
+    use crate::sync::{EmbeddedCondvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex, RwLock};
 
     fn in_a_domain(name: &str, test: impl FnOnce(&Domain)) {
         let folder = std::env::temp_dir().join(format!("outlive-untyped-{name}-{}", std::process::id()));
@@ -437,9 +437,14 @@ mod tests {
             }
             let right = [at(0, Kind::Mutex), at(8, Kind::Condvar)];
             let record = Untyped::record(domain, "right", LAYOUT, &right, |_| ()).expect("made");
-            assert!(record.handle::<Embedded<()>>(0).is_some() && record.handle::<EmbeddedCondvar>(8).is_some());
-            assert!(record.handle::<Embedded<()>>(8).is_none() && record.handle::<EmbeddedRwLock<()>>(0).is_none());
-            assert!(record.handle::<Embedded<u64>>(48).is_none() && record.handle::<Embedded<[u8; 48]>>(0).is_none());
+            assert!(record.handle::<EmbeddedMutex<()>>(0).is_some() && record.handle::<EmbeddedCondvar>(8).is_some());
+            assert!(
+                record.handle::<EmbeddedMutex<()>>(8).is_none() && record.handle::<EmbeddedRwLock<()>>(0).is_none()
+            );
+            assert!(
+                record.handle::<EmbeddedMutex<u64>>(48).is_none()
+                    && record.handle::<EmbeddedMutex<[u8; 48]>>(0).is_none()
+            );
             let other = Untyped::record(domain, "right", LAYOUT, &right[..1], |_| ());
             assert!(matches!(other, Err(Error::OtherType { .. })));
         });

@@ -78,7 +78,7 @@ pub(crate) unsafe fn beside_libc_of<T>(head: *mut ListHead, uses_libc: impl FnOn
     let saved = if head.is_null() {
         core::ptr::null_mut()
     } else {
-        // SAFETY: the calling thread's own head, which lives as long as the thread; volatile as in `PassOn::to`.
+        // SAFETY: the calling thread's own head, which lives as long as the thread; volatile as in `WakeRelay::to`.
         unsafe { (&raw const (*head).list_op_pending).read_volatile() }
     };
     if !saved.is_null() {
@@ -97,24 +97,24 @@ pub(crate) unsafe fn beside_libc_of<T>(head: *mut ListHead, uses_libc: impl FnOn
 ///
 /// Between the two libc must not lock or unlock a robust mutex in this thread: callers make only system calls. A signal
 /// handler that does so clobbers the field; the coarse re-check is for that.
-pub(crate) struct PassOn {
+pub(crate) struct WakeRelay {
     head: *mut ListHead,
     saved: *mut u8,
     /// Somebody else's word to which the field points, lent by whoever had it before: `saved`, or what was kept.
     lent: *mut u8,
 }
 
-impl PassOn {
+impl WakeRelay {
     /// Borrows the field. `head` is the calling thread's list head.
-    pub(crate) fn begin(head: *mut ListHead) -> PassOn {
+    pub(crate) fn begin(head: *mut ListHead) -> WakeRelay {
         begin_acquisition();
         let mut saved = core::ptr::null_mut();
         if !head.is_null() {
-            // SAFETY: head came from get_robust_list in this thread, whose list head lives as long as the thread; PassOn
+            // SAFETY: head came from get_robust_list in this thread, whose list head lives as long as the thread; WakeRelay
             // holds a raw pointer and is therefore neither Send nor Sync.
             saved = unsafe { (*head).list_op_pending };
         }
-        PassOn { head, saved, lent: saved }
+        WakeRelay { head, saved, lent: saved }
     }
 
     /// From now on this thread's end wakes one sleeper on `word`, which must always be 0.
@@ -142,8 +142,8 @@ impl PassOn {
     }
 }
 
-impl PassOn {
-    /// Lends the field on, to be taken back by [`PassOn::resume`], unless somebody lent it to us: then it goes back now.
+impl WakeRelay {
+    /// Lends the field on, to be taken back by [`WakeRelay::resume`], unless somebody lent it to us: then it goes back now.
     pub(crate) fn keep(self) -> bool {
         if self.head.is_null() || !self.saved.is_null() {
             return false;
@@ -153,17 +153,17 @@ impl PassOn {
     }
 
     /// Takes back what was kept, as it is. `head` is the calling thread's list head.
-    pub(crate) fn resume(head: *mut ListHead) -> PassOn {
+    pub(crate) fn resume(head: *mut ListHead) -> WakeRelay {
         let mut lent = core::ptr::null_mut();
         if !head.is_null() {
-            // SAFETY: as in `begin`; volatile as in `PassOn::to`.
+            // SAFETY: as in `begin`; volatile as in `WakeRelay::to`.
             lent = unsafe { (&raw const (*head).list_op_pending).read_volatile() };
         }
-        PassOn { head, saved: core::ptr::null_mut(), lent }
+        WakeRelay { head, saved: core::ptr::null_mut(), lent }
     }
 }
 
-impl Drop for PassOn {
+impl Drop for WakeRelay {
     fn drop(&mut self) {
         if !self.head.is_null() {
             // SAFETY: as in `begin`.

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use super::clock::Deadline;
 use super::futex::{self, MOST_WATCHES, Wakeup, Watch};
-use super::robust::{self, PassOn};
+use super::robust::{self, WakeRelay};
 use super::start_thread::start_thread;
 use super::{Errno, identity};
 use crate::shim::{AtomicU32, Mutex, MutexGuard};
@@ -215,7 +215,7 @@ impl Helper {
                     continue;
                 }
             };
-            let pass = PassOn::begin(list);
+            let pass = WakeRelay::begin(list);
             if passes_to != 0 {
                 // SAFETY: a registry's X, which is never unmapped.
                 pass.to(unsafe { &*core::ptr::with_exposed_provenance::<AtomicU32>(passes_to) });

@@ -16,7 +16,7 @@ use super::subscriber::Subscriber;
 use crate::liveness::{Me, Net, sleep_among};
 use crate::sync::Ticket;
 use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 /// Waits until there is something at a cursor, or the deadline has passed.
@@ -26,11 +26,11 @@ pub(super) fn wait<M: Message + ?Sized>(
     deadline: Deadline,
 ) -> Result<(), SubscribeError> {
     let shared = &*subscriber.shared;
-    if subscriber.is_ready() || shared.patience.spin(|| subscriber.is_ready()) {
+    if subscriber.is_ready() || shared.spin_wait.spin(|| subscriber.is_ready()) {
         return Ok(());
     }
     let arrivals = &shared.head().arrivals;
-    let pass = PassOn::begin(me.list());
+    let pass = WakeRelay::begin(me.list());
     pass.to(arrivals.relay());
     loop {
         let ticket = arrivals.count().prepare_wait();

@@ -3,7 +3,7 @@
 use super::layout::{LINE_BYTES, LineWords, MOST_LINES, MOST_RINGS, Plan, RingWords, TopicHead, ring_bytes};
 use super::slot::{SLOT, Slot};
 use crate::Error;
-use crate::liveness::{Patience, Registry};
+use crate::liveness::{Registry, SpinWait};
 use crate::pool::{Block, Ends, Heap, Room};
 use crate::segment::{Segment, View};
 use crate::shim::Ordering;
@@ -18,7 +18,7 @@ pub(super) struct Shared {
     pub(super) plan: Plan,
     pub(super) heap: Heap,
     pub(super) registry: &'static Registry,
-    pub(super) patience: Patience,
+    pub(super) spin_wait: SpinWait,
     /// Device and inode.
     pub(super) file_id: (u64, u64),
 }
@@ -31,7 +31,7 @@ impl Shared {
         segment.set_read_only(payloads.start.min(segment.mapped()), payloads.end.min(segment.mapped()))?;
         let facts = segment.facts()?;
         let file_id = facts.identity();
-        Ok(Shared { segment, writable: OnceLock::new(), plan, heap, registry, patience: Patience::new(), file_id })
+        Ok(Shared { segment, writable: OnceLock::new(), plan, heap, registry, spin_wait: SpinWait::new(), file_id })
     }
 
     #[inline]

@@ -15,7 +15,7 @@ use crate::liveness::{Me, sleep};
 use crate::pool::Ends;
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error, TokenId};
 
 /// Takes a line for a process: joining. With all in use it waits for one whose subscriber is dead already, until he has ended, or that somebody
@@ -35,7 +35,7 @@ pub(super) fn take(shared: &Shared, me: Me, process: TokenId) -> Result<u32, Err
             });
         }
         // Nobody tells that somebody has ended, and who clears a line is about to be done.
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         sleep(shared.registry, &pass, &[news], None, deadline.earlier(Deadline::after(ASK_AGAIN)))
             .map_err(|errno| Error::from_errno("wait for a line of", shared.segment.path(), errno))?;
     }

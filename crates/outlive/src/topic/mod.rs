@@ -23,7 +23,6 @@
 //! One ring for each publisher, which all subscribers read by cursors of their own: doc/protocols/topic.md has the argument.
 
 mod arrive;
-mod company;
 mod error;
 mod file;
 mod header;
@@ -39,6 +38,7 @@ mod message;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod newest;
+mod participants;
 mod publisher;
 mod reliable;
 mod ring;
@@ -50,10 +50,8 @@ mod take;
 mod taken;
 #[expect(clippy::module_inception, reason = "the floor's main thing")]
 mod topic;
-mod way;
+mod writable;
 
-pub(crate) use company::Roster;
-pub use company::{Company, Present};
 pub use error::{PublishError, SubscribeError};
 pub use header::Header;
 pub(crate) use inbox::Inbox;
@@ -62,8 +60,10 @@ pub use look::{RingUsage, SubscriberUsage, TopicUsage};
 pub(crate) use look::{look, sweep};
 pub use memory::PayloadMemory;
 pub use message::Message;
+pub(crate) use participants::Roster;
+pub use participants::{Participants, Presence};
 pub use publisher::{Published, Publisher};
 pub use sample::Sample;
 pub use subscriber::{Subscriber, SubscriberOptions};
 pub use topic::{LARGEST_PAYLOAD, Topic, TopicOptions};
-pub use way::Way;
+pub use writable::Writable;

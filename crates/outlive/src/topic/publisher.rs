@@ -26,7 +26,7 @@ use super::topic::LARGEST_PAYLOAD;
 use crate::liveness::Me;
 use crate::pool::{Block, Message as Still};
 use crate::shim::Ordering;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 /// The end of a topic that messages go into. A topic has up to 62 at a time; each may move between threads.
@@ -354,7 +354,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         line::count(&self.shared)
     }
 
-    /// A copy, once the way is clear.
+    /// A copy, once there is room.
     #[inline]
     fn copy(
         &self,
@@ -412,7 +412,7 @@ impl<M: Message + ?Sized> Publisher<M> {
             1 => ring.order.wrapping_add(1),
             _ => next_order(shared, ring),
         };
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         pass.to(head.arrivals.relay());
         slot.begin();
         let publisher = ring.process.as_u32();

@@ -10,7 +10,7 @@ use super::layout::{Awaited, Claim, State};
 use crate::liveness::{Asleep, Me, sleep};
 use crate::shim::{Ordering, fence};
 use crate::sync::Holder;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error, TokenId};
 
 /// A reliable line.
@@ -21,7 +21,7 @@ pub(super) struct InTheWay {
     cursor: u64,
 }
 
-/// Up to which message the way is clear for ring `index`, whose next one is `position`. `Err`: the slowest of those in the way.
+/// Up to which message there is room for ring `index`, whose next one is `position`. `Err`: the slowest of those that leave none.
 pub(super) fn look(shared: &Shared, index: u32, position: u64) -> Result<u64, InTheWay> {
     let depth = u64::from(shared.plan.depth);
     if shared.head().reliable.load(Ordering::Acquire) == 0 {
@@ -56,7 +56,7 @@ pub(super) fn needed_from(shared: &Shared, index: u32) -> u64 {
     slowest(shared, index).map_or(u64::MAX, |line| line.cursor)
 }
 
-/// Waits until the way is clear; up to which message.
+/// Waits until there is room; up to which message.
 pub(super) fn wait(
     shared: &Shared,
     me: Me,
@@ -66,11 +66,11 @@ pub(super) fn wait(
 ) -> Result<u64, PublishError> {
     let mut until = 0;
     let mut is_clear = || look(shared, index, position).map(|clear| until = clear).is_ok();
-    if is_clear() || !deadline.has_passed() && shared.patience.spin(&mut is_clear) {
+    if is_clear() || !deadline.has_passed() && shared.spin_wait.spin(&mut is_clear) {
         return Ok(until);
     }
     let words = shared.ring(index);
-    let pass = PassOn::begin(me.list());
+    let pass = WakeRelay::begin(me.list());
     let mut slowest = match look(shared, index, position) {
         Ok(until) => return Ok(until),
         Err(slowest) => slowest,

@@ -19,7 +19,7 @@ use crate::liveness::{Me, sleep};
 use crate::pool::{Block, Ends, Tag};
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error, TokenId};
 
 /// In `owner`: not to publish. The bit that a token leaves to whoever uses it.
@@ -96,7 +96,7 @@ fn wait_for_one(shared: &Shared, me: Me, deadline: Deadline) -> Result<bool, Err
         return Ok(false);
     }
     let word = Watch { word: &shared.ring(index).owner, expected };
-    let pass = PassOn::begin(me.list());
+    let pass = WakeRelay::begin(me.list());
     let living = TokenId::from_word(expected).filter(|&id| shared.registry.is_alive(id));
     // Given back between the look and the sleep, it says something else. Its carer dead: asked after from then on.
     let until = if living.is_some() { deadline } else { deadline.earlier(Deadline::after(ASK_AGAIN)) };

@@ -3,12 +3,12 @@
 use core::marker::PhantomData;
 use std::sync::Arc;
 
-use super::company::{self, Company, Present, Side};
 use super::error::SubscribeError;
 use super::file::Shared;
 use super::layout::{MOST_BYTES, MOST_DEPTH, Plan};
 use super::line;
 use super::message::Message;
+use super::participants::{self, Participants, Presence, Side};
 use super::publisher::Publisher;
 use super::ring;
 use super::subscriber::{Subscriber, SubscriberOptions};
@@ -16,7 +16,7 @@ use crate::liveness::Registry;
 use crate::segment::{Segment, Spec};
 use crate::shim::Ordering;
 use crate::sync::Holder;
-use crate::{Deadline, Domain, Error, Kind, Wait};
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// The largest payload: 1 GiB.
 pub const LARGEST_PAYLOAD: usize = 1 << 30;
@@ -61,7 +61,7 @@ pub struct TopicOptions<M: Message + ?Sized = [u8]> {
     depth: u32,
     max_bytes: Option<u64>,
     stamps: bool,
-    wait: Wait,
+    wait: WaitStrategy,
     _message: PhantomData<fn(&M)>,
 }
 
@@ -89,7 +89,7 @@ impl<M: Message + ?Sized> TopicOptions<M> {
     }
 
     /// How this process's handles wait.
-    pub fn wait(mut self, wait: Wait) -> Self {
+    pub fn wait(mut self, wait: WaitStrategy) -> Self {
         self.wait = wait;
         self
     }
@@ -128,7 +128,7 @@ impl<M: Message + ?Sized> Topic<M> {
     /// How to make a topic otherwise than by default.
     #[must_use]
     pub fn options() -> TopicOptions<M> {
-        TopicOptions { depth: 16, max_bytes: None, stamps: true, wait: Wait::Adaptive, _message: PhantomData }
+        TopicOptions { depth: 16, max_bytes: None, stamps: true, wait: WaitStrategy::Adaptive, _message: PhantomData }
     }
 
     /// Opens the topic of that name, or makes it as by default.
@@ -139,10 +139,10 @@ impl<M: Message + ?Sized> Topic<M> {
         Topic::options().open(domain, name)
     }
 
-    pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: Wait) -> Result<Topic<M>, Error> {
+    pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: WaitStrategy) -> Result<Topic<M>, Error> {
         segment.expect(Kind::Topic)?;
         let shared = Shared::new(segment, registry)?;
-        shared.patience.set(wait);
+        shared.spin_wait.set(wait);
         Ok(Topic { shared: Arc::new(shared), _message: PhantomData })
     }
 
@@ -204,49 +204,53 @@ impl<M: Message + ?Sized> Topic<M> {
     /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-watch-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// # use std::time::Duration;
-    /// use outlive::topic::{Present, Topic};
+    /// use outlive::topic::{Participants, Topic};
     /// let topic = Topic::<[u8]>::open(&domain, "camera")?;
-    /// let mut seen = Present::default();
+    /// let mut seen = Participants::default();
     /// let publisher = topic.publisher()?;
     /// topic.wait_change_until(&mut seen, Duration::from_secs(1))?;
     /// assert_eq!((seen.publishers.len(), seen.subscribers.len()), (1, 0));
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn wait_change_until(&self, seen: &mut Present, deadline: impl Into<Deadline>) -> Result<(), SubscribeError> {
-        company::wait_change(&self.shared, Side::Both, seen, deadline.into())
+    pub fn wait_change_until(
+        &self,
+        seen: &mut Participants,
+        deadline: impl Into<Deadline>,
+    ) -> Result<(), SubscribeError> {
+        participants::wait_change(&self.shared, Side::Both, seen, deadline.into())
     }
 
     /// Follows who comes, goes and dies, from here on: who is there now is the first that it tells of. As a source of a
     /// [`WaitSet`](crate::wait::WaitSet), too, and for `async`.
     ///
     /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-company-{}", std::process::id()));
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-presence-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::topic::Topic;
-    /// use outlive::wait::{WaitSet, What};
+    /// use outlive::wait::{WaitSet, Readiness};
     /// let topic = Topic::<[u8]>::open(&domain, "camera")?;
-    /// let mut company = topic.watch();
-    /// assert_eq!(company.changed()?.subscribers.len(), 0);
+    /// let mut presence = topic.watch();
+    /// assert_eq!(presence.changed()?.subscribers.len(), 0);
     ///
     /// let mut set = WaitSet::new(&domain);
-    /// let comings = set.add(&company)?;
+    /// let comings = set.add(&presence)?;
     /// let subscriber = topic.subscriber()?;                 // in another process, as a rule
-    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(comings, What::Changed)]);
-    /// assert_eq!(company.try_changed().unwrap().subscribers.len(), 1);
+    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(comings, Readiness::Changed)]);
+    /// assert_eq!(presence.try_changed().unwrap().subscribers.len(), 1);
     /// drop(subscriber);
-    /// assert_eq!(company.changed()?.subscribers.len(), 0);
+    /// assert_eq!(presence.changed()?.subscribers.len(), 0);
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn watch(&self) -> Company {
-        Company::new(Arc::clone(&self.shared), Side::Both)
+    pub fn watch(&self) -> Presence {
+        Presence::new(Arc::clone(&self.shared), Side::Both)
     }
 
     /// How this process's handles wait from now on.
-    pub fn set_wait(&self, wait: Wait) {
-        self.shared.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.shared.spin_wait.set(wait);
     }
 
     /// Whether the topic's name has been removed: those who have it open go on, nobody else finds it any more.
@@ -275,7 +279,7 @@ impl Topic<[u8]> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open_as_bytes(domain: &Domain, name: &str) -> Result<Topic<[u8]>, Error> {
-        Topic::finish(domain.open_segment(name)?, domain.registry(), Wait::Adaptive)
+        Topic::finish(domain.open_segment(name)?, domain.registry(), WaitStrategy::Adaptive)
     }
 }
 

@@ -25,7 +25,7 @@ use super::source::Waited;
 use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::{self, Watch};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::sys::{Errno, identity, start_thread};
 use crate::{Deadline, Error};
 
@@ -138,7 +138,7 @@ impl Bridge {
             if self.tell_the_ready(&mut crowd) {
                 continue;
             }
-            let pass = PassOn::begin(me.list());
+            let pass = WakeRelay::begin(me.list());
             let doorbell = Watch { word: &self.doorbell, expected: heard };
             if crowd.sleep(self.registry, &pass, Some(doorbell), Deadline::NEVER).is_err() {
                 let _ = futex::wait_any(&[doorbell], 0, Deadline::after(AFTER_ERROR));

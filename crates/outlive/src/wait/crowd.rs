@@ -13,13 +13,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::source::{Announced, Look, Waited, What};
+use super::source::{Announced, Look, Readiness, Waited};
 use crate::Deadline;
 use crate::liveness::{Asleep, Many, Net, Registry, TokenId, Words};
 use crate::sys::Errno;
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 /// How long one sleep lasts at most where the kernel denies the fence: a sender may overlook us.
 const SHORT: Duration = Duration::from_millis(10);
@@ -61,7 +61,7 @@ impl Crowd {
     }
 
     /// Step 1: all that are ready.
-    pub(super) fn look(&mut self, mut found: impl FnMut(u64, What)) {
+    pub(super) fn look(&mut self, mut found: impl FnMut(u64, Readiness)) {
         let len = self.members.len();
         if len == 0 {
             return;
@@ -101,7 +101,7 @@ impl Crowd {
     pub(super) fn sleep(
         &mut self,
         registry: &'static Registry,
-        pass: &PassOn,
+        pass: &WakeRelay,
         extra: Option<Watch<'_>>,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {

@@ -17,23 +17,23 @@ use crate::sync::{AwaitError, Event, Latch, Plain};
 use crate::{Error, Peer, WaitError};
 
 /// Ready when one of some sources is.
-pub(super) struct Readiness {
+pub(super) struct UntilReady {
     registry: &'static Registry,
     sources: Vec<Arc<dyn Waited>>,
     place: Option<Place>,
 }
 
-impl Readiness {
-    fn of(registry: &'static Registry, sources: Vec<Arc<dyn Waited>>) -> Readiness {
-        Readiness { registry, sources, place: None }
+impl UntilReady {
+    fn of(registry: &'static Registry, sources: Vec<Arc<dyn Waited>>) -> UntilReady {
+        UntilReady { registry, sources, place: None }
     }
 
-    pub(super) fn of_one(source: &impl Source, registry: &'static Registry) -> Result<Readiness, Error> {
-        Ok(Readiness::of(registry, vec![source.watched()?.waited]))
+    pub(super) fn of_one(source: &impl Source, registry: &'static Registry) -> Result<UntilReady, Error> {
+        Ok(UntilReady::of(registry, vec![source.watched()?.waited]))
     }
 }
 
-impl Future for Readiness {
+impl Future for UntilReady {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
@@ -84,7 +84,7 @@ impl Receiver {
                 Err(RecvError::Empty) => {}
                 received => return received,
             }
-            Readiness::of_one(self, self.inbox().registry())?.await?;
+            UntilReady::of_one(self, self.inbox().registry())?.await?;
         }
     }
 }
@@ -100,7 +100,7 @@ impl<T: Plain> TypedReceiver<T> {
                 Err(RecvError::Empty) => {}
                 received => return received,
             }
-            Readiness::of_one(self, self.bytes().inbox().registry())?.await?;
+            UntilReady::of_one(self, self.bytes().inbox().registry())?.await?;
         }
     }
 }
@@ -115,7 +115,7 @@ impl Peer {
     /// As with [`Peer::wait_dead`].
     pub async fn wait_dead_async(&self) -> Result<(), WaitError> {
         while self.registry().is_alive(self.id()) {
-            let readiness = Readiness::of_one(self, self.registry()).map_err(WaitError::System)?;
+            let readiness = UntilReady::of_one(self, self.registry()).map_err(WaitError::System)?;
             readiness.await.map_err(WaitError::System)?;
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Latch {
 async fn opened(source: &impl Source) -> Result<(), AwaitError> {
     let watched = source.watched().map_err(AwaitError::System)?;
     match watched.registry {
-        Some(registry) => Readiness::of(registry, vec![watched.waited]).await.map_err(AwaitError::System),
+        Some(registry) => UntilReady::of(registry, vec![watched.waited]).await.map_err(AwaitError::System),
         None => Ok(()),
     }
 }
@@ -184,7 +184,7 @@ impl WaitSet {
     /// See [`WaitSet`].
     pub async fn wait_async(&mut self) -> Result<Ready<'_>, AwaitError> {
         while !self.look() {
-            Readiness::of(self.registry, self.sources()).await.map_err(AwaitError::System)?;
+            UntilReady::of(self.registry, self.sources()).await.map_err(AwaitError::System)?;
         }
         Ok(self.ready())
     }

@@ -21,6 +21,6 @@ mod timer;
 mod topics;
 
 pub use set::{Key, Ready, WaitSet};
-pub use source::{Source, Watched, What};
+pub use source::{Readiness, Source, Watched};
 pub use sources::Bits;
 pub use timer::Timer;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::futures::Readiness;
-use super::source::{Announced, Look, Source, Waited, Watched, What};
+use super::futures::UntilReady;
+use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
 use crate::liveness::{Net, Words};
 use crate::rpc::{Answer, Asking, CallError, Came, Pending, Reply, Request, ServeError, Server};
@@ -15,20 +15,20 @@ use crate::sync::EventCount;
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-server-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::rpc::{Client, Server};
-/// use outlive::wait::{WaitSet, What};
+/// use outlive::wait::{WaitSet, Readiness};
 ///
 /// let (mut one, mut two) = (Server::open(&domain, "one")?, Server::open(&domain, "two")?);
 /// let client = Client::open(&domain, "two")?;            // in another process, as a rule
 /// let mut set = WaitSet::new(&domain);
 /// let (_ones, twos) = (set.add(&one)?, set.add(&two)?);
 /// let mut call = client.begin(b"2 + 2")?;
-/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(twos, What::Readable)]);
+/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(twos, Readiness::Readable)]);
 ///
 /// let mut answers = WaitSet::new(&domain);
 /// let answer = answers.add(&call)?;
 /// assert_eq!(answers.try_wait()?.count(), 0);
 /// two.try_next()?.reply(b"4")?;
-/// assert_eq!(answers.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(answer, What::Readable)]);
+/// assert_eq!(answers.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(answer, Readiness::Readable)]);
 /// assert_eq!(*call.try_next()?.unwrap().unwrap(), *b"4");
 /// assert!(one.try_next().is_err());
 /// # std::fs::remove_dir_all(&folder).ok();
@@ -44,7 +44,7 @@ impl Source for Server {
 
 impl Waited for Asking {
     fn look(&self) -> Look {
-        if self.is_any() { Look::Ready(What::Readable) } else { Look::Nothing }
+        if self.is_any() { Look::Ready(Readiness::Readable) } else { Look::Nothing }
     }
 
     fn event_count(&self) -> Option<&EventCount> {
@@ -74,7 +74,7 @@ impl Server {
                 Err(ServeError::Empty) => {}
                 taken => return taken,
             }
-            Readiness::of_one(self, self.asking().registry())
+            UntilReady::of_one(self, self.asking().registry())
                 .map_err(ServeError::System)?
                 .await
                 .map_err(ServeError::System)?;
@@ -82,8 +82,8 @@ impl Server {
     }
 }
 
-/// Ready when [`Pending::try_next`] has something to tell: a reply or the call's end ([`What::Readable`]), or that there is no
-/// server any more to answer it ([`What::Ended`]); from the last of these on no more.
+/// Ready when [`Pending::try_next`] has something to tell: a reply or the call's end ([`Readiness::Readable`]), or that there is no
+/// server any more to answer it ([`Readiness::Ended`]); from the last of these on no more.
 impl Source for Pending<'_> {
     fn watched(&self) -> Result<Watched, Error> {
         let answer = self.answer();
@@ -95,8 +95,8 @@ impl Source for Pending<'_> {
 impl Waited for Answer {
     fn look(&self) -> Look {
         match Answer::look(self) {
-            Came::Something => Look::Ready(What::Readable),
-            Came::ServerGone => Look::Ready(What::Ended),
+            Came::Something => Look::Ready(Readiness::Readable),
+            Came::ServerGone => Look::Ready(Readiness::Ended),
             Came::Nothing(Some(owner)) => Look::Owner(owner),
             Came::Nothing(None) => Look::Nothing,
         }
@@ -152,7 +152,7 @@ impl Pending<'_> {
             if let Some(found) = self.try_next()? {
                 return Ok(found);
             }
-            Readiness::of_one(self, self.answer().registry())?.await?;
+            UntilReady::of_one(self, self.answer().registry())?.await?;
         }
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::crowd::Crowd;
 use super::descriptor::Descriptor;
-use super::source::{Source, Waited, What};
-use crate::liveness::{Patience, Registry};
+use super::source::{Readiness, Source, Waited};
+use crate::liveness::{Registry, SpinWait};
 use crate::sync::AwaitError;
-use crate::sys::robust::PassOn;
-use crate::{Deadline, Domain, Error, Wait};
+use crate::sys::robust::WakeRelay;
+use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// Which source of a set. Never given twice by one set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ const FEW: usize = 8;
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::queue::Queue;
-/// use outlive::wait::{Timer, WaitSet, What};
+/// use outlive::wait::{Timer, WaitSet, Readiness};
 /// use std::time::Duration;
 ///
 /// let orders = Queue::create(&domain, "orders")?;
@@ -45,7 +45,7 @@ const FEW: usize = 8;
 ///
 /// orders.sender()?.send(b"buy 10")?;
 /// for (key, what) in set.wait(Duration::from_secs(9))? {
-///     assert_eq!((key, what), (an_order, What::Readable));
+///     assert_eq!((key, what), (an_order, Readiness::Readable));
 ///     assert_eq!(from_orders.try_recv()?, b"buy 10");
 /// }
 /// assert_eq!(set.try_wait()?.count(), 0);
@@ -64,21 +64,21 @@ const FEW: usize = 8;
 pub struct WaitSet {
     pub(super) registry: &'static Registry,
     crowd: Crowd,
-    patience: Patience,
+    spin_wait: SpinWait,
     next: u64,
-    found: VecDeque<(Key, What)>,
+    found: VecDeque<(Key, Readiness)>,
     pub(super) descriptor: Option<Descriptor>,
 }
 
 /// What is ready: see [`WaitSet::wait`].
 pub struct Ready<'a> {
-    found: &'a mut VecDeque<(Key, What)>,
+    found: &'a mut VecDeque<(Key, Readiness)>,
 }
 
 impl Iterator for Ready<'_> {
-    type Item = (Key, What);
+    type Item = (Key, Readiness);
 
-    fn next(&mut self) -> Option<(Key, What)> {
+    fn next(&mut self) -> Option<(Key, Readiness)> {
         self.found.pop_front()
     }
 
@@ -107,7 +107,7 @@ impl WaitSet {
         WaitSet {
             registry: domain.registry(),
             crowd: Crowd::default(),
-            patience: Patience::new(),
+            spin_wait: SpinWait::new(),
             next: 0,
             found: VecDeque::new(),
             descriptor: None,
@@ -150,8 +150,8 @@ impl WaitSet {
     }
 
     /// How waiting is done. A set of more than eight sources does not spin.
-    pub fn set_wait(&self, wait: Wait) {
-        self.patience.set(wait);
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
     }
 
     /// What is ready now. Never waits.
@@ -201,11 +201,11 @@ impl WaitSet {
     #[cold]
     fn wait_slow(&mut self, deadline: Deadline) -> Result<(), AwaitError> {
         let few = self.crowd.members().len() <= FEW;
-        if few && self.patience.spin(|| self.crowd.is_any_ready()) && self.look() {
+        if few && self.spin_wait.spin(|| self.crowd.is_any_ready()) && self.look() {
             return Ok(());
         }
         let me = self.registry.me().map_err(AwaitError::System)?;
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         while !deadline.has_passed() {
             let slept = self.crowd.sleep(self.registry, &pass, None, deadline);
             slept.map_err(|errno| AwaitError::System(Error::from_errno("wait in", self.registry.path(), errno)))?;

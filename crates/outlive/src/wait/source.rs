@@ -33,7 +33,7 @@ pub struct Watched {
 /// What is ready about a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
+pub enum Readiness {
     /// A receive is worth a try.
     Readable,
     /// The peer, all senders of a queue, or the writer of a state, have ended.
@@ -51,7 +51,7 @@ pub enum What {
 /// What a look at a source finds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Look {
-    Ready(What),
+    Ready(Readiness),
     /// Nothing. Whoever makes it ready wakes one of its words.
     Nothing,
     /// Nothing. That owner's end would be worth another look as well.

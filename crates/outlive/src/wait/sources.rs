@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::source::{Announced, Look, Source, Waited, Watched, What};
+use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::liveness::{Net, Words};
 use crate::queue::{Inbox, Lies, Receiver, TypedReceiver};
 use crate::sync::{Event, EventCount, Gate, Latch};
@@ -27,8 +27,8 @@ impl<T: crate::sync::Plain> Source for TypedReceiver<T> {
 impl Waited for Inbox {
     fn look(&self) -> Look {
         match Inbox::look(self) {
-            Lies::Something => Look::Ready(What::Readable),
-            Lies::SendersGone => Look::Ready(What::Ended),
+            Lies::Something => Look::Ready(Readiness::Readable),
+            Lies::SendersGone => Look::Ready(Readiness::Ended),
             Lies::Nothing(Some(owner)) => Look::Owner(owner),
             Lies::Nothing(None) => Look::Nothing,
         }
@@ -57,7 +57,7 @@ impl Source for Peer {
 impl Waited for Peer {
     fn look(&self) -> Look {
         // By the slot, as the sleep does: were the two to differ, which takes a stray write, this would never end.
-        if self.registry().is_alive(self.id()) { Look::Owner(self.id()) } else { Look::Ready(What::Ended) }
+        if self.registry().is_alive(self.id()) { Look::Owner(self.id()) } else { Look::Ready(Readiness::Ended) }
     }
 }
 
@@ -107,7 +107,7 @@ impl Source for Latch {
 
 impl Waited for Gate {
     fn look(&self) -> Look {
-        if self.is_open() { Look::Ready(What::Set) } else { Look::Nothing }
+        if self.is_open() { Look::Ready(Readiness::Set) } else { Look::Nothing }
     }
 
     /// Whoever changes its word wakes in the same step: no eventcount, and no look by itself.

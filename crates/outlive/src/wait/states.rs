@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::futures::Readiness;
-use super::source::{Announced, Look, Source, Waited, Watched, What};
+use super::futures::UntilReady;
+use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
 use crate::liveness::{Net, Words};
 use crate::state::{BytesWatch, Change, News, Outlook, StateWatch};
 use crate::sync::AwaitError;
 use crate::sync::EventCount;
 
-/// Ready when there is something to be told: [`What::Changed`] of a value, [`What::Ended`] of a writer's death; until
+/// Ready when there is something to be told: [`Readiness::Changed`] of a value, [`Readiness::Ended`] of a writer's death; until
 /// [`BytesWatch::try_changed`] has told it.
 impl Source for BytesWatch {
     fn watched(&self) -> Result<Watched, Error> {
@@ -18,14 +18,14 @@ impl Source for BytesWatch {
     }
 }
 
-/// Ready when there is something to be told: [`What::Changed`] of a value, [`What::Ended`] of a writer's death; until
+/// Ready when there is something to be told: [`Readiness::Changed`] of a value, [`Readiness::Ended`] of a writer's death; until
 /// [`StateWatch::try_changed`] has told it.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-state-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
 /// use outlive::state::{Change, State};
-/// use outlive::wait::{WaitSet, What};
+/// use outlive::wait::{WaitSet, Readiness};
 ///
 /// let (level, mode) = (State::<u64>::open(&domain, "level", 10)?, State::<u8>::open(&domain, "mode", 0)?);
 /// let (mut levels, mut modes) = (level.watch(), mode.watch());
@@ -36,7 +36,7 @@ impl Source for BytesWatch {
 /// let mut set = WaitSet::new(&domain);
 /// let (a_level, _a_mode) = (set.add(&levels)?, set.add(&modes)?);
 /// std::thread::spawn(move || level.writer().unwrap().set(&11));
-/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(a_level, What::Changed)]);
+/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(a_level, Readiness::Changed)]);
 /// assert_eq!(levels.try_changed(), Some(Change::Value { version: 2 }));
 /// # std::fs::remove_dir_all(&folder).ok();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -55,8 +55,8 @@ fn of(outlook: Outlook) -> Watched {
 impl Waited for Outlook {
     fn look(&self) -> Look {
         match Outlook::look(self) {
-            News::Value => Look::Ready(What::Changed),
-            News::WriterDied => Look::Ready(What::Ended),
+            News::Value => Look::Ready(Readiness::Changed),
+            News::WriterDied => Look::Ready(Readiness::Ended),
             News::Nothing(Some(owner)) => Look::Owner(owner),
             News::Nothing(None) => Look::Nothing,
         }
@@ -93,7 +93,7 @@ impl BytesWatch {
             if let Some(change) = self.try_changed() {
                 return Ok(change);
             }
-            let readiness = Readiness::of_one(self, self.outlook().registry()).map_err(AwaitError::System)?;
+            let readiness = UntilReady::of_one(self, self.outlook().registry()).map_err(AwaitError::System)?;
             readiness.await.map_err(AwaitError::System)?;
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::source::{Look, Source, Waited, Watched, What};
+use super::source::{Look, Readiness, Source, Waited, Watched};
 use crate::sys::clock;
 use crate::{Deadline, Error};
 
@@ -15,14 +15,14 @@ use crate::{Deadline, Error};
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-timer-{}", std::process::id()));
 /// # let domain = outlive::Domain::open_at(&folder)?;
-/// use outlive::wait::{Timer, WaitSet, What};
+/// use outlive::wait::{Timer, WaitSet, Readiness};
 /// use std::time::Duration;
 ///
 /// let mut set = WaitSet::new(&domain);
 /// let tick = Timer::every(Duration::from_millis(2));
 /// let key = set.add(&tick)?;
 /// for _ in 0..3 {
-///     assert_eq!(set.wait(Duration::from_secs(9))?.collect::<Vec<_>>(), [(key, What::Elapsed)]);
+///     assert_eq!(set.wait(Duration::from_secs(9))?.collect::<Vec<_>>(), [(key, Readiness::Elapsed)]);
 ///     assert!(tick.take() > 0);
 /// }
 /// # std::fs::remove_dir_all(&folder).ok();
@@ -79,7 +79,7 @@ impl Waited for Timer {
         let (passed, taken) = self.passed();
         let taken = taken.load(Ordering::Relaxed);
         if passed > taken {
-            return Look::Ready(What::Elapsed);
+            return Look::Ready(Readiness::Elapsed);
         }
         match &*self.0 {
             Moments::Once { .. } if taken > 0 => Look::Nothing,

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::futures::Readiness;
-use super::source::{Announced, Look, Source, Waited, Watched, What};
+use super::futures::UntilReady;
+use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
 use crate::liveness::{Net, TokenId, Words};
 use crate::shim::Ordering;
 use crate::sync::EventCount;
 use crate::sys::futex::Watch;
 use crate::topic::{
-    Company, Inbox, Message, Present, PublishError, Published, Publisher, Roster, Sample, SubscribeError, Subscriber,
-    Way,
+    Inbox, Message, Participants, Presence, PublishError, Published, Publisher, Roster, Sample, SubscribeError,
+    Subscriber, Writable,
 };
 
 /// Ready when a receive is worth a try: what is there may not be among its keys.
@@ -25,7 +25,7 @@ impl<M: Message + ?Sized> Source for Subscriber<M> {
 
 impl Waited for Inbox {
     fn look(&self) -> Look {
-        if self.has_something() { Look::Ready(What::Readable) } else { Look::Nothing }
+        if self.has_something() { Look::Ready(Readiness::Readable) } else { Look::Nothing }
     }
 
     fn event_count(&self) -> Option<&EventCount> {
@@ -45,8 +45,8 @@ impl Waited for Inbox {
     }
 }
 
-/// Ready when others are there than were told last, until [`Company::try_changed`] has told it.
-impl Source for Company {
+/// Ready when others are there than were told last, until [`Presence::try_changed`] has told it.
+impl Source for Presence {
     fn watched(&self) -> Result<Watched, Error> {
         let roster = self.roster();
         let registry = Some(roster.registry());
@@ -56,7 +56,7 @@ impl Source for Company {
 
 impl Waited for Roster {
     fn look(&self) -> Look {
-        if self.has_news() { Look::Ready(What::Changed) } else { Look::Several }
+        if self.has_news() { Look::Ready(Readiness::Changed) } else { Look::Several }
     }
 
     fn owners(&self, into: &mut Vec<TokenId>) {
@@ -75,35 +75,35 @@ impl Waited for Roster {
     }
 }
 
-impl Company {
-    /// [`Company::changed`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+impl Presence {
+    /// [`Presence::changed`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
     ///
     /// # Errors
     /// [`SubscribeError::System`].
     ///
     /// # If a process dies
-    /// As with [`Company::changed`].
-    pub async fn changed_async(&mut self) -> Result<Present, SubscribeError> {
+    /// As with [`Presence::changed`].
+    pub async fn changed_async(&mut self) -> Result<Participants, SubscribeError> {
         loop {
             if let Some(present) = self.try_changed() {
                 return Ok(present);
             }
-            Readiness::of_one(self, self.roster().registry())?.await?;
+            UntilReady::of_one(self, self.roster().registry())?.await?;
         }
     }
 }
 
 /// Ready when a publish is worth a try: no reliable subscriber that lives is in the way.
-impl Source for Way {
+impl Source for Writable {
     fn watched(&self) -> Result<Watched, Error> {
         Ok(Watched { waited: Arc::new(self.clone()), registry: Some(self.registry()) })
     }
 }
 
-impl Waited for Way {
+impl Waited for Writable {
     fn look(&self) -> Look {
-        match Way::look(self) {
-            Ok(()) => Look::Ready(What::Writable),
+        match Writable::look(self) {
+            Ok(()) => Look::Ready(Readiness::Writable),
             Err(Some(slowest)) => Look::Owner(slowest),
             Err(None) => Look::Nothing,
         }
@@ -134,8 +134,8 @@ impl<M: Message + ?Sized> Publisher<M> {
                 Err(error) => return Err(error),
                 Ok(_) => break,
             }
-            let way = self.way();
-            Readiness::of_one(&way, way.registry())?.await?;
+            let room = self.writable();
+            UntilReady::of_one(&room, room.registry())?.await?;
         }
         Ok(self.published())
     }
@@ -170,7 +170,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
             if let Some(sample) = self.try_recv()? {
                 return Ok(sample);
             }
-            Readiness::of_one(self, self.inbox().registry())?.await?;
+            UntilReady::of_one(self, self.inbox().registry())?.await?;
         }
     }
 }

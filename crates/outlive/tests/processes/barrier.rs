@@ -113,7 +113,7 @@ fn who_joins_as_another_falls_asleep_is_missed(world: &World) {
     let mut random = crate::random::Random::new();
     for round in 0..1_000 {
         let barrier = Barrier::open(&domain, &format!("of {round}"), 2, WhenOneDies::Break).expect("opens");
-        barrier.set_wait(outlive::Wait::Block);
+        barrier.set_wait(outlive::WaitStrategy::Block);
         let (board, delay) = (Board::new(), random.below(3_000));
         let waiting = Child::start(|| {
             let mut seat = barrier.join().expect("a seat");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::sync::{CeilingGuard, CeilingMutex, EmbeddedCeiling, LockError, Record};
+use outlive::sync::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex, LockError, Record};
 use outlive::{Deadline, Detail, Domain, Error, Kind};
 
 use crate::asleep::wait_asleep;
@@ -34,7 +34,7 @@ const OTHER: i32 = libc::SCHED_OTHER;
 
 outlive::record! {
     struct Plant {
-        pub valve: EmbeddedCeiling<[u64; 2], 35>,
+        pub valve: EmbeddedCeilingMutex<[u64; 2], 35>,
     }
 }
 
@@ -46,7 +46,9 @@ fn with_ceiling(domain: &Domain, ceiling: u32) -> CeilingMutex<u64> {
     CeilingMutex::open(domain, &format!("m{ceiling}"), ceiling, 0).expect("opens")
 }
 
-fn got<'a>(result: Result<CeilingGuard<'a, u64>, LockError<CeilingGuard<'a, u64>>>) -> (CeilingGuard<'a, u64>, bool) {
+fn got<'a>(
+    result: Result<CeilingMutexGuard<'a, u64>, LockError<CeilingMutexGuard<'a, u64>>>,
+) -> (CeilingMutexGuard<'a, u64>, bool) {
     match result {
         Ok(guard) => (guard, false),
         Err(LockError::OwnerDied(mut guard)) => {
@@ -107,7 +109,7 @@ fn nested_ones_in_any_order(world: &World) {
     skip_without_right(world);
     let domain = world.domain();
     let mutexes = [10, 30, 20].map(|ceiling| with_ceiling(&domain, ceiling));
-    let held = |guards: &[Option<CeilingGuard<'_, u64>>]| {
+    let held = |guards: &[Option<CeilingMutexGuard<'_, u64>>]| {
         let ceilings = guards.iter().zip([10, 30, 20]).filter_map(|(guard, ceiling)| guard.as_ref().map(|_| ceiling));
         ceilings.max().map_or((OTHER, 0), |ceiling| (FIFO, ceiling))
     };

@@ -10,7 +10,7 @@ use outlive::pool::{Pool, PoolOptions};
 use outlive::queue::{Queue, RecvError};
 use outlive::sync::AwaitError;
 use outlive::wait::WaitSet;
-use outlive::{Domain, Peer, Wait};
+use outlive::{Domain, Peer, WaitStrategy};
 
 use crate::child::Child;
 use crate::denied::{OWNERS, skip_without_rings};
@@ -130,7 +130,7 @@ fn waits(set: &mut WaitSet) {
 /// For the ends of them all, none of which has come.
 fn set_that_has_waited(domain: &Domain, peers: &[Peer]) -> WaitSet {
     let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
+    set.set_wait(WaitStrategy::Block);
     add_all(&mut set, peers);
     waits(&mut set);
     set

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, PiMutex, Record, Woke};
+use outlive::sync::{Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, PiMutex, Record, Woke};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -55,12 +55,12 @@ fn open(domain: &Domain) -> Store {
 }
 
 impl Store {
-    fn lock(&self) -> Guard<'_, u64> {
+    fn lock(&self) -> MutexGuard<'_, u64> {
         self.mended(self.stock.lock())
     }
 
     /// Whoever is told of a death notifies all, as the repair.
-    fn mended<'a>(&'a self, got: Result<Guard<'a, u64>, LockError<Guard<'a, u64>>>) -> Guard<'a, u64> {
+    fn mended<'a>(&'a self, got: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>) -> MutexGuard<'a, u64> {
         match got {
             Ok(guard) => guard,
             Err(LockError::OwnerDied(mut guard)) => {
@@ -220,7 +220,7 @@ fn a_guard_of_another_domain_will_do(world: &World) {
 fn embedded_in_a_record(world: &World) {
     outlive::record! {
         struct Shop {
-            stock: Embedded<u64>,
+            stock: EmbeddedMutex<u64>,
             delivered: EmbeddedCondvar,
         }
     }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use outlive::queue::Queue;
 use outlive::sync::{AwaitError, Event, Reset};
-use outlive::wait::{WaitSet, What};
-use outlive::{Deadline, Wait};
+use outlive::wait::{Readiness, WaitSet};
+use outlive::{Deadline, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -75,16 +75,16 @@ fn a_large_set_though(world: &World, prepare: fn(), deny: fn()) {
     let waiter = Child::start(|| {
         prepare();
         let mut set = WaitSet::new(&domain);
-        set.set_wait(Wait::Block);
+        set.set_wait(WaitStrategy::Block);
         let told = set.add(&event.any_of(1)).expect("added");
         let ends = add_all(&mut set, &peers);
         assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
         deny();
         board.set(0, 1);
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(told, What::Set)]);
+        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(told, Readiness::Set)]);
         assert_eq!(event.try_wait_any(1), Some(1));
         board.set(0, 2);
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(ends[30], What::Ended)]);
+        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(ends[30], Readiness::Ended)]);
     });
     board.reach(0, 1);
     wait_asleep(waiter.pid());

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::{Duration, Instant, SystemTime};
 
 use outlive::sync::{AwaitError, Event, Reset};
-use outlive::wait::{Key, WaitSet, What};
-use outlive::{Deadline, Domain, Wait};
+use outlive::wait::{Key, Readiness, WaitSet};
+use outlive::{Deadline, Domain, WaitStrategy};
 
 use crate::asleep::{wait_asleep, wait_thread_asleep};
 use crate::board::Board;
@@ -32,7 +32,7 @@ fn events(domain: &Domain, many: usize) -> Vec<Event> {
 
 fn set_of(domain: &Domain, events: &[Event]) -> (WaitSet, Vec<Key>) {
     let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
+    set.set_wait(WaitStrategy::Block);
     let keys = events.iter().map(|event| set.add(&event.any_of(1)).expect("added")).collect();
     (set, keys)
 }
@@ -77,9 +77,9 @@ fn what_is_ready_is_told_beside_a_deadline_of_any_clock(world: &World) {
             let waiter = Child::start(|| {
                 prepare();
                 let (mut set, keys) = set_of(&domain, &events);
-                assert_eq!(set.wait(deadline).expect("set").collect::<Vec<_>>(), [(keys[last], What::Set)]);
+                assert_eq!(set.wait(deadline).expect("set").collect::<Vec<_>>(), [(keys[last], Readiness::Set)]);
                 for past in past() {
-                    assert_eq!(set.wait(past).expect("set").collect::<Vec<_>>(), [(keys[last], What::Set)]);
+                    assert_eq!(set.wait(past).expect("set").collect::<Vec<_>>(), [(keys[last], Readiness::Set)]);
                 }
             });
             wait_asleep(waiter.pid());
@@ -107,10 +107,10 @@ fn a_child_has_nothing_of_its_parents_ring(world: &World) {
     let board = Board::new();
     let parent = Child::start(|| {
         let mut set = WaitSet::new(&domain);
-        set.set_wait(Wait::Block);
+        set.set_wait(WaitStrategy::Block);
         let ends = add_all(&mut set, &peers);
         let tell = |set: &mut WaitSet| {
-            assert_eq!(set.wait(Deadline::NEVER).expect("ended").collect::<Vec<_>>(), [(ends[30], What::Ended)]);
+            assert_eq!(set.wait(Deadline::NEVER).expect("ended").collect::<Vec<_>>(), [(ends[30], Readiness::Ended)]);
             assert_eq!(helpers_of(std::process::id() as i32), 0, "by a ring");
         };
         assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
@@ -147,11 +147,11 @@ fn a_child_beside_a_thread_in_its_ring_takes_no_wake_up(world: &World) {
         std::thread::scope(|scope| {
             let sleeping = scope.spawn(|| {
                 let mut set = WaitSet::new(shared);
-                set.set_wait(Wait::Block);
+                set.set_wait(WaitStrategy::Block);
                 let told = set.add(&event.any_of(1)).expect("added");
                 add_all(&mut set, watched);
                 board.set(0, crate::asleep::thread_id() as u64);
-                assert_eq!(set.wait(Deadline::NEVER).expect("set").collect::<Vec<_>>(), [(told, What::Set)]);
+                assert_eq!(set.wait(Deadline::NEVER).expect("set").collect::<Vec<_>>(), [(told, Readiness::Set)]);
                 assert_eq!(event.try_wait_any(1), Some(1));
                 board.set(1, 1);
                 let _ = set.wait(Deadline::NEVER);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use outlive::sync::{CeilingMutex, Embedded, Guard, LockError, LockOrder, Mutex, PiMutex, Record, RwLock};
+use outlive::sync::{CeilingMutex, EmbeddedMutex, LockError, LockOrder, Mutex, MutexGuard, PiMutex, Record, RwLock};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -326,7 +326,7 @@ fn a_lock_taken_before_the_watch_is_given_back(world: &World) {
 
 outlive::record! {
     pub struct Line {
-        pub locks: [Embedded<u64>; 46],
+        pub locks: [EmbeddedMutex<u64>; 46],
     }
 }
 
@@ -443,7 +443,7 @@ fn forgotten_orders_are_recorded_anew(world: &World) {
 }
 
 /// Whoever died in it left a number, which is whole.
-fn whole<'a>(result: Result<Guard<'a, u64>, LockError<Guard<'a, u64>>>) -> Guard<'a, u64> {
+fn whole<'a>(result: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>) -> MutexGuard<'a, u64> {
     match result {
         Ok(guard) => guard,
         Err(LockError::OwnerDied(mut guard)) => {

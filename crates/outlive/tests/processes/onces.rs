@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive::sync::{EmbeddedOnce, LockError, Once, Record};
+use outlive::sync::{EmbeddedOnceLock, LockError, OnceLock, Record};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -22,12 +22,12 @@ crate::checks!(
     makers_are_killed_at_random: 60,
 );
 
-fn open(domain: &Domain) -> Once<[u64; 8]> {
-    Once::open(domain, "once").expect("opens")
+fn open(domain: &Domain) -> OnceLock<[u64; 8]> {
+    OnceLock::open(domain, "once").expect("opens")
 }
 
 /// A child that is in the middle of making it.
-fn maker(once: &Once<[u64; 8]>) -> Child {
+fn maker(once: &OnceLock<[u64; 8]>) -> Child {
     let board = Board::new();
     let child = Child::start(|| {
         let _ = once.get_or_init(|_| {
@@ -64,7 +64,7 @@ fn made_by_one_and_read_by_all(world: &World) {
 fn a_sleeper_takes_over_from_a_dead_maker(world: &World) {
     let domain = world.domain();
     for round in 0..20 {
-        let once = Once::<[u64; 8]>::open(&domain, &format!("once{round}")).expect("opens");
+        let once = OnceLock::<[u64; 8]>::open(&domain, &format!("once{round}")).expect("opens");
         let mut dying = maker(&once);
         let board = Board::new();
         let sleepers: Vec<Child> = (0..4)
@@ -131,7 +131,7 @@ fn a_sweep_takes_the_turn_from_the_dead_and_the_next_is_told(world: &World) {
 }
 
 fn embedded_in_a_record(world: &World) {
-    outlive::record! { struct Cell { first: EmbeddedOnce<u64>, second: EmbeddedOnce<[u8; 3]> } }
+    outlive::record! { struct Cell { first: EmbeddedOnceLock<u64>, second: EmbeddedOnceLock<[u8; 3]> } }
     let domain = world.domain();
     let cell = Record::<Cell>::open(&domain, "cell", |_| ()).expect("opens");
     let second = cell.handle(|cell| &cell.second);
@@ -145,7 +145,7 @@ fn makers_are_killed_at_random(world: &World) {
     let domain = world.domain();
     let mut random = Random::new();
     for round in 0..300 {
-        let once = Once::<[u64; 8]>::open(&domain, &format!("once{round}")).expect("opens");
+        let once = OnceLock::<[u64; 8]>::open(&domain, &format!("once{round}")).expect("opens");
         let children: Vec<Child> = (0..4)
             .map(|n| {
                 let once = &once;

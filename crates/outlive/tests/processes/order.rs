@@ -1,7 +1,7 @@
 //! What is sent is received: whole, in each sender's order, whatever its size.
 
 use outlive::queue::{Queue, Receiver, RecvError, Sender};
-use outlive::{Deadline, Wait};
+use outlive::{Deadline, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -195,7 +195,7 @@ fn a_sleeping_receiver_is_woken(world: &World) {
 fn every_way_of_waiting(world: &World) {
     const COUNT: u64 = 5_000;
     let domain = world.domain();
-    for (name, wait) in [("a", Wait::Adaptive), ("b", Wait::Block), ("s", Wait::Spin)] {
+    for (name, wait) in [("a", WaitStrategy::Adaptive), ("b", WaitStrategy::Block), ("s", WaitStrategy::Spin)] {
         let [there, back] = ["there", "back"].map(|way| {
             let options = Queue::options().wait(wait);
             options.create(&domain, &format!("{name} {way}")).expect("made")

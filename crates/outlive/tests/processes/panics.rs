@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use outlive::sync::{CeilingMutex, Condvar, Embedded, EmbeddedRwLock, LockError, Mutex, PiMutex, Record, RwLock};
+use outlive::sync::{CeilingMutex, Condvar, EmbeddedMutex, EmbeddedRwLock, LockError, Mutex, PiMutex, Record, RwLock};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -182,7 +182,7 @@ fn a_panic_at_the_ceiling_is_told(world: &World) {
 
 outlive::record! {
     struct Line {
-        place: Embedded<u64>,
+        place: EmbeddedMutex<u64>,
         table: EmbeddedRwLock<u64>,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use outlive::sync::{EmbeddedPi, LockError, PiMutex, Record};
+use outlive::sync::{EmbeddedPiMutex, LockError, PiMutex, Record};
 use outlive::{Deadline, Detail, Domain, Error, Kind};
 
 use crate::asleep::wait_asleep;
@@ -29,8 +29,8 @@ crate::checks!(
 outlive::record! {
     /// Locks of one plant.
     struct Plant {
-        pub valve: EmbeddedPi<[u64; 2]>,
-        pub pumps: [EmbeddedPi<u64>; 2],
+        pub valve: EmbeddedPiMutex<[u64; 2]>,
+        pub pumps: [EmbeddedPiMutex<u64>; 2],
     }
 }
 

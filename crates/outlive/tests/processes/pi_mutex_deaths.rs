@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use outlive::sync::{LockError, PiGuard, PiMutex};
+use outlive::sync::{LockError, PiMutex, PiMutexGuard};
 use outlive::{Deadline, Domain};
 
 use crate::asleep::wait_asleep;
@@ -34,7 +34,7 @@ fn pause() -> ! {
 }
 
 /// Whoever it was; and whether an owner's death was told.
-fn got<'a>(result: Result<PiGuard<'a, u64>, LockError<PiGuard<'a, u64>>>) -> (PiGuard<'a, u64>, bool) {
+fn got<'a>(result: Result<PiMutexGuard<'a, u64>, LockError<PiMutexGuard<'a, u64>>>) -> (PiMutexGuard<'a, u64>, bool) {
     match result {
         Ok(guard) => (guard, false),
         Err(LockError::OwnerDied(mut guard)) => {

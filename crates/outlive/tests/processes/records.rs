@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use outlive::sync::{Embedded, LockError, Record};
+use outlive::sync::{EmbeddedMutex, LockError, Record};
 use outlive::{Detail, Domain, Error, Kind};
 
 use crate::asleep::wait_asleep;
@@ -23,8 +23,8 @@ outlive::record! {
     /// What the processes of a made-up line share.
     struct Line {
         ticks: AtomicU64,
-        position: Embedded<[u64; 3]>,
-        stations: [Embedded<u64>; 4],
+        position: EmbeddedMutex<[u64; 3]>,
+        stations: [EmbeddedMutex<u64>; 4],
     }
 }
 
@@ -157,10 +157,10 @@ fn another_record_is_refused(world: &World) {
 }
 
 outlive::record! {
-    struct Fits { locks: [Embedded<u8>; 46] }
+    struct Fits { locks: [EmbeddedMutex<u8>; 46] }
 }
 outlive::record! {
-    struct TooMany { locks: [Embedded<u8>; 47] }
+    struct TooMany { locks: [EmbeddedMutex<u8>; 47] }
 }
 
 fn as_many_locks_as_a_header_has_room_for(world: &World) {

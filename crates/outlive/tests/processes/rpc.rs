@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use outlive::rpc::{CallError, Client, ReplyError, ServeError, Server};
-use outlive::{Deadline, Domain, Error, Wait};
+use outlive::{Deadline, Domain, Error, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -236,7 +236,7 @@ fn a_sleeping_client_is_woken(world: &World) {
     let domain = world.domain();
     let mut server = Server::open(&domain, "s").expect("none lives");
     let client = Child::start(|| {
-        let client = Client::options().wait(Wait::Block).client(&domain, "s").expect("open");
+        let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
         for _ in 0..20 {
             assert_eq!(*client.call_until(b"x", PATIENCE).expect("answered"), *b"y");
         }
@@ -253,7 +253,7 @@ fn a_sleeping_client_is_woken(world: &World) {
 fn a_sleeping_server_is_woken(world: &World) {
     let domain = world.domain();
     let server = Child::start(|| {
-        let mut server = Server::options().wait(Wait::Block).serve(&domain, "s").expect("none lives");
+        let mut server = Server::options().wait(WaitStrategy::Block).serve(&domain, "s").expect("none lives");
         for _ in 0..20 {
             server.next_until(PATIENCE).expect("asked").reply(b"y").expect("the client lives");
         }
@@ -286,7 +286,7 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
     let clients: Vec<Child> = (0..3)
         .map(|_| {
             Child::start(|| {
-                let client = Client::options().wait(Wait::Block).client(&domain, "s").expect("open");
+                let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
                 assert_eq!(client.call(b"x").expect_err("nobody answers"), CallError::NoServer);
             })
         })
@@ -303,7 +303,7 @@ fn a_server_that_leaves_tells_its_clients(world: &World) {
 fn a_patient_client_waits_for_a_server(world: &World) {
     let domain = world.domain();
     let client = Child::start(|| {
-        let client = Client::options().wait(Wait::Block).client(&domain, "s").expect("open");
+        let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
         client.wait_for_server(true);
         let error = client.call_until(b"x", Duration::from_millis(20)).expect_err("there is none");
         assert_eq!(error, CallError::TimedOut { begun: false });

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use outlive::rpc::{CallError, Client, Pending, ReplyError, ServeError, Server};
-use outlive::{Domain, Wait};
+use outlive::{Domain, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::{Board, WORDS};
@@ -58,7 +58,7 @@ fn a_dead_server_ends_every_call_at_once(world: &World) {
         .map(|who| {
             let domain = &domain;
             Child::start(move || {
-                let client = Client::options().wait(Wait::Block).client(domain, "s").expect("open");
+                let client = Client::options().wait(WaitStrategy::Block).client(domain, "s").expect("open");
                 client.wait_for_server(true);
                 let calls = begin_all(&client, who);
                 client.wait_for_server(false);
@@ -92,7 +92,7 @@ fn calls_not_begun_are_kept_for_the_next_server(world: &World) {
     let board = Board::new();
     let mut server = Child::start(|| silent_server(&domain, board, 10));
     let client = Child::start(|| {
-        let client = Client::options().wait(Wait::Block).client(&domain, "s").expect("open");
+        let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
         client.wait_for_server(true);
         let calls = begin_all(&client, 7);
         for (n, mut call) in calls.into_iter().enumerate() {
@@ -200,7 +200,7 @@ fn a_client_without_memory_finds_what_the_dead_left(world: &World) {
     });
     server.next_until(PATIENCE).expect("asked").reply(&[7; LONG]).expect("there is room");
     let waiting = Child::start(|| {
-        let client = Client::options().wait(Wait::Block).client(&domain, "s").expect("open");
+        let client = Client::options().wait(WaitStrategy::Block).client(&domain, "s").expect("open");
         board.set(0, 1);
         let call = client.begin_until(&message(1, 2, LONG), PATIENCE).expect("there is memory after the death");
         assert_eq!(*call.wait().expect("answered"), *b"done");
@@ -277,7 +277,7 @@ fn a_dead_client_ends_a_stream(world: &World) {
     let domain = world.domain();
     let board = Board::new();
     let server = Child::start(|| {
-        let mut server = Server::options().wait(Wait::Block).serve(&domain, "s").expect("none lives");
+        let mut server = Server::options().wait(WaitStrategy::Block).serve(&domain, "s").expect("none lives");
         let mut stream = server.next().expect("asked").stream();
         let error = loop {
             if let Err(error) = stream.send(&[7; 5_000]) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::sync::{CeilingMutex, Embedded, EmbeddedPi, Mutex, PiMutex, Record};
+use outlive::sync::{CeilingMutex, EmbeddedMutex, EmbeddedPiMutex, Mutex, PiMutex, Record};
 use outlive::{Domain, Waiter};
 
 use crate::asleep::wait_asleep;
@@ -131,8 +131,8 @@ fn a_wait_goes_on_over_re_checks(world: &World) {
 
 outlive::record! {
     pub struct Line {
-        pub first: Embedded<u64>,
-        pub second: Embedded<u64>,
+        pub first: EmbeddedMutex<u64>,
+        pub second: EmbeddedMutex<u64>,
     }
 }
 
@@ -156,8 +156,8 @@ fn sleepers_in_a_record_are_told_apart(world: &World) {
 
 outlive::record! {
     pub struct Valves {
-        pub first: EmbeddedPi<u64>,
-        pub second: EmbeddedPi<u64>,
+        pub first: EmbeddedPiMutex<u64>,
+        pub second: EmbeddedPiMutex<u64>,
     }
 }
 

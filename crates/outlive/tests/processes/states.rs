@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outlive::state::{Change, SetError, State, StateBytes, StateWatch, StateWriter};
 use outlive::sync::AwaitError;
-use outlive::wait::{WaitSet, What};
-use outlive::{Deadline, Detail, Domain, Error, Peer, Wait};
+use outlive::wait::{Readiness, WaitSet};
+use outlive::{Deadline, Detail, Domain, Error, Peer, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -325,7 +325,7 @@ fn change(watch: &mut StateWatch, set: &mut WaitSet, how: How) -> Change {
                 return change;
             }
             let told: Vec<_> = set.wait(Deadline::NEVER).expect("ready").map(|(_, what)| what).collect();
-            assert!(matches!(told[..], [What::Changed | What::Ended]), "{told:?}");
+            assert!(matches!(told[..], [Readiness::Changed | Readiness::Ended]), "{told:?}");
         },
         How::Awaited => block_on(watch.changed_async()).expect("told"),
     }
@@ -339,7 +339,7 @@ fn waiting(domain: &Domain, state: &State<Value>, board: &'static Board, prepare
                 prepare();
                 let mut watch = state.watch();
                 let mut set = WaitSet::new(domain);
-                set.set_wait(Wait::Block);
+                set.set_wait(WaitStrategy::Block);
                 set.add(&watch).expect("added");
                 if let How::BesideAnOwner(peer) = hows[index] {
                     set.add(&peer).expect("added");

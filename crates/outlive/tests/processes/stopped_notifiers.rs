@@ -120,9 +120,9 @@ fn a_stopped_publisher_that_has_come_is_found(world: &World) {
     let topic = Topic::<u64>::open(&domain, "topic").expect("opens");
     let board = Board::new();
     let watching = Child::start(|| {
-        let mut company = topic.watch();
-        assert!(company.changed().expect("at once").publishers.is_empty());
-        assert_eq!(company.changed().expect("found").publishers.len(), 1);
+        let mut presence = topic.watch();
+        assert!(presence.changed().expect("at once").publishers.is_empty());
+        assert_eq!(presence.changed().expect("found").publishers.len(), 1);
     });
     wait_asleep(watching.pid());
     let changes = Bytes::of(&domain, "topic");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use outlive::topic::{PublishError, Sample, SubscriberOptions};
-use outlive::{Domain, Wait};
+use outlive::{Domain, WaitStrategy};
 
 use crate::board::Board;
 use crate::child::{Child, PATIENCE, wait_until};
@@ -113,7 +113,7 @@ fn end(child: &mut Child) {
 fn passer_by(domain: &Domain, life: u64, depth: u32) -> Child {
     Child::start(move || {
         let topic = open(domain, depth);
-        topic.set_wait(Wait::Block);
+        topic.set_wait(WaitStrategy::Block);
         let mut random = Random::from_seed(life);
         let history = [0, 0, 3, 8][random.below(4) as usize];
         let reliable = random.below(2) == 0;

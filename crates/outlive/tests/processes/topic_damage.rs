@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive::topic::{Header, Present, Publisher, Subscriber, SubscriberOptions, Topic};
+use outlive::topic::{Header, Participants, Publisher, Subscriber, SubscriberOptions, Topic};
 
 use crate::random::Random;
 use crate::runner::World;
@@ -91,7 +91,7 @@ fn take(subscriber: &mut Subscriber) {
 
 fn look(domain: &Domain, topic: &Topic) {
     let _ = (topic.publishers(), topic.subscribers());
-    let mut present = Present::default();
+    let mut present = Participants::default();
     let _ = topic.wait_change_until(&mut present, SOON);
     let _ = topic.wait_change_until(&mut present, SOON);
     let _ = domain.entries().map(|entries| format!("{entries:?}"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::topic::{Present, PublishError, SubscribeError, SubscriberOptions, Topic};
+use outlive::topic::{Participants, PublishError, SubscribeError, SubscriberOptions, Topic};
 use outlive::{Domain, Error};
 
 use crate::asleep::wait_asleep;
@@ -413,7 +413,7 @@ fn comings_goings_and_deaths_are_told(world: &World) {
     let board = Board::new();
     let watcher = Child::start(|| {
         let topic = open(&domain, 4);
-        let mut present = Present::default();
+        let mut present = Participants::default();
         loop {
             topic.wait_change_until(&mut present, PATIENCE).expect("somebody comes or goes");
             let (publishers, subscribers) = (present.publishers.len() as u64, present.subscribers.len() as u64);
@@ -452,7 +452,7 @@ fn comings_goings_and_deaths_are_told(world: &World) {
         drop(own);
         told(board, 0, 0);
     }
-    let mut present = Present::default();
+    let mut present = Participants::default();
     topic.wait_change_until(&mut present, PATIENCE).expect("the first call tells");
     assert_eq!(topic.wait_change_until(&mut present, Duration::from_millis(5)), Err(SubscribeError::TimedOut));
     nobody_was_rescued(&domain);

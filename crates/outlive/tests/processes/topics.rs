@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlive::topic::{Header, LARGEST_PAYLOAD, PublishError, SubscribeError, Subscriber, SubscriberOptions, Topic};
 use outlive::topic::{TopicOptions, TopicUsage};
-use outlive::{Detail, Domain, Wait};
+use outlive::{Detail, Domain, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -418,7 +418,7 @@ fn publishers_come_in_any_order_and_all_arrives(world: &World) {
 
 fn only_the_slowest_wakes_its_publisher(world: &World) {
     let domain = world.domain();
-    let topic = options(4).wait(Wait::Block).open(&domain, "topic").expect("opens");
+    let topic = options(4).wait(WaitStrategy::Block).open(&domain, "topic").expect("opens");
     let [mut slow, mut fast] = [(); 2].map(|()| topic.subscriber_with(reliable()).expect("a line"));
     let child = Child::start(|| {
         let publisher = topic.publisher().expect("a ring");

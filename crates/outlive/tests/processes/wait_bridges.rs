@@ -8,8 +8,8 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use outlive::sync::{Event, Latch, Reset};
-use outlive::wait::{Timer, WaitSet, What};
-use outlive::{Deadline, TokenId, Wait};
+use outlive::wait::{Readiness, Timer, WaitSet};
+use outlive::{Deadline, TokenId, WaitStrategy};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::asleep::wait_asleep;
@@ -55,7 +55,7 @@ fn a_descriptor_is_readable_until_nothing_is_found(world: &World) {
         for _ in 0..20 {
             queue.sender().expect("a sender").send(b"message").expect("sent");
             assert!(is_readable(&mut set, PATIENCE));
-            assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(key, What::Readable)]);
+            assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(key, Readiness::Readable)]);
             assert!(is_readable(&mut set, PATIENCE), "not taken yet");
             assert_eq!(receiver.try_recv().expect("there"), b"message");
             assert_eq!(set.try_wait().expect("looks").count(), 0);
@@ -85,7 +85,7 @@ fn a_descriptor_tells_of_sources_that_come_and_go(world: &World) {
         let gone = set.add(&peer).expect("added");
         board.set(0, 1);
         assert!(is_readable(&mut set, PATIENCE));
-        assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(gone, What::Ended)]);
+        assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
         set.remove(gone);
         while set.try_wait().expect("looks").count() > 0 || is_readable(&mut set, SHORTLY) {}
         let tick = Timer::at(Duration::from_millis(20));
@@ -232,7 +232,7 @@ fn a_plain_executor_will_do(world: &World) {
         let mut set = WaitSet::new(&domain);
         let gone = set.add(&peer).expect("added");
         board.set(0, 4);
-        assert_eq!(block_on(set.wait_async()).expect("ready").collect::<Vec<_>>(), [(gone, What::Ended)]);
+        assert_eq!(block_on(set.wait_async()).expect("ready").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
     });
     let step = |number| {
         board.reach(0, number);
@@ -365,7 +365,7 @@ fn a_forked_child_has_a_bridge_of_its_own(world: &World) {
             assert_eq!(helpers_of(std::process::id() as i32), 1);
             board.set(0, 1);
             assert!(is_readable(set, PATIENCE));
-            assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(gone, What::Ended)]);
+            assert_eq!(set.try_wait().expect("looks").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
         });
         queue.sender().expect("a sender").send(b"first").expect("sent");
         assert_eq!(block_on(receiver.recv_async()).expect("received"), b"first");
@@ -423,10 +423,13 @@ fn bridges_that_die_with_an_owner_strand_nobody(world: &World) {
                         return peer.wait_dead(Deadline::NEVER).expect("told");
                     }
                     let mut set = WaitSet::new(&domain);
-                    set.set_wait(Wait::Block);
+                    set.set_wait(WaitStrategy::Block);
                     set.add(&other_peer).expect("added");
                     let key = set.add(&peer).expect("added");
-                    assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, What::Ended)]);
+                    assert_eq!(
+                        set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(),
+                        [(key, Readiness::Ended)]
+                    );
                 });
                 wait_asleep(waiter.pid());
                 waiter

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outlive::queue::{Queue, RecvError};
 use outlive::sync::{AwaitError, Event, Latch, Reset};
-use outlive::wait::{Timer, WaitSet, What};
-use outlive::{Deadline, Domain, Error, Peer, Wait};
+use outlive::wait::{Readiness, Timer, WaitSet};
+use outlive::{Deadline, Domain, Error, Peer, WaitStrategy};
 
 use crate::asleep::{thread_id, wait_asleep, wait_thread_asleep};
 use crate::board::Board;
@@ -39,7 +39,7 @@ pub const NO_URING: fn() = outlive::abilities::pretend_no_io_uring;
 
 pub fn queue(domain: &Domain, name: &str) -> Queue {
     let queue = Queue::options().max_bytes(1 << 20).first_slots(4).create(domain, name).expect("a queue");
-    queue.sender().expect("a sender").set_wait(Wait::Block);
+    queue.sender().expect("a sender").set_wait(WaitStrategy::Block);
     queue
 }
 
@@ -61,7 +61,7 @@ fn all_that_is_ready_is_told_and_told_again(world: &World) {
     for _ in 0..3 {
         let mut ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
         ready.sort_by_key(|(key, _)| *key);
-        assert_eq!(ready, [(keys[0], What::Readable), (keys[2], What::Set)], "nothing is taken by waiting");
+        assert_eq!(ready, [(keys[0], Readiness::Readable), (keys[2], Readiness::Set)], "nothing is taken by waiting");
     }
     assert_eq!(one.try_recv().expect("there"), b"a");
     assert_eq!(event.try_wait_any(1), Some(1));
@@ -85,12 +85,13 @@ fn each_kind(world: &World, prepare: fn()) {
             prepare();
             let receiver = queue.receiver().expect("free");
             let mut set = WaitSet::new(&domain);
-            set.set_wait(Wait::Block);
+            set.set_wait(WaitStrategy::Block);
             let late = Timer::at(if which == 4 { Duration::from_millis(300) } else { Duration::from_secs(3600) });
             let added =
                 [set.add(&receiver), set.add(&event.all_of(0b11)), set.add(&latch), set.add(&peer), set.add(&late)];
             let keys = added.map(|key| key.expect("added"));
-            let expected = [What::Readable, What::Set, What::Set, What::Ended, What::Elapsed][which];
+            let expected =
+                [Readiness::Readable, Readiness::Set, Readiness::Set, Readiness::Ended, Readiness::Elapsed][which];
             assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(keys[which], expected)]);
         });
         wait_asleep(waiter.pid());
@@ -123,7 +124,7 @@ fn timers_are_ready_until_taken(world: &World) {
     assert_eq!((once.take(), once.take()), (1, 0));
     let mut ticks = 0;
     while ticks < 20 {
-        assert_eq!(set.wait(Deadline::NEVER).expect("a tick").collect::<Vec<_>>(), [(keys[1], What::Elapsed)]);
+        assert_eq!(set.wait(Deadline::NEVER).expect("a tick").collect::<Vec<_>>(), [(keys[1], Readiness::Elapsed)]);
         assert!(set.try_wait().expect("looks").count() == 1, "until it is taken");
         let taken = every.take();
         assert!(taken > 0, "it was ready");
@@ -163,12 +164,12 @@ fn a_queue_whose_senders_have_gone(world: &World) {
         let mut receiver = queue.receiver().expect("free");
         receiver.end_when_senders_gone(true);
         let mut set = WaitSet::new(&domain);
-        set.set_wait(Wait::Block);
+        set.set_wait(WaitStrategy::Block);
         let key = set.add(&receiver).expect("added");
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, What::Readable)]);
+        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, Readiness::Readable)]);
         assert_eq!(receiver.try_recv().expect("there"), b"last");
         board.set(0, 1);
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, What::Ended)]);
+        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, Readiness::Ended)]);
         assert_eq!(receiver.try_recv(), Err(RecvError::SendersGone));
     });
     board.reach(0, 1);
@@ -187,7 +188,7 @@ fn a_writer_that_dies_in_its_slot_hides_nothing(world: &World) {
     let waiter = Child::start(|| {
         let mut receiver = queue.receiver().expect("free");
         let mut set = WaitSet::new(&domain);
-        set.set_wait(Wait::Block);
+        set.set_wait(WaitStrategy::Block);
         set.add(&receiver).expect("added");
         loop {
             set.wait(Deadline::NEVER).expect("ready");
@@ -226,7 +227,7 @@ fn a_receiver_and_two_sets_on_one_queue(world: &World) {
         let mut receiver = queue.receiver().expect("free");
         let mut sets: Vec<WaitSet> = (0..2).map(|_| WaitSet::new(&domain)).collect();
         for set in &mut sets {
-            set.set_wait(Wait::Block);
+            set.set_wait(WaitStrategy::Block);
             set.add(&receiver).expect("added");
         }
         std::thread::scope(|scope| {
@@ -242,7 +243,7 @@ fn a_receiver_and_two_sets_on_one_queue(world: &World) {
                     }
                 });
             }
-            receiver.set_wait(Wait::Block);
+            receiver.set_wait(WaitStrategy::Block);
             loop {
                 match receiver.recv_until(Duration::from_micros(900)) {
                     Ok(message) if message == b"end" => break,
@@ -272,14 +273,14 @@ fn a_forked_child_waits_for_itself(world: &World) {
     let (mut victim, peer) = owner(&domain, Board::new());
     let event = Event::open(&domain, "event", Reset::Manual).expect("opens");
     let mut set = WaitSet::new(&domain);
-    set.set_wait(Wait::Block);
+    set.set_wait(WaitStrategy::Block);
     let (gone, told) = (set.add(&peer).expect("added"), set.add(&event.any_of(1)).expect("added"));
     assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
     let set = &mut set;
     let waiter = Child::start(move || {
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(gone, What::Ended)]);
+        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(gone, Readiness::Ended)]);
         set.remove(gone);
-        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(told, What::Set)]);
+        assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(told, Readiness::Set)]);
     });
     wait_asleep(waiter.pid());
     victim.kill();
@@ -325,13 +326,13 @@ const END: usize = 2002;
 fn tell_all(domain: &Domain, crowd: &Crowd, board: Board) {
     let mut receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
     let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
+    set.set_wait(WaitStrategy::Block);
     let (queue_keys, peer_keys) = (add_all(&mut set, &receivers), add_all(&mut set, &crowd.peers));
     board.set(READY, 1);
     while board.get(END) == 0 {
         let ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
         for (key, what) in ready {
-            if what == What::Ended {
+            if what == Readiness::Ended {
                 let at = peer_keys.iter().position(|peer| *peer == key).expect("a peer's");
                 assert!(!crowd.peers[at].is_alive(), "told of a living one");
                 set.remove(key);
@@ -519,7 +520,7 @@ fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
             let sets: Vec<_> = (1..4)
                 .map(|n| {
                     let mut set = WaitSet::new(shared);
-                    set.set_wait(Wait::Block);
+                    set.set_wait(WaitStrategy::Block);
                     add_all(&mut set, &receivers);
                     set.add(&other_peer).expect("added");
                     set.add(&shared.peer(own)).expect("added");
@@ -542,10 +543,10 @@ fn strand_nobody(world: &World, others: usize, rounds: usize, prepare: fn()) {
                     return peer.wait_dead(Deadline::NEVER).expect("told");
                 }
                 let mut set = WaitSet::new(&domain);
-                set.set_wait(Wait::Block);
+                set.set_wait(WaitStrategy::Block);
                 set.add(&other_peer).expect("added");
                 let key = set.add(&peer).expect("added");
-                assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, What::Ended)]);
+                assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(key, Readiness::Ended)]);
             });
             wait_asleep(child.pid());
             child

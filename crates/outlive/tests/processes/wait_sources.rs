@@ -5,8 +5,8 @@ use std::time::Duration;
 use outlive::rpc::{CallError, Client, Server};
 use outlive::sync::AwaitError;
 use outlive::topic::{PublishError, SubscriberOptions, Topic};
-use outlive::wait::{WaitSet, What};
-use outlive::{Deadline, Domain, Wait};
+use outlive::wait::{Readiness, WaitSet};
+use outlive::{Deadline, Domain, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
@@ -22,7 +22,7 @@ crate::checks!(
     who_comes_and_goes_is_told_without_futex_waitv,
     publishers_and_subscribers_watch_each_other,
     a_dropped_subscriber_s_key_stays_silent,
-    killed_company_is_told_at_once: 60,
+    a_killed_participant_is_noticed_at_once: 60,
     a_way_is_clear_once_a_message_is_taken,
     a_way_is_clear_once_the_slowest_dies,
     publishing_is_awaited,
@@ -35,19 +35,19 @@ crate::checks!(
 
 fn topic(domain: &Domain) -> Topic {
     let topic = Topic::options().depth(1).open(domain, "topic").expect("opens");
-    topic.set_wait(Wait::Block);
+    topic.set_wait(WaitStrategy::Block);
     topic
 }
 
 /// A set of one, whatever its source.
 fn set_of(domain: &Domain, source: &impl outlive::wait::Source) -> WaitSet {
     let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
+    set.set_wait(WaitStrategy::Block);
     set.add(source).expect("added");
     set
 }
 
-fn what(set: &mut WaitSet) -> What {
+fn what(set: &mut WaitSet) -> Readiness {
     let told: Vec<_> = set.wait(Deadline::NEVER).expect("ready").map(|(_, what)| what).collect();
     assert_eq!(told.len(), 1, "{told:?}");
     told[0]
@@ -73,12 +73,12 @@ const TOLD: usize = 12;
 fn follows(domain: &Domain, topic: &Topic, board: Board, prepare: fn()) -> Child {
     let child = Child::start(|| {
         prepare();
-        let mut company = topic.watch();
-        let mut set = set_of(domain, &company);
+        let mut presence = topic.watch();
+        let mut set = set_of(domain, &presence);
         loop {
-            assert_eq!(what(&mut set), What::Changed);
+            assert_eq!(what(&mut set), Readiness::Changed);
             // Who came may have gone since.
-            let Some(present) = company.try_changed() else { continue };
+            let Some(present) = presence.try_changed() else { continue };
             board.set(PUBLISHERS, present.publishers.len() as u64);
             board.set(SUBSCRIBERS, present.subscribers.len() as u64);
             board.add(TOLD, 1);
@@ -148,7 +148,7 @@ fn a_dropped_subscriber_s_key_stays_silent(world: &World) {
     let key = set.add(&next).expect("added");
     publisher.publish_copy(b"once more").expect("published");
     let told: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
-    assert_eq!(told, [(key, What::Readable)]);
+    assert_eq!(told, [(key, Readiness::Readable)]);
 }
 
 fn publishers_and_subscribers_watch_each_other(world: &World) {
@@ -171,14 +171,14 @@ fn publishers_and_subscribers_watch_each_other(world: &World) {
             std::thread::park();
         }
     });
-    assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(keys[1], What::Changed)]);
+    assert_eq!(set.wait(Deadline::NEVER).expect("ready").collect::<Vec<_>>(), [(keys[1], Readiness::Changed)]);
     assert_eq!(publishers.try_changed().map(|present| present.publishers.len()), Some(2));
     other.kill();
     assert_eq!(block_on(publishers.changed_async()).expect("told").publishers.len(), 1);
     assert!(subscribers.try_changed().is_none());
 }
 
-fn killed_company_is_told_at_once(world: &World) {
+fn a_killed_participant_is_noticed_at_once(world: &World) {
     let domain = world.domain();
     let (topic, board) = (topic(&domain), Board::new());
     let mut follower = follows(&domain, &topic, board, AS_IT_IS);
@@ -213,11 +213,11 @@ fn waits_for_a_way(domain: &Domain, topic: &Topic) -> Child {
         let publisher = topic.publisher().expect("free");
         publisher.publish_copy(b"first").expect("published");
         assert!(matches!(publisher.try_publish_copy(b"second"), Err(PublishError::Full { .. })));
-        let mut set = set_of(domain, &publisher.way());
+        let mut set = set_of(domain, &publisher.writable());
         board.set(0, 1);
         while let Err(error) = publisher.try_publish_copy(b"second") {
             assert!(matches!(error, PublishError::Full { .. }), "{error:?}");
-            assert_eq!(what(&mut set), What::Writable);
+            assert_eq!(what(&mut set), Readiness::Writable);
         }
     });
     board.reach(0, 1);
@@ -277,7 +277,7 @@ fn requests_wake_a_server_in_a_set(world: &World) {
         let mut set = set_of(&domain, &server);
         board.set(0, 1);
         for _ in 0..20 {
-            assert_eq!(what(&mut set), What::Readable);
+            assert_eq!(what(&mut set), Readiness::Readable);
             server.try_next().expect("there").reply(b"in a set").expect("answered");
         }
         loop {
@@ -352,7 +352,7 @@ fn answers_and_ends(world: &World, prepare: fn()) {
             let mut replies = Vec::new();
             let end = loop {
                 match call.try_next() {
-                    Ok(None) => assert!(matches!(what(&mut set), What::Readable | What::Ended)),
+                    Ok(None) => assert!(matches!(what(&mut set), Readiness::Readable | Readiness::Ended)),
                     Ok(Some(Some(reply))) => replies.push(reply[0]),
                     Ok(Some(None)) => break None,
                     Err(error) => break Some(error),
@@ -403,7 +403,7 @@ fn a_call_that_waits_for_a_server_is_told(world: &World) {
             let mut set = set_of(&domain, &call);
             board.set(0, 1);
             while call.try_next().expect("no end").is_none() {
-                assert_eq!(what(&mut set), What::Readable);
+                assert_eq!(what(&mut set), Readiness::Readable);
             }
         });
         board.reach(0, 1);

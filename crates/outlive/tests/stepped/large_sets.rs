@@ -5,8 +5,8 @@ use std::fs;
 use std::time::Duration;
 
 use outlive::sync::{AwaitError, Event, Reset};
-use outlive::wait::{Key, WaitSet, What};
-use outlive::{Deadline, Domain, Wait};
+use outlive::wait::{Key, Readiness, WaitSet};
+use outlive::{Deadline, Domain, WaitStrategy};
 
 use crate::board::Board;
 use crate::child::{Child, End};
@@ -50,7 +50,7 @@ fn event(domain: &Domain, number: usize) -> Event {
 /// A set of many events that has waited once, and so has a ring; the last one's key.
 fn set_with_a_ring(domain: &Domain) -> (WaitSet, Key) {
     let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
+    set.set_wait(WaitStrategy::Block);
     let keys: Vec<Key> = (0..EVENTS).map(|n| set.add(&event(domain, n).any_of(1)).expect("added")).collect();
     assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
     (set, keys[EVENTS - 1])
@@ -64,7 +64,7 @@ fn waiting<'a>(world: &'a World, domain: &Domain, board: Board, deadlines: &[Dea
         let wait = |round: u64| {
             let mut set = set.borrow_mut();
             let told = set.wait(deadlines[round as usize % deadlines.len()]).map(Iterator::collect::<Vec<_>>);
-            board.set(TOLD, if told == Ok(vec![(last, What::Set)]) { RIGHT } else { WRONG });
+            board.set(TOLD, if told == Ok(vec![(last, Readiness::Set)]) { RIGHT } else { WRONG });
         };
         in_rounds(board, wait, |_| assert_eq!(event(domain, EVENTS - 1).try_wait_any(1), Some(1)));
     })

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use outlive::Domain;
-use outlive::sync::{Guard, LockError, Mutex};
+use outlive::sync::{LockError, Mutex, MutexGuard};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
 
-pub(crate) type Given = Guard<'static, u64>;
+pub(crate) type Given = MutexGuard<'static, u64>;
 
 #[derive(Default)]
 pub(crate) struct Locks {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use outlive::sync::{CeilingGuard, CeilingMutex, LockError, PiGuard, PiMutex};
+use outlive::sync::{CeilingMutex, CeilingMutexGuard, LockError, PiMutex, PiMutexGuard};
 use outlive::{Domain, Error};
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
@@ -13,9 +13,9 @@ const CEILING: u32 = 2;
 #[derive(Default)]
 pub(crate) struct RealTime {
     pi: HashMap<String, &'static PiMutex<u64>>,
-    pi_guards: HashMap<String, PiGuard<'static, u64>>,
+    pi_guards: HashMap<String, PiMutexGuard<'static, u64>>,
     ceiling: HashMap<String, &'static CeilingMutex<u64>>,
-    ceiling_guards: HashMap<String, CeilingGuard<'static, u64>>,
+    ceiling_guards: HashMap<String, CeilingMutexGuard<'static, u64>>,
 }
 
 /// What both kinds do, in the same words.

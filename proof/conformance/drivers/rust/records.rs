@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlive::Domain;
 use outlive::sync::{
-    Embedded, EmbeddedBarrier, EmbeddedCondvar, EmbeddedEvent, EmbeddedLatch, EmbeddedOnce, EmbeddedPi,
-    EmbeddedSemaphore, LockError, Once, OnceState, PiGuard, PiMutex, Record, WhenOneDies,
+    EmbeddedBarrier, EmbeddedCondvar, EmbeddedEvent, EmbeddedLatch, EmbeddedMutex, EmbeddedOnceLock, EmbeddedPiMutex,
+    EmbeddedSemaphore, LockError, OnceLock, OnceState, PiMutex, PiMutexGuard, Record, WhenOneDies,
 };
 
 use crate::answer::{self, Answer, Refusal, done, find, leak, said};
@@ -15,33 +15,33 @@ use crate::sync::Sync;
 
 outlive::record! {
     pub(crate) struct Line {
-        lock: Embedded<u64>,
+        lock: EmbeddedMutex<u64>,
         moved: EmbeddedEvent,
         ready: EmbeddedLatch,
-        made: EmbeddedOnce<()>,
+        made: EmbeddedOnceLock<()>,
         changed: EmbeddedCondvar,
         count: AtomicU64,
         slots: EmbeddedSemaphore<3>,
         parts: EmbeddedSemaphore<2>,
         step: EmbeddedBarrier<2>,
         tour: EmbeddedBarrier<2>,
-        spindle: EmbeddedPi<()>,
+        spindle: EmbeddedPiMutex<()>,
     }
 }
 
 outlive::record! {
     struct Other {
-        lock: Embedded<u64>,
+        lock: EmbeddedMutex<u64>,
         moved: EmbeddedEvent,
         ready: EmbeddedLatch,
-        made: EmbeddedOnce<()>,
+        made: EmbeddedOnceLock<()>,
         changed: EmbeddedCondvar,
         count: AtomicU64,
         slots: EmbeddedSemaphore<3>,
         parts: EmbeddedSemaphore<3>,
         step: EmbeddedBarrier<2>,
         tour: EmbeddedBarrier<2>,
-        spindle: EmbeddedPi<()>,
+        spindle: EmbeddedPiMutex<()>,
     }
 }
 
@@ -49,8 +49,8 @@ outlive::record! {
 pub(crate) struct Records {
     records: HashMap<String, Record<Line>>,
     spindles: HashMap<String, &'static PiMutex<()>>,
-    spinning: Vec<PiGuard<'static, ()>>,
-    onces: HashMap<String, &'static Once<()>>,
+    spinning: Vec<PiMutexGuard<'static, ()>>,
+    onces: HashMap<String, &'static OnceLock<()>>,
 }
 
 /// What `once.` says of how it was done.
@@ -116,7 +116,7 @@ impl Records {
     pub(crate) fn once(&mut self, domain: &Domain, verb: &str, args: &[&str]) -> Answer {
         match (verb, args) {
             ("open", [name]) => {
-                self.onces.insert((*name).to_owned(), leak(Once::open(domain, name)?));
+                self.onces.insert((*name).to_owned(), leak(OnceLock::open(domain, name)?));
                 done()
             }
             ("do", [name, patience]) => {
@@ -129,7 +129,7 @@ impl Records {
         }
     }
 
-    pub(crate) fn once_of(&mut self, name: &str) -> Result<&'static Once<()>, Refusal> {
+    pub(crate) fn once_of(&mut self, name: &str) -> Result<&'static OnceLock<()>, Refusal> {
         find(&mut self.onces, name).map(|once| *once)
     }
 

@@ -3,7 +3,7 @@
 use super::id::TokenId;
 use super::registry::Registry;
 use super::wait::sleep;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
 
 pub(crate) struct TokenInfo {
@@ -35,7 +35,7 @@ impl<'r> Peer<'r> {
 
     pub(crate) fn wait_dead(&self, deadline: Deadline) -> Result<(), WaitError> {
         let me = self.registry.me().map_err(WaitError::System)?;
-        let pass = PassOn::begin(me.list());
+        let pass = WakeRelay::begin(me.list());
         while self.is_alive() {
             sleep(self.registry, &pass, &[], Some(self.id), deadline).map_err(|_| WaitError::TimedOut)?;
         }

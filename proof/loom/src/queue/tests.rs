@@ -8,7 +8,7 @@ use loom::thread;
 
 use super::ring::Ring;
 use super::{Receiver, RecvError, SendError, Sender, Shared};
-use crate::liveness::{Patience, Registry, Slot, TokenId, become_thread};
+use crate::liveness::{Registry, Slot, SpinWait, TokenId, become_thread};
 use crate::sys::robust::{ListHead, end_thread};
 
 /// Tokens 0, 1, 2 are threads; 3, 4, 5 their processes.
@@ -16,7 +16,7 @@ fn world(first: usize, regions: usize) -> StdArc<Shared> {
     let slots = (0..6).map(|n| Slot::held_by(n + 100)).collect();
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
     let ring = Ring::new(first, regions);
-    StdArc::new(Shared { ring, registry, patience: Patience::new(), refuse_without_reader: false })
+    StdArc::new(Shared { ring, registry, spin_wait: SpinWait::new(), refuse_without_reader: false })
 }
 
 /// The calling thread is number `n`, in a process of its own; its list lives as long as the test.

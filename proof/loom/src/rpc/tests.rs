@@ -11,7 +11,7 @@ use crate::liveness::{Registry, Slot, TokenId, become_thread, sleep};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
-use crate::sys::robust::{ListHead, PassOn, end_thread};
+use crate::sys::robust::{ListHead, WakeRelay, end_thread};
 
 /// Tokens 0 and 1 are threads, 2 and 3 their processes; the client is 0.
 struct World {
@@ -70,7 +70,7 @@ fn take(world: &World, list: *mut ListHead) -> Option<(u64, u32)> {
         clear_unless(&world.asks, 0, || pending(&world.words, &world.question).is_some());
         return None;
     };
-    let pass = PassOn::begin(list);
+    let pass = WakeRelay::begin(list);
     if !world.words.begin_copying(&pass, seen, asked.number(), TokenId::new(SERVER, 0)) {
         return None;
     }
@@ -88,7 +88,7 @@ fn take_call_1(world: &World, list: *mut ListHead) -> bool {
 }
 
 fn reply(world: &World, number: u64, list: *mut ListHead) -> bool {
-    let pass = PassOn::begin(list);
+    let pass = WakeRelay::begin(list);
     if !world.words.begin_writing(&pass, number, process(), TokenId::new(SERVER, 0)) {
         return false;
     }
@@ -107,7 +107,7 @@ enum Told {
 /// As `pending.rs` waits for call 1, whose server is the process above.
 fn wait(world: &World) -> Told {
     let me = world.registry.me().unwrap();
-    let pass = PassOn::begin(me.list());
+    let pass = WakeRelay::begin(me.list());
     let words = &world.words;
     let is_there = || {
         let ready = words.ready();

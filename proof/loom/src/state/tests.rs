@@ -11,7 +11,7 @@ use super::layout::{Cell, Latest};
 use super::wait::{Change, Told};
 use super::write::RawWriter;
 use crate::Deadline;
-use crate::liveness::{Patience, Registry, Slot, TokenId, become_thread};
+use crate::liveness::{Registry, Slot, SpinWait, TokenId, become_thread};
 use crate::shim::Ordering;
 use crate::sys::robust::{ListHead, end_thread};
 
@@ -19,7 +19,7 @@ use crate::sys::robust::{ListHead, end_thread};
 fn world() -> StdArc<Shared> {
     let slots = (0..6).map(|n| Slot::held_by(n + 100)).collect();
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
-    StdArc::new(Shared { buffers: Buffers::new(), registry, patience: Patience::new() })
+    StdArc::new(Shared { buffers: Buffers::new(), registry, spin_wait: SpinWait::new() })
 }
 
 /// The calling thread is number `n`, in a process of its own; its list lives as long as the test.

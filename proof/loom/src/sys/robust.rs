@@ -20,15 +20,15 @@ pub(crate) fn list_head() -> Result<*mut ListHead, Errno> {
     Ok(Box::leak(Box::new(ListHead::new())))
 }
 
-pub(crate) struct PassOn {
+pub(crate) struct WakeRelay {
     head: *mut ListHead,
     saved: *const AtomicU32,
 }
 
-impl PassOn {
-    pub(crate) fn begin(head: *mut ListHead) -> PassOn {
+impl WakeRelay {
+    pub(crate) fn begin(head: *mut ListHead) -> WakeRelay {
         // SAFETY: the test keeps each thread's head alive and to that thread.
-        PassOn { head, saved: unsafe { (*head).pending } }
+        WakeRelay { head, saved: unsafe { (*head).pending } }
     }
 
     pub(crate) fn to(&self, word: &AtomicU32) {
@@ -47,7 +47,7 @@ impl PassOn {
     }
 }
 
-impl Drop for PassOn {
+impl Drop for WakeRelay {
     fn drop(&mut self) {
         // SAFETY: as in `begin`.
         unsafe { (*self.head).pending = self.saved };

@@ -17,7 +17,7 @@ pub(crate) struct Place {
     shape: Shape,
 }
 
-impl From<Wait> for ::outlive::Wait {
+impl From<Wait> for ::outlive::WaitStrategy {
     fn from(wait: Wait) -> Self {
         match wait {
             Wait::Busy => Self::Spin,

@@ -47,7 +47,7 @@ struct Field<'a> {
 
 pub(super) fn run(only: &[String], json: bool, quick: bool) -> Result<ExitCode, Error> {
     let _signals = bench::begin(LIMIT_SECONDS, None)?;
-    let stage = bench::stage(None, outlive::Wait::default())?;
+    let stage = bench::stage(None, outlive::WaitStrategy::default())?;
     let span = Duration::from_millis(if quick { 200 } else { 1_000 });
     let mut field = Field { stage: &stage, span, only, rows: Vec::new(), absent: Vec::new() };
     field.add::<Outlive>()?;

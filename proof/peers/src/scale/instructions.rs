@@ -53,7 +53,7 @@ pub(crate) fn publish(args: &PublisherArgs) -> Result<ExitCode, Error> {
     let stage = Stage::enter(&args.control, None).map_err(|error| Error::told("beginning to be stepped", error))?;
     // Beside the control page, since nothing is dropped here.
     let scratch = Scratch::under(args.control.parent().unwrap_or(Path::new("/dev/shm")))?;
-    let turn = round::Stage { scratch, ..bench::stage(None, outlive::Wait::Spin)? };
+    let turn = round::Stage { scratch, ..bench::stage(None, outlive::WaitStrategy::Spin)? };
     let shape = Shape { subscribers: args.subscribers, lossless: false, ..Shape::pair(BYTES, Wait::Busy) };
     let place = Outlive::place(&turn, "there", shape)?;
     let session = Outlive::session(&place)?;

@@ -65,10 +65,10 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("topic-publish-large", Off, NOTIFIED),
     ("topic-loan-and-publish", Off, NOTIFIED),
     ("topic-publish-by-device", Off, NOTIFIED),
-    ("topic-company-publisher-comes", Off, NOTIFIED),
-    ("topic-company-publisher-goes", Off, NOTIFIED),
-    ("topic-company-subscriber-comes", Off, NOTIFIED),
-    ("topic-company-subscriber-goes", Off, NOTIFIED),
+    ("topic-presence-publisher-comes", Off, NOTIFIED),
+    ("topic-presence-publisher-goes", Off, NOTIFIED),
+    ("topic-presence-subscriber-comes", Off, NOTIFIED),
+    ("topic-presence-subscriber-goes", Off, NOTIFIED),
 ];
 
 /// Why that scenario is known to fail in that mode while its victim stands still.

@@ -5,7 +5,7 @@ use super::super::realtime;
 use super::super::round::Stage;
 use super::ours::{NAME, Place, refused};
 use super::{Handle, Held, Lock};
-use ::outlive::sync::{CeilingGuard, CeilingMutex};
+use ::outlive::sync::{CeilingMutex, CeilingMutexGuard};
 
 /// The row.
 pub(super) struct OurCeiling;
@@ -31,10 +31,10 @@ impl Lock for OurCeiling {
 }
 
 impl Handle for CeilingMutex<u64> {
-    type Held<'handle> = CeilingGuard<'handle, u64>;
+    type Held<'handle> = CeilingMutexGuard<'handle, u64>;
 
     #[inline]
-    fn acquire(&self) -> Result<CeilingGuard<'_, u64>, Error> {
+    fn acquire(&self) -> Result<CeilingMutexGuard<'_, u64>, Error> {
         self.lock().map_err(refused)
     }
 
@@ -48,7 +48,7 @@ impl Handle for CeilingMutex<u64> {
     }
 }
 
-impl Held for CeilingGuard<'_, u64> {
+impl Held for CeilingMutexGuard<'_, u64> {
     #[inline]
     fn touch(&mut self) -> u64 {
         **self += 1;

@@ -4,7 +4,7 @@ use super::super::error::Error;
 use super::super::round::Stage;
 use super::ours::{NAME, Place, refused};
 use super::{Handle, Held, Lock};
-use ::outlive::sync::{Guard, Mutex};
+use ::outlive::sync::{Mutex, MutexGuard};
 
 /// The row.
 pub(crate) struct OurMutex;
@@ -27,10 +27,10 @@ impl Lock for OurMutex {
 }
 
 impl Handle for Mutex<u64> {
-    type Held<'handle> = Guard<'handle, u64>;
+    type Held<'handle> = MutexGuard<'handle, u64>;
 
     #[inline]
-    fn acquire(&self) -> Result<Guard<'_, u64>, Error> {
+    fn acquire(&self) -> Result<MutexGuard<'_, u64>, Error> {
         self.lock().map_err(refused)
     }
 
@@ -45,7 +45,7 @@ impl Handle for Mutex<u64> {
     }
 }
 
-impl Held for Guard<'_, u64> {
+impl Held for MutexGuard<'_, u64> {
     #[inline]
     fn touch(&mut self) -> u64 {
         **self += 1;

@@ -3,7 +3,7 @@
 use super::super::error::Error;
 use super::super::round::Stage;
 use super::super::scratch::Scratch;
-use ::outlive::{Domain, Wait};
+use ::outlive::{Domain, WaitStrategy};
 use std::fmt::Display;
 
 /// The name that each has in its domain.
@@ -12,7 +12,7 @@ pub(super) const NAME: &str = "lock";
 /// A domain's folder, and how whoever uses it waits.
 pub(crate) struct Place {
     scratch: Scratch,
-    pub(super) wait: Wait,
+    pub(super) wait: WaitStrategy,
 }
 
 impl Place {

@@ -4,7 +4,7 @@ use super::super::error::Error;
 use super::super::round::Stage;
 use super::ours::{NAME, Place, refused};
 use super::{Handle, Held, Lock};
-use ::outlive::sync::{PiGuard, PiMutex};
+use ::outlive::sync::{PiMutex, PiMutexGuard};
 
 /// The row.
 pub(super) struct OurPi;
@@ -24,10 +24,10 @@ impl Lock for OurPi {
 }
 
 impl Handle for PiMutex<u64> {
-    type Held<'handle> = PiGuard<'handle, u64>;
+    type Held<'handle> = PiMutexGuard<'handle, u64>;
 
     #[inline]
-    fn acquire(&self) -> Result<PiGuard<'_, u64>, Error> {
+    fn acquire(&self) -> Result<PiMutexGuard<'_, u64>, Error> {
         self.lock().map_err(refused)
     }
 
@@ -41,7 +41,7 @@ impl Handle for PiMutex<u64> {
     }
 }
 
-impl Held for PiGuard<'_, u64> {
+impl Held for PiMutexGuard<'_, u64> {
     #[inline]
     fn touch(&mut self) -> u64 {
         **self += 1;

@@ -11,12 +11,12 @@ use super::super::error::Error;
 use super::super::queue::{Channel, Receive, Send};
 use super::super::round::Stage;
 use super::super::scratch::Scratch;
-use ::outlive::{Domain, Wait};
+use ::outlive::{Domain, WaitStrategy};
 
 /// A domain's folder, and how whoever uses it waits.
 pub(super) struct Place {
     scratch: Scratch,
-    wait: Wait,
+    wait: WaitStrategy,
 }
 
 fn refuses(bytes: usize) -> Option<String> {

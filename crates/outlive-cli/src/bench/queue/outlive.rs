@@ -6,7 +6,7 @@ use super::super::round::Stage;
 use super::super::scratch::Scratch;
 use super::{Channel, Receive, Send};
 use ::outlive::queue::{Queue, QueueOptions, Receiver, SendError, Sender};
-use ::outlive::{Domain, Wait};
+use ::outlive::{Domain, WaitStrategy};
 use std::path::Path;
 
 /// As large as a pipe may be made without privilege: the peers' room is bounded too, and a sender that ran far ahead
@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Where the queue is, and how its ends wait.
 pub(crate) struct Place {
     scratch: Scratch,
-    wait: Wait,
+    wait: WaitStrategy,
 }
 
 impl Place {

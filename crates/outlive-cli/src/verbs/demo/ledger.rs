@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use outlive::sync::{Guard, LockError, Mutex, Record};
+use outlive::sync::{LockError, Mutex, MutexGuard, Record};
 use outlive::{Deadline, Domain};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -140,7 +140,11 @@ pub fn total(domain: &Domain) -> Result<Mutex<Total>, Failure> {
 }
 
 /// Takes the lock; repairs the total if its last owner died.
-pub fn lock<'a>(mutex: &'a Mutex<Total>, ledger: &Ledger, deadline: Deadline) -> Result<Guard<'a, Total>, Failure> {
+pub fn lock<'a>(
+    mutex: &'a Mutex<Total>,
+    ledger: &Ledger,
+    deadline: Deadline,
+) -> Result<MutexGuard<'a, Total>, Failure> {
     match mutex.lock_until(deadline) {
         Ok(mut guard) => {
             // Nobody died, and yet it is half-written: then two were in here at once, or an owner's death was not told.

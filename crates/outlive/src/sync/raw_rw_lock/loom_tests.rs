@@ -6,7 +6,7 @@ use loom::thread;
 
 use super::*;
 use crate::Deadline;
-use crate::liveness::{Me, Patience, Registry, Slot};
+use crate::liveness::{Me, Registry, Slot, SpinWait};
 use crate::sync::raw_mutex::Refused;
 use crate::sys::robust::{ListHead, end_thread};
 
@@ -46,7 +46,7 @@ struct Actor {
     world: Arc<World>,
     id: TokenId,
     list: std::cell::UnsafeCell<ListHead>,
-    patience: Patience,
+    spin_wait: SpinWait,
 }
 
 // SAFETY: it is used by the thread that it was handed to, and by no other.
@@ -55,21 +55,21 @@ unsafe impl Send for Actor {}
 impl Actor {
     fn new(world: &Arc<World>, thread: u32) -> Actor {
         let list = std::cell::UnsafeCell::new(ListHead::new());
-        Actor { world: Arc::clone(world), id: TokenId::new(thread, 0), list, patience: Patience::new() }
+        Actor { world: Arc::clone(world), id: TokenId::new(thread, 0), list, spin_wait: SpinWait::new() }
     }
 
-    fn lock(&self) -> (&RawRwLock, Me<'_>, &Patience) {
+    fn lock(&self) -> (&RawRwLock, Me<'_>, &SpinWait) {
         let me = Me { registry: &self.world.registry, id: self.id, list: self.list.get() };
-        (&self.world.lock, me, &self.patience)
+        (&self.world.lock, me, &self.spin_wait)
     }
 
     /// Reads; `None`: was told of a death, repaired, and has given the lock back.
     fn read(&self) -> Option<u32> {
         let id = self.id;
-        let (lock, me, patience) = self.lock();
+        let (lock, me, spin_wait) = self.lock();
         let entered = match lock.enter(id) {
             Some(word) => Entered::Reading(word),
-            None => lock.read_slow(me, patience, Some(Deadline::NEVER)).expect("nobody holds it for ever"),
+            None => lock.read_slow(me, spin_wait, Some(Deadline::NEVER)).expect("nobody holds it for ever"),
         };
         match entered {
             Entered::Reading(word) => {
@@ -89,12 +89,12 @@ impl Actor {
 
     fn write(&self) -> Acquired {
         let id = self.id;
-        let (lock, me, patience) = self.lock();
+        let (lock, me, spin_wait) = self.lock();
         let acquired = lock.acquire(id);
         if acquired && lock.begin_if_ready() {
             return Acquired::Clean;
         }
-        lock.write_slow(me, patience, Some(Deadline::NEVER), acquired).expect("nobody holds it for ever")
+        lock.write_slow(me, spin_wait, Some(Deadline::NEVER), acquired).expect("nobody holds it for ever")
     }
 
     fn raise(&self) {
@@ -181,9 +181,9 @@ fn loom_rw_a_dead_reader_keeps_no_writer_out() {
             let reader = Actor::new(&world, 0);
             move || {
                 let id = reader.id;
-                let (lock, me, patience) = reader.lock();
+                let (lock, me, spin_wait) = reader.lock();
                 let entered = lock.enter(id).is_some()
-                    || matches!(lock.read_slow(me, patience, Some(Deadline::NEVER)), Ok(Entered::Reading(_)));
+                    || matches!(lock.read_slow(me, spin_wait, Some(Deadline::NEVER)), Ok(Entered::Reading(_)));
                 assert!(entered);
                 reader.end();
             }
@@ -204,8 +204,8 @@ fn loom_rw_what_a_swept_reader_read_comes_before_what_is_written() {
     model.check(|| {
         let world = world(3);
         let reader = Actor::new(&world, 0);
-        let (lock, me, patience) = reader.lock();
-        assert!(matches!(lock.read_slow(me, patience, Some(Deadline::NEVER)), Ok(Entered::Reading(_))));
+        let (lock, me, spin_wait) = reader.lock();
+        assert!(matches!(lock.read_slow(me, spin_wait, Some(Deadline::NEVER)), Ok(Entered::Reading(_))));
         let dying = thread::spawn(move || {
             // SAFETY: loom's cell panics if somebody writes.
             assert_eq!(reader.world.value.with(|value| unsafe { *value }), 0);
@@ -284,11 +284,11 @@ fn loom_rw_of_two_who_upgrade_one_does() {
     explore(|| {
         let world = world(2);
         let upgrade = |reader: Actor| {
-            let (lock, me, patience) = reader.lock();
-            let Ok(Entered::Reading(word)) = lock.read_slow(me, patience, Some(Deadline::NEVER)) else {
+            let (lock, me, spin_wait) = reader.lock();
+            let Ok(Entered::Reading(word)) = lock.read_slow(me, spin_wait, Some(Deadline::NEVER)) else {
                 panic!("nobody dies");
             };
-            match lock.upgrade(word, me, patience, Some(Deadline::NEVER)) {
+            match lock.upgrade(word, me, spin_wait, Some(Deadline::NEVER)) {
                 Ok(()) => {
                     // SAFETY: loom's cell panics if anybody else is inside.
                     reader.world.value.with_mut(|value| unsafe { *value += 1 });

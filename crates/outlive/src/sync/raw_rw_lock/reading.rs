@@ -3,7 +3,7 @@
 use super::super::raw_mutex::{Acquired, DIED, Refused};
 use super::{Entered, RawRwLock};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Patience, TokenId};
+use crate::liveness::{Asleep, Me, SpinWait, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 
 /// So often a reader waits for one writer after another to go; then it queues for `writer` itself, where it is as good
@@ -24,7 +24,7 @@ impl RawRwLock {
     pub(crate) fn read_slow(
         &self,
         me: Me,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         wait: Option<Deadline>,
     ) -> Result<Entered<'_>, Refused> {
         // Given back when this function returns, by whatever way.
@@ -34,7 +34,7 @@ impl RawRwLock {
             // Looked at first: who must wait anyway needs no word.
             if self.writer.is_open() {
                 let Some(word) = self.announce(me) else {
-                    return self.read_as_holder(me, patience, wait);
+                    return self.read_as_holder(me, spin_wait, wait);
                 };
                 if self.writer.is_open() {
                     return Ok(Entered::Reading(word));
@@ -45,7 +45,7 @@ impl RawRwLock {
             match self.in_the_way(me)? {
                 // It was there and has gone.
                 InTheWay::Nobody if self.writer.is_consistent() => continue,
-                InTheWay::Nobody | InTheWay::Dead => return self.read_as_holder(me, patience, wait),
+                InTheWay::Nobody | InTheWay::Dead => return self.read_as_holder(me, spin_wait, wait),
                 InTheWay::Living => {}
             }
             let Some(deadline) = wait else {
@@ -58,12 +58,12 @@ impl RawRwLock {
                 // It waits for us.
                 return Err(Refused::Deadlock);
             }
-            if round == 0 && patience.spin(|| self.writer.word().load(Ordering::Relaxed) == 0) {
+            if round == 0 && spin_wait.spin(|| self.writer.word().load(Ordering::Relaxed) == 0) {
                 continue;
             }
             last_try = self.writer.sleep_behind_owner(me, &mut pass, deadline)? == Asleep::TimedOut;
         }
-        self.read_as_holder(me, patience, wait)
+        self.read_as_holder(me, spin_wait, wait)
     }
 
     /// Whether a writer keeps readers out.
@@ -82,9 +82,9 @@ impl RawRwLock {
     /// Takes `writer` first and enters as a reader under it: nobody writes as long as we hold it. For a lock that a
     /// writer died with (we are told, as any writer would be), for a lock without a free word, and for readers who never
     /// find it open.
-    fn read_as_holder(&self, me: Me, patience: &Patience, wait: Option<Deadline>) -> Result<Entered<'_>, Refused> {
+    fn read_as_holder(&self, me: Me, spin_wait: &SpinWait, wait: Option<Deadline>) -> Result<Entered<'_>, Refused> {
         let got = match wait {
-            Some(deadline) if !self.has_reader(me.id) => self.writer.lock(me, patience, deadline)?,
+            Some(deadline) if !self.has_reader(me.id) => self.writer.lock(me, spin_wait, deadline)?,
             _ => self.writer.try_lock(me).map_err(|refused| match refused {
                 // We read already: whoever lives and holds it waits for us to leave.
                 Refused::WouldBlock if wait.is_some() => Refused::Deadlock,
@@ -92,7 +92,7 @@ impl RawRwLock {
             })?,
         };
         if self.judge(got) == Acquired::OwnerDied {
-            self.drain(me, patience, wait, None)?;
+            self.drain(me, spin_wait, wait, None)?;
             self.begin();
             return Ok(Entered::Repairing);
         }

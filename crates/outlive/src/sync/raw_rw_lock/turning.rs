@@ -3,7 +3,7 @@
 use super::super::raw_mutex::{Acquired, Refused};
 use super::RawRwLock;
 use crate::Deadline;
-use crate::liveness::{Me, Patience};
+use crate::liveness::{Me, SpinWait};
 use crate::shim::AtomicU32;
 
 impl RawRwLock {
@@ -18,7 +18,7 @@ impl RawRwLock {
         &self,
         word: &AtomicU32,
         me: Me,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         wait: Option<Deadline>,
     ) -> Result<(), Refused> {
         let by_word = !self.is_writers(word);
@@ -27,7 +27,7 @@ impl RawRwLock {
             self.writer.release(me.id);
             return Err(Refused::Damaged);
         }
-        self.drain(me, patience, wait, Some(word))?;
+        self.drain(me, spin_wait, wait, Some(word))?;
         self.begin();
         if by_word {
             // Died just before: as a writer, and the next is told; just after: the same.

@@ -4,9 +4,9 @@
 use super::super::raw_mutex::{Acquired, Refused};
 use super::RawRwLock;
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Patience, TokenId, sleep};
+use crate::liveness::{Asleep, Me, SpinWait, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering, fence};
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 
 impl RawRwLock {
     /// Takes the lock alone, waiting until the deadline; `None` never waits. `acquired`: it has been taken from other
@@ -16,22 +16,22 @@ impl RawRwLock {
     pub(crate) fn write_slow(
         &self,
         me: Me,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         wait: Option<Deadline>,
         acquired: bool,
     ) -> Result<Acquired, Refused> {
-        let got = if acquired { self.writer.entered(me)? } else { self.acquire_slow(me, patience, wait)? };
+        let got = if acquired { self.writer.entered(me)? } else { self.acquire_slow(me, spin_wait, wait)? };
         let got = self.judge(got);
-        self.drain(me, patience, wait, None)?;
+        self.drain(me, spin_wait, wait, None)?;
         self.begin();
         Ok(got)
     }
 
-    fn acquire_slow(&self, me: Me, patience: &Patience, wait: Option<Deadline>) -> Result<Acquired, Refused> {
+    fn acquire_slow(&self, me: Me, spin_wait: &SpinWait, wait: Option<Deadline>) -> Result<Acquired, Refused> {
         match wait {
             // Who holds it may wait for us, the reader.
             Some(_) if self.has_reader(me.id) => Err(Refused::Deadlock),
-            Some(deadline) => self.writer.lock(me, patience, deadline),
+            Some(deadline) => self.writer.lock(me, spin_wait, deadline),
             None => {
                 // Looked at first, so that a try which must fail keeps no reader out meanwhile.
                 for word in self.words() {
@@ -50,11 +50,11 @@ impl RawRwLock {
     pub(super) fn drain(
         &self,
         me: Me,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         wait: Option<Deadline>,
         own: Option<&AtomicU32>,
     ) -> Result<(), Refused> {
-        let drained = self.drain_words(me, patience, wait, own);
+        let drained = self.drain_words(me, spin_wait, wait, own);
         let kept = own.is_some_and(|own| self.is_writers(own));
         if drained.is_err() && !kept {
             // An owner's death that we were to be told of is left for the next.
@@ -67,7 +67,7 @@ impl RawRwLock {
     fn drain_words(
         &self,
         me: Me,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         wait: Option<Deadline>,
         own: Option<&AtomicU32>,
     ) -> Result<(), Refused> {
@@ -77,7 +77,7 @@ impl RawRwLock {
         let mut pass = None;
         for word in self.words() {
             if own.is_none_or(|own| !core::ptr::eq(own, word)) {
-                self.wait_empty(word, me, patience, wait, &mut pass)?;
+                self.wait_empty(word, me, spin_wait, wait, &mut pass)?;
             }
         }
         Ok(())
@@ -88,9 +88,9 @@ impl RawRwLock {
         &self,
         word: &AtomicU32,
         me: Me,
-        patience: &Patience,
+        spin_wait: &SpinWait,
         wait: Option<Deadline>,
-        pass: &mut Option<PassOn>,
+        pass: &mut Option<WakeRelay>,
     ) -> Result<(), Refused> {
         let mut last_try = false;
         let mut has_spun = false;
@@ -119,7 +119,7 @@ impl RawRwLock {
             }
             if !has_spun {
                 has_spun = true;
-                if patience.spin(|| word.load(Ordering::Relaxed) != seen) {
+                if spin_wait.spin(|| word.load(Ordering::Relaxed) != seen) {
                     continue;
                 }
             }
@@ -129,7 +129,7 @@ impl RawRwLock {
                 prepared = Some(self.leaving.prepare_wait());
                 continue;
             };
-            let pass = pass.get_or_insert_with(|| PassOn::begin(me.list()));
+            let pass = pass.get_or_insert_with(|| WakeRelay::begin(me.list()));
             let watch = [self.leaving.watch(ticket)];
             let end =
                 sleep(me.registry, pass, &watch, Some(reader), ticket.until(deadline)).map_err(Refused::System)?;
@@ -138,12 +138,12 @@ impl RawRwLock {
     }
 
     /// Takes the lock alone in whatever state it is; the caller then makes it consistent and unlocks it.
-    pub(crate) fn take_to_reset(&self, me: Me, patience: &Patience, deadline: Deadline) -> Result<(), Refused> {
+    pub(crate) fn take_to_reset(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Refused> {
         if self.has_reader(me.id) {
             return Err(Refused::Deadlock);
         }
-        self.writer.take_to_reset(me, patience, deadline)?;
-        self.drain(me, patience, Some(deadline), None)?;
+        self.writer.take_to_reset(me, spin_wait, deadline)?;
+        self.drain(me, spin_wait, Some(deadline), None)?;
         self.begin();
         Ok(())
     }

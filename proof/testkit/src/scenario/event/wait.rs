@@ -105,7 +105,7 @@ impl Scenario for Wait {
             let mut others = domain.tokens().into_iter().filter(|token| token.alive && token.pid != std::process::id());
             let other = others.next().ok_or("nobody else is there")?;
             let mut set = WaitSet::new(&domain);
-            set.set_wait(outlive::Wait::Block);
+            set.set_wait(outlive::WaitStrategy::Block);
             set.add(&domain.peer(other.id)).map_err(|error| error.to_string())?;
             set.add(&event.any_of(bits)).map_err(|error| error.to_string())?;
             let ready = stage.perform(|| set.wait(Deadline::NEVER).map(|ready| ready.count()));

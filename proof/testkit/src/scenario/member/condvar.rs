@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use outlive::sync::{Condvar, Embedded, EmbeddedCondvar, Guard, LockError, Mutex, Record, Woke};
-use outlive::{Deadline, Domain, Peer, Wait};
+use outlive::sync::{Condvar, EmbeddedCondvar, EmbeddedMutex, LockError, Mutex, MutexGuard, Record, Woke};
+use outlive::{Deadline, Domain, Peer, WaitStrategy};
 
 outlive::record! {
     /// What is shared.
     pub struct Board {
-        mutex: Embedded<u64>,
+        mutex: EmbeddedMutex<u64>,
         delivered: EmbeddedCondvar,
         items: AtomicU64,
         supplier: AtomicU64,
@@ -36,8 +36,8 @@ impl Shelf {
     pub fn open(domain: &Domain, name: &str) -> Result<Shelf, String> {
         let board = Record::<Board>::open(domain, name, |_| ()).map_err(|error| error.to_string())?;
         let (mutex, delivered) = (board.handle(|board| &board.mutex), board.handle(|board| &board.delivered));
-        mutex.set_wait(Wait::Block);
-        delivered.set_wait(Wait::Block);
+        mutex.set_wait(WaitStrategy::Block);
+        delivered.set_wait(WaitStrategy::Block);
         Ok(Shelf { board, mutex, delivered })
     }
 
@@ -45,11 +45,14 @@ impl Shelf {
     ///
     /// # Errors
     /// Why it cannot be had.
-    pub fn lock(&self) -> Result<Guard<'_, u64>, String> {
+    pub fn lock(&self) -> Result<MutexGuard<'_, u64>, String> {
         self.mended(self.mutex.lock())
     }
 
-    fn mended<'a>(&'a self, got: Result<Guard<'a, u64>, LockError<Guard<'a, u64>>>) -> Result<Guard<'a, u64>, String> {
+    fn mended<'a>(
+        &'a self,
+        got: Result<MutexGuard<'a, u64>, LockError<MutexGuard<'a, u64>>>,
+    ) -> Result<MutexGuard<'a, u64>, String> {
         match got {
             Ok(guard) => Ok(guard),
             Err(LockError::OwnerDied(mut guard)) => {
@@ -68,7 +71,7 @@ impl Shelf {
     }
 
     /// More items, under the mutex.
-    pub fn put(&self, _guard: &mut Guard<'_, u64>, items: u64) {
+    pub fn put(&self, _guard: &mut MutexGuard<'_, u64>, items: u64) {
         self.board.items.store(self.items() + items, Ordering::SeqCst);
     }
 

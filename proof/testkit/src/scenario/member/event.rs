@@ -1,7 +1,7 @@
 //! Orders about events (`event …`) and latches (`latch …`).
 
 use outlive::sync::{Event, Latch, Reset};
-use outlive::{Domain, Wait};
+use outlive::{Domain, WaitStrategy};
 
 /// An event of that name.
 ///
@@ -9,7 +9,7 @@ use outlive::{Domain, Wait};
 /// What opening reports, as text.
 pub fn event(domain: &Domain, name: &str, reset: Reset) -> Result<Event, String> {
     let event = Event::open(domain, name, reset).map_err(|error| error.to_string())?;
-    event.set_wait(Wait::Block);
+    event.set_wait(WaitStrategy::Block);
     Ok(event)
 }
 
@@ -19,7 +19,7 @@ pub fn event(domain: &Domain, name: &str, reset: Reset) -> Result<Event, String>
 /// What opening reports, as text.
 pub fn latch(domain: &Domain, name: &str) -> Result<Latch, String> {
     let latch = Latch::open(domain, name, 1).map_err(|error| error.to_string())?;
-    latch.set_wait(Wait::Block);
+    latch.set_wait(WaitStrategy::Block);
     Ok(latch)
 }
 
@@ -36,7 +36,7 @@ pub fn obey(domain: &Domain, order: &[&str]) -> Result<String, String> {
         ("wait-in-set", [bits]) => {
             let bits: u32 = super::number(bits)?;
             let mut set = outlive::wait::WaitSet::new(domain);
-            set.set_wait(Wait::Block);
+            set.set_wait(WaitStrategy::Block);
             let never = event.all_of(u32::MAX);
             set.add(&event.any_of(bits)).and_then(|_| set.add(&never)).map_err(|error| error.to_string())?;
             set.wait(outlive::Deadline::NEVER).map_err(|error| error.to_string())?;

@@ -4,13 +4,13 @@
 //! The domain is opened by the first order, so that a survivor can be there before it.
 
 pub(super) mod barrier;
-mod company;
 pub(super) mod condvar;
 mod domain;
 pub(super) mod event;
 pub(super) mod mutex;
 pub(super) mod once;
 pub(super) mod pool;
+mod presence;
 pub(super) mod queue;
 pub(super) mod realtime;
 pub(super) mod rpc;
@@ -45,7 +45,7 @@ pub struct Member {
     states: state::States,
     services: rpc::Services,
     topics: topic::Topics,
-    followers: company::Followers,
+    followers: presence::Followers,
 }
 
 impl Member {
@@ -68,7 +68,7 @@ impl Member {
             states: state::States::default(),
             services: rpc::Services::default(),
             topics: topic::Topics::default(),
-            followers: company::Followers::default(),
+            followers: presence::Followers::default(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Obeys for Member {
             ["state", order @ ..] => self.states.obey(&domain, order),
             ["rpc", order @ ..] => self.services.obey(&domain, order),
             ["topic", order @ ..] => self.topics.obey(&domain, order),
-            ["company", order @ ..] => self.followers.obey(&domain, order),
+            ["presence", order @ ..] => self.followers.obey(&domain, order),
             ["token", order @ ..] => self.threads.obey(&domain, order),
             ["domain", order @ ..] => domain::obey(&domain, order),
             _ => Err("unknown order".to_owned()),

@@ -6,21 +6,21 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
-use outlive::sync::{Guard, LockError, Mutex};
+use outlive::sync::{LockError, Mutex, MutexGuard};
 use outlive::{Deadline, Domain};
 
 /// What a mutex of the scenarios guards.
 pub type Pair = [u64; 2];
 
 /// Raises both numbers, with moments in between at which they differ.
-pub fn raise(guard: &mut Guard<'_, Pair>) {
+pub fn raise(guard: &mut MutexGuard<'_, Pair>) {
     guard[0] += 1;
     black_box(&mut **guard);
     guard[1] += 1;
 }
 
 /// Makes the pair whole after an owner's death and says so.
-pub fn repair(guard: &mut Guard<'_, Pair>) {
+pub fn repair(guard: &mut MutexGuard<'_, Pair>) {
     guard[0] = guard[1];
     guard.mark_consistent();
 }
@@ -29,7 +29,7 @@ pub fn repair(guard: &mut Guard<'_, Pair>) {
 #[derive(Default)]
 pub struct Mutexes {
     open: BTreeMap<String, &'static Mutex<Pair>>,
-    held: BTreeMap<String, Guard<'static, Pair>>,
+    held: BTreeMap<String, MutexGuard<'static, Pair>>,
 }
 
 impl Mutexes {

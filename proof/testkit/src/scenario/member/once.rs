@@ -1,7 +1,7 @@
 //! Orders about values that are made once: eight equal numbers.
 
-use outlive::sync::Once;
-use outlive::{Domain, Wait};
+use outlive::sync::OnceLock;
+use outlive::{Domain, WaitStrategy};
 
 /// What is made.
 pub type Eight = [u64; 8];
@@ -10,9 +10,9 @@ pub type Eight = [u64; 8];
 ///
 /// # Errors
 /// What opening reports, as text.
-pub fn open(domain: &Domain, name: &str) -> Result<Once<Eight>, String> {
-    let once = Once::open(domain, name).map_err(|error| error.to_string())?;
-    once.set_wait(Wait::Block);
+pub fn open(domain: &Domain, name: &str) -> Result<OnceLock<Eight>, String> {
+    let once = OnceLock::open(domain, name).map_err(|error| error.to_string())?;
+    once.set_wait(WaitStrategy::Block);
     Ok(once)
 }
 

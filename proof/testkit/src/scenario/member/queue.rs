@@ -31,7 +31,7 @@ impl Shape {
         Queue::options()
             .max_bytes(self.max_bytes)
             .first_slots(self.first_slots)
-            .wait(outlive::Wait::Block)
+            .wait(outlive::WaitStrategy::Block)
             .create(domain, name)
             .map_err(|error| error.to_string())
     }
@@ -164,7 +164,7 @@ impl Queues {
             ["recv-in-set", name] => {
                 let receiver = self.named(domain, name)?.receiver()?;
                 let mut set = outlive::wait::WaitSet::new(domain);
-                set.set_wait(outlive::Wait::Block);
+                set.set_wait(outlive::WaitStrategy::Block);
                 let never = outlive::wait::Timer::at(Deadline::NEVER);
                 set.add(receiver).and_then(|_| set.add(&never)).map_err(|error| error.to_string())?;
                 loop {

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use outlive::sync::{CeilingGuard, CeilingMutex, LockError, PiGuard, PiMutex};
+use outlive::sync::{CeilingMutex, CeilingMutexGuard, LockError, PiMutex, PiMutexGuard};
 use outlive::{Deadline, Domain};
 
 use super::mutex::Pair;
@@ -40,9 +40,9 @@ pub enum Mutex {
 /// Its guard.
 pub enum Guard<'a> {
     /// With priority inheritance.
-    Pi(PiGuard<'a, Pair>),
+    Pi(PiMutexGuard<'a, Pair>),
     /// With a ceiling.
-    Ceiling(CeilingGuard<'a, Pair>),
+    Ceiling(CeilingMutexGuard<'a, Pair>),
 }
 
 /// A lock that was got: clean, or from a dead owner.

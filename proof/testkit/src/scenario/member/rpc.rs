@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use outlive::rpc::{CallError, Client, Pending, ReplyError, Request, ServeError, Server};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain, Error, Wait};
+use outlive::{Deadline, Detail, Domain, Error, WaitStrategy};
 
 use super::number;
 use crate::message::Stamp;
@@ -29,13 +29,13 @@ pub struct Services {
 
 /// A client that sleeps at once.
 pub fn client(domain: &Domain, name: &str) -> Result<Client, String> {
-    let options = Client::options().max_bytes(MAX_BYTES).wait(Wait::Block);
+    let options = Client::options().max_bytes(MAX_BYTES).wait(WaitStrategy::Block);
     options.client(domain, name).map_err(|error| error.to_string())
 }
 
 /// A server that sleeps at once.
 pub fn server(domain: &Domain, name: &str) -> Result<Server, Error> {
-    Server::options().max_bytes(MAX_BYTES).wait(Wait::Block).serve(domain, name)
+    Server::options().max_bytes(MAX_BYTES).wait(WaitStrategy::Block).serve(domain, name)
 }
 
 /// The answer to a request: its own stamp, in so many bytes.
@@ -78,7 +78,7 @@ fn wait(call: &mut Pending<'_>) -> Result<String, String> {
 /// What the set says, and what [`wait`] does.
 pub fn wait_in_set(domain: &Domain, call: &mut Pending<'_>) -> Result<String, String> {
     let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
+    set.set_wait(WaitStrategy::Block);
     set.add(&*call).map_err(|error| error.to_string())?;
     let mut last = None;
     loop {

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use outlive::state::{BytesWriter, Change, StateBytes};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain, Error, Wait};
+use outlive::{Deadline, Detail, Domain, Error, WaitStrategy};
 
 /// The most bytes of a value.
 const MOST: usize = 640;
@@ -70,7 +70,7 @@ fn buffers(domain: &Domain, name: &str) -> Result<usize, String> {
 /// What opening reports, as text.
 pub fn open(domain: &Domain, name: &str) -> Result<StateBytes, String> {
     let state = StateBytes::create(domain, name, MOST, &eight(1)).map_err(|error| error.to_string())?;
-    state.set_wait(Wait::Block);
+    state.set_wait(WaitStrategy::Block);
     Ok(state)
 }
 
@@ -126,7 +126,7 @@ pub fn follow(state: &StateBytes) -> Result<String, String> {
 pub fn follow_in_set(domain: &Domain, state: &StateBytes) -> Result<String, String> {
     let mut watch = state.watch();
     let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
+    set.set_wait(WaitStrategy::Block);
     set.add(&watch).map_err(|error| error.to_string())?;
     let mut last = 1;
     loop {

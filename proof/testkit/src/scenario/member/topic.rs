@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use outlive::topic::{PublishError, Publisher, Sample, Subscriber, SubscriberOptions, Topic};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Detail, Domain, Wait};
+use outlive::{Deadline, Detail, Domain, WaitStrategy};
 
 use super::number;
 use crate::message::Stamp;
@@ -22,7 +22,7 @@ pub const LARGE: usize = 9_000;
 /// # Errors
 /// What opening says.
 pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
-    let options = Topic::options().depth(DEPTH as u32).max_bytes(1 << 20).stamps(false).wait(Wait::Block);
+    let options = Topic::options().depth(DEPTH as u32).max_bytes(1 << 20).stamps(false).wait(WaitStrategy::Block);
     options.open(domain, name).map_err(|error| error.to_string())
 }
 
@@ -31,7 +31,7 @@ pub fn topic(domain: &Domain, name: &str) -> Result<Topic, String> {
 /// # Errors
 /// What opening says.
 pub fn small_topic(domain: &Domain, name: &str) -> Result<Topic, String> {
-    let options = Topic::options().depth(SMALL_DEPTH as u32).max_bytes(SMALL).stamps(false).wait(Wait::Block);
+    let options = Topic::options().depth(SMALL_DEPTH as u32).max_bytes(SMALL).stamps(false).wait(WaitStrategy::Block);
     options.open(domain, name).map_err(|error| error.to_string())
 }
 
@@ -183,8 +183,8 @@ impl Topics {
                 let length = number(length)?;
                 let publisher = open.publisher()?;
                 let mut set = WaitSet::new(domain);
-                set.set_wait(Wait::Block);
-                set.add(&publisher.way()).map_err(|error| error.to_string())?;
+                set.set_wait(WaitStrategy::Block);
+                set.add(&publisher.writable()).map_err(|error| error.to_string())?;
                 for number in first..first + count {
                     let message = Stamp { sender, number }.message(length);
                     while let Err(error) = publisher.try_publish_copy(&message) {
@@ -204,7 +204,7 @@ impl Topics {
             // The same in a wait set, beside somebody's end.
             ("recv-in-set", []) => {
                 let mut set = WaitSet::new(domain);
-                set.set_wait(Wait::Block);
+                set.set_wait(WaitStrategy::Block);
                 let own = domain.process_token().map_err(|error| error.to_string())?;
                 let subscriber = open.subscriber()?;
                 set.add(subscriber).and_then(|_| set.add(&domain.peer(own))).map_err(|error| error.to_string())?;

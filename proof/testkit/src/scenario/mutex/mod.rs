@@ -44,7 +44,7 @@ fn victims(place: &Place<'_>) -> Result<Mutex<Pair>, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
     let mutex = Mutex::open(&domain, place.name, [0, 0]).map_err(|error| error.to_string())?;
-    mutex.set_wait(outlive::Wait::Block);
+    mutex.set_wait(outlive::WaitStrategy::Block);
     Ok(mutex)
 }
 

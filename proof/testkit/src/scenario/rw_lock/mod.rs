@@ -39,7 +39,7 @@ fn victims(place: &Place<'_>) -> Result<RwLock<Pair>, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
     let lock = RwLock::open(&domain, place.name, [0, 0]).map_err(|error| error.to_string())?;
-    lock.set_wait(outlive::Wait::Block);
+    lock.set_wait(outlive::WaitStrategy::Block);
     Ok(lock)
 }
 

@@ -35,7 +35,7 @@ fn victims(place: &Place<'_>) -> Result<Semaphore, String> {
     let domain = place.open()?;
     domain.token().map_err(|error| error.to_string())?;
     let semaphore = member::semaphore::open(&domain, place.name)?;
-    semaphore.set_wait(outlive::Wait::Block);
+    semaphore.set_wait(outlive::WaitStrategy::Block);
     Ok(semaphore)
 }
 

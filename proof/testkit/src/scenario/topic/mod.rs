@@ -4,10 +4,10 @@
 //! In all of them sender 1 is the victim, 2 "second", who has ring 0, 3 "heir", who takes the victim's, 4 "dying". Beside them
 //! "keeper" subscribes reliably: nothing may be lost for it. "holder" holds samples: nothing may change in them.
 
-mod company;
 mod full;
 mod give_up;
 mod lines;
+mod presence;
 mod publish;
 mod publish_waiting;
 mod receive;
@@ -27,9 +27,9 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     let lines = lines::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let rings = rings::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let full = full::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
-    let company = company::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    let presence = presence::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let give_up = std::iter::once(Box::new(give_up::GiveUp) as Box<dyn Scenario>);
-    publish.chain(give_up).chain(waiting).chain(receive).chain(lines).chain(rings).chain(full).chain(company).collect()
+    publish.chain(give_up).chain(waiting).chain(receive).chain(lines).chain(rings).chain(full).chain(presence).collect()
 }
 
 /// Bytes of a message that lies in its slot, and of one that does not.

@@ -211,7 +211,7 @@ impl Worker {
 
     fn publish_by_way(&self, publisher: &Publisher, message: &[u8]) -> Result<(), PublishError> {
         let mut set = WaitSet::new(&self.domain);
-        set.add(&publisher.way()).map_err(PublishError::System)?;
+        set.add(&publisher.writable()).map_err(PublishError::System)?;
         loop {
             match publisher.try_publish_copy(message) {
                 Err(PublishError::Full { .. }) => {}
@@ -243,14 +243,14 @@ impl Worker {
                 continue;
             }
             let mut set = WaitSet::new(&self.domain);
-            let mut company = topics[first].watch();
-            set.add(&company).map_err(text)?;
+            let mut presence = topics[first].watch();
+            set.add(&presence).map_err(text)?;
             for passing in &passing {
                 set.add(&passing.subscriber).map_err(text)?;
             }
             for _ in 0..self.random.below(200) {
                 set.wait(Deadline::NEVER).map_err(text)?;
-                let _ = company.try_changed();
+                let _ = presence.try_changed();
                 for passing in &mut passing {
                     while let Some(sample) = passing.subscriber.try_recv().map_err(text)? {
                         self.has_passed(passing, sample, &mut held)?;

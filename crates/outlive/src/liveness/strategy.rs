@@ -10,7 +10,7 @@ use crate::sys::process;
 
 /// How to wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wait {
+pub enum WaitStrategy {
     /// Spin as long as that has lately been paying, then sleep. Never spins under `SCHED_FIFO` or `SCHED_RR`, or with
     /// one processor.
     #[default]
@@ -27,22 +27,22 @@ const MOST_ROUNDS: u32 = 1000;
 const LEAST_ROUNDS: u32 = 64;
 /// How often the longest is tried all the same.
 const PROBE_EVERY: u32 = 16;
-/// The spin of `Wait::Spin`.
+/// The spin of `WaitStrategy::Spin`.
 const LONG_ROUNDS: u32 = 200_000;
 
-/// One handle's patience, tuned by what happened to it.
-pub(crate) struct Patience {
+/// How one handle spins before it sleeps, tuned by how long spinning has paid lately.
+pub(crate) struct SpinWait {
     wait: StdAtomicU32,
     rounds: StdAtomicU32,
     spins: StdAtomicU32,
 }
 
-impl Patience {
-    pub(crate) const fn new() -> Patience {
-        Patience { wait: StdAtomicU32::new(0), rounds: StdAtomicU32::new(MOST_ROUNDS), spins: StdAtomicU32::new(0) }
+impl SpinWait {
+    pub(crate) const fn new() -> SpinWait {
+        SpinWait { wait: StdAtomicU32::new(0), rounds: StdAtomicU32::new(MOST_ROUNDS), spins: StdAtomicU32::new(0) }
     }
 
-    pub(crate) fn set(&self, wait: Wait) {
+    pub(crate) fn set(&self, wait: WaitStrategy) {
         self.wait.store(wait as u32, StdOrdering::Relaxed);
     }
 
@@ -50,14 +50,14 @@ impl Patience {
     #[cold]
     pub(crate) fn spin(&self, mut done: impl FnMut() -> bool) -> bool {
         let wait = self.wait.load(StdOrdering::Relaxed);
-        if wait == Wait::Block as u32 || is_real_time() || single_processor() {
+        if wait == WaitStrategy::Block as u32 || is_real_time() || single_processor() {
             return false;
         }
         let rounds = self.rounds.load(StdOrdering::Relaxed);
         // Now and then the longest spin, to see whether it would pay again: a short one alone never finds out.
         let probe = self.spins.fetch_add(1, StdOrdering::Relaxed).is_multiple_of(PROBE_EVERY);
         let limit = match wait {
-            wait if wait == Wait::Spin as u32 => LONG_ROUNDS,
+            wait if wait == WaitStrategy::Spin as u32 => LONG_ROUNDS,
             _ if probe => MOST_ROUNDS,
             _ => rounds,
         };

@@ -19,13 +19,13 @@ use super::{line, ring};
 use crate::liveness::{Asleep, Registry, sleep_on_several};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::Watch;
-use crate::sys::robust::PassOn;
+use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error, TokenId};
 
 /// Who was there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Present {
+pub struct Participants {
     /// The processes that publish, one for each publisher.
     pub publishers: Vec<TokenId>,
     /// The processes that subscribe, one for each subscriber.
@@ -43,14 +43,14 @@ pub(super) enum Side {
 }
 
 impl Side {
-    fn present(self, shared: &Shared) -> Present {
+    fn present(self, shared: &Shared) -> Participants {
         let publishers = if self == Side::Subscribers { Vec::new() } else { ring::living(shared).collect() };
         let subscribers = if self == Side::Publishers { Vec::new() } else { line::living(shared).collect() };
-        Present { publishers, subscribers, known: true }
+        Participants { publishers, subscribers, known: true }
     }
 }
 
-impl Present {
+impl Participants {
     fn owners(&self, into: &mut Vec<TokenId>) {
         into.extend(self.publishers.iter().chain(&self.subscribers).copied());
     }
@@ -60,12 +60,12 @@ impl Present {
 pub(super) fn wait_change(
     shared: &Shared,
     side: Side,
-    seen: &mut Present,
+    seen: &mut Participants,
     deadline: Deadline,
 ) -> Result<(), SubscribeError> {
     let me = shared.registry.me()?;
     let changes = &shared.head().changes;
-    let pass = PassOn::begin(me.list());
+    let pass = WakeRelay::begin(me.list());
     let mut start = 0;
     loop {
         // Acquire: who has come is seen.
@@ -97,19 +97,19 @@ pub(super) fn wait_change(
 ///
 /// # If a process dies
 /// That is one of the things it tells of.
-pub struct Company {
+pub struct Presence {
     shared: Arc<Shared>,
     side: Side,
-    told: Arc<Mutex<Present>>,
+    told: Arc<Mutex<Participants>>,
 }
 
-impl Company {
-    pub(super) fn new(shared: Arc<Shared>, side: Side) -> Company {
-        Company { shared, side, told: Arc::default() }
+impl Presence {
+    pub(super) fn new(shared: Arc<Shared>, side: Side) -> Presence {
+        Presence { shared, side, told: Arc::default() }
     }
 
     /// Who is there now, if that is news. Never waits.
-    pub fn try_changed(&mut self) -> Option<Present> {
+    pub fn try_changed(&mut self) -> Option<Participants> {
         let now = self.side.present(&self.shared);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if now == *told {
@@ -126,15 +126,15 @@ impl Company {
     ///
     /// # If a process dies
     /// That is told, at once.
-    pub fn changed(&mut self) -> Result<Present, SubscribeError> {
+    pub fn changed(&mut self) -> Result<Participants, SubscribeError> {
         self.changed_until(Deadline::NEVER)
     }
 
     /// The same, until the deadline.
     ///
     /// # Errors
-    /// As [`Company::changed`], and [`SubscribeError::TimedOut`].
-    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Present, SubscribeError> {
+    /// As [`Presence::changed`], and [`SubscribeError::TimedOut`].
+    pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Participants, SubscribeError> {
         let mut seen = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
         wait_change(&self.shared, self.side, &mut seen, deadline.into())?;
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&seen);
@@ -147,11 +147,11 @@ impl Company {
     }
 }
 
-/// Company as a wait set sees it. It keeps the topic mapped.
+/// Presence as a wait set sees it. It keeps the topic mapped.
 pub(crate) struct Roster {
     shared: Arc<Shared>,
     side: Side,
-    told: Arc<Mutex<Present>>,
+    told: Arc<Mutex<Participants>>,
 }
 
 impl Roster {
@@ -178,15 +178,15 @@ impl Roster {
 impl<M: Message + ?Sized> Publisher<M> {
     /// Follows who subscribes: see [`Topic::watch`](super::Topic::watch).
     #[must_use]
-    pub fn watch_subscribers(&self) -> Company {
-        Company::new(Arc::clone(&self.shared), Side::Subscribers)
+    pub fn watch_subscribers(&self) -> Presence {
+        Presence::new(Arc::clone(&self.shared), Side::Subscribers)
     }
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
     /// Follows who publishes: see [`Topic::watch`](super::Topic::watch).
     #[must_use]
-    pub fn watch_publishers(&self) -> Company {
-        Company::new(Arc::clone(&self.shared), Side::Publishers)
+    pub fn watch_publishers(&self) -> Presence {
+        Presence::new(Arc::clone(&self.shared), Side::Publishers)
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use outlive::topic::{Company, Present, Topic};
+use outlive::topic::{Participants, Presence, Topic};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain, Wait};
+use outlive::{Deadline, Domain, WaitStrategy};
 
 use super::topic::{subscriber, topic};
 
@@ -29,14 +29,14 @@ pub struct Followers {
     by_name: BTreeMap<String, Following>,
 }
 
-fn show(present: &Present) -> String {
+fn show(present: &Participants) -> String {
     format!("{} {}", present.publishers.len(), present.subscribers.len())
 }
 
 /// Follows until it is over, which the next coming tells.
-fn follow(mut company: Company, over: &AtomicBool, told: &Mutex<String>) -> Result<(), String> {
+fn follow(mut presence: Presence, over: &AtomicBool, told: &Mutex<String>) -> Result<(), String> {
     loop {
-        let present = company.changed().map_err(|error| error.to_string())?;
+        let present = presence.changed().map_err(|error| error.to_string())?;
         if over.load(Ordering::SeqCst) {
             return Ok(());
         }
@@ -44,16 +44,21 @@ fn follow(mut company: Company, over: &AtomicBool, told: &Mutex<String>) -> Resu
     }
 }
 
-fn follow_in_set(domain: &Domain, mut company: Company, over: &AtomicBool, told: &Mutex<String>) -> Result<(), String> {
+fn follow_in_set(
+    domain: &Domain,
+    mut presence: Presence,
+    over: &AtomicBool,
+    told: &Mutex<String>,
+) -> Result<(), String> {
     let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
-    set.add(&company).map_err(|error| error.to_string())?;
+    set.set_wait(WaitStrategy::Block);
+    set.add(&presence).map_err(|error| error.to_string())?;
     loop {
         set.wait(Deadline::NEVER).map_err(|error| error.to_string())?;
         if over.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if let Some(present) = company.try_changed() {
+        if let Some(present) = presence.try_changed() {
             *told.lock().unwrap_or_else(PoisonError::into_inner) = show(&present);
         }
     }
@@ -64,9 +69,9 @@ impl Following {
         let over = Arc::new(AtomicBool::new(false));
         let start = |in_set: bool| {
             let told = Arc::new(Mutex::new(String::new()));
-            let (domain, company, over, note) = (domain.clone(), topic.watch(), Arc::clone(&over), Arc::clone(&told));
+            let (domain, presence, over, note) = (domain.clone(), topic.watch(), Arc::clone(&over), Arc::clone(&told));
             let thread = std::thread::spawn(move || {
-                if in_set { follow_in_set(&domain, company, &over, &note) } else { follow(company, &over, &note) }
+                if in_set { follow_in_set(&domain, presence, &over, &note) } else { follow(presence, &over, &note) }
             });
             Follower { told, thread }
         };

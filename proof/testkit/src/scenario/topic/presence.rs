@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use outlive::topic::{Company as Following, Publisher, Subscriber, Topic};
+use outlive::topic::{Presence, Publisher, Subscriber, Topic};
 use outlive::wait::WaitSet;
-use outlive::{Deadline, Domain, Wait};
+use outlive::{Deadline, Domain, WaitStrategy};
 
 use crate::campaign::PATIENCE;
 use crate::engine::victim::Stage;
@@ -15,7 +15,7 @@ use crate::world::World;
 
 /// What the victim does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Company {
+pub enum Members {
     /// Becomes a publisher.
     PublisherComes,
     /// Stops being one.
@@ -31,13 +31,13 @@ pub enum Company {
 }
 
 /// All of them.
-pub const ALL: [Company; 6] = [
-    Company::PublisherComes,
-    Company::PublisherGoes,
-    Company::SubscriberComes,
-    Company::SubscriberGoes,
-    Company::Follows,
-    Company::FollowsInSet,
+pub const ALL: [Members; 6] = [
+    Members::PublisherComes,
+    Members::PublisherGoes,
+    Members::SubscriberComes,
+    Members::SubscriberGoes,
+    Members::Follows,
+    Members::FollowsInSet,
 ];
 
 /// Those who follow from the beginning, and those who come after the victim sleeps.
@@ -49,7 +49,7 @@ fn is_told(world: &mut World, who: &'static str, name: &str, publishers: u32, su
     let wanted = format!("{publishers} {subscribers}, {publishers} {subscribers}");
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let told = world.ask(who, &format!("company told {name}"))?;
+        let told = world.ask(who, &format!("presence told {name}"))?;
         if told == wanted {
             return Ok(());
         }
@@ -60,43 +60,43 @@ fn is_told(world: &mut World, who: &'static str, name: &str, publishers: u32, su
     }
 }
 
-impl Company {
+impl Members {
     fn follows(self) -> bool {
-        matches!(self, Company::Follows | Company::FollowsInSet)
+        matches!(self, Members::Follows | Members::FollowsInSet)
     }
 
     /// Publishers and subscribers when the victim stands before its operation.
     fn at_first(self) -> (u32, u32) {
         match self {
-            Company::PublisherGoes => (2, 1),
-            Company::SubscriberGoes => (1, 2),
+            Members::PublisherGoes => (2, 1),
+            Members::SubscriberGoes => (1, 2),
             _ => (1, 1),
         }
     }
 }
 
-impl Scenario for Company {
+impl Scenario for Members {
     fn name(&self) -> &'static str {
         match self {
-            Company::PublisherComes => "topic-company-publisher-comes",
-            Company::PublisherGoes => "topic-company-publisher-goes",
-            Company::SubscriberComes => "topic-company-subscriber-comes",
-            Company::SubscriberGoes => "topic-company-subscriber-goes",
-            Company::Follows => "topic-company-follow",
-            Company::FollowsInSet => "topic-company-follow-in-set",
+            Members::PublisherComes => "topic-presence-publisher-comes",
+            Members::PublisherGoes => "topic-presence-publisher-goes",
+            Members::SubscriberComes => "topic-presence-subscriber-comes",
+            Members::SubscriberGoes => "topic-presence-subscriber-goes",
+            Members::Follows => "topic-presence-follow",
+            Members::FollowsInSet => "topic-presence-follow-in-set",
         }
     }
 
     fn about(&self) -> &'static str {
         match self {
-            Company::PublisherComes => {
-                "become a publisher of a topic whose company is followed, plainly and in a wait set"
+            Members::PublisherComes => {
+                "become a publisher of a topic whose presence is followed, plainly and in a wait set"
             }
-            Company::PublisherGoes => "stop being one",
-            Company::SubscriberComes => "become a subscriber of a topic whose company is followed",
-            Company::SubscriberGoes => "stop being one",
-            Company::Follows => "follow who comes and goes, beside others who do, and be told",
-            Company::FollowsInSet => "the same in a wait set",
+            Members::PublisherGoes => "stop being one",
+            Members::SubscriberComes => "become a subscriber of a topic whose presence is followed",
+            Members::SubscriberGoes => "stop being one",
+            Members::Follows => "follow who comes and goes, beside others who do, and be told",
+            Members::FollowsInSet => "the same in a wait set",
         }
     }
 
@@ -107,7 +107,7 @@ impl Scenario for Company {
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         super::two_ends(world, &name)?;
-        world.ask(BEFORE, &format!("company follow {name}"))?;
+        world.ask(BEFORE, &format!("presence follow {name}"))?;
         is_told(world, BEFORE, &name, 1, 1)
     }
 
@@ -122,7 +122,7 @@ impl Scenario for Company {
             return Err(Failure::Hang("the victim sleeps and nobody is there to wake it".to_owned()));
         }
         let name = world.fresh(self.stem());
-        world.ask(AFTER, &format!("company follow {name}"))?;
+        world.ask(AFTER, &format!("presence follow {name}"))?;
         is_told(world, AFTER, &name, 1, 1)?;
         world.ask("late", &format!("topic subscriber {name} plain 0")).map(drop)
     }
@@ -137,7 +137,7 @@ impl Scenario for Company {
             is_told(world, AFTER, &name, 1, 2)?;
             world.ask("late", &format!("topic close {name}"))?;
             is_told(world, AFTER, &name, 1, 1)?;
-            world.ask(AFTER, &format!("company end {name}"))?;
+            world.ask(AFTER, &format!("presence end {name}"))?;
         }
         // The dead one is not there, and nothing else has happened that could wake anybody.
         is_told(world, BEFORE, &name, 1, 1)?;
@@ -151,7 +151,7 @@ impl Scenario for Company {
             world.ask(goes, &format!("topic close {name}"))?;
         }
         is_told(world, BEFORE, &name, 1, 1)?;
-        world.ask(BEFORE, &format!("company end {name}"))?;
+        world.ask(BEFORE, &format!("presence end {name}"))?;
         super::still_works(world, &name, 1, 2, super::OBJECT)
     }
 
@@ -165,7 +165,7 @@ impl Scenario for Company {
         let wanted = format!("{counted}, {counted}");
         for who in if self.follows() { &[BEFORE, AFTER][..] } else { &[BEFORE] } {
             world.stop();
-            while world.ask(who, &format!("company told {name}"))? != wanted {
+            while world.ask(who, &format!("presence told {name}"))? != wanted {
                 world.is_in_time(&format!("{who} is to be told of {wanted}"))?;
                 std::thread::sleep(Duration::from_micros(200));
             }
@@ -180,48 +180,48 @@ impl Scenario for Company {
         let publisher = || -> Result<Publisher, String> { topic.publisher().map_err(|error| error.to_string()) };
         let subscriber = || -> Result<Subscriber, String> { subscriber(&topic, true, 0) };
         match self {
-            Company::PublisherComes => {
+            Members::PublisherComes => {
                 let come = stage.perform(publisher);
                 come.map(std::mem::forget)
             }
-            Company::SubscriberComes => {
+            Members::SubscriberComes => {
                 let come = stage.perform(subscriber);
                 come.map(std::mem::forget)
             }
-            Company::PublisherGoes => {
+            Members::PublisherGoes => {
                 let goes = publisher()?;
                 stage.begin();
                 drop(goes);
                 stage.end();
                 Ok(())
             }
-            Company::SubscriberGoes => {
+            Members::SubscriberGoes => {
                 let goes = subscriber()?;
                 stage.begin();
                 drop(goes);
                 stage.end();
                 Ok(())
             }
-            Company::Follows => {
-                let mut company = topic.watch();
-                company.changed().map_err(|error| error.to_string())?;
+            Members::Follows => {
+                let mut presence = topic.watch();
+                presence.changed().map_err(|error| error.to_string())?;
                 stage.begin();
-                let told = company.changed();
+                let told = presence.changed();
                 stage.end_of(&told);
                 let told = told.map_err(|error| error.to_string())?;
                 if told.subscribers.len() == 2 { Ok(()) } else { Err(format!("told {told:?}")) }
             }
-            Company::FollowsInSet => follow_in_set(&domain, topic.watch(), stage),
+            Members::FollowsInSet => follow_in_set(&domain, topic.watch(), stage),
         }
     }
 }
 
-fn follow_in_set(domain: &Domain, mut company: Following, stage: &Stage) -> Result<(), String> {
-    company.changed().map_err(|error| error.to_string())?;
+fn follow_in_set(domain: &Domain, mut presence: Presence, stage: &Stage) -> Result<(), String> {
+    presence.changed().map_err(|error| error.to_string())?;
     let mut set = WaitSet::new(domain);
-    set.set_wait(Wait::Block);
-    set.add(&company).map_err(|error| error.to_string())?;
-    let told = stage.perform(|| set.wait(Deadline::NEVER).map(drop).map(|()| company.try_changed()));
+    set.set_wait(WaitStrategy::Block);
+    set.add(&presence).map_err(|error| error.to_string())?;
+    let told = stage.perform(|| set.wait(Deadline::NEVER).map(drop).map(|()| presence.try_changed()));
     let told = told.map_err(|error| error.to_string())?;
     if told.as_ref().is_some_and(|told| told.subscribers.len() == 2) { Ok(()) } else { Err(format!("told {told:?}")) }
 }

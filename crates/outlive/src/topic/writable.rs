@@ -12,9 +12,10 @@ use crate::liveness::Registry;
 use crate::shim::Ordering;
 use crate::sync::EventCount;
 
-/// A publisher's way: clear, unless a reliable subscriber is in it. Of [`Publisher::way`].
+/// Whether a publisher has room for its next message: not while a reliable subscriber has yet to receive the message that
+/// the next one would overwrite. Of [`Publisher::writable`].
 #[derive(Clone)]
-pub struct Way {
+pub struct Writable {
     shared: Arc<Shared>,
     ring: u32,
     process: TokenId,
@@ -24,10 +25,10 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// To wait for in a [`WaitSet`](crate::wait::WaitSet): ready when [`Publisher::try_publish_copy`] is worth a try.
     ///
     /// ```
-    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-way-{}", std::process::id()));
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-writable-{}", std::process::id()));
     /// # let domain = outlive::Domain::open_at(&folder)?;
     /// use outlive::topic::{PublishError, SubscriberOptions, Topic};
-    /// use outlive::wait::{WaitSet, What};
+    /// use outlive::wait::{WaitSet, Readiness};
     /// let topic = Topic::<u64>::options().depth(1).open(&domain, "steps")?;
     /// let mut slow = topic.subscriber_with(SubscriberOptions { reliable: true, ..Default::default() })?;
     /// let publisher = topic.publisher()?;
@@ -35,28 +36,28 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// assert!(matches!(publisher.try_publish_copy(&2), Err(PublishError::Full { .. })));
     ///
     /// let mut set = WaitSet::new(&domain);
-    /// let way = set.add(&publisher.way())?;
+    /// let room = set.add(&publisher.writable())?;
     /// assert_eq!(set.try_wait()?.count(), 0);
     /// assert_eq!(*slow.recv()?, 1);                          // in another process, as a rule; or it dies
-    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(way, What::Writable)]);
+    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(room, Readiness::Writable)]);
     /// publisher.try_publish_copy(&2)?;
     /// # std::fs::remove_dir_all(&folder).ok();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn way(&self) -> Way {
+    pub fn writable(&self) -> Writable {
         let (ring, process) = self.ring(|ring| (ring.index, ring.process));
         self.shared.ring(ring).wait_for_anybody();
-        Way { shared: Arc::clone(&self.shared), ring, process }
+        Writable { shared: Arc::clone(&self.shared), ring, process }
     }
 }
 
-impl Way {
+impl Writable {
     pub(crate) fn registry(&self) -> &'static Registry {
         self.shared.registry
     }
 
-    /// Clear? Else: whose end would make it worth another look; nobody's, when the publisher is gone.
+    /// Room? Else: whose end would make it worth another look; nobody's, when the publisher is gone.
     pub(crate) fn look(&self) -> Result<(), Option<TokenId>> {
         // Acquire: how far its publisher has come. Taken by another, or given back: nothing will be published.
         if self.shared.ring(self.ring).owner.load(Ordering::Acquire) != self.process.as_u32() {
