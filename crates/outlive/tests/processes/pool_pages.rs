@@ -56,9 +56,11 @@ fn huge_pages_when_asked(world: &World) {
     assert!(huge >= 12 << 20, "{huge} bytes huge; {enabled}");
     drop((large, small));
     pool.flush();
-    std::thread::sleep(Duration::from_millis(2200));
-    assert!(pool.gc().expect("trims").bytes >= 16 << 20);
-    assert_eq!(pool.huge_bytes().expect("known"), 0);
+    let mut given_back = 0;
+    wait_until("it is not needed any more, and given back", || {
+        given_back += pool.gc().expect("trims").bytes;
+        given_back >= 16 << 20 && pool.huge_bytes().expect("known") == 0
+    });
 }
 
 /// `gc` keeps as much as was in use lately, and gives it back a while later.
@@ -150,8 +152,12 @@ fn gc_gives_pages_back(world: &World) {
         let full = bytes();
         assert!(full >= 24 << 20);
         drop(objects);
-        let trimmed = pool.gc().expect("trims");
-        assert!(trimmed.bytes >= 16 << 20, "{len}: {trimmed:?}");
+        // What was out on average of the last seconds stays: on a busy machine, where taking it took a while, that is much.
+        let mut given_back = 0;
+        wait_until(&format!("objects of {len} bytes are given back"), || {
+            given_back += pool.gc().expect("trims").bytes;
+            given_back >= 16 << 20
+        });
         assert!(bytes() <= full - (16 << 20), "{len}: {} of {full}", bytes());
         drop(kept);
     }
