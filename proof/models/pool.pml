@@ -184,7 +184,7 @@ LN:	atomic { if :: cur==r -> cur=r+1 :: else fi; r=r+1; goto L1 };
 LC:	atomic { if :: tail[r]==t -> tail[r]=t+CL :: else fi; goto L1 };
 LF:
 end_s:	atomic { (slot[IX(r,t)]!=v || dead[rcv]) -> v=0; if :: dead[rcv] -> skip :: else -> goto L1 fi };
-	/* ReaderDied: the object goes back */
+	/* ReceiverDied: the object goes back */
 	atomic { assert(tag[o]==HELD(me)); owner[o]=0; free_ok(o); tag[o]=0 };
 out:	done[me]=1
 #ifdef STOP

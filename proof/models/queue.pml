@@ -7,7 +7,7 @@
  *   rseq rflag   the receiver's futex word and its sleep flag: odd = sleeps, a new number each sleep
  *   sseq swait   the senders' futex word, and "somebody waits for space"
  *
- * send  1. r = cur; receiver dead -> ReaderDied        2. t = tail[r]; closed -> cur and r move on
+ * send  1. r = cur; receiver dead -> ReceiverDied        2. t = tail[r]; closed -> cur and r move on
  *       3. a lap behind -> full; not EMPTY(lap) -> help the tail
  *       4. compare-exchange EMPTY(lap) -> WRITING(me)  5. compare-exchange tail t -> t+1; closed at <= t: the claim is void
  *       6. write, READY; with FAIL a send may fail here: WRITING(me) -> ABANDONED, by itself
@@ -132,7 +132,7 @@ proctype S(byte me) {
 	{
 		skip;
 L0:		atomic { if :: k>M -> goto out :: else fi;
-			rc=rcv; if :: tokdead[rc] -> goto out :: else -> r=cur fi };   /* ReaderDied */
+			rc=rcv; if :: tokdead[rc] -> goto out :: else -> r=cur fi };   /* ReceiverDied */
 L1:		atomic { t=tail[r]; if :: ISCL(t) -> goto LN :: else fi };
 		atomic { v=slot[IX(r,t)];
 			if

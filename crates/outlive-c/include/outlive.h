@@ -523,7 +523,7 @@ typedef struct outlive_queue_options_t {
   /**
    * Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message for one.
    */
-  uint32_t refuse_without_reader;
+  uint32_t need_receiver;
   /**
    * How this process's ends wait: one of the OUTLIVE_WAIT numbers.
    */

@@ -108,8 +108,8 @@ codes! {
     }
     SendError {
         SendError::Full => libc::EAGAIN,
-        SendError::ReaderDied => libc::EPIPE,
-        SendError::NoReader => libc::ENOTCONN,
+        SendError::ReceiverDied => libc::EPIPE,
+        SendError::NoReceiver => libc::ENOTCONN,
         SendError::TimedOut => libc::ETIMEDOUT,
         SendError::TooLarge { .. } => libc::EMSGSIZE,
         SendError::Damaged(_) => OUTLIVE_DAMAGED,

@@ -40,7 +40,7 @@ pub struct outlive_queue_options_t {
     /// Bytes of a slot; a message of up to 24 bytes less is stored in the slot itself. 0: 128.
     pub slot_bytes: u32,
     /// Not 0: a send fails with ENOTCONN while there is no receiver, instead of keeping the message for one.
-    pub refuse_without_reader: u32,
+    pub need_receiver: u32,
     /// How this process's ends wait: one of the OUTLIVE_WAIT numbers.
     pub wait: u32,
     /// Not 0: the queue must be there already.
@@ -115,14 +115,14 @@ pub unsafe extern "C" fn outlive_queue_open(
             max_bytes: 0,
             first_slots: 0,
             slot_bytes: 0,
-            refuse_without_reader: 0,
+            need_receiver: 0,
             wait: 0,
             must_exist: 0,
             reserved: 0,
         };
         // SAFETY: as above; integers.
         let given = unsafe { self::options(options, default) }?;
-        let mut how = Queue::options().refuse_without_reader(given.refuse_without_reader != 0).wait(wait(given.wait)?);
+        let mut how = Queue::options().need_receiver(given.need_receiver != 0).wait(wait(given.wait)?);
         if given.max_bytes > 0 {
             how = how.max_bytes(given.max_bytes);
         }

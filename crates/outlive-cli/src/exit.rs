@@ -23,9 +23,9 @@ pub enum Code {
     /// The command line makes no sense.
     Usage = 2,
     /// A queue's receiver is dead.
-    ReaderDied = 3,
+    ReceiverDied = 3,
     /// A queue has no receiver and was made to refuse messages then.
-    NoReader = 4,
+    NoReceiver = 4,
     /// The time was over.
     TimedOut = 5,
     /// There is no such thing.
@@ -69,10 +69,10 @@ pub const TABLE: &[(Code, &str)] = &[
     ),
     (Code::Usage, "the command line makes no sense"),
     (
-        Code::ReaderDied,
+        Code::ReceiverDied,
         "the queue's receiver, or the service's server, died and none has taken over; what was sent before is kept for one",
     ),
-    (Code::NoReader, "the service has no server, or the queue no receiver and was made to refuse messages then"),
+    (Code::NoReceiver, "the service has no server, or the queue no receiver and was made to refuse messages then"),
     (Code::TimedOut, "the time given by --timeout was over"),
     (Code::NotFound, "no such domain, name or file"),
     (Code::Mismatch, "the name is in use for a thing of another kind or type"),
@@ -208,8 +208,8 @@ impl From<SendError> for Failure {
     fn from(error: SendError) -> Failure {
         let code = match &error {
             SendError::Full | SendError::TooLarge { .. } => Code::NoSpace,
-            SendError::ReaderDied => Code::ReaderDied,
-            SendError::NoReader => Code::NoReader,
+            SendError::ReceiverDied => Code::ReceiverDied,
+            SendError::NoReceiver => Code::NoReceiver,
             SendError::TimedOut => Code::TimedOut,
             SendError::Damaged(_) => Code::Damaged,
             SendError::System(inner) => code_of(inner),

@@ -30,7 +30,7 @@ class QueueHandler(logging.Handler):
         while True:
             try:
                 return self.queue.send(self.format(record).encode())
-            except outlive.ReaderDied:
+            except outlive.ReceiverDied:
                 # What was sent is kept; this one waits for the next collector.
                 time.sleep(0.01)
 

@@ -486,7 +486,7 @@ class Queue:
         domain: _Place = None,
         *,
         max_bytes: int | None = None,
-        refuse_without_reader: bool = False,
+        need_receiver: bool = False,
         end_when_senders_gone: bool = False,
     ) -> Self: ...
     @property

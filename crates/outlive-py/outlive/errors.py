@@ -25,7 +25,7 @@ __all__ = [
     "GpuError",
     "Missed",
     "NoGpu",
-    "NoReader",
+    "NoReceiver",
     "NoServer",
     "NoSpace",
     "NotFound",
@@ -35,7 +35,7 @@ __all__ = [
     "OutliveError",
     "OwnerDied",
     "PeerDied",
-    "ReaderDied",
+    "ReceiverDied",
     "Refused",
     "SendersGone",
     "ServerDied",
@@ -75,7 +75,7 @@ class PeerDied(OutliveError):
     """The one on the other side died."""
 
 
-class ReaderDied(PeerDied):
+class ReceiverDied(PeerDied):
     """The queue's receiver died, and none has taken over. What was sent before is kept for one that does."""
 
 
@@ -103,7 +103,7 @@ class CallTimeout(Timeout):
         self.begun = begun
 
 
-class NoReader(OutliveError):
+class NoReceiver(OutliveError):
     """There is no receiver, and the queue was made to refuse messages then."""
 
 

@@ -165,8 +165,8 @@ impl Raise for SendError {
         let class = match &self {
             SendError::Damaged(error) | SendError::System(error) => return error.clone().raise(py),
             SendError::Full | SendError::TimedOut => "Full",
-            SendError::ReaderDied => "ReaderDied",
-            SendError::NoReader => "NoReader",
+            SendError::ReceiverDied => "ReceiverDied",
+            SendError::NoReceiver => "NoReceiver",
             SendError::TooLarge { .. } => "TooLarge",
             _ => "OutliveError",
         };

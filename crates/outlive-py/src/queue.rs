@@ -23,7 +23,7 @@ use crate::waiting::{Until, wait};
 /// where memory of short messages is used for long ones, the file may take up to 64 KiB more for each 2 MiB of it. Never ``get`` what somebody may send whom you do not trust.
 ///
 /// **Bytes**: ``send``, ``recv``, ``send_many``, ``recv_many`` and iteration. The first ``recv`` makes this process the queue's one receiver (``Taken`` while
-/// another lives) until ``close``; senders are told at once when it dies (``ReaderDied``), and what was sent before is there for
+/// another lives) until ``close``; senders are told at once when it dies (``ReceiverDied``), and what was sent before is there for
 /// the next.
 ///
 /// Pickled, or inherited by ``fork`` or ``spawn``, it is the same queue.
@@ -219,17 +219,17 @@ fn patience(block: bool, timeout: Option<f64>) -> PyResult<Option<Until>> {
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (name, domain=None, *, max_bytes=None, refuse_without_reader=false, end_when_senders_gone=false))]
+    #[pyo3(signature = (name, domain=None, *, max_bytes=None, need_receiver=false, end_when_senders_gone=false))]
     fn new(
         py: Python<'_>,
         name: String,
         domain: Option<&Bound<'_, PyAny>>,
         max_bytes: Option<u64>,
-        refuse_without_reader: bool,
+        need_receiver: bool,
         end_when_senders_gone: bool,
     ) -> PyResult<Queue> {
         let domain = domain::of(py, domain)?;
-        let mut options = Core::options().refuse_without_reader(refuse_without_reader);
+        let mut options = Core::options().need_receiver(need_receiver);
         if let Some(bytes) = max_bytes {
             options = options.max_bytes(bytes);
         }
@@ -266,7 +266,7 @@ impl Queue {
         let given = Given::of(&pickled)?;
         let send = || given.with(py, |bytes| self.send_bytes(py, bytes, until))?;
         let mut sent = send()?;
-        if sent == Err(SendError::ReaderDied) {
+        if sent == Err(SendError::ReceiverDied) {
             self.get_over_a_death();
             sent = send()?;
         }
@@ -337,8 +337,8 @@ impl Queue {
     /// There is no feeder thread.
     fn cancel_join_thread(&self) {}
 
-    /// Sends bytes. ``Full`` when the queue may not grow and had no room for so many seconds, ``ReaderDied`` at once when the
-    /// receiver died, ``NoReader`` if the queue was made to refuse messages then.
+    /// Sends bytes. ``Full`` when the queue may not grow and had no room for so many seconds, ``ReceiverDied`` at once when the
+    /// receiver died, ``NoReceiver`` if the queue was made to refuse messages then.
     #[pyo3(signature = (data, timeout=None))]
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let until = Until::timeout(timeout)?;

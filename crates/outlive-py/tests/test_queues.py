@@ -20,7 +20,7 @@ from outlive import (
     NoServer,
     PeerDied,
     Queue,
-    ReaderDied,
+    ReceiverDied,
     SendersGone,
     Server,
     ServerDied,
@@ -66,7 +66,7 @@ def test_batches(folder, start):
     assert program.line() == "[b'next']" and program.line() == "looks"
     time.sleep(0.1)
     program.kill()
-    with pytest.raises(ReaderDied):
+    with pytest.raises(ReceiverDied):
         queue = Queue("queue", folder)
         queue.send_many([b"late"] * 2)
 
@@ -165,7 +165,7 @@ def test_bytes_go_to_one_receiver_and_its_death_is_told(folder, start):
         queue.recv(timeout=1)
     queue.send(memoryview(b"second"))
     program.kill()
-    with pytest.raises(ReaderDied) as raised:
+    with pytest.raises(ReceiverDied) as raised:
         while True:
             queue.send(b"third")
     assert isinstance(raised.value, PeerDied)

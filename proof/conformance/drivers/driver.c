@@ -640,7 +640,7 @@ static void queue(void) {
         outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
         outlive_queue_t *queue = NULL;
         option(2, "max", &options.max_bytes);
-        options.refuse_without_reader = (uint32_t)flag(2, "refuse");
+        options.need_receiver = (uint32_t)flag(2, "refuse");
         thing->ends_with_senders = flag(2, "ending");
         TRY(outlive_queue_open(domain, words[1], &options, &queue));
         thing->main = queue;

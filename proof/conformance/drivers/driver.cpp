@@ -658,7 +658,7 @@ private:
         if (verb == "open") {
             outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
             options.max_bytes = option(args, "max", 0);
-            options.refuse_without_reader = flag(args, "refuse");
+            options.need_receiver = flag(args, "refuse");
             Queue opened{outlive::Queue::open(domain_, name, options).value(), flag(args, "ending")};
             queues_.insert_or_assign(name, std::move(opened));
             return ok();

@@ -333,7 +333,7 @@ def queue_open(name: str, *options: str) -> None:
     things[name] = outlive.Queue(
         name,
         folder,
-        refuse_without_reader="refuse" in options,
+        need_receiver="refuse" in options,
         end_when_senders_gone="ending" in options,
         **named(options, max="max_bytes"),
     )

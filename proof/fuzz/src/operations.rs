@@ -233,7 +233,7 @@ fn receive_values(world: &World, _: &mut Random) {
 fn look(world: &World, _: &mut Random) {
     for queue in &world.queues {
         let _ = black_box(queue.counters());
-        black_box((queue.reader(), queue.senders(), queue.is_removed()));
+        black_box((queue.current_receiver(), queue.senders(), queue.is_removed()));
     }
 }
 

@@ -194,9 +194,9 @@ static void forked(void) {
     close_all();
 }
 
-static void no_reader(void) {
+static void no_receiver(void) {
     outlive_queue_options_t options = OUTLIVE_QUEUE_OPTIONS_INIT;
-    options.refuse_without_reader = 1;
+    options.need_receiver = 1;
     OK(outlive_queue_open(domain, "strict", &options, &queue));
     OK(outlive_queue_sender(queue, &sender));
     IS(ENOTCONN, outlive_sender_send(sender, "x", 1, SOON));
@@ -235,4 +235,4 @@ static void bad_arguments(void) {
 }
 
 TESTS(TEST(ordinary), TEST(peeked), TEST(receiver_killed), TEST(receiver_killed_while_full), TEST(senders_killed),
-      TEST(forked), TEST(no_reader), TEST(bad_arguments))
+      TEST(forked), TEST(no_receiver), TEST(bad_arguments))

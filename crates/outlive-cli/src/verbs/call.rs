@@ -88,8 +88,8 @@ fn request(args: &CallArgs) -> Result<Vec<u8>, Failure> {
 
 fn failure(error: &CallError) -> Failure {
     let code = match error {
-        CallError::ServerDied { .. } => Code::ReaderDied,
-        CallError::NoServer => Code::NoReader,
+        CallError::ServerDied { .. } => Code::ReceiverDied,
+        CallError::NoServer => Code::NoReceiver,
         CallError::Dropped => Code::CheckFailed,
         CallError::TimedOut { .. } => Code::TimedOut,
         CallError::TooLarge { .. } | CallError::TooMany => Code::NoSpace,

@@ -189,8 +189,8 @@ impl Described {
                 described.holders = Some(writer.iter().map(Owner::new).collect());
                 described.figures = Some(state_figures(*version, *capacity, *buffers, *pins).into_iter().collect());
             }
-            Detail::Queue { counters, reader, senders, .. } => {
-                described.receiver = Some(reader.as_ref().map(Owner::new));
+            Detail::Queue { counters, receiver, senders, .. } => {
+                described.receiver = Some(receiver.as_ref().map(Owner::new));
                 described.senders = Some(owners(senders));
                 described.counters = Some(Counters::new(counters));
             }

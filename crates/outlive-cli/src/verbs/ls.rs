@@ -78,16 +78,16 @@ pub fn state(entry: &Entry) -> String {
         Detail::Record { locks, holders, .. } => {
             format!("{} of {} held{waiting}", holders.len(), output::counted(u64::from(*locks), "lock"))
         }
-        Detail::Queue { counters, reader, senders, .. } => {
-            let reader = match reader {
-                Some(reader) => format!("receiver {}", who(reader)),
+        Detail::Queue { counters, receiver, senders, .. } => {
+            let receiver = match receiver {
+                Some(receiver) => format!("receiver {}", who(receiver)),
                 None => "no receiver".to_owned(),
             };
             let senders = match senders.iter().filter(|sender| sender.alive).count() as u64 {
                 0 => String::new(),
                 count => format!(", {}", output::counted(count, "sender")),
             };
-            format!("{} waiting, {reader}{senders}", output::counted(counters.pending, "message"))
+            format!("{} waiting, {receiver}{senders}", output::counted(counters.pending, "message"))
         }
         Detail::State { version, writer, .. } => {
             let writer = match writer {

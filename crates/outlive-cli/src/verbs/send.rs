@@ -52,7 +52,7 @@ pub struct MakeArgs {
     first_slots: Option<u32>,
     /// If the queue is made: sending fails while it has no receiver
     #[arg(long)]
-    refuse_without_reader: bool,
+    need_receiver: bool,
 }
 
 impl MakeArgs {
@@ -61,7 +61,7 @@ impl MakeArgs {
         if !create {
             return Ok(Queue::open(domain, name)?);
         }
-        let mut options = Queue::options().refuse_without_reader(self.refuse_without_reader);
+        let mut options = Queue::options().need_receiver(self.need_receiver);
         if let Some(bytes) = self.max_bytes {
             options = options.max_bytes(bytes);
         }

@@ -125,7 +125,7 @@ fn holders(domain: &Domain, name: &str) -> Result<Vec<Holder>, Error> {
     Ok(match domain.entry(name)?.detail {
         Detail::Lock(lock) => lock.holders,
         Detail::Record { holders, .. } => holders,
-        Detail::Queue { reader, .. } => reader.into_iter().collect(),
+        Detail::Queue { receiver, .. } => receiver.into_iter().collect(),
         Detail::State { writer, .. } => writer.into_iter().collect(),
         Detail::Service(overview) => overview.server.into_iter().collect(),
         _ => Vec::new(),

@@ -106,7 +106,7 @@ fn a_queue_has_one_receiver() {
 #[test]
 fn a_queue_may_refuse_messages_that_nobody_reads() {
     let stage = Stage::new();
-    let args = ["send", "q", "--refuse-without-reader"];
+    let args = ["send", "q", "--need-receiver"];
     stage.feed(&args, b"x\n").expect(4).says("no receiver");
 }
 

@@ -58,7 +58,7 @@ pub enum Detail {
         /// What has happened to it.
         counters: Counters,
         /// Who receives.
-        reader: Option<Holder>,
+        receiver: Option<Holder>,
         /// Who sends.
         senders: Vec<Holder>,
     },
@@ -165,11 +165,11 @@ impl Domain {
             Kind::Queue => {
                 entry.waiters = waiters(&segment, &[]);
                 let queue = Queue::finish(segment, self.registry(), crate::WaitStrategy::Adaptive)?;
-                let (reader, senders) = (queue.reader(), queue.senders());
+                let (receiver, senders) = (queue.current_receiver(), queue.senders());
                 let me = self.me()?;
                 let (claims, found) = crate::queue::sweep(queue.shared(), me, true, &mut Vec::new())?;
                 entry.dead_claims = claims + found.count();
-                entry.detail = Detail::Queue { counters: queue.counters()?, reader, senders };
+                entry.detail = Detail::Queue { counters: queue.counters()?, receiver, senders };
             }
             Kind::Pool => {
                 let usage = crate::pool::look(segment, self.registry())?;

@@ -10,9 +10,9 @@
 //! | --- | --- | --- | --- |
 //! | 0 | 0 | no receiver (yet) | a receiver comes: reader 0 → its process, inside → its thread |
 //! | P alive | any | P receives | P leaves: inside → 0, then reader → 0, wake |
-//! | P dead | T alive | T is being killed | a receiver comes: reader P → its process, waits for T's end, inside T → its thread; T does not end: reader → READER_DIED |
-//! | P dead | 0 or T dead | senders get `ReaderDied` | a receiver comes: reader P → its process, inside → its thread |
-//! | READER_DIED | 0, T | the same, after a sweep or one who did not get in | the same |
+//! | P dead | T alive | T is being killed | a receiver comes: reader P → its process, waits for T's end, inside T → its thread; T does not end: reader → RECEIVER_DIED |
+//! | P dead | 0 or T dead | senders get `ReceiverDied` | a receiver comes: reader P → its process, inside → its thread |
+//! | RECEIVER_DIED | 0, T | the same, after a sweep or one who did not get in | the same |
 //!
 //! A receiver that comes and dies before `inside` leaves an older dead thread there, or 0: both let the next one in.
 //! Senders that wait with no receiver sleep on `reader` too; the one who comes wakes them, and if it dies before it
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use super::Shared;
 use super::error::SendError;
-use super::layout::{READER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
+use super::layout::{RECEIVER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
 use super::wake::wake_receiver;
 use crate::liveness::Words;
 use crate::liveness::{Asleep, Me, Net, Peer, TokenId, WAITERS, WaitError, sleep_on};
@@ -52,17 +52,17 @@ pub(super) fn check_reader(shared: &Shared) -> Result<Reader, SendError> {
     let word = shared.ring.head().reader.load(Ordering::Acquire);
     match TokenId::from_word(word) {
         Some(token) if shared.registry.is_alive(token) => Ok(Reader::Process { token, word }),
-        Some(_) => Err(SendError::ReaderDied),
-        None => check_no_reader(shared, word),
+        Some(_) => Err(SendError::ReceiverDied),
+        None => check_no_receiver(shared, word),
     }
 }
 
 #[cold]
-fn check_no_reader(shared: &Shared, word: u32) -> Result<Reader, SendError> {
+fn check_no_receiver(shared: &Shared, word: u32) -> Result<Reader, SendError> {
     match word & !WAITERS {
-        0 if shared.refuse_without_reader => Err(SendError::NoReader),
+        0 if shared.need_receiver => Err(SendError::NoReceiver),
         0 => Ok(Reader::None),
-        READER_DIED => Err(SendError::ReaderDied),
+        RECEIVER_DIED => Err(SendError::ReceiverDied),
         _ => Err(SendError::Damaged(shared.ring.segment.damaged("the receiver's word"))),
     }
 }
@@ -170,7 +170,7 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
                 let pid = peer.info().map_or(0, |info| info.pid);
                 return Err(Error::ReceiverTaken { path: shared.ring.segment.path().to_path_buf(), pid });
             }
-        } else if !matches!(word & !WAITERS, 0 | READER_DIED) {
+        } else if !matches!(word & !WAITERS, 0 | RECEIVER_DIED) {
             return Err(shared.ring.segment.damaged("the receiver's word"));
         }
         // AcqRel: all that a predecessor wrote is seen; senders that see us find us alive.
@@ -178,7 +178,7 @@ pub(super) fn take_reader(shared: &Shared, me: Me, process: TokenId) -> Result<(
             if word & WAITERS != 0 {
                 futex::wake_all(&head.reader);
             }
-            break if TokenId::from_word(word).is_some() { READER_DIED } else { word & !WAITERS };
+            break if TokenId::from_word(word).is_some() { RECEIVER_DIED } else { word & !WAITERS };
         }
     };
     let result = take_inside(shared, me, process);

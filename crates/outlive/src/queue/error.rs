@@ -11,9 +11,9 @@ pub enum SendError {
     /// The queue is as large as it may grow and full (only from `try_` forms).
     Full,
     /// The receiver died, and none has taken over. What was sent before is kept for one that does.
-    ReaderDied,
+    ReceiverDied,
     /// There is no receiver, and the queue was made to refuse messages then.
-    NoReader,
+    NoReceiver,
     /// The queue was still full when the deadline passed.
     TimedOut,
     /// Larger than a message may be, or than the queue may grow.
@@ -33,10 +33,10 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SendError::Full => f.write_str("the queue is full; try again, wait, or raise max_bytes"),
-            SendError::ReaderDied => {
+            SendError::ReceiverDied => {
                 f.write_str("the queue's receiver died; start another, which takes over what is unread")
             }
-            SendError::NoReader => f.write_str("the queue has no receiver; start one first"),
+            SendError::NoReceiver => f.write_str("the queue has no receiver; start one first"),
             SendError::TimedOut => f.write_str("the queue was still full when the deadline passed"),
             SendError::TooLarge { len, most } => {
                 write!(f, "a message of {len} bytes does not fit, the most is {most}; split it, or raise max_bytes")

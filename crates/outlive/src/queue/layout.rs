@@ -40,7 +40,7 @@ pub(super) struct QueueHead {
     pub(super) pool_spans: AtomicU32,
     pub(super) reserved: [Pad32; 7],
     // Written by whoever ends or begins to be an end of the queue; read by every send.
-    /// 0, the receiving process's token, or `READER_DIED`. Bit 31: senders wait for a receiver to come.
+    /// 0, the receiving process's token, or `RECEIVER_DIED`. Bit 31: senders wait for a receiver to come.
     pub(super) reader: AtomicU32,
     /// The thread that may be inside a receive.
     pub(super) inside: AtomicU32,
@@ -117,9 +117,9 @@ crate::shim::assert_layout!(
 unsafe impl Shared for QueueHead {}
 
 /// Option bit: sends are refused while there is no receiver.
-pub(super) const REFUSE_WITHOUT_READER: u32 = 1;
+pub(super) const REFUSE_WITHOUT_RECEIVER: u32 = 1;
 /// In `reader`: the receiver died, and a sweep removed its id.
-pub(super) const READER_DIED: u32 = ROLE_DIED;
+pub(super) const RECEIVER_DIED: u32 = ROLE_DIED;
 pub(super) const SENDER_SEEN: u32 = 1;
 pub(super) const SENDERS_UNLISTED: u32 = 2;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Shared;
-use super::layout::{self, CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_READER};
+use super::layout::{self, CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_RECEIVER};
 use super::receiver::Receiver;
 use super::ring::Ring;
 use super::send::Sender;
@@ -48,7 +48,7 @@ pub struct QueueOptions {
     max_bytes: Option<u64>,
     first_slots: u32,
     slot_bytes: u32,
-    refuse_without_reader: bool,
+    need_receiver: bool,
     wait: WaitStrategy,
 }
 
@@ -98,10 +98,10 @@ impl QueueOptions {
         self
     }
 
-    /// Whether a send fails with [`SendError::NoReader`](super::SendError::NoReader) while the queue has no receiver. Default: no, messages wait for
+    /// Whether a send fails with [`SendError::NoReceiver`](super::SendError::NoReceiver) while the queue has no receiver. Default: no, messages wait for
     /// one.
-    pub fn refuse_without_reader(mut self, refuse: bool) -> QueueOptions {
-        self.refuse_without_reader = refuse;
+    pub fn need_receiver(mut self, needed: bool) -> QueueOptions {
+        self.need_receiver = needed;
         self
     }
 
@@ -150,7 +150,7 @@ impl QueueOptions {
             head.slot_bytes.store(slot_bytes, Ordering::Relaxed);
             head.first_slots.store(first_slots, Ordering::Relaxed);
             head.regions.store(plan.regions, Ordering::Relaxed);
-            head.options.store(u32::from(self.refuse_without_reader) * REFUSE_WITHOUT_READER, Ordering::Relaxed);
+            head.options.store(u32::from(self.need_receiver) * REFUSE_WITHOUT_RECEIVER, Ordering::Relaxed);
             head.pool_tags_at.store(plan.tags_at, Ordering::Relaxed);
             head.pool_spans_at.store(plan.spans_at, Ordering::Relaxed);
             head.pool_spans.store(plan.spans, Ordering::Relaxed);
@@ -211,7 +211,7 @@ impl Queue {
             max_bytes: None,
             first_slots: 64,
             slot_bytes: 128,
-            refuse_without_reader: false,
+            need_receiver: false,
             wait: WaitStrategy::Adaptive,
         }
     }
@@ -244,10 +244,10 @@ impl Queue {
     ) -> Result<Queue, Error> {
         segment.expect(kind)?;
         let ring = Ring::new(segment)?;
-        let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_READER != 0;
+        let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_RECEIVER != 0;
         let spin_wait = SpinWait::new();
         spin_wait.set(wait);
-        let shared = Shared { ring, registry, spin_wait, refuse_without_reader: refuse };
+        let shared = Shared { ring, registry, spin_wait, need_receiver: refuse };
         Ok(Queue { shared: Arc::new(shared) })
     }
 
@@ -343,7 +343,7 @@ impl Queue {
     }
 
     /// Who receives, dead or alive.
-    pub fn reader(&self) -> Option<Holder> {
+    pub fn current_receiver(&self) -> Option<Holder> {
         let word = self.shared.ring.head().reader.load(Ordering::Acquire);
         TokenId::from_word(word).map(|token| Holder::of(self.shared.registry, token))
     }

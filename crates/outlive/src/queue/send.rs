@@ -1,6 +1,6 @@
 //! Sending: claim a slot, write, publish, wake.
 //!
-//! 1. r = current region; the receiver's token dead: `ReaderDied`.
+//! 1. r = current region; the receiver's token dead: `ReceiverDied`.
 //! 2. t = tail of r; closed: next region.
 //! 3. The slot of t: a lap behind: full. Not empty: another claimed it and has not moved the tail: help, again.
 //! 4. EMPTY → WRITING(me). *From here the slot names its owner.*
@@ -44,7 +44,7 @@ use crate::{Deadline, Error};
 /// May move between threads. Messages of one sender arrive in the order in which they were sent.
 ///
 /// # If a process dies
-/// The receiver: every send, also one that is waiting, fails with [`SendError::ReaderDied`] until another takes over.
+/// The receiver: every send, also one that is waiting, fails with [`SendError::ReceiverDied`] until another takes over.
 /// A sender in the middle of a send: the message is dropped and counted as abandoned; nobody else notices. A sender that
 /// is *stopped* (`SIGSTOP`) in the middle delays no other sender; the receiver gets past its slot only when it has gone
 /// on or died, while other messages keep arriving behind it.
@@ -99,7 +99,7 @@ impl Sender {
     /// Sends a message, waiting as long as the queue is at its largest and full.
     ///
     /// # Errors
-    /// [`SendError::ReaderDied`], [`SendError::NoReader`], [`SendError::TooLarge`], [`SendError::Damaged`],
+    /// [`SendError::ReceiverDied`], [`SendError::NoReceiver`], [`SendError::TooLarge`], [`SendError::Damaged`],
     /// [`SendError::System`].
     ///
     /// # If a process dies
@@ -644,7 +644,7 @@ mod tests {
             (SlotWord::empty(1), SlotWord::empty(1)),
         ] {
             slot.claim.store(seen.0, Ordering::Relaxed);
-            assert!(matches!(sender.abandon(me, &claim, SendError::NoReader), SendError::NoReader));
+            assert!(matches!(sender.abandon(me, &claim, SendError::NoReceiver), SendError::NoReceiver));
             assert_eq!(slot.claim.load(Ordering::Relaxed), left.0);
         }
         std::fs::remove_dir_all(&folder).expect("removed");

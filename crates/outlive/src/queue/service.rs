@@ -52,8 +52,8 @@ impl Queue {
     pub(crate) fn server(&self) -> Result<Server, Error> {
         match endpoint::check_reader(&self.shared) {
             Ok(Reader::Process { token, .. }) => Ok(Server::Alive(token)),
-            Ok(Reader::None) | Err(SendError::NoReader) => Ok(Server::None),
-            Err(SendError::ReaderDied) => Ok(Server::Died),
+            Ok(Reader::None) | Err(SendError::NoReceiver) => Ok(Server::None),
+            Err(SendError::ReceiverDied) => Ok(Server::Died),
             Err(SendError::Damaged(error) | SendError::System(error)) => Err(error),
             Err(_) => Err(self.segment().damaged("the receiver's word")),
         }

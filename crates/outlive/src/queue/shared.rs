@@ -8,5 +8,5 @@ pub(crate) struct Shared {
     pub(super) ring: Ring,
     pub(super) registry: &'static Registry,
     pub(super) spin_wait: SpinWait,
-    pub(super) refuse_without_reader: bool,
+    pub(super) need_receiver: bool,
 }

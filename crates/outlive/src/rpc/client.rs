@@ -246,7 +246,7 @@ impl Client {
         request: &[u8],
         deadline: Deadline,
     ) -> Result<Pending<'_>, CallError> {
-        while self.is_patient.get() && matches!(error, SendError::ReaderDied | SendError::NoReader) {
+        while self.is_patient.get() && matches!(error, SendError::ReceiverDied | SendError::NoReceiver) {
             if let Err(error) = self.wait_for_a_server(me, deadline) {
                 self.free.borrow_mut().push(slot);
                 return Err(error);

@@ -87,8 +87,8 @@ impl From<Error> for CallError {
 impl From<SendError> for CallError {
     fn from(error: SendError) -> CallError {
         match error {
-            SendError::ReaderDied => CallError::ServerDied { begun: false },
-            SendError::NoReader => CallError::NoServer,
+            SendError::ReceiverDied => CallError::ServerDied { begun: false },
+            SendError::NoReceiver => CallError::NoServer,
             SendError::Full | SendError::TimedOut => CallError::TimedOut { begun: false },
             SendError::TooLarge { len, most } => CallError::TooLarge { len, most },
             SendError::Damaged(error) => CallError::Damaged(error),

@@ -59,7 +59,7 @@ pub(crate) fn look(segment: Segment, me: Me) -> Result<(Overview, Swept), Error>
         }
         clients.push(ClientUse { who: Holder::of(registry, process), begun, answered });
     }
-    let overview = Overview { server: service.queue.reader(), clients, requests: service.counters()? };
+    let overview = Overview { server: service.queue.current_receiver(), clients, requests: service.counters()? };
     let swept = service.sweep(me, true, &mut Vec::new())?;
     Ok((overview, swept))
 }

@@ -112,7 +112,7 @@ impl ServiceOptions {
     }
 
     fn open(self, domain: &Domain, name: &str) -> Result<Service, Error> {
-        let options = Queue::options().max_bytes(self.max_bytes).wait(self.wait).refuse_without_reader(true);
+        let options = Queue::options().max_bytes(self.max_bytes).wait(self.wait).need_receiver(true);
         // Requests lie in their clients' slots.
         let options = options.first_slots(0).slot_bytes(0);
         Service::new(options.create_as(domain, name, Kind::Service, ANNEX)?)

@@ -191,7 +191,7 @@ fn receivers_that_come_are_killed(world: &World) {
             .map(|_| {
                 Child::start(|| {
                     let sender = queue.sender().expect("a sender");
-                    assert_eq!(sender.send(b"waits"), Err(SendError::ReaderDied));
+                    assert_eq!(sender.send(b"waits"), Err(SendError::ReceiverDied));
                 })
             })
             .collect();

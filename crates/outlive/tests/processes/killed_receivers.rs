@@ -47,7 +47,7 @@ fn send_all(queue: &Queue, board: Board, who: u64) {
                 board.set(who as usize, number);
             }
             // The next receiver comes soon.
-            Err(SendError::ReaderDied) => std::thread::yield_now(),
+            Err(SendError::ReceiverDied) => std::thread::yield_now(),
             Err(error) => panic!("{error}"),
         }
     }

@@ -52,9 +52,9 @@ fn a_domain_is_described(world: &World) {
     assert!(orders.bytes >= 20 << 10 && orders.bytes < 1 << 20, "{}", orders.bytes);
     assert_eq!((orders.max_bytes, orders.dead_claims), (1 << 20, 0));
     assert_eq!(total.type_name, "u64");
-    let Detail::Queue { counters, reader, senders, .. } = &orders.detail else { panic!("{orders:?}") };
+    let Detail::Queue { counters, receiver: receiving, senders, .. } = &orders.detail else { panic!("{orders:?}") };
     assert_eq!((counters.sent, counters.pending), (1, 1));
-    assert_eq!(reader.as_ref().map(|reader| reader.pid), Some(std::process::id()));
+    assert_eq!(receiving.as_ref().map(|holder| holder.pid), Some(std::process::id()));
     assert_eq!(senders.len(), 2);
     let Detail::Lock(lock) = &total.detail else { panic!("{total:?}") };
     assert!(lock.holders.first().is_some_and(|holder| holder.alive) && !lock.not_recoverable);

@@ -53,8 +53,8 @@ mod pool_modes;
 mod pool_pages;
 mod pools;
 mod random;
-mod readers;
 mod realtime;
+mod receivers;
 mod records;
 mod rpc;
 mod rpc_deaths;
@@ -122,7 +122,7 @@ const ALL: &[&[runner::Check]] = &[
     batches::CHECKS,
     large::CHECKS,
     large_sets::CHECKS,
-    readers::CHECKS,
+    receivers::CHECKS,
     denied::CHECKS,
     ends::CHECKS,
     growth::CHECKS,

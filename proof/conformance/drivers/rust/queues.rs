@@ -52,7 +52,7 @@ impl Queue {
 pub(crate) fn act(domain: &Domain, queues: &mut HashMap<String, Queue>, verb: &str, args: &[&str]) -> Answer {
     match (verb, args) {
         ("open", [name, options @ ..]) => {
-            let mut plan = Core::options().refuse_without_reader(options.contains(&"refuse"));
+            let mut plan = Core::options().need_receiver(options.contains(&"refuse"));
             if let Some(bytes) = answer::option(options, "max")? {
                 plan = plan.max_bytes(bytes);
             }

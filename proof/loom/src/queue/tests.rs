@@ -16,7 +16,7 @@ fn world(first: usize, regions: usize) -> StdArc<Shared> {
     let slots = (0..6).map(|n| Slot::held_by(n + 100)).collect();
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
     let ring = Ring::new(first, regions);
-    StdArc::new(Shared { ring, registry, spin_wait: SpinWait::new(), refuse_without_reader: false })
+    StdArc::new(Shared { ring, registry, spin_wait: SpinWait::new(), need_receiver: false })
 }
 
 /// The calling thread is number `n`, in a process of its own; its list lives as long as the test.
@@ -147,7 +147,7 @@ fn loom_queue_a_waiting_sender_is_told_of_its_receivers_death() {
         let receiver = Receiver::new(StdArc::clone(&shared)).unwrap();
         core::mem::forget(receiver);
         die(&shared, 0, list);
-        assert_eq!(sending.join().unwrap(), Err(SendError::ReaderDied));
+        assert_eq!(sending.join().unwrap(), Err(SendError::ReceiverDied));
     });
 }
 

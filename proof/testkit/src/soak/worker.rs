@@ -196,7 +196,7 @@ impl Worker<'_> {
                     self.life.acknowledged.store(last, Ordering::SeqCst);
                     return Ok(());
                 }
-                Err(SendError::ReaderDied) => {
+                Err(SendError::ReceiverDied) => {
                     // Another receiver is on its way.
                     self.ledger.pages().reader_deaths.fetch_add(1, Ordering::SeqCst);
                     self.got_on();
@@ -222,7 +222,7 @@ impl Worker<'_> {
             if self.ledger.is_over(ALL_FINISH) {
                 return Ok(());
             }
-            if let Some(reader) = self.queue.reader() {
+            if let Some(reader) = self.queue.current_receiver() {
                 // Dead or timed out: tried again either way.
                 let _ = self.domain.peer(reader.token).wait_dead(Deadline::after(Duration::from_millis(20)));
             }

@@ -64,7 +64,7 @@ pub fn run(args: &MemberArgs, folder: &Path) -> Result<(), Failure> {
                 acknowledged.store(head.number, Ordering::Release);
                 if fault == Some(Fault::Miscount) { guard.undo() } else { guard.finish() }
             }
-            Err(SendError::ReaderDied) => {
+            Err(SendError::ReceiverDied) => {
                 guard.undo();
                 drop(guard);
                 // The parent replaces it at once; there is nothing to wait on but time.

@@ -200,9 +200,9 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
             let alarm = if rates.lost > 0.0 { Alarm::Bad } else { note(lag >= u64::from(usage.depth)) };
             row(Section::Topics, cells, rates.messages, alarm)
         }
-        (Detail::Queue { counters, reader, senders, .. }, _) => {
-            let receiver = match reader {
-                Some(reader) => info::who(reader),
+        (Detail::Queue { counters, receiver: receiver_holder, senders, .. }, _) => {
+            let receiver = match receiver_holder {
+                Some(holder) => info::who(holder),
                 None => "none".to_owned(),
             };
             let senders = senders.iter().filter(|sender| sender.alive).count();
@@ -213,9 +213,9 @@ fn thing(entry: &Entry, rates: Rates, about: Vec<(&'static str, String)>) -> Opt
                 bytes(counters.bytes),
                 receiver,
             ];
-            let alarm = match reader {
-                Some(reader) if !reader.alive => Alarm::Bad,
-                _ => note(counters.pending > 0 && reader.is_none()),
+            let alarm = match receiver_holder {
+                Some(holder) if !holder.alive => Alarm::Bad,
+                _ => note(counters.pending > 0 && receiver_holder.is_none()),
             };
             row(Section::Queues, cells, rates.messages, alarm)
         }
@@ -272,8 +272,8 @@ fn dead(domain: &Domain, entries: &[Entry]) -> Vec<Thing> {
                     held => (&one.who, format!("subscriber of {name}, {}", counted(u64::from(held), "sample"))),
                 }));
             }
-            Detail::Queue { reader, senders, .. } => {
-                all.extend(reader.iter().map(|who| (who, format!("receiver of {name}"))));
+            Detail::Queue { receiver, senders, .. } => {
+                all.extend(receiver.iter().map(|who| (who, format!("receiver of {name}"))));
                 all.extend(senders.iter().map(|who| (who, format!("sender of {name}"))));
             }
             Detail::Pool(usage) => {

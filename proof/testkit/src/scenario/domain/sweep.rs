@@ -91,7 +91,7 @@ impl Scenario for Sweep {
         let name = world.fresh("queue");
         world.passes("passer", &format!("queue counters {name}"))?;
         // Its receiver is dead, and that is told; another comes, and finds everything.
-        passes_with(world, "second", &format!("queue send {name} 2 3 1 48"), "reader-died")?;
+        passes_with(world, "second", &format!("queue send {name} 2 3 1 48"), "receiver-died")?;
         world.passes("heir", &format!("queue become-receiver {name}"))?;
         world.passes("heir", &format!("queue leave-receiver {name}"))?;
         receive_all(world, &name)?;

@@ -68,7 +68,7 @@ fn outcome(result: Result<(), SendError>) -> Result<String, String> {
     match result {
         Ok(()) => Ok("sent".to_owned()),
         Err(SendError::Full) => Ok("full".to_owned()),
-        Err(SendError::ReaderDied) => Ok("reader-died".to_owned()),
+        Err(SendError::ReceiverDied) => Ok("receiver-died".to_owned()),
         Err(other) => Err(other.to_string()),
     }
 }
@@ -230,7 +230,7 @@ impl Queues {
                 Ok(senders.iter().map(|holder| holder.pid.to_string()).collect::<Vec<_>>().join(" "))
             }
             ["reader", name] => {
-                let reader = self.named(domain, name)?.queue.reader();
+                let reader = self.named(domain, name)?.queue.current_receiver();
                 Ok(reader.map_or_else(|| "nobody".to_owned(), |holder| holder.pid.to_string()))
             }
             ["pending", name] => {

@@ -3,8 +3,8 @@
 //! In all of them sender 1 is the victim, 2 the second sender, 3 the filler. Numbers count from 1 for each.
 
 mod create;
-mod reader_dies;
 mod receiver_comes;
+mod receiver_dies;
 mod receiver_leaves;
 mod recv;
 mod recv_waiting;
@@ -33,7 +33,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(send::Send::ToSet),
         Box::new(send_waiting::SendWaiting::ForSlot),
         Box::new(send_waiting::SendWaiting::ForMemory),
-        Box::new(reader_dies::ReaderDies),
+        Box::new(receiver_dies::ReceiverDies),
         Box::new(recv::Recv::Plain),
         Box::new(recv::Recv::Peek),
         Box::new(recv::Recv::Large),

@@ -38,7 +38,7 @@ impl Scenario for ReceiverLeaves {
         let mut all = super::seen(&world.ask("heir", &format!("queue drain {name} 4"))?)?;
         let sent = match (world.answer("second")?.as_str(), death.ended) {
             ("sent", _) => 1,
-            ("reader-died", false) => 0,
+            ("receiver-died", false) => 0,
             (other, ended) => {
                 return Err(Failure::wrong(format!("the second sender is told `{other}`, left in order: {ended}")));
             }

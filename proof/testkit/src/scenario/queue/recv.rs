@@ -70,7 +70,7 @@ impl Scenario for Recv {
         let name = world.fresh(self.stem());
         let sent = match world.answer("second")?.as_str() {
             "sent" => 1,
-            "reader-died" => 0,
+            "receiver-died" => 0,
             other => return Err(Failure::wrong(format!("the second sender is told `{other}`"))),
         };
         world.saw(if sent == 1 { "waiting sender got room" } else { "waiting sender told that the reader died" });

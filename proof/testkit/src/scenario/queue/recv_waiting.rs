@@ -72,7 +72,7 @@ impl Scenario for RecvWaiting {
         let name = world.fresh(self.stem());
         let sent = u64::from(death.helped) + u64::from(world.has_done(SENT_BESIDE));
         let answer = world.ask("second", &format!("queue send {name} 2 9 1 48"))?;
-        if answer != "reader-died" {
+        if answer != "receiver-died" {
             return Err(Failure::wrong(format!("the sender is told `{answer}`, its receiver is dead")));
         }
         world.ask("heir", &format!("queue become-receiver {name}"))?;

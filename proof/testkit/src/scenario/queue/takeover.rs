@@ -43,7 +43,7 @@ impl Scenario for Takeover {
     fn check(&self, world: &mut World, death: &Death) -> Result<(), Failure> {
         let name = world.fresh(self.stem());
         let answer = world.ask("filler", &format!("queue send {name} 3 5 1 48"))?;
-        if answer != "reader-died" {
+        if answer != "receiver-died" {
             return Err(Failure::wrong(format!("the sender is told `{answer}`, its receiver is dead")));
         }
         let answer = world.ask("heir", &format!("queue become-receiver {name}"))?;

@@ -117,7 +117,7 @@ fn write_line(log: &Sender, board: &Board, index: u32, ledger: &Ledger) -> Resul
                 logged.store(number + 1, Ordering::Release);
                 return Ok(());
             }
-            Err(SendError::ReaderDied) if ledger.stage() <= STOP_WHEN_EMPTY => std::thread::sleep(A_MOMENT),
+            Err(SendError::ReceiverDied) if ledger.stage() <= STOP_WHEN_EMPTY => std::thread::sleep(A_MOMENT),
             Err(SendError::TimedOut) => {}
             Err(error) => return Err(error.into()),
         }

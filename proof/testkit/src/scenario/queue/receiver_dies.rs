@@ -11,11 +11,11 @@ use crate::scenario::{Death, HOLDS_NOTHING, Place, Scenario, Stop};
 use crate::world::World;
 
 /// See the file's head.
-pub struct ReaderDies;
+pub struct ReceiverDies;
 
-impl Scenario for ReaderDies {
+impl Scenario for ReceiverDies {
     fn name(&self) -> &'static str {
-        "queue-reader-dies"
+        "queue-receiver-dies"
     }
 
     fn about(&self) -> &'static str {
@@ -42,7 +42,7 @@ impl Scenario for ReaderDies {
             self.help(world)?;
         }
         let answer = world.answer("second")?;
-        if answer != "reader-died" {
+        if answer != "receiver-died" {
             return Err(Failure::wrong(format!("the second sender is told `{answer}`")));
         }
         world.saw("told that the reader died");
@@ -67,7 +67,7 @@ impl Scenario for ReaderDies {
         let message = Stamp { sender: 1, number: 1 }.message(48);
         stage.perform(|| {
             match sender.send(&message) {
-                Err(SendError::ReaderDied) => {}
+                Err(SendError::ReceiverDied) => {}
                 other => return Err(format!("told {other:?} instead of the reader's death")),
             }
             Ok(())

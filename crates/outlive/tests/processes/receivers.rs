@@ -75,7 +75,7 @@ fn a_dead_receivers_place_is_free(world: &World) {
     }
     for taken in 1..=9 {
         receiver(&queue, 10).kill();
-        assert_eq!(sender.try_send(b"x"), Err(SendError::ReaderDied));
+        assert_eq!(sender.try_send(b"x"), Err(SendError::ReceiverDied));
         let counters = queue.counters().expect("counts");
         assert_eq!((counters.received, counters.pending), (10 * taken, 100 - 10 * taken));
     }
@@ -85,7 +85,7 @@ fn a_dead_receivers_place_is_free(world: &World) {
     }
     sender.send(b"again").expect("there is a receiver");
     assert_eq!(last.recv().expect("sent"), b"again");
-    assert!(queue.reader().is_some_and(|reader| reader.pid == std::process::id()));
+    assert!(queue.current_receiver().is_some_and(|reader| reader.pid == std::process::id()));
 }
 
 fn what_was_peeked_comes_again(world: &World) {
@@ -140,12 +140,12 @@ fn a_running_sender_is_told_at_once(world: &World) {
     sender.send(b"x").expect("it lives");
     child.kill();
     for bytes in [&b"x"[..], &[1; 1_000], &vec![2; 3 << 20]] {
-        assert_eq!(sender.send(bytes), Err(SendError::ReaderDied));
-        assert_eq!(sender.try_send(bytes), Err(SendError::ReaderDied));
-        assert_eq!(sender.send_until(bytes, Duration::ZERO), Err(SendError::ReaderDied));
-        assert_eq!(sender.send_batch(&[bytes, bytes]), Err(SendError::ReaderDied));
+        assert_eq!(sender.send(bytes), Err(SendError::ReceiverDied));
+        assert_eq!(sender.try_send(bytes), Err(SendError::ReceiverDied));
+        assert_eq!(sender.send_until(bytes, Duration::ZERO), Err(SendError::ReceiverDied));
+        assert_eq!(sender.send_batch(&[bytes, bytes]), Err(SendError::ReceiverDied));
     }
-    let text = SendError::ReaderDied.to_string();
+    let text = SendError::ReceiverDied.to_string();
     assert!(text.contains("start another"), "{text}");
     assert_eq!(queue.counters().expect("counts").pending, 1, "what was sent is kept");
 }
@@ -163,7 +163,7 @@ fn tell_waiting(world: &World, len: usize, prepare: fn()) {
                 Child::start(|| {
                     prepare();
                     let sender = queue.sender().expect("a sender");
-                    assert_eq!(sender.send(&bytes), Err(SendError::ReaderDied));
+                    assert_eq!(sender.send(&bytes), Err(SendError::ReceiverDied));
                 })
             })
             .collect();
@@ -192,10 +192,10 @@ fn a_sweep_does_not_hide_the_death(world: &World) {
     let queue = Queue::create(&domain, "q").expect("made");
     let sender = queue.sender().expect("a sender");
     receiver(&queue, 0).kill();
-    assert!(queue.reader().is_some_and(|reader| !reader.alive));
+    assert!(queue.current_receiver().is_some_and(|reader| !reader.alive));
     assert!(domain.sweep(false).expect("sweeps").claims > 0);
     assert!(domain.sweep(false).expect("sweeps").is_clean());
-    assert_eq!(sender.try_send(b"x"), Err(SendError::ReaderDied));
+    assert_eq!(sender.try_send(b"x"), Err(SendError::ReceiverDied));
     let mut next = queue.receiver().expect("none lives");
     sender.send(b"x").expect("it lives");
     assert_eq!(next.recv().expect("sent"), b"x");
@@ -203,17 +203,17 @@ fn a_sweep_does_not_hide_the_death(world: &World) {
 
 fn refused_without_a_receiver(world: &World) {
     let domain = world.domain();
-    let queue = Queue::options().refuse_without_reader(true).create(&domain, "q").expect("made");
+    let queue = Queue::options().need_receiver(true).create(&domain, "q").expect("made");
     // An existing queue keeps what it was made with.
     let sender = Queue::open(&domain, "q").expect("there").sender().expect("a sender");
-    assert_eq!(sender.send(b"x"), Err(SendError::NoReader));
-    let text = SendError::NoReader.to_string();
+    assert_eq!(sender.send(b"x"), Err(SendError::NoReceiver));
+    let text = SendError::NoReceiver.to_string();
     assert!(text.contains("start one"), "{text}");
     let receiver = queue.receiver().expect("the first");
     sender.send(b"x").expect("there is one");
     drop(receiver);
-    assert_eq!(sender.send(&[0; 10_000]), Err(SendError::NoReader));
-    assert_eq!(sender.send_batch(&["a", "b"]), Err(SendError::NoReader));
+    assert_eq!(sender.send(&[0; 10_000]), Err(SendError::NoReceiver));
+    assert_eq!(sender.send_batch(&["a", "b"]), Err(SendError::NoReceiver));
 }
 
 fn a_forked_childs_receiver_is_none(world: &World) {
@@ -258,7 +258,7 @@ fn a_dropped_receiver_leaves_in_order(world: &World) {
     let sender = queue.sender().expect("a sender");
     drop(queue.receiver().expect("the first"));
     sender.send(b"waits for the next").expect("nobody died");
-    assert!(queue.reader().is_none());
+    assert!(queue.current_receiver().is_none());
     let mut next = queue.receiver().expect("free");
     assert_eq!(next.recv().expect("sent"), b"waits for the next");
 }
@@ -310,7 +310,7 @@ fn one_that_does_not_end_keeps_nobody_for_ever(world: &World) {
     let path = domain.path().join("q");
     assert_eq!(error, Error::ReceiverEnding { path, pid: longer_lived.pid() as u32 });
     // Who did not get in is not taken for a receiver.
-    assert!(matches!(sender.send(b"nobody"), Err(SendError::ReaderDied)));
+    assert!(matches!(sender.send(b"nobody"), Err(SendError::ReceiverDied)));
     longer_lived.kill();
     assert_eq!(queue.receiver().expect("it has ended").recv().expect("sent"), b"before");
 }
