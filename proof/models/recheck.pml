@@ -1,4 +1,4 @@
-/* recheck.pml - retiring the token of an owner whose mark the kernel lost (liveness/claim.rs, sys/process.rs).
+/* recheck.pml - retiring the token of an owner whose mark the kernel lost (liveness/enroll.rs, sys/process.rs).
  *
  *   word = (tid, died)  libc's robust lock word      gen   odd: in use under id `gen`; even: retired
  *   rpid, rtid, rpst, rtst   recorded in the slot: the owner's pid and tid, and when its process and its thread were started

@@ -26,10 +26,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # The floors
+//! # The layers
 //! Each uses those below it, never one above (a test reads the `use` lines).
 //!
-//! | floor | what is on it |
+//! | layer | what is on it |
 //! | --- | --- |
 //! | `shim` | atomics: the processor's, or loom's |
 //! | `sys` | system calls: futex, robust list, files, mappings, clocks, facts about processes |
@@ -81,7 +81,7 @@ pub use liveness::{TokenId, WaitStrategy};
 pub use sys::clock::Deadline;
 
 /// The one call upwards: a registry whose slots have all been used 8,192 times needs its whole domain swept, which is
-/// the top floor's business.
+/// the top layer's business.
 fn sweep_rested(folder: &std::path::Path) {
     inspect::sweep_rested(folder);
 }

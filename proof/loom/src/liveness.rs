@@ -4,10 +4,9 @@
 mod id;
 #[cfg(test)]
 mod litmus;
-#[path = "../../../crates/outlive/src/liveness/net.rs"]
-mod net;
-mod note;
 mod peer;
+#[path = "../../../crates/outlive/src/liveness/recheck.rs"]
+mod recheck;
 mod registry;
 #[path = "../../../crates/outlive/src/liveness/role.rs"]
 mod role;
@@ -17,19 +16,20 @@ mod slot_words;
 mod strategy;
 #[path = "../../../crates/outlive/src/liveness/wait.rs"]
 mod wait;
+mod wait_record;
 mod words;
 
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
-pub(crate) use net::Net;
 pub(crate) use peer::{Peer, WaitError};
+pub(crate) use recheck::Recheck;
 pub(crate) use registry::{Registry, become_thread};
 pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
 pub(crate) use slot::Slot;
 pub(crate) use strategy::SpinWait;
 pub use strategy::WaitStrategy;
 pub(crate) use wait::{Asleep, MOST_OWNERS, sleep, sleep_among, sleep_on, sleep_on_several, sleep_until_it_comes};
-pub(crate) use words::Words;
+pub(crate) use words::WaitWords;
 
 /// The thread inside a protocol: its token and where its robust list begins.
 #[derive(Clone, Copy)]

@@ -2,23 +2,23 @@
 
 #[path = "../../../crates/outlive/src/pool/classes.rs"]
 mod classes;
-#[path = "../../../crates/outlive/src/pool/fill.rs"]
-mod fill;
-#[path = "../../../crates/outlive/src/pool/head.rs"]
-mod head;
+#[path = "../../../crates/outlive/src/pool/free_list.rs"]
+mod free_list;
+#[path = "../../../crates/outlive/src/pool/heap_host.rs"]
+mod heap_host;
 #[path = "../../../crates/outlive/src/pool/holders.rs"]
 mod holders;
 #[cfg(test)]
 mod litmus;
 #[path = "../../../crates/outlive/src/pool/modes.rs"]
 mod modes;
-#[path = "../../../crates/outlive/src/pool/room.rs"]
-mod room;
+#[path = "../../../crates/outlive/src/pool/poison.rs"]
+mod poison;
 #[path = "../../../crates/outlive/src/pool/spans.rs"]
 mod spans;
 
 /// Who has ended: nobody, here.
-mod ended {
+mod process_exit {
     use crate::liveness::TokenId;
 
     pub(crate) enum End {
@@ -39,10 +39,10 @@ mod ended {
 use crate::Error;
 use crate::liveness::{Me, TokenId};
 use crate::segment::Segment;
-pub(crate) use room::{Message, Room};
+pub(crate) use heap_host::{HeapHost, Message};
 
 #[derive(Clone, Copy)]
-pub(crate) struct Block {
+pub(crate) struct ObjectRef {
     pub(crate) reference: u32,
     pub(crate) offset: u64,
     pub(crate) capacity: u64,
@@ -72,31 +72,31 @@ impl Heap {
         segment.damaged("an object")
     }
 
-    pub(crate) fn object(&self, _: &Segment, _: u32) -> Option<Block> {
+    pub(crate) fn object(&self, _: &Segment, _: u32) -> Option<ObjectRef> {
         None
     }
 
-    pub(crate) fn find_object(&self, _: &Segment, _: u32) -> Result<Option<Block>, Error> {
+    pub(crate) fn find_object(&self, _: &Segment, _: u32) -> Result<Option<ObjectRef>, Error> {
         Ok(None)
     }
 
-    pub(crate) fn allocate(&self, s: &Segment, _: Me<'_>, _: u64, _: &dyn Room) -> Result<Block, Error> {
+    pub(crate) fn allocate(&self, s: &Segment, _: Me<'_>, _: u64, _: &dyn HeapHost) -> Result<ObjectRef, Error> {
         Err(self.none(s))
     }
 
-    pub(crate) fn enqueue(&self, s: &Segment, _: &Block, _: Me<'_>, _: u32, _: u64) -> Result<(), Error> {
+    pub(crate) fn enqueue(&self, s: &Segment, _: &ObjectRef, _: Me<'_>, _: u32, _: u64) -> Result<(), Error> {
         Err(self.none(s))
     }
 
-    pub(crate) fn free_held(&self, _: &Segment, _: &Block, _: Me<'_>, _: &dyn Room) -> Result<(), Error> {
+    pub(crate) fn free_held(&self, _: &Segment, _: &ObjectRef, _: Me<'_>, _: &dyn HeapHost) -> Result<(), Error> {
         Ok(())
     }
 
-    pub(crate) fn free_queued(&self, _: &Segment, _: &Block, _: u32, _: u64) -> Result<(), Error> {
+    pub(crate) fn free_queued(&self, _: &Segment, _: &ObjectRef, _: u32, _: u64) -> Result<(), Error> {
         Ok(())
     }
 
-    pub(crate) fn tag_of(&self, segment: &Segment, _: &Block) -> Result<Tag, Error> {
+    pub(crate) fn tag_of(&self, segment: &Segment, _: &ObjectRef) -> Result<Tag, Error> {
         Err(self.none(segment))
     }
 
@@ -104,7 +104,7 @@ impl Heap {
         Ok(())
     }
 
-    pub(crate) fn reclaim(&self, _: &Segment, _: Me<'_>, _: &dyn Room) -> Result<bool, Error> {
+    pub(crate) fn reclaim(&self, _: &Segment, _: Me<'_>, _: &dyn HeapHost) -> Result<bool, Error> {
         Ok(false)
     }
 

@@ -1,4 +1,4 @@
-//! Floor 4: a domain, the folder that named things live in.
+//! Layer 4: a domain, the folder that named things live in.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

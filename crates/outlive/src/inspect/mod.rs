@@ -1,4 +1,4 @@
-//! Floor 9: a domain seen from outside: what is in it, who uses it, what the dead left, and cleaning up.
+//! Layer 9: a domain seen from outside: what is in it, who uses it, what the dead left, and cleaning up.
 
 mod entries;
 mod sweep;

@@ -8,7 +8,7 @@ use std::fs;
 use std::time::Duration;
 
 use super::entries::{Detail, Entry};
-use crate::liveness::{Noted, Registry, TokenId};
+use crate::liveness::{FoundRecord, Registry, TokenId};
 use crate::segment::{BODY, Segment};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sync::{Holder, LockDetail};
@@ -52,7 +52,7 @@ pub struct Blocked {
 /// A note and the file that it means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Located {
-    noted: Noted,
+    noted: FoundRecord,
     file: (u64, u64),
     offset: u64,
 }

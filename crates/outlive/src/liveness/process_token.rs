@@ -16,7 +16,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64};
 
-use super::claim::For;
+use super::enroll::TokenUse;
 use super::id::TokenId;
 use super::registry::Registry;
 use crate::Error;
@@ -77,7 +77,7 @@ impl Registry {
         let number =
             identity::this_process().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
         let main = process::is_main_thread();
-        let what = if main { For::ProcessByMain } else { For::ProcessByKeeper };
+        let what = if main { TokenUse::ProcessByMain } else { TokenUse::ProcessByKeeper };
         let (id, started) = self.claim(what)?;
         // In a forked child the former was the parent's.
         *keeper = started;

@@ -31,7 +31,7 @@ pub(crate) const MOST_REGISTRIES: usize = 960;
 
 /// The registry's own words.
 #[repr(C)]
-struct Roll {
+struct RegistryHeader {
     // How many slots exist, the file's length says: a word could be written over, and living owners would read dead.
     reserved: [AtomicU32; 32],
     // Written by every claimer.
@@ -47,7 +47,7 @@ struct Roll {
 }
 
 // SAFETY: all its fields are atomics.
-unsafe impl Shared for Roll {}
+unsafe impl Shared for RegistryHeader {}
 
 /// See the file's head.
 pub(crate) struct Registry {
@@ -130,9 +130,9 @@ impl Registry {
         Ok(u64::from(namespace) << 32 | 1 << 8 | u64::from(self.layout.word_offset))
     }
 
-    fn roll(&self) -> &Roll {
+    fn roll(&self) -> &RegistryHeader {
         // SAFETY: the registry's file has at least FIRST_SLOTS, checked by its length at open; page-aligned.
-        unsafe { &*self.segment.address(BODY).cast::<Roll>() }
+        unsafe { &*self.segment.address(BODY).cast::<RegistryHeader>() }
     }
 
     /// How many slots exist: a system call.

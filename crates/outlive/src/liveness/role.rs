@@ -20,9 +20,9 @@
 
 use std::time::Duration;
 
-use super::Words;
+use super::WaitWords;
 use super::wait::look_again;
-use super::{Asleep, Me, Net, Peer, Registry, TokenId, WAITERS, WaitError, sleep, sleep_on};
+use super::{Asleep, Me, Peer, Recheck, Registry, TokenId, WAITERS, WaitError, sleep, sleep_on};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -269,8 +269,8 @@ impl Role<'_> {
         // A wake-up by `x` may have died with a wait set.
         let own = [Watch { word: x, expected: 0 }, Watch { word: holder, expected: asked }];
         let end = match word {
-            Some(word) => sleep_on(self.registry, &[own[0], word, own[1]], 1, Net::Spread, deadline),
-            None => sleep_on(self.registry, &own, 1, Net::Spread, deadline),
+            Some(word) => sleep_on(self.registry, &[own[0], word, own[1]], 1, Recheck::Spread, deadline),
+            None => sleep_on(self.registry, &own, 1, Recheck::Spread, deadline),
         };
         self.woken(asked);
         end
@@ -308,7 +308,7 @@ impl Role<'_> {
 
     /// The words on which a wait set sleeps as long as it stands as just now, `word` among them. What it asked for, for
     /// [`Role::woken`]; `None`: somebody lives, whose end it watches ([`Standing::watched`], of a look behind this).
-    pub(crate) fn add_to<'w>(self, word: Watch<'w>, words: &mut Words<'w>) -> Option<u32>
+    pub(crate) fn add_to<'w>(self, word: Watch<'w>, words: &mut WaitWords<'w>) -> Option<u32>
     where
         Self: 'w,
     {

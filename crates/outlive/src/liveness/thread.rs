@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Mutex;
 
-use super::claim::For;
+use super::enroll::TokenUse;
 use super::id::TokenId;
 use super::registry::{MOST_REGISTRIES, Registry};
 use crate::Error;
@@ -155,7 +155,7 @@ impl Registry {
     fn me_slow(&'static self) -> Result<Me, Error> {
         // First: a token that cannot be kept would be this thread's until it ends, and the next try would take another.
         let page = own_page().map_err(|errno| Error::from_errno("keep a token of", self.path(), errno))?;
-        let (id, _) = self.claim(For::Thread)?;
+        let (id, _) = self.claim(TokenUse::Thread)?;
         let list =
             robust::list_head().map_err(|errno| Error::from_errno("read the robust list for", self.path(), errno))?;
         page.list.set(list);

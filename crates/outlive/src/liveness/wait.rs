@@ -21,13 +21,13 @@
 //! | GROUPED | sleepers point to the registry's X | |
 //!
 //! Each of these has a counterexample in proof/models (mutex.pml, token.pml, several.pml) when left out. The recheck
-//! (`Registry::recheck`, net.rs) is for sleepers that were stopped with somebody's death notice in hand, and for marks
+//! (`Registry::recheck`, recheck.rs) is for sleepers that were stopped with somebody's death notice in hand, and for marks
 //! that the kernel lost; what it rescues is counted, and that count must stay 0 in every test without either.
 
 use std::time::Duration;
 
 use super::id::TokenId;
-use super::net::Net;
+use super::recheck::Recheck;
 use super::registry::Registry;
 use super::slot::{ALONE, GROUPED, Slot};
 use crate::shim::Ordering;
@@ -74,7 +74,7 @@ fn sleep_behind(
 ) -> Result<Asleep, Errno> {
     let Some(owner) = owner else {
         // The process that is to change the words may be stopped before it wakes this one, and has no owner to watch.
-        return sleep_on_nobody(registry, words, 0, Net::Spread, deadline, has_come);
+        return sleep_on_nobody(registry, words, 0, Recheck::Spread, deadline, has_come);
     };
     // An id whose slot does not exist is a dead owner's.
     let Some(slot) = registry.slot(owner) else {
@@ -88,7 +88,7 @@ fn sleep_behind(
     }
     let principal = set.add_words(words);
     let is_rescue = || !slot.is_alive(owner) || has_come();
-    let (end, by_recheck) = sleep_set(registry, set.watches(), principal, Net::Spread, deadline, is_rescue);
+    let (end, by_recheck) = sleep_set(registry, set.watches(), principal, Recheck::Spread, deadline, is_rescue);
     if !is_rescue() {
         ask_when_due(registry, set.watches()[principal], &[owner], by_recheck);
     }
@@ -102,10 +102,10 @@ fn sleep_behind(
 }
 
 /// A sleep behind owners has ended without a reason: by the recheck, by the caller's deadline, by a signal. Now and then
-/// that is the moment to ask `/proc` whether the kernel has lost a mark (net.rs).
+/// that is the moment to ask `/proc` whether the kernel has lost a mark (recheck.rs).
 #[cold]
 pub(super) fn ask_when_due(registry: &Registry, principal: Watch<'_>, owners: &[TokenId], by_recheck: bool) {
-    if !super::net::is_time_to_ask(registry, principal.word, owners, by_recheck) {
+    if !super::recheck::is_time_to_ask(registry, principal.word, owners, by_recheck) {
         return;
     }
     for &owner in owners {
@@ -175,7 +175,7 @@ pub(crate) fn sleep_until_it_comes(
     let any_dead = || owners.iter().any(|owner| !registry.is_alive(*owner));
     // The end of a brief look is no rescue.
     let is_rescue = || !brief && (any_dead() || has_come());
-    let (end, by_recheck) = sleep_set(registry, set.watches(), principal, Net::Spread, until, is_rescue);
+    let (end, by_recheck) = sleep_set(registry, set.watches(), principal, Recheck::Spread, until, is_rescue);
     if !any_dead() && !has_come() {
         ask_when_due(registry, set.watches()[principal], owners, by_recheck);
     }
@@ -262,7 +262,7 @@ pub(crate) fn sleep_on(
     registry: &Registry,
     words: &[Watch<'_>],
     principal: usize,
-    net: Net,
+    net: Recheck,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
     sleep_on_nobody(registry, words, principal, net, deadline, || has_changed(words))
@@ -273,12 +273,12 @@ fn sleep_on_nobody(
     registry: &Registry,
     words: &[Watch<'_>],
     principal: usize,
-    net: Net,
+    net: Recheck,
     deadline: Deadline,
     has_come: impl Fn() -> bool,
 ) -> Result<Asleep, Errno> {
     let (end, _) = sleep_set(registry, words, principal, net, deadline, has_come);
-    super::note::forget_if_woken();
+    super::wait_record::forget_if_woken();
     end
 }
 
@@ -289,7 +289,7 @@ fn sleep_on_nobody(
 pub(crate) fn sleep_among(
     registry: &Registry,
     words: &[Watch<'_>],
-    net: Net,
+    net: Recheck,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
     sleep_set(registry, words, 0, net, deadline, || false).0
@@ -304,14 +304,14 @@ fn sleep_set(
     registry: &Registry,
     set: &[Watch<'_>],
     principal: usize,
-    net: Net,
+    net: Recheck,
     deadline: Deadline,
     has_come: impl Fn() -> bool,
 ) -> (Result<Asleep, Errno>, bool) {
     let until = net.until(registry, deadline);
-    let note = super::note::Note::begin(registry, set.get(principal));
+    let note = super::wait_record::WaitRecord::begin(registry, set.get(principal));
     let woken = futex::wait_any(set, principal, until);
-    super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
+    super::wait_record::WaitRecord::end(note, woken == Ok(Wakeup::TimedOut));
     let end = match woken {
         Err(errno) => return (Err(errno), false),
         // Also when woken: words that are damaged may wake us for ever.

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use super::classes::{CLASSES, size_of_class};
 use super::file::{File, Record};
+use super::free_list::{self, CLUSTER, Links};
 use super::handle::{DOZEN, Handle, Place};
-use super::head::{self, CLUSTER, Links};
 use super::hot::{CACHES, Hot, NOTHING, Shelf};
 use super::pool::Inner;
 use super::spans::SPAN;
@@ -87,7 +87,7 @@ pub(super) struct Cache {
     inner: Arc<Inner>,
     hot: NonNull<Hot>,
     /// The shelves' rooms, in places, and how many each was granted.
-    rooms: [Room; SHELVES as usize],
+    rooms: [HeapHost; SHELVES as usize],
     /// All that was granted. What shelves do not use of it they lose to the next that asks.
     bytes: u64,
     /// Something came in for which nothing was left to grant.
@@ -102,7 +102,7 @@ pub(super) struct Cache {
 }
 
 #[derive(Clone, Copy)]
-struct Room {
+struct HeapHost {
     places: usize,
     granted: usize,
     /// The most objects that the shelf keeps: as many as have been of use, see [`Cache::missed`].
@@ -111,8 +111,8 @@ struct Room {
     unused: usize,
 }
 
-impl Room {
-    const NONE: Room = Room { places: 0, granted: 0, most: LEAST, unused: 0 };
+impl HeapHost {
+    const NONE: HeapHost = HeapHost { places: 0, granted: 0, most: LEAST, unused: 0 };
 }
 
 /// Shelves may keep so many, if that is not too much in bytes.
@@ -197,7 +197,7 @@ impl Cache {
             let cache = Box::into_raw(Box::new(Cache {
                 inner: shared,
                 hot,
-                rooms: [Room::NONE; SHELVES as usize],
+                rooms: [HeapHost::NONE; SHELVES as usize],
                 bytes: 0,
                 is_over: false,
                 flushes: inner.file.head().flushes.load(Ordering::Relaxed),
@@ -493,7 +493,7 @@ pub(super) fn release(file: &File, me: Option<Me>, shelf: u32, entries: &[Entry]
                 references.iter_mut().zip(entries).for_each(|(reference, entry)| *reference = entry.reference);
                 let home = me.id.slot() as usize;
                 let leaving = Leaving { file, me, entries };
-                head::push_all(file.lists(shelf), home, me, &leaving, references, &mut { leaving });
+                free_list::push_all(file.lists(shelf), home, me, &leaving, references, &mut { leaving });
             }
         }
         _ => entries.iter().for_each(|entry| entry.set(0)),
@@ -527,7 +527,7 @@ impl Links for Leaving<'_> {
     }
 }
 
-impl head::Tags for Leaving<'_> {
+impl free_list::Tags for Leaving<'_> {
     fn free(&mut self, reference: u32) {
         if let Some(entry) = self.entry(reference) {
             entry.set(0);

@@ -9,8 +9,8 @@
 //! Everything by compare-exchange from what was seen, so any number of collectors may run beside everything else. Died
 //! anywhere: the next one goes on.
 
+use super::heap_host::Message;
 use super::layout::{Heap, INDEX_BITS};
-use super::room::Message;
 use super::spans::Use;
 use super::tag::Tag;
 use crate::Error;

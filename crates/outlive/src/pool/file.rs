@@ -12,12 +12,12 @@
 
 use super::cache::SHELVES;
 use super::classes::CLASSES;
-use super::head::{BUCKETS, EPOCHS, Head, Links, Traffic};
+use super::demand::Demand;
+use super::free_list::{BUCKETS, EPOCHS, FreeList, Links, Traffic};
+use super::heap_host::HeapHost;
 use super::holders::Holders;
-use super::layout::{Block, Heap, INDEX_BITS, PAGE};
+use super::layout::{Heap, INDEX_BITS, ObjectRef, PAGE};
 use super::modes::Modes;
-use super::need::Need;
-use super::room::Room;
 use super::spans::{SPAN, Shape};
 use crate::Error;
 use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
@@ -27,7 +27,7 @@ const HEAD_AT: u64 = BODY;
 const LISTS_AT: u64 = HEAD_AT + 4096;
 const CONTROL_AT: u64 = LISTS_AT + (CLASSES as u64 * LIST).next_multiple_of(4096);
 /// Bytes of one class's heads.
-const LIST: u64 = size_of::<[Head; BUCKETS]>() as u64;
+const LIST: u64 = size_of::<[FreeList; BUCKETS]>() as u64;
 /// The most that a pool may take: with the offsets that its objects need besides, it fits into one file's address space.
 pub(super) const MOST_BYTES: u64 = 8 << 30;
 
@@ -71,10 +71,10 @@ pub(super) struct PoolHead {
     /// By class, and at last of runs.
     pub(super) failed: [AtomicU64; CLASSES as usize + 1],
     // Written by those who take and give back, every 50 ms at most.
-    pub(super) needed: [Need; SHELVES as usize],
+    pub(super) needed: [Demand; SHELVES as usize],
     reserved_5: [AtomicU64; 5],
     // Written by those who take and give back runs, but to and from caches.
-    /// By shelf, see `need.rs`. Longer ones are not counted.
+    /// By shelf, see `demand.rs`. Longer ones are not counted.
     pub(super) runs: [Traffic; (SHELVES - CLASSES) as usize],
     /// Counts what becomes free otherwise.
     pub(super) frees: AtomicU32,
@@ -101,9 +101,9 @@ unsafe impl Shared for PoolHead {}
 pub(super) struct Record {
     /// Who has the object.
     pub(super) tag: AtomicU64,
-    /// See `head.rs`.
+    /// See `free_list.rs`.
     pub(super) link: AtomicU32,
-    /// See `fill.rs`. Of an object that is offered: how many bytes of it were asked for. Of one that is shared: the block of
+    /// See `poison.rs`. Of an object that is offered: how many bytes of it were asked for. Of one that is shared: the block of
     /// its holders.
     pub(super) note: AtomicU32,
 }
@@ -205,14 +205,14 @@ impl File {
     }
 
     /// The lists of a class's free objects.
-    pub(super) fn lists(&self, class: u32) -> &[Head; BUCKETS] {
+    pub(super) fn lists(&self, class: u32) -> &[FreeList; BUCKETS] {
         let class = u64::from(class.min(CLASSES - 1));
         // SAFETY: as above; before CONTROL_AT.
         unsafe { &*self.segment.address(LISTS_AT + class * LIST).cast() }
     }
 
     /// The record of an object that there is.
-    pub(super) fn record(&self, block: &Block) -> Result<&Record, Error> {
+    pub(super) fn record(&self, block: &ObjectRef) -> Result<&Record, Error> {
         self.segment.at(block.tag_at)
     }
 
@@ -257,7 +257,7 @@ impl Links for File {
 }
 
 /// Nobody waits for a pool's memory, so what is met in others' hands is no news; what is let go of, to those who just found none.
-impl Room for File {
+impl HeapHost for File {
     fn allows(&self, more: u64) -> bool {
         self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
     }

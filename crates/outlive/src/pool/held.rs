@@ -1,9 +1,9 @@
 //! Who took what is still held.
 
-use super::dress::{TAIL, caller_from};
 use super::fault::Caller;
-use super::fill::Note;
+use super::poison::Note;
 use super::pool::Pool;
+use super::redzone::{TAIL, caller_from};
 use super::tag::Tag;
 use crate::Error;
 use crate::shim::Ordering;
@@ -61,7 +61,7 @@ impl Pool {
             let at = object.capacity.checked_sub(TAIL as u64);
             let caller = at.filter(|_| matches!(Note::decode(note), Note::Dressed(_))).and_then(|at| {
                 let mut bytes = [0; TAIL];
-                // By the file: in this process's mapping it may be out of reach (`hidden.rs`), and another's by now.
+                // By the file: in this process's mapping it may be out of reach (`guard_pages.rs`), and another's by now.
                 file.segment.read(object.offset + at, &mut bytes).ok()?;
                 // Freed and taken meanwhile, it has none or another one, whole.
                 caller_from(&bytes, object.reference)

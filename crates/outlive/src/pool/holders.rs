@@ -24,7 +24,7 @@
 //!
 //! doc/protocols/pool.md, proof/models/share.pml.
 
-use super::ended::{End, Ends};
+use super::process_exit::{End, Ends};
 use crate::liveness::TokenId;
 use crate::shim::{AtomicU32, AtomicU64, Ordering, fence, fewer_under_loom};
 

@@ -19,16 +19,16 @@ use core::panic::Location;
 
 use super::cache::{Cache, Entry, SHELVES, release, shelf_of_long};
 use super::classes::CLASSES;
-use super::dress::{self, DRESS, TAIL};
 use super::error::PoolError;
 use super::fault::{Fault, FaultKind, report};
-use super::fill::{self, DRESSED_LENGTHS, Difference, Note};
+use super::guard_pages::GuardPages;
 use super::handle::{Handle, Place};
-use super::hidden::Hidden;
-use super::layout::Block;
+use super::layout::ObjectRef;
 use super::modes::{Modes, Now};
 use super::object::{IN_MODES, Object, WITH_DRESS};
+use super::poison::{self, DRESSED_LENGTHS, Difference, Note};
 use super::pool::{Inner, LARGEST_OBJECT, Pool, class_of_aligned};
+use super::redzone::{self, DRESS, TAIL};
 use crate::Error;
 use crate::liveness::Me;
 use crate::shim::{Ordering, compiler_fence};
@@ -162,7 +162,7 @@ impl Inner {
 
     /// An object whose tag this thread has just taken from 0. What its record says of a pattern stays if it is of the present
     /// change; the present one as it is now that the tag has been acquired.
-    pub(super) fn taken(&self, block: &Block) -> Result<Entry, Error> {
+    pub(super) fn taken(&self, block: &ObjectRef) -> Result<Entry, Error> {
         let entry = self.entry(block).inspect_err(|_| {
             // It could not be brought into reach, and this thread may live long.
             if let Ok(me) = self.registry.me() {
@@ -206,9 +206,9 @@ impl Inner {
         {
             let end = if tail { capacity.saturating_sub(TAIL) } else { capacity };
             // SAFETY: the caller's promise.
-            let difference = unsafe { fill::compare(entry.data, entry.reference, 0, end) };
+            let difference = unsafe { poison::compare(entry.data, entry.reference, 0, end) };
             // SAFETY: as above.
-            let caller = if tail { unsafe { dress::caller(entry) } } else { None };
+            let caller = if tail { unsafe { redzone::caller(entry) } } else { None };
             let of_tail = Difference { offset: end, expected: 0, found: 0, bytes: 0 };
             let difference = difference.or_else(|| (tail && caller.is_none()).then_some(of_tail));
             if difference.is_some() {
@@ -225,7 +225,7 @@ impl Inner {
         }
         if let Some((me, at)) = dress {
             // SAFETY: the caller's promise.
-            unsafe { dress::put_on(entry, len, self.registry, me, at) };
+            unsafe { redzone::put_on(entry, len, self.registry, me, at) };
             compiler_fence(Ordering::SeqCst);
             record.note.store(Note::Dressed(len as u32).encode(), Ordering::Relaxed);
         }
@@ -269,9 +269,9 @@ impl<'p> Object<'p> {
             _ => return None,
         };
         // SAFETY: it is ours, and was dressed with that length.
-        let difference = unsafe { dress::compare(self.entry(), len) }?;
+        let difference = unsafe { redzone::compare(self.entry(), len) }?;
         // SAFETY: as above.
-        let caller = unsafe { dress::caller(self.entry()) };
+        let caller = unsafe { redzone::caller(self.entry()) };
         Some(Box::new(Fault { caller, ..inner.fault(FaultKind::Overrun, self.entry(), len, Some(difference)) }))
     }
 
@@ -293,10 +293,10 @@ impl<'p> Object<'p> {
         if now.modes.contains(Modes::INTEGRITY) {
             // Who had it last stays readable, if that is whole.
             // SAFETY: the tag says that it is this process's, and this is its one handle.
-            let tail = self.is_dressed() && unsafe { dress::caller(&entry) }.is_some();
+            let tail = self.is_dressed() && unsafe { redzone::caller(&entry) }.is_some();
             let end = if tail { capacity.saturating_sub(TAIL) } else { capacity };
             // SAFETY: as above.
-            unsafe { fill::fill(entry.data, entry.reference, 0, end) };
+            unsafe { poison::fill(entry.data, entry.reference, 0, end) };
             note = Note::Filled { changes: now.changes, tail }.encode();
         }
         // Filled before it is marked: died in between, it is not compared.
@@ -315,7 +315,7 @@ impl<'p> Object<'p> {
         let segment = &self.inner().file.segment;
         let len = u64::from(self.entry().capacity);
         match segment.offset_of(self.entry().data.as_ptr() as usize) {
-            Some(offset) if Hidden::is_able_to(offset, len) => {
+            Some(offset) if GuardPages::is_able_to(offset, len) => {
                 self.inner().hidden.hide(segment, offset, len);
                 true
             }

@@ -9,7 +9,7 @@
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 
 use super::classes::{CLASSES, LARGEST, size_of_class};
-use super::room::Room;
+use super::heap_host::HeapHost;
 use super::spans::{self, SPAN, Shape, Span, Use, Word};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
@@ -53,7 +53,7 @@ pub(crate) struct Heap {
 
 /// An object, as far as this process is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct ObjectRef {
     /// How messages name it.
     pub(crate) reference: u32,
     /// Where its bytes begin in the segment.
@@ -137,7 +137,7 @@ impl Heap {
         if used <= self.spans { Ok(()) } else { segment.expect_mapped(self.span_offset(used.min(MOST_SPANS))) }
     }
 
-    pub(super) fn tag<'s>(&self, segment: &'s Segment, object: &Block) -> Result<&'s AtomicU64, Error> {
+    pub(super) fn tag<'s>(&self, segment: &'s Segment, object: &ObjectRef) -> Result<&'s AtomicU64, Error> {
         segment.at(object.tag_at)
     }
 
@@ -188,7 +188,13 @@ impl Heap {
     }
 
     /// Makes sure that so many bytes of a span's tags have pages. This thread is taking the span.
-    pub(super) fn grow_tags(&self, segment: &Segment, index: u32, bytes: u64, room: &dyn Room) -> Result<(), Error> {
+    pub(super) fn grow_tags(
+        &self,
+        segment: &Segment,
+        index: u32,
+        bytes: u64,
+        room: &dyn HeapHost,
+    ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
         let before = span.tag_bytes();
         // The tags are counted, and the span is noted as used, before the pages exist. If this thread dies
@@ -202,14 +208,14 @@ impl Heap {
     /// free; a free one's span may become something else at any moment.
     ///
     /// Returns `None` also when the system does not say whether the pages exist: for callers to which it is all the same.
-    pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Option<Block> {
+    pub(crate) fn object(&self, segment: &Segment, reference: u32) -> Option<ObjectRef> {
         self.find_object(segment, reference).ok().flatten()
     }
 
     /// The same for a caller that gives something up for lost where there is no object: a system call
     /// that failed is an error, and the caller can ask again.
     #[inline]
-    pub(crate) fn find_object(&self, segment: &Segment, reference: u32) -> Result<Option<Block>, Error> {
+    pub(crate) fn find_object(&self, segment: &Segment, reference: u32) -> Result<Option<ObjectRef>, Error> {
         match self.try_object(segment, reference) {
             // What this process has not mapped is to it as if it were not there.
             Err(Error::Damaged { .. } | Error::NoAddressSpace { .. }) => Ok(None),
@@ -217,7 +223,7 @@ impl Heap {
         }
     }
 
-    fn try_object(&self, segment: &Segment, reference: u32) -> Result<Option<Block>, Error> {
+    fn try_object(&self, segment: &Segment, reference: u32) -> Result<Option<ObjectRef>, Error> {
         let index = reference >> INDEX_BITS;
         let at = reference & ((1 << INDEX_BITS) - 1);
         // Beyond the spans that were ever used there is no object, and the table may have no page. A look-up must not make
@@ -250,7 +256,7 @@ impl Heap {
             segment.exists(offset + capacity)?;
         }
         let tag_at = self.tags_offset(index) + u64::from(at) * self.shape.record;
-        Ok(Some(Block { reference, offset, capacity, tag_at }))
+        Ok(Some(ObjectRef { reference, offset, capacity, tag_at }))
     }
 
     /// A span and what it is for, to somebody who looks for memory. What the dead left of a run is free from then on.
@@ -259,7 +265,7 @@ impl Heap {
         segment: &'s Segment,
         me: Me,
         index: u32,
-        room: &dyn Room,
+        room: &dyn HeapHost,
     ) -> Result<(&'s Span, Word), Error> {
         let span = self.span(segment, index)?;
         let mut word = span.word();
@@ -286,7 +292,7 @@ impl Heap {
 }
 
 /// Makes sure that pages are there, for somebody who looks for memory.
-pub(super) fn grow(segment: &Segment, from: u64, len: u64, room: &dyn Room) -> Result<(), Error> {
+pub(super) fn grow(segment: &Segment, from: u64, len: u64, room: &dyn HeapHost) -> Result<(), Error> {
     let grown = segment.grow(from, len);
     if let Err(Error::NoSpace { .. }) = grown {
         room.met_in_hand();

@@ -1,4 +1,4 @@
-//! Floor 5: objects in shared memory, by size class, each named by who has it.
+//! Layer 5: objects in shared memory, by size class, each named by who has it.
 //!
 //! The core (`Heap`), as the queue needs it for large messages; on it stands the public pool, with lists and
 //! caches. doc/protocols/pool.md has the argument.
@@ -18,35 +18,36 @@
 //!
 //! Faults in the use of objects are found by a pool's debug modes, at run time: [`MODES`] says which there are.
 
-mod blocks;
 mod cache;
 mod classes;
 mod collect;
-mod dress;
-mod ended;
+mod demand;
 mod error;
 mod fault;
 mod file;
-mod fill;
+mod free_list;
+mod gc;
+mod guard_pages;
 mod handle;
-mod head;
+mod heap_host;
 mod held;
-mod hidden;
+mod holder_blocks;
 mod holders;
 mod hot;
 mod huge;
 mod in_modes;
 mod layout;
 mod modes;
-mod need;
 mod object;
 mod objects;
-#[expect(clippy::module_inception, reason = "the floor's main thing")]
+mod poison;
+#[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod pool;
+mod process_exit;
 mod queued;
 mod raw;
 mod reclaim;
-mod room;
+mod redzone;
 #[cfg(test)]
 mod run_tests;
 mod runs;
@@ -55,27 +56,26 @@ mod shortage;
 mod spans;
 mod tag;
 mod units;
-mod upkeep;
 mod usage;
 mod value;
 #[cfg(test)]
 mod waiting_tests;
 
 pub(crate) use collect::Found;
-pub(crate) use ended::Ends;
 pub use error::{HasMost, PoolError};
 pub use fault::{Caller, Fault, FaultKind, on_fault};
+pub use gc::Trimmed;
+pub(crate) use gc::sweep;
+pub(crate) use heap_host::{HeapHost, Message};
 pub use held::Held;
-pub(crate) use layout::{Block, Heap};
+pub(crate) use layout::{Heap, ObjectRef};
 pub use modes::{MODES, Mode, Modes, ModesError};
 pub use object::{Object, Offer, Offset};
 pub use pool::{LARGEST_OBJECT, Pool, PoolOptions};
-pub(crate) use room::{Message, Room};
+pub(crate) use process_exit::Ends;
 pub use shared::Shared;
 pub(crate) use spans::{SPAN, Shape};
 pub(crate) use tag::Tag;
-pub use upkeep::Trimmed;
-pub(crate) use upkeep::sweep;
 pub(crate) use usage::look;
 pub use usage::{HolderUsage, SizeUsage, Usage};
 pub use value::Pooled;

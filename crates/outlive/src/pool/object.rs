@@ -15,13 +15,13 @@ use core::ptr::NonNull;
 
 use super::cache::{Cache, Entry, SHELVES, shelf_of_long};
 use super::classes::{class_of, size_of_class};
-use super::dress::DRESS;
 use super::error::PoolError;
-use super::fill::Note;
 use super::handle::Handle;
 use super::hot::Hot;
 use super::modes::Modes;
+use super::poison::Note;
 use super::pool::{Inner, Pool};
+use super::redzone::DRESS;
 use super::tag::{NUMBER_BITS, Tag};
 use crate::shim::Ordering;
 use crate::{Peer, TokenId};

@@ -16,12 +16,12 @@
 //!
 //! What a thread takes it need not use: it may be killed, or let go. One who looked meanwhile has found nothing, and would
 //! sleep beside free memory. So every look reads tags by `is_free` or `take`, and spans' words by `look_at`, which note
-//! what was in a hand ([`Room::met_in_hand`]): who met such a thing looks again soon. And who lets go says so
-//! ([`Room::freed`]), which is quicker, but cannot be relied on: it may die before it has.
+//! what was in a hand ([`HeapHost::met_in_hand`]): who met such a thing looks again soon. And who lets go says so
+//! ([`HeapHost::freed`]), which is quicker, but cannot be relied on: it may die before it has.
 
 use super::classes::size_of_class;
-use super::layout::{Block, Heap, INDEX_BITS, grow};
-use super::room::Room;
+use super::heap_host::HeapHost;
+use super::layout::{Heap, INDEX_BITS, ObjectRef, grow};
 use super::spans::{self, Use, Word};
 use super::tag::{Tag, is_free, note_if_held};
 use crate::Error;
@@ -39,7 +39,13 @@ impl Heap {
     ///
     /// # Errors
     /// [`Error::NoSpace`] when neither a free object nor room for a new one is there; nothing is harmed by that.
-    pub(crate) fn allocate(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Block, Error> {
+    pub(crate) fn allocate(
+        &self,
+        segment: &Segment,
+        me: Me,
+        len: u64,
+        room: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         match self.shape.class_of(len) {
             Some(class) => self.allocate_small(segment, me, class, room),
             None => self.allocate_run(segment, me, len, room),
@@ -52,9 +58,9 @@ impl Heap {
         segment: &Segment,
         me: Me,
         len: u64,
-        room: &dyn Room,
+        room: &dyn HeapHost,
         at_first_sight: bool,
-    ) -> Result<Block, Error> {
+    ) -> Result<ObjectRef, Error> {
         match self.shape.class_of(len) {
             _ if !at_first_sight => self.allocate(segment, me, len, room),
             Some(class) => self.glance(segment, me, class, room),
@@ -62,7 +68,7 @@ impl Heap {
         }
     }
 
-    fn glance(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
+    fn glance(&self, segment: &Segment, me: Me, class: u32, room: &dyn HeapHost) -> Result<ObjectRef, Error> {
         let heads = self.heads(segment)?;
         let hint = heads.freed[class as usize].swap(0, Ordering::Relaxed);
         if hint != 0
@@ -78,7 +84,7 @@ impl Heap {
         self.extend(segment, me, class, room)
     }
 
-    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
+    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, room: &dyn HeapHost) -> Result<ObjectRef, Error> {
         match self.glance(segment, me, class, room) {
             Err(Error::NoSpace { path, wanted }) => {
                 if let Some(object) = self.look(segment, me, class, u32::MAX, room)? {
@@ -95,7 +101,13 @@ impl Heap {
     }
 
     /// From free to held.
-    pub(super) fn take(&self, segment: &Segment, object: &Block, me: Me, room: &dyn Room) -> Result<bool, Error> {
+    pub(super) fn take(
+        &self,
+        segment: &Segment,
+        object: &ObjectRef,
+        me: Me,
+        room: &dyn HeapHost,
+    ) -> Result<bool, Error> {
         let tag = self.tag(segment, object)?;
         let mine = Tag::Held(me.id).encode();
         // Acquire pairs with `free`: the former holder has finished with the bytes. Died just after: `collect`'s.
@@ -116,7 +128,7 @@ impl Heap {
     /// The span may have been dissolved between that look and the tag. Then it says something else; or it is another object
     /// by now, which is ours if the tag is. It may also have been gathered into a run of the same length meanwhile: who gathers
     /// writes its own name over ours, before the words that say that there is a run. So the tag is looked at after them.
-    pub(super) fn is_still(&self, segment: &Segment, object: &Block, mine: u64) -> Result<bool, Error> {
+    pub(super) fn is_still(&self, segment: &Segment, object: &ObjectRef, mine: u64) -> Result<bool, Error> {
         let is_there = self
             .object(segment, object.reference)
             .is_some_and(|now| now.offset == object.offset && now.capacity == object.capacity);
@@ -125,7 +137,14 @@ impl Heap {
     }
 
     /// Looks for a free object of the class, at so many tags at most, from where the last look ended.
-    fn look(&self, segment: &Segment, me: Me, class: u32, looks: u32, room: &dyn Room) -> Result<Option<Block>, Error> {
+    fn look(
+        &self,
+        segment: &Segment,
+        me: Me,
+        class: u32,
+        looks: u32,
+        room: &dyn HeapHost,
+    ) -> Result<Option<ObjectRef>, Error> {
         let heads = self.heads(segment)?;
         let cursor = &heads.cursors[class as usize];
         let used = self.used_spans(segment)?;
@@ -169,7 +188,7 @@ impl Heap {
     }
 
     /// Makes more objects of the class: more pages of a span that has some left, or of a new one.
-    fn extend(&self, segment: &Segment, me: Me, class: u32, room: &dyn Room) -> Result<Block, Error> {
+    fn extend(&self, segment: &Segment, me: Me, class: u32, room: &dyn HeapHost) -> Result<ObjectRef, Error> {
         let layout = self.shape.layout(class).ok_or_else(|| segment.damaged("a size class"))?;
         let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
         // The fewest missing bytes of tags for which there was no room.
@@ -259,12 +278,12 @@ impl Heap {
         mine: Word,
         class: u32,
         layout: spans::Layout,
-        room: &dyn Room,
+        room: &dyn HeapHost,
     ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
         // Died from here on: taking(dead) is freed by whoever meets it.
         if let Err(error) = self.grow_tags(segment, index, layout.tag_bytes(1), room) {
-            // Silently, see `Room::freed`.
+            // Silently, see `HeapHost::freed`.
             span.change(mine, Use::Free);
             return Err(error);
         }
@@ -277,7 +296,7 @@ impl Heap {
     pub(crate) fn enqueue(
         &self,
         segment: &Segment,
-        object: &Block,
+        object: &ObjectRef,
         me: Me,
         region: u32,
         position: u64,
@@ -294,7 +313,13 @@ impl Heap {
     /// Lets go of an object that this thread has taken and not used, and tells those who wait for memory: a sender that
     /// looked while we held it has found nothing, and would sleep on beside a free object. Died before they are told:
     /// they have met the object in our hand, and look again by themselves.
-    pub(crate) fn free_held(&self, segment: &Segment, object: &Block, me: Me, room: &dyn Room) -> Result<(), Error> {
+    pub(crate) fn free_held(
+        &self,
+        segment: &Segment,
+        object: &ObjectRef,
+        me: Me,
+        room: &dyn HeapHost,
+    ) -> Result<(), Error> {
         if self.free(segment, object, Tag::Held(me.id).encode())? {
             room.freed();
         }
@@ -305,7 +330,7 @@ impl Heap {
     pub(crate) fn free_queued(
         &self,
         segment: &Segment,
-        object: &Block,
+        object: &ObjectRef,
         region: u32,
         position: u64,
     ) -> Result<(), Error> {
@@ -313,7 +338,7 @@ impl Heap {
     }
 
     /// From that exact tag to free; says whether it was so.
-    pub(super) fn free(&self, segment: &Segment, object: &Block, from: u64) -> Result<bool, Error> {
+    pub(super) fn free(&self, segment: &Segment, object: &ObjectRef, from: u64) -> Result<bool, Error> {
         // Release: the next holder comes after all that we did with the bytes. Another tag: not ours to free, which is
         // so after a predecessor's death and no error.
         let freed = self.tag(segment, object)?.compare_exchange(from, 0, Ordering::Release, Ordering::Relaxed).is_ok();
@@ -328,7 +353,7 @@ impl Heap {
     }
 
     /// What a tag says, for those who look from outside.
-    pub(crate) fn tag_of(&self, segment: &Segment, object: &Block) -> Result<Tag, Error> {
+    pub(crate) fn tag_of(&self, segment: &Segment, object: &ObjectRef) -> Result<Tag, Error> {
         Ok(Tag::decode(self.tag(segment, object)?.load(Ordering::Acquire)))
     }
 }

@@ -15,11 +15,11 @@ use super::cache::{Cache, Entry, MOST_CACHES, SHELVES, shelf_of_long};
 use super::classes::{CLASSES, class_of, class_of_short_or_long, size_of_class};
 use super::error::PoolError;
 use super::file::{File, MOST_BYTES, Plan};
+use super::free_list::{CLUSTER, pop_any};
+use super::guard_pages::GuardPages;
 use super::handle::{Handle, Place, Places};
-use super::head::{CLUSTER, pop_any};
-use super::hidden::Hidden;
 use super::hot::Hot;
-use super::layout::Block;
+use super::layout::ObjectRef;
 use super::modes::Modes;
 use super::object::Object;
 use super::shortage::Shortages;
@@ -119,7 +119,7 @@ pub(super) struct Inner {
     /// Of handles.
     pub(super) places: Places,
     /// What this process may not touch.
-    pub(super) hidden: Hidden,
+    pub(super) hidden: GuardPages,
     pub(super) registry: &'static Registry,
     /// Among the pools that this process has open; of what is beyond [`MOST_CACHES`], that.
     pub(super) number: usize,
@@ -179,7 +179,7 @@ impl Pool {
             this: Weak::clone(this),
             file,
             places: Places::default(),
-            hidden: Hidden::default(),
+            hidden: GuardPages::default(),
             registry: domain.registry(),
             number: number.min(MOST_CACHES),
             cache_bytes: AtomicU64::new(options.cache_bytes),
@@ -376,7 +376,7 @@ impl Inner {
     }
 
     /// An object as this process has it mapped; from now on it may touch it.
-    pub(super) fn entry(&self, block: &Block) -> Result<Entry, Error> {
+    pub(super) fn entry(&self, block: &ObjectRef) -> Result<Entry, Error> {
         let record = self.file.record(block)?.into();
         let damaged = || self.file.segment.damaged("an object's place");
         let capacity = u32::try_from(block.capacity).map_err(|_| damaged())?;

@@ -1,6 +1,6 @@
 //! Objects that belong to one region of a queue, or to one ring of a topic, which lends them out again by itself.
 
-use super::layout::{Block, Heap, INDEX_BITS};
+use super::layout::{Heap, INDEX_BITS, ObjectRef};
 use super::spans::Use;
 use super::tag::Tag;
 use crate::Error;
@@ -9,7 +9,12 @@ use crate::segment::Segment;
 
 impl Heap {
     /// All objects of that region, at whatever position. The caller is the only one who may free them.
-    pub(crate) fn queued_in(&self, segment: &Segment, region: u32, mut visit: impl FnMut(Block)) -> Result<(), Error> {
+    pub(crate) fn queued_in(
+        &self,
+        segment: &Segment,
+        region: u32,
+        mut visit: impl FnMut(ObjectRef),
+    ) -> Result<(), Error> {
         self.in_hand(segment, |tag, object| {
             if let (Tag::Queued { region: of, .. }, Some(object)) = (tag, object)
                 && of == region
@@ -20,7 +25,11 @@ impl Heap {
     }
 
     /// All objects that are not free, with their tags; and `Held`, without an object, for each span that a thread is taking.
-    pub(crate) fn in_hand(&self, segment: &Segment, mut visit: impl FnMut(Tag, Option<Block>)) -> Result<(), Error> {
+    pub(crate) fn in_hand(
+        &self,
+        segment: &Segment,
+        mut visit: impl FnMut(Tag, Option<ObjectRef>),
+    ) -> Result<(), Error> {
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
             let word = span.word();
@@ -53,8 +62,8 @@ impl Heap {
         me: Me,
         len: u64,
         region: u32,
-        room: &dyn super::room::Room,
-    ) -> Result<Block, Error> {
+        room: &dyn super::heap_host::HeapHost,
+    ) -> Result<ObjectRef, Error> {
         let object = self.allocate(segment, me, len, room)?;
         // Died just before: held by a dead thread. Just after: the region's, which its next owner looks after.
         self.enqueue(segment, &object, me, region, 0)?;

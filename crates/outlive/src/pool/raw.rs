@@ -5,12 +5,12 @@
 
 use core::ptr::NonNull;
 
-use super::dress::DRESS;
 use super::error::PoolError;
-use super::fill::Note;
-use super::layout::{Block, Heap, INDEX_BITS};
+use super::layout::{Heap, INDEX_BITS, ObjectRef};
 use super::object::{IN_MODES, Object, WITH_DRESS, shelf_of};
+use super::poison::Note;
 use super::pool::{Inner, Pool, open_pool_at};
+use super::redzone::DRESS;
 use super::spans::{SPAN, Use};
 use super::tag::Tag;
 use crate::segment::Segment;
@@ -103,7 +103,7 @@ impl Pool {
 }
 
 impl Inner {
-    fn object_at(&self, data: NonNull<u8>) -> Result<Block, PoolError> {
+    fn object_at(&self, data: NonNull<u8>) -> Result<ObjectRef, PoolError> {
         let address = data.as_ptr() as usize;
         let (segment, heap) = (&self.file.segment, &self.file.heap);
         let Some(offset) = segment.offset_of(address) else {
@@ -118,7 +118,7 @@ impl Inner {
 
 impl Heap {
     /// The object that begins at that offset just now.
-    fn object_at(&self, segment: &Segment, offset: u64) -> Option<Block> {
+    fn object_at(&self, segment: &Segment, offset: u64) -> Option<ObjectRef> {
         let within = offset.checked_sub(self.span_offset(0))?;
         let index = u32::try_from(within / SPAN).ok().filter(|&index| index < self.spans)?;
         let at = match self.span(segment, index).ok()?.what() {

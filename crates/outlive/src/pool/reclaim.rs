@@ -13,9 +13,9 @@
 //! proof/models/span.pml.
 
 use super::cache::shelf_of_run;
+use super::demand::Spare;
+use super::heap_host::HeapHost;
 use super::layout::{Heap, INDEX_BITS};
-use super::need::Spare;
-use super::room::Room;
 use super::spans::{SPAN, Use};
 use super::tag::{Tag, is_free};
 use crate::Error;
@@ -27,7 +27,7 @@ impl Heap {
     /// Frees whole spans whose objects are all free, and gives their pages back. Says whether there are free spans now,
     /// also such as somebody else freed: then it is worth another try.
     #[cold]
-    pub(crate) fn reclaim(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<bool, Error> {
+    pub(crate) fn reclaim(&self, segment: &Segment, me: Me, room: &dyn HeapHost) -> Result<bool, Error> {
         let mut any = self.dissolve_free_runs(segment, me, room)?;
         for index in 0..self.used_spans(segment)? {
             any |= self.dissolve_span(segment, me, index, room)?;
@@ -37,7 +37,7 @@ impl Heap {
 
     /// Frees whole spans, the last first, whose objects are all free and more than is needed, and gives their pages back.
     #[cold]
-    pub(super) fn trim(&self, segment: &Segment, me: Me, room: &dyn Room, spare: &mut Spare) -> Result<(), Error> {
+    pub(super) fn trim(&self, segment: &Segment, me: Me, room: &dyn HeapHost, spare: &mut Spare) -> Result<(), Error> {
         for index in (0..self.used_spans(segment)?).rev() {
             let (span, word) = self.look_at(segment, me, index, room)?;
             let (shelf, objects) = match word.what() {
@@ -63,7 +63,7 @@ impl Heap {
 
     /// Takes all objects of a class's span; if that succeeds, nobody has any, and nobody can take one. Says whether the
     /// span is free.
-    fn dissolve_span(&self, segment: &Segment, me: Me, index: u32, room: &dyn Room) -> Result<bool, Error> {
+    fn dissolve_span(&self, segment: &Segment, me: Me, index: u32, room: &dyn HeapHost) -> Result<bool, Error> {
         let (span, word) = self.look_at(segment, me, index, room)?;
         let Use::Class(class) = word.what() else { return Ok(word.what() == Use::Free) };
         let Some(layout) = self.shape.layout(class) else { return Ok(false) };
@@ -108,7 +108,7 @@ impl Heap {
         if let Some(mine) = mine {
             span.change(mine, Use::Free);
         }
-        // Without objects there were no pages: what a growth that failed leaves, see `Room::freed`.
+        // Without objects there were no pages: what a growth that failed leaves, see `HeapHost::freed`.
         if taken > 0 {
             room.freed();
         }

@@ -1,7 +1,7 @@
 //! Runs, where a thread is slow or dies between two steps of another: those of proof/models/run.pml that can be staged here.
 
-use super::layout::{Block, INDEX_BITS};
-use super::room::Message;
+use super::heap_host::Message;
+use super::layout::{INDEX_BITS, ObjectRef};
 use super::spans::{SPAN, Use};
 use super::tag::Tag;
 use super::waiting_tests::{CONTROL, LARGE, Plenty, World};
@@ -47,8 +47,8 @@ fn a_run_is_not_also_a_slow_threads() {
 fn what_was_taken_apart_since_it_was_seen_is_not_taken() {
     let world = World::new("stale", 2);
     let room = Plenty::default();
-    let take_seen = |seen: &Block| world.pool.take(&world.segment, seen, world.me(), &room).expect("readable");
-    let tag_of = |object: &Block| world.pool.tag_of(&world.segment, object).expect("readable");
+    let take_seen = |seen: &ObjectRef| world.pool.take(&world.segment, seen, world.me(), &room).expect("readable");
+    let tag_of = |object: &ObjectRef| world.pool.tag_of(&world.segment, object).expect("readable");
     // A run, and an object of a class whose tag is no run's tag.
     for len in [LARGE, 1000] {
         let before = world.allocate(len, &room).expect("room");

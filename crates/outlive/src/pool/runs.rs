@@ -15,8 +15,8 @@
 //!
 //! A run is kept as it is when its object is freed, for the next message of its length, until somebody needs the memory.
 
-use super::layout::{Block, Heap, INDEX_BITS, PAGE, grow};
-use super::room::Room;
+use super::heap_host::HeapHost;
+use super::layout::{Heap, INDEX_BITS, ObjectRef, PAGE, grow};
 use super::spans::{SPAN, Shape, Use, Word};
 use super::tag::{Tag, is_free};
 use crate::Error;
@@ -25,7 +25,13 @@ use crate::segment::Segment;
 use crate::shim::Ordering;
 
 impl Heap {
-    pub(super) fn allocate_run(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Block, Error> {
+    pub(super) fn allocate_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        len: u64,
+        room: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         match self.glance_for_run(segment, me, len, room) {
             Err(Error::NoSpace { .. }) => {}
             other => return other,
@@ -36,21 +42,34 @@ impl Heap {
     }
 
     /// A run, without taking others apart for it.
-    pub(super) fn glance_for_run(&self, segment: &Segment, me: Me, len: u64, room: &dyn Room) -> Result<Block, Error> {
+    pub(super) fn glance_for_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        len: u64,
+        room: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
         let bytes = len.next_multiple_of(PAGE);
         let wanted = u32::try_from(bytes.div_ceil(SPAN)).map_err(|_| no_space())?;
         self.try_run(segment, me, wanted, bytes, room)
     }
 
-    fn try_run(&self, segment: &Segment, me: Me, wanted: u32, bytes: u64, room: &dyn Room) -> Result<Block, Error> {
+    fn try_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        wanted: u32,
+        bytes: u64,
+        room: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes };
         // A free run that is large enough and not much too large.
         for index in 0..self.used_spans(segment)? {
             let (span, word) = self.look_at(segment, me, index, room)?;
             let fits = || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
             // Room is asked for before anything is taken: what could not be used is not even taken out of sight.
-            let has_room = |object: &Block| match bytes.saturating_sub(object.capacity) {
+            let has_room = |object: &ObjectRef| match bytes.saturating_sub(object.capacity) {
                 0 => true,
                 missing => room.allows(missing),
             };
@@ -87,7 +106,7 @@ impl Heap {
         me: Me,
         wanted: u32,
         can_make_tag: bool,
-        room: &dyn Room,
+        room: &dyn HeapHost,
     ) -> Result<Option<u32>, Error> {
         let (mut index, mut free) = (0, 0);
         while index < self.spans {
@@ -188,8 +207,8 @@ impl Heap {
         first: u32,
         spans: u32,
         bytes: u64,
-        room: &dyn Room,
-    ) -> Result<Block, Error> {
+        room: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         let mine = Use::Taking(me.id.as_u32());
         let head = self.span(segment, first)?;
         // In a pool, only now is it certain whether the tag's page exists.
@@ -203,11 +222,11 @@ impl Heap {
             false => Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes }),
         };
         if let Err(error) = grown {
-            // Silently, see `Room::freed`.
+            // Silently, see `HeapHost::freed`.
             self.change_all(segment, mine, Use::Free, first, spans)?;
             return Err(error);
         }
-        let object = Block {
+        let object = ObjectRef {
             reference: first << INDEX_BITS,
             offset: self.span_offset(first),
             capacity: 0,
@@ -236,8 +255,8 @@ impl Heap {
         me: Me,
         reference: u32,
         bytes: u64,
-        room: &dyn Room,
-    ) -> Result<Block, Error> {
+        room: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         let object = self.object(segment, reference).ok_or_else(|| segment.damaged("a run of spans"))?;
         self.fit_run(segment, me, object, reference >> INDEX_BITS, bytes.next_multiple_of(PAGE), room)
     }
@@ -247,11 +266,11 @@ impl Heap {
         &self,
         segment: &Segment,
         me: Me,
-        object: Block,
+        object: ObjectRef,
         first: u32,
         bytes: u64,
-        room: &dyn Room,
-    ) -> Result<Block, Error> {
+        room: &dyn HeapHost,
+    ) -> Result<ObjectRef, Error> {
         let head = self.span(segment, first)?;
         let word = head.word();
         let frontier = head.frontier(word).ok_or_else(|| segment.damaged("a run of spans"))?;
@@ -269,17 +288,17 @@ impl Heap {
                 Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: missing })
             };
             if let Err(error) = grown {
-                // Silently, see `Room::freed`.
+                // Silently, see `HeapHost::freed`.
                 self.free(segment, &object, Tag::Held(me.id).encode())?;
                 return Err(error);
             }
             head.advance(frontier, (missing / PAGE) as u32);
         }
-        Ok(Block { capacity: bytes.max(have), ..object })
+        Ok(ObjectRef { capacity: bytes.max(have), ..object })
     }
 
     /// Gives all free runs' pages back and frees their spans. Says whether there was one.
-    pub(super) fn dissolve_free_runs(&self, segment: &Segment, me: Me, room: &dyn Room) -> Result<bool, Error> {
+    pub(super) fn dissolve_free_runs(&self, segment: &Segment, me: Me, room: &dyn HeapHost) -> Result<bool, Error> {
         let mut any = false;
         for index in 0..self.used_spans(segment)? {
             any |= self.dissolve_run(segment, me, index, room)?;
@@ -288,7 +307,13 @@ impl Heap {
     }
 
     /// Takes the run that begins there apart, if it is free, and gives its pages back. Says whether it was.
-    pub(super) fn dissolve_run(&self, segment: &Segment, me: Me, index: u32, room: &dyn Room) -> Result<bool, Error> {
+    pub(super) fn dissolve_run(
+        &self,
+        segment: &Segment,
+        me: Me,
+        index: u32,
+        room: &dyn HeapHost,
+    ) -> Result<bool, Error> {
         let (span, word) = self.look_at(segment, me, index, room)?;
         if word.what() != Use::Run(index) {
             return Ok(false);
@@ -315,7 +340,7 @@ impl Heap {
         self.change_all(segment, Use::Run(index), Use::Free, index + 1, spans.saturating_sub(1))?;
         self.free(segment, &object, Tag::Held(me.id).encode())?;
         span.change(mine, Use::Free);
-        // Without pages: what a growth that failed leaves, see `Room::freed`.
+        // Without pages: what a growth that failed leaves, see `HeapHost::freed`.
         if taken > 0 {
             room.freed();
         }

@@ -11,12 +11,12 @@ use core::ops::Deref;
 use std::sync::Arc;
 
 use super::cache::Entry;
-use super::ended::Ends;
 use super::error::PoolError;
+use super::heap_host::HeapHost;
 use super::holders::{self, CELLS, Holders, Refused, Serves, Sharing};
 use super::object::{IN_MODES, Object, Offset, shelf_of};
 use super::pool::{Inner, Pool};
-use super::room::Room;
+use super::process_exit::Ends;
 use super::tag::Tag;
 use crate::shim::Ordering;
 use crate::sync::Holder;

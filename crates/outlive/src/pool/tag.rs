@@ -10,8 +10,8 @@
 //!   shared          30 to 58 the sharing's number, 27 to 29 lines of cells, 0 to 26 joinings: see holders.rs
 //! ```
 
+use super::heap_host::HeapHost;
 use super::holders::Sharing;
-use super::room::Room;
 use crate::liveness::TokenId;
 use crate::shim::{AtomicU64, Ordering};
 
@@ -87,7 +87,7 @@ impl Tag {
 }
 
 /// Whether a tag, as somebody who looks for memory reads it, says free.
-pub(super) fn is_free(tag: &AtomicU64, room: &dyn Room) -> bool {
+pub(super) fn is_free(tag: &AtomicU64, room: &dyn HeapHost) -> bool {
     // Relaxed: who wants it takes it by `take`.
     let seen = tag.load(Ordering::Relaxed);
     if seen != 0 {
@@ -96,7 +96,7 @@ pub(super) fn is_free(tag: &AtomicU64, room: &dyn Room) -> bool {
     seen == 0
 }
 
-pub(super) fn note_if_held(seen: u64, room: &dyn Room) {
+pub(super) fn note_if_held(seen: u64, room: &dyn HeapHost) {
     if let Tag::Held(_) = Tag::decode(seen) {
         room.met_in_hand();
     }

@@ -3,7 +3,7 @@
 use super::cache::shelf_of_long;
 use super::classes::{CLASSES, size_of_class};
 use super::file::File;
-use super::layout::{Block, Heap, INDEX_BITS};
+use super::layout::{Heap, INDEX_BITS, ObjectRef};
 use super::modes::Modes;
 use super::object::{Offer, Offset};
 use super::pool::Pool;
@@ -228,7 +228,7 @@ pub(crate) fn look(segment: Segment, registry: &'static Registry) -> Result<Usag
     usage(&File::new(segment)?, registry)
 }
 
-type See<'a> = &'a mut dyn FnMut(Option<u32>, u32, &Block, Tag);
+type See<'a> = &'a mut dyn FnMut(Option<u32>, u32, &ObjectRef, Tag);
 
 impl Heap {
     /// All objects that there are: class, or how many spans a run has; the object; its tag.

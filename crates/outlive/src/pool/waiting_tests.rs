@@ -1,12 +1,12 @@
 //! Who looks for memory while another has it in hand, and finds none, looks again: told, or by itself.
 //!
-//! A [`Room`] is asked in the middle of an allocation, while memory is held: there another thread looks.
+//! A [`HeapHost`] is asked in the middle of an allocation, while memory is held: there another thread looks.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 
-use super::layout::{Block, Heap, INDEX_BITS};
-use super::room::{Message, Room};
+use super::heap_host::{HeapHost, Message};
+use super::layout::{Heap, INDEX_BITS, ObjectRef};
 use super::spans::{SPAN, Shape};
 use crate::liveness::Me;
 use crate::segment::{Segment, Spec};
@@ -46,11 +46,11 @@ impl World {
         self.domain.me().expect("a token")
     }
 
-    pub(super) fn allocate(&self, len: u64, room: &dyn Room) -> Result<Block, Error> {
+    pub(super) fn allocate(&self, len: u64, room: &dyn HeapHost) -> Result<ObjectRef, Error> {
         self.pool.allocate(&self.segment, self.me(), len, room)
     }
 
-    pub(super) fn free(&self, object: &Block, room: &dyn Room) {
+    pub(super) fn free(&self, object: &ObjectRef, room: &dyn HeapHost) {
         self.pool.free_held(&self.segment, object, self.me(), room).expect("ours");
     }
 
@@ -83,7 +83,7 @@ pub(super) struct Plenty {
     freed: Cell<u32>,
 }
 
-impl Room for Plenty {
+impl HeapHost for Plenty {
     fn allows(&self, _: u64) -> bool {
         true
     }
@@ -112,7 +112,7 @@ impl<'w> Scarce<'w> {
     }
 }
 
-impl Room for Scarce<'_> {
+impl HeapHost for Scarce<'_> {
     fn allows(&self, _: u64) -> bool {
         let left = self.yes.get();
         self.yes.set(left.saturating_sub(1));
@@ -134,7 +134,7 @@ struct Deadly {
     yes: Cell<u32>,
 }
 
-impl Room for Deadly {
+impl HeapHost for Deadly {
     fn allows(&self, _: u64) -> bool {
         if self.yes.get() == 0 {
             std::panic::resume_unwind(Box::new("the end"));

@@ -24,8 +24,8 @@ use super::Shared;
 use super::error::SendError;
 use super::layout::{RECEIVER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
 use super::wake::wake_receiver;
-use crate::liveness::Words;
-use crate::liveness::{Asleep, Me, Net, Peer, TokenId, WAITERS, WaitError, sleep_on};
+use crate::liveness::WaitWords;
+use crate::liveness::{Asleep, Me, Peer, Recheck, TokenId, WAITERS, WaitError, sleep_on};
 use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
@@ -91,7 +91,7 @@ pub(super) fn sleep_without_reader(
     }
     let set = [Watch { word: &head.x, expected: 0 }, space, Watch { word: &head.reader, expected: WAITERS }];
     // Nobody's end is watched: who comes, or frees memory, may be stopped before its wake.
-    let end = sleep_on(shared.registry, &set, 1, Net::Spread, deadline);
+    let end = sleep_on(shared.registry, &set, 1, Recheck::Spread, deadline);
     if head.reader.load(Ordering::Acquire) & !WAITERS != 0 {
         futex::wake_all(&head.reader);
     }
@@ -110,7 +110,7 @@ pub(super) fn sleep_until_reader_comes(
     let Some(waited) = ask_who_comes(shared) else { return Ok(Asleep::LookAgain) };
     let set = [Watch { word: &head.x, expected: 0 }, also, Watch { word: &head.reader, expected: waited }];
     // As above.
-    let end = sleep_on(shared.registry, &set, 2, Net::Spread, deadline);
+    let end = sleep_on(shared.registry, &set, 2, Recheck::Spread, deadline);
     woken_by_who_comes(shared, waited);
     end
 }
@@ -141,7 +141,7 @@ pub(super) fn woken_by_who_comes(shared: &Shared, waited: u32) {
 }
 
 /// For a wait set: where nobody receives, the words to sleep on until somebody does.
-pub(super) fn add_who_comes<'a>(shared: &'a Shared, words: &mut Words<'a>) -> Option<u32> {
+pub(super) fn add_who_comes<'a>(shared: &'a Shared, words: &mut WaitWords<'a>) -> Option<u32> {
     let head = shared.ring.head();
     let word = head.reader.load(Ordering::Acquire);
     if TokenId::from_word(word).is_some_and(|id| shared.registry.is_alive(id)) {

@@ -20,7 +20,7 @@ use super::ring::Slot;
 use super::sweep::{self, Fate};
 use crate::Error;
 use crate::liveness::{Me, TokenId};
-use crate::pool::Block;
+use crate::pool::ObjectRef;
 use crate::shim::{AtomicU64, Ordering};
 
 /// A message in shared memory, as found.
@@ -31,7 +31,7 @@ pub(super) struct Found<'a> {
     pub(super) meta: Meta,
     pub(super) bytes: *const u8,
     pub(super) len: usize,
-    pub(super) object: Option<Block>,
+    pub(super) object: Option<ObjectRef>,
     /// In a batch: this message's number, and where the next one begins.
     pub(super) number: u32,
     pub(super) next_at: usize,

@@ -1,4 +1,4 @@
-//! Floor 6: the growing queue: many senders, one receiver, lock-free, told at once when the other side dies.
+//! Layer 6: the growing queue: many senders, one receiver, lock-free, told at once when the other side dies.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-queue-{}", std::process::id()));
@@ -21,7 +21,7 @@ mod inbox;
 mod layout;
 mod look;
 mod peek;
-#[expect(clippy::module_inception, reason = "the floor's main thing")]
+#[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod queue;
 mod receive;
 mod receiver;

@@ -123,13 +123,13 @@ impl QueueOptions {
         self.create_as(domain, name, Kind::Queue, Annex { len: 0, first: 0 })
     }
 
-    /// The same for a file of that kind, with another floor's words in it.
+    /// The same for a file of that kind, with another layer's words in it.
     pub(crate) fn create_as(self, domain: &Domain, name: &str, kind: Kind, annex: Annex) -> Result<Queue, Error> {
         let slot_bytes = self.slot_bytes.clamp(64, 4096).next_power_of_two();
         let first_slots = self.first_slots.clamp(4, 65_536).next_power_of_two();
         let quarter = domain.folder().file_system_bytes()? / 4;
         let max_bytes = self.max_bytes.unwrap_or(quarter).clamp(64 << 10, MOST_BYTES);
-        // Where another floor's words carry the messages, the ring holds none.
+        // Where another layer's words carry the messages, the ring holds none.
         let most_regions = if annex.len == 0 { MOST_REGIONS } else { 1 };
         let plan = Plan::new(u64::from(slot_bytes), u64::from(first_slots), most_regions, max_bytes, annex.len);
         let spec = Spec {
@@ -164,7 +164,7 @@ impl QueueOptions {
 /// The most that a queue may take: rings and pool of that size fit into the address space reserved for one file.
 const MOST_BYTES: u64 = 6 << 30;
 
-/// Another floor's words, between slots and tags: address space, and bytes that exist from the beginning.
+/// Another layer's words, between slots and tags: address space, and bytes that exist from the beginning.
 #[derive(Clone, Copy)]
 pub(crate) struct Annex {
     pub(crate) len: u64,

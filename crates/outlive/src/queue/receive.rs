@@ -29,7 +29,7 @@ use super::look::{Found, Look};
 use super::receiver::Receiver;
 use super::ring::Slot;
 use super::wake::wake_senders;
-use crate::liveness::{Asleep, Me, Net, sleep, sleep_on};
+use crate::liveness::{Asleep, Me, Recheck, sleep, sleep_on};
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
@@ -358,7 +358,7 @@ impl Receiver {
             let watch = [head.messages.watch(ticket)];
             let end = match owner {
                 Some(_) => sleep(shared.registry, &pass, &watch, owner, slice),
-                None => sleep_on(shared.registry, &watch, 0, Net::Spread, slice),
+                None => sleep_on(shared.registry, &watch, 0, Recheck::Spread, slice),
             };
             awake();
             // Before the next wait is prepared, which costs a membarrier.

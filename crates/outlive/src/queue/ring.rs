@@ -109,7 +109,7 @@ impl Ring {
         (self.slot_bytes - SLOT_OVERHEAD) as usize
     }
 
-    /// What lies between slots and tags: another floor's words, where it begins and ends.
+    /// What lies between slots and tags: another layer's words, where it begins and ends.
     pub(super) fn annex(&self) -> (u64, u64) {
         let last = self.regions - 1;
         let end = self.region_at(last) + self.nominal(last) * self.slot_bytes;

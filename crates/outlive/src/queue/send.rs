@@ -33,7 +33,7 @@ use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, publi
 use super::ring::{Growth, Place, Ring, Slot};
 use super::wake::{LookForMemory, wake_receiver};
 use crate::liveness::{Asleep, Me};
-use crate::pool::Block;
+use crate::pool::ObjectRef;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
@@ -61,7 +61,7 @@ pub struct Sender {
 /// What is sent: bytes for the slot, or an object that holds them.
 enum Body<'a> {
     Inline(&'a [u8]),
-    Object(Block),
+    Object(ObjectRef),
 }
 
 /// Why a claim failed.
@@ -433,7 +433,7 @@ pub(super) fn wait_for_memory(
     len: u64,
     deadline: Option<Deadline>,
     worth_a_look: &dyn Fn() -> bool,
-) -> Result<Block, SendError> {
+) -> Result<ObjectRef, SendError> {
     let looks = Looks::new(&shared.ring, len);
     wait_until(shared, me, deadline, worth_a_look, &|| looks.look(me))?;
     looks.object.take().ok_or_else(|| shared.ring.segment.damaged("the pool").into())
@@ -443,7 +443,7 @@ pub(super) fn wait_for_memory(
 struct Looks<'a> {
     len: u64,
     room: LookForMemory<'a>,
-    object: Cell<Option<Block>>,
+    object: Cell<Option<ObjectRef>>,
     collected: Collected,
 }
 

@@ -1,4 +1,4 @@
-//! What the floor above needs of a queue: its ends, who serves and who sleeps, and its pool for long requests and replies.
+//! What the layer above needs of a queue: its ends, who serves and who sleeps, and its pool for long requests and replies.
 
 use super::endpoint::{self, Reader};
 use super::error::RecvError;
@@ -6,8 +6,8 @@ use super::send::wait_for_memory;
 use super::sweep::collect_objects;
 use super::wake::{wake_receiver, wake_senders};
 use super::{Queue, Receiver, SendError};
-use crate::liveness::{Asleep, Me, Net, Registry, SpinWait, TokenId, WAITERS, Words, sleep_on};
-use crate::pool::{Block, Tag};
+use crate::liveness::{Asleep, Me, Recheck, Registry, SpinWait, TokenId, WAITERS, WaitWords, sleep_on};
+use crate::pool::{ObjectRef, Tag};
 use crate::segment::Segment;
 use crate::shim::Ordering;
 use crate::sync::EventCount;
@@ -16,7 +16,7 @@ use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error, WaitStrategy};
 
-/// In tags, what is no region: objects of another floor.
+/// In tags, what is no region: objects of another layer.
 const ANNEX: u32 = 63;
 
 /// Who serves just now.
@@ -44,7 +44,7 @@ impl Queue {
         self.shared.spin_wait.set(wait);
     }
 
-    /// Where the other floor's words lie: first and last byte but one.
+    /// Where the other layer's words lie: first and last byte but one.
     pub(crate) fn annex(&self) -> (u64, u64) {
         self.shared.ring.annex()
     }
@@ -71,7 +71,7 @@ impl Queue {
 
     /// Where nobody serves, adds the words to sleep on until somebody does. What was asked of who comes, for
     /// [`Queue::woken_by_who_serves`].
-    pub(crate) fn add_who_serves<'a>(&'a self, words: &mut Words<'a>) -> Option<u32> {
+    pub(crate) fn add_who_serves<'a>(&'a self, words: &mut WaitWords<'a>) -> Option<u32> {
         endpoint::add_who_comes(&self.shared, words)
     }
 
@@ -105,7 +105,7 @@ impl Queue {
 
     /// An object of the pool, the calling thread's, waiting for one to be freed.
     #[cold]
-    pub(crate) fn allocate_until(&self, me: Me, len: u64, deadline: Deadline) -> Result<Block, SendError> {
+    pub(crate) fn allocate_until(&self, me: Me, len: u64, deadline: Deadline) -> Result<ObjectRef, SendError> {
         match self.allocate(me, len) {
             Err(Error::NoSpace { .. }) => {
                 let most = self.most_bytes();
@@ -119,7 +119,7 @@ impl Queue {
     }
 
     /// An object of the pool, the calling thread's.
-    pub(crate) fn allocate(&self, me: Me, len: u64) -> Result<Block, Error> {
+    pub(crate) fn allocate(&self, me: Me, len: u64) -> Result<ObjectRef, Error> {
         let ring = &self.shared.ring;
         ring.pool.allocate(&ring.segment, me, len, ring)
     }
@@ -134,30 +134,30 @@ impl Queue {
         collect_objects(&self.shared.ring, me, false).map(drop)
     }
 
-    pub(crate) fn free_held(&self, me: Me, object: &Block) -> Result<(), Error> {
+    pub(crate) fn free_held(&self, me: Me, object: &ObjectRef) -> Result<(), Error> {
         let ring = &self.shared.ring;
         ring.pool.free_held(&ring.segment, object, me, ring)
     }
 
     /// From the calling thread's to that place in the annex.
-    pub(crate) fn put(&self, me: Me, object: &Block, place: u64) -> Result<(), Error> {
+    pub(crate) fn put(&self, me: Me, object: &ObjectRef, place: u64) -> Result<(), Error> {
         let ring = &self.shared.ring;
         ring.pool.enqueue(&ring.segment, object, me, ANNEX, place)
     }
 
     /// The object of that reference, if there is one. Fails when the system does not say whether it exists.
-    pub(crate) fn object(&self, reference: u32) -> Result<Option<Block>, Error> {
+    pub(crate) fn object(&self, reference: u32) -> Result<Option<ObjectRef>, Error> {
         self.shared.ring.pool.find_object(&self.shared.ring.segment, reference)
     }
 
     /// Returns whether the object's tag says that it lies at that place in the annex.
-    pub(crate) fn is_put(&self, object: &Block, place: u64) -> Result<bool, Error> {
+    pub(crate) fn is_put(&self, object: &ObjectRef, place: u64) -> Result<bool, Error> {
         let ring = &self.shared.ring;
         Ok(ring.pool.tag_of(&ring.segment, object)? == (Tag::Queued { region: ANNEX, position: place }))
     }
 
     /// Frees an object if it is at that place in the annex; whether it was.
-    pub(crate) fn free_put(&self, object: &Block, place: u64) -> Result<bool, Error> {
+    pub(crate) fn free_put(&self, object: &ObjectRef, place: u64) -> Result<bool, Error> {
         let ring = &self.shared.ring;
         let is_there = self.is_put(object, place)?;
         if is_there {
@@ -199,7 +199,7 @@ impl Receiver {
             }
             // Nobody's end is watched: who asks may be stopped before it notifies.
             let watch = [head.messages.watch(ticket)];
-            let end = sleep_on(shared.registry, &watch, 0, Net::Spread, ticket.until(deadline));
+            let end = sleep_on(shared.registry, &watch, 0, Recheck::Spread, ticket.until(deadline));
             awake();
             // Before the next wait is prepared, which may cost a membarrier.
             if let Some(found) = look()? {

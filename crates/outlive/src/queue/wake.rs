@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 use super::Shared;
 use super::ring::Ring;
-use crate::pool::Room;
+use crate::pool::HeapHost;
 
 /// The receiver has given something back, or memory has become free that was nobody's message.
 #[inline]
@@ -26,7 +26,7 @@ pub(super) fn wake_receiver(shared: &Shared) {
     shared.ring.head().messages.notify_all();
 }
 
-impl Room for Ring {
+impl HeapHost for Ring {
     fn allows(&self, more: u64) -> bool {
         Ring::allows(self, more)
     }
@@ -45,7 +45,7 @@ pub(super) struct LookForMemory<'a> {
     pub(super) in_hand: Cell<bool>,
 }
 
-impl Room for LookForMemory<'_> {
+impl HeapHost for LookForMemory<'_> {
     fn allows(&self, more: u64) -> bool {
         self.ring.allows(more)
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use super::pending::half_of;
 use super::service::Service;
 use super::words::{Claim, Ready, State, next};
-use crate::liveness::{Registry, TokenId, Words};
+use crate::liveness::{Registry, TokenId, WaitWords};
 use crate::queue::Server;
 use crate::shim::Ordering;
 use crate::sync::EventCount;
@@ -90,7 +90,7 @@ impl Answer {
     }
 
     /// Adds the words to sleep on, `replies` among them. What was asked of a server that comes, and whether a wake-up for that is passed on.
-    pub(crate) fn add_to<'a>(&'a self, replies: Watch<'a>, words: &mut Words<'a>) -> Option<u32> {
+    pub(crate) fn add_to<'a>(&'a self, replies: Watch<'a>, words: &mut WaitWords<'a>) -> Option<u32> {
         let call = self.words()?;
         let seen = call.claim();
         // A stray write. It means nothing but 0.

@@ -13,7 +13,7 @@ use super::place::Word;
 use super::service::{Call, INLINE_REQUEST, MOST_PLACES, SLOTS, Service, ServiceOptions};
 use super::words::{Settled, next};
 use crate::liveness::{Asleep, Me, TokenId};
-use crate::pool::Block;
+use crate::pool::ObjectRef;
 use crate::queue::{self, LARGEST_MESSAGE, SendError};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
@@ -219,7 +219,7 @@ impl Client {
     /// What dead clients left, and replies to calls that this one let go of, may be all that is missing. Nobody tells of
     /// either, so both are looked for once a second.
     #[cold]
-    fn wait_for_memory(&self, me: Me, len: u64, deadline: Deadline) -> Result<Block, SendError> {
+    fn wait_for_memory(&self, me: Me, len: u64, deadline: Deadline) -> Result<ObjectRef, SendError> {
         loop {
             // A failure to settle something is an error only if there is no memory without it.
             let settled = self.settle_parked(me).and(self.service.settle_dead(me, self.process, false));

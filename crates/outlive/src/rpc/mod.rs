@@ -1,4 +1,4 @@
-//! Floor 7: requests and replies: one server, many clients, many calls in flight, and everybody told at once who died.
+//! Layer 7: requests and replies: one server, many clients, many calls in flight, and everybody told at once who died.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-rpc-{}", std::process::id()));

@@ -254,7 +254,7 @@ impl Request {
 struct Held<'r> {
     request: &'r Request,
     me: Me,
-    object: Option<crate::pool::Block>,
+    object: Option<crate::pool::ObjectRef>,
 }
 
 impl Held<'_> {

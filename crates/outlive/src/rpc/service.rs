@@ -12,7 +12,7 @@
 
 use super::asked::{Asked, Asks, Question};
 use super::words::Words;
-use crate::pool::Block;
+use crate::pool::ObjectRef;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
@@ -140,7 +140,7 @@ pub(super) struct Call<'s> {
 pub(super) struct Found {
     pub(super) bytes: *const u8,
     pub(super) len: usize,
-    pub(super) object: Option<Block>,
+    pub(super) object: Option<ObjectRef>,
 }
 
 impl Service {
@@ -355,7 +355,7 @@ impl<'s> Call<'s> {
     ///
     /// # Safety
     /// As [`Call::write_request`].
-    pub(super) unsafe fn write_request_object(self, object: &Block) {
+    pub(super) unsafe fn write_request_object(self, object: &ObjectRef) {
         // SAFETY: inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.request.cast::<AtomicU64>() };
         word.store(u64::from(object.reference), Ordering::Relaxed);
@@ -377,7 +377,7 @@ impl<'s> Call<'s> {
     ///
     /// # Safety
     /// As [`Call::write`].
-    pub(super) unsafe fn write_object(self, number: u32, object: &Block, len: usize) {
+    pub(super) unsafe fn write_object(self, number: u32, object: &ObjectRef, len: usize) {
         // SAFETY: inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.bytes(number).cast::<AtomicU64>() };
         word.store(u64::from(object.reference), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Floor 7: the latest value under a name: one writer, any number of readers, nobody waits for anybody.
+//! Layer 7: the latest value under a name: one writer, any number of readers, nobody waits for anybody.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-state-{}", std::process::id()));
@@ -25,7 +25,7 @@ mod layout;
 mod outlook;
 mod read;
 mod shared;
-#[expect(clippy::module_inception, reason = "the floor's main thing")]
+#[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod state;
 mod sweep;
 mod wait;

@@ -6,7 +6,7 @@ use super::Shared;
 use super::bytes::BytesWatch;
 use super::state::StateWatch;
 use super::wait::{Look, Told};
-use crate::liveness::{Registry, TokenId, Words};
+use crate::liveness::{Registry, TokenId, WaitWords};
 use crate::sync::EventCount;
 use crate::sys::futex::Watch;
 
@@ -59,7 +59,7 @@ impl Outlook {
     }
 
     /// Adds the words to sleep on, `changes` among them. What was asked of who comes.
-    pub(crate) fn add_to<'a>(&'a self, changes: Watch<'a>, words: &mut Words<'a>) -> Option<u32> {
+    pub(crate) fn add_to<'a>(&'a self, changes: Watch<'a>, words: &mut WaitWords<'a>) -> Option<u32> {
         self.shared.role().add_to(changes, words)
     }
 

@@ -1,4 +1,4 @@
-//! Floor 5: locks that survive their holders.
+//! Layer 5: locks that survive their holders.
 //!
 //! Each is a named thing in a domain, or embedded in a user's own struct, a [`Record`]. Each has forms that try, that wait
 //! until a deadline (a span, a moment, a time of day), and that wait for ever.

@@ -29,7 +29,7 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::{Acquired, CONSISTENT, INCONSISTENT, NOT_RECOVERABLE, Refused};
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
-use crate::liveness::{Me, Note, Registry, TokenId};
+use crate::liveness::{Me, Registry, TokenId, WaitRecord};
 use crate::segment::Shared;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::futex::Watch;
@@ -152,11 +152,11 @@ impl RawPi {
                 // SAFETY: as in `acquire`.
                 None => unsafe { libc_mutex::try_lock(self.mutex()) },
                 Some(deadline) => {
-                    let note = Note::begin(me.registry, Some(&Watch { word: self.word(), expected: seen }));
+                    let note = WaitRecord::begin(me.registry, Some(&Watch { word: self.word(), expected: seen }));
                     let until = deadline.earlier(Deadline::after(SLICE));
                     // SAFETY: as in `acquire`.
                     let got = unsafe { libc_mutex::lock_until(self.mutex(), until) };
-                    Note::end(note, got == Ok(Got::TimedOut));
+                    WaitRecord::end(note, got == Ok(Got::TimedOut));
                     got
                 }
             };

@@ -21,7 +21,7 @@
 use super::event_count::{EventCount, RelayedEventCount, Ticket};
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Net, Registry, SpinWait, TokenId, sleep, sleep_among};
+use crate::liveness::{Asleep, Me, Recheck, Registry, SpinWait, TokenId, sleep, sleep_among};
 use crate::shim::AtomicU32;
 use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
@@ -99,7 +99,7 @@ impl RawCondvar {
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         patiences.notify.spin(|| self.plain.count().is_notified(ticket));
-        sleep_among(registry, &self.plain.watches(ticket), Net::Spread, deadline)
+        sleep_among(registry, &self.plain.watches(ticket), Recheck::Spread, deadline)
     }
 
     /// Locks again. A wake-up may be ours alone: it is not to die with us in the queue for the mutex.

@@ -14,7 +14,7 @@
 //! doc/protocols/event.md, proof/models/event_word.pml.
 
 use crate::Deadline;
-use crate::liveness::{Asleep, Net, Registry, SpinWait, sleep_among};
+use crate::liveness::{Asleep, Recheck, Registry, SpinWait, sleep_among};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::futex::{ALL, InOneStep, Watch};
@@ -212,7 +212,7 @@ impl RawEvent {
             if last_try {
                 return Ok(None);
             }
-            match sleep_among(registry, &[watch], Net::Needless, deadline)? {
+            match sleep_among(registry, &[watch], Recheck::Needless, deadline)? {
                 Asleep::LookAgain => {}
                 Asleep::TimedOut => last_try = true,
             }

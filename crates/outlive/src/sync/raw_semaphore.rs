@@ -13,7 +13,7 @@
 
 use super::event_count::EventCount;
 use crate::Deadline;
-use crate::liveness::{Asleep, MOST_OWNERS, Me, Net, SpinWait, TokenId, sleep_on, sleep_until_it_comes};
+use crate::liveness::{Asleep, MOST_OWNERS, Me, Recheck, SpinWait, TokenId, sleep_on, sleep_until_it_comes};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
@@ -267,7 +267,7 @@ impl RawSemaphore<'_> {
             }
             let until = ticket.until(deadline);
             // Nobody in particular ought to hand us one, so there is nobody's end to watch.
-            sleep_on(me.registry, &[self.free.watch(ticket)], 0, Net::Spread, until).map_err(NoPermit::System)?;
+            sleep_on(me.registry, &[self.free.watch(ticket)], 0, Recheck::Spread, until).map_err(NoPermit::System)?;
         }
     }
 

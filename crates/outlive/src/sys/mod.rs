@@ -1,6 +1,6 @@
-//! Floor 1: the system calls, and nothing else.
+//! Layer 1: the system calls, and nothing else.
 //!
-//! Every unexpected errno is an error, in release builds too. Nothing above this floor calls `libc` or `rustix`.
+//! Every unexpected errno is an error, in release builds too. Nothing above this layer calls `libc` or `rustix`.
 
 pub(crate) mod barrier;
 pub(crate) mod clock;

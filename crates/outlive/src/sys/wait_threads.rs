@@ -273,7 +273,7 @@ mod loom_tests {
             let owner = Watch { word: &world.owner, expected: HELD };
             let slept = helpers.wait(&[vec![event], vec![owner]], None, Deadline::NEVER);
             assert_eq!(slept, Ok(Wakeup::LookAgain));
-            // As `Many` looks, which wakes the others if it finds an owner dead.
+            // As `WaitList` looks, which wakes the others if it finds an owner dead.
             let is_found = world.owner.load(StdOrdering::Acquire) == DEAD;
             let taken = ends.join().unwrap();
             assert!(is_found || taken == 0, "a wake-up that others need is lost");

@@ -13,7 +13,7 @@ use super::layout::MOST_RINGS;
 use super::message::Message;
 use super::slot::Slot;
 use super::subscriber::Subscriber;
-use crate::liveness::{Me, Net, sleep_among};
+use crate::liveness::{Me, Recheck, sleep_among};
 use crate::sync::Ticket;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
@@ -39,7 +39,7 @@ pub(super) fn wait<M: Message + ?Sized>(
         if subscriber.is_ready() || deadline.has_passed() {
             return Ok(());
         }
-        sleep_among(shared.registry, seen.watches(), Net::Spread, ticket.until(deadline))
+        sleep_among(shared.registry, seen.watches(), Recheck::Spread, ticket.until(deadline))
             .map_err(|errno| SubscribeError::System(Error::from_errno("wait for", shared.segment.path(), errno)))?;
         arrivals.woken(ticket, || subscriber.is_ready());
     }

@@ -4,7 +4,7 @@ use super::layout::{LINE_BYTES, LineWords, MOST_LINES, MOST_RINGS, Plan, RingWor
 use super::slot::{SLOT, Slot};
 use crate::Error;
 use crate::liveness::{Registry, SpinWait};
-use crate::pool::{Block, Ends, Heap, Room};
+use crate::pool::{Ends, Heap, HeapHost, ObjectRef};
 use crate::segment::{Segment, View};
 use crate::shim::Ordering;
 use std::sync::OnceLock;
@@ -50,7 +50,7 @@ impl Shared {
     /// How many lines.
     #[inline]
     pub(super) fn line_count(&self) -> u32 {
-        // Acquire pairs with `line::take`: it exists.
+        // Acquire pairs with `subscriber_slot::take`: it exists.
         self.head().lines.load(Ordering::Acquire).min(MOST_LINES as u32)
     }
 
@@ -97,7 +97,7 @@ impl Shared {
 
     /// Where a payload is read.
     #[inline]
-    pub(super) fn payload(&self, block: &Block) -> *const u8 {
+    pub(super) fn payload(&self, block: &ObjectRef) -> *const u8 {
         // SAFETY: the heap gives only what lies in the mapping.
         unsafe { self.segment.address(block.offset) }
     }
@@ -130,7 +130,7 @@ impl Shared {
 }
 
 /// Nobody waits for a topic's memory.
-impl Room for Shared {
+impl HeapHost for Shared {
     fn allows(&self, more: u64) -> bool {
         self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
     }

@@ -9,7 +9,7 @@ use super::layout::{Claim, LineWords};
 use super::message::Message;
 use super::slot::{Look, Slot};
 use super::subscriber::Subscriber;
-use crate::liveness::{Registry, Words};
+use crate::liveness::{Registry, WaitWords};
 use crate::shim::Ordering;
 use crate::sync::{EventCount, RelayedEventCount, Ticket};
 
@@ -94,7 +94,7 @@ impl Inbox {
     }
 
     /// Adds the words to sleep on: see arrive.rs.
-    pub(crate) fn add_to<'a>(&'a self, ticket: Ticket, into: &mut Words<'a>) {
+    pub(crate) fn add_to<'a>(&'a self, ticket: Ticket, into: &mut WaitWords<'a>) {
         let slots = self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
         into.add(Seen::now(&self.shared, ticket, self.shared.rings(), slots).watches());
         into.pass_on_to(self.arrivals().relay());

@@ -12,7 +12,7 @@
 //! ```
 //! Lines, rings and all that follow come to have pages when they are first used.
 
-use super::hold::{CELLS, Cells, NEAR};
+use super::hazard::{CELLS, HazardPointers, NEAR};
 use super::slot::SLOT;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
@@ -164,8 +164,8 @@ unsafe impl Shared for LineWords {}
 
 impl LineWords {
     #[inline]
-    pub(super) fn cells(&self) -> Cells<'_> {
-        Cells { cells: &self.cells, high: &self.high }
+    pub(super) fn cells(&self) -> HazardPointers<'_> {
+        HazardPointers { cells: &self.cells, high: &self.high }
     }
 
     #[inline]

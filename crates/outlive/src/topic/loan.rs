@@ -9,7 +9,7 @@ use super::header::Header;
 use super::message::Message;
 use super::publisher::Publisher;
 use super::slot::INLINE_WORDS;
-use crate::pool::Block;
+use crate::pool::ObjectRef;
 
 /// Memory for one message, to be written in place: [`Publisher::publish`] publishes it. Dropped, it is the publisher's again.
 #[must_use = "a loan that is dropped is not published"]
@@ -26,7 +26,7 @@ struct Lent {
     /// Where the object is written; null: the bytes lie in `inline`, to be copied into the slot.
     at: *mut u8,
     len: usize,
-    object: Option<Block>,
+    object: Option<ObjectRef>,
     header: Option<Header>,
     inline: [u64; INLINE_WORDS],
 }
@@ -76,7 +76,7 @@ impl Drop for Desk {
 impl<'p, M: Message + ?Sized> Loan<'p, M> {
     /// Of an object of the publisher's and where it is written, or of a slot's room.
     #[inline]
-    pub(super) fn new(publisher: &'p Publisher<M>, len: usize, object: Option<(Block, *mut u8)>) -> Loan<'p, M> {
+    pub(super) fn new(publisher: &'p Publisher<M>, len: usize, object: Option<(ObjectRef, *mut u8)>) -> Loan<'p, M> {
         let mut lent = publisher.desk().free();
         // SAFETY: in no loan, so nobody else looks at it.
         let this = unsafe { lent.as_mut() };
@@ -122,7 +122,7 @@ impl<'p, M: Message + ?Sized> Loan<'p, M> {
 
     /// The object, if it has one of that publisher's: not the loan's any more.
     #[inline]
-    pub(super) fn take_object(&mut self, publisher: &Publisher<M>) -> Option<(Block, usize)> {
+    pub(super) fn take_object(&mut self, publisher: &Publisher<M>) -> Option<(ObjectRef, usize)> {
         if !core::ptr::eq(self.publisher, publisher) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use super::file::Shared;
 use super::layout::{Claim, State};
-use super::{line, ring};
+use super::{ring, subscriber_slot};
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::Message as Still;
@@ -115,7 +115,7 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Er
     let process = me.registry.process_token()?;
     let ends = shared.ends();
     // Lines first: what only the dead held is free then.
-    let (lines, names_left) = line::sweep(&shared, me, &ends, dry_run);
+    let (lines, names_left) = subscriber_slot::sweep(&shared, me, &ends, dry_run);
     let (rings, objects) = ring::sweep(&shared, process, &ends, dry_run)?;
     let found = shared.heap.collect(&shared.segment, me, dry_run, &|_| Still::There)?;
     if !dry_run {

@@ -1,4 +1,4 @@
-//! Floor 7: topics: messages of any size to many processes, and nobody waits for the dead.
+//! Layer 7: topics: messages of any size to many processes, and nobody waits for the dead.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-topics-{}", std::process::id()));
@@ -25,12 +25,12 @@
 mod arrive;
 mod error;
 mod file;
+mod free_list;
+mod hazard;
 mod header;
-mod hold;
 mod inbox;
 mod latest;
 mod layout;
-mod line;
 mod loan;
 mod look;
 mod memory;
@@ -43,12 +43,12 @@ mod publisher;
 mod reliable;
 mod ring;
 mod sample;
+mod sample_cache;
 mod slot;
-mod stock;
 mod subscriber;
+mod subscriber_slot;
 mod take;
-mod taken;
-#[expect(clippy::module_inception, reason = "the floor's main thing")]
+#[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod topic;
 mod writable;
 

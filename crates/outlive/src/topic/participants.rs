@@ -15,7 +15,7 @@ use super::file::Shared;
 use super::message::Message;
 use super::publisher::Publisher;
 use super::subscriber::Subscriber;
-use super::{line, ring};
+use super::{ring, subscriber_slot};
 use crate::liveness::{Asleep, Registry, sleep_on_several};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::Watch;
@@ -45,7 +45,7 @@ pub(super) enum Side {
 impl Side {
     fn present(self, shared: &Shared) -> Participants {
         let publishers = if self == Side::Subscribers { Vec::new() } else { ring::living(shared).collect() };
-        let subscribers = if self == Side::Publishers { Vec::new() } else { line::living(shared).collect() };
+        let subscribers = if self == Side::Publishers { Vec::new() } else { subscriber_slot::living(shared).collect() };
         Participants { publishers, subscribers, known: true }
     }
 }

@@ -16,15 +16,15 @@ use std::sync::Arc;
 use super::error::PublishError;
 use super::file::Shared;
 use super::header::Header;
-use super::line;
 use super::loan::{Desk, Loan};
 use super::message::Message;
 use super::reliable;
 use super::ring::{self, Ring};
 use super::slot::{Facts, INLINE, Slot};
+use super::subscriber_slot;
 use super::topic::LARGEST_PAYLOAD;
 use crate::liveness::Me;
-use crate::pool::{Block, Message as Still};
+use crate::pool::{Message as Still, ObjectRef};
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error};
@@ -93,7 +93,7 @@ impl Published<'_> {
     /// is called, a few loads for each.
     #[must_use]
     pub fn subscribers(&self) -> u32 {
-        line::count(self.shared)
+        subscriber_slot::count(self.shared)
     }
 }
 
@@ -345,13 +345,13 @@ impl<M: Message + ?Sized> Publisher<M> {
     #[must_use]
     #[inline]
     pub fn has_subscribers(&self) -> bool {
-        line::living(&self.shared).next().is_some()
+        subscriber_slot::living(&self.shared).next().is_some()
     }
 
     /// How many subscribers there are that live: right at once after any of them was killed.
     #[must_use]
     pub fn subscriber_count(&self) -> u32 {
-        line::count(&self.shared)
+        subscriber_slot::count(&self.shared)
     }
 
     /// A copy, once there is room.
@@ -397,7 +397,7 @@ impl<M: Message + ?Sized> Publisher<M> {
 
     /// The next message, into its slot.
     #[inline]
-    fn put(&self, me: Me, len: usize, object: Option<Block>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
+    fn put(&self, me: Me, len: usize, object: Option<ObjectRef>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
         let shared = &*self.shared;
         let head = shared.head();
         // SAFETY: as in `ring`; nothing that is called here comes back.
@@ -476,7 +476,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     }
 
     /// An object for so many bytes, and where to write them.
-    pub(super) fn take_object(&self, me: Me, len: usize) -> Result<(Block, *mut u8), PublishError> {
+    pub(super) fn take_object(&self, me: Me, len: usize) -> Result<(ObjectRef, *mut u8), PublishError> {
         if len > LARGEST_PAYLOAD {
             return Err(PublishError::TooLarge { len: len as u64, most: LARGEST_PAYLOAD as u64 });
         }
@@ -504,7 +504,7 @@ impl<M: Message + ?Sized> Publisher<M> {
 
     /// There is no room: what nobody needs any more has to go.
     #[cold]
-    fn find_memory(&self, me: Me, ring: &mut Ring, len: u64) -> Result<Block, PublishError> {
+    fn find_memory(&self, me: Me, ring: &mut Ring, len: u64) -> Result<ObjectRef, PublishError> {
         let shared = &*self.shared;
         let index = ring.index;
         let try_again = || match shared.heap.allocate_for(&shared.segment, me, len, index, shared) {
@@ -517,7 +517,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         }
         ring.stock.trim(shared, ring.index, true);
         let ends = shared.ends();
-        line::sweep(shared, me, &ends, false);
+        subscriber_slot::sweep(shared, me, &ends, false);
         ring::sweep(shared, ring.process, &ends, false)?;
         shared.heap.collect(&shared.segment, me, false, &|_| Still::There)?;
         if let Some(block) = try_again()? {
@@ -585,7 +585,7 @@ impl<T: crate::sync::Plain> Publisher<T> {
         let shared = &*self.shared;
         let view = shared.writable()?;
         // SAFETY: as in `take_object`.
-        let at = |block: &Block| unsafe { view.address(block.offset) };
+        let at = |block: &ObjectRef| unsafe { view.address(block.offset) };
         let len = size_of::<T>();
         let block = self.ring(|ring| {
             let mut take =
@@ -647,7 +647,7 @@ impl<M: Message + ?Sized> Drop for Publisher<M> {
         // In a forked child it is its parent's.
         if shared.registry.process_token_if_any() == Some(ring.process) {
             ring.leave(shared);
-            line::note_change(shared);
+            subscriber_slot::note_change(shared);
         }
     }
 }

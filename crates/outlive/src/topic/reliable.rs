@@ -41,7 +41,7 @@ fn slowest(shared: &Shared, index: u32) -> Option<InTheWay> {
     // What was published before, and then who has joined: pairs with the fence in `Subscriber::new`.
     fence(Ordering::SeqCst);
     let reliable = shared.lines().zip(0..).filter_map(|(words, line)| {
-        // Acquire pairs with `line::join`: its cursors are written.
+        // Acquire pairs with `subscriber_slot::join`: its cursors are written.
         let claim = Claim::of(words.claim.load(Ordering::Acquire))?;
         let counts = claim.state == State::Reliable && shared.registry.is_alive(claim.process);
         // Acquire: it has done with the slot.

@@ -6,17 +6,17 @@
 //! | P | P publishes | what was published stays. Once P has *ended*, the ring is anybody's: until then a thread of it may be writing a payload |
 //! | P, looking after | P looks after what the dead left in it, and is no publisher | the same |
 //!
-//! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave but the cells' (`hold.rs`).
+//! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave but the cells' (`hazard.rs`).
 
 use std::time::Duration;
 
 use super::file::Shared;
+use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
-use super::line::note_change;
 use super::reliable;
-use super::stock::Stock;
+use super::subscriber_slot::note_change;
 use crate::liveness::{Me, sleep};
-use crate::pool::{Block, Ends, Tag};
+use crate::pool::{Ends, ObjectRef, Tag};
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
@@ -42,8 +42,8 @@ pub(super) struct Ring {
     pub(super) published: u64,
     pub(super) order: u64,
     /// By slot: the object that it has.
-    pub(super) places: Vec<Option<Block>>,
-    pub(super) stock: Stock,
+    pub(super) places: Vec<Option<ObjectRef>>,
+    pub(super) stock: FreeList,
 }
 
 /// Whether one who owns that ring has ended, as far as the ring is concerned.
@@ -178,7 +178,7 @@ fn recover(shared: &Shared, process: TokenId, index: u32, claim: u32) -> Result<
         published,
         order: words.order.load(Ordering::Relaxed),
         places: vec![None; slots.len()],
-        stock: Stock::default(),
+        stock: FreeList::default(),
     };
     for (slot, place) in slots.iter().zip(&mut ring.places) {
         if slot.position().is_some_and(|position| position < published)

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use super::header::Header;
 use super::message::Message;
-use super::taken::{self, Taken};
+use super::sample_cache::{self, Taken};
 use crate::TokenId;
 
 /// A message, to read. Its payload stays as it is until this is dropped, whatever its publisher and the topic do meanwhile.
@@ -28,7 +28,7 @@ unsafe impl<M: Message + ?Sized> Send for Sample<M> {}
 unsafe impl<M: Message + ?Sized> Sync for Sample<M> {}
 
 impl<M: Message + ?Sized> Sample<M> {
-    /// Of [`Free::keep`](super::taken::Free::keep), with a payload that [`Message::at`] finds to be one.
+    /// Of [`Free::keep`](super::sample_cache::Free::keep), with a payload that [`Message::at`] finds to be one.
     #[inline]
     pub(super) fn new(taken: NonNull<Taken>) -> Sample<M> {
         Sample { taken, _message: PhantomData }
@@ -121,7 +121,7 @@ impl<M: Message + ?Sized> Drop for Sample<M> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: kept for this sample, dropped once.
-        unsafe { taken::let_go(self.taken) };
+        unsafe { sample_cache::let_go(self.taken) };
     }
 }
 

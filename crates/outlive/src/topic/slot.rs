@@ -5,11 +5,11 @@
 //! | p + 1 | message p is there | it stays |
 //! | 0 | being written, or given up, or never used | the message before is gone, as if overwritten; the ring's next owner writes it again |
 //!
-//! One thread at a time writes, any number read. A reader copies, or holds the object (`hold.rs`), and then looks at `ready` again.
+//! One thread at a time writes, any number read. A reader copies, or holds the object (`hazard.rs`), and then looks at `ready` again.
 
 use core::mem::MaybeUninit;
 
-use super::hold::Cells;
+use super::hazard::HazardPointers;
 use crate::shim::{AtomicU64, Ordering, fence};
 
 /// Words of payload that a slot has room for.
@@ -180,10 +180,10 @@ impl Slot {
 
     /// Holds the object that is this message's; the cell. `Err`: it is not there any more.
     #[inline]
-    pub(super) fn hold(&self, position: u64, reference: u32, cells: &Cells<'_>, at: usize) -> bool {
+    pub(super) fn hold(&self, position: u64, reference: u32, cells: &HazardPointers<'_>, at: usize) -> bool {
         cells.set(at, reference);
         // Of this reader and a publisher that overwrites the slot, one at least sees the other: pairs with the fence in
-        // `hold::names`.
+        // `hazard::names`.
         fence(Ordering::SeqCst);
         let there = self.ready.load(Ordering::Relaxed) == position.wrapping_add(1);
         if !there {

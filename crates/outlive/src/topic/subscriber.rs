@@ -10,12 +10,12 @@ use super::arrive;
 use super::error::SubscribeError;
 use super::file::Shared;
 use super::layout::{LineWords, MOST_RINGS};
-use super::line;
 use super::message::Message;
 use super::ring;
 use super::sample::Sample;
+use super::sample_cache::Shelf;
 use super::slot::Slot;
-use super::taken::Shelf;
+use super::subscriber_slot;
 use crate::shim::{Ordering, fence};
 use crate::sys::identity;
 use crate::{Deadline, Error, TokenId};
@@ -105,7 +105,7 @@ fn look_after_orphans() {
     let me = identity::this_process();
     orphans.retain(|(shared, at, owner)| {
         // In a forked child they are its parent's, and copies of those samples may still be read.
-        me != Ok(*owner) || !shared.line(*at).is_ok_and(line::let_go_if_unused)
+        me != Ok(*owner) || !shared.line(*at).is_ok_and(subscriber_slot::let_go_if_unused)
     });
 }
 
@@ -124,7 +124,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         let process = shared.registry.process_token()?;
         let owner = identity::this_process()
             .map_err(|errno| Error::from_errno("subscribe to", shared.segment.path(), errno))?;
-        let line = line::take(&shared, me, process)?;
+        let line = subscriber_slot::take(&shared, me, process)?;
         let words = shared.line(line)?;
         let depth = u64::from(shared.plan.depth);
         let history = u64::from(options.history).min(depth);
@@ -132,7 +132,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         for ring in 0..shared.rings() {
             if let Err(error) = shared.slots(ring) {
                 // It is ours, and this process may live long.
-                line::let_go_if_unused(words);
+                subscriber_slot::let_go_if_unused(words);
                 return Err(error);
             }
             let published = shared.published(ring);
@@ -141,7 +141,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         for (ring, cursor) in words.cursors.iter().enumerate() {
             cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
         }
-        line::join(&shared, words, process, options.reliable);
+        subscriber_slot::join(&shared, words, process, options.reliable);
         // Joined, and then what is published: pairs with the fence in `reliable::slowest`. A publisher that has not seen us has
         // published all that it may overwrite before we are waited for, and what comes after that is ours.
         fence(Ordering::SeqCst);
@@ -328,7 +328,7 @@ impl<M: Message + ?Sized> Drop for Subscriber<M> {
         if let Some(told) = self.told_left.get() {
             told.store(true, StdOrdering::Relaxed);
         }
-        if !line::leave(&self.shared, self.words(), self.process) {
+        if !subscriber_slot::leave(&self.shared, self.words(), self.process) {
             let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
             orphans.push((Arc::clone(&self.shared), self.line, self.owner));
         }

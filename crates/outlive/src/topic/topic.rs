@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::error::SubscribeError;
 use super::file::Shared;
 use super::layout::{MOST_BYTES, MOST_DEPTH, Plan};
-use super::line;
 use super::message::Message;
 use super::participants::{self, Participants, Presence, Side};
 use super::publisher::Publisher;
 use super::ring;
 use super::subscriber::{Subscriber, SubscriberOptions};
+use super::subscriber_slot;
 use crate::liveness::Registry;
 use crate::segment::{Segment, Spec};
 use crate::shim::Ordering;
@@ -189,7 +189,7 @@ impl<M: Message + ?Sized> Topic<M> {
     /// Who subscribes and lives.
     #[must_use]
     pub fn subscribers(&self) -> Vec<Holder> {
-        line::living(&self.shared).map(|id| Holder::of(self.shared.registry, id)).collect()
+        subscriber_slot::living(&self.shared).map(|id| Holder::of(self.shared.registry, id)).collect()
     }
 
     /// Waits until somebody comes, goes or dies. The first call returns at once, with those who are there.

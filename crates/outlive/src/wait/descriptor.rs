@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::bridge::{Place, Whom};
+use super::reactor::{Place, Whom};
 use super::set::WaitSet;
 use crate::Error;
 use crate::sys::identity;

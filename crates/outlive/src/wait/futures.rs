@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::bridge::{Place, Whom};
+use super::reactor::{Place, Whom};
 use super::set::{Ready, WaitSet};
 use super::source::{Look, Source, Waited};
 use crate::liveness::Registry;

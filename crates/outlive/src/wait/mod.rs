@@ -1,4 +1,4 @@
-//! Floor 8: waiting for many things at once, by a call, by a descriptor, or by `async`.
+//! Layer 8: waiting for many things at once, by a call, by a descriptor, or by `async`.
 //!
 //! | | |
 //! | --- | --- |
@@ -8,13 +8,13 @@
 //!
 //! doc/protocols/wait_set.md tells how it sleeps.
 
-mod bridge;
-mod crowd;
 mod descriptor;
 mod futures;
+mod reactor;
 mod services;
 mod set;
 mod source;
+mod source_list;
 mod sources;
 mod states;
 mod timer;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::futures::UntilReady;
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
-use crate::liveness::{Net, Words};
+use crate::liveness::{Recheck, WaitWords};
 use crate::rpc::{Answer, Asking, CallError, Came, Pending, Reply, Request, ServeError, Server};
 use crate::sync::EventCount;
 
@@ -51,12 +51,12 @@ impl Waited for Asking {
         Some(self.messages())
     }
 
-    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut WaitWords<'a>) {
         words.add(&[self.messages().watch(announced.ticket)]);
     }
 
-    fn net(&self, _: &Announced) -> Net {
-        Net::Spread
+    fn net(&self, _: &Announced) -> Recheck {
+        Recheck::Spread
     }
 }
 
@@ -106,14 +106,14 @@ impl Waited for Answer {
         self.replies()
     }
 
-    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut WaitWords<'a>) {
         let ticket = announced.ticket;
         announced.asked = self.replies().and_then(|replies| self.add_to(replies.watch(ticket), words));
     }
 
-    fn net(&self, announced: &Announced) -> Net {
+    fn net(&self, announced: &Announced) -> Recheck {
         // Without a server: see queue/endpoint.rs.
-        if announced.asked.is_some() { Net::Spread } else { Net::Needless }
+        if announced.asked.is_some() { Recheck::Spread } else { Recheck::Needless }
     }
 
     fn woken(&self, announced: &Announced) {

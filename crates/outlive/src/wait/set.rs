@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use super::crowd::Crowd;
 use super::descriptor::Descriptor;
 use super::source::{Readiness, Source, Waited};
+use super::source_list::SourceList;
 use crate::liveness::{Registry, SpinWait};
 use crate::sync::AwaitError;
 use crate::sys::robust::WakeRelay;
@@ -63,7 +63,7 @@ const FEW: usize = 8;
 /// the others: they are woken by the next who publishes, or look by themselves within a second.
 pub struct WaitSet {
     pub(super) registry: &'static Registry,
-    crowd: Crowd,
+    crowd: SourceList,
     spin_wait: SpinWait,
     next: u64,
     found: VecDeque<(Key, Readiness)>,
@@ -106,7 +106,7 @@ impl WaitSet {
     pub fn new(domain: &Domain) -> WaitSet {
         WaitSet {
             registry: domain.registry(),
-            crowd: Crowd::default(),
+            crowd: SourceList::default(),
             spin_wait: SpinWait::new(),
             next: 0,
             found: VecDeque::new(),

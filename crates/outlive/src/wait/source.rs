@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::liveness::{Net, Registry, TokenId, Words};
+use crate::liveness::{Recheck, Registry, TokenId, WaitWords};
 use crate::sync::{EventCount, Ticket};
 use crate::{Deadline, Error};
 
@@ -99,12 +99,12 @@ pub(crate) trait Waited: Send + Sync {
     }
 
     /// Adds the words to sleep on.
-    fn add_words<'a>(&'a self, _announced: &mut Announced, _words: &mut Words<'a>) {}
+    fn add_words<'a>(&'a self, _announced: &mut Announced, _words: &mut WaitWords<'a>) {}
 
-    /// Whether the set looks by itself now and then (liveness/net.rs), after the words: whoever makes it ready may be stopped before it
+    /// Whether the set looks by itself now and then (liveness/recheck.rs), after the words: whoever makes it ready may be stopped before it
     /// notifies, and nobody watches its end.
-    fn net(&self, _announced: &Announced) -> Net {
-        Net::Needless
+    fn net(&self, _announced: &Announced) -> Recheck {
+        Recheck::Needless
     }
 
     /// After a sleep on them: what one who woke owes the others.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
-use crate::liveness::{Net, Words};
+use crate::liveness::{Recheck, WaitWords};
 use crate::queue::{Inbox, Lies, Receiver, TypedReceiver};
 use crate::sync::{Event, EventCount, Gate, Latch};
 use crate::{Error, Peer};
@@ -38,12 +38,12 @@ impl Waited for Inbox {
         Some(self.messages())
     }
 
-    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut WaitWords<'a>) {
         words.add(&[self.messages().watch(announced.ticket)]);
     }
 
-    fn net(&self, _: &Announced) -> Net {
-        Net::Spread
+    fn net(&self, _: &Announced) -> Recheck {
+        Recheck::Spread
     }
 }
 
@@ -111,7 +111,7 @@ impl Waited for Gate {
     }
 
     /// Whoever changes its word wakes in the same step: no eventcount, and no look by itself.
-    fn add_words<'a>(&'a self, _: &mut Announced, words: &mut Words<'a>) {
+    fn add_words<'a>(&'a self, _: &mut Announced, words: &mut WaitWords<'a>) {
         words.add(&[self.watch()]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::futures::UntilReady;
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
-use crate::liveness::{Net, Words};
+use crate::liveness::{Recheck, WaitWords};
 use crate::state::{BytesWatch, Change, News, Outlook, StateWatch};
 use crate::sync::AwaitError;
 use crate::sync::EventCount;
@@ -66,13 +66,13 @@ impl Waited for Outlook {
         Some(self.changes())
     }
 
-    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut WaitWords<'a>) {
         announced.asked = self.add_to(self.changes().watch(announced.ticket), words);
     }
 
-    fn net(&self, announced: &Announced) -> Net {
+    fn net(&self, announced: &Announced) -> Recheck {
         // Beside no writer: see role.rs.
-        if announced.asked.is_some() { Net::Spread } else { Net::Needless }
+        if announced.asked.is_some() { Recheck::Spread } else { Recheck::Needless }
     }
 
     fn woken(&self, announced: &Announced) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::futures::UntilReady;
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
-use crate::liveness::{Net, TokenId, Words};
+use crate::liveness::{Recheck, TokenId, WaitWords};
 use crate::shim::Ordering;
 use crate::sync::EventCount;
 use crate::sys::futex::Watch;
@@ -32,12 +32,12 @@ impl Waited for Inbox {
         Some(Inbox::event_count(self))
     }
 
-    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut WaitWords<'a>) {
         self.add_to(announced.ticket, words);
     }
 
-    fn net(&self, _: &Announced) -> Net {
-        Net::Spread
+    fn net(&self, _: &Announced) -> Recheck {
+        Recheck::Spread
     }
 
     fn woken(&self, announced: &Announced) {
@@ -64,11 +64,11 @@ impl Waited for Roster {
     }
 
     // A process that comes or goes may be stopped between the two steps of that, and nobody watches it.
-    fn net(&self, _: &Announced) -> Net {
-        Net::Spread
+    fn net(&self, _: &Announced) -> Recheck {
+        Recheck::Spread
     }
 
-    fn add_words<'a>(&'a self, _announced: &mut Announced, words: &mut Words<'a>) {
+    fn add_words<'a>(&'a self, _announced: &mut Announced, words: &mut WaitWords<'a>) {
         // Acquire: who has come is seen by the look. Whoever comes or goes wakes, whether anybody is asleep or not.
         let expected = self.changes().load(Ordering::Acquire);
         words.add(&[Watch { word: self.changes(), expected }]);
@@ -113,7 +113,7 @@ impl Waited for Writable {
         Some(self.space())
     }
 
-    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut Words<'a>) {
+    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut WaitWords<'a>) {
         words.add(&[self.space().watch(announced.ticket)]);
     }
 }

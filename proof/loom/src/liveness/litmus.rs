@@ -1,6 +1,6 @@
 //! Claiming a slot beside those who ask whether its owners live, as loom's litmus tests.
 //!
-//! The asking is the code that is built ([`Slot::is_alive`]). The claiming follows claim.rs step by
+//! The asking is the code that is built ([`Slot::is_alive`]). The claiming follows enroll.rs step by
 //! step, since libc's trylock is nothing that loom can run: generation even; a Release fence; the
 //! word, by an exchange that is an Acquire and no more; tid; generation odd; a full fence; the
 //! first claim that bears the id. proof/models/weak-memory.md has the table.

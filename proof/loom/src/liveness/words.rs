@@ -3,9 +3,9 @@
 use crate::shim::AtomicU32;
 use crate::sys::futex::Watch;
 
-pub(crate) struct Words<'w>(Vec<Watch<'w>>);
+pub(crate) struct WaitWords<'w>(Vec<Watch<'w>>);
 
-impl<'w> Words<'w> {
+impl<'w> WaitWords<'w> {
     pub(crate) fn add(&mut self, words: &[Watch<'w>]) {
         self.0.extend_from_slice(words);
     }

@@ -180,7 +180,7 @@ fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
     });
 }
 
-/// A wait set's part, as `wait/crowd.rs` does it: look, announce, fence, look again, sleep on the eventcount.
+/// A wait set's part, as `wait/source_list.rs` does it: look, announce, fence, look again, sleep on the eventcount.
 fn wait_in_set(inbox: &super::Inbox) {
     use super::Lies;
     use crate::sys::clock::Deadline;

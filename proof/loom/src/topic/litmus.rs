@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 
-use super::hold::{CELLS, Cells, names};
+use super::hazard::{CELLS, HazardPointers, names};
 use super::slot::{Facts, Look, Slot};
 
 /// `Subscriber::new` and `reliable::slowest`: a publisher that does not see a reliable subscriber has published, before that one's first
@@ -33,7 +33,7 @@ fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
     });
 }
 
-/// `line::join` and `reliable::slowest`: who sees the claim sees the cursors that were written before it.
+/// `subscriber_slot::join` and `reliable::slowest`: who sees the claim sees the cursors that were written before it.
 #[test]
 fn loom_topic_a_claim_brings_its_cursors() {
     loom::model(|| {
@@ -123,7 +123,7 @@ fn loom_topic_a_ring_that_is_counted_has_slots() {
     });
 }
 
-/// `line::join` and `hold::names`: a publisher reads the number of lines after it has overwritten the
+/// `subscriber_slot::join` and `hazard::names`: a publisher reads the number of lines after it has overwritten the
 /// slot. So it finds a hold on the object that it would use again also in a line that has just been
 /// added.
 #[test]
@@ -161,8 +161,8 @@ impl Line {
         Line { slot: Slot::new(), lines: AtomicU32::new(0), cells: [AtomicU32::new(0)], high: AtomicU32::new(0) }
     }
 
-    fn cells(&self) -> Cells<'_> {
-        Cells { cells: &self.cells, high: &self.high }
+    fn cells(&self) -> HazardPointers<'_> {
+        HazardPointers { cells: &self.cells, high: &self.high }
     }
 
     fn publish(&self, position: u64, object: u32) {

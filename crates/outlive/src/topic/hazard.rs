@@ -8,7 +8,7 @@
 //!
 //! | died | |
 //! | --- | --- |
-//! | the subscriber, with cells set | they count until its process has ended; then whoever looks clears the line (`line.rs`) |
+//! | the subscriber, with cells set | they count until its process has ended; then whoever looks clears the line (`subscriber_slot.rs`) |
 //! | the publisher, with objects in limbo | the ring's next owner looks at the cells (`ring.rs`) |
 
 use crate::shim::{AtomicU32, Ordering, fence};
@@ -21,13 +21,13 @@ pub(super) const NEAR: usize = 8;
 
 /// The cells of one line.
 #[derive(Clone, Copy)]
-pub(super) struct Cells<'l> {
+pub(super) struct HazardPointers<'l> {
     pub(super) cells: &'l [AtomicU32; CELLS],
     /// How many have ever been in use together, so that nobody looks at the others.
     pub(super) high: &'l AtomicU32,
 }
 
-impl Cells<'_> {
+impl HazardPointers<'_> {
     /// One that is free, looking from there on.
     #[inline]
     pub(super) fn find(&self, from: usize) -> Option<usize> {
@@ -85,7 +85,7 @@ pub(super) fn release(cell: &AtomicU32) {
 
 /// What is held by any line, in order. To be asked after the slots were overwritten whose objects it is asked for; which lines there
 /// are is asked in here, after the fence: one that has come before it may hold something.
-pub(super) fn names<'l, L: Iterator<Item = Cells<'l>>>(lines: impl FnOnce() -> L, into: &mut Vec<u32>) {
+pub(super) fn names<'l, L: Iterator<Item = HazardPointers<'l>>>(lines: impl FnOnce() -> L, into: &mut Vec<u32>) {
     // Pairs with the fence in `Slot::hold`.
     fence(Ordering::SeqCst);
     into.clear();
@@ -135,8 +135,8 @@ mod loom_tests {
             }
         }
 
-        fn cells(&self) -> Cells<'_> {
-            Cells { cells: &self.cells, high: &self.high }
+        fn cells(&self) -> HazardPointers<'_> {
+            HazardPointers { cells: &self.cells, high: &self.high }
         }
 
         fn publish_object(&self, position: u64, object: u32) {

@@ -31,7 +31,7 @@ use crate::sys::{Errno, clock, futex, identity, robust};
 
 /// What a slot is claimed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum For {
+pub(super) enum TokenUse {
     /// The calling thread; it holds the libc mutex until it ends.
     Thread,
     /// The process; the caller is its main thread and holds the libc mutex.
@@ -40,11 +40,11 @@ pub(super) enum For {
     ProcessByKeeper,
 }
 
-impl For {
+impl TokenUse {
     fn kind(self) -> u32 {
         match self {
-            For::Thread => THREAD,
-            For::ProcessByMain | For::ProcessByKeeper => PROCESS,
+            TokenUse::Thread => THREAD,
+            TokenUse::ProcessByMain | TokenUse::ProcessByKeeper => PROCESS,
         }
     }
 }
@@ -64,12 +64,12 @@ impl Registry {
     /// Claims a slot. Slots are tried from a cursor that each claimer moves on by one, so the one that was given back
     /// longest ago comes first, more or less.
     #[cold]
-    pub(super) fn claim(&self, what: For) -> Result<(TokenId, Option<Keeper>), Error> {
+    pub(super) fn claim(&self, what: TokenUse) -> Result<(TokenId, Option<Keeper>), Error> {
         // A thread may claim in one domain with a wake-up of another domain's in hand.
         robust::beside_libc(|| self.claim_any(what))
     }
 
-    fn claim_any(&self, what: For) -> Result<(TokenId, Option<Keeper>), Error> {
+    fn claim_any(&self, what: TokenUse) -> Result<(TokenId, Option<Keeper>), Error> {
         let mut damaged = None;
         loop {
             let slots = self.slots();
@@ -97,7 +97,7 @@ impl Registry {
         }
     }
 
-    fn try_claim(&self, index: u32, slot: &'static Slot, what: For) -> Result<Attempt, Error> {
+    fn try_claim(&self, index: u32, slot: &'static Slot, what: TokenUse) -> Result<Attempt, Error> {
         let home = slot.home.load(Ordering::Relaxed);
         let mine = self.home()?;
         if home != mine
@@ -157,7 +157,7 @@ impl Registry {
             futex::wake_all(slot.word());
             return Ok(Attempt::Taken);
         }
-        let by_keeper = what == For::ProcessByKeeper;
+        let by_keeper = what == TokenUse::ProcessByKeeper;
         // By keeper: no thread is recorded for the first word, so only the second counts.
         // Release pairs with the Acquire load of the tid in `Slot::is_held_by_first`: whoever sees our tid sees the
         // generation retired.
@@ -307,9 +307,9 @@ impl Registry {
 }
 
 /// Who the owner is, for people.
-fn record(slot: &Slot, what: For) {
+fn record(slot: &Slot, what: TokenUse) {
     let own = process::own();
-    let mark = if what == For::Thread { own.mark } else { 0 };
+    let mark = if what == TokenUse::Thread { own.mark } else { 0 };
     slot.pid.store(process::process_id(), Ordering::Relaxed);
     slot.set_kind(what.kind());
     slot.set_started(own.started, mark);

@@ -4,12 +4,12 @@
 //! Private memory: died with it, all of these say queued(ring) and are in no slot, and the ring's next owner finds them.
 
 use super::file::Shared;
-use super::hold;
-use super::line;
+use super::hazard;
+use super::subscriber_slot;
 use crate::liveness::Me;
-use crate::pool::Block;
+use crate::pool::ObjectRef;
 
-/// Cells are looked at when so many are in limbo,
+/// Hazard pointers are looked at when so many are in limbo,
 const SOME: usize = 32;
 /// or some that together have so many bytes: looking takes subscribers' lines from them,
 const SOME_BYTES: u64 = 64 << 10;
@@ -20,33 +20,33 @@ const MANY_BYTES: u64 = MOST_READY;
 const MOST_READY: u64 = 64 << 20;
 
 #[derive(Default)]
-pub(super) struct Stock {
+pub(super) struct FreeList {
     /// Nobody's; the last one was used last.
-    ready: Vec<Block>,
+    ready: Vec<ObjectRef>,
     ready_bytes: u64,
     /// Overwritten; somebody may hold them.
-    limbo: Vec<Block>,
+    limbo: Vec<ObjectRef>,
     limbo_bytes: u64,
     /// When to look at cells next.
     look_at: (usize, u64),
     held: Vec<u32>,
 }
 
-impl Stock {
-    pub(super) fn retire(&mut self, block: Block) {
+impl FreeList {
+    pub(super) fn retire(&mut self, block: ObjectRef) {
         self.limbo_bytes += block.capacity;
         self.limbo.push(block);
     }
 
     /// One that was lent out and not published.
-    pub(super) fn put_back(&mut self, block: Block) {
+    pub(super) fn put_back(&mut self, block: ObjectRef) {
         self.ready_bytes += block.capacity;
         self.ready.push(block);
     }
 
     /// One for so many bytes, of at most twice as many.
-    pub(super) fn take(&mut self, len: u64) -> Option<Block> {
-        let fits = |block: &Block| block.capacity >= len && block.capacity / 2 <= len.max(256);
+    pub(super) fn take(&mut self, len: u64) -> Option<ObjectRef> {
+        let fits = |block: &ObjectRef| block.capacity >= len && block.capacity / 2 <= len.max(256);
         let at = self.ready.iter().rposition(fits)?;
         let block = self.ready.remove(at);
         self.ready_bytes -= block.capacity;
@@ -54,7 +54,7 @@ impl Stock {
     }
 
     /// One of at least so many bytes that `fits`; the last one first.
-    pub(super) fn take_that(&mut self, len: u64, mut fits: impl FnMut(&Block) -> bool) -> Option<Block> {
+    pub(super) fn take_that(&mut self, len: u64, mut fits: impl FnMut(&ObjectRef) -> bool) -> Option<ObjectRef> {
         let at = self.ready.iter().rposition(|block| block.capacity >= len && fits(block))?;
         let block = self.ready.remove(at);
         self.ready_bytes -= block.capacity;
@@ -79,11 +79,11 @@ impl Stock {
             // A dead one's cells would count for ever.
             let is_dead = |claim| super::layout::Claim::of(claim).is_some_and(|claim| !me.is_alive(claim.process));
             if shared.lines().any(|words| is_dead(words.claim.load(crate::shim::Ordering::Relaxed))) {
-                line::sweep(shared, me, &shared.ends(), false);
+                subscriber_slot::sweep(shared, me, &shared.ends(), false);
             }
         }
         let mut held = core::mem::take(&mut self.held);
-        hold::names(|| shared.lines().map(|words| words.cells()), &mut held);
+        hazard::names(|| shared.lines().map(|words| words.cells()), &mut held);
         let before = self.limbo.len();
         let (ready, ready_bytes) = (&mut self.ready, &mut self.ready_bytes);
         self.limbo.retain(|block| {

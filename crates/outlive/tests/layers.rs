@@ -1,18 +1,18 @@
-//! Each floor of the library uses those below it, never one above: read from the paths that its sources name.
+//! Each layer of the library uses those below it, never one above: read from the paths that its sources name.
 //!
-//! The order is that of the table at the head of lib.rs. Names at the crate's root belong to the floor that they come
+//! The order is that of the table at the head of lib.rs. Names at the crate's root belong to the layer that they come
 //! from. One call goes up and is known: `liveness` asks `inspect` for a sweep, by `crate::sweep_rested`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const FLOORS: [&str; 14] = [
+const LAYERS: [&str; 14] = [
     "shim", "sys", "futex", "segment", "liveness", "domain", "sync", "pool", "queue", "topic", "state", "rpc", "wait",
     "inspect",
 ];
 
-/// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that floor.
+/// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that layer.
 const AT_THE_ROOT: [(&str, &str); 16] = [
     ("Deadline", "sys"),
     ("Error", "segment"),
@@ -23,7 +23,7 @@ const AT_THE_ROOT: [(&str, &str); 16] = [
     ("TokenInfo", "liveness"),
     ("TokenKind", "liveness"),
     ("Peer", "liveness"),
-    ("Wait", "liveness"),
+    ("WaitStrategy", "liveness"),
     ("WaitError", "liveness"),
     ("Domain", "domain"),
     ("DomainOptions", "domain"),
@@ -35,14 +35,14 @@ const AT_THE_ROOT: [(&str, &str); 16] = [
 /// The one call upwards.
 const KNOWN: (&str, &str) = ("liveness", "sweep_rested");
 
-fn height(floor: &str) -> Option<usize> {
-    FLOORS.iter().position(|known| *known == floor)
+fn height(layer: &str) -> Option<usize> {
+    LAYERS.iter().position(|known| *known == layer)
 }
 
-/// The floor of the first name in a path that begins at the root; the name itself if it is of none.
-fn floor_of(name: &str) -> Result<usize, String> {
-    let floor = AT_THE_ROOT.iter().find(|(root, _)| *root == name).map_or(name, |(_, floor)| floor);
-    height(floor).ok_or_else(|| format!("`{name}` is of no floor that this test knows"))
+/// The layer of the first name in a path that begins at the root; the name itself if it is of none.
+fn layer_of(name: &str) -> Result<usize, String> {
+    let layer = AT_THE_ROOT.iter().find(|(root, _)| *root == name).map_or(name, |(_, layer)| layer);
+    height(layer).ok_or_else(|| format!("`{name}` is of no layer that this test knows"))
 }
 
 /// The source without comments, so that a link in a doc comment is no use.
@@ -70,7 +70,7 @@ fn names_from_root(source: &str) -> Vec<String> {
             }
         }
     }
-    // A `super::super::` that stays on its floor is no path from the root.
+    // A `super::super::` that stays on its layer is no path from the root.
     names
 }
 
@@ -102,20 +102,20 @@ fn first_names_of_group(group: &str) -> Vec<String> {
     names
 }
 
-/// What is wrong with a source file of that floor.
-fn complaints(floor: &str, source: &str) -> Vec<String> {
-    let own = height(floor).expect("a floor");
+/// What is wrong with a source file of that layer.
+fn complaints(layer: &str, source: &str) -> Vec<String> {
+    let own = height(layer).expect("a layer");
     let mut complaints = Vec::new();
     for name in names_from_root(source) {
-        if (floor, name.as_str()) == KNOWN {
+        if (layer, name.as_str()) == KNOWN {
             continue;
         }
-        match floor_of(&name) {
+        match layer_of(&name) {
             Ok(other) if other > own => {
-                complaints.push(format!("{floor} names {name}, of {}, above it", FLOORS[other]))
+                complaints.push(format!("{layer} names {name}, of {}, above it", LAYERS[other]))
             }
             Ok(_) => {}
-            // Names within a floor, by `super::super::`.
+            // Names within a layer, by `super::super::`.
             Err(_) if source.contains(&format!("super::super::{name}")) => {}
             Err(complaint) => complaints.push(complaint),
         }
@@ -138,31 +138,31 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_floor_names_one_above() {
+fn no_layer_names_one_above() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut looked_at = Vec::new();
     let mut all = Vec::new();
     for path in sources(&root) {
         let inside = path.strip_prefix(&root).expect("inside");
-        // There under loom only, in the place of the kernel or of a floor; they may name what the kernel acts on.
+        // There under loom only, in the place of the kernel or of a layer; they may name what the kernel acts on.
         if inside.to_string_lossy().ends_with("_model.rs") {
             continue;
         }
         let mut parts = inside.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
         let first = parts.next().expect("a name");
-        // What stands at the root is the map of all floors; an error is of its own.
-        let floor = match first.as_str() {
+        // What stands at the root is the map of all layers; an error is of its own.
+        let layer = match first.as_str() {
             "lib.rs" => continue,
             "error.rs" | "kind.rs" => "segment",
             other => other.strip_suffix(".rs").unwrap_or(other),
         };
-        assert!(height(floor).is_some(), "{}: which floor is {floor}?", inside.display());
-        looked_at.push(floor.to_owned());
+        assert!(height(layer).is_some(), "{}: which layer is {layer}?", inside.display());
+        looked_at.push(layer.to_owned());
         let source = fs::read_to_string(&path).expect("readable");
-        all.extend(complaints(floor, &source).into_iter().map(|text| format!("{}: {text}", inside.display())));
+        all.extend(complaints(layer, &source).into_iter().map(|text| format!("{}: {text}", inside.display())));
     }
-    for floor in FLOORS {
-        assert!(looked_at.iter().any(|looked| looked == floor), "{floor} has no source");
+    for layer in LAYERS {
+        assert!(looked_at.iter().any(|looked| looked == layer), "{layer} has no source");
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
@@ -177,7 +177,7 @@ fn the_order_is_that_of_the_table_in_lib() {
             in_table.push(name.to_owned());
         }
     }
-    assert_eq!(in_table, FLOORS);
+    assert_eq!(in_table, LAYERS);
 }
 
 #[test]
@@ -192,8 +192,8 @@ fn an_upward_name_is_found() {
         ("domain", "fn f() { crate::sweep_rested(p) }"),
         ("liveness", "use crate::Domain;"),
     ];
-    for (floor, source) in upward {
-        assert_eq!(complaints(floor, source).len(), 1, "{source}");
+    for (layer, source) in upward {
+        assert_eq!(complaints(layer, source).len(), 1, "{source}");
     }
     let fine = [
         ("sync", "use crate::{Error, liveness::{Me, Peer}, sys::futex};"),
@@ -203,7 +203,7 @@ fn an_upward_name_is_found() {
         ("inspect", "use crate::{queue::Queue, Domain};"),
         ("sys", "assert_eq!(super::super::process::thread_id(), 1);"),
     ];
-    for (floor, source) in fine {
-        assert_eq!(complaints(floor, source), Vec::<String>::new(), "{source}");
+    for (layer, source) in fine {
+        assert_eq!(complaints(layer, source), Vec::<String>::new(), "{source}");
     }
 }

@@ -47,14 +47,14 @@ const EIGHTH: u32 = 125;
 const TOO_LATE: u32 = 0xffff;
 
 /// A note that is out.
-pub(crate) struct Note {
+pub(crate) struct WaitRecord {
     slot: &'static Slot,
     last: Last,
 }
 
-impl Note {
+impl WaitRecord {
     /// Notes that the calling thread is about to sleep on that word. `None`: it has no token, so nobody would look.
-    pub(crate) fn begin(registry: &Registry, watch: Option<&Watch<'_>>) -> Option<Note> {
+    pub(crate) fn begin(registry: &Registry, watch: Option<&Watch<'_>>) -> Option<WaitRecord> {
         let watch = watch?;
         let id = TokenId::from_word(registry.current_bits())?;
         let slot = registry.slot(id)?;
@@ -83,11 +83,11 @@ impl Note {
         slot.waiting_since.store(last.since, Ordering::Relaxed);
         // Release pairs with `Registry::note`. Died just after: a dead token's note.
         slot.waiting_at.store(address | u64::from(later) << LATER_AT, Ordering::Release);
-        Some(Note { slot, last })
+        Some(WaitRecord { slot, last })
     }
 
     /// Takes it back.
-    pub(crate) fn end(note: Option<Note>, timed_out: bool) {
+    pub(crate) fn end(note: Option<WaitRecord>, timed_out: bool) {
         let Some(note) = note else { return };
         // Relaxed: nothing comes with it. Died just before: a dead token's note.
         note.slot.waiting_at.store(0, Ordering::Relaxed);
@@ -108,7 +108,7 @@ fn now() -> u32 {
 
 /// Somebody else's note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Noted {
+pub(crate) struct FoundRecord {
     pub(crate) waiter: TokenId,
     /// In the waiter's memory.
     pub(crate) address: u64,
@@ -116,7 +116,7 @@ pub(crate) struct Noted {
     later: u32,
 }
 
-impl Noted {
+impl FoundRecord {
     /// How long it has waited.
     pub(crate) fn waited(&self) -> Duration {
         // A clock that goes on between our two looks at it: not 49 days.
@@ -133,17 +133,17 @@ impl Noted {
 
 impl Registry {
     /// What the living owner of that slot waits for.
-    pub(crate) fn note(&self, index: u32) -> Option<Noted> {
+    pub(crate) fn note(&self, index: u32) -> Option<FoundRecord> {
         let slot = self.slot_at(index)?;
         let generation = slot.generation().load(Ordering::Acquire);
         let waiter = TokenId::new(index, generation >> 1);
-        // Acquire pairs with the Release in `Note::begin`.
+        // Acquire pairs with the Release in `WaitRecord::begin`.
         let at = slot.waiting_at.load(Ordering::Acquire);
         if at == 0 {
             return None;
         }
         let since = slot.waiting_since.load(Ordering::Relaxed);
-        let noted = Noted { waiter, address: at & ADDRESS, since, later: (at >> LATER_AT) as u32 };
+        let noted = FoundRecord { waiter, address: at & ADDRESS, since, later: (at >> LATER_AT) as u32 };
         // Still the same one's?
         (slot.is_alive(waiter) && slot.waiting_at.load(Ordering::Acquire) == at).then_some(noted)
     }

@@ -22,7 +22,7 @@ const MOST: usize = 8192;
 
 /// Ranges of a segment that are out of this process's reach.
 #[derive(Default)]
-pub(super) struct Hidden {
+pub(super) struct GuardPages {
     /// How many there are, for those who need not lock.
     count: AtomicUsize,
     ranges: Mutex<Ranges>,
@@ -45,7 +45,7 @@ impl Ranges {
     }
 }
 
-impl Hidden {
+impl GuardPages {
     /// Whether an object can be put out of reach without its neighbours.
     pub(super) fn is_able_to(offset: u64, len: u64) -> bool {
         len > 0 && offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE)

@@ -10,7 +10,7 @@ pub(crate) enum Message {
 }
 
 /// What surrounds a pool.
-pub(crate) trait Room {
+pub(crate) trait HeapHost {
     /// Whether the file may grow by that many bytes.
     fn allows(&self, more: u64) -> bool;
 

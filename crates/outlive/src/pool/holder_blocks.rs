@@ -10,11 +10,11 @@
 //! Numbers are used once, so a head that was judged by its object's tag cannot come to mean something else before the
 //! compare-exchange that takes it.
 
-use super::ended::Ends;
 use super::file::{BLOCK, File};
+use super::heap_host::HeapHost;
 use super::holders::{self, Holders, Serves};
-use super::layout::{Block, INDEX_BITS, grow};
-use super::room::Room;
+use super::layout::{INDEX_BITS, ObjectRef, grow};
+use super::process_exit::Ends;
 use super::tag::Tag;
 use crate::Error;
 use crate::shim::Ordering;
@@ -52,7 +52,7 @@ impl File {
     }
 
     /// The holders of an object that is shared, by name.
-    pub(super) fn holders_of(&self, object: &Block, tag: Tag) -> Vec<crate::TokenId> {
+    pub(super) fn holders_of(&self, object: &ObjectRef, tag: Tag) -> Vec<crate::TokenId> {
         let Tag::Shared(sharing) = tag else { return Vec::new() };
         let Ok(record) = self.record(object) else { return Vec::new() };
         // Relaxed: should it be another sharing's by now, its numbers are others.
@@ -133,7 +133,7 @@ impl File {
     }
 
     /// The object that a block serves, and what its tag says. `Err`: this process cannot tell.
-    fn served(&self, serves: Serves) -> Result<Option<(Block, Tag)>, Error> {
+    fn served(&self, serves: Serves) -> Result<Option<(ObjectRef, Tag)>, Error> {
         let index = serves.reference >> INDEX_BITS;
         if index >= self.heap.spans && index < self.all_spans {
             return Err(self.segment.damaged("a span that is not mapped here"));

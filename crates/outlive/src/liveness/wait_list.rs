@@ -12,7 +12,7 @@
 //! A *bundle* is a source's words, whose order matters (its X first): they are never parted. doc/protocols/wait_set.md.
 
 use super::id::TokenId;
-use super::net::Net;
+use super::recheck::Recheck;
 use super::registry::Registry;
 use super::slot::GROUPED;
 use super::wait::{Asleep, ask_when_due, has_changed, look_again};
@@ -28,16 +28,16 @@ use crate::sys::wait_threads::WaitThreads;
 const MOST_IN_GROUP: usize = MOST_WATCHES - 1;
 
 /// Words to sleep on, in bundles.
-pub(crate) struct Words<'a> {
+pub(crate) struct WaitWords<'a> {
     words: Vec<Watch<'a>>,
     /// Where each bundle ends.
     ends: Vec<usize>,
     passes_to: Option<&'a AtomicU32>,
 }
 
-impl<'a> Words<'a> {
-    pub(crate) fn new() -> Words<'a> {
-        Words { words: Vec::new(), ends: Vec::new(), passes_to: None }
+impl<'a> WaitWords<'a> {
+    pub(crate) fn new() -> WaitWords<'a> {
+        WaitWords { words: Vec::new(), ends: Vec::new(), passes_to: None }
     }
 
     /// Adds words that stay together, in that order.
@@ -72,13 +72,13 @@ impl<'a> Words<'a> {
 
 /// What one who sleeps on many words keeps from one sleep to the next.
 #[derive(Default)]
-pub(crate) struct Many {
+pub(crate) struct WaitList {
     /// A ring failed in use. This set does not try another one: its helpers serve.
     without_ring: bool,
     helpers: Option<WaitThreads>,
 }
 
-impl Many {
+impl WaitList {
     /// Sleeps while all words have the values expected and all owners live.
     ///
     /// The caller looks at everything again after any return but an error.
@@ -87,9 +87,9 @@ impl Many {
         &mut self,
         registry: &'static Registry,
         pass: &WakeRelay,
-        mut words: Words<'a>,
+        mut words: WaitWords<'a>,
         owners: &[TokenId],
-        net: Net,
+        net: Recheck,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         let principal = words.words.first().copied();
@@ -116,10 +116,10 @@ impl Many {
             words.add(&[Watch { word: registry.x(), expected: 0 }]);
         }
         let principal = principal.or(words.words.get(1).copied()).unwrap_or(words.words[0]);
-        let net = if owners.is_empty() { net } else { Net::Spread };
-        let note = super::note::Note::begin(registry, Some(&principal));
+        let net = if owners.is_empty() { net } else { Recheck::Spread };
+        let note = super::wait_record::WaitRecord::begin(registry, Some(&principal));
         let woken = self.sleep_in_groups(&words, head, principal, || net.until(registry, deadline));
-        super::note::Note::end(note, woken == Ok(Wakeup::TimedOut));
+        super::wait_record::WaitRecord::end(note, woken == Ok(Wakeup::TimedOut));
         let dead = |owner: &&TokenId| !registry.is_alive(**owner);
         let by_recheck = woken == Ok(Wakeup::TimedOut) && !deadline.has_passed();
         if owners.iter().any(|owner| dead(&owner)) {
@@ -145,7 +145,7 @@ impl Many {
     /// `until` is asked when rings and threads are made: that takes time, which must not count as part of the recheck's second.
     fn sleep_in_groups(
         &mut self,
-        words: &Words<'_>,
+        words: &WaitWords<'_>,
         head: Option<Watch<'_>>,
         principal: Watch<'_>,
         until: impl Fn() -> Deadline,
@@ -202,7 +202,7 @@ impl Many {
 }
 
 /// Adds an owner's words, its X first; false when it is dead.
-fn add_owner(registry: &'static Registry, owner: TokenId, words: &mut Words<'_>) -> bool {
+fn add_owner(registry: &'static Registry, owner: TokenId, words: &mut WaitWords<'_>) -> bool {
     let Some(slot) = registry.slot(owner) else { return false };
     let Some(watched) = slot.watch(owner) else {
         slot.wake_watchers();

@@ -16,11 +16,11 @@ use std::cell::Cell;
 
 use super::cache::Cache;
 use super::collect::Found;
-use super::ended::{End, Ends};
 use super::error::PoolError;
 use super::file::File;
+use super::heap_host::{HeapHost, Message};
 use super::pool::{Inner, Pool};
-use super::room::{Message, Room};
+use super::process_exit::{End, Ends};
 use super::tag::Tag;
 use crate::Error;
 use crate::liveness::{Me, Registry};

@@ -5,8 +5,8 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
+use super::hazard::{self, NEAR};
 use super::header::Header;
-use super::hold::{self, NEAR};
 use super::slot::{Facts, HEADER_WORDS, INLINE_WORDS, Words};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::identity;
@@ -95,7 +95,7 @@ pub(super) unsafe fn let_go(taken: NonNull<Taken>) {
     // In a forked child the cell is its parent's.
     if !this.cell.is_null() && identity::this_process() == Ok(this.owner) {
         // SAFETY: the line stays mapped until all of its cells are 0: subscriber.rs.
-        hold::release(unsafe { &*this.cell });
+        hazard::release(unsafe { &*this.cell });
     }
     if this.is_alone {
         // SAFETY: from `Box::leak`, and nobody else's.

@@ -31,7 +31,7 @@ pub(crate) const BUCKETS: usize = 4;
 /// One list's head, a cache line.
 #[derive(Default)]
 #[repr(C, align(64))]
-pub(crate) struct Head {
+pub(crate) struct FreeList {
     /// Bits 0 to 31: the first object's reference plus one, or 0; 32 to 63: who has it locked, or 0.
     word: AtomicU64,
     /// Counted by those whose home this list is, wherever they find and put objects.
@@ -39,7 +39,7 @@ pub(crate) struct Head {
     reserved: [Pad64; 6],
 }
 
-/// How many objects were taken and given back, going round: a hint, see `need.rs`.
+/// How many objects were taken and given back, going round: a hint, see `demand.rs`.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Traffic {
@@ -54,9 +54,9 @@ impl Traffic {
     }
 }
 
-crate::shim::assert_layout!(size_of::<Head>() == 64);
+crate::shim::assert_layout!(size_of::<FreeList>() == 64);
 // SAFETY: all its fields are atomics.
-unsafe impl crate::segment::Shared for Head {}
+unsafe impl crate::segment::Shared for FreeList {}
 
 /// Where the links of a pool's objects are, and which epoch marks those that are in a list.
 pub(crate) trait Links {
@@ -75,7 +75,7 @@ fn is_listed(link: u32, epoch: u32) -> bool {
     link >> EPOCH == epoch
 }
 
-impl Head {
+impl FreeList {
     /// Somebody's who lives.
     fn is_locked(seen: u64, me: Me) -> bool {
         TokenId::from_word((seen >> 32) as u32).is_some_and(|id| me.is_alive(id))
@@ -83,7 +83,7 @@ impl Head {
 
     /// Locks the list, if nobody who lives has it locked; says where it begins. From a dead locker it is taken over.
     fn lock(&self, me: Me, seen: u64) -> Option<u32> {
-        if Head::is_locked(seen, me) {
+        if FreeList::is_locked(seen, me) {
             return None;
         }
         let mine = u64::from(me.id.as_u32()) << 32 | seen & u64::from(u32::MAX);
@@ -138,7 +138,7 @@ impl Head {
     /// Puts free objects before the list, which are linked to each other and marked; `last` is the last one's link.
     fn push(&self, me: Me, epoch: u32, first: u32, last: &AtomicU32) -> bool {
         let seen = self.word.load(Ordering::Relaxed);
-        if Head::is_locked(seen, me) {
+        if FreeList::is_locked(seen, me) {
             return false;
         }
         last.store(epoch << EPOCH | seen as u32 & NEXT, Ordering::Relaxed);
@@ -151,7 +151,7 @@ impl Head {
     /// Empties the list, unless somebody who lives has it locked. What was in it is found by who looks at tags.
     pub(crate) fn empty(&self, me: Me) {
         let seen = self.word.load(Ordering::Relaxed);
-        if seen != 0 && !Head::is_locked(seen, me) {
+        if seen != 0 && !FreeList::is_locked(seen, me) {
             let _ = self.word.compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -159,7 +159,7 @@ impl Head {
     /// Takes a dead locker's name out; says whether there was one.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
         let seen = self.word.load(Ordering::Relaxed);
-        if seen >> 32 == 0 || Head::is_locked(seen, me) {
+        if seen >> 32 == 0 || FreeList::is_locked(seen, me) {
             return false;
         }
         // Relaxed: links come with `lock`, from whoever wrote them, as a chain of exchanges on this word.
@@ -172,7 +172,7 @@ impl Head {
 }
 
 /// Takes objects out of the first list, from `home` on, that has any and that nobody has locked.
-pub(crate) fn pop_any(heads: &[Head; BUCKETS], home: usize, me: Me, links: &dyn Links, out: &mut [u32]) -> usize {
+pub(crate) fn pop_any(heads: &[FreeList; BUCKETS], home: usize, me: Me, links: &dyn Links, out: &mut [u32]) -> usize {
     (0..BUCKETS).map(|turn| heads[(home + turn) % BUCKETS].pop(me, links, out)).find(|&popped| popped > 0).unwrap_or(0)
 }
 
@@ -210,7 +210,7 @@ fn free_listed(link: &AtomicU32, epoch: u32, reference: u32, tags: &mut dyn Tags
 /// Puts free objects, at most [`CLUSTER`], into the first list, from `home` on, that nobody has locked. The caller holds their
 /// tags.
 pub(crate) fn push_all(
-    heads: &[Head; BUCKETS],
+    heads: &[FreeList; BUCKETS],
     home: usize,
     me: Me,
     links: &dyn Links,
@@ -269,7 +269,7 @@ mod loom_tests {
     /// Objects as tags and links; a tag is 0 or its holder's id.
     struct World {
         registry: Registry,
-        heads: [Head; BUCKETS],
+        heads: [FreeList; BUCKETS],
         links: Vec<AtomicU32>,
         tags: Vec<AtomicU32>,
         epoch: AtomicU32,
@@ -354,7 +354,7 @@ mod loom_tests {
 
     /// Objects `0..objects`, of which the first `listed` are in the first list.
     fn world(threads: u32, objects: u32, listed: u32) -> Arc<World> {
-        let head = |first: u32| Head { word: AtomicU64::new(u64::from(first)), ..Head::default() };
+        let head = |first: u32| FreeList { word: AtomicU64::new(u64::from(first)), ..FreeList::default() };
         let link = |at: u32| match at {
             at if at + 1 < listed => 1 << EPOCH | (at + 2),
             at if at < listed => 1 << EPOCH,

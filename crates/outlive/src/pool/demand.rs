@@ -15,8 +15,8 @@ use std::time::Duration;
 use super::cache::SHELVES;
 use super::classes::CLASSES;
 use super::file::File;
-use super::head::Traffic;
-use super::layout::Block;
+use super::free_list::Traffic;
+use super::layout::ObjectRef;
 use super::tag::Tag;
 use crate::Error;
 use crate::shim::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ const FRACTION: u64 = 16;
 /// The average, and when it was last looked at, in one word: bits 32 to 63 milliseconds, 0 to 31 sixteenths of an object.
 /// Only a hint: who loses a race for it leaves it, and who dies beside it has changed it or not.
 #[repr(transparent)]
-pub(super) struct Need(AtomicU64);
+pub(super) struct Demand(AtomicU64);
 
 /// The word a moment later, when so many have been out since; `None` when that is too soon to tell.
 fn slid(word: u64, now: u32, out: u32) -> Option<u64> {
@@ -51,7 +51,7 @@ fn slid(word: u64, now: u32, out: u32) -> Option<u64> {
     Some(u64::from(now) << 32 | average)
 }
 
-impl Need {
+impl Demand {
     /// So many have been out since the last look.
     pub(super) fn slide(&self, now: u32, out: u32) {
         let word = self.0.load(Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl File {
     /// The counts of a shelf, to be added to by whoever has that home.
     fn traffic(&self, shelf: u32, home: usize) -> Option<&Traffic> {
         if shelf < CLASSES {
-            return self.lists(shelf).get(home % super::head::BUCKETS).map(|head| &head.traffic);
+            return self.lists(shelf).get(home % super::free_list::BUCKETS).map(|head| &head.traffic);
         }
         self.head().runs.get((shelf - CLASSES) as usize)
     }
@@ -150,7 +150,7 @@ impl File {
     /// Counts all objects, by their tags, and puts the counts right. Each figure is true of some moment.
     pub(super) fn take_stock(&self) -> Result<Vec<Stock>, Error> {
         let mut stock = vec![Stock::default(); SHELVES as usize];
-        self.heap.look_at_all(&self.segment, &mut |class, spans, _: &Block, tag| {
+        self.heap.look_at_all(&self.segment, &mut |class, spans, _: &ObjectRef, tag| {
             let shelf = class.or_else(|| super::cache::shelf_of_run(u64::from(spans)));
             if let Some(one) = shelf.and_then(|shelf| stock.get_mut(shelf as usize)) {
                 one.total += 1;
@@ -192,17 +192,17 @@ mod tests {
     use super::*;
 
     /// A need that is told each millisecond what is out.
-    fn run(need: &Need, from: u32, millis: u32, out: u32) -> u32 {
+    fn run(need: &Demand, from: u32, millis: u32, out: u32) -> u32 {
         (0..millis).for_each(|at| need.slide(from.wrapping_add(at), out));
         need.objects(from.wrapping_add(millis), out)
     }
 
     #[test]
     fn it_slides_to_what_is_out() {
-        let need = Need(AtomicU64::new(0));
+        let need = Demand(AtomicU64::new(0));
         // The clock goes round meanwhile.
         let begun = u32::MAX - 2_000;
-        assert_eq!(Need(AtomicU64::new(0)).objects(begun, 5), 5, "a fresh one, whatever the clock says");
+        assert_eq!(Demand(AtomicU64::new(0)).objects(begun, 5), 5, "a fresh one, whatever the clock says");
         need.slide(begun, 0);
         let half = run(&need, begun, 2_500, 1000);
         assert!((600..800).contains(&half), "{half} of 1000 after a little more than the window");
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_damaged_word_is_a_number() {
         for word in [u64::MAX, 1 << 63, u64::from(u32::MAX)] {
-            let need = Need(AtomicU64::new(word));
+            let need = Demand(AtomicU64::new(word));
             need.slide(7, u32::MAX);
             assert!(need.objects(12_345, u32::MAX) <= u32::MAX / 16 + 1 + u32::MAX / FRACTION as u32);
         }

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::crowd::Crowd;
 use super::source::Waited;
+use super::source_list::SourceList;
 use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::{self, Watch};
@@ -30,7 +30,7 @@ use crate::sys::{Errno, identity, start_thread};
 use crate::{Deadline, Error};
 
 /// See the file's head. Never freed.
-pub(super) struct Bridge {
+pub(super) struct Reactor {
     registry: &'static Registry,
     /// The process that its thread is of.
     of: u64,
@@ -67,19 +67,19 @@ impl Whom {
 
 /// A place on a bridge's list; left when dropped.
 pub(super) struct Place {
-    bridge: &'static Bridge,
+    bridge: &'static Reactor,
     id: u64,
 }
 
 /// All bridges that this process and its ancestors had.
-static BRIDGES: Mutex<Vec<&'static Bridge>> = Mutex::new(Vec::new());
+static BRIDGES: Mutex<Vec<&'static Reactor>> = Mutex::new(Vec::new());
 
 /// After an error that nobody can be told of, the bridge looks again so much later.
 const AFTER_ERROR: Duration = Duration::from_millis(10);
 
-impl Bridge {
+impl Reactor {
     /// This process's for that domain, started now if there is none.
-    fn of(registry: &'static Registry) -> Result<&'static Bridge, Error> {
+    fn of(registry: &'static Registry) -> Result<&'static Reactor, Error> {
         let refused = |errno| Error::from_errno("start a thread that waits in", registry.path(), errno);
         let of = identity::this_process().map_err(refused)?;
         // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
@@ -87,7 +87,7 @@ impl Bridge {
         if let Some(bridge) = bridges.iter().find(|b| b.of == of && core::ptr::eq(b.registry, registry)) {
             return Ok(bridge);
         }
-        let bridge: &'static Bridge = Box::leak(Box::new(Bridge {
+        let bridge: &'static Reactor = Box::leak(Box::new(Reactor {
             registry,
             of,
             doorbell: AtomicU32::new(0),
@@ -120,7 +120,7 @@ impl Bridge {
         if ready.send(Ok(())).is_err() {
             return;
         }
-        let mut crowd = Crowd::default();
+        let mut crowd = SourceList::default();
         let mut taken_in = 0;
         loop {
             let heard = self.doorbell.load(Ordering::Acquire);
@@ -146,7 +146,7 @@ impl Bridge {
         }
     }
 
-    fn tell_the_ready(&self, crowd: &mut Crowd) -> bool {
+    fn tell_the_ready(&self, crowd: &mut SourceList) -> bool {
         let mut ready = Vec::new();
         crowd.look(|key, _| ready.push(key));
         if ready.is_empty() {
@@ -163,7 +163,7 @@ impl Bridge {
 impl Place {
     /// From now on these are waited for, until one is ready; then whoever it is is told, once, and the place is left.
     pub(super) fn take(registry: &'static Registry, sources: Vec<Arc<dyn Waited>>, whom: Whom) -> Result<Place, Error> {
-        let bridge = Bridge::of(registry)?;
+        let bridge = Reactor::of(registry)?;
         let id = {
             let mut list = bridge.list();
             // Relaxed: under the lock. So the list is in the order of its ids.

@@ -3,14 +3,14 @@
 use super::registry::Registry;
 use crate::sys::futex::Watch;
 
-pub(super) struct Note;
+pub(super) struct WaitRecord;
 
-impl Note {
-    pub(super) fn begin(_: &Registry, _: Option<&Watch<'_>>) -> Option<Note> {
+impl WaitRecord {
+    pub(super) fn begin(_: &Registry, _: Option<&Watch<'_>>) -> Option<WaitRecord> {
         None
     }
 
-    pub(super) fn end(_: Option<Note>, _timed_out: bool) {}
+    pub(super) fn end(_: Option<WaitRecord>, _timed_out: bool) {}
 }
 
 pub(super) fn forget_if_woken() {}

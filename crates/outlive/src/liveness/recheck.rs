@@ -27,16 +27,16 @@ use crate::sys::clock::{self, Deadline};
 
 /// Whether a sleeper looks by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Net {
+pub(crate) enum Recheck {
     Spread,
     Needless,
 }
 
-impl Net {
+impl Recheck {
     /// Until when to sleep at most.
     pub(super) fn until(self, registry: &Registry, deadline: Deadline) -> Deadline {
         match registry.recheck() {
-            Some(span) if self == Net::Spread => deadline.earlier(Deadline::after(span)),
+            Some(span) if self == Recheck::Spread => deadline.earlier(Deadline::after(span)),
             _ => deadline,
         }
     }

@@ -11,7 +11,7 @@ use core::panic::Location;
 
 use super::cache::Entry;
 use super::fault::Caller;
-use super::fill::{self, Difference};
+use super::poison::{self, Difference};
 use crate::liveness::{Me, Registry};
 use crate::segment::fnv_1a;
 
@@ -113,7 +113,7 @@ pub(super) unsafe fn put_on(entry: &Entry, len: usize, registry: &'static Regist
     let end = entry.capacity as usize - TAIL;
     // SAFETY: the caller's promise. Sizes are multiples of 16, and objects begin at such, so the tail is aligned.
     unsafe {
-        fill::fill(entry.data, entry.reference, len, end);
+        poison::fill(entry.data, entry.reference, len, end);
         entry.data.add(end).cast::<Tail>().write(tail);
     }
 }
@@ -125,7 +125,7 @@ pub(super) unsafe fn put_on(entry: &Entry, len: usize, registry: &'static Regist
 pub(super) unsafe fn compare(entry: &Entry, len: usize) -> Option<Difference> {
     let end = entry.capacity as usize - TAIL;
     // SAFETY: the caller's promise.
-    let difference = unsafe { fill::compare(entry.data, entry.reference, len, end) };
+    let difference = unsafe { poison::compare(entry.data, entry.reference, len, end) };
     // SAFETY: as above.
     let tail_is_whole = unsafe { caller(entry) }.is_some_and(|caller| caller.len == len);
     // Which byte of it has changed the check does not say.

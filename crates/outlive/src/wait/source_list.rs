@@ -8,14 +8,14 @@
 //! 6. What each source's protocol asks of who woke. From 1.
 //!
 //! The index that the kernel returns is not asked for. It keeps nothing in shared memory: a death here leaves nothing but a
-//! wake-up for somebody's end, which `liveness/many.rs` passes on. doc/protocols/wait_set.md.
+//! wake-up for somebody's end, which `liveness/wait_list.rs` passes on. doc/protocols/wait_set.md.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::source::{Announced, Look, Readiness, Waited};
 use crate::Deadline;
-use crate::liveness::{Asleep, Many, Net, Registry, TokenId, Words};
+use crate::liveness::{Asleep, Recheck, Registry, TokenId, WaitList, WaitWords};
 use crate::sys::Errno;
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
@@ -33,14 +33,14 @@ pub(super) struct Member {
 
 /// See the file's head.
 #[derive(Default)]
-pub(super) struct Crowd {
+pub(super) struct SourceList {
     members: Vec<Member>,
-    many: Many,
+    many: WaitList,
     /// Where the next look begins: who is told first changes from one to the next.
     turn: usize,
 }
 
-impl Crowd {
+impl SourceList {
     pub(super) fn add(&mut self, key: u64, waited: Arc<dyn Waited>) {
         self.members.push(Member { key, waited, announced: Announced::default() });
     }
@@ -108,7 +108,7 @@ impl Crowd {
         // Prepared before the looks: pairs with the notifiers' `light`.
         let is_fenced = !self.prepare() || self.fence();
         let mut until = if is_fenced { deadline } else { deadline.earlier(Deadline::after(SHORT)) };
-        let mut words = Words::new();
+        let mut words = WaitWords::new();
         let mut owners: Vec<TokenId> = Vec::new();
         let mut asleep = Vec::with_capacity(self.members.len());
         extra.into_iter().for_each(|watch| words.add(&[watch]));
@@ -128,8 +128,8 @@ impl Crowd {
         }
         owners.sort_unstable_by_key(|owner| owner.as_u32());
         owners.dedup();
-        let any = asleep.iter().any(|(waited, announced)| waited.net(announced) == Net::Spread);
-        let net = if any { Net::Spread } else { Net::Needless };
+        let any = asleep.iter().any(|(waited, announced)| waited.net(announced) == Recheck::Spread);
+        let net = if any { Recheck::Spread } else { Recheck::Needless };
         let slept = self.many.sleep(registry, pass, words, &owners, net, until);
         for member in &self.members {
             member.waited.woken(&member.announced);
