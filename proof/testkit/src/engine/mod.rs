@@ -1,6 +1,6 @@
 //! The engine: one process traced, moved on by single instructions, killed at a chosen one.
 //!
-//! Floors, lowest first: [`control`] is the page that victim and engine share, [`trace`] the system calls of tracing,
+//! Layers, lowest first: [`control`] is the page that victim and engine share, [`trace`] the system calls of tracing,
 //! [`victim`] one traced life, [`watch`] notices when the shared state changes, [`plan`] chooses where to kill,
 //! [`errnos`] says which system call may fail how.
 
