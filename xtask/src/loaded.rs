@@ -24,6 +24,9 @@ const TESTS: &str = "8";
 const GPU_TESTS: [&str; 8] =
     ["block_deaths", "block_faults", "blocks", "deaths", "device", "faults", "frames", "pinned"];
 
+/// How often the pthread shim's tests kill each operation: they go there by single steps, each of which waits behind the load.
+const KILLS: &str = "20";
+
 /// How often the tests are run.
 const TIMES: usize = 2;
 
@@ -58,7 +61,7 @@ pub(crate) fn run(args: &[String]) -> ExitCode {
     for time in 1..=TIMES {
         for tests in &tests {
             let mut command = cargo(tests);
-            command.args(only).env("RUST_TEST_THREADS", TESTS);
+            command.args(only).env("RUST_TEST_THREADS", TESTS).env("OUTLIVE_PTHREAD_KILLS", KILLS);
             let name = format!("under a load of {PROGRAMS}, {time} of {TIMES}");
             total.add(stage::run_long(&name, command, Counts::ByLines));
         }
