@@ -1,4 +1,4 @@
-/* presence.pml - following who comes and goes on a topic (topic/presence.rs), in a wait set; death between any two steps.
+/* presence.pml - following who comes and goes on a topic (topic/participants.rs), in a wait set; death between any two steps.
  *
  *   pl[i]     member i's place: claimed or not       dead[i]
  *   ch        `changes`                              told[i]    what the follower was told, in words of its process

@@ -123,3 +123,8 @@ pub mod abilities {
         crate::sys::futex::pretend_no_waitv();
     }
 }
+
+/// The examples of the project's first page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
