@@ -10,6 +10,8 @@ mod faults;
 mod fuzz;
 mod gpu;
 mod install;
+#[cfg(test)]
+mod links;
 mod loaded;
 mod models;
 mod paths;
