@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 /// The sizes told of everywhere.
 const SIZES: [usize; 5] = [64, 4 << 10, 64 << 10, 1 << 20, 10_000_000];
-/// S2's second table.
+/// Shadesmar's second table.
 const LARGE_BYTES: usize = 10_000_000;
 const LARGE_SUBSCRIBERS: usize = 8;
 /// Messages that may wait for a subscriber at full rate: small ones, large ones.

@@ -1,4 +1,4 @@
-//! S4's race: many threads take and give back large objects of one pool, while flush and gc come at any time.
+//! HAProxy's race: many threads take and give back large objects of one pool, while flush and gc come at any time.
 //!
 //! HAProxy's lockless pool read `head->next` of an object that another thread had taken meanwhile and given back to the
 //! system: a fault within 20 s with 16 threads and buffers of 2 MB. Here the same is tried for as long as asked. Every

@@ -1,4 +1,4 @@
-//! S4's "locked": a plain lock around one list of free buffers, which are used again and again.
+//! HAProxy's "locked": a plain lock around one list of free buffers, which are used again and again.
 //!
 //! The lock and the buffers lie in memory that is mapped before the processes are forked, at one address in all of them;
 //! so a process may give back what another took. The list goes through the free buffers themselves.

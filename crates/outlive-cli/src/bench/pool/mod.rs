@@ -74,7 +74,7 @@ pub struct PoolArgs {
     pub(super) common: Common,
 }
 
-/// A cache line, a page, a network buffer, a large one, and S4's.
+/// A cache line, a page, a network buffer, a large one, and HAProxy's.
 const SIZES: [u64; 5] = [64, 4 << 10, 48 << 10, 256 << 10, 2 << 20];
 
 /// Who takes and gives back when.

@@ -32,7 +32,7 @@ impl Functions for Malloc {
     }
 }
 
-/// S4's "no cache": every buffer is mapped anew.
+/// HAProxy's "no cache": every buffer is mapped anew.
 pub(super) struct NoCache;
 
 impl Functions for NoCache {
