@@ -9,7 +9,7 @@ use outlive::wait::{Key, Readiness, WaitSet};
 use outlive::{Deadline, Domain, WaitStrategy};
 
 use crate::board::Board;
-use crate::child::{Child, End};
+use crate::child::{Child, End, wait_until};
 use crate::runner::World;
 use crate::steps::{FREE, Stepped, in_rounds};
 
@@ -52,7 +52,11 @@ fn set_with_a_ring(domain: &Domain) -> (WaitSet, Key) {
     let mut set = WaitSet::new(domain);
     set.set_wait(WaitStrategy::Block);
     let keys: Vec<Key> = (0..EVENTS).map(|n| set.add(&event(domain, n).any_of(1)).expect("added")).collect();
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+    // On a busy machine a short time may have passed before the set sleeps.
+    wait_until("it has a ring", || {
+        assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+        fs::read_to_string("/proc/self/maps").expect("readable").contains("[io_uring]")
+    });
     (set, keys[EVENTS - 1])
 }
 
