@@ -252,7 +252,7 @@ impl<T: Plain> CeilingMutex<T> {
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
-/// [`MutexGuard`](super::Guard#if-it-panics).
+/// [`MutexGuard`](super::MutexGuard#if-it-panics).
 pub struct CeilingMutexGuard<'a, T> {
     // In this order they are dropped.
     guard: MutexGuard<'a, T>,

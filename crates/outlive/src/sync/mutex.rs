@@ -44,7 +44,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// Holding the lock: the next to lock is told, [`LockError::OwnerDied`], also if it was asleep already; and each after it, until
 /// one [marks it consistent](MutexGuard::mark_consistent), [gives it up](MutexGuard::give_up) or resets it. Waiting for it:
 /// nobody notices. Between locking and unlocking several locks: each is told on its own. A panic counts as a death: see
-/// [`MutexGuard`](Guard#if-it-panics).
+/// [`MutexGuard`](MutexGuard#if-it-panics).
 pub struct Mutex<T> {
     home: Home<RawMutex>,
     value: NonNull<UnsafeCell<T>>,

@@ -501,7 +501,7 @@ impl<T: Plain> PiMutex<T> {
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
-/// [`MutexGuard`](super::Guard#if-it-panics).
+/// [`MutexGuard`](super::MutexGuard#if-it-panics).
 pub struct PiMutexGuard<'a, T> {
     raw: &'a RawPi,
     value: NonNull<T>,

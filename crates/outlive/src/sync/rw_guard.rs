@@ -93,7 +93,7 @@ pub struct ReadGuard<'a, T> {
 ///
 /// # If it panics
 /// A panic that begins while the guard is held and unwinds through it counts as a death: see
-/// [`MutexGuard`](super::Guard#if-it-panics).
+/// [`MutexGuard`](super::MutexGuard#if-it-panics).
 pub struct WriteGuard<'a, T> {
     /// If the thread was unwinding already when it took the lock, its id here carries UNWINDING. A field of its own would make
     /// the guard too large for registers, and its copies cost more than the lock.
