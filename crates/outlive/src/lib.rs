@@ -107,17 +107,6 @@ pub mod abilities {
         unsafe { crate::sys::map::make_huge(core::ptr::null_mut(), 0) }
     }
 
-    /// Whether this process may sleep through `io_uring` (Linux 6.7; switched off on some machines, denied by most container
-    /// runtimes). Without it, a [`WaitSet`](crate::wait::WaitSet) of more than 128 words starts threads.
-    pub fn has_io_uring_futex() -> bool {
-        crate::sys::uring::is_there()
-    }
-
-    /// Makes this process do from now on without io_uring: for tests of that fallback.
-    pub fn pretend_no_io_uring() {
-        crate::sys::uring::mark_absent();
-    }
-
     /// Makes this process wait from now on as if the kernel had no `futex_waitv`: for tests of that fallback.
     pub fn pretend_no_futex_waitv() {
         crate::sys::futex::pretend_no_waitv();

@@ -3,11 +3,10 @@
 //! As `sleep_on_several` (see `wait.rs`), and as long as all words fit into one `futex_waitv`, by the same call. More are cut
 //! into groups, each with the registry's X at its head where there are owners:
 //!
-//! | | who sleeps on the groups |
+//! | | which threads sleep on the groups |
 //! | --- | --- |
-//! | io_uring is to be had | the kernel, for the caller, who sleeps in the ring |
-//! | else | a thread for each group after the first |
-//! | no `futex_waitv`, or no thread can be started | the caller, in slices, as everywhere |
+//! | `futex_waitv` works | the caller on the first group, a helper thread on each other one |
+//! | it does not, or no thread can be started | the caller, in slices, as everywhere |
 //!
 //! A *bundle* is a source's words, whose order matters (its X first): they are never parted. doc/protocols/wait_set.md.
 
@@ -21,7 +20,6 @@ use crate::sys::Errno;
 use crate::sys::clock::Deadline;
 use crate::sys::futex::{self, MOST_WATCHES, Wakeup, Watch};
 use crate::sys::robust::WakeRelay;
-use crate::sys::uring::{self, Failed};
 use crate::sys::wait_threads::WaitThreads;
 
 /// The most words of a group: a helper has one of its own beside them.
@@ -73,8 +71,6 @@ impl<'a> WaitWords<'a> {
 /// What one who sleeps on many words keeps from one sleep to the next.
 #[derive(Default)]
 pub(crate) struct WaitList {
-    /// A ring failed in use. This set does not try another one: its helpers serve.
-    without_ring: bool,
     helpers: Option<WaitThreads>,
 }
 
@@ -142,7 +138,8 @@ impl WaitList {
         look_again(deadline)
     }
 
-    /// `until` is asked when rings and threads are made: that takes time, which must not count as part of the recheck's second.
+    /// `until` is asked when the helper threads are there: starting them takes time, which must not
+    /// count as part of the recheck's second.
     fn sleep_in_groups(
         &mut self,
         words: &WaitWords<'_>,
@@ -166,20 +163,6 @@ impl WaitList {
         let groups = words.groups(head);
         if let [group] = &groups[..] {
             return futex::wait_any(group, 0, until());
-        }
-        if !self.without_ring
-            && uring::is_there()
-            && let Some(slept) = uring::wait(&groups, &until)
-        {
-            return match slept {
-                Ok(woken) => Ok(woken),
-                // Requests that were still queued went with the ring, and may have taken a wake-up: so the caller looks again.
-                Err(Failed::Ring) => {
-                    self.without_ring = true;
-                    Ok(Wakeup::LookAgain)
-                }
-                Err(Failed::Request(errno)) => instead_of_error(errno),
-            };
         }
         match self.helpers(groups.len() - 1) {
             Ok(helpers) => match helpers.wait(&groups, words.passes_to, until()) {

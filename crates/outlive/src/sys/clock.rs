@@ -83,11 +83,6 @@ impl Deadline {
         self.clock
     }
 
-    /// Whether a clock that is set moves it.
-    pub(crate) fn is_time_of_day(self) -> bool {
-        self.clock == ClockId::Realtime
-    }
-
     /// What is left of it, for calls that take a span; `None` is for ever.
     pub(crate) fn remaining(self) -> Option<Duration> {
         (self != Deadline::NEVER).then(|| Duration::from_nanos(self.at.saturating_sub(nanos(self.clock))))

@@ -1,5 +1,4 @@
-//! Threads as a way to sleep on more words than one `futex_waitv` takes, where io_uring is not to be had: one for each group
-//! after the first. Started when they are needed, named `outlive-wait`, and asleep in between.
+//! Threads as a way to sleep on more words than one `futex_waitv` takes: one for each group after the first. Started when they are needed, named `outlive-wait`, and asleep in between.
 //!
 //! | words of this process | |
 //! | --- | --- |

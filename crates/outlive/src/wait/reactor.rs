@@ -11,7 +11,7 @@
 //! | | sleep on {doorbell == d, all words, all owners} |
 //!
 //! So whatever is registered is looked at before the bridge sleeps on. A forked child has none of its parent's threads: its first
-//! use starts another. Not io_uring's own descriptor: doc/protocols/wait_set.md says why.
+//! use starts another.
 
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};

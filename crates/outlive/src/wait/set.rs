@@ -23,9 +23,8 @@ const FEW: usize = 8;
 /// publisher, bits of events, latches, the ends of peers, moments.
 ///
 /// Nothing is taken by waiting: what is ready is told, and told again as long as it is ready. Any number of sources; more than
-/// the kernel watches at once (128 words: some 40 peers, or 120 queues) are watched through `io_uring`, and where
-/// that is not to be had by threads of this process, started then, named `outlive-wait`. Nobody looks around
-/// in between. A set is of one domain, and may move between threads.
+/// the kernel watches at once (128 words: some 40 peers, or 120 queues) are watched by threads of this process as well,
+/// one for each 127 words after the first. They are started then, are named `outlive-wait`, and sleep in between. A set is of one domain, and may move between threads.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-{}", std::process::id()));

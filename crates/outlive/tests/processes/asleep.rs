@@ -18,7 +18,7 @@ fn is_asleep(pid: i32, tid: i32) -> bool {
     let path = format!("/proc/{pid}/task/{tid}/syscall");
     let call = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let number = call.split(' ').next().and_then(|number| number.parse::<libc::c_long>().ok());
-    let sleeps = [libc::SYS_futex_waitv, libc::SYS_futex, libc::SYS_io_uring_enter];
+    let sleeps = [libc::SYS_futex_waitv, libc::SYS_futex];
     number.is_some_and(|number| sleeps.contains(&number))
 }
 

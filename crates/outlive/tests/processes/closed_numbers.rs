@@ -4,26 +4,15 @@
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::time::Duration;
 
+use outlive::Domain;
 use outlive::pool::{Pool, PoolOptions};
 use outlive::queue::{Queue, RecvError};
-use outlive::sync::AwaitError;
-use outlive::wait::WaitSet;
-use outlive::{Domain, Peer, WaitStrategy};
 
 use crate::child::Child;
-use crate::denied::{OWNERS, skip_without_rings};
 use crate::runner::World;
-use crate::wait_sets::{Crowd, add_all, crowd, helpers_of};
 
-crate::checks!(
-    files_are_left_alone,
-    folders_are_left_alone,
-    files_stay_open,
-    rings_are_not_taken_for_other_files,
-    sets_with_a_ring_go_to_another_thread_and_into_a_child,
-);
+crate::checks!(files_are_left_alone, folders_are_left_alone, files_stay_open,);
 
 fn close_all() {
     // SAFETY: this process has one thread, which uses none of its descriptors by number.
@@ -121,60 +110,4 @@ fn files_stay_open(world: &World) {
         })
         .finish();
     }
-}
-
-fn waits(set: &mut WaitSet) {
-    assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
-}
-
-/// For the ends of them all, none of which has come.
-fn set_that_has_waited(domain: &Domain, peers: &[Peer]) -> WaitSet {
-    let mut set = WaitSet::new(domain);
-    set.set_wait(WaitStrategy::Block);
-    add_all(&mut set, peers);
-    waits(&mut set);
-    set
-}
-
-fn rings_are_not_taken_for_other_files(world: &World) {
-    skip_without_rings(world);
-    let domain = world.domain();
-    let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
-    Child::start(|| {
-        let mut set = set_that_has_waited(&domain, &peers);
-        beside_files(world, || {
-            waits(&mut set);
-            // A set that is larger still makes another ring.
-            add_all(&mut set, &peers);
-            add_all(&mut set, &peers);
-            waits(&mut set);
-            drop(set);
-        });
-        // No file has the numbers.
-        let mut set = set_that_has_waited(&domain, &peers);
-        close_all();
-        waits(&mut set);
-        drop(set);
-        crate::child::exit_now(0);
-    })
-    .finish();
-}
-
-fn sets_with_a_ring_go_to_another_thread_and_into_a_child(world: &World) {
-    skip_without_rings(world);
-    let domain = world.domain();
-    let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
-    Child::start(|| {
-        let mut set = set_that_has_waited(&domain, &peers);
-        std::thread::scope(|scope| scope.spawn(|| waits(&mut set)).join().expect("it waits"));
-        waits(&mut set);
-        Child::start(|| {
-            beside_files(world, || waits(&mut set));
-            crate::child::exit_now(0);
-        })
-        .finish();
-        waits(&mut set);
-        assert_eq!(helpers_of(std::process::id() as i32), 0, "by rings");
-    })
-    .finish();
 }

@@ -1,7 +1,7 @@
 //! System calls that a seccomp filter answers in the kernel's place, with an error or with success.
 //!
-//! A wait set of more than 128 words sleeps by io_uring, by threads of its own, or in slices: whatever
-//! is refused, and whenever, the next of these ways is taken, and its waiter is told nothing of it.
+//! A wait set of more than 128 words sleeps by threads of its own. Where the kernel refuses it a thread,
+//! it sleeps in slices, and its waiter is told nothing of it.
 //!
 //! A file that `fstat` does not describe is still known by another call, and closed when it is dropped.
 //!
@@ -18,7 +18,7 @@ use outlive::{Deadline, WaitStrategy};
 
 use crate::asleep::wait_asleep;
 use crate::board::Board;
-use crate::child::{Child, End};
+use crate::child::Child;
 use crate::runner::World;
 use crate::wait_sets::{AS_IT_IS, Crowd, add_all, crowd, queue};
 
@@ -26,12 +26,7 @@ crate::checks!(
     a_message_wakes_the_receiver_though_wake_op_fails,
     the_next_wake_makes_up_for_one_that_failed,
     bits_are_set_though_wake_op_fails,
-    large_sets_wait_when_rings_are_refused_later,
-    large_sets_wait_when_requests_cannot_be_taken_back,
-    large_sets_wait_when_rings_do_nothing,
-    large_sets_wait_when_requests_are_not_taken_back,
     large_sets_wait_without_threads,
-    who_has_no_descriptor_left_asks_for_rings_again,
     what_fstat_does_not_describe_is_closed,
 );
 
@@ -95,58 +90,12 @@ fn a_large_set_though(world: &World, prepare: fn(), deny: fn()) {
     waiter.finish();
 }
 
-pub fn skip_without_rings(world: &World) {
-    if Child::start(|| assert!(outlive::abilities::has_io_uring_futex())).wait() != End::Code(0) {
-        world.skip("no io_uring here");
-    }
-}
-
-fn large_sets_wait_when_rings_are_refused_later(world: &World) {
-    skip_without_rings(world);
-    a_large_set_though(world, AS_IT_IS, || answer(libc::SYS_io_uring_enter, None, libc::EPERM));
-}
-
-fn large_sets_wait_when_requests_cannot_be_taken_back(world: &World) {
-    skip_without_rings(world);
-    // Of all its calls, that one alone hands in a single request.
-    a_large_set_though(world, AS_IT_IS, || answer(libc::SYS_io_uring_enter, Some(1), libc::EAGAIN));
-}
-
-/// Success, and nothing is done.
-fn large_sets_wait_when_rings_do_nothing(world: &World) {
-    skip_without_rings(world);
-    a_large_set_though(world, AS_IT_IS, || answer(libc::SYS_io_uring_enter, None, 0));
-}
-
-fn large_sets_wait_when_requests_are_not_taken_back(world: &World) {
-    skip_without_rings(world);
-    a_large_set_though(world, AS_IT_IS, || answer(libc::SYS_io_uring_enter, Some(1), 0));
-}
-
 fn large_sets_wait_without_threads(world: &World) {
     let prepare = || {
-        outlive::abilities::pretend_no_io_uring();
         answer(libc::SYS_clone3, None, libc::EAGAIN);
         answer(libc::SYS_clone, None, libc::EAGAIN);
     };
     a_large_set_though(world, prepare, AS_IT_IS);
-}
-
-fn who_has_no_descriptor_left_asks_for_rings_again(world: &World) {
-    skip_without_rings(world);
-    let has = outlive::abilities::has_io_uring_futex;
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a place of ours.
-    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
-    let allow = |most| {
-        let limit = libc::rlimit { rlim_cur: most, ..limit };
-        // SAFETY: a place of ours.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
-    };
-    allow(0);
-    assert!(!has());
-    allow(limit.rlim_cur);
-    assert!(has());
 }
 
 /// Before a long-lived descriptor is closed, `fstat` says whether it still is that file's. Another call does, too.

@@ -1,6 +1,5 @@
-//! Wait sets of more than 128 words: their deadlines, and children that are forked beside a ring.
+//! Wait sets of more than 128 words: their deadlines, and children that are forked beside their helper threads.
 
-use std::fs;
 use std::time::{Duration, Instant, SystemTime};
 
 use outlive::sync::{AwaitError, Event, Reset};
@@ -10,15 +9,15 @@ use outlive::{Deadline, Domain, WaitStrategy};
 use crate::asleep::{wait_asleep, wait_thread_asleep};
 use crate::board::Board;
 use crate::child::{Child, wait_until};
-use crate::denied::skip_without_rings;
 use crate::runner::World;
-use crate::wait_sets::{AS_IT_IS, Crowd, NO_URING, NO_WAITV, add_all, crowd, helpers_of};
+use crate::wait_sets::{AS_IT_IS, Crowd, NO_WAITV, add_all, crowd, helpers_of};
 
 crate::checks!(
     deadlines_pass_in_large_sets_as_in_small_ones: 60,
     what_is_ready_is_told_beside_a_deadline_of_any_clock: 60,
-    a_child_has_nothing_of_its_parents_ring,
-    a_child_beside_a_thread_in_its_ring_takes_no_wake_up,
+    a_child_has_helpers_of_its_own,
+    a_child_beside_a_sleeping_thread_takes_no_wake_up,
+    a_set_goes_to_another_thread_and_into_a_child,
 );
 
 /// So many events have more words than one call of `futex_waitv` watches, and no deadline but the caller's.
@@ -37,7 +36,7 @@ fn set_of(domain: &Domain, events: &[Event]) -> (WaitSet, Vec<Key>) {
     (set, keys)
 }
 
-/// Of each clock, so far ahead. A ring knows no time of day: it sleeps a second at most, and looks at the clock.
+/// Of each clock, so far ahead.
 fn ahead(span: Duration) -> [Deadline; 3] {
     [Deadline::after(span), Deadline::from(Instant::now() + span), Deadline::from(SystemTime::now() + span)]
 }
@@ -51,7 +50,7 @@ fn deadlines_pass_in_large_sets_as_in_small_ones(world: &World) {
     let domain = world.domain();
     let events = events(&domain, EVENTS);
     let mut waiters = Vec::new();
-    for prepare in [AS_IT_IS, NO_URING, NO_WAITV] {
+    for prepare in [AS_IT_IS, NO_WAITV] {
         for (many, which) in [(1, 0), (EVENTS, 0), (1, 2), (EVENTS, 2)] {
             waiters.push(Child::start(|| {
                 prepare();
@@ -72,36 +71,23 @@ fn what_is_ready_is_told_beside_a_deadline_of_any_clock(world: &World) {
     let domain = world.domain();
     let events = events(&domain, EVENTS);
     let last = EVENTS - 1;
-    for prepare in [AS_IT_IS, NO_URING] {
-        for deadline in ahead(Duration::from_secs(3600)) {
-            let waiter = Child::start(|| {
-                prepare();
-                let (mut set, keys) = set_of(&domain, &events);
-                assert_eq!(set.wait(deadline).expect("set").collect::<Vec<_>>(), [(keys[last], Readiness::Set)]);
-                for past in past() {
-                    assert_eq!(set.wait(past).expect("set").collect::<Vec<_>>(), [(keys[last], Readiness::Set)]);
-                }
-            });
-            wait_asleep(waiter.pid());
-            events[last].set(1);
-            waiter.finish();
-            events[last].clear(1);
-        }
+    for deadline in ahead(Duration::from_secs(3600)) {
+        let waiter = Child::start(|| {
+            let (mut set, keys) = set_of(&domain, &events);
+            assert_eq!(set.wait(deadline).expect("set").collect::<Vec<_>>(), [(keys[last], Readiness::Set)]);
+            for past in past() {
+                assert_eq!(set.wait(past).expect("set").collect::<Vec<_>>(), [(keys[last], Readiness::Set)]);
+            }
+        });
+        wait_asleep(waiter.pid());
+        events[last].set(1);
+        waiter.finish();
+        events[last].clear(1);
     }
 }
 
-/// How many mappings and descriptors of rings that process has.
-fn rings_of(pid: i32) -> (usize, usize) {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it lives");
-    let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").flatten();
-    let files = files.filter_map(|file| fs::read_link(file.path()).ok());
-    let is_ring = |name: &str| name.ends_with("[io_uring]");
-    (maps.lines().filter(|line| is_ring(line)).count(), files.filter(|file| file.to_str().is_some_and(is_ring)).count())
-}
-
-/// Parent and child sleep in the same set, each in a ring of its own, and both are told of the same end.
-fn a_child_has_nothing_of_its_parents_ring(world: &World) {
-    skip_without_rings(world);
+/// Parent and child sleep in the same set, each with helper threads of its own, and both are told of the same end.
+fn a_child_has_helpers_of_its_own(world: &World) {
     let domain = world.domain();
     let Crowd { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
     let board = Board::new();
@@ -111,19 +97,18 @@ fn a_child_has_nothing_of_its_parents_ring(world: &World) {
         let ends = add_all(&mut set, &peers);
         let tell = |set: &mut WaitSet| {
             assert_eq!(set.wait(Deadline::NEVER).expect("ended").collect::<Vec<_>>(), [(ends[30], Readiness::Ended)]);
-            assert_eq!(helpers_of(std::process::id() as i32), 0, "by a ring");
         };
         // On a busy machine a short time may have passed before it sleeps.
-        let sleep_by_a_ring = |set: &mut WaitSet| {
-            wait_until("it sleeps by a ring without a descriptor", || {
+        let sleep_by_helpers = |set: &mut WaitSet| {
+            wait_until("it sleeps by its helpers", || {
                 assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
-                rings_of(std::process::id() as i32) == (2, 0)
+                helpers_of(std::process::id() as i32) > 0
             });
         };
-        sleep_by_a_ring(&mut set);
+        sleep_by_helpers(&mut set);
         let child = Child::start(|| {
-            assert_eq!(rings_of(std::process::id() as i32), (0, 0), "the parent's");
-            sleep_by_a_ring(&mut set);
+            assert_eq!(helpers_of(std::process::id() as i32), 0, "the parent's");
+            sleep_by_helpers(&mut set);
             board.set(1, 1);
             tell(&mut set);
         });
@@ -139,10 +124,9 @@ fn a_child_has_nothing_of_its_parents_ring(world: &World) {
     parent.finish();
 }
 
-/// The child of a thread beside the one that sleeps: it does nothing, lives longer than its parent, and has neither a part of
-/// the ring nor a place in the queue of an owner's end.
-fn a_child_beside_a_thread_in_its_ring_takes_no_wake_up(world: &World) {
-    skip_without_rings(world);
+/// The child of a thread beside the one that sleeps: it does nothing, lives longer than its parent, and has neither a helper
+/// nor a place in the queue of an owner's end.
+fn a_child_beside_a_sleeping_thread_takes_no_wake_up(world: &World) {
     let domain = world.domain();
     let Crowd { mut children, peers, .. } = crowd(&domain, 0, OWNERS);
     let event = Event::open(&domain, "event", Reset::Automatic).expect("opens");
@@ -175,7 +159,8 @@ fn a_child_beside_a_thread_in_its_ring_takes_no_wake_up(world: &World) {
         });
     });
     let child = board.reach(2, 1) as i32;
-    assert_eq!((rings_of(parent.pid()), rings_of(child)), ((2, 0), (0, 0)));
+    assert!(helpers_of(parent.pid()) > 0);
+    assert_eq!(helpers_of(child), 0);
     // The parent's thread is woken as if there were no child.
     event.set(1);
     board.reach(1, 1);
@@ -188,4 +173,28 @@ fn a_child_beside_a_thread_in_its_ring_takes_no_wake_up(world: &World) {
     second.finish();
     // SAFETY: no pointers are passed; the child is of this check's group, whose runner has not reaped it.
     unsafe { libc::kill(child, libc::SIGKILL) };
+}
+
+/// A set that has waited in one thread waits in another one, and in a child, where its helpers are not.
+fn a_set_goes_to_another_thread_and_into_a_child(world: &World) {
+    let domain = world.domain();
+    let Crowd { children: _children, peers, .. } = crowd(&domain, 0, OWNERS);
+    let waits = |set: &mut WaitSet| {
+        assert_eq!(set.wait(Duration::from_millis(5)).err(), Some(AwaitError::TimedOut));
+    };
+    Child::start(|| {
+        let mut set = WaitSet::new(&domain);
+        set.set_wait(WaitStrategy::Block);
+        add_all(&mut set, &peers);
+        waits(&mut set);
+        std::thread::scope(|scope| scope.spawn(|| waits(&mut set)).join().expect("it waits"));
+        waits(&mut set);
+        Child::start(|| {
+            waits(&mut set);
+            crate::child::exit_now(0);
+        })
+        .finish();
+        waits(&mut set);
+    })
+    .finish();
 }

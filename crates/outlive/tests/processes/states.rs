@@ -14,7 +14,7 @@ use crate::forge::{BODY, Bytes};
 use crate::random::Random;
 use crate::runner::World;
 use crate::wait_bridges::block_on;
-use crate::wait_sets::{AS_IT_IS, NO_URING, NO_WAITV};
+use crate::wait_sets::{AS_IT_IS, NO_WAITV};
 use crate::waiting::owner;
 
 crate::checks!(
@@ -436,53 +436,51 @@ fn sets_are_told_of_many_states(world: &World) {
     let domain = world.domain();
     let open = |at: usize| State::open(&domain, &format!("s{at}"), 0u64).expect("opens");
     let states: Vec<_> = (0..STATES).map(open).collect();
-    for prepare in [AS_IT_IS, NO_URING] {
-        let board = Board::new();
-        let (shared, all) = (&domain, &states);
-        let mut waiter = Child::start(move || {
-            prepare();
-            let mut set = WaitSet::new(shared);
-            let mut watches: Vec<_> = all.iter().map(State::watch).collect();
-            let keys: Vec<_> = watches.iter().map(|watch| set.add(watch).expect("added")).collect();
-            loop {
-                let ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
-                for (key, _) in ready {
-                    let at = keys.binary_search(&key).expect("one of them");
-                    match watches[at].try_changed() {
-                        Some(Change::Value { version }) => board.set(at, 2 * version),
-                        Some(Change::WriterDied { version }) => board.set(at, 2 * version + 1),
-                        // The death of one who had set nothing, which is not waited for below: the next writer has come.
-                        None => {}
-                        other => panic!("{other:?}"),
-                    }
+    let board = Board::new();
+    let (shared, all) = (&domain, &states);
+    let mut waiter = Child::start(move || {
+        let mut set = WaitSet::new(shared);
+        let mut watches: Vec<_> = all.iter().map(State::watch).collect();
+        let keys: Vec<_> = watches.iter().map(|watch| set.add(watch).expect("added")).collect();
+        loop {
+            let ready: Vec<_> = set.wait(Deadline::NEVER).expect("ready").collect();
+            for (key, _) in ready {
+                let at = keys.binary_search(&key).expect("one of them");
+                match watches[at].try_changed() {
+                    Some(Change::Value { version }) => board.set(at, 2 * version),
+                    Some(Change::WriterDied { version }) => board.set(at, 2 * version + 1),
+                    // The death of one who had set nothing, which is not waited for below: the next writer has come.
+                    None => {}
+                    other => panic!("{other:?}"),
                 }
-            }
-        });
-        (0..STATES).for_each(|at| {
-            board.reach(at, 1);
-        });
-        let mut random = Random::new();
-        for _ in 0..40 {
-            let seed = random.next();
-            let mut writer = Child::start(|| {
-                let mut random = Random::from_seed(seed);
-                let mut writers: Vec<_> = states.iter().map(|state| state.writer().expect("free")).collect();
-                loop {
-                    writers[random.below(STATES as u64) as usize].set(&1).expect("set");
-                }
-            });
-            random.pause(4000);
-            writer.kill();
-            for (at, state) in states.iter().enumerate() {
-                let is_dead = u64::from(state.writer_now().is_some());
-                wait_until("the last value and the death are told", || {
-                    // Who did not come to be the writer is no news.
-                    board.get(at) / 2 == state.version() && (is_dead == 0 || board.get(at) & 1 == 1)
-                });
             }
         }
-        waiter.kill();
+    });
+    (0..STATES).for_each(|at| {
+        board.reach(at, 1);
+    });
+    let mut random = Random::new();
+    for _ in 0..40 {
+        let seed = random.next();
+        let mut writer = Child::start(|| {
+            let mut random = Random::from_seed(seed);
+            let mut writers: Vec<_> = states.iter().map(|state| state.writer().expect("free")).collect();
+            loop {
+                writers[random.below(STATES as u64) as usize].set(&1).expect("set");
+            }
+        });
+        random.pause(4000);
+        writer.kill();
+        for (at, state) in states.iter().enumerate() {
+            let is_dead = u64::from(state.writer_now().is_some());
+            wait_until("the last value and the death are told", || {
+                // Who did not come to be the writer is no news.
+                board.get(at) / 2 == state.version() && (is_dead == 0 || board.get(at) & 1 == 1)
+            });
+        }
     }
+    waiter.kill();
+
     assert_eq!(domain.stats().rescues, 0);
 }
 

@@ -17,7 +17,7 @@ use crate::board::Board;
 use crate::child::{Child, PATIENCE};
 use crate::random::Random;
 use crate::runner::World;
-use crate::wait_sets::{AS_IT_IS, NO_URING, add_all, crowd, fewest_sleeps, helpers_of, queue, sleeps_in};
+use crate::wait_sets::{add_all, crowd, fewest_sleeps, helpers_of, queue, sleeps_in};
 use crate::waiting::{owner, token_on};
 
 crate::checks!(
@@ -313,36 +313,34 @@ fn bits_that_are_taken_are_had_by_one(world: &World) {
 fn two_hundred_futures_at_once(world: &World) {
     const MANY: usize = 100;
     let domain = world.domain();
-    for prepare in [AS_IT_IS, NO_URING] {
-        let board = Board::new();
-        let mut crowd = crowd(&domain, MANY, MANY);
-        let mut children = std::mem::take(&mut crowd.children);
-        let waiter = Child::start(|| {
-            prepare();
-            let runtime = tokio();
-            let mut tasks = Vec::new();
-            for queue in &crowd.queues {
-                let mut receiver = queue.receiver().expect("free");
-                tasks.push(runtime.spawn(async move { assert_eq!(receiver.recv_async().await.expect("one"), b"one") }));
-            }
-            for &peer in &crowd.peers {
-                tasks.push(runtime.spawn(async move { peer.wait_dead_async().await.expect("told") }));
-            }
-            board.set(0, 1);
-            runtime.block_on(async {
-                for task in tasks {
-                    task.await.expect("no panic");
-                }
-            });
-        });
-        board.reach(0, 1);
-        wait_asleep(waiter.pid());
-        for (queue, child) in crowd.queues.iter().zip(&mut children) {
-            queue.sender().expect("a sender").send(b"one").expect("sent");
-            child.kill();
+    let board = Board::new();
+    let mut crowd = crowd(&domain, MANY, MANY);
+    let mut children = std::mem::take(&mut crowd.children);
+    let waiter = Child::start(|| {
+        let runtime = tokio();
+        let mut tasks = Vec::new();
+        for queue in &crowd.queues {
+            let mut receiver = queue.receiver().expect("free");
+            tasks.push(runtime.spawn(async move { assert_eq!(receiver.recv_async().await.expect("one"), b"one") }));
         }
-        waiter.finish();
+        for &peer in &crowd.peers {
+            tasks.push(runtime.spawn(async move { peer.wait_dead_async().await.expect("told") }));
+        }
+        board.set(0, 1);
+        runtime.block_on(async {
+            for task in tasks {
+                task.await.expect("no panic");
+            }
+        });
+    });
+    board.reach(0, 1);
+    wait_asleep(waiter.pid());
+    for (queue, child) in crowd.queues.iter().zip(&mut children) {
+        queue.sender().expect("a sender").send(b"one").expect("sent");
+        child.kill();
     }
+    waiter.finish();
+
     assert_eq!(domain.stats().rescues, 0);
 }
 
@@ -379,20 +377,17 @@ fn a_forked_child_has_a_bridge_of_its_own(world: &World) {
 fn idle_bridges_use_no_processor(world: &World) {
     let domain = world.domain();
     let crowd = crowd(&domain, 150, 10);
-    for prepare in [AS_IT_IS, NO_URING] {
-        Child::start(|| {
-            prepare();
-            let receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
-            let mut set = WaitSet::new(&domain);
-            add_all(&mut set, &receivers);
-            add_all(&mut set, &crowd.peers);
-            assert!(!is_readable(&mut set, SHORTLY));
-            let mut idle = || assert!(!is_readable(&mut set, Duration::from_millis(500)));
-            let slept = fewest_sleeps(34, || sleeps_in(&mut idle));
-            assert!(slept < 35, "{slept} sleeps in idle half a second");
-        })
-        .finish();
-    }
+    Child::start(|| {
+        let receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
+        let mut set = WaitSet::new(&domain);
+        add_all(&mut set, &receivers);
+        add_all(&mut set, &crowd.peers);
+        assert!(!is_readable(&mut set, SHORTLY));
+        let mut idle = || assert!(!is_readable(&mut set, Duration::from_millis(500)));
+        let slept = fewest_sleeps(34, || sleeps_in(&mut idle));
+        assert!(slept < 35, "{slept} sleeps in idle half a second");
+    })
+    .finish();
 }
 
 /// One process has an owner and a bridge that waits for its end: killed together, the bridge may swallow the kernel's one wake-up.

@@ -24,8 +24,7 @@ crate::checks!(
     a_writer_that_dies_in_its_slot_hides_nothing,
     a_receiver_and_two_sets_on_one_queue,
     a_forked_child_waits_for_itself,
-    four_hundred_sources_by_io_uring: 60,
-    four_hundred_sources_by_helpers: 60,
+    four_hundred_sources: 60,
     a_hundred_sources_without_futex_waitv: 60,
     idle_sets_use_no_processor,
     killed_senders_are_told_of_all_the_same: 60,
@@ -35,7 +34,6 @@ crate::checks!(
 
 pub const AS_IT_IS: fn() = || {};
 pub const NO_WAITV: fn() = outlive::abilities::pretend_no_futex_waitv;
-pub const NO_URING: fn() = outlive::abilities::pretend_no_io_uring;
 
 pub fn queue(domain: &Domain, name: &str) -> Queue {
     let queue = Queue::options().max_bytes(1 << 20).first_slots(4).create(domain, name).expect("a queue");
@@ -348,8 +346,8 @@ fn tell_all(domain: &Domain, crowd: &Crowd, board: Board) {
     }
 }
 
-fn four_hundred_sources(world: &World, prepare: fn(), helpers: usize) {
-    many_sources(world, MANY, prepare, helpers);
+fn four_hundred_sources(world: &World) {
+    many_sources(world, MANY, AS_IT_IS, 5);
 }
 
 fn many_sources(world: &World, many: usize, prepare: fn(), helpers: usize) {
@@ -394,17 +392,6 @@ fn many_sources(world: &World, many: usize, prepare: fn(), helpers: usize) {
     assert_eq!(domain.stats().rescues, 0);
 }
 
-fn four_hundred_sources_by_io_uring(world: &World) {
-    if !outlive::abilities::has_io_uring_futex() {
-        world.skip("no io_uring here");
-    }
-    four_hundred_sources(world, AS_IT_IS, 0);
-}
-
-fn four_hundred_sources_by_helpers(world: &World) {
-    four_hundred_sources(world, NO_URING, 5);
-}
-
 fn a_hundred_sources_without_futex_waitv(world: &World) {
     many_sources(world, 50, NO_WAITV, 0);
 }
@@ -444,20 +431,17 @@ fn sleeps() -> i64 {
 fn idle_sets_use_no_processor(world: &World) {
     let domain = world.domain();
     let crowd = crowd(&domain, MANY, MANY);
-    for prepare in [AS_IT_IS, NO_URING] {
-        Child::start(|| {
-            prepare();
-            let receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
-            let mut set = WaitSet::new(&domain);
-            add_all(&mut set, &receivers);
-            add_all(&mut set, &crowd.peers);
-            assert_eq!(set.wait(Duration::from_millis(20)).err(), Some(AwaitError::TimedOut));
-            let mut idle = || assert_eq!(set.wait(Duration::from_secs(1)).err(), Some(AwaitError::TimedOut));
-            let slept = fewest_sleeps(79, || sleeps_in(&mut idle));
-            assert!(slept < 80, "{slept} sleeps in an idle second");
-        })
-        .finish();
-    }
+    Child::start(|| {
+        let receivers: Vec<_> = crowd.queues.iter().map(|queue| queue.receiver().expect("free")).collect();
+        let mut set = WaitSet::new(&domain);
+        add_all(&mut set, &receivers);
+        add_all(&mut set, &crowd.peers);
+        assert_eq!(set.wait(Duration::from_millis(20)).err(), Some(AwaitError::TimedOut));
+        let mut idle = || assert_eq!(set.wait(Duration::from_secs(1)).err(), Some(AwaitError::TimedOut));
+        let slept = fewest_sleeps(79, || sleeps_in(&mut idle));
+        assert!(slept < 80, "{slept} sleeps in an idle second");
+    })
+    .finish();
 }
 
 /// What was acknowledged to a sender is told without anybody's help, however it died after that.
@@ -465,42 +449,40 @@ fn killed_senders_are_told_of_all_the_same(world: &World) {
     const QUEUES: usize = 140;
     const ACKNOWLEDGED: usize = 3000;
     let domain = world.domain();
-    for prepare in [AS_IT_IS, NO_URING] {
-        let board = Board::new();
-        let crowd = crowd(&domain, QUEUES, 0);
-        let waiter = Child::start(|| {
-            prepare();
-            tell_all(&domain, &crowd, board);
-        });
-        board.reach(READY, 1);
-        let mut random = Random::new();
-        for _ in 0..60 {
-            let seed = random.next();
-            let mut victims: Vec<Child> = (0..2)
-                .map(|n| {
-                    let (domain, crowd) = (&domain, &crowd);
-                    Child::start(move || {
-                        domain.token().expect("a token");
-                        let senders: Vec<_> = crowd.queues.iter().map(|queue| queue.sender().expect("one")).collect();
-                        let mut random = Random::from_seed(seed + n);
-                        loop {
-                            let at = random.below(QUEUES as u64) as usize;
-                            senders[at].send(b"message").expect("sent");
-                            board.add(ACKNOWLEDGED + at, 1);
-                        }
-                    })
+    let board = Board::new();
+    let crowd = crowd(&domain, QUEUES, 0);
+    let waiter = Child::start(|| {
+        tell_all(&domain, &crowd, board);
+    });
+    board.reach(READY, 1);
+    let mut random = Random::new();
+    for _ in 0..60 {
+        let seed = random.next();
+        let mut victims: Vec<Child> = (0..2)
+            .map(|n| {
+                let (domain, crowd) = (&domain, &crowd);
+                Child::start(move || {
+                    domain.token().expect("a token");
+                    let senders: Vec<_> = crowd.queues.iter().map(|queue| queue.sender().expect("one")).collect();
+                    let mut random = Random::from_seed(seed + n);
+                    loop {
+                        let at = random.below(QUEUES as u64) as usize;
+                        senders[at].send(b"message").expect("sent");
+                        board.add(ACKNOWLEDGED + at, 1);
+                    }
                 })
-                .collect();
-            random.pause(2500);
-            victims.iter_mut().for_each(Child::kill);
-            for at in 0..QUEUES {
-                board.reach(at, board.get(ACKNOWLEDGED + at));
-            }
+            })
+            .collect();
+        random.pause(2500);
+        victims.iter_mut().for_each(Child::kill);
+        for at in 0..QUEUES {
+            board.reach(at, board.get(ACKNOWLEDGED + at));
         }
-        board.set(END, 1);
-        crowd.queues.iter().for_each(|queue| send(queue, b"end"));
-        waiter.finish();
     }
+    board.set(END, 1);
+    crowd.queues.iter().for_each(|queue| send(queue, b"end"));
+    waiter.finish();
+
     assert_eq!(domain.stats().rescues, 0);
 }
 
@@ -564,7 +546,5 @@ fn sets_that_die_with_their_owner_strand_nobody(world: &World) {
 }
 
 fn large_sets_that_die_with_their_owner_strand_nobody(world: &World) {
-    for prepare in [AS_IT_IS, NO_URING] {
-        strand_nobody(world, 140, 15, prepare);
-    }
+    strand_nobody(world, 140, 15, AS_IT_IS);
 }

@@ -12,7 +12,6 @@ mod calls;
 #[allow(dead_code, reason = "the other program uses all of it")]
 #[path = "../processes/child.rs"]
 mod child;
-mod large_sets;
 mod latest;
 mod rings;
 #[allow(dead_code, reason = "the other program uses all of it")]
@@ -24,14 +23,6 @@ mod sweeps;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let checks = [
-        latest::CHECKS,
-        large_sets::CHECKS,
-        rings::CHECKS,
-        barriers::CHECKS,
-        calls::CHECKS,
-        runs::CHECKS,
-        sweeps::CHECKS,
-    ];
+    let checks = [latest::CHECKS, rings::CHECKS, barriers::CHECKS, calls::CHECKS, runs::CHECKS, sweeps::CHECKS];
     std::process::exit(runner::run(&checks, &arguments));
 }

@@ -1,7 +1,7 @@
 //! A child that runs an operation round after round, and is moved on by single instructions.
 
 use crate::board::Board;
-use crate::child::{Child, wait_until};
+use crate::child::Child;
 use crate::runner::World;
 
 /// On the board: 2 * round + 1 while the child is on its way, 2 * round + 2 once it has returned.
@@ -30,13 +30,6 @@ fn call_of(pid: i32) -> Option<libc::c_long> {
     let path = format!("/proc/{pid}/syscall");
     let call = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     call.split(' ').next()?.trim().parse().ok()
-}
-
-/// The letter of its state: `t`, it stands still; `S`, it sleeps.
-fn state(pid: i32) -> char {
-    let path = format!("/proc/{pid}/stat");
-    let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    stat.rfind(')').and_then(|at| stat[at + 1..].trim_start().chars().next()).unwrap_or('?')
 }
 
 impl<'a> Stepped<'a> {
@@ -87,36 +80,6 @@ impl<'a> Stepped<'a> {
             }
         }
         false
-    }
-
-    /// Moves the child on, call by call, until it sleeps in a call of that number, which stays so until somebody wakes it.
-    /// Returns false if so many of these calls have returned before, or the operation has.
-    pub fn to_sleep(&self, number: libc::c_long, most: usize) -> bool {
-        let pid = self.child.pid();
-        // Entered and left: two stops each.
-        for _ in 0..2 * most {
-            assert!(ptrace(libc::PTRACE_SYSCALL, pid), "it goes on");
-            let (mut asleep, mut is_stopped) = (0, false);
-            wait_until("the child stops or sleeps", || {
-                is_stopped = state(pid) == 't';
-                asleep = if !is_stopped && state(pid) == 'S' { asleep + 1 } else { 0 };
-                // What ends at once may be asleep for a moment: it is stopped then, or wants a processor.
-                is_stopped || asleep == 200
-            });
-            if !is_stopped {
-                return call_of(pid) == Some(number);
-            }
-            self.wait_stopped();
-            if self.board.get(STAND) == 2 * self.round + 2 {
-                return false;
-            }
-        }
-        false
-    }
-
-    /// After [`Stepped::to_sleep`] and a wake-up: sees the child stand still.
-    pub fn wait_woken(&self) {
-        self.wait_stopped();
     }
 
     /// Lets it go on to where the next round begins.

@@ -43,7 +43,7 @@ impl Belongings {
                 add(PAGE, range.and_then(bytes).ok_or_else(|| Failure::broken("maps without addresses"))? / 4096);
             }
             // A file is mapped from its beginning; what begins elsewhere is a part of a mapping with another protection.
-            if path.ends_with("[io_uring]") || (path.starts_with(domain) && offset == Some("00000000")) {
+            if path.starts_with(domain) && offset == Some("00000000") {
                 add(&format!("{MAPPING}{path}"), 1);
             }
         }

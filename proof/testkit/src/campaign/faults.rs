@@ -15,22 +15,6 @@ use crate::engine::{errnos, trace};
 use crate::failure::Failure;
 use crate::world::{World, load};
 
-/// What goes wrong at a system call.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Fault {
-    /// The call is not carried out, and returns this error.
-    Call(c_int),
-    /// The call is carried out, and the first of the requests that it hands to a ring of io_uring is answered with this error.
-    Request(c_int),
-}
-
-impl Fault {
-    fn errno(self) -> c_int {
-        let (Fault::Call(errno) | Fault::Request(errno)) = self;
-        errno
-    }
-}
-
 impl Round<'_> {
     /// A life in which the system call at a point of the observed one fails so. Says whether it came there.
     pub(super) fn fail_at(
@@ -39,7 +23,7 @@ impl Round<'_> {
         route: Route,
         expected: &Moment,
         end: u64,
-        fault: Fault,
+        errno: c_int,
     ) -> Result<bool, Failure> {
         let mut reached = self.reach(world, route, expected, end)?;
         let call = trace::call_number(reached.victim.tid()).ok();
@@ -52,14 +36,10 @@ impl Round<'_> {
         }
         // The survivors may be rescued by the re-check, where the caller had to do without a call that wakes.
         world.stop();
-        match fault {
-            Fault::Call(errno) => reached.victim.fail_call(errno)?,
-            Fault::Request(errno) => reached.victim.refuse_first_request(errno)?,
-        }
+        reached.victim.fail_call(errno)?;
         let call = expected.call.map_or(0, |call| call.number);
         let name = |failure: Failure| failure.with(&format!("system call {call} failed"));
-        let waits_for_room =
-            |error: &Failure| matches!((error, fault), (Failure::Hang(_), Fault::Call(ENOSPC | EFBIG)));
+        let waits_for_room = |error: &Failure| matches!((error, errno), (Failure::Hang(_), ENOSPC | EFBIG));
         match self.go_on(world, &mut reached, end) {
             Err(failure) if waits_for_room(&failure) => {
                 // On a full file system it has to do with what there is, and waits for that as it does where it may grow
@@ -72,8 +52,8 @@ impl Round<'_> {
         let failed = self.control.has_failed();
         world.saw(if failed { "told its caller" } else { "coped" });
         let told = self.control.told();
-        if failed && !errnos::tells_of(fault.errno(), &told) {
-            let wrong = format!("the caller is told of something else than of errno {}: {told}", fault.errno());
+        if failed && !errnos::tells_of(errno, &told) {
+            let wrong = format!("the caller is told of something else than of errno {}: {told}", errno);
             return Err(name(Failure::wrong(wrong)));
         }
         // Whether its caller was told or not: a sweep that cannot ask whether a process has ended leaves that
@@ -124,21 +104,18 @@ impl Round<'_> {
     }
 }
 
-/// Calls of a life with what is tried at each.
-pub(super) fn faults(life: &[Moment], every: bool) -> Vec<(u64, Fault)> {
+/// Calls of a life with the errors that are tried at each.
+pub(super) fn faults(life: &[Moment], every: bool) -> Vec<(u64, c_int)> {
     let mut seen = std::collections::HashMap::new();
     let mut all = Vec::new();
     for (point, moment) in life.iter().enumerate() {
         let Some(call) = moment.call else { continue };
         // The same call from the same place: the first, the second (where the first has told something), no more.
-        // A ring's calls are others by how much they hand in: else the two of the first ring may stand for all of them.
-        let handed_in = if call.number == libc::SYS_io_uring_enter { call.arguments[1] } else { 0 };
-        let times: &mut u32 = seen.entry((moment.address, call.number, call.caller, handed_in)).or_default();
+        let times: &mut u32 = seen.entry((moment.address, call.number, call.caller)).or_default();
         *times += 1;
         if every || *times <= 2 {
-            let calls = errnos::of(call.number, call.arguments).iter().map(|&errno| Fault::Call(errno));
-            let requests = errnos::of_requests(call.number, call.arguments).iter().map(|&errno| Fault::Request(errno));
-            all.extend(calls.chain(requests).map(|fault| (point as u64, fault)));
+            let errors = errnos::of(call.number, call.arguments);
+            all.extend(errors.iter().map(|&errno| (point as u64, errno)));
         }
     }
     all

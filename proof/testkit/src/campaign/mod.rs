@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use self::faults::Fault;
 use self::round::Round;
 use self::stop::{Sleep, Then};
 use crate::engine::control::Control;
@@ -190,7 +189,7 @@ fn is_fallible(call: &Call) -> bool {
 enum End {
     Death,
     Stop(Then, Sleep),
-    Fault(Fault),
+    Fault(libc::c_int),
 }
 
 impl fmt::Display for End {
@@ -198,8 +197,7 @@ impl fmt::Display for End {
         match self {
             End::Death => Ok(()),
             End::Stop(then, sleep) => write!(to, " ({then:?}, {sleep:?})"),
-            End::Fault(Fault::Call(errno)) => write!(to, " ({})", errnos::name(*errno)),
-            End::Fault(Fault::Request(errno)) => write!(to, " ({} for a request)", errnos::name(*errno)),
+            End::Fault(errno) => write!(to, " ({})", errnos::name(*errno)),
         }
     }
 }
@@ -236,7 +234,7 @@ fn lives(life: &[Moment], orders: &Orders) -> Vec<(u64, End)> {
             }
         }
         Fate::Failing => {
-            all.extend(faults::faults(life, every).into_iter().map(|(point, fault)| (point, End::Fault(fault))));
+            all.extend(faults::faults(life, every).into_iter().map(|(point, errno)| (point, End::Fault(errno))));
         }
     }
     all.retain(|(point, _)| (orders.from..=orders.to).contains(point));
@@ -254,7 +252,7 @@ impl Round<'_> {
         match end {
             End::Death => self.kill_at(world, route, expected, last),
             End::Stop(then, sleep) => self.stop_at(world, route, expected, last, (then, sleep)),
-            End::Fault(fault) => self.fail_at(world, route, expected, last, fault),
+            End::Fault(errno) => self.fail_at(world, route, expected, last, errno),
         }
     }
 }

@@ -62,11 +62,6 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         },
         // futex_waitv, since Linux 5.16: before, ENOSYS; old filters EPERM.
         libc::SYS_futex_waitv => &[ENOSYS, EPERM, EINTR, EAGAIN, ENOMEM],
-        // io_uring_setup(2), io_uring_enter(2): denied by Docker's profile and by a sysctl; limits; a signal.
-        libc::SYS_io_uring_setup => &[EPERM, ENOSYS, EMFILE, ENFILE, ENOMEM],
-        libc::SYS_io_uring_enter => &[EINTR, EAGAIN, ENOMEM],
-        // io_uring_register(2), of a ring's descriptor: a filter; sixteen rings of the thread; limits.
-        libc::SYS_io_uring_register => &[EPERM, ENOSYS, libc::EBUSY, ENOMEM],
         // membarrier(2).
         libc::SYS_membarrier => &[ENOSYS, EPERM, ENOMEM],
         // clone(2): number of processes, of pids in the control group; clone3 is ENOSYS in many filters.
@@ -98,17 +93,6 @@ pub fn of(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
         libc::SYS_unlink => &[EACCES, EPERM, ENOMEM],
         libc::SYS_eventfd2 => &[EMFILE, ENFILE, ENOMEM],
         libc::SYS_brk => &[],
-        _ => &[],
-    }
-}
-
-/// With which errors the kernel may answer a request to sleep that the call hands to a ring of io_uring, while the call itself
-/// succeeds; none: it hands in no such request.
-#[must_use]
-pub fn of_requests(call: c_long, arguments: [u64; 2]) -> &'static [c_int] {
-    match call {
-        // The kernel copies the words, for which it needs memory. A single request is the one that takes others back.
-        libc::SYS_io_uring_enter if arguments[1] > 1 => &[ENOMEM],
         _ => &[],
     }
 }

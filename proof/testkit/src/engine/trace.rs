@@ -260,59 +260,12 @@ pub fn fail_call(tid: pid_t, errno: c_int) -> io::Result<()> {
     ptrace(libc::PTRACE_SETREGSET, tid, NT_PRSTATUS, (&raw mut place) as usize).map(drop)
 }
 
-/// IORING_OFF_SQES: where in a ring's file its requests are.
-const REQUESTS: &str = "10000000";
-/// Of `struct io_uring_sqe`: how long it is; where its operation, its length, its flags and its number are.
-const REQUEST: usize = 64;
-const OPERATION: usize = 0;
-const LENGTH: usize = 24;
-const FLAGS: usize = 28;
-const NUMBER: usize = 32;
-/// Two operations, and a flag of the first: the kernel answers it with its length (Linux 6.11; older kernels answer otherwise).
-const NOTHING: u8 = 0;
-const SLEEP_ON_WORDS: u8 = 53;
-const ANSWER_IS_LENGTH: u32 = 1;
-
-/// The victim stands before the call that hands requests to its ring of io_uring: of those that sleep on words, the kernel will
-/// answer the first one with that error.
-///
-/// # Errors
-/// What reading /proc, or reading and writing the victim's memory report.
-pub fn refuse_first_request(pid: pid_t, errno: c_int) -> io::Result<()> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    for line in maps.lines().filter(|line| line.ends_with("[io_uring]")) {
-        let mut fields = line.split_whitespace();
-        let (range, offset) = (fields.next().unwrap_or_default(), fields.nth(1).unwrap_or_default());
-        let Some((from, to)) = range.split_once('-').filter(|_| offset == REQUESTS) else { continue };
-        let address = |text| usize::from_str_radix(text, 16).map_err(io::Error::other);
-        let from = address(from)?;
-        let mut requests = vec![0_u8; address(to)? - from];
-        copy_bytes(pid, from, &mut requests, false)?;
-        // Those of earlier calls, which the kernel does not read again, may be there as well.
-        for request in requests.chunks_exact_mut(REQUEST) {
-            if request[OPERATION] == SLEEP_ON_WORDS && request[NUMBER..NUMBER + 8] == [0; 8] {
-                request[OPERATION] = NOTHING;
-                request[LENGTH..LENGTH + 4].copy_from_slice(&(-errno).to_ne_bytes());
-                request[FLAGS..FLAGS + 4].copy_from_slice(&ANSWER_IS_LENGTH.to_ne_bytes());
-            }
-        }
-        copy_bytes(pid, from, &mut requests, true)?;
-    }
-    Ok(())
-}
-
-/// Copies the victim's memory at that address, or writes it.
-fn copy_bytes(pid: pid_t, address: usize, bytes: &mut [u8], to_victim: bool) -> io::Result<()> {
+/// Copies the victim's memory at that address.
+fn copy_bytes(pid: pid_t, address: usize, bytes: &mut [u8]) -> io::Result<()> {
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: bytes.len() };
     // SAFETY: the local place is as long as said; the remote one is checked by the kernel.
-    let copied = unsafe {
-        if to_victim {
-            libc::process_vm_writev(pid, &local, 1, &remote, 1, 0)
-        } else {
-            libc::process_vm_readv(pid, &local, 1, &remote, 1, 0)
-        }
-    };
+    let copied = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
     if copied == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -349,7 +302,7 @@ pub struct RobustHead {
 
 fn read_words<const COUNT: usize>(pid: pid_t, address: u64) -> io::Result<[u64; COUNT]> {
     let mut words = [[0_u8; 8]; COUNT];
-    copy_bytes(pid, address as usize, words.as_flattened_mut(), false)?;
+    copy_bytes(pid, address as usize, words.as_flattened_mut())?;
     Ok(words.map(u64::from_ne_bytes))
 }
 

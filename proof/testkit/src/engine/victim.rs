@@ -326,14 +326,6 @@ impl Victim {
         Ok(())
     }
 
-    /// The system call that comes next hands requests to a ring of io_uring, of which the kernel answers the first one so.
-    ///
-    /// # Errors
-    /// What tracing reports.
-    pub fn refuse_first_request(&mut self, errno: c_int) -> io::Result<()> {
-        trace::refuse_first_request(self.pid, errno)
-    }
-
     /// Address of the next instruction.
     #[must_use]
     pub fn address(&self) -> u64 {

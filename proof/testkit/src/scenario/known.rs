@@ -27,7 +27,6 @@ const STOPPED: &[(&str, In, &str)] = &[
     ("peer-wait-dead", Off, NOTICE),
     ("peer-wait-dead-in-set", Off, NOTICE),
     ("peer-wait-dead-in-large-set", Off, NOTICE),
-    ("peer-wait-dead-by-helpers", Off, NOTICE),
     ("mutex-owner-death", Off, NOTICE),
     ("ceiling-owner-death", Off, NOTICE),
     ("rwlock-leave", Off, NOTIFIED),

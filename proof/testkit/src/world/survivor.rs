@@ -187,7 +187,7 @@ impl Survivor {
     /// When it is not asleep within five seconds.
     pub fn see_asleep(&mut self) -> Result<(), Failure> {
         let deadline = Instant::now() + super::load::stretched(PROMPTLY);
-        let on_words = |call| matches!(call, libc::SYS_futex | libc::SYS_futex_waitv | libc::SYS_io_uring_enter);
+        let on_words = |call| matches!(call, libc::SYS_futex | libc::SYS_futex_waitv);
         while !trace::sleeping_in(self.pid() as i32).is_some_and(on_words) {
             if Instant::now() >= deadline {
                 let order = self.outstanding.as_deref().unwrap_or("nothing");

@@ -14,7 +14,6 @@ pub fn look(domain: &Path) -> Vec<Finding> {
     vec![
         release(),
         futex_waitv(),
-        io_uring(),
         membarrier(),
         robust_lists(),
         pidfd(),
@@ -37,21 +36,6 @@ fn futex_waitv() -> Finding {
         "futex_waitv",
         "not there, or denied (Linux before 5.16, or a container's filter)",
         "waits look around every 10 ms instead of being woken by a death; allow futex_waitv in the seccomp profile",
-    )
-}
-
-/// For wait sets of many sources.
-fn io_uring() -> Finding {
-    let always = "`as_fd` and async have one thread, outlive-wait, for each domain";
-    if abilities::has_io_uring_futex() {
-        return Finding::good("io_uring", format!("works: a wait set of any size sleeps without threads; {always}"));
-    }
-    Finding::note(
-        "io_uring",
-        "not there, or denied (Linux before 6.7, kernel.io_uring_disabled, or a container's filter)",
-        format!(
-            "a wait set of more than 128 words starts a thread, outlive-wait, for each 127 after the first; {always}"
-        ),
     )
 }
 

@@ -25,7 +25,6 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(wait_dead::WaitDead::Between),
         Box::new(wait_dead::WaitDead::InSet),
         Box::new(wait_dead::WaitDead::InLargeSet),
-        Box::new(wait_dead::WaitDead::ByHelpers),
     ]
 }
 

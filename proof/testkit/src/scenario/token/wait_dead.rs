@@ -2,8 +2,8 @@
 //! the others are told. The kernel wakes one sleeper when a thread ends: here it is the victim, or one queued before it. Or the
 //! victim waits in a wait set, for the ends of all there are.
 //!
-//! In the large sets there are more words than one `futex_waitv` takes. A victim sleeps on them by io_uring, or by threads
-//! of its own where its process does without io_uring; one of the sleepers behind it has a set of as many words.
+//! In the large set there are more words than one `futex_waitv` takes: the victim sleeps on them by helper threads as well.
+//! One of the sleepers behind it has a set of as many words.
 
 use crate::engine::victim::Stage;
 use crate::failure::Failure;
@@ -19,10 +19,8 @@ pub enum WaitDead {
     Between,
     /// It waits in a set.
     InSet,
-    /// It waits in a set that one call of `futex_waitv` is too small for: by io_uring, where the machine has it.
+    /// It waits in a set that one call of `futex_waitv` is too small for: by helper threads.
     InLargeSet,
-    /// The same without io_uring.
-    ByHelpers,
 }
 
 /// How many threads live beside the mortal one, with three words each: more than one call watches.
@@ -31,12 +29,6 @@ const CROWD: u32 = 44;
 /// About as much as a helper has (`start_thread` in `sys/wait_threads.rs`): the C library uses it for one again.
 const HELPERS_STACK: usize = 256 << 10;
 
-impl WaitDead {
-    fn is_large(self) -> bool {
-        matches!(self, WaitDead::InLargeSet | WaitDead::ByHelpers)
-    }
-}
-
 impl Scenario for WaitDead {
     fn name(&self) -> &'static str {
         match self {
@@ -44,7 +36,6 @@ impl Scenario for WaitDead {
             WaitDead::Between => "peer-wait-dead-between",
             WaitDead::InSet => "peer-wait-dead-in-set",
             WaitDead::InLargeSet => "peer-wait-dead-in-large-set",
-            WaitDead::ByHelpers => "peer-wait-dead-by-helpers",
         }
     }
 
@@ -55,14 +46,13 @@ impl Scenario for WaitDead {
             WaitDead::InSet => {
                 "wait in a wait set for the ends of several threads and be told, with two sleepers after it"
             }
-            WaitDead::InLargeSet => "the same for the ends of more threads than one futex_waitv watches: by io_uring",
-            WaitDead::ByHelpers => "the same without io_uring: by threads of the waiter's own",
+            WaitDead::InLargeSet => "the same for the ends of more threads than one futex_waitv watches",
         }
     }
 
     fn prepare(&self, world: &mut World) -> Result<(), Failure> {
         world.ask("watcher", "token claim")?;
-        if self.is_large() {
+        if *self == WaitDead::InLargeSet {
             world.ask("crowd", &format!("token keep-threads {CROWD}"))?;
         }
         let tid = world.ask("mortal", "token start-thread")?;
@@ -76,7 +66,7 @@ impl Scenario for WaitDead {
     fn help(&self, world: &mut World) -> Result<(), Failure> {
         let tid = world.remembered();
         world.survivor("late")?.tell_and_see_asleep(&format!("token wait-dead thread {tid}"))?;
-        let how = if self.is_large() { "wait-dead-in-set" } else { "wait-dead" };
+        let how = if *self == WaitDead::InLargeSet { "wait-dead-in-set" } else { "wait-dead" };
         world.survivor("later")?.tell_and_see_asleep(&format!("token {how} thread {tid}"))?;
         world.ask("mortal", &format!("token end-thread {tid}")).map(drop)
     }
@@ -91,7 +81,7 @@ impl Scenario for WaitDead {
         world.answer("late")?;
         world.answer("later")?;
         world.saw_many("told of an end", 2);
-        if self.is_large() {
+        if *self == WaitDead::InLargeSet {
             let pid = world.survivor("crowd")?.pid();
             let alive = world.ask("watcher", &format!("token alive-of {pid}"))?;
             if alive != CROWD.to_string() {
@@ -119,11 +109,8 @@ impl Scenario for WaitDead {
             .min_by_key(|info| info.age)
             .ok_or("nobody to wait for")?;
         let peer = domain.peer(mortal.id);
-        if *self == WaitDead::ByHelpers {
-            outlive::abilities::pretend_no_io_uring();
-        }
-        if *self == WaitDead::InSet || self.is_large() {
-            if self.is_large() {
+        if *self == WaitDead::InSet || *self == WaitDead::InLargeSet {
+            if *self == WaitDead::InLargeSet {
                 crate::scenario::has_had_a_thread(HELPERS_STACK)?;
             }
             let mut set = outlive::wait::WaitSet::new(&domain);
@@ -133,7 +120,7 @@ impl Scenario for WaitDead {
             }
             stage.begin();
             let waited = set.wait(outlive::Deadline::NEVER).map(Iterator::count);
-            // With its ring, or its threads: what it has open then is the victim's for good.
+            // With its threads: what it has open then is the victim's for good.
             drop(set);
             stage.end_of(&waited);
             return waited.map(drop).map_err(|error| error.to_string());
