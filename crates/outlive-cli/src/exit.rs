@@ -362,7 +362,7 @@ mod tests {
             ("LockError", include_str!("../../outlive/src/sync/guard.rs")),
             ("AcquireError", include_str!("../../outlive/src/sync/semaphore.rs")),
             ("SetError", include_str!("../../outlive/src/state/error.rs")),
-            ("WaitError", include_str!("../../outlive/src/liveness/peer.rs")),
+            ("WaitError", include_str!("../../outlive/src/wake/wait_dead.rs")),
         ];
         for (name, source) in files {
             let variants = variants(source, name);

@@ -1,11 +1,8 @@
-//! Shared-memory communication for Linux processes that may die at any instruction.
+//! Daemonless shared-memory IPC for Linux whose locks, queues and topics recover when any participant is killed.
 //!
-//! What is shared (locks, queues, pools) outlives whoever used it. When a process is killed, nobody hangs, nothing that
-//! was acknowledged is lost, and no daemon had to watch.
-//!
-//! The one idea: **every claim in shared memory names its owner's liveness token in the same atomic store that makes the
-//! claim.** Whoever finds a claim can ask with one load whether the owner lives, and can wait, with one `futex_waitv`, for
-//! the claim or for the owner's end, whichever comes first.
+//! Every claim in shared memory names its owner's liveness token in the same atomic store that makes the claim. Any process
+//! asks with one load whether the owner is alive, and waits with one `futex_waitv` for the object or for the owner's death,
+//! whichever comes first.
 //!
 //! ```
 //! use outlive::{Domain, queue::Queue, sync::Mutex};
@@ -26,6 +23,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Which primitive do I need?
+//! | to | take | a participant is killed |
+//! | --- | --- | --- |
+//! | send each message to one process, in order, none lost | [`queue`] | the receiver's successor goes on with the next message; senders are told |
+//! | publish to any number of processes, without copies | [`topic`] | subscribers keep what they have; the ring is taken over |
+//! | give the latest value to any number of readers | [`state`] | readers keep the last whole value, and are told |
+//! | ask a process and get an answer | [`rpc`] | the caller is told at once, and whether the call had begun |
+//! | change data in turn | [`sync::Mutex`], [`sync::RwLock`] | the next to lock is told, repairs the data, goes on |
+//! | the same under a real-time policy | [`sync::PiMutex`], [`sync::CeilingMutex`] | the same |
+//! | let at most N in at once | [`sync::Semaphore`] | its permits come back |
+//! | meet at a point | [`sync::Barrier`], [`sync::Latch`] | the others are told, or go on without it |
+//! | tell that something has happened | [`sync::Event`], [`sync::Condvar`] | what was set stays set; a notification goes to the next waiter |
+//! | make a value once | [`sync::OnceLock`] | the next process makes it |
+//! | hand large objects from process to process | [`pool`] | its objects come back |
+//! | wait for several of these, or with `async` | [`wait`] | the wait tells of that end |
+//! | put locks into a structure of one's own | [`sync::Record`] | as above |
+//! | know whether a process lives, and wait for its end | [`Peer`] | it is told within a millisecond |
+//!
 //! # The layers
 //! Each uses those below it, never one above (a test reads the `use` lines).
 //!
@@ -35,7 +50,9 @@
 //! | `sys` | system calls: futex, robust list, files, mappings, clocks, facts about processes |
 //! | [`futex`] | the system call itself, for people who build their own |
 //! | `segment` | a growing shared file; headers; creation without a race |
-//! | `liveness` | tokens: [`TokenId`], [`Peer`]; sleeping until a word changes or its owner ends |
+//! | `liveness` | tokens: [`TokenId`], [`Peer`]. Nothing here waits |
+//! | `wake` | sleeping until a word changes or its owner ends, and being woken; [`WaitStrategy`] |
+//! | `claim` | words that name their owner, and who takes them over |
 //! | `domain` | [`Domain`]: the folder in which named things meet |
 //! | [`sync`] | locks |
 //! | [`pool`] | objects by size class, handed from process to process |
@@ -48,13 +65,15 @@
 //!
 //! # What holds when a process dies
 //! At any instruction, by whatever cause, `SIGKILL` included: no other process hangs; a lock's next owner is told; a
-//! message whose `send` returned is received whole; a sender is told when its receiver is dead. What does *not* hold is
-//! in doc/guarantees.md, and what hostile processes can do in doc/threat-model.md.
+//! message whose `send` returned is received whole by a receiver that uses `peek` and `commit`; a sender is told when its
+//! receiver is dead. What does *not* hold is in doc/guarantees.md, and what hostile processes can do in
+//! doc/threat-model.md.
 //!
 //! # Needs
-//! Linux on x86-64 or aarch64, glibc or musl; best from 5.16 on (`futex_waitv`); on older kernels waits look around every
+//! Linux on x86-64 or aarch64, glibc or musl; best from 5.16 on (`futex_waitv`); on older kernels waiters poll every
 //! 10 ms instead of being woken by a death.
 
+mod claim;
 mod domain;
 mod error;
 pub mod futex;
@@ -71,19 +90,20 @@ pub mod sync;
 mod sys;
 pub mod topic;
 pub mod wait;
+mod wake;
 
 pub use domain::{Domain, DomainOptions, DomainStats};
 pub use error::Error;
 pub use inspect::{Blocked, Deadlock, Detail, Entry, SweepReport, Waiter};
 pub use kind::Kind;
-pub use liveness::{Peer, TokenInfo, TokenKind, WaitError};
-pub use liveness::{TokenId, WaitStrategy};
+pub use liveness::{Peer, TokenId, TokenInfo, TokenKind};
 pub use sys::clock::Deadline;
+pub use wake::{WaitError, WaitStrategy};
 
 /// The one call upwards: a registry whose slots have all been used 8,192 times needs its whole domain swept, which is
 /// the top layer's business.
-fn sweep_rested(folder: &std::path::Path) {
-    inspect::sweep_rested(folder);
+fn sweep_quarantined(folder: &std::path::Path) {
+    inspect::sweep_quarantined(folder);
 }
 
 /// What the kernel and this process's limits allow, for `outlive doctor` and for tests.

@@ -1,15 +1,15 @@
 //! Each layer of the library uses those below it, never one above: read from the paths that its sources name.
 //!
 //! The order is that of the table at the head of lib.rs. Names at the crate's root belong to the layer that they come
-//! from. One call goes up and is known: `liveness` asks `inspect` for a sweep, by `crate::sweep_rested`.
+//! from. One call goes up and is known: `liveness` asks `inspect` for a sweep, by `crate::sweep_quarantined`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest to the highest.
-const LAYERS: [&str; 14] = [
-    "shim", "sys", "futex", "segment", "liveness", "domain", "sync", "pool", "queue", "topic", "state", "rpc", "wait",
-    "inspect",
+const LAYERS: [&str; 16] = [
+    "shim", "sys", "futex", "segment", "liveness", "wake", "claim", "domain", "sync", "pool", "queue", "topic",
+    "state", "rpc", "wait", "inspect",
 ];
 
 /// Names at the crate's root, and whose they are. `Error` names a `Kind`, so it stands on that layer.
@@ -23,8 +23,8 @@ const AT_THE_ROOT: [(&str, &str); 16] = [
     ("TokenInfo", "liveness"),
     ("TokenKind", "liveness"),
     ("Peer", "liveness"),
-    ("WaitStrategy", "liveness"),
-    ("WaitError", "liveness"),
+    ("WaitStrategy", "wake"),
+    ("WaitError", "wake"),
     ("Domain", "domain"),
     ("DomainOptions", "domain"),
     ("DomainStats", "domain"),
@@ -33,7 +33,7 @@ const AT_THE_ROOT: [(&str, &str); 16] = [
 ];
 
 /// The one call upwards.
-const KNOWN: (&str, &str) = ("liveness", "sweep_rested");
+const KNOWN: (&str, &str) = ("liveness", "sweep_quarantined");
 
 fn height(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|known| *known == layer)
@@ -171,7 +171,8 @@ fn no_layer_names_one_above() {
 fn the_order_is_that_of_the_table_in_lib() {
     let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).expect("readable");
     let mut in_table = Vec::new();
-    for line in lib.lines().filter_map(|line| line.strip_prefix("//! | ")) {
+    let table = lib.lines().skip_while(|line| *line != "//! # The layers");
+    for line in table.filter_map(|line| line.strip_prefix("//! | ")) {
         let name = line.split('`').nth(1).unwrap_or_default();
         if height(name).is_some() {
             in_table.push(name.to_owned());
@@ -189,7 +190,7 @@ fn an_upward_name_is_found() {
         ("pool", "use crate::{\n    queue::{self, Queue},\n    shim,\n};"),
         ("sync", "pub use super::super::inspect::Entry;"),
         ("shim", "use crate::Deadline;"),
-        ("domain", "fn f() { crate::sweep_rested(p) }"),
+        ("domain", "fn f() { crate::sweep_quarantined(p) }"),
         ("liveness", "use crate::Domain;"),
     ];
     for (layer, source) in upward {
@@ -197,7 +198,7 @@ fn an_upward_name_is_found() {
     }
     let fine = [
         ("sync", "use crate::{Error, liveness::{Me, Peer}, sys::futex};"),
-        ("liveness", "crate::sweep_rested(self.path());"),
+        ("liveness", "crate::sweep_quarantined(self.path());"),
         ("segment", "/// See [`Queue`](crate::queue::Queue).\nuse crate::Kind;"),
         ("sync", "$crate::sync::EmbeddedMutex; mycrate::queue::x();"),
         ("inspect", "use crate::{queue::Queue, Domain};"),

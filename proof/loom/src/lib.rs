@@ -11,6 +11,7 @@
 #![allow(dead_code, unused_imports, missing_docs, mismatched_lifetime_syntaxes, reason = "for what is not explored")]
 #![allow(clippy::modulo_one, clippy::unnecessary_min_or_max, clippy::type_complexity, reason = "some sizes are 1 here")]
 
+mod claim;
 #[path = "../../../crates/outlive/src/error.rs"]
 mod error;
 #[path = "../../../crates/outlive/src/kind.rs"]
@@ -25,8 +26,10 @@ mod state;
 mod sync;
 mod sys;
 mod topic;
+mod wake;
 
 pub use error::Error;
 pub use kind::Kind;
-pub use liveness::{TokenId, WaitStrategy};
+pub use liveness::TokenId;
 pub use sys::clock::Deadline;
+pub use wake::WaitStrategy;

@@ -5,31 +5,16 @@ mod id;
 #[cfg(test)]
 mod litmus;
 mod peer;
-#[path = "../../../crates/outlive/src/liveness/recheck.rs"]
-mod recheck;
 mod registry;
-#[path = "../../../crates/outlive/src/liveness/role.rs"]
-mod role;
 #[path = "../../../crates/outlive/src/liveness/slot.rs"]
 mod slot;
 mod slot_words;
-mod strategy;
-#[path = "../../../crates/outlive/src/liveness/wait.rs"]
-mod wait;
-mod wait_record;
-mod words;
 
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
-pub(crate) use peer::{Peer, WaitError};
-pub(crate) use recheck::Recheck;
+pub(crate) use peer::Peer;
 pub(crate) use registry::{Registry, become_thread};
-pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};
-pub(crate) use slot::Slot;
-pub(crate) use strategy::SpinWait;
-pub use strategy::WaitStrategy;
-pub(crate) use wait::{Asleep, MOST_OWNERS, sleep, sleep_among, sleep_on, sleep_on_several, sleep_until_it_comes};
-pub(crate) use words::WaitWords;
+pub(crate) use slot::{OWN_RELAY, SHARED_RELAY, Slot};
 
 /// The thread inside a protocol: its token and where its robust list begins.
 #[derive(Clone, Copy)]

@@ -1,7 +1,5 @@
 //! The locks, as far as they are state machines.
 
-#[path = "../../../crates/outlive/src/sync/event_count.rs"]
-pub(crate) mod event_count;
 #[path = "../../../crates/outlive/src/sync/raw_barrier.rs"]
 mod raw_barrier;
 #[path = "../../../crates/outlive/src/sync/raw_condvar.rs"]
@@ -16,5 +14,3 @@ mod raw_once;
 mod raw_rw_lock;
 #[path = "../../../crates/outlive/src/sync/raw_semaphore.rs"]
 mod raw_semaphore;
-
-pub(crate) use event_count::{EventCount, Ticket};

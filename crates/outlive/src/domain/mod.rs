@@ -1,12 +1,13 @@
-//! Layer 4: a domain, the folder that named things live in.
+//! A domain, the folder that named things live in.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::liveness::{Me, Peer, Registry, TokenId, TokenInfo, WaitError};
+use crate::liveness::{Me, Peer, Registry, TokenId, TokenInfo};
 use crate::segment::{Folder, Segment, Spec, check_name};
+use crate::wake::WaitError;
 use crate::{Deadline, Error};
 
 /// A folder on a memory file system in which processes meet: every named thing is a file in it.

@@ -1,11 +1,12 @@
 //! What is in a domain.
 
+use crate::claim::Holder;
 use crate::pool::Usage;
 use crate::queue::{Counters, Queue};
 use crate::rpc::Overview;
 use crate::segment::{Segment, check_name};
 use crate::state::StateBytes;
-use crate::sync::{Holder, LockDetail, primitives};
+use crate::sync::{LockDetail, primitives};
 use crate::sys::file;
 use crate::topic::TopicUsage;
 use crate::{Domain, Error, Kind};

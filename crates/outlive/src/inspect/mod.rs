@@ -1,4 +1,4 @@
-//! Layer 9: a domain seen from outside: what is in it, who uses it, what the dead left, and cleaning up.
+//! A domain seen from outside: what is in it, who uses it, what the dead left, and cleaning up.
 
 mod entries;
 mod sweep;
@@ -7,5 +7,5 @@ mod waits;
 
 pub use entries::{Detail, Entry};
 pub use sweep::SweepReport;
-pub(crate) use sweep::sweep_rested;
+pub(crate) use sweep::sweep_quarantined;
 pub use waits::{Blocked, Deadlock, Waiter};

@@ -55,7 +55,7 @@ impl Domain {
         let registry = self.registry();
         let mut report = SweepReport::default();
         // Before the first look: only slots that rested and tokens that were dead by then can be let go after it.
-        let resting = registry.resting();
+        let resting = registry.quarantined();
         let dead = registry.dead();
         // Names of dead threads under their living processes: their slots rest on, or a stranger would get their numbers.
         let mut kept = Vec::new();
@@ -75,7 +75,7 @@ impl Domain {
         report.rested = resting.len() as u32;
         let has_seen_all = report.failed.is_empty() && report.ending == 0;
         if !dry_run && has_seen_all {
-            registry.end_rest(&resting, &kept);
+            registry.end_quarantine(&resting, &kept);
         }
         // A name that is left somewhere is known for a dead process's by its token alone. Once the token is retired, no
         // process can ask whether that process has ended. A process that died after the first look may have names where
@@ -159,7 +159,7 @@ impl Domain {
 
 /// Called when many slots of a registry rest: a sweep by whoever happens to claim a token.
 #[cold]
-pub(crate) fn sweep_rested(folder: &Path) {
+pub(crate) fn sweep_quarantined(folder: &Path) {
     // Failed: the slots rest on, and the registry grows meanwhile.
     let _ = Domain::options().create(false).open_at(folder).and_then(|domain| domain.sweep(false));
 }

@@ -8,11 +8,13 @@ use std::fs;
 use std::time::Duration;
 
 use super::entries::{Detail, Entry};
-use crate::liveness::{FoundRecord, Registry, TokenId};
+use crate::claim::Holder;
+use crate::liveness::{Registry, TokenId};
 use crate::segment::{BODY, Segment};
 use crate::shim::{AtomicU32, Ordering};
-use crate::sync::{Holder, LockDetail};
+use crate::sync::LockDetail;
 use crate::sys::process;
+use crate::wake::FoundRecord;
 use crate::{Domain, Error};
 
 /// A thread that sleeps until something in a domain changes.

@@ -16,7 +16,7 @@
 //! At 5: the id is dead before it was used; sleepers of the former owner are woken by the mark.
 //!
 //! After 8,192 uses the numbers of a slot begin again. An old claim could then pass for a new owner's, so the slot
-//! rests until a sweep has looked through the whole domain since (`rested`).
+//! rests until a sweep has looked through the whole domain since (`quarantine_ended`).
 
 use super::id::{GENERATION_MASK, TokenId};
 use super::registry::Registry;
@@ -55,7 +55,7 @@ enum Attempt {
     /// In use, or lost to another claimer.
     Taken,
     /// Out of numbers until the next sweep.
-    Resting,
+    Quarantined,
     /// libc refuses what lies in it.
     Damaged(Errno),
 }
@@ -80,11 +80,11 @@ impl Registry {
                 let Some(slot) = self.slot_at(index) else { break };
                 match self.try_claim(index, slot, what)? {
                     Attempt::Claimed(id, keeper) => {
-                        self.note_resting(resting, step);
+                        self.note_quarantined(resting, step);
                         return Ok((id, keeper));
                     }
                     Attempt::Taken => {}
-                    Attempt::Resting => resting += 1,
+                    Attempt::Quarantined => resting += 1,
                     Attempt::Damaged(errno) => damaged = Some(errno),
                 }
             }
@@ -98,10 +98,10 @@ impl Registry {
     }
 
     fn try_claim(&self, index: u32, slot: &'static Slot, what: TokenUse) -> Result<Attempt, Error> {
-        let home = slot.home.load(Ordering::Relaxed);
-        let mine = self.home()?;
-        if home != mine
-            && (home != 0 || slot.home.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed).is_err())
+        let binding = slot.binding.load(Ordering::Relaxed);
+        let mine = self.binding()?;
+        if binding != mine
+            && (binding != 0 || slot.binding.compare_exchange(0, mine, Ordering::Relaxed, Ordering::Relaxed).is_err())
         {
             return Ok(Attempt::Taken);
         }
@@ -124,8 +124,8 @@ impl Registry {
             futex::wake_all(slot.generation());
             generation = even;
         }
-        if generation >> 1 & GENERATION_MASK == 0 && slot.rested.load(Ordering::Acquire) != generation {
-            return Ok(Attempt::Resting);
+        if generation >> 1 & GENERATION_MASK == 0 && slot.quarantine_ended.load(Ordering::Acquire) != generation {
+            return Ok(Attempt::Quarantined);
         }
         libc_mutex::prepare(&self.layout, slot.libc_mutex());
         let mutex = slot.libc_mutex().as_ptr().cast_mut().cast::<u8>();
@@ -190,12 +190,12 @@ impl Registry {
         Ok(Attempt::Claimed(TokenId::new(index, odd >> 1), keeper))
     }
 
-    /// Declares dead an owner that is gone although its words do not say so. Part of the coarse re-check.
+    /// Declares dead an owner that is gone although its words do not say so. Part of the recheck.
     ///
     /// The kernel loses the mark when the memory of a process is reaped before its robust lists are walked, and when a thread
     /// other than the first one calls `execve`. Only [`Answer::Gone`] counts: an owner of whom nothing can be learned lives.
     #[cold]
-    pub(crate) fn confirm(&self, owner: TokenId) {
+    pub(crate) fn retire_if_gone(&self, owner: TokenId) {
         let Some(slot) = self.slot(owner) else { return };
         // Acquire: what is asked about below is this generation's, or a later one's, and then the exchange fails.
         let generation = slot.generation().load(Ordering::Acquire);
@@ -245,33 +245,33 @@ impl Registry {
     /// given out. Where pids tell nothing, nothing is lost with the slot.
     fn may_still_write(&self, slot: &Slot) -> bool {
         slot.is_process()
-            && slot.home.load(Ordering::Relaxed) >> 32 != u64::from(identity::NAMELESS)
+            && slot.binding.load(Ordering::Relaxed) >> 32 != u64::from(identity::NAMELESS)
             && self.ask(slot) != Answer::Gone
     }
 
     /// Whether pid and tid of that slot mean anything to this process. Without `/proc` they do not: all namespaces of which
     /// nobody could tell the number share one.
     pub(super) fn is_of_my_namespace(&self, slot: &Slot) -> bool {
-        let namespace = slot.home.load(Ordering::Relaxed) >> 32;
-        namespace != u64::from(identity::NAMELESS) && self.home().is_ok_and(|home| home >> 32 == namespace)
+        let namespace = slot.binding.load(Ordering::Relaxed) >> 32;
+        namespace != u64::from(identity::NAMELESS) && self.binding().is_ok_and(|mine| mine >> 32 == namespace)
     }
 
     /// Lets slots that rested be used again. The caller has looked through every claim of the domain since `resting`
     /// was taken down, and no claim by a dead owner is left but those that are `kept`, whose slots rest on.
-    pub(crate) fn end_rest(&self, resting: &[(u32, u32)], kept: &[TokenId]) {
+    pub(crate) fn end_quarantine(&self, resting: &[(u32, u32)], kept: &[TokenId]) {
         for &(index, generation) in resting {
             if kept.iter().any(|id| id.slot() == index) {
                 continue;
             }
             if let Some(slot) = self.slot_at(index) {
                 // Release pairs with the Acquire in `try_claim`: the sweep comes before the next use.
-                slot.rested.store(generation, Ordering::Release);
+                slot.quarantine_ended.store(generation, Ordering::Release);
             }
         }
     }
 
     /// The slots that rest just now, and their generations.
-    pub(crate) fn resting(&self) -> Vec<(u32, u32)> {
+    pub(crate) fn quarantined(&self) -> Vec<(u32, u32)> {
         (0..self.slots())
             .filter_map(|index| {
                 let slot = self.slot_at(index)?;
@@ -279,7 +279,7 @@ impl Registry {
                 let rests = generation & 1 == 0
                     && generation != 0
                     && generation >> 1 & GENERATION_MASK == 0
-                    && slot.rested.load(Ordering::Relaxed) != generation;
+                    && slot.quarantine_ended.load(Ordering::Relaxed) != generation;
                 rests.then_some((index, generation))
             })
             .collect()

@@ -1,4 +1,4 @@
-//! Somebody else's token: is its owner alive, and when does it end?
+//! Another thread's or process's token: is its owner alive, and who is it? wake/wait_dead.rs waits for its end.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,11 +6,7 @@ use std::time::Duration;
 use super::id::TokenId;
 use super::registry::Registry;
 use super::slot::{HOLDER, Slot};
-use super::wait::{Asleep, MOST_OWNERS, sleep, sleep_on_several};
 use crate::shim::{AtomicU32, Ordering};
-use crate::sys::futex::Watch;
-use crate::sys::robust::WakeRelay;
-use crate::{Deadline, Error};
 
 /// Whether a token stands for a thread or for a whole process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,27 +41,6 @@ pub struct TokenInfo {
     /// Whether it is known to be of the caller's pid namespace, so that `pid` means something here.
     pub same_namespace: bool,
 }
-
-/// Why waiting for an end came to none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WaitError {
-    /// The deadline passed, and the owner still lives.
-    TimedOut,
-    /// The calling thread could not get a token, or the system refused to wait.
-    System(Error),
-}
-
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitError::TimedOut => f.write_str("the deadline passed, and it still lives"),
-            WaitError::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for WaitError {}
 
 /// Somebody's token, to ask whether its owner lives and to wait for its end.
 ///
@@ -141,36 +116,8 @@ impl Peer {
 
     #[cold]
     #[inline(never)]
-    fn is_alive_slow(&self) -> bool {
+    pub(crate) fn is_alive_slow(&self) -> bool {
         self.slot.is_some_and(|slot| slot.is_alive(self.id))
-    }
-
-    /// Sleeps until the owner has ended, or the deadline passes. Returns at once if it is dead.
-    ///
-    /// # Errors
-    /// [`WaitError::TimedOut`], or what kept the caller from waiting.
-    ///
-    /// # If a process dies
-    /// All who wait for it are woken. Another waiter's death delays nobody.
-    pub fn wait_dead(&self, deadline: impl Into<Deadline>) -> Result<(), WaitError> {
-        let deadline = deadline.into();
-        if !self.is_alive() {
-            return Ok(());
-        }
-        let me = self.registry.me().map_err(WaitError::System)?;
-        let pass = WakeRelay::begin(me.list());
-        // By the slot, as `sleep` does: were the two to differ, which takes a stray write, this would never end.
-        while self.is_alive_slow() {
-            match sleep(self.registry, &pass, &[], Some(self.id), deadline) {
-                Ok(Asleep::LookAgain) => {}
-                Ok(Asleep::TimedOut) if !self.is_alive_slow() => break,
-                Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
-                Err(errno) => {
-                    return Err(WaitError::System(Error::from_errno("wait in", self.registry.path(), errno)));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// What the registry knows about the owner; `None` when the slot has a new one, or is nobody's.
@@ -186,31 +133,6 @@ impl fmt::Debug for Peer {
 }
 
 impl Registry {
-    /// Sleeps until one of those tokens' owners has ended: see `Domain::wait_any_dead`.
-    pub(crate) fn wait_any_dead(&'static self, ids: &[TokenId], deadline: Deadline) -> Result<TokenId, WaitError> {
-        let dead = || ids.iter().copied().find(|&id| !self.is_alive(id));
-        if let Some(id) = dead() {
-            return Ok(id);
-        }
-        let me = self.me().map_err(WaitError::System)?;
-        let pass = WakeRelay::begin(me.list());
-        // Without tokens there is nothing to come but the deadline.
-        let nothing = [Watch { word: self.x(), expected: 0 }];
-        let words: &[Watch<'_>] = if ids.is_empty() { &nothing } else { &[] };
-        let mut turn = 0;
-        loop {
-            let slept = sleep_on_several(self, &pass, words, ids, turn, deadline);
-            if let Some(id) = dead() {
-                return Ok(id);
-            }
-            match slept {
-                Ok(Asleep::LookAgain) => turn += MOST_OWNERS,
-                Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
-                Err(errno) => return Err(WaitError::System(Error::from_errno("wait in", self.path(), errno))),
-            }
-        }
-    }
-
     /// What is known about a slot's owner, dead or alive; `None` when it never had one or has been retired.
     pub(crate) fn info(&self, index: u32) -> Option<TokenInfo> {
         let slot = self.slot_at(index)?;

@@ -22,7 +22,7 @@ pub(crate) const FILE: &str = ".tokens";
 pub(crate) const MOST_SLOTS: u32 = 1 << 16;
 const FIRST_SLOTS: u32 = 224;
 /// So many resting slots in a row are worth a sweep.
-const MANY_RESTING: u32 = 32;
+const MANY_QUARANTINED: u32 = 32;
 const SLOT: u64 = size_of::<Slot>() as u64;
 /// Slots begin on the page after the header; the registry's own words stand at that page's start.
 const SLOTS_AT: u64 = BODY + 4096;
@@ -37,8 +37,8 @@ struct RegistryHeader {
     // Written by every claimer.
     cursor: AtomicU32,
     reserved_too: [AtomicU32; 31],
-    // Always 0; sleepers on several owners are woken by it.
-    x: AtomicU32,
+    // Always 0: the shared relay, see wake/sleep.rs.
+    relay: AtomicU32,
     reserved_three: [AtomicU32; 31],
     // Written rarely, by anybody.
     rescues: AtomicU64,
@@ -123,14 +123,14 @@ impl Registry {
         Ok(registry)
     }
 
-    /// What this process's slots must say in `home`: its pid namespace and its libc.
-    pub(crate) fn home(&self) -> Result<u64, Error> {
+    /// What this process's slots must say in `binding`: its pid namespace and its libc.
+    pub(crate) fn binding(&self) -> Result<u64, Error> {
         let namespace = identity::pid_namespace()
             .map_err(|errno| Error::from_errno("find the pid namespace for", &self.path, errno))?;
         Ok(u64::from(namespace) << 32 | 1 << 8 | u64::from(self.layout.word_offset))
     }
 
-    fn roll(&self) -> &RegistryHeader {
+    fn header(&self) -> &RegistryHeader {
         // SAFETY: the registry's file has at least FIRST_SLOTS, checked by its length at open; page-aligned.
         unsafe { &*self.segment.address(BODY).cast::<RegistryHeader>() }
     }
@@ -196,20 +196,21 @@ impl Registry {
         self.slot(id).is_some_and(|slot| slot.is_alive(id))
     }
 
-    /// A dying sleeper's wake-up is passed on by this word where several owners are watched: see `wait`.
-    pub(super) fn x(&self) -> &AtomicU32 {
-        let x = &self.roll().x;
-        if x.load(Ordering::Relaxed) != 0 {
+    /// The shared relay: by this word the kernel relays a dying sleeper's wake-up where several owners are watched. See
+    /// wake/sleep.rs.
+    pub(crate) fn relay(&self) -> &AtomicU32 {
+        let relay = &self.header().relay;
+        if relay.load(Ordering::Relaxed) != 0 {
             // A stray write. It means nothing but 0.
-            x.store(0, Ordering::Relaxed);
+            relay.store(0, Ordering::Relaxed);
         }
-        x
+        relay
     }
 
-    /// What whoever slept on a grouped slot owes the others: see `wait`.
+    /// What a sleeper that used the shared relay owes the others: see wake/sleep.rs.
     #[cold]
-    pub(super) fn wake_grouped(&self) {
-        self.all_slots().iter().for_each(Slot::wake_grouped);
+    pub(crate) fn wake_behind_shared_relay(&self) {
+        self.all_slots().iter().for_each(Slot::wake_behind_shared_relay);
     }
 
     /// Those that exist now.
@@ -238,12 +239,12 @@ impl Registry {
 
     /// Where the next claimer begins to look: each begins one further, so slots are used again oldest first.
     pub(crate) fn next_start(&self) -> u32 {
-        self.roll().cursor.fetch_add(1, Ordering::Relaxed)
+        self.header().cursor.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A claimer had to pass over so many resting slots among those it looked at.
-    pub(super) fn note_resting(&self, resting: u32, looked: u32) {
-        if resting >= MANY_RESTING && resting * 2 >= looked {
+    pub(super) fn note_quarantined(&self, resting: u32, looked: u32) {
+        if resting >= MANY_QUARANTINED && resting * 2 >= looked {
             self.sweep_wanted.store(true, Ordering::Relaxed);
         }
     }
@@ -281,18 +282,18 @@ impl Registry {
     }
 
     pub(crate) fn count_rescue(&self) {
-        self.roll().rescues.fetch_add(1, Ordering::Relaxed);
+        self.header().rescues.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn rescues(&self) -> u64 {
-        self.roll().rescues.load(Ordering::Relaxed)
+        self.header().rescues.load(Ordering::Relaxed)
     }
 
     pub(crate) fn count_owner_death(&self) {
-        self.roll().owner_deaths.fetch_add(1, Ordering::Relaxed);
+        self.header().owner_deaths.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn owner_deaths(&self) -> u64 {
-        self.roll().owner_deaths.load(Ordering::Relaxed)
+        self.header().owner_deaths.load(Ordering::Relaxed)
     }
 }

@@ -17,17 +17,18 @@ use super::id::{GENERATION_MASK, TokenId, WAITERS};
 use super::slot_words::KIND;
 pub(crate) use super::slot_words::Slot;
 use crate::shim::{AtomicU32, Ordering};
-use crate::sys::futex;
+use crate::sys::futex::{self, Watch};
 
 /// The bits of a robust word that say who holds it: the thread id and the kernel's OWNER_DIED mark.
 pub(super) const HOLDER: u32 = !WAITERS;
 /// Set by the kernel when the holder ended; the thread id bits are cleared with it.
 const DIED: u32 = 0x4000_0000;
 
-/// Values of `x`: see `wait`. In the bits of a robust word that name a thread all are 0, so the kernel wakes there.
-pub(super) const ALONE: u32 = 0;
-const GROUPING: u32 = WAITERS;
-pub(super) const GROUPED: u32 = WAITERS | DIED;
+/// Values of `relay`: see wake/sleep.rs. In the bits of a robust word that name a thread all are 0, so the kernel wakes
+/// there.
+pub(crate) const OWN_RELAY: u32 = 0;
+const MOVING_RELAY: u32 = WAITERS;
+pub(crate) const SHARED_RELAY: u32 = WAITERS | DIED;
 
 /// In `kind`: where the low bits of a generation begin.
 const LIFE_AT: u32 = 8;
@@ -36,7 +37,7 @@ const LIFE_AT: u32 = 8;
 const LIFE: u32 = u32::MAX >> LIFE_AT;
 
 impl Slot {
-    pub(super) fn generation(&self) -> &AtomicU32 {
+    pub(crate) fn generation(&self) -> &AtomicU32 {
         &self.generation
     }
 
@@ -79,65 +80,65 @@ impl Slot {
         held && Slot::is_of(self.generation.load(Ordering::Acquire), id)
     }
 
-    /// Whether sleepers on this slot point to the registry's X.
+    /// Whether sleepers on this slot use the registry's relay word.
     #[cold]
-    pub(super) fn is_grouped(&self) -> bool {
-        match self.x.load(Ordering::Acquire) {
-            ALONE => false,
-            GROUPED => true,
-            GROUPING => {
-                self.group();
+    pub(crate) fn uses_shared_relay(&self) -> bool {
+        match self.relay.load(Ordering::Acquire) {
+            OWN_RELAY => false,
+            SHARED_RELAY => true,
+            MOVING_RELAY => {
+                self.share_relay();
                 true
             }
             // A stray write.
             _ => {
-                self.x.store(ALONE, Ordering::Relaxed);
+                self.relay.store(OWN_RELAY, Ordering::Relaxed);
                 false
             }
         }
     }
 
-    /// From now on sleepers on this slot point to the registry's X.
+    /// From now on sleepers on this slot use the registry's relay word.
     #[cold]
-    pub(super) fn group(&self) {
-        if self.x.load(Ordering::Acquire) == GROUPED {
+    pub(crate) fn share_relay(&self) {
+        if self.relay.load(Ordering::Acquire) == SHARED_RELAY {
             return;
         }
         // Died just after: whoever sleeps on this slot next goes on here, before it sleeps.
-        self.x.store(GROUPING, Ordering::Release);
+        self.relay.store(MOVING_RELAY, Ordering::Release);
         // Those who are asleep already point here: they come again.
-        futex::wake_all(&self.x);
-        self.x.store(GROUPED, Ordering::Release);
+        futex::wake_all(&self.relay);
+        self.relay.store(SHARED_RELAY, Ordering::Release);
     }
 
     /// Wakes all who sleep on this owner's end.
     #[cold]
-    pub(super) fn wake_watchers(&self) {
-        // The kernel wakes one of all who sleep on the mark; died we here, X passes that wake on.
+    pub(crate) fn wake_watchers(&self) {
+        // The kernel wakes one of all who sleep on the mark; if this process dies here, the kernel wakes the next by the relay word.
         futex::wake_all(self.word());
         futex::wake_all(&self.keeper);
     }
 
-    /// Wakes those who sleep on the end of a holder who is dead already, if the slot is grouped and nobody has done so yet:
-    /// somebody who slept on several owners may have died before it had done so.
+    /// Wakes the sleepers on the end of a holder that is dead already, if the slot uses the shared relay and nobody has done
+    /// so yet: a sleeper on several owners may have died before it had done so.
     ///
-    /// That the slot was grouped, and that its holder died, came before the wake-up that the dead sleeper swallowed, which
-    /// came before ours: so both are seen here, in whatever order they are looked at. `x` alone, first: all slots are
-    /// walked, and it is the only word of most that is asked.
+    /// That the slot came to the shared relay, and that its holder died, came before the wake-up that the dead sleeper
+    /// swallowed, which came before ours: so both are seen here, in whatever order they are looked at. `relay` alone,
+    /// first: all slots are walked, and it is the only word of most that is asked.
     #[inline]
-    pub(super) fn wake_grouped(&self) {
-        if self.x.load(Ordering::Acquire) == GROUPED {
-            self.wake_of_last_life();
+    pub(super) fn wake_behind_shared_relay(&self) {
+        if self.relay.load(Ordering::Acquire) == SHARED_RELAY {
+            self.wake_of_last_generation();
         }
     }
 
-    /// As [`Slot::wake_grouped`], of a grouped slot.
+    /// As [`Slot::wake_behind_shared_relay`], of a slot that uses it.
     ///
     /// Each life of a slot costs two system calls here, once, and not two at every wake in the domain for ever after: what
     /// has been done is noted, with the life's number. That is sound because nobody joins the queues of a dead word: the
     /// kernel compares the word, under the lock of its queue, with the living value.
     #[cold]
-    fn wake_of_last_life(&self) {
+    fn wake_of_last_generation(&self) {
         let generation = self.generation.load(Ordering::Acquire);
         // Of a retired slot: the life before. Of one that is being claimed by the same thread again: the claimer wakes all,
         // and its death is told by the mark.
@@ -168,7 +169,7 @@ impl Slot {
     }
 
     /// The words to sleep on for this owner's end, with their WAITERS bits set; `None` when it is dead already.
-    pub(super) fn watch(&self, id: TokenId) -> Option<Watched> {
+    pub(crate) fn watch(&self, id: TokenId) -> Option<Watched<'_>> {
         loop {
             let word = self.word().load(Ordering::Acquire);
             let keeper = self.keeper.load(Ordering::Acquire);
@@ -181,12 +182,13 @@ impl Slot {
             let first = self.is_held_by_first(word);
             let second = is_alive_word(keeper);
             if (!first || request_wake(self.word(), word)) && (!second || request_wake(&self.keeper, keeper)) {
+                // A process's also while it is free: main may hand over at any moment, and a sleeper that watched main's
+                // word alone would sleep on when the process ends (keeper.pml, ONLYHELD).
+                let kept = if second { Some(keeper | WAITERS) } else { self.is_process().then_some(keeper) };
                 return Some(Watched {
-                    word: first.then_some(word | WAITERS),
-                    // A process's also while it is free: main may hand over at any moment, and a sleeper that watched main's
-                    // word alone would sleep on when the process ends (keeper.pml, ONLYHELD).
-                    keeper: if second { Some(keeper | WAITERS) } else { self.is_process().then_some(keeper) },
-                    generation,
+                    word: first.then_some(Watch { word: self.word(), expected: word | WAITERS }),
+                    keeper: kept.map(|expected| Watch { word: &self.keeper, expected }),
+                    generation: Watch { word: &self.generation, expected: generation },
                 });
             }
         }
@@ -194,10 +196,23 @@ impl Slot {
 }
 
 /// Values that the words of a living owner must still have for a sleep to begin.
-pub(super) struct Watched {
-    pub(super) word: Option<u32>,
-    pub(super) keeper: Option<u32>,
-    pub(super) generation: u32,
+pub(crate) struct Watched<'a> {
+    word: Option<Watch<'a>>,
+    keeper: Option<Watch<'a>>,
+    generation: Watch<'a>,
+}
+
+impl<'a> Watched<'a> {
+    /// In the order in which the kernel is to queue the sleeper, behind the relay word.
+    pub(crate) fn all(self) -> impl Iterator<Item = Watch<'a>> {
+        self.word.into_iter().chain(self.keeper).chain([self.generation])
+    }
+
+    /// The one by which the kernel tells the owner's end: main's word where main has the token. Main may hand over to a
+    /// keeper: then the kernel marks main's word and wakes one sleeper, and the keeper's word is found by the next look.
+    pub(crate) fn first(self) -> Option<Watch<'a>> {
+        self.word.or(self.keeper)
+    }
 }
 
 pub(super) fn is_alive_word(word: u32) -> bool {
@@ -274,8 +289,8 @@ mod tests {
         for released in [0, DIED] {
             slot.word().store(released, Ordering::Relaxed);
             let watched = slot.watch(id).expect("the keeper holds it");
-            assert_eq!(watched.word, None, "nobody holds the first word");
-            assert_eq!(watched.keeper, Some(51 | WAITERS));
+            assert!(watched.word.is_none(), "nobody holds the first word");
+            assert_eq!(watched.keeper.map(|watch| watch.expected), Some(51 | WAITERS));
             assert_eq!(slot.word().load(Ordering::Relaxed), released, "a bare bit would make libc refuse it for ever");
         }
     }

@@ -18,31 +18,31 @@ pub(crate) struct Slot {
     pub(super) generation: AtomicU32,
     /// The holder's thread id in its own pid namespace.
     pub(super) tid: AtomicU32,
-    /// Never names anybody. A dying sleeper's wake-up is passed on by it: see `wait`.
-    pub(crate) x: AtomicU32,
+    /// Never names anybody. By it the kernel relays a dying sleeper's wake-up: see wake/sleep.rs.
+    pub(crate) relay: AtomicU32,
     /// A process token's second robust word, held by a keeper thread.
     pub(super) keeper: AtomicU32,
     // Second line: written by the claimer, before the id is out.
     /// Which pid namespace and which libc the slot is for: see `claim`.
-    pub(super) home: AtomicU64,
+    pub(super) binding: AtomicU64,
     pub(super) pid: AtomicU32,
-    /// Low byte: thread or process. The rest: of which life all sleepers have been woken, see `wake_grouped`.
+    /// Low byte: thread or process. The rest: of which generation all sleepers have been woken, see `wake_behind_shared_relay`.
     pub(super) kind: AtomicU32,
     /// When the process was started, and in the high bits a thread's start mark: see `start_time`.
     pub(super) started: AtomicU64,
     pub(super) since: AtomicU64,
     pub(super) program: [AtomicU64; 2],
     /// The even generation up to which a sweep has looked for old claims: see `claim`.
-    pub(super) rested: AtomicU32,
-    // Written by the owner when it goes to sleep and when it is back: see `note`.
-    pub(super) waiting_since: AtomicU32,
-    pub(super) waiting_at: AtomicU64,
+    pub(super) quarantine_ended: AtomicU32,
+    // Written by the owner when it goes to sleep and when it is back: see wake/record.rs.
+    pub(crate) waiting_since: AtomicU32,
+    pub(crate) waiting_at: AtomicU64,
 }
 
 crate::shim::assert_layout!(
     size_of::<Slot>() == 128,
     core::mem::offset_of!(Slot, generation) == 48,
-    core::mem::offset_of!(Slot, home) == 64,
+    core::mem::offset_of!(Slot, binding) == 64,
     core::mem::offset_of!(Slot, waiting_at) == 120,
 );
 
@@ -53,8 +53,8 @@ impl Slot {
     /// libc's lock word.
     #[inline]
     pub(crate) fn word(&self) -> &AtomicU32 {
-        // Relaxed: `home` is set once, before the first claim. A damaged value must not lead outside.
-        let offset = self.home.load(Ordering::Relaxed) as u8 as usize;
+        // Relaxed: `binding` is set once, before the first claim. A damaged value must not lead outside.
+        let offset = self.binding.load(Ordering::Relaxed) as u8 as usize;
         self.libc_mutex.get(offset / 4).unwrap_or(&self.libc_mutex[0])
     }
 

@@ -164,7 +164,7 @@ impl Registry {
         LAST.set(Some(me));
         self.renew_keeper()?;
         if self.takes_sweep() {
-            crate::sweep_rested(self.path());
+            crate::sweep_quarantined(self.path());
         }
         Ok(me)
     }

@@ -6,8 +6,8 @@ use super::pool::Pool;
 use super::redzone::{TAIL, caller_from};
 use super::tag::Tag;
 use crate::Error;
+use crate::claim::Holder;
 use crate::shim::Ordering;
-use crate::sync::Holder;
 
 /// An object that somebody has in use, or that is handed over and not claimed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Layer 5: objects in shared memory, by size class, each named by who has it.
+//! Objects in shared memory, by size class, each named by who has it.
 //!
 //! The core (`Heap`), as the queue needs it for large messages; on it stands the public pool, with lists and
 //! caches. doc/protocols/pool.md has the argument.

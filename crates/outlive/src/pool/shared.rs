@@ -18,8 +18,8 @@ use super::object::{IN_MODES, Object, Offset, shelf_of};
 use super::pool::{Inner, Pool};
 use super::process_exit::Ends;
 use super::tag::Tag;
+use crate::claim::Holder;
 use crate::shim::Ordering;
-use crate::sync::Holder;
 use crate::{Error, TokenId};
 
 /// Memory from a [`Pool`] that several processes hold, to read. Each is named; it is free when the last one has dropped it, or

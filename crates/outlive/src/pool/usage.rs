@@ -10,10 +10,10 @@ use super::pool::Pool;
 use super::spans::{SPAN, Use};
 use super::tag::Tag;
 use crate::Error;
+use crate::claim::Holder;
 use crate::liveness::Registry;
 use crate::segment::Segment;
 use crate::shim::Ordering;
-use crate::sync::Holder;
 use crate::sys::clock::coarse_millis;
 
 /// What is in a pool: each figure is true of some moment, and all of them of one when nobody uses it.

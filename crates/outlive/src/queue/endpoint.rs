@@ -24,12 +24,13 @@ use super::Shared;
 use super::error::SendError;
 use super::layout::{RECEIVER_DIED, SENDER_SEEN, SENDERS_UNLISTED};
 use super::wake::wake_receiver;
-use crate::liveness::WaitWords;
-use crate::liveness::{Asleep, Me, Peer, Recheck, TokenId, WAITERS, WaitError, sleep_on};
+use crate::liveness::{Me, Peer, TokenId, WAITERS};
 use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
+use crate::wake::WaitWords;
+use crate::wake::{Asleep, Sleep, WaitError, has_changed};
 use crate::{Deadline, Error};
 
 /// Who reads just now.
@@ -91,7 +92,7 @@ pub(super) fn sleep_without_reader(
     }
     let set = [Watch { word: &head.x, expected: 0 }, space, Watch { word: &head.reader, expected: WAITERS }];
     // Nobody's end is watched: who comes, or frees memory, may be stopped before its wake.
-    let end = sleep_on(shared.registry, &set, 1, Recheck::Spread, deadline);
+    let end = Sleep::on(shared.registry, &set).about(1).until_it_comes(deadline, || has_changed(&set));
     if head.reader.load(Ordering::Acquire) & !WAITERS != 0 {
         futex::wake_all(&head.reader);
     }
@@ -110,7 +111,7 @@ pub(super) fn sleep_until_reader_comes(
     let Some(waited) = ask_who_comes(shared) else { return Ok(Asleep::LookAgain) };
     let set = [Watch { word: &head.x, expected: 0 }, also, Watch { word: &head.reader, expected: waited }];
     // As above.
-    let end = sleep_on(shared.registry, &set, 2, Recheck::Spread, deadline);
+    let end = Sleep::on(shared.registry, &set).about(2).until_it_comes(deadline, || has_changed(&set));
     woken_by_who_comes(shared, waited);
     end
 }
@@ -152,7 +153,7 @@ pub(super) fn add_who_comes<'a>(shared: &'a Shared, words: &mut WaitWords<'a>) -
     // Come since: this is not what it says, and nobody sleeps on it.
     let waited = ask_who_comes(shared).unwrap_or(word | WAITERS);
     words.add(&[Watch { word: &head.x, expected: 0 }, Watch { word: &head.reader, expected: waited }]);
-    words.pass_on_to(&head.x);
+    words.relay_by(&head.x);
     Some(waited)
 }
 

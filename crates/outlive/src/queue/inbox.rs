@@ -13,7 +13,7 @@ use super::receiver::Receiver;
 use crate::Error;
 use crate::liveness::{Registry, TokenId};
 use crate::shim::Ordering;
-use crate::sync::EventCount;
+use crate::wake::EventCount;
 
 /// A queue as a wait set sees it.
 #[derive(Clone)]

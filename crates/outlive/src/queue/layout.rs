@@ -12,10 +12,11 @@
 //! All offsets are fixed when the queue is made; what exists of a region is in its limit. A process that can map only part
 //! of it goes without the end: large messages.
 
-use crate::liveness::{ROLE_DIED, TokenId};
+use crate::claim::ROLE_DIED;
+use crate::liveness::TokenId;
 use crate::segment::{BODY, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Pad32, Pad64};
-use crate::sync::EventCount;
+use crate::wake::EventCount;
 
 /// Regions double, so this many are more than any file has room for.
 pub(super) const MOST_REGIONS: usize = if cfg!(loom) { 2 } else { 32 };

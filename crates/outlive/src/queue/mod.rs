@@ -1,4 +1,4 @@
-//! Layer 6: the growing queue: many senders, one receiver, lock-free, told at once when the other side dies.
+//! The growing queue: many senders, one receiver, lock-free, told at once when the other side dies.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-queue-{}", std::process::id()));

@@ -7,11 +7,12 @@ use super::layout::{self, CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_W
 use super::receiver::Receiver;
 use super::ring::Ring;
 use super::send::Sender;
-use crate::liveness::{Registry, SpinWait, TokenId};
+use crate::claim::Holder;
+use crate::liveness::{Registry, TokenId};
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{MOST_RESERVED, Segment, Spec};
 use crate::shim::Ordering;
-use crate::sync::Holder;
+use crate::wake::SpinWait;
 use crate::{Domain, Error, Kind, WaitStrategy};
 
 /// A queue, open in this process: where its ends are made.

@@ -29,9 +29,10 @@ use super::look::{Found, Look};
 use super::receiver::Receiver;
 use super::ring::Slot;
 use super::wake::wake_senders;
-use crate::liveness::{Asleep, Me, Recheck, sleep, sleep_on};
+use crate::liveness::Me;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error};
 
 impl Receiver {
@@ -356,10 +357,7 @@ impl Receiver {
                 None => None,
             };
             let watch = [head.messages.watch(ticket)];
-            let end = match owner {
-                Some(_) => sleep(shared.registry, &pass, &watch, owner, slice),
-                None => sleep_on(shared.registry, &watch, 0, Recheck::Spread, slice),
-            };
+            let end = Sleep::on(shared.registry, &watch).behind(&pass, owner.as_slice()).until(slice);
             awake();
             // Before the next wait is prepared, which costs a membarrier.
             if let Look::Message(found) = self.look(me)? {

@@ -32,11 +32,12 @@ use super::error::SendError;
 use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
 use super::ring::{Growth, Place, Ring, Slot};
 use super::wake::{LookForMemory, wake_receiver};
-use crate::liveness::{Asleep, Me};
+use crate::liveness::Me;
 use crate::pool::ObjectRef;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error};
 
 /// An end of a queue that messages go into. Any number of them, in any number of processes and threads.
@@ -527,7 +528,7 @@ fn wait_until(
         let end = match endpoint::check_reader(shared)? {
             Reader::Process { token, word } => {
                 let reader = Watch { word: &head.reader, expected: word };
-                crate::liveness::sleep(shared.registry, &pass, &[watch, reader], Some(token), slice)
+                Sleep::on(shared.registry, &[watch, reader]).behind(&pass, &[token]).until(slice)
             }
             Reader::None => endpoint::sleep_without_reader(shared, &pass, watch, slice),
         };

@@ -6,14 +6,15 @@ use super::send::wait_for_memory;
 use super::sweep::collect_objects;
 use super::wake::{wake_receiver, wake_senders};
 use super::{Queue, Receiver, SendError};
-use crate::liveness::{Asleep, Me, Recheck, Registry, SpinWait, TokenId, WAITERS, WaitWords, sleep_on};
+use crate::liveness::{Me, Registry, TokenId, WAITERS};
 use crate::pool::{ObjectRef, Tag};
 use crate::segment::Segment;
 use crate::shim::Ordering;
-use crate::sync::EventCount;
 use crate::sys::Errno;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
+use crate::wake::EventCount;
+use crate::wake::{Asleep, Sleep, SpinWait, WaitWords};
 use crate::{Deadline, Error, WaitStrategy};
 
 /// In tags, what is no region: objects of another layer.
@@ -199,7 +200,7 @@ impl Receiver {
             }
             // Nobody's end is watched: who asks may be stopped before it notifies.
             let watch = [head.messages.watch(ticket)];
-            let end = sleep_on(shared.registry, &watch, 0, Recheck::Spread, ticket.until(deadline));
+            let end = Sleep::on(shared.registry, &watch).until(ticket.until(deadline));
             awake();
             // Before the next wait is prepared, which may cost a membarrier.
             if let Some(found) = look()? {

@@ -1,7 +1,8 @@
 //! What all handles of one opening have in common.
 
 use super::ring::Ring;
-use crate::liveness::{Registry, SpinWait};
+use crate::liveness::Registry;
+use crate::wake::SpinWait;
 
 /// See the file's head.
 pub(crate) struct Shared {

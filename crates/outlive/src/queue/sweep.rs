@@ -7,7 +7,8 @@ use super::layout::{CLOSED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
 use super::wake::wake_senders;
 use crate::Error;
-use crate::liveness::{Me, TokenId, sweep_role};
+use crate::claim::sweep_role;
+use crate::liveness::{Me, TokenId};
 use crate::pool::{Found, Message, Tag};
 use crate::shim::{AtomicU64, Ordering, fence};
 

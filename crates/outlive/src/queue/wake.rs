@@ -1,4 +1,4 @@
-//! Who wakes whom in a queue: two eventcounts (sync/event_count.rs).
+//! Who wakes whom in a queue: two eventcounts (wake/event_count.rs).
 //!
 //! | eventcount | who waits | who notifies all |
 //! | --- | --- | --- |

@@ -4,10 +4,10 @@ use super::layout::{CLOSED, SEALED, SlotWord, State, published};
 use super::queue::Queue;
 use super::sweep::is_given_back;
 use crate::Error;
+use crate::claim::Holder;
 use crate::liveness::TokenId;
 use crate::pool::Tag;
 use crate::shim::Ordering;
-use crate::sync::Holder;
 
 impl Queue {
     /// The threads, dead or alive, that have claimed a slot and have not published it yet. The receiver waits for those

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use super::pending::half_of;
 use super::service::Service;
 use super::words::{Claim, Ready, State, next};
-use crate::liveness::{Registry, TokenId, WaitWords};
+use crate::liveness::{Registry, TokenId};
 use crate::queue::Server;
 use crate::shim::Ordering;
-use crate::sync::EventCount;
 use crate::sys::futex::Watch;
+use crate::wake::EventCount;
+use crate::wake::WaitWords;
 
 /// See the file's head. It keeps the service mapped.
 #[derive(Clone)]

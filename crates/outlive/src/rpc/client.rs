@@ -12,12 +12,13 @@ use super::pending::Pending;
 use super::place::Word;
 use super::service::{Call, INLINE_REQUEST, MOST_PLACES, SLOTS, Service, ServiceOptions};
 use super::words::{Settled, next};
-use crate::liveness::{Asleep, Me, TokenId};
+use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
 use crate::queue::{self, LARGEST_MESSAGE, SendError};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
+use crate::wake::Asleep;
 use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// The most calls in flight of one client.

@@ -2,10 +2,10 @@
 
 use super::service::{SLOTS, Service};
 use super::words::{Claim, State};
+use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::queue::{Counters, Queue};
 use crate::segment::Segment;
-use crate::sync::Holder;
 use crate::{Error, Kind, WaitStrategy};
 
 /// What there is to know about a service.

@@ -1,4 +1,4 @@
-//! Layer 7: requests and replies: one server, many clients, many calls in flight, and everybody told at once who died.
+//! Requests and replies: one server, many clients, many calls in flight, and everybody told at once who died.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-rpc-{}", std::process::id()));

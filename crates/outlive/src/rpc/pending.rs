@@ -1,7 +1,7 @@
 //! A call in flight: waiting for its replies, and letting go of it.
 //!
 //! 1. `ready` says this number: a reply, or the end.
-//! 2. Spin; then a wait is prepared on `replies` (sync/event_count.rs), and 1 again.
+//! 2. Spin; then a wait is prepared on `replies` (wake/event_count.rs), and 1 again.
 //! 3. Whose the call is, by its claim: not begun: the server of now; TAKEN: that process; WRITING: that thread. Dead: 1 once
 //!    more, then from that very claim → CANCELLED, and the caller is told.
 //! 4. Sleep on {`replies`, `x`, the claim, the owner's token}.
@@ -25,12 +25,13 @@ use super::client::Client;
 use super::error::CallError;
 use super::service::{Call, INLINE_REQUEST, RING};
 use super::words::{After, Claim, Ready, State, TRIES, Words, next};
-use crate::liveness::{Asleep, Me, TokenId, sleep};
+use crate::liveness::{Me, TokenId};
 use crate::queue::Server;
 use crate::shim::{AtomicU32, Ordering, fence};
-use crate::sync::Ticket;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
+use crate::wake::Ticket;
+use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error};
 
 /// A call in flight, of [`Client::begin`]. Dropped, the call is cancelled: if no server has begun it, none will.
@@ -289,7 +290,7 @@ impl<'c> Pending<'c> {
             Next::Watch(owner) => {
                 let x = Watch { word: &words.x, expected: 0 };
                 let set = [replies, x, half_of(words, seen)];
-                sleep(queue.registry(), pass, &set, Some(owner), slice)
+                Sleep::on(queue.registry(), &set).behind(pass, &[owner]).until(slice)
             }
             Next::WaitForServer => queue.sleep_until_server_comes(pass, replies, slice),
             Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),

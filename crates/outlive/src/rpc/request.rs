@@ -22,8 +22,8 @@ use super::service::{Call, INLINE, Service};
 use super::stream::Stream;
 use super::words::{After, Claim, Ready};
 use crate::Error;
+use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
-use crate::sync::Holder;
 use crate::sys::robust::WakeRelay;
 
 /// A request that a server has begun; its bytes are a copy. Any thread of the process may answer it, at any time. Dropped

@@ -31,8 +31,8 @@ use super::service::{SLOTS, Service};
 use super::words::{Claim, TRIES};
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
-use crate::sync::EventCount;
 use crate::sys::robust::WakeRelay;
+use crate::wake::EventCount;
 
 /// How often the server looks again at calls beyond the horizon. After that it takes the tickets
 /// for damaged, and takes the calls regardless of the horizon.

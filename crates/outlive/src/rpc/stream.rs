@@ -1,16 +1,16 @@
 //! Several replies to one request: a ring of eight in the call's slot.
 //!
 //! The client says in `taken` how many it took. A server that finds the ring full prepares a wait on `space`
-//! (sync/event_count.rs), looks again, and sleeps on {`space`, the client's process}; the client notifies it after each reply that it takes, and
+//! (wake/event_count.rs), looks again, and sleeps on {`space`, the client's process}; the client notifies it after each reply that it takes, and
 //! so does whoever cancels the call.
 
 use super::error::ReplyError;
 use super::request::Request;
 use super::service::RING;
 use super::words::{After, Claim, Ready};
-use crate::liveness::sleep;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
+use crate::wake::Sleep;
 use crate::{Deadline, Error};
 
 /// Replies to one request, sent one after the other. Dropped before [`Stream::finish`], the client is told
@@ -106,7 +106,9 @@ impl Stream {
                     Some(client) if !registry.is_alive(client) => Err(ReplyError::ClientDied),
                     Some(client) => {
                         let slice = ticket.until(deadline);
-                        sleep(registry, &pass, &[words.space.watch(ticket)], Some(client), slice)
+                        Sleep::on(registry, &[words.space.watch(ticket)])
+                            .behind(&pass, &[client])
+                            .until(slice)
                             .map(|_| false)
                             .map_err(|errno| Error::from_errno("wait in", registry.path(), errno).into())
                     }

@@ -14,8 +14,8 @@
 
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32};
-use crate::sync::EventCount;
 use crate::sys::robust::WakeRelay;
+use crate::wake::EventCount;
 
 /// The words of a call slot, in pairs of cache lines by who writes them.
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! Layer 2: shared files: checked folders, headers, creation without a race, growth without a move.
+//! Shared files: checked folders, headers, creation without a race, growth without a move.
 
 mod folder;
 mod hash;

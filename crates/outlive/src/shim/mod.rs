@@ -1,4 +1,4 @@
-//! Layer 0: the atomics that every protocol is written in.
+//! The atomics that every protocol is written in.
 //!
 //! Here they are the processor's. proof/loom compiles the protocols' very source files with loom's in their place, and explores
 //! them under the C11 memory model; its own `shim` has the same names as this one. Loom's atomics cannot live in mapped memory,

@@ -8,10 +8,13 @@ use super::error::SetError;
 use super::layout::{BUFFERS_AT, FIXED_SIZE, HEAD_AT, Latest, MOST_BUFFERS, MOST_BYTES, StateHead, buffer_bytes};
 use super::wait::{Change, Told};
 use super::write::RawWriter;
-use crate::liveness::{NoRole, Registry, SpinWait};
+use crate::claim::Holder;
+use crate::claim::NoRole;
+use crate::liveness::Registry;
 use crate::segment::{Segment, Spec};
 use crate::shim::Ordering;
-use crate::sync::{AwaitError, Holder};
+use crate::sync::AwaitError;
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// The latest value under a name: bytes, of any length up to the most it was made for. [`State`](super::State) is the same

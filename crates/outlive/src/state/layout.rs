@@ -7,9 +7,10 @@
 //! ```
 //! How many buffers there are stands in `count`; address space is reserved for all that there may ever be.
 
-use crate::liveness::{RoleWords, TokenId};
+use crate::claim::RoleWords;
+use crate::liveness::TokenId;
 use crate::shim::{AtomicU32, AtomicU64, Pad32, Pad64};
-use crate::sync::EventCount;
+use crate::wake::EventCount;
 
 /// Readers that may stand in a pinned read at once.
 pub(super) const CELLS: usize = if cfg!(loom) { 1 } else { 64 };

@@ -1,4 +1,4 @@
-//! Layer 7: the latest value under a name: one writer, any number of readers, nobody waits for anybody.
+//! The latest value under a name: one writer, any number of readers, nobody waits for anybody.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-state-{}", std::process::id()));

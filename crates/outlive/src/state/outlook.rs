@@ -6,9 +6,10 @@ use super::Shared;
 use super::bytes::BytesWatch;
 use super::state::StateWatch;
 use super::wait::{Look, Told};
-use crate::liveness::{Registry, TokenId, WaitWords};
-use crate::sync::EventCount;
+use crate::liveness::{Registry, TokenId};
 use crate::sys::futex::Watch;
+use crate::wake::EventCount;
+use crate::wake::WaitWords;
 
 /// See the file's head. It keeps the state mapped.
 #[derive(Clone)]

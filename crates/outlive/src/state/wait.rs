@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64, Or
 
 use super::Shared;
 use super::layout::Latest;
-use crate::liveness::{Asleep, Standing};
+use crate::claim::Standing;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
+use crate::wake::Asleep;
 use crate::{Deadline, Error};
 
 /// What has come.

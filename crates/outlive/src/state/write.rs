@@ -8,7 +8,7 @@
 //! | `latest` → {version, buffer} | the value | it is set; who sleeps watches our end |
 //! | rings | | the same |
 //!
-//! Who may be here stands in `liveness/role.rs`.
+//! Who may be here stands in `claim/role.rs`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use super::copy::copy_in;
 use super::error::SetError;
 use super::layout::{CELLS, Cell, Latest, MOST_BUFFERS};
 use crate::Error;
-use crate::liveness::{Me, NoRole, Role, TokenId};
+use crate::claim::{NoRole, Role};
+use crate::liveness::{Me, TokenId};
 use crate::shim::{Ordering, fence};
 
 /// The writer's role, in this process.

@@ -10,9 +10,10 @@ use super::home::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_barrier::{COUNT_OUT, Passed, RawBarrier, Stuck, Words};
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::{Me, Registry, SpinWait};
+use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// What the death of a participant does to a [`Barrier`].

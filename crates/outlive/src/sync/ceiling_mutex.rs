@@ -22,10 +22,11 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
-use crate::liveness::{Me, Registry, SpinWait};
+use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// 16 bytes.

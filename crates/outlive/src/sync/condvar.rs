@@ -6,8 +6,9 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw_condvar::{Patiences, RawCondvar, Waited};
 use super::raw_mutex::RawMutex;
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::{Me, Peer, Registry, SpinWait};
+use crate::liveness::{Me, Peer, Registry};
 use crate::sys::robust::WakeRelay;
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// Where threads of any process wait, giving a mutex back meanwhile, until somebody has changed what it guards.

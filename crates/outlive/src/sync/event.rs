@@ -6,8 +6,9 @@ use super::home::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_event::{Opens, RawEvent, VALUE};
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::{Me, Registry, SpinWait};
+use crate::liveness::{Me, Registry};
 use crate::shim::Ordering;
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// Whether a wait leaves the bits that satisfied it, or takes them.

@@ -5,7 +5,7 @@ use super::gate::Gate;
 use super::home::{Home, TypeOf};
 use super::raw_event::{Opens, RawEvent, VALUE};
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::SpinWait;
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A gate that opens for good once a number of arrivals has been counted.

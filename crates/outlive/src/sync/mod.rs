@@ -1,4 +1,4 @@
-//! Layer 5: locks that survive their holders.
+//! Locks that survive their holders.
 //!
 //! Each is a named thing in a domain, or embedded in a user's own struct, a [`Record`]. Each has forms that try, that wait
 //! until a deadline (a span, a moment, a time of day), and that wait for ever.
@@ -24,10 +24,8 @@ mod ceiling;
 mod ceiling_mutex;
 mod condvar;
 mod event;
-pub(crate) mod event_count;
-mod gate;
+pub(crate) mod gate;
 mod guard;
-mod holder;
 mod home;
 mod latch;
 mod mutex;
@@ -48,16 +46,14 @@ mod rw_lock;
 mod semaphore;
 mod untyped;
 
+pub use crate::claim::Holder;
 pub use await_error::AwaitError;
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
 pub use event::{EmbeddedEvent, Event, Reset};
-pub(crate) use event_count::RelayedEventCount;
-pub(crate) use event_count::{EventCount, Ticket};
 pub(crate) use gate::Gate;
 pub use guard::{LockError, MutexGuard};
-pub use holder::Holder;
 #[doc(hidden)]
 pub use home::Home;
 pub use latch::{EmbeddedLatch, Latch};

@@ -10,9 +10,10 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::RawMutex;
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
-use crate::liveness::{Me, Registry, SpinWait, TokenId};
+use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{Segment, Shared};
 use crate::shim::AtomicU64;
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A lock with a value, shared by name between processes; it survives whoever holds it.

@@ -9,9 +9,10 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw_once::{NoTurn, RawOnce, Turn};
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain};
-use crate::liveness::{Me, Registry, SpinWait};
+use crate::liveness::{Me, Registry};
 use crate::segment::Shared;
 use crate::shim::AtomicU64;
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A value that the first who needs it makes, for all processes and for good; reading it then is one load.

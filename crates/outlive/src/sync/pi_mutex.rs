@@ -29,7 +29,7 @@ use super::primitive::{Inspect, LockDetail};
 use super::raw_mutex::{Acquired, CONSISTENT, INCONSISTENT, NOT_RECOVERABLE, Refused};
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
-use crate::liveness::{Me, Registry, TokenId, WaitRecord};
+use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::Shared;
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::futex::Watch;
@@ -38,6 +38,7 @@ use crate::sys::identity;
 use crate::sys::libc_mutex::{self, Got, ROOM};
 use crate::sys::process::{self, Numbered};
 use crate::sys::{Errno, robust};
+use crate::wake::WaitRecord;
 use crate::{Deadline, Domain, Error, Kind};
 
 /// How long one sleep in libc lasts at most. libc answers a circle of owners (each waits for the next) by sleeping until
@@ -67,7 +68,7 @@ impl RawPi {
     fn bind(&self, me: Me, path: &std::path::Path) -> Result<(), Error> {
         let layout = libc_mutex::inheriting_layout()
             .map_err(|errno| Error::from_errno("lay out a mutex with priority inheritance in", path, errno))?;
-        let mine = me.registry.home()? >> 32 << 32 | u64::from(layout.mark());
+        let mine = me.registry.binding()? >> 32 << 32 | u64::from(layout.mark());
         // Acquire pairs with the Release below: libc's words were prepared before.
         let mut home = self.home.load(Ordering::Acquire);
         if home == 0 {

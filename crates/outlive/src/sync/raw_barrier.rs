@@ -24,11 +24,12 @@ use std::time::Duration;
 
 use super::raw_mutex::RawMutex;
 use crate::Deadline;
-use crate::liveness::{Asleep, MOST_OWNERS, Me, SpinWait, TokenId, sleep_on_several};
+use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, MOST_OWNERS, Sleep, SpinWait};
 
 const NOBODY: u32 = 0;
 /// No token's id has this bit. Alone: nobody is waited for.
@@ -229,7 +230,7 @@ impl RawBarrier<'_> {
             ];
             // A crowd comes in a rush, and looks again by itself.
             let watched = if self.is_crowd() { &watch[..1] } else { &watch[..] };
-            match sleep_on_several(me.registry, &pass, watched, &owners, 0, until) {
+            match Sleep::on(me.registry, watched).behind(&pass, &owners).until(until) {
                 Ok(Asleep::LookAgain | Asleep::TimedOut) => {}
                 Err(errno) => return Err(Stuck::System(errno)),
             }

@@ -18,13 +18,14 @@
 //! The last is why `list_op_pending` stays at `x` until the mutex is given back. Those who watch an end need that field
 //! for the owner's X, so they cannot pass a wake-up on, and therefore all of them get every one.
 
-use super::event_count::{EventCount, RelayedEventCount, Ticket};
 use super::raw_mutex::{Acquired, RawMutex, Refused};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, Recheck, Registry, SpinWait, TokenId, sleep, sleep_among};
+use crate::liveness::{Me, Registry, TokenId};
 use crate::shim::AtomicU32;
 use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, SpinWait};
+use crate::wake::{EventCount, RelayedEventCount, Ticket};
 
 /// See the file's head.
 #[repr(C)]
@@ -99,7 +100,7 @@ impl RawCondvar {
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         patiences.notify.spin(|| self.plain.count().is_notified(ticket));
-        sleep_among(registry, &self.plain.watches(ticket), Recheck::Spread, deadline)
+        Sleep::on(registry, &self.plain.watches(ticket)).among_others_until(deadline)
     }
 
     /// Locks again. A wake-up may be ours alone: it is not to die with us in the queue for the mutex.
@@ -151,7 +152,7 @@ impl RawCondvar {
         let ticket = self.watchful.announce();
         mutex.release(me.id);
         patiences.notify.spin(|| self.watchful.is_notified(ticket) || !others.is_alive(other));
-        let slept = sleep(others, &pass, &[self.watchful.watch(ticket)], Some(other), deadline);
+        let slept = Sleep::on(others, &[self.watchful.watch(ticket)]).behind(&pass, &[other]).until(deadline);
         drop(pass);
         let timed_out = slept == Ok(Asleep::TimedOut);
         // Also when the system refused to let us sleep: the caller gets the lock or the reason, never neither.

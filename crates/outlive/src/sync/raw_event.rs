@@ -14,10 +14,11 @@
 //! doc/protocols/event.md, proof/models/event_word.pml.
 
 use crate::Deadline;
-use crate::liveness::{Asleep, Recheck, Registry, SpinWait, sleep_among};
+use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::futex::{ALL, InOneStep, Watch};
+use crate::wake::{Asleep, Sleep, SpinWait};
 
 /// In the word: somebody may sleep.
 const WAITERS: u32 = 1 << WAITERS_AT;
@@ -212,7 +213,7 @@ impl RawEvent {
             if last_try {
                 return Ok(None);
             }
-            match sleep_among(registry, &[watch], Recheck::Needless, deadline)? {
+            match Sleep::on(registry, &[watch]).without_recheck().among_others_until(deadline)? {
                 Asleep::LookAgain => {}
                 Asleep::TimedOut => last_try = true,
             }

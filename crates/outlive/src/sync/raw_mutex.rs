@@ -15,11 +15,12 @@
 //! at any step, by the loom tests below, and by killing at every instruction. doc/protocols/mutex.md has the argument.
 
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, SpinWait, TokenId, sleep};
+use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, SpinWait};
 
 const WAITERS: u32 = crate::liveness::WAITERS;
 /// In the place of a dead owner's id, whose token may be given out again. Its four letters; no id, for bit 29 is not
@@ -203,7 +204,7 @@ impl RawMutex {
         }
         let pass = pass.get_or_insert_with(|| WakeRelay::begin(me.list()));
         let watch = Watch { word: &self.word, expected: waited_for };
-        sleep(me.registry, pass, &[watch], Some(owner), deadline).map_err(Refused::System)
+        Sleep::on(me.registry, &[watch]).behind(pass, &[owner]).until(deadline).map_err(Refused::System)
     }
 
     /// Gives the lock back when a panic has cut the holder's work in half: the next one is told, as of a death.

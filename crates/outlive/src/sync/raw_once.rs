@@ -13,11 +13,12 @@
 
 use super::raw_mutex::{DIED, take_name_out};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, SpinWait, TokenId, sleep};
+use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, SpinWait};
 
 const WAITERS: u32 = crate::liveness::WAITERS;
 /// No id: bit 29 is not set.
@@ -143,7 +144,7 @@ impl RawOnce {
             }
             let pass = pass.get_or_insert_with(|| WakeRelay::begin(me.list()));
             let watch = Watch { word: &self.word, expected: waited_for };
-            match sleep(me.registry, pass, &[watch], Some(owner), deadline) {
+            match Sleep::on(me.registry, &[watch]).behind(pass, &[owner]).until(deadline) {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => last_try = true,
                 Err(errno) => return Err(NoTurn::System(errno)),

@@ -11,12 +11,13 @@
 //! eventcount and on the ends of all holders. Checked by proof/models/semaphore.pml, the loom tests below, and by killing at every
 //! instruction; doc/protocols/semaphore.md has the argument.
 
-use super::event_count::EventCount;
 use crate::Deadline;
-use crate::liveness::{Asleep, MOST_OWNERS, Me, Recheck, SpinWait, TokenId, sleep_on, sleep_until_it_comes};
+use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
+use crate::wake::EventCount;
+use crate::wake::{Asleep, MOST_OWNERS, Sleep, SpinWait};
 
 const FREE: u32 = 0;
 /// In a holder's word the bit that elsewhere asks for a wake-up: waking is the eventcount's business here.
@@ -178,7 +179,8 @@ impl RawSemaphore<'_> {
             let watch = [self.free.watch(ticket)];
             // A release wakes two sleepers only. The others find the changed sequence at their own look: that
             // is a rescue only if a permit is free.
-            match sleep_until_it_comes(me.registry, &pass, &watch, &owners, turn, until, is_free) {
+            let sleep = Sleep::on(me.registry, &watch).behind(&pass, &owners).beginning_at(turn);
+            match sleep.until_it_comes(until, is_free) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => return Err(NoPermit::System(errno)),
@@ -267,7 +269,7 @@ impl RawSemaphore<'_> {
             }
             let until = ticket.until(deadline);
             // Nobody in particular ought to hand us one, so there is nobody's end to watch.
-            sleep_on(me.registry, &[self.free.watch(ticket)], 0, Recheck::Spread, until).map_err(NoPermit::System)?;
+            Sleep::on(me.registry, &[self.free.watch(ticket)]).until(until).map_err(NoPermit::System)?;
         }
     }
 

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use super::home::Home;
 use super::{EmbeddedMutex, LockError, MutexGuard, Plain};
-use crate::liveness::{Registry, SpinWait};
+use crate::liveness::Registry;
 use crate::segment::{BODY, Header, Segment, Shared, Spec};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// Types that may stand in a [`record!`](crate::record): atomics, embedded primitives like [`EmbeddedMutex`], arrays of those.

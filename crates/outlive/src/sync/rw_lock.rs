@@ -11,8 +11,9 @@ use super::raw_rw_lock::{Entered, RawRwLock};
 use super::record::{Embed, Place, SharedField};
 use super::rw_guard::{Held, ReadGuard, WriteGuard};
 use super::{Holder, Shareable, order};
-use crate::liveness::{Me, Registry, SpinWait, TokenId};
+use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{Segment, Shared};
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A lock with a value, for many readers at once or one writer, shared by name between processes; it survives whoever

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 
 use super::Holder;
-use super::event_count::EventCount;
 use super::home::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail};
 use super::raw_semaphore::{NoPermit, RawSemaphore, Records};
 use super::record::{Embed, Place, SharedField};
-use crate::liveness::{Me, Registry, SpinWait, TokenId};
+use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{BODY, Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
+use crate::wake::EventCount;
+use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A semaphore, shared by name between processes: so many permits, and whoever dies gives its own back.

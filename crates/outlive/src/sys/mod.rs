@@ -1,4 +1,4 @@
-//! Layer 1: the system calls, and nothing else.
+//! The system calls, and nothing else.
 //!
 //! Every unexpected errno is an error, in release builds too. Nothing above this layer calls `libc` or `rustix`.
 

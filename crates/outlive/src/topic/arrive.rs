@@ -1,4 +1,4 @@
-//! Sleeping until a message comes: on the topic's eventcount with a relay (sync/event_count.rs).
+//! Sleeping until a message comes: on the topic's eventcount with a relay (wake/event_count.rs).
 //!
 //! | a publisher dies, or is stopped | what becomes of it |
 //! | --- | --- |
@@ -13,10 +13,11 @@ use super::layout::MOST_RINGS;
 use super::message::Message;
 use super::slot::Slot;
 use super::subscriber::Subscriber;
-use crate::liveness::{Me, Recheck, sleep_among};
-use crate::sync::Ticket;
+use crate::liveness::Me;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
+use crate::wake::Sleep;
+use crate::wake::Ticket;
 use crate::{Deadline, Error};
 
 /// Waits until there is something at a cursor, or the deadline has passed.
@@ -39,7 +40,8 @@ pub(super) fn wait<M: Message + ?Sized>(
         if subscriber.is_ready() || deadline.has_passed() {
             return Ok(());
         }
-        sleep_among(shared.registry, seen.watches(), Recheck::Spread, ticket.until(deadline))
+        Sleep::on(shared.registry, seen.watches())
+            .among_others_until(ticket.until(deadline))
             .map_err(|errno| SubscribeError::System(Error::from_errno("wait for", shared.segment.path(), errno)))?;
         arrivals.woken(ticket, || subscriber.is_ready());
     }

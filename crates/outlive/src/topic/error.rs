@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::Error;
-use crate::sync::Holder;
+use crate::claim::Holder;
 
 /// Why a message was not published.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 use super::layout::{LINE_BYTES, LineWords, MOST_LINES, MOST_RINGS, Plan, RingWords, TopicHead, ring_bytes};
 use super::slot::{SLOT, Slot};
 use crate::Error;
-use crate::liveness::{Registry, SpinWait};
+use crate::liveness::Registry;
 use crate::pool::{Ends, Heap, HeapHost, ObjectRef};
 use crate::segment::{Segment, View};
 use crate::shim::Ordering;
+use crate::wake::SpinWait;
 use std::sync::OnceLock;
 
 /// What all handles of a topic in this process have in common.

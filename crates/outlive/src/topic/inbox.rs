@@ -9,9 +9,10 @@ use super::layout::{Claim, LineWords};
 use super::message::Message;
 use super::slot::{Look, Slot};
 use super::subscriber::Subscriber;
-use crate::liveness::{Registry, WaitWords};
+use crate::liveness::Registry;
 use crate::shim::Ordering;
-use crate::sync::{EventCount, RelayedEventCount, Ticket};
+use crate::wake::WaitWords;
+use crate::wake::{EventCount, RelayedEventCount, Ticket};
 
 /// See the file's head. It keeps the topic mapped.
 #[derive(Clone)]
@@ -97,7 +98,7 @@ impl Inbox {
     pub(crate) fn add_to<'a>(&'a self, ticket: Ticket, into: &mut WaitWords<'a>) {
         let slots = self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
         into.add(Seen::now(&self.shared, ticket, self.shared.rings(), slots).watches());
-        into.pass_on_to(self.arrivals().relay());
+        into.relay_by(self.arrivals().relay());
     }
 
     /// After a sleep on them.

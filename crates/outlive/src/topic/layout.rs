@@ -17,7 +17,7 @@ use super::slot::SLOT;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::{EventCount, RelayedEventCount};
+use crate::wake::{EventCount, RelayedEventCount};
 use crate::{Error, TokenId};
 
 /// The most publishers that a topic has at a time.

@@ -4,11 +4,11 @@ use super::file::Shared;
 use super::layout::{Claim, State};
 use super::{ring, subscriber_slot};
 use crate::Error;
+use crate::claim::Holder;
 use crate::liveness::{Me, Registry, TokenId};
 use crate::pool::Message as Still;
 use crate::segment::Segment;
 use crate::shim::Ordering;
-use crate::sync::Holder;
 
 /// What is in a topic: each figure is true of some moment, and all of them of one when nobody uses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Layer 7: topics: messages of any size to many processes, and nobody waits for the dead.
+//! Topics: messages of any size to many processes, and nobody waits for the dead.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-topics-{}", std::process::id()));

@@ -16,10 +16,11 @@ use super::message::Message;
 use super::publisher::Publisher;
 use super::subscriber::Subscriber;
 use super::{ring, subscriber_slot};
-use crate::liveness::{Asleep, Registry, sleep_on_several};
+use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error, TokenId};
 
 /// Who was there.
@@ -83,7 +84,7 @@ pub(super) fn wait_change(
         owners.sort_unstable_by_key(|id| id.as_u32());
         owners.dedup();
         let words = [Watch { word: changes, expected: count }];
-        let slept = sleep_on_several(shared.registry, &pass, &words, &owners, start, deadline);
+        let slept = Sleep::on(shared.registry, &words).behind(&pass, &owners).beginning_at(start).until(deadline);
         start = start.wrapping_add(1);
         let (Asleep::LookAgain | Asleep::TimedOut) =
             slept.map_err(|errno| Error::from_errno("watch", shared.segment.path(), errno))?;

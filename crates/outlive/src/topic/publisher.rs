@@ -262,7 +262,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     pub fn try_publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
         let me = self.enter()?;
         if let Err(slowest) = self.is_clear() {
-            return Err(PublishError::Full { slowest: crate::sync::Holder::of(self.shared.registry, slowest) });
+            return Err(PublishError::Full { slowest: crate::claim::Holder::of(self.shared.registry, slowest) });
         }
         self.write(me, message.bytes(), self.header(None))
     }

@@ -7,10 +7,11 @@
 use super::error::PublishError;
 use super::file::Shared;
 use super::layout::{Awaited, Claim, State};
-use crate::liveness::{Asleep, Me, sleep};
+use crate::claim::Holder;
+use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
-use crate::sync::Holder;
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep};
 use crate::{Deadline, Error, TokenId};
 
 /// A reliable line.
@@ -93,7 +94,9 @@ pub(super) fn wait(
             continue;
         }
         let end = Some(slowest.process);
-        let slept = sleep(shared.registry, &pass, &[words.space.watch(ticket)], end, ticket.until(deadline));
+        let slept = Sleep::on(shared.registry, &[words.space.watch(ticket)])
+            .behind(&pass, end.as_slice())
+            .until(ticket.until(deadline));
         // Timed out: looked at once more.
         let (Asleep::LookAgain | Asleep::TimedOut) =
             slept.map_err(|errno| PublishError::System(Error::from_errno("wait in", shared.segment.path(), errno)))?;

@@ -15,11 +15,12 @@ use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
 use super::reliable;
 use super::subscriber_slot::note_change;
-use crate::liveness::{Me, sleep};
+use crate::liveness::Me;
 use crate::pool::{Ends, ObjectRef, Tag};
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
+use crate::wake::Sleep;
 use crate::{Deadline, Error, TokenId};
 
 /// In `owner`: not to publish. The bit that a token leaves to whoever uses it.
@@ -100,7 +101,9 @@ fn wait_for_one(shared: &Shared, me: Me, deadline: Deadline) -> Result<bool, Err
     let living = TokenId::from_word(expected).filter(|&id| shared.registry.is_alive(id));
     // Given back between the look and the sleep, it says something else. Its carer dead: asked after from then on.
     let until = if living.is_some() { deadline } else { deadline.earlier(Deadline::after(ASK_AGAIN)) };
-    sleep(shared.registry, &pass, &[word], living, until)
+    Sleep::on(shared.registry, &[word])
+        .behind(&pass, living.as_slice())
+        .until(until)
         .map_err(|errno| Error::from_errno("wait for a ring of", shared.segment.path(), errno))?;
     Ok(true)
 }

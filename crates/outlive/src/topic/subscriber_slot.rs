@@ -11,11 +11,12 @@
 use super::file::Shared;
 use super::layout::{Claim, LineWords, MOST_LINES, State};
 use super::ring::{ASK_AGAIN, LONGEST_CARE};
-use crate::liveness::{Me, sleep};
+use crate::liveness::Me;
 use crate::pool::Ends;
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
+use crate::wake::Sleep;
 use crate::{Deadline, Error, TokenId};
 
 /// Takes a line for a process: joining. With all in use it waits for one whose subscriber is dead already, until he has ended, or that somebody
@@ -35,8 +36,9 @@ pub(super) fn take(shared: &Shared, me: Me, process: TokenId) -> Result<u32, Err
             });
         }
         // Nobody tells that somebody has ended, and who clears a line is about to be done.
-        let pass = WakeRelay::begin(me.list());
-        sleep(shared.registry, &pass, &[news], None, deadline.earlier(Deadline::after(ASK_AGAIN)))
+        let _pass = WakeRelay::begin(me.list());
+        Sleep::on(shared.registry, &[news])
+            .until(deadline.earlier(Deadline::after(ASK_AGAIN)))
             .map_err(|errno| Error::from_errno("wait for a line of", shared.segment.path(), errno))?;
     }
 }

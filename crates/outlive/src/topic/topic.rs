@@ -12,10 +12,10 @@ use super::publisher::Publisher;
 use super::ring;
 use super::subscriber::{Subscriber, SubscriberOptions};
 use super::subscriber_slot;
+use crate::claim::Holder;
 use crate::liveness::Registry;
 use crate::segment::{Segment, Spec};
 use crate::shim::Ordering;
-use crate::sync::Holder;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// The largest payload: 1 GiB.

@@ -10,7 +10,7 @@ use super::reliable;
 use crate::TokenId;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
-use crate::sync::EventCount;
+use crate::wake::EventCount;
 
 /// Whether a publisher has room for its next message: not while a reliable subscriber has yet to receive the message that
 /// the next one would overwrite. Of [`Publisher::writable`].

@@ -1,4 +1,4 @@
-//! Layer 8: waiting for many things at once, by a call, by a descriptor, or by `async`.
+//! Waiting for many things at once, by a call, by a descriptor, or by `async`.
 //!
 //! | | |
 //! | --- | --- |

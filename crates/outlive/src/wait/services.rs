@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::futures::UntilReady;
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
-use crate::liveness::{Recheck, WaitWords};
 use crate::rpc::{Answer, Asking, CallError, Came, Pending, Reply, Request, ServeError, Server};
-use crate::sync::EventCount;
+use crate::wake::EventCount;
+use crate::wake::WaitWords;
 
 /// Ready when [`Server::try_next`] is worth a try.
 ///
@@ -55,8 +55,8 @@ impl Waited for Asking {
         words.add(&[self.messages().watch(announced.ticket)]);
     }
 
-    fn net(&self, _: &Announced) -> Recheck {
-        Recheck::Spread
+    fn needs_recheck(&self, _: &Announced) -> bool {
+        true
     }
 }
 
@@ -111,9 +111,9 @@ impl Waited for Answer {
         announced.asked = self.replies().and_then(|replies| self.add_to(replies.watch(ticket), words));
     }
 
-    fn net(&self, announced: &Announced) -> Recheck {
+    fn needs_recheck(&self, announced: &Announced) -> bool {
         // Without a server: see queue/endpoint.rs.
-        if announced.asked.is_some() { Recheck::Spread } else { Recheck::Needless }
+        announced.asked.is_some()
     }
 
     fn woken(&self, announced: &Announced) {

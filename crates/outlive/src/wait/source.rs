@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::liveness::{Recheck, Registry, TokenId, WaitWords};
-use crate::sync::{EventCount, Ticket};
+use crate::liveness::{Registry, TokenId};
+use crate::wake::WaitWords;
+use crate::wake::{EventCount, Ticket};
 use crate::{Deadline, Error};
 
 /// Something that a [`WaitSet`](super::WaitSet) can wait for.
@@ -101,10 +102,10 @@ pub(crate) trait Waited: Send + Sync {
     /// Adds the words to sleep on.
     fn add_words<'a>(&'a self, _announced: &mut Announced, _words: &mut WaitWords<'a>) {}
 
-    /// Whether the set looks by itself now and then (liveness/recheck.rs), after the words: whoever makes it ready may be stopped before it
+    /// Whether the set looks by itself now and then (wake/recheck.rs), after the words: whoever makes it ready may be stopped before it
     /// notifies, and nobody watches its end.
-    fn net(&self, _announced: &Announced) -> Recheck {
-        Recheck::Needless
+    fn needs_recheck(&self, _announced: &Announced) -> bool {
+        false
     }
 
     /// After a sleep on them: what one who woke owes the others.

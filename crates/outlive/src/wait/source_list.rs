@@ -8,18 +8,19 @@
 //! 6. What each source's protocol asks of who woke. From 1.
 //!
 //! The index that the kernel returns is not asked for. It keeps nothing in shared memory: a death here leaves nothing but a
-//! wake-up for somebody's end, which `liveness/wait_list.rs` passes on. doc/protocols/wait_set.md.
+//! wake-up for somebody's end, which `wake/wait_list.rs` passes on. doc/protocols/wait_set.md.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::source::{Announced, Look, Readiness, Waited};
 use crate::Deadline;
-use crate::liveness::{Asleep, Recheck, Registry, TokenId, WaitList, WaitWords};
+use crate::liveness::{Registry, TokenId};
 use crate::sys::Errno;
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, WaitList, WaitWords};
 
 /// How long one sleep lasts at most where the kernel denies the fence: a sender may overlook us.
 const SHORT: Duration = Duration::from_millis(10);
@@ -128,9 +129,8 @@ impl SourceList {
         }
         owners.sort_unstable_by_key(|owner| owner.as_u32());
         owners.dedup();
-        let any = asleep.iter().any(|(waited, announced)| waited.net(announced) == Recheck::Spread);
-        let net = if any { Recheck::Spread } else { Recheck::Needless };
-        let slept = self.many.sleep(registry, pass, words, &owners, net, until);
+        let looks = asleep.iter().any(|(waited, announced)| waited.needs_recheck(announced));
+        let slept = self.many.sleep(registry, pass, words, &owners, looks, until);
         for member in &self.members {
             member.waited.woken(&member.announced);
         }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
-use crate::liveness::{Recheck, WaitWords};
 use crate::queue::{Inbox, Lies, Receiver, TypedReceiver};
-use crate::sync::{Event, EventCount, Gate, Latch};
+use crate::sync::{Event, Gate, Latch};
+use crate::wake::EventCount;
+use crate::wake::WaitWords;
 use crate::{Error, Peer};
 
 /// Ready when a receive is worth a try, or would be told that the senders have gone (`end_when_senders_gone`, as it is set
@@ -42,8 +43,8 @@ impl Waited for Inbox {
         words.add(&[self.messages().watch(announced.ticket)]);
     }
 
-    fn net(&self, _: &Announced) -> Recheck {
-        Recheck::Spread
+    fn needs_recheck(&self, _: &Announced) -> bool {
+        true
     }
 }
 

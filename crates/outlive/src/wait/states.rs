@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::futures::UntilReady;
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
-use crate::liveness::{Recheck, WaitWords};
 use crate::state::{BytesWatch, Change, News, Outlook, StateWatch};
 use crate::sync::AwaitError;
-use crate::sync::EventCount;
+use crate::wake::EventCount;
+use crate::wake::WaitWords;
 
 /// Ready when there is something to be told: [`Readiness::Changed`] of a value, [`Readiness::Ended`] of a writer's death; until
 /// [`BytesWatch::try_changed`] has told it.
@@ -70,9 +70,9 @@ impl Waited for Outlook {
         announced.asked = self.add_to(self.changes().watch(announced.ticket), words);
     }
 
-    fn net(&self, announced: &Announced) -> Recheck {
+    fn needs_recheck(&self, announced: &Announced) -> bool {
         // Beside no writer: see role.rs.
-        if announced.asked.is_some() { Recheck::Spread } else { Recheck::Needless }
+        announced.asked.is_some()
     }
 
     fn woken(&self, announced: &Announced) {

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use super::futures::UntilReady;
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
-use crate::liveness::{Recheck, TokenId, WaitWords};
+use crate::liveness::TokenId;
 use crate::shim::Ordering;
-use crate::sync::EventCount;
 use crate::sys::futex::Watch;
 use crate::topic::{
     Inbox, Message, Participants, Presence, PublishError, Published, Publisher, Roster, Sample, SubscribeError,
     Subscriber, Writable,
 };
+use crate::wake::EventCount;
+use crate::wake::WaitWords;
 
 /// Ready when a receive is worth a try: what is there may not be among its keys.
 impl<M: Message + ?Sized> Source for Subscriber<M> {
@@ -36,8 +37,8 @@ impl Waited for Inbox {
         self.add_to(announced.ticket, words);
     }
 
-    fn net(&self, _: &Announced) -> Recheck {
-        Recheck::Spread
+    fn needs_recheck(&self, _: &Announced) -> bool {
+        true
     }
 
     fn woken(&self, announced: &Announced) {
@@ -64,8 +65,8 @@ impl Waited for Roster {
     }
 
     // A process that comes or goes may be stopped between the two steps of that, and nobody watches it.
-    fn net(&self, _: &Announced) -> Recheck {
-        Recheck::Spread
+    fn needs_recheck(&self, _: &Announced) -> bool {
+        true
     }
 
     fn add_words<'a>(&'a self, _announced: &mut Announced, words: &mut WaitWords<'a>) {

@@ -1,4 +1,4 @@
-//! The registry where loom can see it: slots that the test makes, no clock, no re-check.
+//! The registry where loom can see it: slots that the test makes, no clock, no recheck.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,20 +21,20 @@ pub(crate) fn become_thread(thread: TokenId, process: TokenId, list: *mut crate:
 
 pub(crate) struct Registry {
     pub(crate) slots: Vec<Slot>,
-    x: AtomicU32,
+    relay: AtomicU32,
 }
 
 impl Registry {
     pub(crate) fn new(slots: Vec<Slot>) -> Registry {
-        Registry { slots, x: AtomicU32::new(0) }
+        Registry { slots, relay: AtomicU32::new(0) }
     }
 
-    pub(super) fn x(&self) -> &AtomicU32 {
-        &self.x
+    pub(crate) fn relay(&self) -> &AtomicU32 {
+        &self.relay
     }
 
-    pub(super) fn wake_grouped(&self) {
-        self.slots.iter().for_each(Slot::wake_grouped);
+    pub(crate) fn wake_behind_shared_relay(&self) {
+        self.slots.iter().for_each(Slot::wake_behind_shared_relay);
     }
 
     pub(crate) fn slot(&self, id: TokenId) -> Option<&Slot> {
@@ -70,5 +70,5 @@ impl Registry {
 
     pub(crate) fn count_owner_death(&self) {}
 
-    pub(crate) fn confirm(&self, _owner: TokenId) {}
+    pub(crate) fn retire_if_gone(&self, _owner: TokenId) {}
 }

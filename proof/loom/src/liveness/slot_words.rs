@@ -11,7 +11,7 @@ pub(crate) struct Slot {
     word: AtomicU32,
     pub(super) generation: AtomicU32,
     pub(super) tid: AtomicU32,
-    pub(crate) x: AtomicU32,
+    pub(crate) relay: AtomicU32,
     pub(super) keeper: AtomicU32,
     pub(super) kind: AtomicU32,
 }
@@ -23,7 +23,7 @@ impl Slot {
             word: AtomicU32::new(tid),
             generation: AtomicU32::new(1),
             tid: AtomicU32::new(tid),
-            x: AtomicU32::new(0),
+            relay: AtomicU32::new(0),
             keeper: AtomicU32::new(0),
         }
     }

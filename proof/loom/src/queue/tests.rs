@@ -8,8 +8,9 @@ use loom::thread;
 
 use super::ring::Ring;
 use super::{Receiver, RecvError, SendError, Sender, Shared};
-use crate::liveness::{Registry, Slot, SpinWait, TokenId, become_thread};
+use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::sys::robust::{ListHead, end_thread};
+use crate::wake::SpinWait;
 
 /// Tokens 0, 1, 2 are threads; 3, 4, 5 their processes.
 fn world(first: usize, regions: usize) -> StdArc<Shared> {

@@ -7,11 +7,12 @@ use loom::thread;
 use super::asked::{Asked, Asks, Question, clear_unless, pending};
 use super::words::{After, Claim, Ready, State, Words};
 use crate::Deadline;
-use crate::liveness::{Registry, Slot, TokenId, become_thread, sleep};
+use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::{ListHead, WakeRelay, end_thread};
+use crate::wake::Sleep;
 
 /// Tokens 0 and 1 are threads, 2 and 3 their processes; the client is 0.
 struct World {
@@ -129,7 +130,7 @@ fn wait(world: &World) -> Told {
             continue;
         }
         let set = [words.replies.watch(ticket), Watch { word: &words.x, expected: 0 }];
-        sleep(world.registry, &pass, &set, Some(owner), Deadline::NEVER).unwrap();
+        Sleep::on(world.registry, &set).behind(&pass, &[owner]).until(Deadline::NEVER).unwrap();
         words.replies.cancel_wait(ticket);
     }
 }

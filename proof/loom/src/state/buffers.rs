@@ -2,10 +2,10 @@
 
 use super::layout::{MOST_BUFFERS, StateHead};
 use crate::Error;
-use crate::liveness::RoleWords;
+use crate::claim::RoleWords;
 use crate::segment::Segment;
 use crate::shim::{AtomicU32, AtomicU64};
-use crate::sync::EventCount;
+use crate::wake::EventCount;
 
 pub(super) struct Buffers {
     pub(super) segment: Segment,

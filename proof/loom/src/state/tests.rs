@@ -11,9 +11,10 @@ use super::layout::{Cell, Latest};
 use super::wait::{Change, Told};
 use super::write::RawWriter;
 use crate::Deadline;
-use crate::liveness::{Registry, Slot, SpinWait, TokenId, become_thread};
+use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::shim::Ordering;
 use crate::sys::robust::{ListHead, end_thread};
+use crate::wake::SpinWait;
 
 /// Tokens 0, 1, 2 are threads; 3, 4, 5 their processes.
 fn world() -> StdArc<Shared> {

@@ -6,9 +6,10 @@ use loom::thread;
 
 use super::*;
 use crate::Deadline;
-use crate::liveness::{Me, Registry, Slot, SpinWait};
+use crate::liveness::{Me, Registry, Slot};
 use crate::sync::raw_mutex::Refused;
 use crate::sys::robust::{ListHead, end_thread};
+use crate::wake::SpinWait;
 
 impl RawRwLock {
     pub(crate) fn new() -> RawRwLock {

@@ -35,10 +35,10 @@ mod writing;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-use super::event_count::EventCount;
 use super::raw_mutex::{Acquired, RawMutex};
 use crate::liveness::TokenId;
 use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32, compiler_fence, fewer_under_loom, order_seq_cst_accesses};
+use crate::wake::EventCount;
 
 /// Cache lines with readers' words: so many readers have one to themselves. One bit each in `lines`.
 pub(crate) const LINES: usize = fewer_under_loom(64, 2);

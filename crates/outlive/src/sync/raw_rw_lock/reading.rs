@@ -3,8 +3,9 @@
 use super::super::raw_mutex::{Acquired, DIED, Refused};
 use super::{Entered, RawRwLock};
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, SpinWait, TokenId};
+use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
+use crate::wake::{Asleep, SpinWait};
 
 /// So often a reader waits for one writer after another to go; then it queues for `writer` itself, where it is as good
 /// as they are.

@@ -3,8 +3,9 @@
 use super::super::raw_mutex::{Acquired, Refused};
 use super::RawRwLock;
 use crate::Deadline;
-use crate::liveness::{Me, SpinWait};
+use crate::liveness::Me;
 use crate::shim::AtomicU32;
+use crate::wake::SpinWait;
 
 impl RawRwLock {
     /// From writing to reading: no writer comes in between. The caller holds the lock alone, and it is consistent.

@@ -4,9 +4,10 @@
 use super::super::raw_mutex::{Acquired, Refused};
 use super::RawRwLock;
 use crate::Deadline;
-use crate::liveness::{Asleep, Me, SpinWait, TokenId, sleep};
+use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, SpinWait};
 
 impl RawRwLock {
     /// Takes the lock alone, waiting until the deadline; `None` never waits. `acquired`: it has been taken from other
@@ -131,8 +132,8 @@ impl RawRwLock {
             };
             let pass = pass.get_or_insert_with(|| WakeRelay::begin(me.list()));
             let watch = [self.leaving.watch(ticket)];
-            let end =
-                sleep(me.registry, pass, &watch, Some(reader), ticket.until(deadline)).map_err(Refused::System)?;
+            let end = Sleep::on(me.registry, &watch).behind(pass, &[reader]).until(ticket.until(deadline));
+            let end = end.map_err(Refused::System)?;
             last_try = end == Asleep::TimedOut && deadline.has_passed();
         }
     }

@@ -1,20 +1,19 @@
 //! Sleeping on any number of words and owners: what a wait set does.
 //!
-//! As `sleep_on_several` (see `wait.rs`), and as long as all words fit into one `futex_waitv`, by the same call. More are cut
-//! into groups, each with the registry's X at its head where there are owners:
+//! As [`Sleep::behind`](super::Sleep::behind) several owners, and as long as all words fit into one `futex_waitv`, by the same
+//! call. More are cut into groups, each with the registry's relay word at its head where there are owners:
 //!
 //! | | which threads sleep on the groups |
 //! | --- | --- |
 //! | `futex_waitv` works | the caller on the first group, a helper thread on each other one |
 //! | it does not, or no thread can be started | the caller, in slices, as everywhere |
 //!
-//! A *bundle* is a source's words, whose order matters (its X first): they are never parted. doc/protocols/wait_set.md.
+//! A *bundle* is a source's words, whose order matters (its relay word first): they are never parted. doc/protocols/wait_set.md.
 
-use super::id::TokenId;
-use super::recheck::Recheck;
-use super::registry::Registry;
-use super::slot::GROUPED;
-use super::wait::{Asleep, ask_when_due, has_changed, look_again};
+use super::recheck;
+use super::record::WaitRecord;
+use super::sleep::{Asleep, ask_when_due, has_changed, look_again};
+use crate::liveness::{Registry, SHARED_RELAY, TokenId};
 use crate::shim::AtomicU32;
 use crate::sys::Errno;
 use crate::sys::clock::Deadline;
@@ -30,12 +29,12 @@ pub(crate) struct WaitWords<'a> {
     words: Vec<Watch<'a>>,
     /// Where each bundle ends.
     ends: Vec<usize>,
-    passes_to: Option<&'a AtomicU32>,
+    relay: Option<&'a AtomicU32>,
 }
 
 impl<'a> WaitWords<'a> {
     pub(crate) fn new() -> WaitWords<'a> {
-        WaitWords { words: Vec::new(), ends: Vec::new(), passes_to: None }
+        WaitWords { words: Vec::new(), ends: Vec::new(), relay: None }
     }
 
     /// Adds words that stay together, in that order.
@@ -45,9 +44,10 @@ impl<'a> WaitWords<'a> {
         self.ends.push(self.words.len());
     }
 
-    /// Where a wake-up is passed on that dies with this thread, if there are no owners. False: somebody was first.
-    pub(crate) fn pass_on_to(&mut self, x: &'a AtomicU32) -> bool {
-        core::ptr::eq(*self.passes_to.get_or_insert(x), x)
+    /// The word by which a wake-up that dies with this thread is relayed, if there are no owners. False: another word was
+    /// first.
+    pub(crate) fn relay_by(&mut self, word: &'a AtomicU32) -> bool {
+        core::ptr::eq(*self.relay.get_or_insert(word), word)
     }
 
     fn groups(&self, head: Option<Watch<'a>>) -> Vec<Vec<Watch<'a>>> {
@@ -77,30 +77,31 @@ pub(crate) struct WaitList {
 impl WaitList {
     /// Sleeps while all words have the values expected and all owners live.
     ///
-    /// The caller looks at everything again after any return but an error.
+    /// The caller looks at everything again after any return but an error. Behind owners it `looks` by itself in any case
+    /// (recheck.rs).
     #[cold]
     pub(crate) fn sleep<'a>(
         &mut self,
         registry: &'static Registry,
-        pass: &WakeRelay,
+        relay: &WakeRelay,
         mut words: WaitWords<'a>,
         owners: &[TokenId],
-        net: Recheck,
+        looks: bool,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
         let principal = words.words.first().copied();
         let mut head = None;
         if owners.is_empty() {
-            words.passes_to.into_iter().for_each(|x| pass.to(x));
+            words.relay.into_iter().for_each(|word| relay.to(word));
         } else {
             for owner in owners {
                 let Some(slot) = registry.slot(*owner) else { return look_again(deadline) };
-                slot.group();
+                slot.share_relay();
             }
-            let x = registry.x();
-            pass.to(x);
-            head = Some(Watch { word: x, expected: 0 });
-            words.passes_to = Some(x);
+            let word = registry.relay();
+            relay.to(word);
+            head = Some(Watch { word, expected: 0 });
+            words.relay = Some(word);
             for owner in owners {
                 if !add_owner(registry, *owner, &mut words) {
                     return look_again(deadline);
@@ -109,13 +110,13 @@ impl WaitList {
         }
         // Nothing at all to wait for: only the deadline comes.
         if words.words.is_empty() {
-            words.add(&[Watch { word: registry.x(), expected: 0 }]);
+            words.add(&[Watch { word: registry.relay(), expected: 0 }]);
         }
         let principal = principal.or(words.words.get(1).copied()).unwrap_or(words.words[0]);
-        let net = if owners.is_empty() { net } else { Recheck::Spread };
-        let note = super::wait_record::WaitRecord::begin(registry, Some(&principal));
-        let woken = self.sleep_in_groups(&words, head, principal, || net.until(registry, deadline));
-        super::wait_record::WaitRecord::end(note, woken == Ok(Wakeup::TimedOut));
+        let looks = looks || !owners.is_empty();
+        let record = WaitRecord::begin(registry, Some(&principal));
+        let woken = self.sleep_in_groups(&words, head, principal, || recheck::until(registry, looks, deadline));
+        WaitRecord::end(record, woken == Ok(Wakeup::TimedOut));
         let dead = |owner: &&TokenId| !registry.is_alive(**owner);
         let by_recheck = woken == Ok(Wakeup::TimedOut) && !deadline.has_passed();
         if owners.iter().any(|owner| dead(&owner)) {
@@ -132,7 +133,7 @@ impl WaitList {
             }
         }
         if !owners.is_empty() {
-            registry.wake_grouped();
+            registry.wake_behind_shared_relay();
         }
         woken?;
         look_again(deadline)
@@ -165,7 +166,7 @@ impl WaitList {
             return futex::wait_any(group, 0, until());
         }
         match self.helpers(groups.len() - 1) {
-            Ok(helpers) => match helpers.wait(&groups, words.passes_to, until()) {
+            Ok(helpers) => match helpers.wait(&groups, words.relay, until()) {
                 Err(errno) => instead_of_error(errno),
                 woken => woken,
             },
@@ -184,19 +185,16 @@ impl WaitList {
     }
 }
 
-/// Adds an owner's words, its X first; false when it is dead.
+/// Adds an owner's words, its relay word first; false when it is dead.
 fn add_owner(registry: &'static Registry, owner: TokenId, words: &mut WaitWords<'_>) -> bool {
     let Some(slot) = registry.slot(owner) else { return false };
     let Some(watched) = slot.watch(owner) else {
         slot.wake_watchers();
         return false;
     };
-    let mut bundle = [Watch { word: &slot.x, expected: GROUPED }; 4];
+    let mut bundle = [Watch { word: &slot.relay, expected: SHARED_RELAY }; 4];
     let mut len = 1;
-    let held = watched.word.map(|expected| Watch { word: slot.word(), expected });
-    let kept = watched.keeper.map(|expected| Watch { word: &slot.keeper, expected });
-    let generation = Watch { word: slot.generation(), expected: watched.generation };
-    for watch in held.into_iter().chain(kept).chain([generation]) {
+    for watch in watched.all() {
         bundle[len] = watch;
         len += 1;
     }

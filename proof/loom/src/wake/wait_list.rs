@@ -10,5 +10,5 @@ impl<'w> WaitWords<'w> {
         self.0.extend_from_slice(words);
     }
 
-    pub(crate) fn pass_on_to(&mut self, _: &'w AtomicU32) {}
+    pub(crate) fn relay_by(&mut self, _: &'w AtomicU32) {}
 }

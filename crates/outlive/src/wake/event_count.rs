@@ -13,7 +13,7 @@
 //!
 //! | a death or a stop of | consequence |
 //! | --- | --- |
-//! | a notifier, between its change and the step | the waiters sleep on. The next notifier wakes them; a waiter that watches the notifier's end learns of the death; every other waiter looks by itself (`Recheck::Spread`); with a relay ([`RelayedEventCount`]) the kernel wakes one waiter, which notifies all |
+//! | a notifier, between its change and the step | the waiters sleep on. The next notifier wakes them; a waiter that watches the notifier's end learns of the death; every other waiter looks by itself (recheck.rs); with a relay ([`RelayedEventCount`]) the kernel wakes one waiter, which notifies all |
 //! | a notifier, after the step | `epoch` still has `SOMEBODY`: the next notifier wakes in vain |
 //! | a waiter, anywhere | the same: the next notifier wakes in vain |
 //!

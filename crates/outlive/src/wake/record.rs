@@ -16,9 +16,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::id::{TokenId, WAITERS};
-use super::registry::Registry;
-use super::slot::Slot;
+use crate::liveness::{Registry, Slot, TokenId, WAITERS};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::{clock, robust};

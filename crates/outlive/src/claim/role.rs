@@ -16,17 +16,16 @@
 //!
 //! A taker that dies before `inside` leaves an older dead thread there, or 0: both let the next one in. Who sleeps while
 //! nobody lives sleeps on `holder` too, with its WAITERS bit; the taker wakes them, and if it dies before it could, the kernel
-//! wakes one by `x`, who wakes the rest. The steps are those of a queue's receiver, checked by proof/models/endpoint.pml.
+//! wakes one by `relay`, which wakes the others. The steps are those of a queue's receiver, checked by proof/models/endpoint.pml.
 
 use std::time::Duration;
 
-use super::WaitWords;
-use super::wait::look_again;
-use super::{Asleep, Me, Peer, Recheck, Registry, TokenId, WAITERS, WaitError, sleep, sleep_on};
+use crate::liveness::{Me, Peer, Registry, TokenId, WAITERS};
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, WaitError, WaitWords, has_changed, look_again};
 use crate::{Deadline, Error};
 
 /// In `holder`: it died, and a sweep removed its id.
@@ -39,8 +38,8 @@ pub(crate) struct RoleWords {
     // Written by whoever takes the role or leaves it.
     holder: AtomicU32,
     inside: AtomicU32,
-    /// Always 0: passes on the wake of a taker that dies.
-    x: AtomicU32,
+    /// Always 0: by it the kernel relays the wake of a taker that dies.
+    relay: AtomicU32,
     reserved: AtomicU32,
 }
 
@@ -125,7 +124,7 @@ impl Role<'_> {
         let holder = &self.words.holder;
         let pass = WakeRelay::begin(me.list());
         // Died between the exchange and the wake below: the kernel wakes one of those who wait for somebody to come.
-        pass.to(&self.words.x);
+        pass.to(&self.words.relay);
         let before = loop {
             let word = holder.load(Ordering::Acquire);
             if let Some(token) = TokenId::from_word(word) {
@@ -253,25 +252,23 @@ impl Role<'_> {
         seen: Standing,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        let RoleWords { holder, x, .. } = self.words;
+        let RoleWords { holder, relay, .. } = self.words;
         if let State::Living(owner) = seen.state {
             let holder = Watch { word: holder, expected: seen.word };
-            return match word {
-                Some(word) => sleep(self.registry, pass, &[word, holder], Some(owner), deadline),
-                None => sleep(self.registry, pass, &[holder], Some(owner), deadline),
-            };
+            let words = [word.unwrap_or(holder), holder];
+            let words = &words[usize::from(word.is_none())..];
+            return Sleep::on(self.registry, words).behind(pass, &[owner]).until(deadline);
         }
-        pass.to(x);
+        pass.to(relay);
         let asked = seen.word | WAITERS;
         if !self.ask(asked) {
             return look_again(deadline);
         }
-        // A wake-up by `x` may have died with a wait set.
-        let own = [Watch { word: x, expected: 0 }, Watch { word: holder, expected: asked }];
-        let end = match word {
-            Some(word) => sleep_on(self.registry, &[own[0], word, own[1]], 1, Recheck::Spread, deadline),
-            None => sleep_on(self.registry, &own, 1, Recheck::Spread, deadline),
-        };
+        // A wake-up by `relay` may have died with a wait set.
+        let (own, relay) = (Watch { word: holder, expected: asked }, Watch { word: relay, expected: 0 });
+        let words = [relay, word.unwrap_or(own), own];
+        let words = &words[..if word.is_some() { 3 } else { 2 }];
+        let end = Sleep::on(self.registry, words).about(1).until_it_comes(deadline, || has_changed(words));
         self.woken(asked);
         end
     }
@@ -279,10 +276,10 @@ impl Role<'_> {
     /// Nobody lives, and `holder` said that, but for WAITERS: from now on whoever comes wakes who sleeps on it. False: it says
     /// something else.
     fn ask(self, asked: u32) -> bool {
-        let RoleWords { holder, x, .. } = self.words;
+        let RoleWords { holder, relay, .. } = self.words;
         // A stray write. It means nothing but 0.
-        if x.load(Ordering::Relaxed) != 0 {
-            x.store(0, Ordering::Relaxed);
+        if relay.load(Ordering::Relaxed) != 0 {
+            relay.store(0, Ordering::Relaxed);
         }
         let now = holder.load(Ordering::Acquire);
         if now | WAITERS != asked {
@@ -312,7 +309,7 @@ impl Role<'_> {
     where
         Self: 'w,
     {
-        let RoleWords { holder, x, .. } = self.words;
+        let RoleWords { holder, relay, .. } = self.words;
         let seen = self.standing();
         if seen.is_living() {
             words.add(&[word, Watch { word: holder, expected: seen.word }]);
@@ -321,8 +318,8 @@ impl Role<'_> {
         let asked = seen.word | WAITERS;
         // It says something else: then so does the sleep, at once.
         let _ = self.ask(asked);
-        words.add(&[Watch { word: x, expected: 0 }, word, Watch { word: holder, expected: asked }]);
-        words.pass_on_to(x);
+        words.add(&[Watch { word: relay, expected: 0 }, word, Watch { word: holder, expected: asked }]);
+        words.relay_by(relay);
         Some(asked)
     }
 

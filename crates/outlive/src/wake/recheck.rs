@@ -20,25 +20,15 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::id::TokenId;
-use super::registry::Registry;
+use crate::liveness::{Registry, TokenId};
 use crate::shim::AtomicU32;
 use crate::sys::clock::{self, Deadline};
 
-/// Whether a sleeper looks by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recheck {
-    Spread,
-    Needless,
-}
-
-impl Recheck {
-    /// Until when to sleep at most.
-    pub(super) fn until(self, registry: &Registry, deadline: Deadline) -> Deadline {
-        match registry.recheck() {
-            Some(span) if self == Recheck::Spread => deadline.earlier(Deadline::after(span)),
-            _ => deadline,
-        }
+/// Until when to sleep at most: until the deadline, or for a recheck if the sleeper `looks` by itself.
+pub(super) fn until(registry: &Registry, looks: bool, deadline: Deadline) -> Deadline {
+    match registry.recheck() {
+        Some(span) if looks => deadline.earlier(Deadline::after(span)),
+        _ => deadline,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a sleeper notes of its wait for others to read: nothing, where loom runs.
 
-use super::registry::Registry;
+use crate::liveness::Registry;
 use crate::sys::futex::Watch;
 
 pub(super) struct WaitRecord;

@@ -1,0 +1,7 @@
+//! Words that name their owner. Any process takes them over from a dead one.
+
+mod holder;
+mod role;
+
+pub use holder::Holder;
+pub(crate) use role::{NoRole, ROLE_DIED, Role, RoleWords, Standing, sweep_role};

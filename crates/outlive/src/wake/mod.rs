@@ -1,0 +1,27 @@
+//! Going to sleep until a word changes or an owner ends, and being woken, whichever process is killed or stopped
+//! beside it.
+//!
+//! | a process is killed or stopped | who wakes the sleepers |
+//! | --- | --- |
+//! | that holds what they wait for (killed) | the kernel marks its token and wakes one sleeper, which wakes the others (sleep.rs) |
+//! | with a wake-up in hand (killed) | the kernel wakes the next sleeper, on the relay word (`WakeRelay`) |
+//! | with a wake-up in hand (stopped) | each sleeper looks by itself after a recheck, a second (recheck.rs) |
+//! | between its change and the wake | the change and the wake are one step in the kernel, or the notifier's next notification, or the recheck (event_count.rs) |
+//!
+//! doc/protocols/token.md and doc/protocols/event_count.md have the arguments.
+
+mod event_count;
+mod recheck;
+mod record;
+mod sleep;
+mod strategy;
+mod wait_dead;
+mod wait_list;
+
+pub(crate) use event_count::{EventCount, RelayedEventCount, Ticket};
+pub(crate) use record::{FoundRecord, WaitRecord};
+pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
+pub(crate) use strategy::SpinWait;
+pub use strategy::WaitStrategy;
+pub use wait_dead::WaitError;
+pub(crate) use wait_list::{WaitList, WaitWords};

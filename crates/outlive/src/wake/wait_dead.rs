@@ -1,0 +1,87 @@
+//! Waiting for the end of other threads and processes.
+
+use std::fmt;
+
+use super::sleep::{Asleep, MOST_OWNERS, Sleep};
+use crate::liveness::{Peer, Registry, TokenId};
+use crate::sys::futex::Watch;
+use crate::sys::robust::WakeRelay;
+use crate::{Deadline, Error};
+
+/// Why waiting for an end came to none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// The deadline passed, and the owner still lives.
+    TimedOut,
+    /// The calling thread could not get a token, or the system refused to wait.
+    System(Error),
+}
+
+impl fmt::Display for WaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WaitError::TimedOut => f.write_str("the deadline passed, and it still lives"),
+            WaitError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for WaitError {}
+
+impl Peer {
+    /// Sleeps until the owner has ended, or the deadline passes. Returns at once if it is dead.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`], or what kept the caller from waiting.
+    ///
+    /// # If a process dies
+    /// All who wait for it are woken. Another waiter's death delays nobody.
+    pub fn wait_dead(&self, deadline: impl Into<Deadline>) -> Result<(), WaitError> {
+        let deadline = deadline.into();
+        if !self.is_alive() {
+            return Ok(());
+        }
+        let me = self.registry().me().map_err(WaitError::System)?;
+        let relay = WakeRelay::begin(me.list());
+        // By the slot, as the sleep does: were the two to differ, which takes a stray write, this would never end.
+        while self.is_alive_slow() {
+            match Sleep::on(self.registry(), &[]).behind(&relay, &[self.id()]).until(deadline) {
+                Ok(Asleep::LookAgain) => {}
+                Ok(Asleep::TimedOut) if !self.is_alive_slow() => break,
+                Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
+                Err(errno) => {
+                    return Err(WaitError::System(Error::from_errno("wait in", self.registry().path(), errno)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Registry {
+    /// Sleeps until one of those tokens' owners has ended: see `Domain::wait_any_dead`.
+    pub(crate) fn wait_any_dead(&'static self, ids: &[TokenId], deadline: Deadline) -> Result<TokenId, WaitError> {
+        let dead = || ids.iter().copied().find(|&id| !self.is_alive(id));
+        if let Some(id) = dead() {
+            return Ok(id);
+        }
+        let me = self.me().map_err(WaitError::System)?;
+        let relay = WakeRelay::begin(me.list());
+        // Without tokens there is nothing to come but the deadline.
+        let nothing = [Watch { word: self.relay(), expected: 0 }];
+        let words: &[Watch<'_>] = if ids.is_empty() { &nothing } else { &[] };
+        let mut turn = 0;
+        loop {
+            let slept = Sleep::on(self, words).behind(&relay, ids).beginning_at(turn).until(deadline);
+            if let Some(id) = dead() {
+                return Ok(id);
+            }
+            match slept {
+                Ok(Asleep::LookAgain) => turn += MOST_OWNERS,
+                Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
+                Err(errno) => return Err(WaitError::System(Error::from_errno("wait in", self.path(), errno))),
+            }
+        }
+    }
+}
