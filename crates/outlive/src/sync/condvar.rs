@@ -1,10 +1,10 @@
 //! A named condition variable, for the guards of mutexes.
 
 use super::guard::{LockError, MutexGuard};
-use super::home::{Home, TypeOf};
+use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_condvar::{Patiences, RawCondvar, Waited};
-use super::raw_mutex::RawMutex;
+use super::raw::condvar::{Patiences, RawCondvar, Waited};
+use super::raw::mutex::RawMutex;
 use super::record::{Embed, Place, SharedField};
 use crate::liveness::{Me, Peer, Registry, SpinWait};
 use crate::sys::robust::WakeRelay;

@@ -6,7 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::order;
-use super::raw_mutex::{Acquired, RawMutex, Refused};
+use super::raw::mutex::RawMutex;
+use super::raw::{Acquired, Refused};
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId, WAITERS};
 use crate::sys::robust::WakeRelay;

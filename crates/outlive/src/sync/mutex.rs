@@ -5,9 +5,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::guard::{LockError, MutexGuard};
-use super::home::{Home, TypeOf};
+use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_mutex::RawMutex;
+use super::raw::mutex::RawMutex;
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
 use crate::liveness::{Me, Registry, SpinWait, TokenId};

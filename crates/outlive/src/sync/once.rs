@@ -4,9 +4,9 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
 use super::guard::LockError;
-use super::home::{Home, TypeOf};
+use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_once::{NoTurn, RawOnce, Turn};
+use super::raw::once::{NoTurn, RawOnce, Turn};
 use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain};
 use crate::liveness::{Me, Registry, SpinWait};

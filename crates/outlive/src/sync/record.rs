@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::home::Home;
+use super::primitive::Home;
 use super::{EmbeddedMutex, LockError, MutexGuard, Plain};
 use crate::liveness::{Registry, SpinWait};
 use crate::segment::{BODY, Header, Segment, Shared, Spec};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::liveness::{Recheck, WaitWords};
 use crate::queue::{Inbox, Lies, Receiver, TypedReceiver};
-use crate::sync::{Event, EventCount, Gate, Latch};
+use crate::sync::{Event, EventCount, EventReadiness, Latch};
 use crate::{Error, Peer};
 
 /// Ready when a receive is worth a try, or would be told that the senders have gone (`end_when_senders_gone`, as it is set
@@ -63,7 +63,7 @@ impl Waited for Peer {
 
 /// Some bits of an event, to wait for in a [`WaitSet`](super::WaitSet): see [`Event::any_of`] and [`Event::all_of`].
 #[derive(Clone)]
-pub struct Bits(Gate);
+pub struct Bits(EventReadiness);
 
 impl Event {
     /// Any of these bits, for a [`WaitSet`](crate::wait::WaitSet): ready as long as one is set. The set takes none, also with
@@ -82,12 +82,12 @@ impl Event {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn any_of(&self, bits: u32) -> Bits {
-        Bits(self.gate(bits, false))
+        Bits(self.readiness(bits, false))
     }
 
     /// All of these bits at once: as [`Event::any_of`].
     pub fn all_of(&self, bits: u32) -> Bits {
-        Bits(self.gate(bits, true))
+        Bits(self.readiness(bits, true))
     }
 }
 
@@ -100,12 +100,12 @@ impl Source for Bits {
 /// Ready once it is open.
 impl Source for Latch {
     fn watched(&self) -> Result<Watched, Error> {
-        let gate = self.gate();
-        Ok(Watched { registry: Some(gate.registry()), waited: Arc::new(gate) })
+        let readiness = self.readiness();
+        Ok(Watched { registry: Some(readiness.registry()), waited: Arc::new(readiness) })
     }
 }
 
-impl Waited for Gate {
+impl Waited for EventReadiness {
     fn look(&self) -> Look {
         if self.is_open() { Look::Ready(Readiness::Set) } else { Look::Nothing }
     }

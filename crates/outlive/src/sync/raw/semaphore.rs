@@ -11,10 +11,10 @@
 //! eventcount and on the ends of all holders. Checked by proof/models/semaphore.pml, the loom tests below, and by killing at every
 //! instruction; doc/protocols/semaphore.md has the argument.
 
-use super::event_count::EventCount;
 use crate::Deadline;
 use crate::liveness::{Asleep, MOST_OWNERS, Me, Recheck, SpinWait, TokenId, sleep_on, sleep_until_it_comes};
 use crate::shim::{AtomicU32, Ordering};
+use crate::sync::event_count::EventCount;
 use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
 
@@ -27,23 +27,23 @@ const ABSENT: u32 = 1 << 30;
 /// The words of a semaphore as a process sees them. How many records there are is the process's own knowledge, from when
 /// it opened the file.
 #[derive(Clone, Copy)]
-pub(super) struct RawSemaphore<'a> {
-    pub(super) free: &'a EventCount,
+pub(crate) struct RawSemaphore<'a> {
+    pub(crate) free: &'a EventCount,
     /// Not 0, for good: somebody has waited there for a permit to be handed to it, and has no use for one that is free.
-    pub(super) takers: &'a AtomicU32,
-    pub(super) records: Records<'a>,
+    pub(crate) takers: &'a AtomicU32,
+    pub(crate) records: Records<'a>,
 }
 
 /// The permits, `step` words apart: few ones have a cache line each.
 #[derive(Clone, Copy)]
-pub(super) struct Records<'a> {
-    pub(super) words: &'a [AtomicU32],
-    pub(super) step: usize,
+pub(crate) struct Records<'a> {
+    pub(crate) words: &'a [AtomicU32],
+    pub(crate) step: usize,
 }
 
 impl<'a> Records<'a> {
     #[inline]
-    pub(super) fn len(self) -> usize {
+    pub(crate) fn len(self) -> usize {
         self.words.len() / self.step
     }
 
@@ -53,7 +53,7 @@ impl<'a> Records<'a> {
     }
 
     /// Before anybody else sees them: so many are free.
-    pub(super) fn prepare(self, permits: usize) {
+    pub(crate) fn prepare(self, permits: usize) {
         for (index, record) in self.from(0) {
             record.store(if index < permits { FREE } else { ABSENT }, Ordering::Relaxed);
         }
@@ -70,7 +70,7 @@ impl<'a> Records<'a> {
 
 /// Why there was no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoPermit {
+pub(crate) enum NoPermit {
     WouldBlock,
     TimedOut,
     /// The caller has all of them.
@@ -89,7 +89,7 @@ enum Look {
 impl RawSemaphore<'_> {
     /// Takes that permit if it is free.
     #[inline]
-    pub(super) fn acquire(self, id: TokenId, index: usize) -> bool {
+    pub(crate) fn acquire(self, id: TokenId, index: usize) -> bool {
         // Acquire pairs with the Release in `release`. Died just after: the record names us, whoever needs it takes it.
         self.records.get(index).is_some_and(|record| {
             record.compare_exchange(FREE, id.as_u32(), Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -98,7 +98,7 @@ impl RawSemaphore<'_> {
 
     /// Takes any permit that is free or a dead holder's.
     #[cold]
-    pub(super) fn try_acquire(self, me: Me, start: usize) -> Result<usize, NoPermit> {
+    pub(crate) fn try_acquire(self, me: Me, start: usize) -> Result<usize, NoPermit> {
         match self.look(me, start) {
             Look::Got(index) => Ok(index),
             Look::Held { .. } => Err(NoPermit::WouldBlock),
@@ -141,7 +141,7 @@ impl RawSemaphore<'_> {
 
     /// Takes a permit, waiting until the deadline.
     #[cold]
-    pub(super) fn acquire_slow(
+    pub(crate) fn acquire_slow(
         self,
         me: Me,
         spin_wait: &SpinWait,
@@ -193,7 +193,7 @@ impl RawSemaphore<'_> {
 
     /// Gives that permit back. The caller holds it.
     #[inline]
-    pub(super) fn release(self, index: usize) {
+    pub(crate) fn release(self, index: usize) {
         if let Some(record) = self.records.get(index) {
             // Release pairs with every Acquire above. Died or stopped just after: who sleeps watches our end, and looks again.
             record.store(FREE, Ordering::Release);
@@ -213,14 +213,14 @@ impl RawSemaphore<'_> {
     }
 
     /// The caller's permit is used up: there is one less.
-    pub(super) fn consume(self, index: usize) {
+    pub(crate) fn consume(self, index: usize) {
         if let Some(record) = self.records.get(index) {
             record.store(ABSENT, Ordering::Release);
         }
     }
 
     /// Adds a permit, and says where; `None` when all there may be are there.
-    pub(super) fn add(self, start: usize) -> Option<usize> {
+    pub(crate) fn add(self, start: usize) -> Option<usize> {
         // Died just after: it is there, as if the call had returned; sleepers are woken by whoever rings next.
         let (added, _) = self.records.from(start).find(|(_, record)| {
             record.load(Ordering::Relaxed) == ABSENT
@@ -231,7 +231,7 @@ impl RawSemaphore<'_> {
     }
 
     /// Puts another's name on the caller's permit.
-    pub(super) fn hand(self, index: usize, to: TokenId) {
+    pub(crate) fn hand(self, index: usize, to: TokenId) {
         if let Some(record) = self.records.get(index) {
             // In one store: at each moment it is one's or the other's.
             record.store(to.as_u32() | HANDED, Ordering::Release);
@@ -240,7 +240,7 @@ impl RawSemaphore<'_> {
     }
 
     /// Takes up a permit that was handed to one of those.
-    pub(super) fn take_up(self, me: Me, names: &[TokenId]) -> Option<usize> {
+    pub(crate) fn take_up(self, me: Me, names: &[TokenId]) -> Option<usize> {
         self.records.from(0).find_map(|(index, record)| {
             let seen = record.load(Ordering::Relaxed);
             let to = TokenId::from_word(seen).filter(|id| seen & HANDED != 0 && names.contains(id))?;
@@ -254,7 +254,7 @@ impl RawSemaphore<'_> {
     }
 
     /// As [`RawSemaphore::take_up`], waiting until the deadline.
-    pub(super) fn take_up_until(self, me: Me, names: &[TokenId], deadline: Deadline) -> Result<usize, NoPermit> {
+    pub(crate) fn take_up_until(self, me: Me, names: &[TokenId], deadline: Deadline) -> Result<usize, NoPermit> {
         // Before the number: whoever wakes by that sees this.
         self.takers.store(1, Ordering::Relaxed);
         loop {
@@ -272,13 +272,13 @@ impl RawSemaphore<'_> {
     }
 
     /// The holders, dead or alive, and how many permits are free.
-    pub(super) fn holders(self) -> (Vec<TokenId>, usize) {
+    pub(crate) fn holders(self) -> (Vec<TokenId>, usize) {
         let words = || self.records.from(0).map(|(_, record)| record.load(Ordering::Acquire));
         (words().filter_map(TokenId::from_word).collect(), words().filter(|&word| word == FREE).count())
     }
 
     /// A sweep's part: takes the permits of the dead back.
-    pub(super) fn sweep(self, me: Me, dry_run: bool) -> u32 {
+    pub(crate) fn sweep(self, me: Me, dry_run: bool) -> u32 {
         let mut found = 0;
         for (_, record) in self.records.from(0) {
             let seen = record.load(Ordering::Acquire);

@@ -14,24 +14,24 @@
 //! Only the holder writes `state`, so plain stores do, ordered by the word. Checked by proof/models/mutex.pml with deaths
 //! at any step, by the loom tests below, and by killing at every instruction. doc/protocols/mutex.md has the argument.
 
+use super::{Acquired, Refused};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, SpinWait, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering};
-use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
 
 const WAITERS: u32 = crate::liveness::WAITERS;
 /// In the place of a dead owner's id, whose token may be given out again. Its four letters; no id, for bit 29 is not
 /// set, and no number that a stray write is likely to leave.
-pub(super) const DIED: u32 = 0x4449_4544;
+pub(crate) const DIED: u32 = 0x4449_4544;
 
 /// Nothing is wrong with what the lock guards.
-pub(super) const CONSISTENT: u32 = 0;
+pub(crate) const CONSISTENT: u32 = 0;
 /// An owner died or panicked inside; the present holder has been told, or the next will be.
-pub(super) const INCONSISTENT: u32 = 1;
+pub(crate) const INCONSISTENT: u32 = 1;
 /// A holder gave it up.
-pub(super) const NOT_RECOVERABLE: u32 = 2;
+pub(crate) const NOT_RECOVERABLE: u32 = 2;
 
 /// See the file's head.
 #[repr(C)]
@@ -40,25 +40,6 @@ pub(crate) struct RawMutex {
     word: AtomicU32,
     // Written by the holder.
     state: AtomicU32,
-}
-
-/// How the lock was got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Acquired {
-    Clean,
-    /// From an owner that died or panicked: what it guards may be half-written.
-    OwnerDied,
-}
-
-/// Why it was not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    NotRecoverable,
-    Deadlock,
-    WouldBlock,
-    TimedOut,
-    Damaged,
-    System(Errno),
 }
 
 impl RawMutex {
@@ -227,7 +208,7 @@ impl RawMutex {
     }
 
     /// Whether the word says so still: from a holder that somebody has taken for dead, another may have it by now.
-    pub(super) fn is_held_by(&self, id: TokenId) -> bool {
+    pub(crate) fn is_held_by(&self, id: TokenId) -> bool {
         // Relaxed: the holder's own store, or another's, of which nothing else is read.
         self.word.load(Ordering::Relaxed) & !WAITERS == id.as_u32()
     }
@@ -303,7 +284,7 @@ impl RawMutex {
 }
 
 /// Leaves [`DIED`] in the place of a dead owner's id. Says whether there was one.
-pub(super) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
+pub(crate) fn take_name_out(word: &AtomicU32, me: Me, dry_run: bool) -> bool {
     let mut seen = word.load(Ordering::Acquire);
     let Some(owner) = TokenId::from_word(seen) else {
         return false;

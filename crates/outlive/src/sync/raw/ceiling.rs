@@ -17,7 +17,7 @@ use crate::sys::Errno;
 use crate::sys::schedule::Schedule;
 
 /// The highest priority that there is.
-pub(super) const MOST: u32 = 99;
+pub(crate) const MOST: u32 = 99;
 
 struct Thread {
     /// The thread's own schedule, while it is raised.
@@ -69,7 +69,7 @@ impl Thread {
 }
 
 /// Why a thread was not raised.
-pub(super) enum NotRaised {
+pub(crate) enum NotRaised {
     /// Its own priority is higher than the ceiling.
     Above,
     /// The system refused.
@@ -77,7 +77,7 @@ pub(super) enum NotRaised {
 }
 
 /// The calling thread is raised to a ceiling, until this is dropped.
-pub(super) struct Raised {
+pub(crate) struct Raised {
     ceiling: u32,
     /// Stays with its thread.
     _thread: PhantomData<*mut ()>,
@@ -85,7 +85,7 @@ pub(super) struct Raised {
 
 impl Raised {
     /// Raises the calling thread. `ceiling` is 1 to 99.
-    pub(super) fn to(ceiling: u32) -> Result<Raised, NotRaised> {
+    pub(crate) fn to(ceiling: u32) -> Result<Raised, NotRaised> {
         THREAD.with(|thread| {
             let now = thread.look().map_err(NotRaised::System)?;
             if thread.own.get().rank() > ceiling {

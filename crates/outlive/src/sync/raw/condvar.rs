@@ -11,18 +11,19 @@
 //! | a waiter dies | what becomes of it |
 //! | --- | --- |
 //! | holding the mutex, not asleep yet | the next to lock is told |
-//! | asleep, or woken | see `event_count.rs`: a wake-up that it got goes to the next |
+//! | asleep, or woken | see `sync/event_count.rs`: a wake-up that it got goes to the next |
 //! | woken, queued for the mutex | it has woken the next before it queued |
 //! | woken, holding the mutex | the next on `x` is woken by the kernel, locks and is told |
 //!
 //! The last is why `list_op_pending` stays at `x` until the mutex is given back. Those who watch an end need that field
 //! for the owner's X, so they cannot pass a wake-up on, and therefore all of them get every one.
 
-use super::event_count::{EventCount, RelayedEventCount, Ticket};
-use super::raw_mutex::{Acquired, RawMutex, Refused};
+use super::mutex::RawMutex;
+use super::{Acquired, Refused};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, Recheck, Registry, SpinWait, TokenId, sleep, sleep_among};
 use crate::shim::AtomicU32;
+use crate::sync::event_count::{EventCount, RelayedEventCount, Ticket};
 use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
 

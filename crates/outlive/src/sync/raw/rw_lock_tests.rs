@@ -7,7 +7,7 @@ use loom::thread;
 use super::*;
 use crate::Deadline;
 use crate::liveness::{Me, Registry, Slot, SpinWait};
-use crate::sync::raw_mutex::Refused;
+use crate::sync::raw::Refused;
 use crate::sys::robust::{ListHead, end_thread};
 
 impl RawRwLock {

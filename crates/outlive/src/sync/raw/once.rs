@@ -9,9 +9,9 @@
 //! | `DONE` | done, for good | |
 //!
 //! `failed` says that somebody died or panicked doing it; only who is named in the word writes it. Claims, sleeps and
-//! take-overs are the mutex's (`raw_mutex.rs`), and so is their argument; what is new is that nobody gives it back.
+//! take-overs are the mutex's (`mutex.rs`), and so is their argument; what is new is that nobody gives it back.
 
-use super::raw_mutex::{DIED, take_name_out};
+use super::mutex::{DIED, take_name_out};
 use crate::Deadline;
 use crate::liveness::{Asleep, Me, SpinWait, TokenId, sleep};
 use crate::shim::{AtomicU32, Ordering};

@@ -26,19 +26,15 @@
 //! on two processors do not get in each other's way. Checked by proof/models/rw_lock.pml with deaths at any step, by loom,
 //! and by killing at every instruction. doc/protocols/rw_lock.md has the argument.
 
-mod looking;
-mod reading;
-mod turning;
-mod words;
-mod writing;
-
 #[cfg(all(test, loom))]
+#[path = "rw_lock_tests.rs"]
 mod loom_tests;
 
-use super::event_count::EventCount;
-use super::raw_mutex::{Acquired, RawMutex};
-use crate::liveness::TokenId;
+use super::Acquired;
+use super::mutex::RawMutex;
+use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, Pad32, compiler_fence, fewer_under_loom, order_seq_cst_accesses};
+use crate::sync::event_count::EventCount;
 
 /// Cache lines with readers' words: so many readers have one to themselves. One bit each in `lines`.
 pub(crate) const LINES: usize = fewer_under_loom(64, 2);
@@ -55,7 +51,7 @@ struct Line {
 #[repr(C, align(64))]
 pub(crate) struct RawRwLock {
     // Written by writers; readers look.
-    writer: RawMutex,
+    pub(super) writer: RawMutex,
     /// A bit for each line that has ever had a reader: the others need not be looked at.
     lines: AtomicU64,
     /// The deepest word of any line that has ever had a reader; 0 as long as no two readers had to share a line.
@@ -63,7 +59,7 @@ pub(crate) struct RawRwLock {
     /// See the file's head. Written by the holder of `writer`.
     inside: AtomicU32,
     /// Where a writer waits for readers to leave. Written by it and, when it sleeps, by whoever leaves.
-    leaving: EventCount,
+    pub(super) leaving: EventCount,
     reserved: [Pad32; 8],
     // Written by readers, a line each.
     slots: [Line; LINES],
@@ -125,7 +121,7 @@ impl RawRwLock {
     /// Gives a reader's word back. The caller's id stands in it, which nobody takes out as long as it lives: a store does.
     /// A reader that was taken for dead while it lives finds it empty, or another's, and leaves it.
     #[inline]
-    fn vacate(&self, word: &AtomicU32, id: TokenId) {
+    pub(super) fn vacate(&self, word: &AtomicU32, id: TokenId) {
         // Relaxed: our own store, or another's, of which nothing else is read.
         if word.load(Ordering::Relaxed) != id.as_u32() {
             return;
@@ -138,7 +134,7 @@ impl RawRwLock {
 
     /// Whether a reader's guard stands on `writer`.
     #[inline]
-    fn is_writers(&self, word: &AtomicU32) -> bool {
+    pub(super) fn is_writers(&self, word: &AtomicU32) -> bool {
         core::ptr::eq(word, self.writer.word())
     }
 
@@ -187,7 +183,7 @@ impl RawRwLock {
 
     /// From now on our death is told. No reader is inside.
     #[inline]
-    fn begin(&self) {
+    pub(super) fn begin(&self) {
         self.inside.store(1, Ordering::Relaxed);
         // Whoever finds us dead has seen all our stores (the kernel's mark comes after them); only the compiler must not
         // write what is guarded before the store above.
@@ -196,7 +192,7 @@ impl RawRwLock {
 
     /// From now on our death is not told: all is written, and whole.
     #[inline]
-    fn end(&self) {
+    pub(super) fn end(&self) {
         // Release keeps what was written before it; whoever takes `writer` from us, dead or alive, reads it after.
         self.inside.store(0, Ordering::Release);
     }
@@ -234,7 +230,7 @@ impl RawRwLock {
     }
 
     /// Whether the death of the last holder of `writer`, which is ours now, is to be told.
-    fn judge(&self, got: Acquired) -> Acquired {
+    pub(super) fn judge(&self, got: Acquired) -> Acquired {
         // Relaxed: written by holders of `writer` only, whose Acquire orders it.
         if got == Acquired::OwnerDied && self.inside.load(Ordering::Relaxed) == 0 {
             // It died waiting for readers, or after it had written, or only read. Died just before: the same again.
@@ -242,6 +238,99 @@ impl RawRwLock {
             return Acquired::Clean;
         }
         got
+    }
+}
+
+/// Readers' words: a reader takes one, and a writer looks at those that were ever taken.
+///
+/// `lines` and `depth` only ever grow: a bit for each line that has had a reader, and the deepest word of any. Both are
+/// marked before the word is claimed. When the reader dies in between, writers look at one word more.
+impl RawRwLock {
+    /// Writes our id into a word that is free or a dead reader's: first into lines that nobody uses, from our own on.
+    pub(super) fn announce(&self, me: Me) -> Option<&AtomicU32> {
+        let first = line_of(me.id);
+        for depth in 0..WORDS {
+            for line in (first..LINES).chain(0..first) {
+                let word = &self.slots[line].words[depth];
+                // Relaxed: only the exchange below counts.
+                let seen = word.load(Ordering::Relaxed);
+                let free = seen == 0 || TokenId::from_word(seen).is_some_and(|reader| !me.is_alive(reader));
+                if !free {
+                    continue;
+                }
+                self.mark(line, depth);
+                // A writer that waits for the dead reader sleeps on its end: it looks again, and finds us.
+                if word.compare_exchange(seen, me.id.as_u32(), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                    order_seq_cst_accesses();
+                    return Some(word);
+                }
+            }
+        }
+        None
+    }
+
+    /// Makes writers look at that word from now on. Never taken back. SeqCst: see `enter`.
+    fn mark(&self, line: usize, depth: usize) {
+        if self.lines.load(Ordering::SeqCst) >> line & 1 == 0 {
+            self.lines.fetch_or(1 << line, Ordering::SeqCst);
+        }
+        if (self.depth.load(Ordering::SeqCst) as usize) < depth {
+            self.depth.fetch_max(depth as u32, Ordering::SeqCst);
+        }
+    }
+
+    /// The words that readers have ever used.
+    pub(super) fn words(&self) -> impl Iterator<Item = &AtomicU32> {
+        // SeqCst: see `enter`.
+        let lines = self.lines.load(Ordering::SeqCst);
+        let depth = (self.depth.load(Ordering::SeqCst) as usize).min(WORDS - 1);
+        let marked = self.slots.iter().enumerate().filter(move |(line, _)| lines >> line & 1 == 1);
+        marked.flat_map(move |(_, line)| &line.words[..=depth])
+    }
+
+    pub(super) fn has_reader(&self, id: TokenId) -> bool {
+        // Relaxed: our own id is written by us.
+        self.words().any(|word| TokenId::from_word(word.load(Ordering::Relaxed)) == Some(id))
+    }
+}
+
+/// What others ask of the lock from outside: who has it, and to let go of the dead.
+impl RawRwLock {
+    /// Who reads, or is about to, dead or alive.
+    pub(crate) fn readers(&self) -> Vec<TokenId> {
+        self.words().filter_map(|word| TokenId::from_word(word.load(Ordering::Acquire))).collect()
+    }
+
+    /// Who writes, or waits for readers to leave, dead or alive.
+    pub(crate) fn writer(&self) -> Option<TokenId> {
+        self.writer.owner()
+    }
+
+    /// Whether it was given up.
+    pub(crate) fn is_not_recoverable(&self) -> bool {
+        self.writer.is_not_recoverable()
+    }
+
+    /// The deepest word in use, from 1.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth.load(Ordering::Relaxed).min(WORDS as u32 - 1) + 1
+    }
+
+    /// A sweep's part: takes the names of the dead out. After a writer's death the next is told all the same.
+    pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> u32 {
+        let mut found = u32::from(self.writer.sweep(me, dry_run));
+        for word in self.words() {
+            let seen = word.load(Ordering::Acquire);
+            if TokenId::from_word(seen).is_some_and(|reader| !me.is_alive(reader)) {
+                found += 1;
+                if !dry_run {
+                    // Release pairs with the Acquire of the writer that finds the word empty, as in `vacate`: what the dead
+                    // one read, it read before the writer writes. Failed: another reader has it now.
+                    let _ = word.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed);
+                }
+            }
+        }
+        found
     }
 }
 

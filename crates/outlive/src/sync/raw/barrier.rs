@@ -22,7 +22,7 @@
 
 use std::time::Duration;
 
-use super::raw_mutex::RawMutex;
+use super::mutex::RawMutex;
 use crate::Deadline;
 use crate::liveness::{Asleep, MOST_OWNERS, Me, SpinWait, TokenId, sleep_on_several};
 use crate::shim::{AtomicU32, Ordering, fence};
@@ -42,17 +42,17 @@ const BACK: u32 = MARK;
 /// In `phase`.
 const BROKEN: u32 = 1 << 31;
 /// In `policy`.
-pub(super) const COUNT_OUT: u32 = 1;
+pub(crate) const COUNT_OUT: u32 = 1;
 
 /// See the file's head.
 #[repr(C, align(64))]
-pub(super) struct Words {
+pub(crate) struct BarrierWords {
     phase: AtomicU32,
     // A hint: a seat that was absent lately. Looks begin there.
     cursor: AtomicU32,
     // Written once, before the file has a name.
-    pub(super) policy: AtomicU32,
-    pub(super) parties: AtomicU32,
+    pub(crate) policy: AtomicU32,
+    pub(crate) parties: AtomicU32,
     // Who makes a broken one whole again.
     repair: RawMutex,
     // One more each time a seat was taken: who is about to sleep must not miss a new participant.
@@ -62,14 +62,14 @@ pub(super) struct Words {
 
 /// A barrier as a process sees it; how many seats there are is its own knowledge, from when it opened the file.
 #[derive(Clone, Copy)]
-pub(super) struct RawBarrier<'a> {
-    pub(super) words: &'a Words,
-    pub(super) seats: &'a [AtomicU32],
+pub(crate) struct RawBarrier<'a> {
+    pub(crate) words: &'a BarrierWords,
+    pub(crate) seats: &'a [AtomicU32],
 }
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Passed {
+pub(crate) enum Passed {
     /// The caller was the one to open the next phase.
     Serial,
     Other,
@@ -77,7 +77,7 @@ pub(super) enum Passed {
 
 /// Why it did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stuck {
+pub(crate) enum Stuck {
     Broken,
     TimedOut,
     /// All seats are somebody's.
@@ -115,7 +115,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 impl RawBarrier<'_> {
     /// Takes a seat. The participant is absent until it arrives.
-    pub(super) fn join(self, me: Me) -> Result<usize, Stuck> {
+    pub(crate) fn join(self, me: Me) -> Result<usize, Stuck> {
         let phase = self.words.phase.load(Ordering::Acquire);
         if phase & BROKEN != 0 {
             return Err(Stuck::Broken);
@@ -144,7 +144,7 @@ impl RawBarrier<'_> {
     }
 
     /// Gives the seat up: from now on nobody waits for it.
-    pub(super) fn leave(self, me: Me, index: usize) {
+    pub(crate) fn leave(self, me: Me, index: usize) {
         let Some(seat) = self.seat_of(me, index) else { return };
         // Died just after: who waits watches our end, and looks again.
         seat.store(OUT, Ordering::SeqCst);
@@ -166,7 +166,7 @@ impl RawBarrier<'_> {
     }
 
     /// Arrives in the phase that it is, and says which.
-    pub(super) fn arrive(self, me: Me, index: usize) -> Result<u32, Stuck> {
+    pub(crate) fn arrive(self, me: Me, index: usize) -> Result<u32, Stuck> {
         // Another round after each repair of the barrier in between; bounded, since what is damaged may change for ever.
         for _ in 0..1000 {
             let seat = self.seat_of(me, index).ok_or(Stuck::NotSeated)?;
@@ -193,7 +193,7 @@ impl RawBarrier<'_> {
     }
 
     /// Waits until all have arrived in that phase, in which the caller has. Timed out: the arrival stands.
-    pub(super) fn wait(
+    pub(crate) fn wait(
         self,
         me: Me,
         index: usize,
@@ -334,11 +334,11 @@ impl RawBarrier<'_> {
     }
 
     /// Makes a broken one whole: the dead lose their seats, the living keep them and are absent.
-    pub(super) fn repair(self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Stuck> {
+    pub(crate) fn repair(self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Stuck> {
         let locked = self.words.repair.lock(me, spin_wait, deadline);
         match locked {
             Ok(_) => self.words.repair.mark_consistent(),
-            Err(super::raw_mutex::Refused::System(errno)) => return Err(Stuck::System(errno)),
+            Err(super::Refused::System(errno)) => return Err(Stuck::System(errno)),
             Err(_) => return Err(Stuck::TimedOut),
         }
         let phase = self.words.phase.load(Ordering::Acquire);
@@ -363,16 +363,16 @@ impl RawBarrier<'_> {
     }
 
     /// The thread that repairs it, dead or alive: other repairing threads wait for it.
-    pub(super) fn repairer(self) -> Option<TokenId> {
+    pub(crate) fn repairer(self) -> Option<TokenId> {
         self.words.repair.owner()
     }
 
-    pub(super) fn is_broken(self) -> bool {
+    pub(crate) fn is_broken(self) -> bool {
         self.words.phase.load(Ordering::Acquire) & BROKEN != 0
     }
 
     /// The participants, dead or alive, and whether each has arrived.
-    pub(super) fn participants(self) -> Vec<(TokenId, bool)> {
+    pub(crate) fn participants(self) -> Vec<(TokenId, bool)> {
         let phase = self.words.phase.load(Ordering::Acquire);
         let word = |seat: &AtomicU32| seat.load(Ordering::Acquire);
         let seated = self.seats.iter().map(word).filter_map(|seen| Some((owner_of(seen)?, seen)));
@@ -380,7 +380,7 @@ impl RawBarrier<'_> {
     }
 
     /// A sweep's part: the dead lose their seats; those who wait are told as by any participant.
-    pub(super) fn sweep(self, me: Me, dry_run: bool) -> u32 {
+    pub(crate) fn sweep(self, me: Me, dry_run: bool) -> u32 {
         // A process that died in a repair: the next repair does what is left of it.
         let mut found = u32::from(self.words.repair.sweep(me, dry_run));
         for seat in self.seats {
@@ -451,7 +451,7 @@ mod loom_tests {
 
     struct World {
         registry: Registry,
-        words: Words,
+        words: BarrierWords,
         seats: Vec<AtomicU32>,
         done: [Count; 2],
     }
@@ -459,7 +459,7 @@ mod loom_tests {
     fn world(policy: u32) -> Arc<World> {
         Arc::new(World {
             registry: Registry::new((0..3).map(|n| Slot::held_by(n + 100)).collect()),
-            words: Words {
+            words: BarrierWords {
                 phase: AtomicU32::new(0),
                 cursor: AtomicU32::new(0),
                 policy: AtomicU32::new(policy),
