@@ -178,7 +178,7 @@ impl Domain {
             }
             Kind::Topic => {
                 entry.waiters = waiters(&segment, &[]);
-                let usage = crate::topic::look(segment, self.registry())?;
+                let usage = crate::topic::usage(segment, self.registry())?;
                 let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
                 let subscribers = usage.subscribers.iter().map(|subscriber| &subscriber.who);
                 entry.dead_claims = publishers.chain(subscribers).filter(|who| !who.alive).count() as u32;

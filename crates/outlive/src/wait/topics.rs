@@ -10,26 +10,26 @@ use crate::shim::Ordering;
 use crate::sync::EventCount;
 use crate::sys::futex::Watch;
 use crate::topic::{
-    Inbox, Message, Participants, Presence, PublishError, Published, Publisher, Roster, Sample, SubscribeError,
-    Subscriber, Writable,
+    Message, Participants, Presence, PresenceReadiness, PublishError, Published, Publisher, Sample, SubscribeError,
+    Subscriber, SubscriberReadiness, Writable,
 };
 
 /// Ready when a receive is worth a try: what is there may not be among its keys.
 impl<M: Message + ?Sized> Source for Subscriber<M> {
     fn watched(&self) -> Result<Watched, Error> {
-        let inbox = self.inbox();
-        let registry = Some(inbox.registry());
-        Ok(Watched { waited: Arc::new(inbox), registry })
+        let readiness = self.readiness();
+        let registry = Some(readiness.registry());
+        Ok(Watched { waited: Arc::new(readiness), registry })
     }
 }
 
-impl Waited for Inbox {
+impl Waited for SubscriberReadiness {
     fn look(&self) -> Look {
         if self.has_something() { Look::Ready(Readiness::Readable) } else { Look::Nothing }
     }
 
     fn event_count(&self) -> Option<&EventCount> {
-        Some(Inbox::event_count(self))
+        Some(SubscriberReadiness::event_count(self))
     }
 
     fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut WaitWords<'a>) {
@@ -41,26 +41,26 @@ impl Waited for Inbox {
     }
 
     fn woken(&self, announced: &Announced) {
-        Inbox::woken(self, announced.ticket);
+        SubscriberReadiness::woken(self, announced.ticket);
     }
 }
 
 /// Ready when others are there than were told last, until [`Presence::try_changed`] has told it.
 impl Source for Presence {
     fn watched(&self) -> Result<Watched, Error> {
-        let roster = self.roster();
-        let registry = Some(roster.registry());
-        Ok(Watched { waited: Arc::new(roster), registry })
+        let readiness = self.readiness();
+        let registry = Some(readiness.registry());
+        Ok(Watched { waited: Arc::new(readiness), registry })
     }
 }
 
-impl Waited for Roster {
+impl Waited for PresenceReadiness {
     fn look(&self) -> Look {
         if self.has_news() { Look::Ready(Readiness::Changed) } else { Look::Several }
     }
 
     fn owners(&self, into: &mut Vec<TokenId>) {
-        Roster::owners(self, into);
+        PresenceReadiness::owners(self, into);
     }
 
     // A process that comes or goes may be stopped between the two steps of that, and nobody watches it.
@@ -88,7 +88,7 @@ impl Presence {
             if let Some(present) = self.try_changed() {
                 return Ok(present);
             }
-            UntilReady::of_one(self, self.roster().registry())?.await?;
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
         }
     }
 }
@@ -170,7 +170,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
             if let Some(sample) = self.try_recv()? {
                 return Ok(sample);
             }
-            UntilReady::of_one(self, self.inbox().registry())?.await?;
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
         }
     }
 }

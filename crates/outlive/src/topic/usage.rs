@@ -1,7 +1,7 @@
 //! A topic seen from outside: who publishes and who subscribes, how far they are, and what the dead have left.
 
-use super::file::Shared;
 use super::layout::{Claim, State};
+use super::mapping::Inner;
 use super::{ring, subscriber_slot};
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId};
@@ -69,30 +69,30 @@ pub(crate) struct Swept {
     pub(crate) names_left: bool,
 }
 
-pub(crate) fn look(segment: Segment, registry: &'static Registry) -> Result<TopicUsage, Error> {
-    let shared = Shared::new(segment, registry)?;
-    let depth = u64::from(shared.plan.depth);
+pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<TopicUsage, Error> {
+    let inner = Inner::new(segment, registry)?;
+    let depth = u64::from(inner.plan.depth);
     let mut usage = TopicUsage {
-        depth: shared.plan.depth,
-        bytes: shared.bytes()?,
-        max_bytes: shared.segment.header().max_bytes(),
+        depth: inner.plan.depth,
+        bytes: inner.bytes()?,
+        max_bytes: inner.segment.header().max_bytes(),
         ..TopicUsage::default()
     };
     let holder = |id| Holder::of(registry, id);
-    for index in 0..shared.rings() {
-        let words = shared.ring(index);
+    for index in 0..inner.rings() {
+        let words = inner.ring(index);
         let published = words.published.load(Ordering::Acquire);
-        let slots = shared.slots(index)?;
+        let slots = inner.slots(index)?;
         let kept = slots.iter().filter(|slot| slot.position().is_some_and(|position| position < published)).count();
         let (mut objects, mut bytes) = (0, 0);
-        shared.heap.queued_in(&shared.segment, index, |block| {
+        inner.heap.queued_in(&inner.segment, index, |block| {
             objects += 1;
             bytes += block.capacity;
         })?;
         let publisher = ring::publisher(words.owner.load(Ordering::Acquire)).map(holder);
         usage.rings.push(RingUsage { publisher, published, kept: kept as u32, objects, bytes });
     }
-    for words in shared.lines() {
+    for words in inner.subscriber_slots() {
         let Some(claim) = Claim::of(words.claim.load(Ordering::Acquire)) else { continue };
         let behind = |(ring, words): (&RingUsage, &crate::shim::AtomicU64)| {
             ring.published.saturating_sub(words.load(Ordering::Relaxed)).min(depth)
@@ -103,7 +103,7 @@ pub(crate) fn look(segment: Segment, registry: &'static Registry) -> Result<Topi
             leaving: claim.state == State::Leaving,
             lag: usage.rings.iter().zip(&words.cursors).map(behind).sum(),
             lost: words.lost.load(Ordering::Relaxed),
-            held: words.cells().count(),
+            held: words.hazard_pointers().count(),
         });
     }
     Ok(usage)
@@ -111,20 +111,20 @@ pub(crate) fn look(segment: Segment, registry: &'static Registry) -> Result<Topi
 
 /// Frees what the dead left, and what nobody holds of rings that nobody has.
 pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
-    let shared = Shared::new(segment, me.registry)?;
+    let inner = Inner::new(segment, me.registry)?;
     let process = me.registry.process_token()?;
-    let ends = shared.ends();
-    // Lines first: what only the dead held is free then.
-    let (lines, names_left) = subscriber_slot::sweep(&shared, me, &ends, dry_run);
-    let (rings, objects) = ring::sweep(&shared, process, &ends, dry_run)?;
-    let found = shared.heap.collect(&shared.segment, me, dry_run, &|_| Still::There)?;
+    let ends = inner.ends();
+    // Subscribers' slots first: what only the dead held is free then.
+    let (slots, names_left) = subscriber_slot::sweep(&inner, me, &ends, dry_run);
+    let (rings, objects) = ring::sweep(&inner, process, &ends, dry_run)?;
+    let found = inner.heap.collect(&inner.segment, me, dry_run, &|_| Still::There)?;
     if !dry_run {
-        shared.heap.reclaim(&shared.segment, me, &shared)?;
+        inner.heap.reclaim(&inner.segment, me, &inner)?;
     }
-    let ending = (0..shared.rings()).map(|ring| shared.ring(ring)).any(|words| {
+    let ending = (0..inner.rings()).map(|ring| inner.ring(ring)).any(|words| {
         let owner = TokenId::from_word(words.owner.load(Ordering::Acquire));
         owner.is_some_and(|id| !me.is_alive(id) && !ring::has_ended(words, id, &ends))
     });
-    shared.heap.expect_whole(&shared.segment)?;
-    Ok(Swept { claims: lines + rings, objects: objects + found.count(), names_left: names_left || ending })
+    inner.heap.expect_whole(&inner.segment)?;
+    Ok(Swept { claims: slots + rings, objects: objects + found.count(), names_left: names_left || ending })
 }
