@@ -19,12 +19,12 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
-use super::answer::Answer;
-use super::bytes::{Bytes, Reply};
+use super::call::{After, CallWords, Claim, Ready, State, TRIES, next};
 use super::client::Client;
 use super::error::CallError;
-use super::service::{Call, INLINE_REQUEST, RING};
-use super::words::{After, Claim, Ready, State, TRIES, Words, next};
+use super::layout::{CallSlot, INLINE_REQUEST, RING};
+use super::readiness::CallReadiness;
+use super::reply::{Bytes, Reply};
 use crate::liveness::{Asleep, Me, TokenId, sleep};
 use crate::queue::Server;
 use crate::shim::{AtomicU32, Ordering, fence};
@@ -61,7 +61,7 @@ use crate::{Deadline, Error};
 #[must_use = "a call that is dropped is cancelled"]
 pub struct Pending<'c> {
     client: &'c Client,
-    call: Call<'c>,
+    call: CallSlot<'c>,
     number: u64,
     /// Replies taken.
     taken: u32,
@@ -175,7 +175,7 @@ impl<'c> Pending<'c> {
         let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
         if let Some(object) = &found.object {
             // Died just before: whoever settles the slot. Its tag names the place, so it is freed once.
-            service.queue.free_put(object, self.call.place_of(self.taken))?;
+            service.queue.free_put(object, self.call.reply_position(self.taken))?;
         }
         self.taken = self.taken.wrapping_add(1);
         if there == 1 && ready.is_end() && !ready.is_dropped() {
@@ -198,10 +198,10 @@ impl<'c> Pending<'c> {
     }
 
     /// For a wait set.
-    pub(crate) fn answer(&self) -> Answer {
+    pub(crate) fn readiness(&self) -> CallReadiness {
         let over = self.told_over.get_or_init(|| Arc::new(AtomicBool::new(self.is_over)));
         let service = self.client.service.clone();
-        Answer::new(service, self.call.slot, self.number, self.client.is_patient.get(), Arc::clone(over))
+        CallReadiness::new(service, self.call.slot, self.number, self.client.is_patient.get(), Arc::clone(over))
     }
 
     #[inline]
@@ -436,7 +436,7 @@ impl Drop for Pending<'_> {
 }
 
 /// The claim as the kernel compares it: its lower half, with the owner, the state, and whether the number is odd.
-pub(super) fn half_of(words: &Words, seen: Claim) -> Watch<'_> {
+pub(super) fn half_of(words: &CallWords, seen: Claim) -> Watch<'_> {
     const _: () = assert!(cfg!(target_endian = "little"));
     // SAFETY: the lower half of a word that lives as long; only the kernel reads through it (`liveness::sleep`).
     let half = unsafe { &*(&raw const words.claim).cast::<AtomicU32>() };

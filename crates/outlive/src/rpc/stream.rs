@@ -4,10 +4,10 @@
 //! (sync/event_count.rs), looks again, and sleeps on {`space`, the client's process}; the client notifies it after each reply that it takes, and
 //! so does whoever cancels the call.
 
+use super::call::{After, Claim, Ready};
 use super::error::ReplyError;
+use super::layout::RING;
 use super::request::Request;
-use super::service::RING;
-use super::words::{After, Claim, Ready};
 use crate::liveness::sleep;
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;

@@ -1,4 +1,4 @@
-//! Sources, looked at and slept on together: what a set and a bridge have in common.
+//! Sources, looked at and slept on together: what a set and a reactor have in common.
 //!
 //! 1. Look at all.
 //! 2. Prepare a wait on the eventcount of each that has one, unless the last one still stands.

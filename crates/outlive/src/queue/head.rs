@@ -25,7 +25,7 @@ use crate::shim::{AtomicU64, Ordering};
 
 /// A message in shared memory, as found.
 #[derive(Clone, Copy)]
-pub(super) struct Found<'a> {
+pub(super) struct FoundMessage<'a> {
     pub(super) slot: Slot<'a>,
     pub(super) lap: u64,
     pub(super) meta: Meta,
@@ -37,8 +37,8 @@ pub(super) struct Found<'a> {
     pub(super) next_at: usize,
 }
 
-pub(super) enum Look<'a> {
-    Message(Found<'a>),
+pub(super) enum AtHead<'a> {
+    Message(FoundMessage<'a>),
     /// Nothing yet; the thread that is writing the next one.
     Nothing(Option<TokenId>),
 }
@@ -46,8 +46,8 @@ pub(super) enum Look<'a> {
 impl Receiver {
     /// Steps 1 to 3.
     #[inline]
-    pub(super) fn look(&self, me: Me) -> Result<Look<'_>, RecvError> {
-        let ring = &self.shared.ring;
+    pub(super) fn look(&self, me: Me) -> Result<AtHead<'_>, RecvError> {
+        let ring = &self.inner.ring;
         loop {
             let (region, h) = (self.region.get(), self.head.get());
             let tail = &ring.head().regions_words[region as usize % MOST_REGIONS].tail;
@@ -61,14 +61,14 @@ impl Receiver {
                     self.next_region(region)?;
                     continue;
                 }
-                return Ok(Look::Nothing(None));
+                return Ok(AtHead::Nothing(None));
             };
             let slot = ring.slot(region, place.index);
             // Acquire pairs with the sender's READY.
             if slot.head.ready.load(Ordering::Acquire) == published(place.lap) {
                 // An error leaves the message where it is.
                 match self.found(slot, place.lap)? {
-                    Some(found) => return Ok(Look::Message(found)),
+                    Some(found) => return Ok(AtHead::Message(found)),
                     None => {
                         // Nobody can read it; without a step forward nobody would ever read anything again.
                         self.leave_batch();
@@ -90,9 +90,9 @@ impl Receiver {
 
     /// Not READY: why? `None` is "look again".
     #[cold]
-    fn look_slow<'a>(&'a self, me: Me, slot: Slot<'a>, lap: u64) -> Result<Option<Look<'a>>, RecvError> {
+    fn look_slow<'a>(&'a self, me: Me, slot: Slot<'a>, lap: u64) -> Result<Option<AtHead<'a>>, RecvError> {
         let word = SlotWord(slot.claim.load(Ordering::Acquire));
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         let (region, h) = (self.region.get(), self.head.get());
         let ahead = word.laps_ahead(lap);
         if ahead > 0 {
@@ -104,16 +104,16 @@ impl Receiver {
             return Ok(None);
         }
         if ahead < 0 {
-            return Ok(Some(Look::Nothing(None)));
+            return Ok(Some(AtHead::Nothing(None)));
         }
         match word.state() {
-            State::Empty => Ok(Some(Look::Nothing(None))),
+            State::Empty => Ok(Some(AtHead::Nothing(None))),
             State::Abandoned => {
                 self.give_back(slot, lap, None, 0, 1);
                 Ok(None)
             }
             State::Writing => match sweep::fate(me, slot, word, lap) {
-                Fate::BeingWritten(owner) => Ok(Some(Look::Nothing(Some(owner)))),
+                Fate::BeingWritten(owner) => Ok(Some(AtHead::Nothing(Some(owner)))),
                 Fate::Settled => Ok(None),
                 Fate::Abandoned => {
                     sweep::free_object_of(ring, slot, region, h)?;
@@ -126,7 +126,7 @@ impl Receiver {
 
     #[cold]
     fn next_region(&self, region: u32) -> Result<(), RecvError> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         let next = region + 1;
         if next >= ring.regions() {
             return Err(RecvError::Damaged(ring.segment.damaged("a closed last region")));
@@ -134,7 +134,7 @@ impl Receiver {
         // Before this receiver moves on: it may have mapped less than the region. Then it stays where it is, each receive is
         // told the same, and a successor that has mapped it goes on from here.
         let limit = ring.limit(next)?;
-        let words = &ring.head().receiver;
+        let words = &ring.head().receiver_words;
         words.region.store(next, Ordering::Release);
         self.region.set(next);
         self.limit.set(limit);
@@ -148,8 +148,8 @@ impl Receiver {
     /// The message in a READY slot, its shared words read once and checked; `None` when they make no
     /// sense. Fails when the system does not say whether the message's memory exists.
     #[inline]
-    fn found<'a>(&self, slot: Slot<'a>, lap: u64) -> Result<Option<Found<'a>>, Error> {
-        let ring = &self.shared.ring;
+    fn found<'a>(&self, slot: Slot<'a>, lap: u64) -> Result<Option<FoundMessage<'a>>, Error> {
+        let ring = &self.inner.ring;
         let meta = Meta::decode(slot.head.meta.load(Ordering::Relaxed));
         let len = meta.len as usize;
         let (bytes, object) = if meta.object {
@@ -168,13 +168,13 @@ impl Receiver {
         } else {
             return Ok(None);
         };
-        let found = Found { slot, lap, meta, bytes, len, object, number: 0, next_at: 0 };
+        let found = FoundMessage { slot, lap, meta, bytes, len, object, number: 0, next_at: 0 };
         Ok(if meta.batch == 0 { Some(found) } else { self.found_in_batch(found) })
     }
 
-    fn found_in_batch<'a>(&self, batch: Found<'a>) -> Option<Found<'a>> {
+    fn found_in_batch<'a>(&self, batch: FoundMessage<'a>) -> Option<FoundMessage<'a>> {
         let place = pack(self.region.get(), self.head.get(), 0);
-        let progress = self.shared.ring.head().receiver.progress.load(Ordering::Relaxed);
+        let progress = self.inner.ring.head().receiver_words.progress.load(Ordering::Relaxed);
         let number = if progress & !0xff_ffff == place { within(progress) } else { 0 };
         if number >= batch.meta.batch {
             return None;
@@ -193,7 +193,7 @@ impl Receiver {
         let (range, next_at) = batch::next(packed, at)?;
         self.batch_at.set((number, at));
         self.batch.set(Some(Batch { bytes: batch.bytes, len: batch.len, count: batch.meta.batch }));
-        Some(Found {
+        Some(FoundMessage {
             // SAFETY: the range lies inside `packed`.
             bytes: unsafe { batch.bytes.add(range.start) },
             len: range.len(),

@@ -20,7 +20,7 @@ use crate::sys::robust::WakeRelay;
 /// The words of a call slot, in pairs of cache lines by who writes them.
 #[repr(C)]
 #[derive(Default)]
-pub(super) struct Words {
+pub(super) struct CallWords {
     // The server's; now and then the client's.
     pub(super) claim: AtomicU64,
     /// Where a server waits until the client has taken a reply of a stream.
@@ -39,13 +39,13 @@ pub(super) struct Words {
 }
 
 crate::shim::assert_layout!(
-    core::mem::offset_of!(Words, taken) == 128,
-    core::mem::offset_of!(Words, ready) == 256,
-    size_of::<Words>() == 264,
+    core::mem::offset_of!(CallWords, taken) == 128,
+    core::mem::offset_of!(CallWords, ready) == 256,
+    size_of::<CallWords>() == 264,
 );
 
 // SAFETY: all its fields are atomics.
-unsafe impl crate::segment::Shared for Words {}
+unsafe impl crate::segment::Shared for CallWords {}
 
 const NUMBER_BITS: u32 = 33;
 const NUMBERS: u64 = (1 << NUMBER_BITS) - 1;
@@ -191,7 +191,7 @@ pub(super) enum Settled {
 /// Somebody hostile could change a word for ever.
 pub(super) const TRIES: u32 = 64;
 
-impl Words {
+impl CallWords {
     #[inline]
     pub(super) fn claim(&self) -> Claim {
         // Acquire pairs with whoever changed it.
@@ -241,7 +241,7 @@ impl Words {
     /// Died just before `ready`: the reply never was. Just after: the client has it, and wakes by our token or by `x`.
     #[inline]
     pub(super) fn publish(&self, ready: Ready, more: Option<Claim>) {
-        // Release pairs with `Words::ready`: the bytes are there.
+        // Release pairs with `CallWords::ready`: the bytes are there.
         self.ready.store(ready.0, Ordering::Release);
         if let Some(taken) = more {
             // Only this thread may change what says that it writes. Died before: WRITING by the dead, with a reply to read first.
@@ -276,7 +276,7 @@ impl Words {
         done
     }
 
-    /// Ends whatever goes on in the slot, for one who has its place: the caller frees what objects are left in it.
+    /// Ends whatever goes on in the slot, for the process that has its client slot: the caller frees what objects are left in it.
     ///
     /// The number goes on by one: a request that the former client sent and nobody has begun is not taken for the next
     /// client's.

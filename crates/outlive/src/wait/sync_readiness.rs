@@ -1,65 +1,11 @@
-//! The sources that have no file of their own: receivers of queues, peers, events and latches.
+//! Events and latches as sources: bits that are set, a latch that is open.
 
 use std::sync::Arc;
 
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
-use crate::liveness::{Recheck, WaitWords};
-use crate::queue::{Inbox, Lies, Receiver, TypedReceiver};
-use crate::sync::{Event, EventCount, EventReadiness, Latch};
-use crate::{Error, Peer};
-
-/// Ready when a receive is worth a try, or would be told that the senders have gone (`end_when_senders_gone`, as it is set
-/// when the receiver is added).
-impl Source for Receiver {
-    fn watched(&self) -> Result<Watched, Error> {
-        let inbox = self.inbox();
-        let registry = Some(inbox.registry());
-        Ok(Watched { waited: Arc::new(inbox), registry })
-    }
-}
-
-impl<T: crate::sync::Plain> Source for TypedReceiver<T> {
-    fn watched(&self) -> Result<Watched, Error> {
-        self.bytes().watched()
-    }
-}
-
-impl Waited for Inbox {
-    fn look(&self) -> Look {
-        match Inbox::look(self) {
-            Lies::Something => Look::Ready(Readiness::Readable),
-            Lies::SendersGone => Look::Ready(Readiness::Ended),
-            Lies::Nothing(Some(owner)) => Look::Owner(owner),
-            Lies::Nothing(None) => Look::Nothing,
-        }
-    }
-
-    fn event_count(&self) -> Option<&EventCount> {
-        Some(self.messages())
-    }
-
-    fn add_words<'a>(&'a self, announced: &mut Announced, words: &mut WaitWords<'a>) {
-        words.add(&[self.messages().watch(announced.ticket)]);
-    }
-
-    fn net(&self, _: &Announced) -> Recheck {
-        Recheck::Spread
-    }
-}
-
-/// Ready when its owner has ended.
-impl Source for Peer {
-    fn watched(&self) -> Result<Watched, Error> {
-        Ok(Watched { waited: Arc::new(*self), registry: Some(self.registry()) })
-    }
-}
-
-impl Waited for Peer {
-    fn look(&self) -> Look {
-        // By the slot, as the sleep does: were the two to differ, which takes a stray write, this would never end.
-        if self.registry().is_alive(self.id()) { Look::Owner(self.id()) } else { Look::Ready(Readiness::Ended) }
-    }
-}
+use crate::Error;
+use crate::liveness::WaitWords;
+use crate::sync::{Event, EventReadiness, Latch};
 
 /// Some bits of an event, to wait for in a [`WaitSet`](super::WaitSet): see [`Event::any_of`] and [`Event::all_of`].
 #[derive(Clone)]

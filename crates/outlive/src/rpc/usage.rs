@@ -1,7 +1,7 @@
 //! A service seen from outside, and what the dead left in it.
 
-use super::service::{SLOTS, Service};
-use super::words::{Claim, State};
+use super::call::{Claim, State};
+use super::layout::{SLOTS, Service};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::queue::{Counters, Queue};
 use crate::segment::Segment;
@@ -46,14 +46,14 @@ fn open(segment: Segment, registry: &'static Registry) -> Result<Service, Error>
 }
 
 /// Looks at a service.
-pub(crate) fn look(segment: Segment, me: Me) -> Result<(Overview, Swept), Error> {
+pub(crate) fn usage(segment: Segment, me: Me) -> Result<(Overview, Swept), Error> {
     let registry = me.registry;
     let service = open(segment, registry)?;
     let mut clients = Vec::new();
-    for place in 0..service.places() {
-        let Some(process) = service.who(place).process() else { continue };
+    for client_slot in 0..service.client_slots() {
+        let Some(process) = service.who(client_slot).process() else { continue };
         let (mut begun, mut answered) = (0, 0);
-        for slot in place * SLOTS..(place + 1) * SLOTS {
+        for slot in client_slot * SLOTS..(client_slot + 1) * SLOTS {
             begun += u32::from(service.is_begun(slot)?);
             answered += u32::from(service.is_answered(slot)?);
         }
@@ -73,7 +73,7 @@ pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool, kept: &mut Vec<Toke
 impl Service {
     /// Each request has drawn a ticket; those that wait stand in their slots.
     fn counters(&self) -> Result<Counters, Error> {
-        let pending = (0..self.places() * SLOTS).filter(|&slot| self.is_pending(slot)).count() as u64;
+        let pending = (0..self.client_slots() * SLOTS).filter(|&slot| self.is_pending(slot)).count() as u64;
         let sent = self.asks().horizon();
         Ok(Counters { sent, received: sent.saturating_sub(pending), pending, ..self.queue.counters()? })
     }
@@ -97,18 +97,18 @@ impl Service {
         let process = me.registry.process_token()?;
         let settled = self.settle_dead(me, process, dry_run);
         let of_calls = self.sweep_claims(me, dry_run);
-        let swept = crate::queue::sweep(self.queue.shared(), me, dry_run, kept);
+        let swept = crate::queue::sweep(self.queue.inner(), me, dry_run, kept);
         // After what was settled: what is left then is left for good.
-        let threads = (0..self.places()).filter_map(|place| self.who(place).thread());
+        let threads = (0..self.client_slots()).filter_map(|client_slot| self.who(client_slot).thread());
         kept.extend(threads.filter(|&thread| !me.registry.is_alive(thread)));
-        let ((of_places, left), of_calls, (of_queue, found)) = (settled?, of_calls?, swept?);
-        Ok(Swept { claims: of_places + of_calls + of_queue, objects: found.count(), names_left: left > 0 })
+        let ((of_client_slots, left), of_calls, (of_queue, found)) = (settled?, of_calls?, swept?);
+        Ok(Swept { claims: of_client_slots + of_calls + of_queue, objects: found.count(), names_left: left > 0 })
     }
 
     /// Takes dead servers' ids out of living clients' calls: those whose calls are not over are told by it.
     fn sweep_claims(&self, me: Me, dry_run: bool) -> Result<u32, Error> {
         let mut claims = 0;
-        for slot in 0..self.places() * SLOTS {
+        for slot in 0..self.client_slots() * SLOTS {
             let words = self.call(slot)?.words;
             let seen = words.claim();
             let names = matches!(seen.state(), State::Taken | State::Writing);

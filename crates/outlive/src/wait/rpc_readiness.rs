@@ -6,7 +6,7 @@ use super::futures::UntilReady;
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
 use crate::liveness::{Recheck, WaitWords};
-use crate::rpc::{Answer, Asking, CallError, Came, Pending, Reply, Request, ServeError, Server};
+use crate::rpc::{CallError, CallNews, CallReadiness, Pending, Reply, Request, RequestReadiness, ServeError, Server};
 use crate::sync::EventCount;
 
 /// Ready when [`Server::try_next`] is worth a try.
@@ -36,13 +36,13 @@ use crate::sync::EventCount;
 /// ```
 impl Source for Server {
     fn watched(&self) -> Result<Watched, Error> {
-        let asking = self.asking();
-        let registry = Some(asking.registry());
-        Ok(Watched { waited: Arc::new(asking), registry })
+        let readiness = self.readiness();
+        let registry = Some(readiness.registry());
+        Ok(Watched { waited: Arc::new(readiness), registry })
     }
 }
 
-impl Waited for Asking {
+impl Waited for RequestReadiness {
     fn look(&self) -> Look {
         if self.is_any() { Look::Ready(Readiness::Readable) } else { Look::Nothing }
     }
@@ -74,7 +74,7 @@ impl Server {
                 Err(ServeError::Empty) => {}
                 taken => return taken,
             }
-            UntilReady::of_one(self, self.asking().registry())
+            UntilReady::of_one(self, self.readiness().registry())
                 .map_err(ServeError::System)?
                 .await
                 .map_err(ServeError::System)?;
@@ -86,19 +86,19 @@ impl Server {
 /// server any more to answer it ([`Readiness::Ended`]); from the last of these on no more.
 impl Source for Pending<'_> {
     fn watched(&self) -> Result<Watched, Error> {
-        let answer = self.answer();
-        let registry = Some(answer.registry());
-        Ok(Watched { waited: Arc::new(answer), registry })
+        let readiness = self.readiness();
+        let registry = Some(readiness.registry());
+        Ok(Watched { waited: Arc::new(readiness), registry })
     }
 }
 
-impl Waited for Answer {
+impl Waited for CallReadiness {
     fn look(&self) -> Look {
-        match Answer::look(self) {
-            Came::Something => Look::Ready(Readiness::Readable),
-            Came::ServerGone => Look::Ready(Readiness::Ended),
-            Came::Nothing(Some(owner)) => Look::Owner(owner),
-            Came::Nothing(None) => Look::Nothing,
+        match CallReadiness::look(self) {
+            CallNews::Something => Look::Ready(Readiness::Readable),
+            CallNews::ServerGone => Look::Ready(Readiness::Ended),
+            CallNews::Nothing(Some(owner)) => Look::Owner(owner),
+            CallNews::Nothing(None) => Look::Nothing,
         }
     }
 
@@ -117,7 +117,7 @@ impl Waited for Answer {
     }
 
     fn woken(&self, announced: &Announced) {
-        announced.asked.into_iter().for_each(|asked| Answer::woken(self, asked));
+        announced.asked.into_iter().for_each(|asked| CallReadiness::woken(self, asked));
     }
 }
 
@@ -152,7 +152,7 @@ impl Pending<'_> {
             if let Some(found) = self.try_next()? {
                 return Ok(found);
             }
-            UntilReady::of_one(self, self.answer().registry())?.await?;
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
         }
     }
 }

@@ -1,17 +1,17 @@
-//! How a service lies in its file: a queue, of which it uses the ends' words and the pool, and in its annex the clients' places
-//! with their call slots.
+//! How a service lies in its file: a queue, of which it uses the ends' words and the pool, and in its annex the client slots, each
+//! with its call slots.
 //!
 //! ```text
-//! page 0      how many places there are; from byte 128 on tickets and bits (asked.rs)
-//! page 1, 2   by place: {process, thread inside} (place.rs)
-//! page 3..    places: sixteen call slots of 1,536 bytes each
-//!               0     words (words.rs)
+//! page 0      how many client slots there are; from byte 128 on tickets and bits (asked.rs)
+//! page 1, 2   by client slot: {process, thread inside} (client_slot.rs)
+//! page 3..    client slots: sixteen call slots of 1,536 bytes each
+//!               0     words (call.rs)
 //!               264   eight replies of 120 bytes: {length, form}, and 112 bytes, or the reference of an object
 //!               1280  words of the request (asked.rs), and 232 bytes, or the reference of an object
 //! ```
 
 use super::asked::{Asked, Asks, Question};
-use super::words::Words;
+use super::call::CallWords;
 use crate::pool::ObjectRef;
 use crate::queue::{Annex, LARGEST_MESSAGE, Queue};
 use crate::segment::{Segment, Shared};
@@ -22,48 +22,48 @@ use crate::{Domain, Error, Kind, WaitStrategy};
 pub(super) const INLINE: usize = 112;
 /// Replies of a stream that lie in a slot at once.
 pub(super) const RING: u32 = 8;
-/// Call slots of a place.
+/// Call slots of a client slot.
 pub(super) const SLOTS: u32 = 16;
-pub(super) const MOST_PLACES: u32 = 1024;
+pub(super) const MOST_CLIENT_SLOTS: u32 = 1024;
 
 /// Bytes of a request that need no memory of their own.
 pub(super) const INLINE_REQUEST: usize = 232;
 const REPLY: u64 = 8 + INLINE as u64;
-const REPLIES_AT: u64 = size_of::<Words>() as u64;
+const REPLIES_AT: u64 = size_of::<CallWords>() as u64;
 const QUESTION_AT: u64 = 1280;
 const REQUEST_AT: u64 = QUESTION_AT + size_of::<Question>() as u64;
 const SLOT: u64 = 1536;
-pub(super) const PLACE: u64 = SLOT * SLOTS as u64;
+pub(super) const CLIENT_SLOT: u64 = SLOT * SLOTS as u64;
 const WORDS_AT: u64 = 4096;
-const PLACES_AT: u64 = WORDS_AT + MOST_PLACES as u64 * 8;
-const ANNEX: Annex = Annex { len: PLACES_AT + MOST_PLACES as u64 * PLACE, first: PLACES_AT };
+const CLIENT_SLOTS_AT: u64 = WORDS_AT + MOST_CLIENT_SLOTS as u64 * 8;
+const ANNEX: Annex = Annex { len: CLIENT_SLOTS_AT + MOST_CLIENT_SLOTS as u64 * CLIENT_SLOT, first: CLIENT_SLOTS_AT };
 
 const _: () = {
     assert!(REPLIES_AT + REPLY * RING as u64 <= QUESTION_AT);
     assert!(REQUEST_AT + INLINE_REQUEST as u64 == SLOT);
-    assert!(core::mem::offset_of!(Head, asks) == 128 && size_of::<Head>() as u64 <= WORDS_AT);
-    assert!(MOST_PLACES * SLOTS == 256 * 64);
-    assert!(SLOT.is_multiple_of(64) && PLACE.is_multiple_of(4096) && PLACES_AT.is_multiple_of(4096));
+    assert!(core::mem::offset_of!(ServiceHeader, asks) == 128 && size_of::<ServiceHeader>() as u64 <= WORDS_AT);
+    assert!(MOST_CLIENT_SLOTS * SLOTS == 256 * 64);
+    assert!(SLOT.is_multiple_of(64) && CLIENT_SLOT.is_multiple_of(4096) && CLIENT_SLOTS_AT.is_multiple_of(4096));
 };
 
 /// In tags, a slot's objects: its replies', and behind them its request's.
-const PLACES_OF_OBJECTS: u64 = 16;
-const _: () = assert!((RING as u64) < PLACES_OF_OBJECTS);
+const OBJECTS_OF_A_SLOT: u64 = 16;
+const _: () = assert!((RING as u64) < OBJECTS_OF_A_SLOT);
 
 /// In a reply's first word: the bytes lie in an object.
 const OBJECT: u64 = 1 << 63;
 
 /// The annex's first words.
 #[repr(C)]
-pub(super) struct Head {
-    /// Places that exist; they only become more.
-    pub(super) places: AtomicU32,
+pub(super) struct ServiceHeader {
+    /// Client slots that exist; they only become more.
+    pub(super) client_slots: AtomicU32,
     reserved: [AtomicU32; 31],
     asks: Asks,
 }
 
 // SAFETY: all its fields are atomics.
-unsafe impl Shared for Head {}
+unsafe impl Shared for ServiceHeader {}
 
 /// How to make a service. An existing one keeps what it was made with.
 #[derive(Clone, Debug)]
@@ -128,8 +128,8 @@ pub(super) struct Service {
 
 /// A call slot.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'s> {
-    pub(super) words: &'s Words,
+pub(super) struct CallSlot<'s> {
+    pub(super) words: &'s CallWords,
     pub(super) question: &'s Question,
     replies: *mut u8,
     request: *mut u8,
@@ -137,7 +137,7 @@ pub(super) struct Call<'s> {
 }
 
 /// A reply or a request as it lies in its slot, its words read once and checked.
-pub(super) struct Found {
+pub(super) struct SlotBytes {
     pub(super) bytes: *const u8,
     pub(super) len: usize,
     pub(super) object: Option<ObjectRef>,
@@ -161,7 +161,7 @@ impl Service {
     }
 
     #[inline]
-    pub(super) fn head(&self) -> &Head {
+    pub(super) fn head(&self) -> &ServiceHeader {
         // SAFETY: `new` has seen that it exists; page-aligned; atomics; mappings do not shrink.
         unsafe { &*self.segment().address(self.at).cast() }
     }
@@ -171,62 +171,67 @@ impl Service {
         &self.head().asks
     }
 
-    /// Places that exist.
+    /// Client slots that exist.
     #[inline]
-    pub(super) fn places(&self) -> u32 {
-        // Acquire pairs with `add_place`: the pages exist.
-        self.head().places.load(Ordering::Acquire).min(MOST_PLACES)
+    pub(super) fn client_slots(&self) -> u32 {
+        // Acquire pairs with `add_client_slot`: the pages exist.
+        self.head().client_slots.load(Ordering::Acquire).min(MOST_CLIENT_SLOTS)
     }
 
     #[inline]
-    pub(super) fn place(&self, place: u32) -> &AtomicU64 {
-        debug_assert!(place < MOST_PLACES);
-        let at = self.at + WORDS_AT + u64::from(place % MOST_PLACES) * 8;
-        // SAFETY: as in `head`; before PLACES_AT.
+    pub(super) fn client_slot(&self, client_slot: u32) -> &AtomicU64 {
+        debug_assert!(client_slot < MOST_CLIENT_SLOTS);
+        let at = self.at + WORDS_AT + u64::from(client_slot % MOST_CLIENT_SLOTS) * 8;
+        // SAFETY: as in `head`; before CLIENT_SLOTS_AT.
         unsafe { &*self.segment().address(at).cast() }
     }
 
-    /// Makes the pages of one place more.
+    /// Makes the pages of one client slot more.
     #[cold]
-    pub(super) fn add_place(&self, places: u32) -> Result<(), Error> {
-        if places >= MOST_PLACES {
-            return Err(Error::NoSpace { path: self.segment().path().to_path_buf(), wanted: PLACE });
+    pub(super) fn add_client_slot(&self, client_slots: u32) -> Result<(), Error> {
+        if client_slots >= MOST_CLIENT_SLOTS {
+            return Err(Error::NoSpace { path: self.segment().path().to_path_buf(), wanted: CLIENT_SLOT });
         }
         // Died just after: pages that nobody counts; the next one finds them there.
-        self.segment().grow(self.at + PLACES_AT + u64::from(places) * PLACE, PLACE)?;
+        self.segment().grow(self.at + CLIENT_SLOTS_AT + u64::from(client_slots) * CLIENT_SLOT, CLIENT_SLOT)?;
         // Release: the pages exist for whoever reads the count. Lost: another added it.
-        let _ = self.head().places.compare_exchange(places, places + 1, Ordering::Release, Ordering::Relaxed);
+        let _ = self.head().client_slots.compare_exchange(
+            client_slots,
+            client_slots + 1,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
         Ok(())
     }
 
     /// The slot of that number, if it exists.
     #[inline]
-    pub(super) fn call(&self, slot: u32) -> Result<Call<'_>, Error> {
-        let place = slot / SLOTS;
-        if place >= self.places() {
+    pub(super) fn call(&self, slot: u32) -> Result<CallSlot<'_>, Error> {
+        let client_slot = slot / SLOTS;
+        if client_slot >= self.client_slots() {
             return Err(self.segment().damaged("a call's slot"));
         }
-        let at = self.at + PLACES_AT + u64::from(slot) * SLOT;
+        let at = self.at + CLIENT_SLOTS_AT + u64::from(slot) * SLOT;
         self.segment().exists(at + SLOT)?;
-        // SAFETY: below the number of places that exist, and inside the file, as `exists` has seen; 64-aligned; atomics.
-        let words = unsafe { &*self.segment().address(at).cast::<Words>() };
+        // SAFETY: below the number of client slots that exist, and inside the file, as `exists` has seen; 64-aligned; atomics.
+        let words = unsafe { &*self.segment().address(at).cast::<CallWords>() };
         // SAFETY: the same slot.
         let replies = unsafe { self.segment().address(at + REPLIES_AT) };
         // SAFETY: the same slot, 8-aligned; atomics.
         let question = unsafe { &*self.segment().address(at + QUESTION_AT).cast::<Question>() };
         // SAFETY: the same slot.
         let request = unsafe { self.segment().address(at + REQUEST_AT) };
-        Ok(Call { words, question, replies, request, slot })
+        Ok(CallSlot { words, question, replies, request, slot })
     }
 
     /// The reply of that number in a call's ring; `None` when its words make no sense. Fails when the
     /// system does not say whether its memory exists.
     #[inline]
-    pub(super) fn found(&self, call: Call<'_>, number: u32) -> Result<Option<Found>, Error> {
+    pub(super) fn found(&self, call: CallSlot<'_>, number: u32) -> Result<Option<SlotBytes>, Error> {
         let meta = call.meta(number).load(Ordering::Relaxed);
         let Ok(len) = usize::try_from(meta & !OBJECT) else { return Ok(None) };
         if meta & OBJECT == 0 {
-            return Ok((len <= INLINE).then(|| Found { bytes: call.bytes(number), len, object: None }));
+            return Ok((len <= INLINE).then(|| SlotBytes { bytes: call.bytes(number), len, object: None }));
         }
         self.found_in(call.reference(number), len)
     }
@@ -234,21 +239,21 @@ impl Service {
     /// The request in a call's slot, of which the calling thread has the claim; `None` when its words make
     /// no sense. Fails as [`Service::found`].
     #[inline]
-    pub(super) fn request(&self, call: Call<'_>, asked: Asked) -> Result<Option<Found>, Error> {
+    pub(super) fn request(&self, call: CallSlot<'_>, asked: Asked) -> Result<Option<SlotBytes>, Error> {
         let len = asked.len();
         if len <= INLINE_REQUEST {
-            return Ok(Some(Found { bytes: call.request, len, object: None }));
+            return Ok(Some(SlotBytes { bytes: call.request, len, object: None }));
         }
         self.found_in(call.request_reference(), len)
     }
 
-    fn found_in(&self, reference: Option<u32>, len: usize) -> Result<Option<Found>, Error> {
+    fn found_in(&self, reference: Option<u32>, len: usize) -> Result<Option<SlotBytes>, Error> {
         let Some(reference) = reference else { return Ok(None) };
         let object = self.queue.object(reference)?;
         Ok(object.filter(|object| len as u64 <= object.capacity.min(LARGEST_MESSAGE)).map(|object| {
             // SAFETY: `Heap::find_object` has compared the object with the file and the mapping.
             let bytes = unsafe { self.segment().address(object.offset) };
-            Found { bytes, len, object: Some(object) }
+            SlotBytes { bytes, len, object: Some(object) }
         }))
     }
 
@@ -256,20 +261,20 @@ impl Service {
     /// say whether one of them exists, after it has freed the others. The slot must not be used before
     /// another try has succeeded, because nothing would lead to that object any more.
     #[cold]
-    pub(super) fn free_objects(&self, call: Call<'_>) -> Result<(), Error> {
+    pub(super) fn free_objects(&self, call: CallSlot<'_>) -> Result<(), Error> {
         let freed = self.free_request(call);
         call.long_replies()
-            .fold(freed, |freed, number| freed.and(self.free_at(call.reference(number), call.place_of(number))))
+            .fold(freed, |freed, number| freed.and(self.free_at(call.reference(number), call.reply_position(number))))
     }
 
     /// Returns whether an object lies in a slot. Fails as [`Service::free_objects`].
     #[cold]
-    pub(super) fn has_objects(&self, call: Call<'_>) -> Result<bool, Error> {
-        if self.is_at(call.request_reference(), call.place_of_request())? {
+    pub(super) fn has_objects(&self, call: CallSlot<'_>) -> Result<bool, Error> {
+        if self.is_at(call.request_reference(), call.request_position())? {
             return Ok(true);
         }
         for number in call.long_replies() {
-            if self.is_at(call.reference(number), call.place_of(number))? {
+            if self.is_at(call.reference(number), call.reply_position(number))? {
                 return Ok(true);
             }
         }
@@ -279,28 +284,28 @@ impl Service {
     /// Frees a request's object, if it lies in the slot still, by who has the slot. Its bytes may be no reference at all: the
     /// tag tells. Fails as [`Service::free_objects`].
     #[cold]
-    pub(super) fn free_request(&self, call: Call<'_>) -> Result<(), Error> {
-        self.free_at(call.request_reference(), call.place_of_request())
+    pub(super) fn free_request(&self, call: CallSlot<'_>) -> Result<(), Error> {
+        self.free_at(call.request_reference(), call.request_position())
     }
 
-    fn is_at(&self, reference: Option<u32>, place: u64) -> Result<bool, Error> {
+    fn is_at(&self, reference: Option<u32>, position: u64) -> Result<bool, Error> {
         let Some(reference) = reference else { return Ok(false) };
         // Damaged: as if it were not there.
-        Ok(self.queue.object(reference)?.is_some_and(|object| self.queue.is_put(&object, place).unwrap_or(false)))
+        Ok(self.queue.object(reference)?.is_some_and(|object| self.queue.is_put(&object, position).unwrap_or(false)))
     }
 
-    fn free_at(&self, reference: Option<u32>, place: u64) -> Result<(), Error> {
+    fn free_at(&self, reference: Option<u32>, position: u64) -> Result<(), Error> {
         if let Some(reference) = reference
             && let Some(object) = self.queue.object(reference)?
         {
             // Damaged: as if it were not there.
-            let _ = self.queue.free_put(&object, place);
+            let _ = self.queue.free_put(&object, position);
         }
         Ok(())
     }
 }
 
-impl<'s> Call<'s> {
+impl<'s> CallSlot<'s> {
     fn meta(self, number: u32) -> &'s AtomicU64 {
         let at = u64::from(number % RING) * REPLY;
         // SAFETY: inside the slot, 8-aligned; atomics.
@@ -325,13 +330,13 @@ impl<'s> Call<'s> {
     }
 
     /// Where an object is that belongs to that reply, as its tag says.
-    pub(super) fn place_of(self, number: u32) -> u64 {
-        u64::from(self.slot) * PLACES_OF_OBJECTS + u64::from(number % RING)
+    pub(super) fn reply_position(self, number: u32) -> u64 {
+        u64::from(self.slot) * OBJECTS_OF_A_SLOT + u64::from(number % RING)
     }
 
     /// The same of the request's object.
-    pub(super) fn place_of_request(self) -> u64 {
-        u64::from(self.slot) * PLACES_OF_OBJECTS + u64::from(RING)
+    pub(super) fn request_position(self) -> u64 {
+        u64::from(self.slot) * OBJECTS_OF_A_SLOT + u64::from(RING)
     }
 
     fn request_reference(self) -> Option<u32> {
@@ -354,7 +359,7 @@ impl<'s> Call<'s> {
     /// Writes the reference of an object that holds the request.
     ///
     /// # Safety
-    /// As [`Call::write_request`].
+    /// As [`CallSlot::write_request`].
     pub(super) unsafe fn write_request_object(self, object: &ObjectRef) {
         // SAFETY: inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.request.cast::<AtomicU64>() };
@@ -376,7 +381,7 @@ impl<'s> Call<'s> {
     /// Writes a reference of an object that holds the reply.
     ///
     /// # Safety
-    /// As [`Call::write`].
+    /// As [`CallSlot::write`].
     pub(super) unsafe fn write_object(self, number: u32, object: &ObjectRef, len: usize) {
         // SAFETY: inside the slot, 8-aligned; an atomic.
         let word = unsafe { &*self.bytes(number).cast::<AtomicU64>() };

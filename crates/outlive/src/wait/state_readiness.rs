@@ -6,7 +6,7 @@ use super::futures::UntilReady;
 use super::source::{Announced, Look, Readiness, Source, Waited, Watched};
 use crate::Error;
 use crate::liveness::{Recheck, WaitWords};
-use crate::state::{BytesWatch, Change, News, Outlook, StateWatch};
+use crate::state::{BytesWatch, Change, StateNews, StateReadiness, StateWatch};
 use crate::sync::AwaitError;
 use crate::sync::EventCount;
 
@@ -14,7 +14,7 @@ use crate::sync::EventCount;
 /// [`BytesWatch::try_changed`] has told it.
 impl Source for BytesWatch {
     fn watched(&self) -> Result<Watched, Error> {
-        Ok(of(self.outlook()))
+        Ok(of(self.readiness()))
     }
 }
 
@@ -43,22 +43,22 @@ impl Source for BytesWatch {
 /// ```
 impl Source for StateWatch {
     fn watched(&self) -> Result<Watched, Error> {
-        Ok(of(self.outlook()))
+        Ok(of(self.readiness()))
     }
 }
 
-fn of(outlook: Outlook) -> Watched {
-    let registry = Some(outlook.registry());
-    Watched { waited: Arc::new(outlook), registry }
+fn of(readiness: StateReadiness) -> Watched {
+    let registry = Some(readiness.registry());
+    Watched { waited: Arc::new(readiness), registry }
 }
 
-impl Waited for Outlook {
+impl Waited for StateReadiness {
     fn look(&self) -> Look {
-        match Outlook::look(self) {
-            News::Value => Look::Ready(Readiness::Changed),
-            News::WriterDied => Look::Ready(Readiness::Ended),
-            News::Nothing(Some(owner)) => Look::Owner(owner),
-            News::Nothing(None) => Look::Nothing,
+        match StateReadiness::look(self) {
+            StateNews::Value => Look::Ready(Readiness::Changed),
+            StateNews::WriterDied => Look::Ready(Readiness::Ended),
+            StateNews::Nothing(Some(owner)) => Look::Owner(owner),
+            StateNews::Nothing(None) => Look::Nothing,
         }
     }
 
@@ -76,7 +76,7 @@ impl Waited for Outlook {
     }
 
     fn woken(&self, announced: &Announced) {
-        announced.asked.into_iter().for_each(|asked| Outlook::woken(self, asked));
+        announced.asked.into_iter().for_each(|asked| StateReadiness::woken(self, asked));
     }
 }
 
@@ -93,7 +93,7 @@ impl BytesWatch {
             if let Some(change) = self.try_changed() {
                 return Ok(change);
             }
-            let readiness = UntilReady::of_one(self, self.outlook().registry()).map_err(AwaitError::System)?;
+            let readiness = UntilReady::of_one(self, self.readiness().registry()).map_err(AwaitError::System)?;
             readiness.await.map_err(AwaitError::System)?;
         }
     }

@@ -1,6 +1,6 @@
 //! What the layer above needs of a queue: its ends, who serves and who sleeps, and its pool for long requests and replies.
 
-use super::endpoint::{self, Reader};
+use super::endpoint::{self, CurrentReceiver};
 use super::error::RecvError;
 use super::send::wait_for_memory;
 use super::sweep::collect_objects;
@@ -29,30 +29,30 @@ pub(crate) enum Server {
 
 impl Queue {
     pub(crate) fn segment(&self) -> &Segment {
-        &self.shared.ring.segment
+        &self.inner.ring.segment
     }
 
     pub(crate) fn registry(&self) -> &'static Registry {
-        self.shared.registry
+        self.inner.registry
     }
 
     pub(crate) fn spin_wait(&self) -> &SpinWait {
-        &self.shared.spin_wait
+        &self.inner.spin_wait
     }
 
     pub(crate) fn set_wait(&self, wait: WaitStrategy) {
-        self.shared.spin_wait.set(wait);
+        self.inner.spin_wait.set(wait);
     }
 
     /// Where the other layer's words lie: first and last byte but one.
     pub(crate) fn annex(&self) -> (u64, u64) {
-        self.shared.ring.annex()
+        self.inner.ring.annex()
     }
 
     pub(crate) fn server(&self) -> Result<Server, Error> {
-        match endpoint::check_reader(&self.shared) {
-            Ok(Reader::Process { token, .. }) => Ok(Server::Alive(token)),
-            Ok(Reader::None) | Err(SendError::NoReceiver) => Ok(Server::None),
+        match endpoint::check_receiver(&self.inner) {
+            Ok(CurrentReceiver::Process { token, .. }) => Ok(Server::Alive(token)),
+            Ok(CurrentReceiver::None) | Err(SendError::NoReceiver) => Ok(Server::None),
             Err(SendError::ReceiverDied) => Ok(Server::Died),
             Err(SendError::Damaged(error) | SendError::System(error)) => Err(error),
             Err(_) => Err(self.segment().damaged("the receiver's word")),
@@ -66,41 +66,41 @@ impl Queue {
         also: Watch<'_>,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        endpoint::sleep_until_reader_comes(&self.shared, pass, also, deadline)
+        endpoint::sleep_until_receiver_comes(&self.inner, pass, also, deadline)
     }
 
     /// Where nobody serves, adds the words to sleep on until somebody does. What was asked of who comes, for
     /// [`Queue::woken_by_who_serves`].
     pub(crate) fn add_who_serves<'a>(&'a self, words: &mut WaitWords<'a>) -> Option<u32> {
-        endpoint::add_who_comes(&self.shared, words)
+        endpoint::add_who_comes(&self.inner, words)
     }
 
     /// Who served, if nobody has asked to be woken by the next.
     pub(crate) fn dead_and_unasked(&self) -> Option<TokenId> {
-        let word = self.shared.ring.head().reader.load(Ordering::Acquire);
+        let word = self.inner.ring.head().receiver.load(Ordering::Acquire);
         if word & WAITERS == 0 { TokenId::from_word(word) } else { None }
     }
 
     /// After a sleep on them.
     pub(crate) fn woken_by_who_serves(&self, asked: u32) {
-        endpoint::woken_by_who_comes(&self.shared, asked);
+        endpoint::woken_by_who_comes(&self.inner, asked);
     }
 
     /// What those who ask notify, for wait sets.
     pub(crate) fn messages(&self) -> &EventCount {
-        &self.shared.ring.head().messages
+        &self.inner.ring.head().messages
     }
 
     /// Whether somebody serves, who might be asked.
     #[inline]
     pub(crate) fn check_server(&self) -> Result<(), SendError> {
-        endpoint::check_reader(&self.shared).map(drop)
+        endpoint::check_receiver(&self.inner).map(drop)
     }
 
     /// There is something for the server.
     #[inline]
     pub(crate) fn wake_server(&self) {
-        wake_receiver(&self.shared);
+        wake_receiver(&self.inner);
     }
 
     /// An object of the pool, the calling thread's, waiting for one to be freed.
@@ -112,7 +112,7 @@ impl Queue {
                 if len > most {
                     return Err(SendError::TooLarge { len, most });
                 }
-                wait_for_memory(&self.shared, me, len, Some(deadline), &|| false)
+                wait_for_memory(&self.inner, me, len, Some(deadline), &|| false)
             }
             other => Ok(other?),
         }
@@ -120,45 +120,45 @@ impl Queue {
 
     /// An object of the pool, the calling thread's.
     pub(crate) fn allocate(&self, me: Me, len: u64) -> Result<ObjectRef, Error> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         ring.pool.allocate(&ring.segment, me, len, ring)
     }
 
     /// The most bytes that an object can have.
     pub(crate) fn most_bytes(&self) -> u64 {
-        self.shared.ring.most_message_bytes().min(super::LARGEST_MESSAGE)
+        self.inner.ring.most_message_bytes().min(super::LARGEST_MESSAGE)
     }
 
     /// Frees what the dead left in the pool, but not what stands in the annex.
     pub(crate) fn collect(&self, me: Me) -> Result<(), Error> {
-        collect_objects(&self.shared.ring, me, false).map(drop)
+        collect_objects(&self.inner.ring, me, false).map(drop)
     }
 
     pub(crate) fn free_held(&self, me: Me, object: &ObjectRef) -> Result<(), Error> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         ring.pool.free_held(&ring.segment, object, me, ring)
     }
 
     /// From the calling thread's to that place in the annex.
     pub(crate) fn put(&self, me: Me, object: &ObjectRef, place: u64) -> Result<(), Error> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         ring.pool.enqueue(&ring.segment, object, me, ANNEX, place)
     }
 
     /// The object of that reference, if there is one. Fails when the system does not say whether it exists.
     pub(crate) fn object(&self, reference: u32) -> Result<Option<ObjectRef>, Error> {
-        self.shared.ring.pool.find_object(&self.shared.ring.segment, reference)
+        self.inner.ring.pool.find_object(&self.inner.ring.segment, reference)
     }
 
     /// Returns whether the object's tag says that it lies at that place in the annex.
     pub(crate) fn is_put(&self, object: &ObjectRef, place: u64) -> Result<bool, Error> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         Ok(ring.pool.tag_of(&ring.segment, object)? == (Tag::Queued { region: ANNEX, position: place }))
     }
 
     /// Frees an object if it is at that place in the annex; whether it was.
     pub(crate) fn free_put(&self, object: &ObjectRef, place: u64) -> Result<bool, Error> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         let is_there = self.is_put(object, place)?;
         if is_there {
             ring.pool.free_queued(&ring.segment, object, ANNEX, place)?;
@@ -179,13 +179,13 @@ impl Receiver {
         is_there: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<Option<R>, RecvError>,
     ) -> Result<R, RecvError> {
-        let shared = &*self.shared;
-        if shared.spin_wait.spin(is_there)
+        let inner = &*self.inner;
+        if inner.spin_wait.spin(is_there)
             && let Some(found) = look()?
         {
             return Ok(found);
         }
-        let head = shared.ring.head();
+        let head = inner.ring.head();
         // Sleeps of one wait have one number.
         let _pass = WakeRelay::begin(me.list());
         let mut out_of_time = false;
@@ -199,7 +199,7 @@ impl Receiver {
             }
             // Nobody's end is watched: who asks may be stopped before it notifies.
             let watch = [head.messages.watch(ticket)];
-            let end = sleep_on(shared.registry, &watch, 0, Recheck::Spread, ticket.until(deadline));
+            let end = sleep_on(inner.registry, &watch, 0, Recheck::Spread, ticket.until(deadline));
             awake();
             // Before the next wait is prepared, which may cost a membarrier.
             if let Some(found) = look()? {
@@ -208,7 +208,7 @@ impl Receiver {
             match end {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-                Err(errno) => return Err(Error::from_errno("wait in", shared.registry.path(), errno).into()),
+                Err(errno) => return Err(Error::from_errno("wait in", inner.registry.path(), errno).into()),
             }
         }
     }

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use super::Shared;
+use super::Inner;
 use super::bytes::BytesWatch;
 use super::state::StateWatch;
-use super::wait::{Look, Told};
+use super::wait::{Told, Untold};
 use crate::liveness::{Registry, TokenId, WaitWords};
 use crate::sync::EventCount;
 use crate::sys::futex::Watch;
 
 /// See the file's head. It keeps the state mapped.
 #[derive(Clone)]
-pub(crate) struct Outlook {
-    shared: Arc<Shared>,
+pub(crate) struct StateReadiness {
+    inner: Arc<Inner>,
     told: Arc<Told>,
 }
 
 /// What is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum StateNews {
     Value,
     WriterDied,
     /// Nothing. That thread's or process's end would make it worth another look.
@@ -28,43 +28,43 @@ pub(crate) enum News {
 
 impl BytesWatch {
     /// For a wait set.
-    pub(crate) fn outlook(&self) -> Outlook {
-        Outlook { shared: Arc::clone(&self.shared), told: Arc::clone(&self.told) }
+    pub(crate) fn readiness(&self) -> StateReadiness {
+        StateReadiness { inner: Arc::clone(&self.inner), told: Arc::clone(&self.told) }
     }
 }
 
 impl StateWatch {
     /// For a wait set.
-    pub(crate) fn outlook(&self) -> Outlook {
-        self.bytes.outlook()
+    pub(crate) fn readiness(&self) -> StateReadiness {
+        self.bytes.readiness()
     }
 }
 
-impl Outlook {
+impl StateReadiness {
     pub(crate) fn registry(&self) -> &'static Registry {
-        self.shared.registry
+        self.inner.registry
     }
 
     /// What the writer notifies.
     pub(crate) fn changes(&self) -> &EventCount {
-        &self.shared.buffers.head().changes
+        &self.inner.buffers.head().changes
     }
 
-    pub(crate) fn look(&self) -> News {
-        match self.shared.look(&self.told) {
-            Look::Value(_) => News::Value,
-            Look::Died(..) => News::WriterDied,
-            Look::Nothing(standing) => News::Nothing(standing.watched()),
+    pub(crate) fn look(&self) -> StateNews {
+        match self.inner.look(&self.told) {
+            Untold::Value(_) => StateNews::Value,
+            Untold::Died(..) => StateNews::WriterDied,
+            Untold::Nothing(standing) => StateNews::Nothing(standing.watched()),
         }
     }
 
     /// Adds the words to sleep on, `changes` among them. What was asked of who comes.
     pub(crate) fn add_to<'a>(&'a self, changes: Watch<'a>, words: &mut WaitWords<'a>) -> Option<u32> {
-        self.shared.role().add_to(changes, words)
+        self.inner.role().add_to(changes, words)
     }
 
     /// After a sleep on them.
     pub(crate) fn woken(&self, asked: u32) {
-        self.shared.role().woken(asked);
+        self.inner.role().woken(asked);
     }
 }

@@ -25,13 +25,12 @@
 //! | 2, 3 | finds a call that is begun, and clears its bit | is told "begun", frees the object |
 
 use super::asked::{Question, clear_unless, pending};
-use super::bytes::Bytes;
+use super::call::{Claim, TRIES};
+use super::layout::{SLOTS, Service};
+use super::reply::Bytes;
 use super::request::Request;
-use super::service::{SLOTS, Service};
-use super::words::{Claim, TRIES};
 use crate::Error;
-use crate::liveness::{Me, Registry, TokenId};
-use crate::sync::EventCount;
+use crate::liveness::{Me, TokenId};
 use crate::sys::robust::WakeRelay;
 
 /// How often the server looks again at calls beyond the horizon. After that it takes the tickets
@@ -43,10 +42,10 @@ const LOOKS: u32 = 8;
 #[derive(Default)]
 pub(super) struct Requests {
     /// The last is the next one.
-    found: Vec<Found>,
+    found: Vec<AskedCall>,
 }
 
-struct Found {
+struct AskedCall {
     ticket: u64,
     slot: u32,
     number: u64,
@@ -97,21 +96,21 @@ impl Requests {
     }
 
     /// Whether something is asked beyond the horizon. If slots cannot be looked at, the calls of their
-    /// places' clients are not noted, and the first error is returned: the others' calls are noted then.
+    /// clients are not noted, and the first error is returned: the others' calls are noted then.
     #[inline]
     fn look_below(&mut self, service: &Service, horizon: u64) -> Result<bool, Error> {
         let asks = service.asks();
         let mut beyond = false;
         let mut result = Ok(());
         let mut unseen = Vec::new();
-        for word in 0..(service.places() * SLOTS).div_ceil(64) {
+        for word in 0..(service.client_slots() * SLOTS).div_ceil(64) {
             let mut bits = asks.word(word);
             while bits != 0 {
                 let slot = word * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
                 let call = match service.call(slot) {
                     Ok(call) => call,
-                    // Of a place that does not exist: a stray write.
+                    // Of a client slot that does not exist: a stray write.
                     Err(Error::Damaged { .. }) => {
                         asks.clear(slot);
                         continue;
@@ -128,7 +127,7 @@ impl Requests {
                         let ticket = call.question.ticket();
                         if ticket < horizon {
                             let (number, asker) = (asked.number(), call.question.asker());
-                            self.found.push(Found { ticket, slot, number, asker });
+                            self.found.push(AskedCall { ticket, slot, number, asker });
                         } else {
                             beyond = true;
                         }
@@ -154,7 +153,7 @@ impl Service {
             return Ok(None);
         };
         if !self.is_asker_alive(call.question) {
-            // Nobody waits for it. What it left is settled with its place.
+            // Nobody waits for it. What it left is settled with its client slot.
             clear_unless(self.asks(), slot, || self.is_pending(slot));
             return Ok(None);
         }
@@ -183,7 +182,7 @@ impl Service {
             (bytes, lies.object)
         });
         let (payload, object) = copy.unwrap_or_default();
-        let freed = object.map_or(Ok(true), |object| self.queue.free_put(&object, call.place_of_request()));
+        let freed = object.map_or(Ok(true), |object| self.queue.free_put(&object, call.request_position()));
         call.words.copied(Claim::taken(number, process));
         drop(pass);
         // Where there is an error, the request is dropped, which tells its client.
@@ -196,32 +195,6 @@ impl Service {
     }
 }
 
-/// The requests as a wait set sees them: whether one is asked. It looks at shared words alone,
-/// works from any thread, and keeps the service mapped.
-#[derive(Clone)]
-pub(crate) struct Asking {
-    service: Service,
-}
-
-impl Asking {
-    pub(super) fn new(service: Service) -> Asking {
-        Asking { service }
-    }
-
-    pub(crate) fn registry(&self) -> &'static Registry {
-        self.service.queue.registry()
-    }
-
-    /// What clients notify.
-    pub(crate) fn messages(&self) -> &EventCount {
-        self.service.queue.messages()
-    }
-
-    pub(crate) fn is_any(&self) -> bool {
-        self.service.is_any_pending()
-    }
-}
-
 impl Service {
     /// Whether the process lives that has made the request in a slot.
     #[inline]
@@ -230,8 +203,8 @@ impl Service {
     }
 
     /// Whether a request is asked in any slot whose bit is set.
-    fn is_any_pending(&self) -> bool {
-        (0..(self.places() * SLOTS).div_ceil(64)).any(|word| {
+    pub(super) fn is_any_pending(&self) -> bool {
+        (0..(self.client_slots() * SLOTS).div_ceil(64)).any(|word| {
             let bits = self.asks().word(word);
             let set = (0..64).filter(|bit| bits >> bit & 1 == 1);
             set.into_iter().any(|bit| self.is_pending(word * 64 + bit))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 
-use super::service::INLINE;
+use super::layout::INLINE;
 
 /// A copy: short ones without an allocation.
 pub(super) enum Bytes {

@@ -4,7 +4,7 @@ use super::ring::Ring;
 use crate::liveness::{Registry, SpinWait};
 
 /// See the file's head.
-pub(crate) struct Shared {
+pub(crate) struct Inner {
     pub(super) ring: Ring,
     pub(super) registry: &'static Registry,
     pub(super) spin_wait: SpinWait,

@@ -1,15 +1,15 @@
 //! Is there something to receive? Asked by who is not the receiver: a wait set, perhaps in another thread.
 //!
-//! By shared words alone, and without changing one: what a receiver would find at the head (`look.rs`), as far as that can be
+//! By shared words alone, and without changing one: what a receiver would find at the head (`head.rs`), as far as that can be
 //! told. Where it cannot, because the receiver is just moving on, or because the words make no sense, the answer is that it is
 //! worth a try: the receiver finds out, and after that the answer is another.
 
 use std::sync::Arc;
 
-use super::Shared;
-use super::endpoint::{self, Senders};
+use super::Inner;
 use super::layout::{CLOSED, MOST_REGIONS, SlotWord, State, published};
 use super::receiver::Receiver;
+use super::senders::{self, Senders};
 use crate::Error;
 use crate::liveness::{Registry, TokenId};
 use crate::shim::Ordering;
@@ -17,14 +17,14 @@ use crate::sync::EventCount;
 
 /// A queue as a wait set sees it.
 #[derive(Clone)]
-pub(crate) struct Inbox {
-    shared: Arc<Shared>,
+pub(crate) struct QueueReadiness {
+    inner: Arc<Inner>,
     end_when_gone: bool,
 }
 
 /// What lies there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lies {
+pub(crate) enum Receivable {
     /// A receive is worth a try.
     Something,
     /// Nothing, and all senders have gone.
@@ -38,44 +38,44 @@ const MOST_MOVES: usize = 8;
 
 impl Receiver {
     /// For a wait set.
-    pub(crate) fn inbox(&self) -> Inbox {
-        Inbox { shared: Arc::clone(&self.shared), end_when_gone: self.end_when_gone.get() }
+    pub(crate) fn readiness(&self) -> QueueReadiness {
+        QueueReadiness { inner: Arc::clone(&self.inner), end_when_gone: self.end_when_gone.get() }
     }
 }
 
-impl Inbox {
+impl QueueReadiness {
     pub(crate) fn registry(&self) -> &'static Registry {
-        self.shared.registry
+        self.inner.registry
     }
 
     /// What senders notify.
     pub(crate) fn messages(&self) -> &EventCount {
-        &self.shared.ring.head().messages
+        &self.inner.ring.head().messages
     }
 
-    pub(crate) fn look(&self) -> Lies {
-        match self.look_at_head().unwrap_or(Lies::Something) {
-            Lies::Nothing(None) if self.end_when_gone => match endpoint::senders(&self.shared) {
-                Senders::Some(sender) => Lies::Nothing(Some(sender)),
+    pub(crate) fn look(&self) -> Receivable {
+        match self.look_at_head().unwrap_or(Receivable::Something) {
+            Receivable::Nothing(None) if self.end_when_gone => match senders::senders(&self.inner) {
+                Senders::Some(sender) => Receivable::Nothing(Some(sender)),
                 // The last one may have sent between our look and its end.
-                Senders::Gone => match self.look_at_head().unwrap_or(Lies::Something) {
-                    Lies::Nothing(None) => Lies::SendersGone,
-                    lies => lies,
+                Senders::Gone => match self.look_at_head().unwrap_or(Receivable::Something) {
+                    Receivable::Nothing(None) => Receivable::SendersGone,
+                    found => found,
                 },
-                Senders::NeverSeen | Senders::Unknown => Lies::Nothing(None),
+                Senders::NeverSeen | Senders::Unknown => Receivable::Nothing(None),
             },
-            lies => lies,
+            found => found,
         }
     }
 
-    fn look_at_head(&self) -> Result<Lies, Error> {
-        let ring = &self.shared.ring;
-        let mut region = ring.head().receiver.region.load(Ordering::Acquire);
+    fn look_at_head(&self) -> Result<Receivable, Error> {
+        let ring = &self.inner.ring;
+        let mut region = ring.head().receiver_words.region.load(Ordering::Acquire);
         // A receiver that has given a slot back and not moved the head yet tells nobody when it does.
         let mut given_back = None;
         for _ in 0..MOST_MOVES + MOST_REGIONS {
             if region >= ring.regions() {
-                return Ok(Lies::Something);
+                return Ok(Receivable::Something);
             }
             let words = &ring.head().regions_words[region as usize % MOST_REGIONS];
             let h = words.head.load(Ordering::Acquire);
@@ -87,7 +87,7 @@ impl Inbox {
                     region += 1;
                     continue;
                 }
-                return Ok(Lies::Nothing(None));
+                return Ok(Receivable::Nothing(None));
             };
             let slot = ring.slot(region, place.index);
             // The claim first. Acquire, as the receiver's: a message that is there is seen whole by whoever receives it.
@@ -97,25 +97,25 @@ impl Inbox {
                 continue;
             }
             if slot.head.ready.load(Ordering::Acquire) == published(place.lap) {
-                return Ok(Lies::Something);
+                return Ok(Receivable::Something);
             }
             if is_closed {
                 region += 1;
                 continue;
             }
             if word.laps_ahead(place.lap) < 0 {
-                return Ok(Lies::Nothing(None));
+                return Ok(Receivable::Nothing(None));
             }
             return Ok(match word.state() {
-                State::Empty => Lies::Nothing(None),
-                State::Abandoned => Lies::Something,
+                State::Empty => Receivable::Nothing(None),
+                State::Abandoned => Receivable::Something,
                 State::Writing => match word.owner() {
-                    Some(owner) if self.shared.registry.is_alive(owner) => Lies::Nothing(Some(owner)),
+                    Some(owner) if self.inner.registry.is_alive(owner) => Receivable::Nothing(Some(owner)),
                     // Finished, or to be skipped.
-                    _ => Lies::Something,
+                    _ => Receivable::Something,
                 },
             });
         }
-        Ok(Lies::Something)
+        Ok(Receivable::Something)
     }
 }

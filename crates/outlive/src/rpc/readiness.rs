@@ -1,24 +1,24 @@
-//! A call as a wait set sees it: is there something to be told to who waits for its answer? By shared words, from any thread, and
-//! without changing the call: a try finds out.
+//! Calls and requests as a wait set sees them: is there something to be told to who waits for a call's reply, and is there a
+//! request for the server? By shared words, from any thread, and without changing a call: a try finds out.
 //!
-//! Slept on are {`x`, `replies`, the claim as it was} and the end of whose the call is, as by who waits plainly (pending.rs); of a call
+//! For a reply, slept on are {`x`, `replies`, the claim as it was} and the end of whose the call is, as by who waits plainly (pending.rs); of a call
 //! that waits for a server, {the queue's `x`, its `reader` with WAITERS} besides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
+use super::call::{Claim, Ready, State, next};
+use super::layout::Service;
 use super::pending::half_of;
-use super::service::Service;
-use super::words::{Claim, Ready, State, next};
 use crate::liveness::{Registry, TokenId, WaitWords};
 use crate::queue::Server;
 use crate::shim::Ordering;
 use crate::sync::EventCount;
 use crate::sys::futex::Watch;
 
-/// See the file's head. It keeps the service mapped.
+/// A call as a wait set sees it. It keeps the service mapped.
 #[derive(Clone)]
-pub(crate) struct Answer {
+pub(crate) struct CallReadiness {
     service: Service,
     slot: u32,
     number: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
 
 /// What is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum CallNews {
     /// A reply, or the call's end.
     Something,
     /// There is no server any more that could answer.
@@ -37,16 +37,22 @@ pub(crate) enum Came {
     Nothing(Option<TokenId>),
 }
 
-impl Answer {
-    pub(super) fn new(service: Service, slot: u32, number: u64, is_patient: bool, over: Arc<AtomicBool>) -> Answer {
-        Answer { service, slot, number, is_patient, over }
+impl CallReadiness {
+    pub(super) fn new(
+        service: Service,
+        slot: u32,
+        number: u64,
+        is_patient: bool,
+        over: Arc<AtomicBool>,
+    ) -> CallReadiness {
+        CallReadiness { service, slot, number, is_patient, over }
     }
 
     pub(crate) fn registry(&self) -> &'static Registry {
         self.service.queue.registry()
     }
 
-    fn words(&self) -> Option<&super::words::Words> {
+    fn words(&self) -> Option<&super::call::CallWords> {
         // Over, the slot is another call's.
         let over = self.over.load(StdOrdering::Relaxed);
         self.service.call(self.slot).ok().filter(|_| !over).map(|call| call.words)
@@ -61,8 +67,8 @@ impl Answer {
         next(seen.number()) != self.number
     }
 
-    pub(crate) fn look(&self) -> Came {
-        let Some(words) = self.words() else { return Came::Nothing(None) };
+    pub(crate) fn look(&self) -> CallNews {
+        let Some(words) = self.words() else { return CallNews::Nothing(None) };
         // The claim first: who reads dead by then had written what is ready by then.
         let seen = words.claim();
         let server = self.service.queue.server();
@@ -72,20 +78,20 @@ impl Answer {
         let taken = Ready(words.taken.load(Ordering::Acquire));
         let taken = if taken.number() == self.number { taken.count() } else { 0 };
         if ready.number() == self.number && (ready.beyond(taken) > 0 || ready.is_end()) {
-            return Came::Something;
+            return CallNews::Something;
         }
         if !self.is_begun(seen) {
             return match server {
-                Ok(Server::Alive(process)) => Came::Nothing(Some(process)),
+                Ok(Server::Alive(process)) => CallNews::Nothing(Some(process)),
                 // One who died since the words: that sleep ends at once, and the next one asks who comes.
-                Ok(_) if self.is_patient => Came::Nothing(self.service.queue.dead_and_unasked()),
-                _ => Came::ServerGone,
+                Ok(_) if self.is_patient => CallNews::Nothing(self.service.queue.dead_and_unasked()),
+                _ => CallNews::ServerGone,
             };
         }
         match seen.state() {
-            State::Taken | State::Writing if owner.is_some() => Came::Nothing(owner),
+            State::Taken | State::Writing if owner.is_some() => CallNews::Nothing(owner),
             // A sweep's, or of one who is dead: told by a try.
-            _ => Came::ServerGone,
+            _ => CallNews::ServerGone,
         }
     }
 
@@ -104,5 +110,31 @@ impl Answer {
     /// After a sleep on them.
     pub(crate) fn woken(&self, asked: u32) {
         self.service.queue.woken_by_who_serves(asked);
+    }
+}
+
+/// The requests as a wait set sees them: whether one is asked. It looks at shared words alone,
+/// works from any thread, and keeps the service mapped.
+#[derive(Clone)]
+pub(crate) struct RequestReadiness {
+    service: Service,
+}
+
+impl RequestReadiness {
+    pub(super) fn new(service: Service) -> RequestReadiness {
+        RequestReadiness { service }
+    }
+
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.service.queue.registry()
+    }
+
+    /// What clients notify.
+    pub(crate) fn messages(&self) -> &EventCount {
+        self.service.queue.messages()
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        self.service.is_any_pending()
     }
 }
