@@ -2,7 +2,7 @@
 //! request for the server? By shared words, from any thread, and without changing a call: a try finds out.
 //!
 //! For a reply, slept on are {`x`, `replies`, the claim as it was} and the end of whose the call is, as by who waits plainly (pending.rs); of a call
-//! that waits for a server, {the queue's `x`, its `reader` with WAITERS} besides.
+//! that waits for a server, {the queue's `x`, its `receiver` with WAITERS} besides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};

@@ -6,10 +6,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::Holder;
+use super::embedded::{Embed, Place, SharedField};
 use super::primitive::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail};
 use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
-use super::record::{Embed, Place, SharedField};
 use crate::liveness::{Me, Registry, SpinWait};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};

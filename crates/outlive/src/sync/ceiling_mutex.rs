@@ -15,13 +15,13 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::embedded::{Embed, Place, SharedField};
 use super::guard::{LockError, MutexGuard};
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw::ceiling::{MOST, NotRaised, Raised};
 use super::raw::mutex::RawMutex;
 use super::raw::{Acquired, Refused};
-use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
 use crate::liveness::{Me, Registry, SpinWait};
 use crate::segment::{Segment, Shared};

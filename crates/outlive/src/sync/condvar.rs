@@ -1,11 +1,11 @@
 //! A named condition variable, for the guards of mutexes.
 
+use super::embedded::{Embed, Place, SharedField};
 use super::guard::{LockError, MutexGuard};
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw::condvar::{Patiences, RawCondvar, Waited};
 use super::raw::mutex::RawMutex;
-use super::record::{Embed, Place, SharedField};
 use crate::liveness::{Me, Peer, Registry, SpinWait};
 use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};

@@ -2,10 +2,10 @@
 //! latch counts arrivals and opens for good.
 
 use super::await_error::AwaitError;
+use super::embedded::{Embed, Place, SharedField};
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw::event::{Opens, RawEvent, VALUE};
-use super::record::{Embed, Place, SharedField};
 use crate::liveness::{Me, Registry, SpinWait};
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;

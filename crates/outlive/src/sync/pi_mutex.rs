@@ -8,13 +8,13 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
+use super::embedded::{Embed, Place, SharedField};
 use super::guard::LockError;
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw::mutex::{CONSISTENT, NOT_RECOVERABLE};
 use super::raw::pi::RawPi;
 use super::raw::{Acquired, Refused};
-use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain, order};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::Shared;

@@ -5,13 +5,13 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use super::ceiling_mutex::RawCeiling;
+use super::embedded::{Place, places};
 use super::raw::condvar::RawCondvar;
 use super::raw::event::RawEvent;
 use super::raw::mutex::RawMutex;
 use super::raw::once::RawOnce;
 use super::raw::pi::RawPi;
 use super::raw::rw_lock::RawRwLock;
-use super::record::{Place, places};
 use super::{Holder, barrier, semaphore};
 use crate::liveness::{Me, Registry};
 use crate::segment::{BODY, Segment, Shared, Spec};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 
 use super::Holder;
+use super::embedded::{Embed, Place, SharedField};
 use super::event_count::EventCount;
 use super::primitive::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail};
 use super::raw::semaphore::{NoPermit, RawSemaphore, Records};
-use super::record::{Embed, Place, SharedField};
 use crate::liveness::{Me, Registry, SpinWait, TokenId};
 use crate::segment::{BODY, Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::ceiling_mutex::{self, RawCeiling};
+use super::embedded::{Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places};
 use super::primitive::Home;
 use super::raw::ceiling::MOST as MOST_CEILING;
 use super::raw::condvar::RawCondvar;
@@ -16,7 +17,6 @@ use super::raw::mutex::RawMutex;
 use super::raw::once::RawOnce;
 use super::raw::pi::RawPi;
 use super::raw::rw_lock::RawRwLock;
-use super::record::{Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places};
 use super::{Barrier, CeilingMutex, Semaphore, WhenOneDies, barrier, semaphore};
 use crate::liveness::Registry;
 use crate::segment::{BODY, Segment, Spec};

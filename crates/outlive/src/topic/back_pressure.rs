@@ -57,7 +57,7 @@ fn slowest(inner: &Inner, index: u32) -> Option<InTheWay> {
     reliable.min_by_key(|subscriber| subscriber.cursor)
 }
 
-/// The first message that a reliable line has still to take.
+/// The first message that a reliable subscriber has still to take.
 pub(super) fn needed_from(inner: &Inner, index: u32) -> u64 {
     slowest(inner, index).map_or(u64::MAX, |subscriber| subscriber.cursor)
 }

@@ -9,7 +9,7 @@ use crate::world::World;
 
 /// What the victim does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum SubscriberSlot {
     /// Joins, reliably and with history.
     Join,
     /// Leaves, while a publisher waits for it.
@@ -21,36 +21,37 @@ pub enum Line {
 }
 
 /// All of them.
-pub const ALL: [Line; 4] = [Line::Join, Line::Leave, Line::LeaveHolding, Line::Release];
+pub const ALL: [SubscriberSlot; 4] =
+    [SubscriberSlot::Join, SubscriberSlot::Leave, SubscriberSlot::LeaveHolding, SubscriberSlot::Release];
 
-impl Line {
+impl SubscriberSlot {
     fn len(self) -> usize {
-        if self == Line::Leave { super::IN_SLOT } else { super::OBJECT }
+        if self == SubscriberSlot::Leave { super::IN_SLOT } else { super::OBJECT }
     }
 
     fn is_waited_for(self) -> bool {
-        matches!(self, Line::Leave | Line::LeaveHolding)
+        matches!(self, SubscriberSlot::Leave | SubscriberSlot::LeaveHolding)
     }
 }
 
-impl Scenario for Line {
+impl Scenario for SubscriberSlot {
     fn name(&self) -> &'static str {
         match self {
-            Line::Join => "topic-join",
-            Line::Leave => "topic-leave",
-            Line::LeaveHolding => "topic-leave-holding",
-            Line::Release => "topic-release",
+            SubscriberSlot::Join => "topic-join",
+            SubscriberSlot::Leave => "topic-leave",
+            SubscriberSlot::LeaveHolding => "topic-leave-holding",
+            SubscriberSlot::Release => "topic-release",
         }
     }
 
     fn about(&self) -> &'static str {
         match self {
-            Line::Join => "become a reliable subscriber with history",
-            Line::Leave => "stop subscribing while a publisher waits for it",
-            Line::LeaveHolding => {
+            SubscriberSlot::Join => "become a reliable subscriber with history",
+            SubscriberSlot::Leave => "stop subscribing while a publisher waits for it",
+            SubscriberSlot::LeaveHolding => {
                 "stop subscribing with samples held while a publisher waits in a wait set, and drop them"
             }
-            Line::Release => "drop a sample whose message has been overwritten",
+            SubscriberSlot::Release => "drop a sample whose message has been overwritten",
         }
     }
 
@@ -69,14 +70,15 @@ impl Scenario for Line {
         let name = world.fresh(self.stem());
         let (next, len) = (DEPTH + 1, self.len());
         match self {
-            Line::Join => Ok(()),
-            Line::Release => {
+            SubscriberSlot::Join => Ok(()),
+            SubscriberSlot::Release => {
                 super::publish(world, "second", &name, Stamp { sender: 2, number: next }, DEPTH, len)?;
                 super::finds(world, "keeper", &name, &[(2, next..=2 * DEPTH)], None).map(drop)
             }
             // LeaveHolding has taken two.
-            Line::Leave | Line::LeaveHolding => {
-                let (publish, count) = if *self == Line::LeaveHolding { ("publish-by-way", 3) } else { ("publish", 1) };
+            SubscriberSlot::Leave | SubscriberSlot::LeaveHolding => {
+                let (publish, count) =
+                    if *self == SubscriberSlot::LeaveHolding { ("publish-by-way", 3) } else { ("publish", 1) };
                 world.survivor("second")?.tell_and_see_asleep(&format!("topic {publish} {name} 2 {next} {count} {len}"))
             }
         }
@@ -89,10 +91,10 @@ impl Scenario for Line {
         }
         super::counts(world, &name, 1, 1)?;
         let next = match self {
-            Line::Join => DEPTH + 1,
-            Line::Release => 2 * DEPTH + 1,
-            Line::Leave => DEPTH + 2,
-            Line::LeaveHolding => DEPTH + 4,
+            SubscriberSlot::Join => DEPTH + 1,
+            SubscriberSlot::Release => 2 * DEPTH + 1,
+            SubscriberSlot::Leave => DEPTH + 2,
+            SubscriberSlot::LeaveHolding => DEPTH + 4,
         };
         if self.is_waited_for() {
             super::finds(world, "keeper", &name, &[(2, DEPTH + 1..=next - 1)], None)?;
@@ -115,7 +117,7 @@ impl Scenario for Line {
             world.everybody_gets_past()?;
             return Ok(HOLDS_NOTHING);
         }
-        // There is a line for another one, too.
+        // There is a slot for another one, too.
         for order in ["subscriber", "leave-subscriber"] {
             let more = if order == "subscriber" { " plain 0" } else { "" };
             world.passes("late", &format!("topic {order} {name}{more}"))?;
@@ -127,20 +129,20 @@ impl Scenario for Line {
         let domain = place.open()?;
         let topic = topic(&domain, place.name)?;
         domain.process_token().map_err(|error| error.to_string())?;
-        if *self == Line::Join {
+        if *self == SubscriberSlot::Join {
             let joined = stage.perform(|| subscriber(&topic, true, 2));
             return joined.map(std::mem::forget);
         }
         let mut own = subscriber(&topic, self.is_waited_for(), DEPTH as u32)?;
         let count = match self {
-            Line::LeaveHolding => 2,
-            Line::Release => 1,
+            SubscriberSlot::LeaveHolding => 2,
+            SubscriberSlot::Release => 1,
             _ => 0,
         };
         let samples: Vec<_> =
             (0..count).map(|_| own.recv().map_err(|error| error.to_string())).collect::<Result<_, _>>()?;
         match self {
-            Line::Release => {
+            SubscriberSlot::Release => {
                 stage.begin();
                 drop(samples);
                 stage.end();

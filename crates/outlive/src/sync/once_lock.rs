@@ -3,11 +3,11 @@
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 
+use super::embedded::{Embed, Place, SharedField};
 use super::guard::LockError;
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw::once::{NoTurn, RawOnce, Turn};
-use super::record::{Embed, Place, SharedField};
 use super::{Holder, Plain};
 use crate::liveness::{Me, Registry, SpinWait};
 use crate::segment::Shared;

@@ -1,4 +1,4 @@
-//! Rings in the recorded orders, and how they are told.
+//! Cycles in the recorded orders, and how they are told.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -8,8 +8,8 @@ use super::table::{LockKey, Pair, Recorded};
 use crate::segment::BODY;
 use crate::sys::clock;
 
-/// So many rings are told at most.
-const MOST_RINGS: usize = 64;
+/// So many cycles are told at most.
+const MOST_CYCLES: usize = 64;
 
 /// Locks that are taken in orders that contradict each other: whoever does so at one time can deadlock.
 ///
@@ -92,16 +92,16 @@ impl<'a> Graph<'a> {
     }
 }
 
-fn told(ring: &[&Pair]) -> LockOrder {
+fn told(cycle: &[&Pair]) -> LockOrder {
     let name = |lock: &Recorded, is_record: bool| match lock.key.offset.saturating_sub(BODY) {
         0 if !is_record => lock.name.clone(),
         offset => format!("{} at byte {offset}", lock.name),
     };
     // Two locks of one file: it is a record, whose first lock has a place as well.
-    let files: Vec<u64> = ring.iter().map(|pair| pair.held.key.inode).collect();
+    let files: Vec<u64> = cycle.iter().map(|pair| pair.held.key.inode).collect();
     let is_record = |lock: &Recorded| files.iter().filter(|&&inode| inode == lock.key.inode).count() > 1;
     let now = clock::monotonic_nanos();
-    let pairs = ring.iter().map(|pair| LockPair {
+    let pairs = cycle.iter().map(|pair| LockPair {
         held: name(&pair.held, is_record(&pair.held)),
         held_name: pair.held.name.clone(),
         wanted: name(&pair.wanted, is_record(&pair.wanted)),
@@ -113,29 +113,29 @@ fn told(ring: &[&Pair]) -> LockOrder {
     LockOrder { pairs: pairs.collect() }
 }
 
-/// The shortest ring that this pair closes.
+/// The shortest cycle that this pair closes.
 pub(super) fn through(pairs: &[Pair], held: LockKey, wanted: LockKey) -> Option<LockOrder> {
     let own = pairs.iter().find(|pair| (pair.held.key, pair.wanted.key) == (held, wanted))?;
-    let mut ring = Graph::of(pairs).way(wanted, held)?;
-    ring.insert(0, own);
-    Some(told(&ring))
+    let mut cycle = Graph::of(pairs).way(wanted, held)?;
+    cycle.insert(0, own);
+    Some(told(&cycle))
 }
 
-/// All rings, the shortest through each pair.
+/// All cycles, the shortest through each pair.
 pub(super) fn all(pairs: &[Pair]) -> Vec<LockOrder> {
     let graph = Graph::of(pairs);
     let mut seen: HashSet<Vec<LockKey>> = HashSet::new();
     let mut found = Vec::new();
     for pair in pairs {
-        let Some(mut ring) = graph.way(pair.wanted.key, pair.held.key) else { continue };
-        ring.insert(0, pair);
-        // The same ring begins with the same lock.
-        let first = (0..ring.len()).min_by_key(|&at| ring[at].held.key).unwrap_or(0);
-        ring.rotate_left(first);
-        if seen.insert(ring.iter().map(|pair| pair.held.key).collect()) {
-            found.push(told(&ring));
+        let Some(mut cycle) = graph.way(pair.wanted.key, pair.held.key) else { continue };
+        cycle.insert(0, pair);
+        // The same cycle begins with the same lock.
+        let first = (0..cycle.len()).min_by_key(|&at| cycle[at].held.key).unwrap_or(0);
+        cycle.rotate_left(first);
+        if seen.insert(cycle.iter().map(|pair| pair.held.key).collect()) {
+            found.push(told(&cycle));
         }
-        if found.len() == MOST_RINGS {
+        if found.len() == MOST_CYCLES {
             break;
         }
     }
