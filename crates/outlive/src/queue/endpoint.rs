@@ -14,9 +14,10 @@
 //! | P dead | 0 or T dead | senders get `ReceiverDied` | a receiver comes: receiver P → its process, inside → its thread |
 //! | RECEIVER_DIED | 0, T | the same, after a sweep or one who did not get in | the same |
 //!
-//! A receiver that comes and dies before `inside` leaves an older dead thread there, or 0: both let the next one in.
-//! Senders that wait with no receiver sleep on `receiver` too; the one who comes wakes them, and if it dies before it
-//! could, the kernel wakes one by `x`, who wakes the rest. proof/models/endpoint.pml.
+//! A receiver that comes and dies before `inside` leaves an older dead thread there, or 0: both let
+//! the next one in. Senders that wait with no receiver sleep on `receiver` too; the one who comes
+//! wakes them, and if it dies before it could, the kernel wakes one by `x`, who wakes the rest.
+//! proof/models/endpoint.pml.
 
 use std::time::Duration;
 

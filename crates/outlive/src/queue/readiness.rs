@@ -1,8 +1,9 @@
 //! Is there something to receive? Asked by who is not the receiver: a wait set, perhaps in another thread.
 //!
-//! By shared words alone, and without changing one: what a receiver would find at the head (`head.rs`), as far as that can be
-//! told. Where it cannot, because the receiver is just moving on, or because the words make no sense, the answer is that it is
-//! worth a try: the receiver finds out, and after that the answer is another.
+//! By shared words alone, and without changing one: what a receiver would find at the head
+//! (`head.rs`), as far as that can be told. Where it cannot, because the receiver is just moving
+//! on, or because the words make no sense, the answer is that it is worth a try: the receiver finds
+//! out, and after that the answer is another.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! The senders of a queue: the table in which a sender's process writes its name, so that the receiver learns when the last one
-//! has gone; and, for tests and for those who look from outside, which senders are at a slot or have memory in hand.
+//! The senders of a queue: the table in which a sender's process writes its name, so that the
+//! receiver learns when the last one has gone; and, for tests and for those who look from outside,
+//! which senders are at a slot or have memory in hand.
 
 use super::Inner;
 #[cfg(not(loom))]

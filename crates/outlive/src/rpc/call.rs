@@ -276,7 +276,8 @@ impl CallWords {
         done
     }
 
-    /// Ends whatever goes on in the slot, for the process that has its client slot: the caller frees what objects are left in it.
+    /// Ends whatever goes on in the slot, for the process that has its client slot: the caller
+    /// frees what objects are left in it.
     ///
     /// The number goes on by one: a request that the former client sent and nobody has begun is not taken for the next
     /// client's.

@@ -7,7 +7,8 @@
 //! | {P dead, T alive} | T is being killed, and may still send a request | nobody takes it |
 //! | {P dead, T dead} | what its calls left is there to be settled | a client or a sweep comes |
 //!
-//! One word, so that a thread of a dead process that still runs and a process that takes the slot over cannot both come in.
+//! One word, so that a thread of a dead process that still runs and a process that takes the slot
+//! over cannot both come in.
 
 use super::asked::pending;
 use super::call::{Settled, State};
@@ -90,9 +91,9 @@ impl Service {
         }
     }
 
-    /// Settles the call slots of a client slot that is ours. Returns the free slots, each with the number of its last
-    /// call, and the busy ones. A slot that cannot be settled counts as busy; the other slots are settled
-    /// all the same, and the first error is returned beside them.
+    /// Settles the call slots of a client slot that is ours. Returns the free slots, each with the
+    /// number of its last call, and the busy ones. A slot that cannot be settled counts as busy;
+    /// the other slots are settled all the same, and the first error is returned beside them.
     pub(super) fn settle_client_slot(&self, me: Me, client_slot: u32) -> (CallSlots, Result<(), Error>) {
         let mut slots = CallSlots::default();
         let mut result = Ok(());
@@ -109,9 +110,10 @@ impl Service {
         (slots, result)
     }
 
-    /// Returns whether something is left in a client slot that is nobody's: a call in which a server was still
-    /// writing when the last client left, or a call or an object that could not be settled then. The claims
-    /// of all slots are looked at first: an object may be one that cannot be looked up.
+    /// Returns whether something is left in a client slot that is nobody's: a call in which a
+    /// server was still writing when the last client left, or a call or an object that could not be
+    /// settled then. The claims of all slots are looked at first: an object may be one that cannot
+    /// be looked up.
     fn is_unsettled(&self, client_slot: u32) -> Result<bool, Error> {
         let slots = || client_slot * SLOTS..(client_slot + 1) * SLOTS;
         for slot in slots() {
@@ -129,7 +131,8 @@ impl Service {
         Ok(false)
     }
 
-    /// Settles a call slot of a client slot that is ours. Died in the middle, or an error: objects may be left in it, for the next to settle it.
+    /// Settles a call slot of a client slot that is ours. Died in the middle, or an error: objects
+    /// may be left in it, for the next to settle it.
     pub(super) fn settle(&self, me: Me, slot: u32) -> Result<Settled, Error> {
         let call = self.call(slot)?;
         let settled = call.words.settle(me);
@@ -139,10 +142,10 @@ impl Service {
         Ok(settled)
     }
 
-    /// Frees what dead clients left in their slots; takes each client slot for a moment. Returns how many
-    /// of them there were, and how many it has to leave because a thread of the dead client still runs. If
-    /// a client slot cannot be settled, the others are settled all the same, and the first error is returned at
-    /// the end.
+    /// Frees what dead clients left in their slots; takes each client slot for a moment. Returns
+    /// how many of them there were, and how many it has to leave because a thread of the dead
+    /// client still runs. If a client slot cannot be settled, the others are settled all the same,
+    /// and the first error is returned at the end.
     pub(super) fn settle_dead(&self, me: Me, process: TokenId, dry_run: bool) -> Result<(u32, u32), Error> {
         let (mut found, mut left) = (0, 0);
         let mut result = Ok(());
@@ -177,7 +180,8 @@ impl Service {
             return Ok(Left::Nothing);
         }
         if !dry_run {
-            // The next client of the slot, or a later sweep, settles the slots in which a living thread writes.
+            // The next client of the slot, or a later sweep, settles the slots in which a living
+            // thread writes.
             let (_, settled) = self.settle_client_slot(me, client_slot);
             // After an error, too: the claims and the tags say what is left in it. The dead client's name must not
             // come back, because its token may be retired by now: a sweep that comes while our name stands there

@@ -1,5 +1,5 @@
-//! How a service lies in its file: a queue, of which it uses the ends' words and the pool, and in its annex the client slots, each
-//! with its call slots.
+//! How a service lies in its file: a queue, of which it uses the ends' words and the pool, and in
+//! its annex the client slots, each with its call slots.
 //!
 //! ```text
 //! page 0      how many client slots there are; from byte 128 on tickets and bits (asked.rs)
@@ -213,7 +213,8 @@ impl Service {
         }
         let at = self.at + CLIENT_SLOTS_AT + u64::from(slot) * SLOT;
         self.segment().exists(at + SLOT)?;
-        // SAFETY: below the number of client slots that exist, and inside the file, as `exists` has seen; 64-aligned; atomics.
+        // SAFETY: below the number of client slots that exist, and inside the file, as `exists` has
+        // seen; 64-aligned; atomics.
         let words = unsafe { &*self.segment().address(at).cast::<CallWords>() };
         // SAFETY: the same slot.
         let replies = unsafe { self.segment().address(at + REPLIES_AT) };

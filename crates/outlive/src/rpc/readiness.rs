@@ -1,8 +1,10 @@
-//! Calls and requests as a wait set sees them: is there something to be told to who waits for a call's reply, and is there a
-//! request for the server? By shared words, from any thread, and without changing a call: a try finds out.
+//! Calls and requests as a wait set sees them: is there something to tell a client that
+//! waits for a reply, and is there a request for the server? By shared words, from any thread, and
+//! without changing a call: a try finds out.
 //!
-//! For a reply, slept on are {`x`, `replies`, the claim as it was} and the end of whose the call is, as by who waits plainly (pending.rs); of a call
-//! that waits for a server, {the queue's `x`, its `receiver` with WAITERS} besides.
+//! For a reply a set sleeps on {`x`, `replies`, the claim as it was} and on the end of the process
+//! or thread that has the call, as a plain wait does (pending.rs); for a call that waits for a
+//! server, on {the queue's `x`, its `receiver` with WAITERS} besides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};

@@ -75,7 +75,8 @@ impl Request {
         Request { service, slot, number, process, client, payload, is_over: false }
     }
 
-    /// Who asked, dead or alive, also when another client has its slot by now; `None` when the request's bytes do not say.
+    /// Who asked, dead or alive, also when another client has its slot by now; `None` when the
+    /// request's bytes do not say.
     #[must_use]
     pub fn client(&self) -> Option<Holder> {
         Some(Holder::of(self.service.queue.registry(), self.client?))

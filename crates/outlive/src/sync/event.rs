@@ -1,5 +1,5 @@
-//! Events and latches: two readings of one word (`raw/event.rs`). An event has 31 bits that processes set and wait for; a
-//! latch counts arrivals and opens for good.
+//! Events and latches: two readings of one word (`raw/event.rs`). An event has 31 bits that
+//! processes set and wait for; a latch counts arrivals and opens for good.
 
 use super::await_error::AwaitError;
 use super::embedded::{Embed, Place, SharedField};
@@ -386,7 +386,8 @@ impl Embed for EmbeddedLatch {
     }
 }
 
-/// An event or a latch as a wait set sees it: open or not, and the word to sleep on. It keeps the word mapped.
+/// An event or a latch as a wait set sees it: open or not, and the word to sleep on. It keeps the
+/// word mapped.
 #[derive(Clone)]
 pub(crate) struct EventReadiness {
     home: Home<RawEvent>,

@@ -15,7 +15,8 @@
 //! | [`PiMutex`] | one at a time, under real-time policies: who holds it inherits the priority of who waits | as with `Mutex` |
 //! | [`CeilingMutex`] | the same, whoever holds it runs at a fixed priority | as with `Mutex` |
 //!
-//! The state machines and their shared words stand in `raw/`; what users see of each stands here, under the same name.
+//! The state machines and their shared words stand in `raw/`; what users see of each stands here,
+//! under the same name.
 
 mod await_error;
 mod barrier;

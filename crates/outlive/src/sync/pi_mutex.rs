@@ -1,5 +1,5 @@
-//! A mutex that lends its holder the priority of its waiters, as users see it: handles, guards, embedded ones. The state
-//! machine stands in `raw/pi.rs`.
+//! A mutex that lends its holder the priority of its waiters, as users see it: handles, guards,
+//! embedded ones. The state machine stands in `raw/pi.rs`.
 
 use std::cell::UnsafeCell;
 use std::fmt;

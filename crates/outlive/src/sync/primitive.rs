@@ -1,5 +1,5 @@
-//! A primitive, whatever it is: where its shared words lie, in a file of its own or inside a user's record, and what can be
-//! asked of it from outside: who holds it, and to let go of the dead.
+//! A primitive, whatever it is: where its shared words lie, in a file of its own or inside a user's
+//! record, and what can be asked of it from outside: who holds it, and to let go of the dead.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
@@ -218,7 +218,8 @@ pub struct LockDetail {
     pub figures: Vec<(&'static str, u64)>,
 }
 
-/// What can be asked of a primitive from outside. Implemented beside each primitive, by its shared words.
+/// What can be asked of a primitive from outside. Implemented beside each primitive, by its shared
+/// words.
 pub(crate) trait Inspect {
     /// How it stands just now.
     fn look(&self, registry: &'static Registry) -> LockDetail;

@@ -1,8 +1,10 @@
 //! Waiting for reliable subscribers.
 //!
-//! The publisher needs every reliable subscriber's cursor beyond the message that it is about to overwrite. It sleeps on its ring's `space` and on the
-//! end of the slowest subscriber: of that death the publisher is told as it would be of a message taken. `awaited` names the slowest subscriber's slot,
-//! and the others do not notify the publisher: of many subscribers only one wakes it, until the next in the way is named.
+//! The publisher needs every reliable subscriber's cursor beyond the message that it is about to
+//! overwrite. It sleeps on its ring's `space` and on the end of the slowest subscriber: of that
+//! death the publisher is told as it would be of a message taken. `awaited` names the slowest
+//! subscriber's slot, and the others do not notify the publisher: of many subscribers only one
+//! wakes it, until the next in the way is named.
 //!
 //! A wait set sleeps on the same words and the same end ([`Writable`]).
 

@@ -1,5 +1,5 @@
-//! Hazard pointers: words of a subscriber's slot that name the objects which it holds. Each is written by its owner alone, and
-//! publishers look at all of them.
+//! Hazard pointers: words of a subscriber's slot that name the objects which it holds. Each is
+//! written by its owner alone, and publishers look at all of them.
 //!
 //! | the subscriber | the publisher |
 //! | --- | --- |
@@ -84,8 +84,9 @@ pub(super) fn release(pointer: &AtomicU32) {
     pointer.store(0, Ordering::Release);
 }
 
-/// What is held by any subscriber, in order. To be asked after the ring's slots were overwritten whose objects it is asked for; which
-/// subscribers there are is asked in here, after the fence: one that has come before it may hold something.
+/// What is held by any subscriber, in order. To be asked after the ring's slots were overwritten
+/// whose objects it is asked for; which subscribers there are is asked in here, after the fence:
+/// one that has come before it may hold something.
 pub(super) fn names<'l, L: Iterator<Item = HazardPointers<'l>>>(subscribers: impl FnOnce() -> L, into: &mut Vec<u32>) {
     // Pairs with the fence in `Slot::hold`.
     fence(Ordering::SeqCst);

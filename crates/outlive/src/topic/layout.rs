@@ -140,7 +140,8 @@ pub(super) struct SubscriberSlot {
     // Written by its owner.
     pub(super) taken: AtomicU64,
     pub(super) lost: AtomicU64,
-    /// The first [`NEAR`] in the same cache line as the claim: most make do with them, and a publisher that looks takes one cache line from us.
+    /// The first [`NEAR`] in the same cache line as the claim: most make do with them, and a
+    /// publisher that looks takes one cache line from us.
     hazard_pointers: [AtomicU32; HAZARD_POINTERS],
     /// By ring: the next message.
     pub(super) cursors: [AtomicU64; MOST_RINGS],

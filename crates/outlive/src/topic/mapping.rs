@@ -1,4 +1,5 @@
-//! A topic's file, as this process has it mapped; and where payloads lie in it, for those who tell a device's driver.
+//! A topic's file, as this process has it mapped; and where payloads lie in it, for those who tell
+//! a device's driver.
 
 use super::layout::{
     MOST_RINGS, MOST_SUBSCRIBERS, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot, TopicHead, ring_bytes,

@@ -64,8 +64,8 @@ impl SubscriberReadiness {
     }
 
     fn words(&self) -> Option<&SubscriberSlot> {
-        // Relaxed: the slot may be another subscriber's of this process only after that was stored, and who is shown one look of it
-        // sees the next time that it has left.
+        // Relaxed: the slot may be another subscriber's of this process only after that was stored,
+        // and who is shown one look of it sees the next time that it has left.
         if self.left.load(StdOrdering::Relaxed) {
             return None;
         }

@@ -6,7 +6,8 @@
 //! | P | P publishes | what was published stays. Once P has *ended*, the ring is anybody's: until then a thread of it may be writing a payload |
 //! | P, looking after | P looks after what the dead left in it, and is no publisher | the same |
 //!
-//! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave but the hazard pointers' (`hazard.rs`).
+//! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave
+//! but the hazard pointers' (`hazard.rs`).
 
 use std::time::Duration;
 

@@ -94,7 +94,8 @@ pub(super) unsafe fn let_go(taken: NonNull<Taken>) {
     let this = unsafe { taken.as_ref() };
     // In a forked child the pointer is its parent's.
     if !this.pointer.is_null() && identity::this_process() == Ok(this.owner) {
-        // SAFETY: the subscriber's slot stays mapped until all of its hazard pointers are 0: subscriber.rs.
+        // SAFETY: the subscriber's slot stays mapped until all of its hazard pointers are 0:
+        // subscriber.rs.
         hazard::release(unsafe { &*this.pointer });
     }
     if this.is_alone {

@@ -178,7 +178,8 @@ impl Slot {
         self.ready.load(Ordering::Relaxed) == position.wrapping_add(1)
     }
 
-    /// Holds the object that is this message's, by that hazard pointer. False: the message is not there any more.
+    /// Holds the object that is this message's, by that hazard pointer. False: the message is not
+    /// there any more.
     #[inline]
     pub(super) fn hold(&self, position: u64, reference: u32, pointers: &HazardPointers<'_>, at: usize) -> bool {
         pointers.set(at, reference);

@@ -1,13 +1,15 @@
 //! The end that messages come out of: joining, waiting, leaving. How one is taken: recv.rs.
 //!
-//! A subscriber sleeps on the topic's eventcount with a relay (sync/event_count.rs) until a message comes:
+//! A subscriber sleeps on the topic's eventcount with a relay (sync/event_count.rs) until a message
+//! comes:
 //!
 //! | a publisher dies, or is stopped | what becomes of it |
 //! | --- | --- |
 //! | before `ready` | died: one sleeper wakes for nothing |
 //! | between that and its notification | died: the kernel wakes one sleeper, who finds the message and nobody notified: it notifies all. Stopped: the next publisher notifies, or the first sleeper that looks by itself |
 //!
-//! A sleeper watches the slots themselves, too: a publisher that published after the look and died would have found nobody asleep.
+//! A sleeper watches the slots themselves, too: a publisher that published after the look and died
+//! would have found nobody asleep.
 
 use core::cell::{Cell, OnceCell};
 use core::marker::PhantomData;
@@ -107,7 +109,8 @@ impl Default for SubscriberOptions {
     }
 }
 
-/// Slots whose subscribers are gone, of which samples were held: each keeps its mapping until the last one is dropped.
+/// Slots whose subscribers are gone, of which samples were held: each keeps its mapping until the
+/// last one is dropped.
 static ORPHANS: Mutex<Vec<(Arc<Inner>, u32, u64)>> = Mutex::new(Vec::new());
 
 /// Lets go of those whose samples have been dropped.

@@ -18,8 +18,8 @@ use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
 use crate::{Deadline, Error, TokenId};
 
-/// Takes a slot for a process: joining. With all in use it waits for one whose subscriber is dead already, until he has ended, or that somebody
-/// clears.
+/// Takes a slot for a process: joining. With all in use it waits for one whose subscriber is dead
+/// already, until it has ended, or that a process clears.
 pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error> {
     let deadline = Deadline::after(LONGEST_CARE);
     let changes = &inner.head().changes;
@@ -90,7 +90,8 @@ pub(super) fn join(inner: &Inner, words: &SubscriberSlot, process: TokenId, is_r
     note_change(inner);
 }
 
-/// The subscriber is gone; the slot stays with the process while samples of it are held. Says whether it is nobody's now.
+/// The subscriber is gone; the slot stays with the process while samples of it are held. Says
+/// whether it is nobody's now.
 pub(super) fn leave(inner: &Inner, words: &SubscriberSlot, process: TokenId) -> bool {
     words.claim.store(Claim { process, state: State::Leaving }.word(), Ordering::Release);
     notify_publishers(inner);

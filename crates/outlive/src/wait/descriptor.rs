@@ -6,8 +6,9 @@
 //! | readable | left | a source was ready: look |
 //! | readable | taken | a call that came late: a look finds nothing, and empties it |
 //!
-//! A look that finds nothing empties the eventfd **and then** registers if it is not on the list: a source that becomes ready in
-//! between is found by the reactor, which looks after the entry came onto the list. In the other order its call would be wiped away.
+//! A look that finds nothing empties the eventfd **and then** registers if it is not on the list: a
+//! source that becomes ready in between is found by the reactor, which looks after the entry came
+//! onto the list. In the other order its call would be wiped away.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Futures, for any executor: what can be waited for in a set can be awaited.
 //!
-//! Each looks; finds nothing; registers with the reactor, which looks again by itself and wakes the task once. Dropped before
-//! that, it leaves the list and has taken nothing.
+//! Each looks; finds nothing; registers with the reactor, which looks again by itself and wakes the
+//! task once. Dropped before that, it leaves the list and has taken nothing.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -10,8 +10,9 @@
 //! | | look at all: ready → out of the list, told once; from the beginning |
 //! | | sleep on {doorbell == d, all words, all owners} |
 //!
-//! So whatever is registered is looked at before the reactor sleeps on. A forked child has none of its parent's threads: its first
-//! use starts another. Not io_uring's own descriptor: doc/protocols/wait_set.md says why.
+//! So whatever is registered is looked at before the reactor sleeps on. A forked child has none of
+//! its parent's threads: its first use starts another. Not io_uring's own descriptor:
+//! doc/protocols/wait_set.md says why.
 
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -161,7 +162,8 @@ impl Reactor {
 }
 
 impl Registration {
-    /// From now on these are waited for, until one is ready; then `whom` is told, once, and they leave the list.
+    /// From now on these are waited for, until one is ready; then `whom` is told, once, and they
+    /// leave the list.
     pub(super) fn take(
         registry: &'static Registry,
         sources: Vec<Arc<dyn Waited>>,

@@ -8,8 +8,8 @@ use loom::thread;
 use super::hazard::{HAZARD_POINTERS, HazardPointers, names};
 use super::slot::{MessageState, Metadata, Slot};
 
-/// `Subscriber::new` and `back_pressure::slowest`: a publisher that does not see a reliable subscriber has published, before that one's first
-/// look, all that it overwrites without it.
+/// `Subscriber::new` and `back_pressure::slowest`: a publisher that does not see a reliable
+/// subscriber has published, before that one's first look, all that it overwrites without it.
 #[test]
 fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
     loom::model(|| {
@@ -33,7 +33,8 @@ fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
     });
 }
 
-/// `subscriber_slot::join` and `back_pressure::slowest`: who sees the claim sees the cursors that were written before it.
+/// `subscriber_slot::join` and `back_pressure::slowest`: who sees the claim sees the cursors that
+/// were written before it.
 #[test]
 fn loom_topic_a_claim_brings_its_cursors() {
     loom::model(|| {
@@ -79,7 +80,8 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
     });
 }
 
-/// `Subscriber::advance` and `back_pressure::slowest`: a publisher that sees the cursor beyond a slot overwrites nothing that is still being read.
+/// `Subscriber::advance` and `back_pressure::slowest`: a publisher that sees the cursor beyond a
+/// slot overwrites nothing that is still being read.
 #[test]
 fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
     loom::model(|| {
@@ -123,9 +125,9 @@ fn loom_topic_a_ring_that_is_counted_has_slots() {
     });
 }
 
-/// `subscriber_slot::join` and `hazard::names`: a publisher reads the number of subscribers after it has overwritten the
-/// slot. So it finds a hold on the object that it would use again also of a subscriber that has just been
-/// added.
+/// `subscriber_slot::join` and `hazard::names`: a publisher reads the number of subscribers after
+/// it has overwritten the slot. So it finds a hold on the object that it would use again also of a
+/// subscriber that has just been added.
 #[test]
 fn loom_topic_a_subscriber_that_has_just_come_is_looked_at() {
     loom::model(|| {

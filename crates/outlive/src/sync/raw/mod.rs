@@ -1,7 +1,9 @@
-//! The state machines of the locks alone: their words in shared memory, who changes each, how, and what a death leaves.
+//! The state machines of the locks alone: their words in shared memory, who changes each, how, and
+//! what a death leaves.
 //!
-//! Here are no handles, no guards and no files: those stand around this folder, in `sync`. Loom compiles the folder as it
-//! is (proof/loom/src/sync.rs), but for what only the kernel or libc can do: a thread's priority, and libc's mutex.
+//! Here are no handles, no guards and no files: those stand around this folder, in `sync`. Loom
+//! compiles the folder as it is (proof/loom/src/sync.rs), but for what only the kernel or libc can
+//! do: a thread's priority, and libc's mutex.
 
 pub(super) mod barrier;
 #[cfg(not(loom))]

@@ -243,8 +243,9 @@ impl RawRwLock {
 
 /// Readers' words: a reader takes one, and a writer looks at those that were ever taken.
 ///
-/// `lines` and `depth` only ever grow: a bit for each line that has had a reader, and the deepest word of any. Both are
-/// marked before the word is claimed. When the reader dies in between, writers look at one word more.
+/// `lines` and `depth` only ever grow: a bit for each line that has had a reader, and the deepest
+/// word of any. Both are marked before the word is claimed. When the reader dies in between,
+/// writers look at one word more.
 impl RawRwLock {
     /// Writes our id into a word that is free or a dead reader's: first into lines that nobody uses, from our own on.
     pub(super) fn announce(&self, me: Me) -> Option<&AtomicU32> {

@@ -1,5 +1,5 @@
-//! A reader-writer lock where the fast path did not do: it is held, its owner died, all of a reader's words are taken, or
-//! a thread goes from reading to writing.
+//! A reader-writer lock where the fast path did not do: it is held, its owner died, all of a
+//! reader's words are taken, or a thread goes from reading to writing.
 
 use super::mutex::DIED;
 use super::rw_lock::{Entered, RawRwLock};
