@@ -62,11 +62,11 @@ impl Queue {
     /// Sleeps until a server comes, or `also` changes.
     pub(crate) fn sleep_until_server_comes(
         &self,
-        pass: &WakeRelay,
+        relay: &WakeRelay,
         also: Watch<'_>,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        endpoint::sleep_until_receiver_comes(&self.inner, pass, also, deadline)
+        endpoint::sleep_until_receiver_comes(&self.inner, relay, also, deadline)
     }
 
     /// Where nobody serves, adds the words to sleep on until somebody does. What was asked of who comes, for
@@ -187,7 +187,7 @@ impl Receiver {
         }
         let head = inner.ring.head();
         // Sleeps of one wait have one number.
-        let _pass = WakeRelay::begin(me.list());
+        let _relay = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
             let ticket = head.messages.prepare_wait();

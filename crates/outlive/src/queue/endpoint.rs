@@ -70,12 +70,12 @@ fn check_no_receiver(inner: &Inner, word: u32) -> Result<CurrentReceiver, SendEr
 /// Sleeps until there is space or a receiver.
 pub(super) fn sleep_without_receiver(
     inner: &Inner,
-    pass: &WakeRelay,
+    relay: &WakeRelay,
     space: Watch<'_>,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
     let head = inner.ring.head();
-    pass.to(&head.x);
+    relay.to(&head.x);
     // A stray write. It means nothing but 0.
     if head.x.load(Ordering::Relaxed) != 0 {
         head.x.store(0, Ordering::Relaxed);
@@ -101,12 +101,12 @@ pub(super) fn sleep_without_receiver(
 /// Sleeps until another receives than the dead one, or nobody, of just now; or until `also` changes.
 pub(super) fn sleep_until_receiver_comes(
     inner: &Inner,
-    pass: &WakeRelay,
+    relay: &WakeRelay,
     also: Watch<'_>,
     deadline: Deadline,
 ) -> Result<Asleep, Errno> {
     let head = inner.ring.head();
-    pass.to(&head.x);
+    relay.to(&head.x);
     let Some(waited) = ask_who_comes(inner) else { return Ok(Asleep::LookAgain) };
     let set = [Watch { word: &head.x, expected: 0 }, also, Watch { word: &head.receiver, expected: waited }];
     // As above.
@@ -159,9 +159,9 @@ pub(super) fn add_who_comes<'a>(inner: &'a Inner, words: &mut WaitWords<'a>) -> 
 /// Makes the calling thread's process the queue's receiver.
 pub(super) fn take_receiver(inner: &Inner, me: Me, process: TokenId) -> Result<(), Error> {
     let head = inner.ring.head();
-    let pass = WakeRelay::begin(me.list());
+    let relay = WakeRelay::begin(me.list());
     // Died between the exchange and the wake below: the kernel wakes one of those who wait for a receiver.
-    pass.to(&head.x);
+    relay.to(&head.x);
     let before = loop {
         let word = head.receiver.load(Ordering::Acquire);
         if let Some(token) = TokenId::from_word(word) {

@@ -316,7 +316,7 @@ impl Receiver {
         };
         let inner = &*self.inner;
         let head = inner.ring.head();
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
             let ticket = head.messages.prepare_wait();
@@ -357,7 +357,7 @@ impl Receiver {
             };
             let watch = [head.messages.watch(ticket)];
             let end = match owner {
-                Some(_) => sleep(inner.registry, &pass, &watch, owner, slice),
+                Some(_) => sleep(inner.registry, &relay, &watch, owner, slice),
                 None => sleep_on(inner.registry, &watch, 0, Recheck::Spread, slice),
             };
             awake();

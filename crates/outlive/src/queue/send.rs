@@ -519,7 +519,7 @@ fn wait_until(
         return Ok(());
     }
     let head = inner.ring.head();
-    let pass = WakeRelay::begin(me.list());
+    let relay = WakeRelay::begin(me.list());
     let mut out_of_time = false;
     loop {
         let ticket = head.room.prepare_wait();
@@ -534,9 +534,9 @@ fn wait_until(
         let end = match endpoint::check_receiver(inner)? {
             CurrentReceiver::Process { token, word } => {
                 let receiver = Watch { word: &head.receiver, expected: word };
-                crate::liveness::sleep(inner.registry, &pass, &[watch, receiver], Some(token), slice)
+                crate::liveness::sleep(inner.registry, &relay, &[watch, receiver], Some(token), slice)
             }
-            CurrentReceiver::None => endpoint::sleep_without_receiver(inner, &pass, watch, slice),
+            CurrentReceiver::None => endpoint::sleep_without_receiver(inner, &relay, watch, slice),
         };
         match end {
             // Before the next wait is prepared, which costs a membarrier.

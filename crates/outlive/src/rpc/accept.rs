@@ -159,10 +159,10 @@ impl Service {
         }
         // The system does not say whether its memory exists: then it is not begun, and the next look finds it.
         self.request(call, asked)?;
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut seen = seen;
         let mut tries = 1;
-        while !call.words.begin_copying(&pass, seen, number, me.id) {
+        while !call.words.begin_copying(&relay, seen, number, me.id) {
             // A sweep may have taken a dead server's id out of the claim of the call before. Then this call is
             // still asked, and must be taken before its client's later calls. There is a limit because a hostile
             // process could change the claim for ever.
@@ -184,7 +184,7 @@ impl Service {
         let (payload, object) = copy.unwrap_or_default();
         let freed = object.map_or(Ok(true), |object| self.queue.free_put(&object, call.request_position()));
         call.words.copied(Claim::taken(number, process));
-        drop(pass);
+        drop(relay);
         // Where there is an error, the request is dropped, which tells its client.
         let request = Request::new(self.clone(), slot, number, process, client, payload);
         freed?;

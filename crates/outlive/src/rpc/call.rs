@@ -214,9 +214,9 @@ impl CallWords {
     ///
     /// Died just before: not begun, for a successor. Just after: begun, and the claim says by whom.
     #[inline]
-    pub(super) fn begin_copying(&self, pass: &WakeRelay, seen: Claim, number: u64, thread: TokenId) -> bool {
+    pub(super) fn begin_copying(&self, relay: &WakeRelay, seen: Claim, number: u64, thread: TokenId) -> bool {
         // Before the claim: ended in between, the client wakes for nothing.
-        pass.to(&self.x);
+        relay.to(&self.x);
         self.change(seen, Claim::writing(number, thread))
     }
 
@@ -230,9 +230,9 @@ impl CallWords {
 
     /// From here on the thread writes a reply; false: the call was cancelled. The thread's end wakes the client meanwhile.
     #[inline]
-    pub(super) fn begin_writing(&self, pass: &WakeRelay, number: u64, process: TokenId, thread: TokenId) -> bool {
+    pub(super) fn begin_writing(&self, relay: &WakeRelay, number: u64, process: TokenId, thread: TokenId) -> bool {
         // Before the claim: ended in between, the client wakes for nothing.
-        pass.to(&self.x);
+        relay.to(&self.x);
         self.change(Claim::taken(number, process), Claim::writing(number, thread))
     }
 

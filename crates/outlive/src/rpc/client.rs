@@ -262,7 +262,7 @@ impl Client {
 
     #[cold]
     fn wait_for_a_server(&self, me: Me, deadline: Deadline) -> Result<(), CallError> {
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let queue = &self.service.queue;
         // What is watched besides changes seldom, and means nothing.
         let client_slots = &self.service.head().client_slots;
@@ -271,7 +271,7 @@ impl Client {
                 return Ok(());
             }
             let also = Watch { word: client_slots, expected: client_slots.load(Ordering::Relaxed) };
-            match queue.sleep_until_server_comes(&pass, also, deadline) {
+            match queue.sleep_until_server_comes(&relay, also, deadline) {
                 Ok(Asleep::LookAgain) if !deadline.has_passed() => {}
                 Ok(_) if matches!(queue.server()?, queue::Server::Alive(_)) => return Ok(()),
                 Ok(_) => return Err(CallError::TimedOut { begun: false }),

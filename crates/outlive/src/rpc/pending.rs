@@ -238,7 +238,7 @@ impl<'c> Pending<'c> {
                 return Ok(found);
             }
         }
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut out_of_time = deadline.is_none();
         let deadline = deadline.unwrap_or(Deadline::NEVER);
         loop {
@@ -247,7 +247,7 @@ impl<'c> Pending<'c> {
                 words.x.store(0, Ordering::Relaxed);
             }
             let ticket = words.replies.prepare_wait();
-            let result = self.look_and_sleep(me, &pass, ticket, out_of_time, deadline);
+            let result = self.look_and_sleep(me, &relay, ticket, out_of_time, deadline);
             words.replies.cancel_wait(ticket);
             if let Some(found) = result? {
                 return Ok(found);
@@ -265,7 +265,7 @@ impl<'c> Pending<'c> {
     fn look_and_sleep(
         &mut self,
         me: Me,
-        pass: &WakeRelay,
+        relay: &WakeRelay,
         ticket: Ticket,
         out_of_time: bool,
         deadline: Deadline,
@@ -289,9 +289,9 @@ impl<'c> Pending<'c> {
             Next::Watch(owner) => {
                 let x = Watch { word: &words.x, expected: 0 };
                 let set = [replies, x, half_of(words, seen)];
-                sleep(queue.registry(), pass, &set, Some(owner), slice)
+                sleep(queue.registry(), relay, &set, Some(owner), slice)
             }
-            Next::WaitForServer => queue.sleep_until_server_comes(pass, replies, slice),
+            Next::WaitForServer => queue.sleep_until_server_comes(relay, replies, slice),
             Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
         };
         slept.map(|_| None).map_err(|errno| self.client.refused(errno))

@@ -235,8 +235,8 @@ impl Request {
         put: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), ReplyError> {
         let words = call.words;
-        let pass = WakeRelay::begin(me.list());
-        if !words.begin_writing(&pass, self.number, self.process, me.id) {
+        let relay = WakeRelay::begin(me.list());
+        if !words.begin_writing(&relay, self.number, self.process, me.id) {
             return Err(ReplyError::Cancelled);
         }
         let taken = Claim::taken(self.number, self.process);
@@ -246,7 +246,7 @@ impl Request {
             return Err(error.into());
         }
         words.publish(Ready::new(self.number, count, after), (after == After::More).then_some(taken));
-        drop(pass);
+        drop(relay);
         Ok(())
     }
 }

@@ -95,7 +95,7 @@ impl Stream {
         if spun && self.has_space()? {
             return Ok(());
         }
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
             let ticket = words.space.prepare_wait();
@@ -106,7 +106,7 @@ impl Stream {
                     Some(client) if !registry.is_alive(client) => Err(ReplyError::ClientDied),
                     Some(client) => {
                         let slice = ticket.until(deadline);
-                        sleep(registry, &pass, &[words.space.watch(ticket)], Some(client), slice)
+                        sleep(registry, &relay, &[words.space.watch(ticket)], Some(client), slice)
                             .map(|_| false)
                             .map_err(|errno| Error::from_errno("wait in", registry.path(), errno).into())
                     }

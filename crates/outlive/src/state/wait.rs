@@ -116,7 +116,7 @@ impl Inner {
         }
         let me = self.registry.me()?;
         let changes = &self.buffers.head().changes;
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut last_try = false;
         loop {
             let ticket = changes.prepare_wait();
@@ -126,7 +126,7 @@ impl Inner {
                 Err(standing) => standing,
             };
             let until = ticket.until(deadline);
-            match self.role().sleep(&pass, Some(changes.watch(ticket)), standing, until) {
+            match self.role().sleep(&relay, Some(changes.watch(ticket)), standing, until) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => return Err(Error::from_errno("wait in", self.registry.path(), errno)),
@@ -137,7 +137,7 @@ impl Inner {
     /// Waits until the writer's place may be had. False: the deadline passed.
     pub(super) fn wait_unwritten(&self, deadline: Deadline) -> Result<bool, Error> {
         let me = self.registry.me()?;
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         loop {
             let standing = self.role().standing();
             if !standing.is_living() {
@@ -146,7 +146,7 @@ impl Inner {
             if deadline.has_passed() {
                 return Ok(false);
             }
-            let slept = self.role().sleep(&pass, None, standing, deadline);
+            let slept = self.role().sleep(&relay, None, standing, deadline);
             slept.map_err(|errno| Error::from_errno("wait in", self.registry.path(), errno))?;
         }
     }

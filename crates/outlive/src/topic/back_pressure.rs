@@ -72,7 +72,7 @@ pub(super) fn wait(inner: &Inner, me: Me, index: u32, position: u64, deadline: D
         return Ok(until);
     }
     let words = inner.ring(index);
-    let pass = WakeRelay::begin(me.list());
+    let relay = WakeRelay::begin(me.list());
     let mut slowest = match look(inner, index, position) {
         Ok(until) => return Ok(until),
         Err(slowest) => slowest,
@@ -95,7 +95,7 @@ pub(super) fn wait(inner: &Inner, me: Me, index: u32, position: u64, deadline: D
             continue;
         }
         let end = Some(slowest.process);
-        let slept = sleep(inner.registry, &pass, &[words.space.watch(ticket)], end, ticket.until(deadline));
+        let slept = sleep(inner.registry, &relay, &[words.space.watch(ticket)], end, ticket.until(deadline));
         // Timed out: looked at once more.
         let (Asleep::LookAgain | Asleep::TimedOut) =
             slept.map_err(|errno| PublishError::System(Error::from_errno("wait in", inner.segment.path(), errno)))?;

@@ -65,7 +65,7 @@ pub(super) fn wait_change(
 ) -> Result<(), SubscribeError> {
     let me = inner.registry.me()?;
     let changes = &inner.head().changes;
-    let pass = WakeRelay::begin(me.list());
+    let relay = WakeRelay::begin(me.list());
     let mut start = 0;
     loop {
         // Acquire: who has come is seen.
@@ -83,7 +83,7 @@ pub(super) fn wait_change(
         owners.sort_unstable_by_key(|id| id.as_u32());
         owners.dedup();
         let words = [Watch { word: changes, expected: count }];
-        let slept = sleep_on_several(inner.registry, &pass, &words, &owners, start, deadline);
+        let slept = sleep_on_several(inner.registry, &relay, &words, &owners, start, deadline);
         start = start.wrapping_add(1);
         let (Asleep::LookAgain | Asleep::TimedOut) =
             slept.map_err(|errno| Error::from_errno("watch", inner.segment.path(), errno))?;

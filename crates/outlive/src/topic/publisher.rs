@@ -412,8 +412,8 @@ impl<M: Message + ?Sized> Publisher<M> {
             1 => ring.order.wrapping_add(1),
             _ => next_order(inner, ring),
         };
-        let pass = WakeRelay::begin(me.list());
-        pass.to(head.notifications.relay());
+        let relay = WakeRelay::begin(me.list());
+        relay.to(head.notifications.relay());
         slot.begin();
         let publisher = ring.process.as_u32();
         slot.describe(Metadata {
@@ -436,7 +436,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         // Release pairs with joining subscribers: the slot.
         words.published.store(position + 1, Ordering::Release);
         head.notifications.notify_all();
-        drop(pass);
+        drop(relay);
         // The slot has been overwritten: what it had is in limbo.
         ring.retire(at);
         ring.places[at] = object;

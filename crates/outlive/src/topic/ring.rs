@@ -97,11 +97,11 @@ fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error
         return Ok(false);
     }
     let word = Watch { word: &inner.ring(index).owner, expected };
-    let pass = WakeRelay::begin(me.list());
+    let relay = WakeRelay::begin(me.list());
     let living = TokenId::from_word(expected).filter(|&id| inner.registry.is_alive(id));
     // Given back between the look and the sleep, it says something else. Its carer dead: asked after from then on.
     let until = if living.is_some() { deadline } else { deadline.earlier(Deadline::after(ASK_AGAIN)) };
-    sleep(inner.registry, &pass, &[word], living, until)
+    sleep(inner.registry, &relay, &[word], living, until)
         .map_err(|errno| Error::from_errno("wait for a ring of", inner.segment.path(), errno))?;
     Ok(true)
 }

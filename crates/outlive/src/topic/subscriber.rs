@@ -358,8 +358,8 @@ fn wait_for_message<M: Message + ?Sized>(
         return Ok(());
     }
     let notifications = &inner.head().notifications;
-    let pass = WakeRelay::begin(me.list());
-    pass.to(notifications.relay());
+    let relay = WakeRelay::begin(me.list());
+    relay.to(notifications.relay());
     loop {
         let ticket = notifications.count().prepare_wait();
         let slots = (0..subscriber.ring_count()).map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));

@@ -35,8 +35,8 @@ pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error
             });
         }
         // Nobody tells that somebody has ended, and who clears a slot is about to be done.
-        let pass = WakeRelay::begin(me.list());
-        sleep(inner.registry, &pass, &[news], None, deadline.earlier(Deadline::after(ASK_AGAIN)))
+        let relay = WakeRelay::begin(me.list());
+        sleep(inner.registry, &relay, &[news], None, deadline.earlier(Deadline::after(ASK_AGAIN)))
             .map_err(|errno| Error::from_errno("wait for a subscriber's slot of", inner.segment.path(), errno))?;
     }
 }

@@ -139,9 +139,9 @@ impl Reactor {
             if self.tell_the_ready(&mut source_list) {
                 continue;
             }
-            let pass = WakeRelay::begin(me.list());
+            let relay = WakeRelay::begin(me.list());
             let doorbell = Watch { word: &self.doorbell, expected: heard };
-            if source_list.sleep(self.registry, &pass, Some(doorbell), Deadline::NEVER).is_err() {
+            if source_list.sleep(self.registry, &relay, Some(doorbell), Deadline::NEVER).is_err() {
                 let _ = futex::wait_any(&[doorbell], 0, Deadline::after(AFTER_ERROR));
             }
         }

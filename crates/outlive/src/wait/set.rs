@@ -205,9 +205,9 @@ impl WaitSet {
             return Ok(());
         }
         let me = self.registry.me().map_err(AwaitError::System)?;
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         while !deadline.has_passed() {
-            let slept = self.source_list.sleep(self.registry, &pass, None, deadline);
+            let slept = self.source_list.sleep(self.registry, &relay, None, deadline);
             slept.map_err(|errno| AwaitError::System(Error::from_errno("wait in", self.registry.path(), errno)))?;
             if self.look() {
                 return Ok(());

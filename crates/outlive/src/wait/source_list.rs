@@ -101,7 +101,7 @@ impl SourceList {
     pub(super) fn sleep(
         &mut self,
         registry: &'static Registry,
-        pass: &WakeRelay,
+        relay: &WakeRelay,
         extra: Option<Watch<'_>>,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
@@ -130,7 +130,7 @@ impl SourceList {
         owners.dedup();
         let any = asleep.iter().any(|(waited, announced)| waited.net(announced) == Recheck::Spread);
         let net = if any { Recheck::Spread } else { Recheck::Needless };
-        let slept = self.many.sleep(registry, pass, words, &owners, net, until);
+        let slept = self.many.sleep(registry, relay, words, &owners, net, until);
         for member in &self.members {
             member.waited.woken(&member.announced);
         }

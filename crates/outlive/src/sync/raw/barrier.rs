@@ -207,7 +207,7 @@ impl RawBarrier<'_> {
         }
         let Some(deadline) = deadline else { return Err(Stuck::TimedOut) };
         spin_wait.spin(|| self.words.phase.load(Ordering::Relaxed) != phase);
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut turn = index;
         loop {
             let joined = self.words.joined.load(Ordering::Acquire);
@@ -229,7 +229,7 @@ impl RawBarrier<'_> {
             ];
             // A crowd comes in a rush, and looks again by itself.
             let watched = if self.is_crowd() { &watch[..1] } else { &watch[..] };
-            match sleep_on_several(me.registry, &pass, watched, &owners, 0, until) {
+            match sleep_on_several(me.registry, &relay, watched, &owners, 0, until) {
                 Ok(Asleep::LookAgain | Asleep::TimedOut) => {}
                 Err(errno) => return Err(Stuck::System(errno)),
             }

@@ -42,11 +42,11 @@ pub(crate) struct Waited {
     /// Whether the deadline passed.
     pub(crate) timed_out: bool,
     /// To be kept for as long as the mutex is: see the file's head.
-    pub(crate) pass: Option<WakeRelay>,
+    pub(crate) relay: Option<WakeRelay>,
 }
 
 /// What waiting on it costs: a handle's.
-pub(crate) struct Patiences {
+pub(crate) struct SpinWaits {
     /// For a notification.
     pub(crate) notify: SpinWait,
     /// For the mutex.
@@ -66,7 +66,7 @@ impl RawCondvar {
         self.plain.notify_all();
     }
 
-    /// Gives `mutex` back, which `me` holds, sleeps until notified, and takes it again, if it is to be had until `relock`. `pass` is
+    /// Gives `mutex` back, which `me` holds, sleeps until notified, and takes it again, if it is to be had until `relock`. `relay` is
     /// the thread's, begun just now or kept since an earlier wait.
     #[expect(clippy::too_many_arguments, reason = "two deadlines")]
     pub(crate) fn wait(
@@ -74,20 +74,20 @@ impl RawCondvar {
         registry: &Registry,
         mutex: &RawMutex,
         me: Me,
-        pass: WakeRelay,
-        patiences: &Patiences,
+        relay: WakeRelay,
+        spin_waits: &SpinWaits,
         deadline: Deadline,
         relock: Deadline,
     ) -> Waited {
-        let ticket = self.let_go(mutex, me, &pass);
-        let slept = self.sleep(registry, ticket, patiences, deadline);
-        self.take_again(mutex, me, patiences, pass, slept, relock)
+        let ticket = self.let_go(mutex, me, &relay);
+        let slept = self.sleep(registry, ticket, spin_waits, deadline);
+        self.take_again(mutex, me, spin_waits, relay, slept, relock)
     }
 
     /// Everything before the mutex is given back is seen by whoever locks it next.
-    fn let_go(&self, mutex: &RawMutex, me: Me, pass: &WakeRelay) -> Ticket {
+    fn let_go(&self, mutex: &RawMutex, me: Me, relay: &WakeRelay) -> Ticket {
         let ticket = self.plain.count().announce();
-        pass.to(self.plain.relay());
+        relay.to(self.plain.relay());
         mutex.release(me.id);
         ticket
     }
@@ -96,10 +96,10 @@ impl RawCondvar {
         &self,
         registry: &Registry,
         ticket: Ticket,
-        patiences: &Patiences,
+        spin_waits: &SpinWaits,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
-        patiences.notify.spin(|| self.plain.count().is_notified(ticket));
+        spin_waits.notify.spin(|| self.plain.count().is_notified(ticket));
         sleep_among(registry, &self.plain.watches(ticket), Recheck::Spread, deadline)
     }
 
@@ -108,8 +108,8 @@ impl RawCondvar {
         &self,
         mutex: &RawMutex,
         me: Me,
-        patiences: &Patiences,
-        mut pass: WakeRelay,
+        spin_waits: &SpinWaits,
+        mut relay: WakeRelay,
         slept: Result<Asleep, Errno>,
         relock: Deadline,
     ) -> Waited {
@@ -118,7 +118,7 @@ impl RawCondvar {
             Ok(_) => mutex.try_lock(me),
             Err(errno) => Err(Refused::System(errno)),
         };
-        if lock == Err(Refused::WouldBlock) && patiences.lock.spin(|| mutex.owner().is_none()) {
+        if lock == Err(Refused::WouldBlock) && spin_waits.lock.spin(|| mutex.owner().is_none()) {
             lock = mutex.try_lock(me);
         }
         // Who gives up may have been woken all the same, and who gets no lock has no use for it.
@@ -127,16 +127,16 @@ impl RawCondvar {
         }
         if lock == Err(Refused::WouldBlock) {
             // Passed on already: so the field is free for the mutex's own protocol.
-            drop(pass);
-            lock = mutex.lock(me, &patiences.lock, relock);
-            pass = WakeRelay::begin(me.list());
-            pass.to(self.plain.relay());
+            drop(relay);
+            lock = mutex.lock(me, &spin_waits.lock, relock);
+            relay = WakeRelay::begin(me.list());
+            relay.to(self.plain.relay());
             if lock.is_err() {
                 self.plain.pass_on();
             }
         }
-        let pass = lock.is_ok().then_some(pass);
-        Waited { lock, timed_out, pass }
+        let relay = lock.is_ok().then_some(relay);
+        Waited { lock, timed_out, relay }
     }
 
     /// The same, until the owner of `other`, a token of `others`, has ended.
@@ -145,22 +145,22 @@ impl RawCondvar {
         (others, other): (&Registry, TokenId),
         mutex: &RawMutex,
         me: Me,
-        pass: WakeRelay,
-        patiences: &Patiences,
+        relay: WakeRelay,
+        spin_waits: &SpinWaits,
         deadline: Deadline,
     ) -> Waited {
         let ticket = self.watchful.announce();
         mutex.release(me.id);
-        patiences.notify.spin(|| self.watchful.is_notified(ticket) || !others.is_alive(other));
-        let slept = sleep(others, &pass, &[self.watchful.watch(ticket)], Some(other), deadline);
-        drop(pass);
+        spin_waits.notify.spin(|| self.watchful.is_notified(ticket) || !others.is_alive(other));
+        let slept = sleep(others, &relay, &[self.watchful.watch(ticket)], Some(other), deadline);
+        drop(relay);
         let timed_out = slept == Ok(Asleep::TimedOut);
         // Also when the system refused to let us sleep: the caller gets the lock or the reason, never neither.
         let lock = match slept {
-            Ok(_) => mutex.lock(me, &patiences.lock, Deadline::NEVER),
+            Ok(_) => mutex.lock(me, &spin_waits.lock, Deadline::NEVER),
             Err(errno) => Err(Refused::System(errno)),
         };
-        Waited { lock, timed_out, pass: None }
+        Waited { lock, timed_out, relay: None }
     }
 
     /// Whether somebody may be waiting, and how many notifications there have been that somebody may have needed.
@@ -211,8 +211,8 @@ mod loom_tests {
         Me { registry: &world.registry, id: TokenId::new(thread, 0), list }
     }
 
-    fn patiences() -> Patiences {
-        Patiences { notify: SpinWait::new(), lock: SpinWait::new() }
+    fn spin_waits() -> SpinWaits {
+        SpinWaits { notify: SpinWait::new(), lock: SpinWait::new() }
     }
 
     fn lock(world: &World, me: Me) -> Acquired {
@@ -224,7 +224,7 @@ mod loom_tests {
         let mut list = ListHead::new();
         let me = me(world, thread, &mut list);
         let mut got = lock(world, me);
-        let mut pass = None;
+        let mut relay = None;
         loop {
             if got == Acquired::OwnerDied {
                 world.mutex.mark_consistent();
@@ -233,18 +233,18 @@ mod loom_tests {
             if world.items.load(Ordering::Relaxed) > 0 {
                 break;
             }
-            let begun = pass.take().unwrap_or_else(|| WakeRelay::begin(me.list()));
+            let begun = relay.take().unwrap_or_else(|| WakeRelay::begin(me.list()));
             let waited = world.condvar.wait(
                 &world.registry,
                 &world.mutex,
                 me,
                 begun,
-                &patiences(),
+                &spin_waits(),
                 Deadline::NEVER,
                 Deadline::NEVER,
             );
             got = waited.lock.expect("locked again");
-            pass = waited.pass;
+            relay = waited.relay;
         }
         world.items.store(world.items.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         world.mutex.release(me.id);
@@ -310,12 +310,12 @@ mod loom_tests {
                     let me = me(&world, 1, &mut list);
                     lock(&world, me);
                     if world.items.load(Ordering::Relaxed) == 0 {
-                        let pass = WakeRelay::begin(me.list());
-                        let ticket = world.condvar.let_go(&world.mutex, me, &pass);
-                        let slept = world.condvar.sleep(&world.registry, ticket, &patiences(), Deadline::NEVER);
+                        let relay = WakeRelay::begin(me.list());
+                        let ticket = world.condvar.let_go(&world.mutex, me, &relay);
+                        let slept = world.condvar.sleep(&world.registry, ticket, &spin_waits(), Deadline::NEVER);
                         assert_eq!(slept, Ok(Asleep::LookAgain));
                         end_thread(&world.registry.slots[1], &list);
-                        std::mem::forget(pass);
+                        std::mem::forget(relay);
                     } else {
                         world.mutex.release(me.id);
                     }
@@ -346,17 +346,17 @@ mod loom_tests {
                     let me = me(&world, 1, &mut list);
                     lock(&world, me);
                     while world.items.load(Ordering::Relaxed) == 0 {
-                        let pass = WakeRelay::begin(me.list());
+                        let relay = WakeRelay::begin(me.list());
                         let waited = world.condvar.wait(
                             &world.registry,
                             &world.mutex,
                             me,
-                            pass,
-                            &patiences(),
+                            relay,
+                            &spin_waits(),
                             Deadline::NEVER,
                             Deadline::NEVER,
                         );
-                        std::mem::forget(waited.pass);
+                        std::mem::forget(waited.relay);
                     }
                     end_thread(&world.registry.slots[1], &list);
                 }
@@ -388,9 +388,9 @@ mod loom_tests {
                     lock(&world, me);
                     while world.registry.is_alive(other) {
                         let whose = (&world.registry, other);
-                        let pass = WakeRelay::begin(me.list());
+                        let relay = WakeRelay::begin(me.list());
                         let waited =
-                            world.condvar.wait_or_end(whose, &world.mutex, me, pass, &patiences(), Deadline::NEVER);
+                            world.condvar.wait_or_end(whose, &world.mutex, me, relay, &spin_waits(), Deadline::NEVER);
                         assert_eq!(waited.lock, Ok(Acquired::Clean));
                     }
                     world.mutex.release(me.id);

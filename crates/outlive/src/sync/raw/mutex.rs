@@ -150,7 +150,7 @@ impl RawMutex {
         // Spinning only looks: no store that a death could leave behind.
         spin_wait.spin(|| self.word.load(Ordering::Relaxed) == 0);
         // Given back when this function returns, by whatever way.
-        let mut pass = None;
+        let mut relay = None;
         let mut last_try = false;
         loop {
             match self.try_lock_slow(me, self.word.load(Ordering::Acquire)) {
@@ -158,17 +158,17 @@ impl RawMutex {
                 Err(Refused::WouldBlock) => {}
                 settled => return settled,
             }
-            last_try = self.sleep_behind_owner(me, &mut pass, deadline)? == Asleep::TimedOut;
+            last_try = self.sleep_behind_owner(me, &mut relay, deadline)? == Asleep::TimedOut;
         }
     }
 
     /// Sleeps until the word changes or its living owner ends; returns at once when there is no such owner. The caller
-    /// keeps `pass` until it has what it wants.
+    /// keeps `relay` until it has what it wants.
     #[cold]
     pub(crate) fn sleep_behind_owner(
         &self,
         me: Me,
-        pass: &mut Option<WakeRelay>,
+        relay: &mut Option<WakeRelay>,
         deadline: Deadline,
     ) -> Result<Asleep, Refused> {
         let seen = self.word.load(Ordering::Acquire);
@@ -182,9 +182,9 @@ impl RawMutex {
         {
             return Ok(Asleep::LookAgain);
         }
-        let pass = pass.get_or_insert_with(|| WakeRelay::begin(me.list()));
+        let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
         let watch = Watch { word: &self.word, expected: waited_for };
-        sleep(me.registry, pass, &[watch], Some(owner), deadline).map_err(Refused::System)
+        sleep(me.registry, relay, &[watch], Some(owner), deadline).map_err(Refused::System)
     }
 
     /// Gives the lock back when a panic has cut the holder's work in half: the next one is told, as of a death.
@@ -456,9 +456,9 @@ mod loom_tests {
             let waiter = {
                 let world = Arc::clone(&world);
                 thread::spawn(move || {
-                    let (mut list, mut pass) = (ListHead::new(), None);
+                    let (mut list, mut relay) = (ListHead::new(), None);
                     let me = me(&world, 1, &mut list);
-                    assert_eq!(world.lock.sleep_behind_owner(me, &mut pass, Deadline::NEVER), Ok(Asleep::LookAgain));
+                    assert_eq!(world.lock.sleep_behind_owner(me, &mut relay, Deadline::NEVER), Ok(Asleep::LookAgain));
                 })
             };
             let mut list = ListHead::new();

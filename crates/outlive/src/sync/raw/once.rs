@@ -112,7 +112,7 @@ impl RawOnce {
     /// Done, or my turn, as soon as that is known.
     #[cold]
     pub(crate) fn turn(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Turn, NoTurn> {
-        let mut pass = None;
+        let mut relay = None;
         let mut last_try = false;
         let mut spun = false;
         loop {
@@ -141,9 +141,9 @@ impl RawOnce {
             {
                 continue;
             }
-            let pass = pass.get_or_insert_with(|| WakeRelay::begin(me.list()));
+            let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
             let watch = Watch { word: &self.word, expected: waited_for };
-            match sleep(me.registry, pass, &[watch], Some(owner), deadline) {
+            match sleep(me.registry, relay, &[watch], Some(owner), deadline) {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => last_try = true,
                 Err(errno) => return Err(NoTurn::System(errno)),

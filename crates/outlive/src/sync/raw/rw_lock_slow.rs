@@ -32,7 +32,7 @@ impl RawRwLock {
         wait: Option<Deadline>,
     ) -> Result<Entered<'_>, Refused> {
         // Given back when this function returns, by whatever way.
-        let mut pass = None;
+        let mut relay = None;
         let mut last_try = false;
         for round in 0..MOST_ROUNDS {
             // Looked at first: who must wait anyway needs no word.
@@ -65,7 +65,7 @@ impl RawRwLock {
             if round == 0 && spin_wait.spin(|| self.writer.word().load(Ordering::Relaxed) == 0) {
                 continue;
             }
-            last_try = self.writer.sleep_behind_owner(me, &mut pass, deadline)? == Asleep::TimedOut;
+            last_try = self.writer.sleep_behind_owner(me, &mut relay, deadline)? == Asleep::TimedOut;
         }
         self.read_as_holder(me, spin_wait, wait)
     }
@@ -184,10 +184,10 @@ impl RawRwLock {
         // Between our claim of `writer` and the look at the words: pairs with the order of the two in `enter`.
         fence(Ordering::SeqCst);
         // Given back when this function returns, by whatever way.
-        let mut pass = None;
+        let mut relay = None;
         for word in self.words() {
             if own.is_none_or(|own| !core::ptr::eq(own, word)) {
-                self.wait_empty(word, me, spin_wait, wait, &mut pass)?;
+                self.wait_empty(word, me, spin_wait, wait, &mut relay)?;
             }
         }
         Ok(())
@@ -200,7 +200,7 @@ impl RawRwLock {
         me: Me,
         spin_wait: &SpinWait,
         wait: Option<Deadline>,
-        pass: &mut Option<WakeRelay>,
+        relay: &mut Option<WakeRelay>,
     ) -> Result<(), Refused> {
         let mut last_try = false;
         let mut has_spun = false;
@@ -239,10 +239,10 @@ impl RawRwLock {
                 prepared = Some(self.leaving.prepare_wait());
                 continue;
             };
-            let pass = pass.get_or_insert_with(|| WakeRelay::begin(me.list()));
+            let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
             let watch = [self.leaving.watch(ticket)];
             let end =
-                sleep(me.registry, pass, &watch, Some(reader), ticket.until(deadline)).map_err(Refused::System)?;
+                sleep(me.registry, relay, &watch, Some(reader), ticket.until(deadline)).map_err(Refused::System)?;
             last_try = end == Asleep::TimedOut && deadline.has_passed();
         }
     }

@@ -159,7 +159,7 @@ impl RawSemaphore<'_> {
         {
             return Ok(index);
         }
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut turn = 0;
         let mut last_try = false;
         loop {
@@ -178,7 +178,7 @@ impl RawSemaphore<'_> {
             let watch = [self.free.watch(ticket)];
             // A release wakes two sleepers only. The others find the changed sequence at their own look: that
             // is a rescue only if a permit is free.
-            match sleep_until_it_comes(me.registry, &pass, &watch, &owners, turn, until, is_free) {
+            match sleep_until_it_comes(me.registry, &relay, &watch, &owners, turn, until, is_free) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => return Err(NoPermit::System(errno)),
