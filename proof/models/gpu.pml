@@ -3,7 +3,7 @@
  *
  *   owner      the ring: 0, or the publishing process     device    a device may write into the ring's objects
  *   slot       the object in place    want[o]   its message    lent[o]   by whom
- *   cell[c]    what the subscriber holds                  bytes[x]  which message's bytes are in that memory, 0: torn
+ *   cell[c]    a hazard pointer: what the subscriber holds                  bytes[x]  which message's bytes are in that memory, 0: torn
  *   -DBLOCKS   card[o]  the block that object o names     exporter[b]  whose it is    bind[p,o]  what p has for it    mapped[o]  the subscriber's table
  *
  * Publishers 1 and 2, the ring is 1's at first, and 2's when 1 has left or ended (with `device`: is gone); subscriber 3. A device is a job for each copy: one

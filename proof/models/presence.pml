@@ -1,10 +1,10 @@
 /* presence.pml - following who comes and goes on a topic (topic/participants.rs), in a wait set; death between any two steps.
  *
- *   pl[i]     member i's place: claimed or not       dead[i]
+ *   pl[i]     member i's slot or ring: claimed or not       dead[i]
  *   ch        `changes`                              told[i]    what the follower was told, in words of its process
  *
  * member   1. pl=1    2. ch+1, wake all on ch    3. pl=0    4. ch+1, wake all    (1 to 4: R times; it may stay for ever, after 2)
- * follower 1. c = ch    2. look: who has a place and lives; another than told -> told by it or by another thread; again from 1
+ * follower 1. c = ch    2. look: who has one and lives; another than told -> told by it or by another thread; again from 1
  *          3. the ends to watch: of those who were told
  *          4. sleep on {ch == c, those ends: one dead already -> again}
  *
@@ -13,7 +13,7 @@
  * Switches: -DN=members -DR=rounds -DD=deaths
  *   STOP        One member may stop for ever, at any step, and be killed then. The follower looks
  *               by itself (the recheck). No wait is excused: the follower is told of each member
- *               that has a place by then. The follower holds nothing, so its own stop delays no
+ *               that has one by then. The follower holds nothing, so its own stop delays no
  *               process.
  * Mutations, each must be caught:
  *   COUNTLATE   ch is read after the look
@@ -74,7 +74,7 @@ again:
 #ifndef COUNTLATE
 	c=ch;
 #endif
-	/* one place after the other, as the look does */
+	/* one after the other, as the look does */
 	i=0; do :: i<N -> now[i]=(pl[i] && !dead[i]); i++ :: else -> break od;
 	atomic { i=0; news=0; do :: i<N -> if :: now[i]!=told[i] -> news=1; told[i]=now[i] :: else fi; now[i]=0; i++ :: else -> break od; i=0 };
 #ifdef COUNTLATE

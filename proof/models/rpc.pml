@@ -1,14 +1,14 @@
-/* rpc.pml - calls: clients that ask, one server at a time that carries out and replies, successors; call slots, places, the
+/* rpc.pml - calls: clients that ask, one server at a time that carries out and replies, successors; call slots, client slots, the
  * bitmap that summons the server, streams.
  *
- *   rd      the queue's reader: 0 or server + 1                       ss  the server sleeps (an event count's flag; see queue.pml)
- * by call slot (one to a place):
+ *   rd      the queue's receiver: 0 or server + 1                       ss  the server sleeps (an event count's flag; see queue.pml)
+ * by call slot (one to a client slot):
  *   cn cs co   the claim: number, state, owner (server + 1). OVER is any state but TAKEN, WRITING, CANC of the number before
  *   aq      `asked`: the number of the request that lies in the slot      aid  ghost: which call the request's bytes are of
  *   bm      the slot's bit in the bitmap
  *   rn rc   `ready`: number, replies written; END is rc == K              pay  ghost: whose reply the bytes are
  *   tn tk   `taken`: number, replies consumed        sp  a server sleeps for room in the ring, which has one place
- *   sl      `sleeping`; own  the place's word: client + 1, which is its process and its thread at once
+ *   sl      `sleeping`; own  the client slot's word: client + 1, which is its process and its thread at once
  *
  * client  1. own 0, or of one whose process and thread are dead -> me     2. settle: claim -> CANC(number + 1), in WRITING by a
  *         living thread only after it has written or stopped      3. rd dead or 0 -> told
@@ -43,7 +43,7 @@
  *   BITFIRST   the bit before aq                                       NOSERVERLOOK  no second look after ss = 1
  *   COPYTAKEN  3 takes the call for the process before it is copied    CLAIMED    a place is claimed before it is filled, as in a queue (STOPS)
  *   NOBUMP     settling leaves the number as it is                     NOLEAVE    a leaving server wakes nobody
- *   WRITEPROC  a writer is taken for dead when its process is          PLACEPROC  a place is taken from a dead process whose thread runs
+ *   WRITEPROC  a writer is taken for dead when its process is          PLACEPROC  a client slot is taken from a dead process whose thread runs
  *   NOLOOK     no second look after `sleeping`                         READYFIRST 8 before 7
  *   NOX        the kernel wakes nobody on x    (TALONE)                NOWORD     the claim is not in the sleeper's set (TALONE)
  *   WRITESTORE step 6 is a store                                       NOROOM     a stream does not wait for room (K)
@@ -136,7 +136,7 @@ proctype Client(byte me) {
 	/* 1 */
 	do
 	:: atomic { OWN_FREE(own[s]) -> own[s]=me+1 }; break
-	:: own[s]!=0 && !pdc[own[s]-1] ->            /* taken by a living one: another place */
+	:: own[s]!=0 && !pdc[own[s]-1] ->            /* taken by a living one: another slot */
 		if :: s<NSL-1 -> s++ :: else -> goto stop fi
 	:: own[s]!=0 && s<NSL-1 -> s++
 	od;
@@ -232,7 +232,7 @@ look:
 			if :: told -> goto again :: else -> goto look fi
 		:: else
 		fi
-	:: else -> assert(pdc[me]); goto again      /* a sweep, or another who has the place */
+	:: else -> assert(pdc[me]); goto again      /* a sweep, or another that has the slot */
 	fi;
 #ifdef TIMEOUT
 	/* it gives up: not begun, or taken; what is being copied or written is settled later */

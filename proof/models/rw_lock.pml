@@ -4,12 +4,12 @@
  *   wo ww         the writers' word: owner + 1 or 0, and the WAITERS bit;  st  the state beside it
  *   ins           1: the holder of the writers' word may be in the middle of a change
  *   so[s]         NS readers' words: reader + 1 or 0
- *   sl sq         the bell: sleepers (odd: a writer may sleep until readers leave), sequence; see semaphore.pml: as there, what is kept is
+ *   sl sq         the eventcount: sleepers (odd: a writer may sleep until readers leave), sequence; see semaphore.pml: as there, what is kept is
  *                 whether they have changed since they were read
  *   tdead tw      the token word of a thread: OWNER_DIED and WAITERS
  *   pend[i]       list_op_pending of thread i: the slot (thread + 1) whose X (a word that is always 0) the kernel wakes when
  *                 i dies, or 0
- * Kernel queues: qL (writers' word: 1), qB (the bell's sequence: 1), qT (token + 1), qX (token + 1); see mutex.pml.
+ * Kernel queues: qL (writers' word: 1), qB (the eventcount's sequence: 1), qT (token + 1), qX (token + 1); see mutex.pml.
  *
  * read     1. a readers' word 0 or a dead one's -> me       none left: step 4
  *          2. the writers' word is 0 and the state consistent: inside
@@ -46,12 +46,12 @@
  *   CHECKFIRST  a reader looks at the writers' word before it claims its own (so: no fence between the two)
  *   NOLEAVEWAKE a reader who gives its word back in step 3 does not ring
  *   NOLOOK      a writer does not look again after it has begun to listen
- *   CLEARFIRST  the bell is cleared before it wakes
+ *   CLEARFIRST  the number is cleared before it wakes
  *   NOSTATE     a reader does not look at the state
  *   INSLATE     a writer says that it is inside after it has begun
  *   NOINS       whoever takes the writers' word from a dead one is told
  *   NODRAIN     a writer that comes after a dead one does not wait for the readers
- *   NOSLOTTOK   a writer sleeps on the bell alone
+ *   NOSLOTTOK   a writer sleeps on the eventcount alone
  *   WAKEONE     unlock wakes one sleeper only
  *   NOWAKEALL   who finds the owner dead after a sleep does not wake the others
  *   NOPEND      no pending

@@ -1,7 +1,7 @@
 /* state_wait.pml - waiting for another value, or for the writer's end; death between any two steps.
  *
  *   lv            the latest version          h hw    holder: 0, or the writer + 1; its WAITERS bit
- *   sl seq        the bell: sleepers (odd: somebody may sleep), sequence
+ *   sl seq        the eventcount: sleepers (odd: somebody may sleep), sequence
  *   px[i]         list_op_pending of process i points to x
  *
  * write  1. px; h 0 or dead -> me, by compare-exchange; it had WAITERS: wake all on h; px off    2. lv+1    3. sl odd: seq+1,
@@ -30,7 +30,7 @@
  *   HALF        (STOP) only writers die, and only waiters stop
  * Mutations, each must be caught:
  *   NOLOOK      the waiter does not look again after 1
- *   CLEARFIRST  the ringer clears `sl` before it wakes
+ *   CLEARFIRST  the notifier clears `sl` before it wakes
  *   NOWATCH     3 without the writer's end
  *   LVFIRST     lv is read before h
  *   NOHOLDER    4 on seq alone

@@ -4,19 +4,19 @@
  *   ready[i]     p + 1: message p is in slot i = p mod K; 0: being written, or given up      ref[i]   its object, 0: inline
  *   w0[i] w1[i]  an inline message, two words
  *   tag[o]       0 free, p held by p on its way, QUEUED the ring's      bytes[o]   which message's bytes are in it (0: torn)
- *   claim[l]     line l: 0, a subscriber, or who sweeps it              cell[l,c]  0, or an object that the line holds
- *   lines        how many lines have ever been in use
+ *   claim[l]     subscriber slot l: 0, a subscriber, or who sweeps it   cell[l,c]  a hazard pointer: 0, or an object that is held
+ *   lines        how many subscribers' slots have ever been in use
  *
- * Publishers 1 and 2: the ring is 1's at first, and 2's when 1 has left or ended. Private to each, and lost with it: limbo, stock.
+ * Publishers 1 and 2: the ring is 1's at first, and 2's when 1 has left or ended. Private to each, and lost with it: limbo, free list (stock).
  * take ring  owner 0 or ended -> me; ready of slot `published` is published + 1: published += 1; what is QUEUED and in no slot: limbo
- * loan       from stock; or tag 0 -> me -> QUEUED; or what the look (below) finds in limbo; none: ready[oldest] := 0, which is
+ * loan       from the free list; or tag 0 -> me -> QUEUED; or what the look (below) finds in limbo; none: ready[oldest] := 0, which is
  *            never the last message, and the look again
  * publish    bytes := torn, bytes := whole; ready := 0; ref (w0, w1); ready := p + 1; published := p + 1; the slot's old object: limbo
- * look       lines; of each line: claim 0: nothing. Of one who has ended: claim -> me, cells := 0, claim := 0. Else its cells: held.
- *            What is in limbo and not held: stock
- * leave      look; tags of the stock := 0; owner := 0
+ * look       lines; of each slot: claim 0: nothing. Of one who has ended: claim -> me, cells := 0, claim := 0. Else its cells: held.
+ *            What is in limbo and not held: to the free list
+ * leave      look; tags of the free list := 0; owner := 0
  * Subscribers 3 and 4:
- * join       a line whose claim is 0 or of one who has ended -> me; cells := 0; lines; cursor from `published`
+ * join       a subscriber slot whose claim is 0 or of one who has ended -> me; cells := 0; lines; cursor from `published`
  * take       published; ready = cursor + 1: copy ref, w0, w1; cell := ref; ready again: not the same: cell := 0.
  *            ready larger, or 0 and that published larger: lost, cursor to published - K, at least one on
  * drop       cell := 0          leave   drop all; claim := 0
@@ -25,32 +25,32 @@
  * than the kernel does, and so whatever waits for `over` is shown to be enough.
  *
  * Checked: what is taken is that position's message, whole; an object that somebody who has not ended holds (validated) is not written,
- * lent, freed, and its cell is nobody else's to clear; nor is one that is in place; no position is published twice, and none is left out;
- * what was published is counted by the next owner; nothing is said to be lost that is there, or never was; a line has one owner; and when
+ * lent, freed, and its hazard pointer is nobody else's to clear; nor is one that is in place; no position is published twice, and none is left out;
+ * what was published is counted by the next owner; nothing is said to be lost that is there, or never was; a subscriber slot has one owner; and when
  * all is quiet, one more owner later each object is free or in place in exactly one slot.
- * Switches: -DK=slots -DO=objects -DNP=publishers -DM=messages of each -DNS=subscribers -DNL=lines -DC=cells -DR=takes of each -DD=deaths
+ * Switches: -DK=slots -DO=objects -DNP=publishers -DM=messages of each -DNS=subscribers -DNL=subscriber slots -DC=hazard pointers of each -DR=takes of each -DD=deaths
  *   -DINLINE messages may be inline
  *   STOP        One publisher or subscriber may stop for ever, and one be killed. The others come
  *               to their ends (a publisher that finds the ring in the hands of a stopped one takes
  *               another ring in truth, and ends here). What a stopped subscriber holds is neither
- *               written nor freed; its line is its own, and so is a line that a stopped publisher
+ *               written nor freed; its slot is its own, and so is a slot that a stopped publisher
  *               sweeps. What was published is counted, unless its publisher is the stopped one.
  * Mutations, each must be caught:
  *   NORECHECK   take: ready is not looked at again
- *   HOLDLATE    take: the cell after the second look
+ *   HOLDLATE    take: the hazard pointer after the second look
  *   NOZERO      publish: ready is not 0 while the slot is written
- *   SCANFIRST   the cells are looked at before the overwrite
- *   LINESFIRST  `lines` is read before the overwrite, the cells after it
- *   NOSCAN      the cells are not looked at
- *   GIVEFIRST   giving up: the cells are looked at before ready := 0
+ *   SCANFIRST   the hazard pointers are looked at before the overwrite
+ *   LINESFIRST  `lines` is read before the overwrite, the hazard pointers after it
+ *   NOSCAN      the hazard pointers are not looked at
+ *   GIVEFIRST   giving up: the hazard pointers are looked at before ready := 0
  *   GIVETWICE   the object of a slot that was given up goes to limbo again when the slot is overwritten
  *   DEADONLY    the ring is taken from one who is dead but has not ended
- *   LINEDEAD    lines of those who are dead but have not ended do not count
+ *   LINEDEAD    slots of subscribers that are dead but have not ended do not count
  *   SWEEPDEAD   a sweep is taken over from one who is dead but has not ended
  *   LINESTORE   join: claim by a store, not a compare-exchange
  *   NOREBUILD   take ring: nothing goes to limbo
  *   NOCOUNT     take ring: what was published and not counted is not counted
- *   SWEEPLEAK   sweep: claim := 0 before the cells
+ *   SWEEPLEAK   sweep: claim := 0 before the hazard pointers
  *   PUBFIRST    publish: published before ready
  *   PUBLATE     take: published is read after ready
  *   SKIPONE     take: lost, cursor to published - K + 1

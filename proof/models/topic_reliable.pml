@@ -1,24 +1,24 @@
 /* topic_reliable.pml - a publisher that waits for the slowest reliable subscriber; death of subscribers between any two steps.
  *
  *   published ready[i]   as in topic.pml; slot i = p mod K
- *   cp[l] cs[l]          line l's claim, one word: whose it is, and JOINING, RELIABLE or LEAVING; 0: nobody's
+ *   cp[l] cs[l]          subscriber slot l's claim, one word: whose it is, and JOINING, RELIABLE or LEAVING; 0: nobody's
  *   cursor[l]            the next message that it has not taken
- *   sl seq               the bell `space`: sleepers (odd: somebody may sleep), sequence
- *   awaited              the line whose taking is rung for, by number + 1; 0: everybody's
+ *   sl seq               the eventcount `space`: sleepers (odd: somebody may sleep), sequence
+ *   awaited              the subscriber slot whose taking the publisher is notified of, by number + 1; 0: everybody's
  *   limit                private to the publisher: up to which position nobody needs to be asked
  *
  * publish  p < limit: ready := 0; ready := p + 1; published := p + 1
- *          else look: of each line that is RELIABLE and whose owner is not dead: its cursor; limit := min(lowest, p) + K.
- *          Still p >= limit: awaited := the slowest line; s := seq; sl := a new odd number (heavy fence); look again; another is the
- *          slowest now: again; sleep on {seq is s, the end of the slowest line's owner}; look; again
+ *          else look: of each subscriber that is RELIABLE and whose owner is not dead: its cursor; limit := min(lowest, p) + K.
+ *          Still p >= limit: awaited := the slowest one's slot; s := seq; sl := a new odd number (heavy fence); look again; another is the
+ *          slowest now: again; sleep on {seq is s, the end of the slowest one's owner}; look; again
  * give up  the oldest message q that is in place and not the last, if q < limit - K: ready := 0
- * join     line 0 or dead's -> (me, JOINING); cursor := published; claim := (me, RELIABLE)
- * take     published; ready is cursor + 1: taken; cursor += 1; ring
- * ring     sl odd, and awaited this line or everybody (a leaving one does not ask): seq += 1; wake; compare-exchange sl -> + 1
- * leave    claim := (me, LEAVING); ring; claim := 0
+ * join     slot 0 or dead's -> (me, JOINING); cursor := published; claim := (me, RELIABLE)
+ * take     published; ready is cursor + 1: taken; cursor += 1; notify
+ * notify   sl odd, and awaited this slot or everybody (a leaving one does not ask): seq += 1; wake; compare-exchange sl -> + 1
+ * leave    claim := (me, LEAVING); notify; claim := 0
  *
  * Subscriber 1 is reliable from the start, 2 joins at any time, takes L messages at most and leaves. A dead process's end (over, see topic.pml)
- * comes at once here: it matters for cells only.
+ * comes at once here: it matters for hazard pointers only.
  *
  * Checked: no message that was published after a reliable subscriber had joined is overwritten or given up before that one has taken it or is dead;
  * and the publisher does not sleep for ever while no living reliable subscriber has anything left to take (an invalid end state).
@@ -28,10 +28,10 @@
  *                then. A publisher that waits looks by itself (the recheck). It may stay asleep
  *                only beside a stopped subscriber that is RELIABLE and whose cursor is in the way.
  *                A subscriber that is stopped while it joins or leaves, or has moved its cursor and
- *                not rung yet, delays no process. Beside a stopped publisher a subscriber has taken
+ *                not notified yet, delays no process. Beside a stopped publisher a subscriber has taken
  *                all that is there.
  * Mutations, each must be caught:
- *   CLEARFIRST   ring: sl is made even before the wake
+ *   CLEARFIRST   notify: sl is made even before the wake
  *   BAREBIT      sl is 0 or 1
  *   SEQLATE      the sleeper reads seq after it has taken its number
  *   NOLOOK       the sleeper does not look again
@@ -39,10 +39,10 @@
  *   NAMEOLD      it sleeps though another is the slowest by now
  *   NAMELATE     it names the slowest after its second look
  *   ANYLINE      it watches some reliable subscriber that is not the slowest
- *   RINGFIRST    take: the bell before the cursor
- *   LIMITALL     limit := lowest + K; without reliable lines there is none
+ *   RINGFIRST    take: the notification before the cursor
+ *   LIMITALL     limit := lowest + K; without reliable subscribers there is none
  *   CURSORLATE   join: the claim says RELIABLE before the cursor is written
- *   STALECLAIM   join: a line that is taken over keeps the dead one's mark, and its cursor
+ *   STALECLAIM   join: a slot that is taken over keeps the dead one's mark, and its cursor
  *   LEAVESILENT  leave: nobody is told
  *   NOTIMER      (STOP) the publisher does not look by itself
  *   STOPJOIN     (STOP) the publisher waits for one that is still joining, too
@@ -70,7 +70,7 @@ byte published, ready[K];
 byte cp[2], cs[2], cursor[2];
 byte awaited;
 bool sl, seq;				/* sl is odd; seq is no more what the sleeper has read */
-byte num[3];				/* what a ringer has read from sl: 0 even, 1 the number that is there, 2 an older one */
+byte num[3];				/* what a notifier has read from sl: 0 even, 1 the number that is there, 2 an older one */
 bool inq, woken;
 bool dead[3], killed[3], fin[3];
 bool relying[3];			/* ghosts: has joined; since; the next that it has not taken */
@@ -287,7 +287,7 @@ proctype Sub(byte me) {
 		fi;
 		do
 		:: got && r<L ->
-			/* asleep at `arrivals`, see event.md, until something is there. Two looks in one step: see topic.pml */
+			/* asleep at `notifications`, see event_count.md, until something is there. Two looks in one step: see topic.pml */
 #ifdef STOP
 end_sub:
 #endif

@@ -1,23 +1,23 @@
-/* wait_set.pml - a set that sleeps on many sources, each with a bell, and on a peer's end: death between any two steps.
+/* wait_set.pml - a set that sleeps on many sources, each with an eventcount, and on a peer's end: death between any two steps.
  *
- * Two queues (sources 0 and 1). Ringer 2 sends to 0, ringer 3 to 1 and to 0 (with -DBEHIND: to 0, behind a slot that 2 is still writing).
+ * Two queues (sources 0 and 1). Notifier 2 sends to 0, notifier 3 to 1 and to 0 (with -DBEHIND: to 0, behind a slot that 2 is still writing).
  * Sets 0 and 1 wait for both queues; each is at home when it has told what it can.
- *   msg[q]        messages that are there, a bit for each ringer; acked[q]: whose send has returned; told: that a set has told of
- *   writing       BEHIND: ringer 2 has claimed the slot at the head of queue 0 and has not published
- *   num[q] seq[q] the bell: sleepers' number (odd: somebody may sleep), sequence
- *   dead[r]       a ringer has ended; its token's word
- *   qS0, qS1, qT  kernel queues: on the sequences, on the token of ringer 2
+ *   msg[q]        messages that are there, a bit for each notifier; acked[q]: whose send has returned; told: that a set has told of
+ *   writing       BEHIND: notifier 2 has claimed the slot at the head of queue 0 and has not published
+ *   num[q] seq[q] the eventcount: sleepers' number (odd: somebody may sleep), sequence
+ *   dead[r]       a notifier has ended; its token's word
+ *   qS0, qS1, qT  kernel queues: on the sequences, on the token of notifier 2
  *
  * set     1. look at all: all ready are told, and taken away (so that they are ready once)
  *         2. for each: s := seq; num := the next odd number      3. look at all again
  *         4. sleep on {seq[0] == s0, seq[1] == s1, the writer's token}, word by word: the kernel compares each as it is queued
  *         5. on any return from 1. The kernel's index is one of those woken; it is not used.
- * ringer  publish; n := num; odd: seq++, wake all, num: n -> n + 1
+ * notifier  publish; n := num; odd: seq++, wake all, num: n -> n + 1
  *
  * Checked: when all has come to rest, no living set sleeps beside a message that was acknowledged (its sender came to the end of
  * its send), or that lies behind a dead writer's slot (BEHIND).
- * Switches: -DD=deaths among ringers -DSETS=1 or 2 -DBEHIND -DONE: queue 0 alone
- *   STOP        One process, a ringer or a set, may stop for ever (and a ringer may be killed
+ * Switches: -DD=deaths among notifiers -DSETS=1 or 2 -DBEHIND -DONE: queue 0 alone
+ *   STOP        One process, a notifier or a set, may stop for ever (and a notifier may be killed
  *               then). The kernel tells one set of an end, and that set wakes the others, unless it
  *               has been stopped. A set looks by itself (the recheck). Then no set that runs sleeps
  *               beside a message that is ready, acknowledged or not. BEHIND: what lies behind a
@@ -28,7 +28,7 @@
  *   SEQLATE     the sequence is read after the number
  *   BAREBIT     a number is a bare bit
  *   TAKEBACK    a set that wakes takes its number back
- *   CLEARFIRST  the ringer clears before it wakes (and is killed in between; another, live, then finds it even)
+ *   CLEARFIRST  the notifier clears before it wakes (and is killed in between; another, live, then finds it even)
  *   INDEX       after a sleep only the source whose index the kernel returned is looked at, before and after the announcement
  *   NOTIMER     (STOP) a set does not look by itself
  *   NOTOKEN     the writer's token is not in the set
@@ -46,7 +46,7 @@ bool dead[N], killed[N], writing, tw;
 bool qS0[2], qS1[2], qT[2], woken[2], asleep[2]; byte hint[2];
 byte budget, done;
 #ifdef STOP
-bool stopped[N], stop;	/* sets 0 and 1, ringers 2 and 3; one is still to come */
+bool stopped[N], stop;	/* sets 0 and 1, notifiers 2 and 3; one is still to come */
 #endif
 
 /* BEHIND: a message in queue 0 is ready when nobody alive writes in front of it */
@@ -119,7 +119,7 @@ proctype R(byte me) {
 			ring(0); acked[0]=acked[0]|2
 		fi;
 #else
-		/* 3 to queue 1, then both to queue 0: a dead ringer's leavings meet a living one */
+		/* 3 to queue 1, then both to queue 0: a dead notifier's leavings meet a living one */
 #ifndef ONE
 		if :: me==3 -> msg[1]=1; ring(1); acked[1]=1 :: else fi;
 #endif
@@ -231,7 +231,7 @@ end_stop:	(false)
 #endif
 }
 
-/* all has come to rest: both ringers done, the sets asleep with nobody to wake them */
+/* all has come to rest: both notifiers done, the sets asleep with nobody to wake them */
 active proctype killer() {
 	atomic {
 		if :: budget=D

@@ -6,14 +6,16 @@ mod batch;
 mod endpoint;
 #[path = "../../../crates/outlive/src/queue/error.rs"]
 mod error;
-#[path = "../../../crates/outlive/src/queue/inbox.rs"]
-mod inbox;
+#[path = "../../../crates/outlive/src/queue/head.rs"]
+mod head;
+#[path = "../../../crates/outlive/src/queue/inner.rs"]
+mod inner;
 #[path = "../../../crates/outlive/src/queue/layout.rs"]
 mod layout;
-#[path = "../../../crates/outlive/src/queue/look.rs"]
-mod look;
 #[path = "../../../crates/outlive/src/queue/peek.rs"]
 mod peek;
+#[path = "../../../crates/outlive/src/queue/readiness.rs"]
+mod readiness;
 #[path = "../../../crates/outlive/src/queue/receive.rs"]
 mod receive;
 #[path = "../../../crates/outlive/src/queue/receiver.rs"]
@@ -21,8 +23,8 @@ mod receiver;
 mod ring;
 #[path = "../../../crates/outlive/src/queue/send.rs"]
 mod send;
-#[path = "../../../crates/outlive/src/queue/shared.rs"]
-mod shared;
+#[path = "../../../crates/outlive/src/queue/senders.rs"]
+mod senders;
 #[path = "../../../crates/outlive/src/queue/sweep.rs"]
 mod sweep;
 #[cfg(test)]
@@ -31,10 +33,10 @@ mod tests;
 mod wake;
 
 pub use error::{RecvError, SendError};
-pub(crate) use inbox::{Inbox, Lies};
+pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
+pub(crate) use readiness::{QueueReadiness, Receivable};
 pub use receiver::Receiver;
 pub use send::Sender;
-pub(crate) use shared::Shared;
 pub(crate) use sweep::sweep;

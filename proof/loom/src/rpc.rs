@@ -2,7 +2,7 @@
 
 #[path = "../../../crates/outlive/src/rpc/asked.rs"]
 mod asked;
+#[path = "../../../crates/outlive/src/rpc/call.rs"]
+mod call;
 #[cfg(test)]
 mod tests;
-#[path = "../../../crates/outlive/src/rpc/words.rs"]
-mod words;

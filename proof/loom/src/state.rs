@@ -5,12 +5,12 @@ mod buffers;
 mod copy;
 #[path = "../../../crates/outlive/src/state/error.rs"]
 mod error;
+#[path = "../../../crates/outlive/src/state/inner.rs"]
+mod inner;
 #[path = "../../../crates/outlive/src/state/layout.rs"]
 mod layout;
 #[path = "../../../crates/outlive/src/state/read.rs"]
 mod read;
-#[path = "../../../crates/outlive/src/state/shared.rs"]
-mod shared;
 #[path = "../../../crates/outlive/src/state/sweep.rs"]
 mod sweep;
 #[cfg(test)]
@@ -21,5 +21,5 @@ mod wait;
 mod write;
 
 pub use error::SetError;
-pub(crate) use shared::Shared;
+pub(crate) use inner::Inner;
 pub use wait::Change;

@@ -168,7 +168,7 @@ impl Domain {
                 let queue = Queue::finish(segment, self.registry(), crate::WaitStrategy::Adaptive)?;
                 let (receiver, senders) = (queue.current_receiver(), queue.senders());
                 let me = self.me()?;
-                let (claims, found) = crate::queue::sweep(queue.shared(), me, true, &mut Vec::new())?;
+                let (claims, found) = crate::queue::sweep(queue.inner(), me, true, &mut Vec::new())?;
                 entry.dead_claims = claims + found.count();
                 entry.detail = Detail::Queue { counters: queue.counters()?, receiver, senders };
             }
@@ -179,7 +179,7 @@ impl Domain {
             }
             Kind::Topic => {
                 entry.waiters = waiters(&segment, &[]);
-                let usage = crate::topic::look(segment, self.registry())?;
+                let usage = crate::topic::usage(segment, self.registry())?;
                 let publishers = usage.rings.iter().filter_map(|ring| ring.publisher.as_ref());
                 let subscribers = usage.subscribers.iter().map(|subscriber| &subscriber.who);
                 entry.dead_claims = publishers.chain(subscribers).filter(|who| !who.alive).count() as u32;
@@ -188,8 +188,8 @@ impl Domain {
             Kind::State => {
                 entry.waiters = waiters(&segment, &[]);
                 let state = StateBytes::finish(segment, self.registry())?;
-                entry.dead_claims = state.shared().sweep(self.me()?, true, &mut Vec::new());
-                let (buffers, pins) = state.shared().figures();
+                entry.dead_claims = state.inner().sweep(self.me()?, true, &mut Vec::new());
+                let (buffers, pins) = state.inner().figures();
                 entry.detail = Detail::State {
                     version: state.version(),
                     capacity: state.capacity() as u64,
@@ -201,7 +201,7 @@ impl Domain {
             }
             Kind::Service => {
                 entry.waiters = waiters(&segment, &[]);
-                let (overview, left) = crate::rpc::look(segment, self.me()?)?;
+                let (overview, left) = crate::rpc::usage(segment, self.me()?)?;
                 entry.dead_claims = left.claims + left.objects;
                 entry.detail = Detail::Service(overview);
             }

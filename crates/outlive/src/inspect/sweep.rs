@@ -122,14 +122,14 @@ impl Domain {
             Kind::Queue => {
                 let queue = Queue::finish(segment, self.registry(), WaitStrategy::Adaptive)?;
                 let before = queue.segment().facts()?.allocated;
-                let (claims, found) = crate::queue::sweep(queue.shared(), me, dry_run, kept)?;
+                let (claims, found) = crate::queue::sweep(queue.inner(), me, dry_run, kept)?;
                 report.claims += claims;
                 report.objects += found.count();
                 report.bytes += before.saturating_sub(queue.segment().facts()?.allocated);
                 Ok(false)
             }
             Kind::State => {
-                report.claims += StateBytes::finish(segment, self.registry())?.shared().sweep(me, dry_run, kept);
+                report.claims += StateBytes::finish(segment, self.registry())?.inner().sweep(me, dry_run, kept);
                 Ok(false)
             }
             Kind::Pool => {

@@ -42,7 +42,7 @@ pub(super) struct QueueHead {
     pub(super) reserved: [Pad32; 7],
     // Written by whoever ends or begins to be an end of the queue; read by every send.
     /// 0, the receiving process's token, or `RECEIVER_DIED`. Bit 31: senders wait for a receiver to come.
-    pub(super) reader: AtomicU32,
+    pub(super) receiver: AtomicU32,
     /// The thread that may be inside a receive.
     pub(super) inside: AtomicU32,
     /// The region that senders begin with; only ever too low.
@@ -61,7 +61,7 @@ pub(super) struct QueueHead {
     pub(super) room: EventCount,
     pub(super) reserved_4: [Pad32; 14],
     // Written by the receiver.
-    pub(super) receiver: ReceiverWords,
+    pub(super) receiver_words: ReceiverWords,
     /// By region: {slots that exist, sealed}.
     pub(super) limits: [AtomicU64; MOST_REGIONS],
     pub(super) regions_words: [Region; MOST_REGIONS],
@@ -105,10 +105,10 @@ pub(super) struct Region {
 }
 
 crate::shim::assert_layout!(
-    core::mem::offset_of!(QueueHead, reader) == 64,
+    core::mem::offset_of!(QueueHead, receiver) == 64,
     core::mem::offset_of!(QueueHead, messages) == 128,
     core::mem::offset_of!(QueueHead, room) == 192,
-    core::mem::offset_of!(QueueHead, receiver) == 256,
+    core::mem::offset_of!(QueueHead, receiver_words) == 256,
     core::mem::offset_of!(QueueHead, limits) == 384,
     size_of::<QueueHead>() as u64 <= SENDERS_AT - HEAD_AT,
     MOST_SENDERS * 4 == 4096,
@@ -119,7 +119,7 @@ unsafe impl Shared for QueueHead {}
 
 /// Option bit: sends are refused while there is no receiver.
 pub(super) const REFUSE_WITHOUT_RECEIVER: u32 = 1;
-/// In `reader`: the receiver died, and a sweep removed its id.
+/// In `receiver`: the receiver died, and a sweep removed its id.
 pub(super) const RECEIVER_DIED: u32 = ROLE_DIED;
 pub(super) const SENDER_SEEN: u32 = 1;
 pub(super) const SENDERS_UNLISTED: u32 = 2;

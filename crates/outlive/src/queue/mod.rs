@@ -15,34 +15,34 @@
 //! ```
 
 mod batch;
+mod carrier;
 mod endpoint;
 mod error;
-mod inbox;
+mod head;
+mod inner;
 mod layout;
-mod look;
 mod peek;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod queue;
+mod readiness;
 mod receive;
 mod receiver;
 mod ring;
 mod send;
-mod service;
-mod shared;
+mod senders;
 mod sweep;
 mod typed;
 mod wake;
-mod writers;
 
+pub(crate) use carrier::Server;
 pub use error::{RecvError, SendError};
-pub(crate) use inbox::{Inbox, Lies};
+pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 pub(crate) use queue::Annex;
 pub use queue::{Counters, Queue, QueueOptions};
+pub(crate) use readiness::{QueueReadiness, Receivable};
 pub use receiver::Receiver;
 pub use send::Sender;
-pub(crate) use service::Server;
-pub(crate) use shared::Shared;
 pub(crate) use sweep::sweep;
 pub use typed::{TypedReceiver, TypedSender};

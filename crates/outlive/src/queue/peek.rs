@@ -13,8 +13,8 @@
 use std::ops::Deref;
 
 use super::error::RecvError;
+use super::head::{AtHead, FoundMessage};
 use super::layout::pack;
-use super::look::{Found, Look};
 use super::receiver::Receiver;
 use crate::Deadline;
 use crate::shim::Ordering;
@@ -24,7 +24,7 @@ use crate::shim::Ordering;
 /// The bytes are the shared memory itself, not a copy; nobody writes there until the commit.
 pub struct Peeked<'a> {
     receiver: &'a Receiver,
-    found: Found<'a>,
+    found: FoundMessage<'a>,
     redelivered: bool,
 }
 
@@ -54,8 +54,8 @@ impl Receiver {
         let me = self.enter()?;
         let this = &*self;
         let found = match this.look(me)? {
-            Look::Message(found) => found,
-            Look::Nothing(_) => {
+            AtHead::Message(found) => found,
+            AtHead::Nothing(_) => {
                 if deadline.is_some() {
                     this.spin();
                 }
@@ -63,7 +63,7 @@ impl Receiver {
             }
         };
         let place = pack(this.region.get(), this.head.get(), found.number);
-        let words = &this.shared.ring.head().receiver;
+        let words = &this.inner.ring.head().receiver_words;
         let redelivered = this.taken_before.get() == place;
         if redelivered {
             this.taken_before.set(0);

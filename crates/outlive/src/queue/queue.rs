@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Shared;
+use super::Inner;
 use super::layout::{self, CONTROL_AT, HEAD_AT, MOST_REGIONS, QueueHead, REFUSE_WITHOUT_RECEIVER};
 use super::receiver::Receiver;
 use super::ring::Ring;
@@ -40,7 +40,7 @@ use crate::{Domain, Error, Kind, WaitStrategy};
 /// What was sent stays; see [`Sender`] and [`Receiver`].
 #[derive(Clone)]
 pub struct Queue {
-    pub(super) shared: Arc<Shared>,
+    pub(super) inner: Arc<Inner>,
 }
 
 /// How to make a queue. An existing one keeps what it was made with.
@@ -248,8 +248,8 @@ impl Queue {
         let refuse = ring.head().options.load(Ordering::Relaxed) & REFUSE_WITHOUT_RECEIVER != 0;
         let spin_wait = SpinWait::new();
         spin_wait.set(wait);
-        let shared = Shared { ring, registry, spin_wait, need_receiver: refuse };
-        Ok(Queue { shared: Arc::new(shared) })
+        let inner = Inner { ring, registry, spin_wait, need_receiver: refuse };
+        Ok(Queue { inner: Arc::new(inner) })
     }
 
     /// A new sender.
@@ -257,7 +257,7 @@ impl Queue {
     /// # Errors
     /// [`Error::NoToken`], [`Error::NoSpace`] when the calling thread cannot get a token.
     pub fn sender(&self) -> Result<Sender, Error> {
-        Sender::new(Arc::clone(&self.shared))
+        Sender::new(Arc::clone(&self.inner))
     }
 
     /// The receiver, if there is none, or it is dead: then what it had not committed comes first.
@@ -268,7 +268,7 @@ impl Queue {
     /// # If a process dies
     /// While it takes over: the next one does.
     pub fn receiver(&self) -> Result<Receiver, Error> {
-        Receiver::new(Arc::clone(&self.shared))
+        Receiver::new(Arc::clone(&self.inner))
     }
 
     /// What has happened so far.
@@ -276,8 +276,8 @@ impl Queue {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn counters(&self) -> Result<Counters, Error> {
-        let ring = &self.shared.ring;
-        let words = &ring.head().receiver;
+        let ring = &self.inner.ring;
+        let words = &ring.head().receiver_words;
         let (pending, in_batch) = self.pending()?;
         let (received, abandoned) = self.settled_counts()?;
         let received = received.saturating_add(in_batch);
@@ -296,8 +296,8 @@ impl Queue {
 
     /// Received and abandoned; of a receiver that died between giving a slot back and counting it, as its journal says.
     fn settled_counts(&self) -> Result<(u64, u64), Error> {
-        let ring = &self.shared.ring;
-        let words = &ring.head().receiver;
+        let ring = &self.inner.ring;
+        let words = &ring.head().receiver_words;
         let region = words.region.load(Ordering::Acquire).min(ring.regions() - 1);
         let head = ring.head().regions_words[region as usize].head.load(Ordering::Acquire);
         let ahead = super::sweep::is_given_back(ring, region, ring.limit(region)?, head);
@@ -311,8 +311,8 @@ impl Queue {
 
     /// Messages that lie there, and those of the batch at the head that have been received.
     fn pending(&self) -> Result<(u64, u64), Error> {
-        let ring = &self.shared.ring;
-        let words = &ring.head().receiver;
+        let ring = &self.inner.ring;
+        let words = &ring.head().receiver_words;
         let (mut pending, mut in_batch) = (0, 0);
         let progress = words.progress.load(Ordering::Acquire);
         let first = words.region.load(Ordering::Acquire);
@@ -345,22 +345,22 @@ impl Queue {
 
     /// Who receives, dead or alive.
     pub fn current_receiver(&self) -> Option<Holder> {
-        let word = self.shared.ring.head().reader.load(Ordering::Acquire);
-        TokenId::from_word(word).map(|token| Holder::of(self.shared.registry, token))
+        let word = self.inner.ring.head().receiver.load(Ordering::Acquire);
+        TokenId::from_word(word).map(|token| Holder::of(self.inner.registry, token))
     }
 
     /// Who sends, dead or alive, as far as the table has room: 1,024 senders.
     pub fn senders(&self) -> Vec<Holder> {
-        let words = self.shared.ring.senders().iter().map(|entry| entry.load(Ordering::Acquire));
-        words.filter_map(TokenId::from_word).map(|token| Holder::of(self.shared.registry, token)).collect()
+        let words = self.inner.ring.senders().iter().map(|entry| entry.load(Ordering::Acquire));
+        words.filter_map(TokenId::from_word).map(|token| Holder::of(self.inner.registry, token)).collect()
     }
 
     /// Whether the queue's name has been removed: those who have it open go on, nobody else finds it any more.
     pub fn is_removed(&self) -> bool {
-        self.shared.ring.segment.header().is_removed()
+        self.inner.ring.segment.header().is_removed()
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 0. On coming in (`receiver.rs`): the claim at h is a lap ahead: a predecessor died between giving the slot back and
 //!    moving the head: h + 1, with the counts that it wrote into the journal. The object of h - 1 is freed, if it still is
-//!    that message's. Then look (`look.rs`):
+//!    that message's. Then look (`head.rs`):
 //! 1. READY at h: the message.
 //! 2. Region closed at or before h: next region.
 //! 3. WRITING by a dead thread, and not READY when looked at *after* the death (its sender may have gone on until then),
@@ -22,12 +22,12 @@
 //! | asleep | prepares a wait of its own |
 
 use super::batch;
-use super::endpoint::{self, Senders};
 use super::error::RecvError;
+use super::head::{AtHead, FoundMessage};
 use super::layout::{CLOSED, MOST_REGIONS, SlotWord, pack, published};
-use super::look::{Found, Look};
 use super::receiver::Receiver;
 use super::ring::Slot;
+use super::senders::{self, Senders};
 use super::wake::wake_senders;
 use crate::liveness::Me;
 use crate::shim::Ordering;
@@ -122,7 +122,7 @@ impl Receiver {
     /// The message at the head if it lies in its slot, alone: slot, lap, length.
     #[inline]
     fn plain(&self) -> Option<(Slot<'_>, u64, usize)> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         let region = self.region.get();
         let place = ring.place(region, self.limit.get(), self.head.get())?;
         let slot = ring.slot(region, place.index);
@@ -236,7 +236,7 @@ impl Receiver {
         self.batch_at.set((number, at));
         // Release: a successor goes on behind it. Died just before: handed out again.
         let place = pack(self.region.get(), self.head.get(), number);
-        self.shared.ring.head().receiver.progress.store(place, Ordering::Release);
+        self.inner.ring.head().receiver_words.progress.store(place, Ordering::Release);
     }
 
     pub(super) fn leave_batch(&self) {
@@ -246,7 +246,7 @@ impl Receiver {
 
     /// Step 4 for a message.
     #[inline]
-    pub(super) fn commit(&self, found: &Found<'_>) {
+    pub(super) fn commit(&self, found: &FoundMessage<'_>) {
         if found.number + 1 < found.meta.batch {
             self.commit_in_batch(found.number + 1, found.next_at);
             return;
@@ -255,11 +255,11 @@ impl Receiver {
         let (region, h) = (self.region.get(), self.head.get());
         self.give_back(found.slot, found.lap, None, found.meta.messages(), 0);
         if let Some(object) = &found.object {
-            let ring = &self.shared.ring;
+            let ring = &self.inner.ring;
             // Its tag names the place, so it is freed once and only by us. Died just before: `collect`.
             let _ = ring.pool.free_queued(&ring.segment, object, region, h);
             // A sender may wait for that memory.
-            wake_senders(&self.shared.ring);
+            wake_senders(&self.inner.ring);
         }
     }
 
@@ -267,7 +267,7 @@ impl Receiver {
     #[inline]
     pub(super) fn give_back(&self, slot: Slot<'_>, lap: u64, from: Option<SlotWord>, received: u64, abandoned: u64) {
         let (region, h) = (self.region.get(), self.head.get());
-        let words = &self.shared.ring.head().receiver;
+        let words = &self.inner.ring.head().receiver_words;
         let received = words.received.load(Ordering::Relaxed).wrapping_add(received);
         let abandoned = words.abandoned.load(Ordering::Relaxed).wrapping_add(abandoned);
         words.next_received.store(received, Ordering::Relaxed);
@@ -291,43 +291,43 @@ impl Receiver {
         if h & 63 == 0 {
             self.note_backlog(region, h);
         }
-        wake_senders(&self.shared.ring);
+        wake_senders(&self.inner.ring);
     }
 
     /// Now and then: how much lies there?
     #[cold]
     fn note_backlog(&self, region: u32, h: u64) {
-        let head = self.shared.ring.head();
+        let head = self.inner.ring.head();
         let tail = head.regions_words[region as usize].tail.load(Ordering::Relaxed) & !CLOSED;
-        head.receiver.high_water.fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
+        head.receiver_words.high_water.fetch_max(tail.saturating_sub(h), Ordering::Relaxed);
     }
 
     /// Step 5, until there is a message.
     #[cold]
-    pub(super) fn wait_for_message(&self, me: Me, deadline: Option<Deadline>) -> Result<Found<'_>, RecvError> {
-        if let Look::Message(found) = self.look(me)? {
+    pub(super) fn wait_for_message(&self, me: Me, deadline: Option<Deadline>) -> Result<FoundMessage<'_>, RecvError> {
+        if let AtHead::Message(found) = self.look(me)? {
             return Ok(found);
         }
         let Some(deadline) = deadline else {
-            return Err(if self.senders_gone() && matches!(self.look(me)?, Look::Nothing(None)) {
+            return Err(if self.senders_gone() && matches!(self.look(me)?, AtHead::Nothing(None)) {
                 RecvError::SendersGone
             } else {
                 RecvError::Empty
             });
         };
-        let shared = &*self.shared;
-        let head = shared.ring.head();
-        let pass = WakeRelay::begin(me.list());
+        let inner = &*self.inner;
+        let head = inner.ring.head();
+        let relay = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
             let ticket = head.messages.prepare_wait();
             let awake = || head.messages.cancel_wait(ticket);
             let writer = match self.look(me) {
-                Ok(Look::Message(found)) => {
+                Ok(AtHead::Message(found)) => {
                     awake();
                     return Ok(found);
                 }
-                Ok(Look::Nothing(writer)) => writer,
+                Ok(AtHead::Nothing(writer)) => writer,
                 Err(error) => {
                     awake();
                     return Err(error);
@@ -340,16 +340,16 @@ impl Receiver {
             let slice = ticket.until(deadline);
             let owner = match writer {
                 Some(writer) => Some(writer),
-                None if self.end_when_gone.get() => match endpoint::senders(shared) {
+                None if self.end_when_gone.get() => match senders::senders(inner) {
                     Senders::Some(sender) => Some(sender),
                     Senders::Gone => {
                         // The last one may have sent between our look and its end.
                         let last = self.look(me);
                         awake();
                         match last? {
-                            Look::Message(found) => return Ok(found),
-                            Look::Nothing(Some(_)) => continue,
-                            Look::Nothing(None) => return Err(RecvError::SendersGone),
+                            AtHead::Message(found) => return Ok(found),
+                            AtHead::Nothing(Some(_)) => continue,
+                            AtHead::Nothing(None) => return Err(RecvError::SendersGone),
                         }
                     }
                     Senders::NeverSeen | Senders::Unknown => None,
@@ -357,33 +357,33 @@ impl Receiver {
                 None => None,
             };
             let watch = [head.messages.watch(ticket)];
-            let end = Sleep::on(shared.registry, &watch).behind(&pass, owner.as_slice()).until(slice);
+            let end = Sleep::on(inner.registry, &watch).behind(&relay, owner.as_slice()).until(slice);
             awake();
             // Before the next wait is prepared, which costs a membarrier.
-            if let Look::Message(found) = self.look(me)? {
+            if let AtHead::Message(found) = self.look(me)? {
                 return Ok(found);
             }
             match end {
                 Ok(Asleep::LookAgain) => {}
                 Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-                Err(errno) => return Err(Error::from_errno("wait in", shared.registry.path(), errno).into()),
+                Err(errno) => return Err(Error::from_errno("wait in", inner.registry.path(), errno).into()),
             }
         }
     }
 
     fn senders_gone(&self) -> bool {
-        self.end_when_gone.get() && matches!(endpoint::senders(&self.shared), Senders::Gone)
+        self.end_when_gone.get() && matches!(senders::senders(&self.inner), Senders::Gone)
     }
 
     /// Waits a moment without sleeping; true when there may be something.
     pub(super) fn spin(&self) -> bool {
-        self.is_something_there() || self.shared.spin_wait.spin(|| self.is_something_there())
+        self.is_something_there() || self.inner.spin_wait.spin(|| self.is_something_there())
     }
 
     /// A cheap look while spinning: has the slot at the head changed?
     #[inline]
     fn is_something_there(&self) -> bool {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         let (region, h) = (self.region.get(), self.head.get());
         let Some(place) = ring.place(region, self.limit.get(), h) else {
             return ring.head().regions_words[region as usize % MOST_REGIONS].tail.load(Ordering::Relaxed) != h;

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::Shared;
+use super::Inner;
 use super::batch::Batch;
 use super::endpoint;
 use super::error::RecvError;
@@ -24,7 +24,7 @@ use crate::{Error, WaitStrategy};
 /// The receiver's: senders are told at once; whoever calls [`Queue::receiver`](super::Queue::receiver) next goes on where
 /// it stopped. A sender's: what it had sent is received, what it was sending is skipped.
 pub struct Receiver {
-    pub(super) shared: Arc<Shared>,
+    pub(super) inner: Arc<Inner>,
     process: TokenId,
     /// The thread that last came in, as in the shared `inside`.
     inside: Cell<u32>,
@@ -42,12 +42,12 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(shared: Arc<Shared>) -> Result<Receiver, Error> {
-        let process = shared.registry.process_token()?;
-        let me = shared.registry.me()?;
-        endpoint::take_reader(&shared, me, process)?;
-        let ring = &shared.ring;
-        let words = &ring.head().receiver;
+    pub(super) fn new(inner: Arc<Inner>) -> Result<Receiver, Error> {
+        let process = inner.registry.process_token()?;
+        let me = inner.registry.me()?;
+        endpoint::take_receiver(&inner, me, process)?;
+        let ring = &inner.ring;
+        let words = &ring.head().receiver_words;
         let region = words.region.load(Ordering::Acquire);
         let limit = if region < ring.regions() {
             ring.limit(region)
@@ -57,7 +57,7 @@ impl Receiver {
         let limit = match limit {
             Ok(limit) => limit,
             Err(error) => {
-                endpoint::leave_reader(&shared, process, me.id.as_u32());
+                endpoint::leave_receiver(&inner, process, me.id.as_u32());
                 return Err(error);
             }
         };
@@ -73,7 +73,7 @@ impl Receiver {
             batch: Cell::new(None),
             taken_before: Cell::new(taken),
             end_when_gone: Cell::new(false),
-            shared,
+            inner,
             _not_sync: PhantomData,
         };
         receiver.catch_up();
@@ -88,13 +88,13 @@ impl Receiver {
 
     /// How waiting is done through this queue's handles.
     pub fn set_wait(&self, wait: WaitStrategy) {
-        self.shared.spin_wait.set(wait);
+        self.inner.spin_wait.set(wait);
     }
 
     /// The calling thread comes in: writes itself into `inside` unless it is there.
     #[inline]
     pub(crate) fn enter(&self) -> Result<Me, RecvError> {
-        let me = self.shared.registry.me()?;
+        let me = self.inner.registry.me()?;
         if me.id.as_u32() != self.inside.get() {
             self.enter_slow(me)?;
         }
@@ -104,13 +104,13 @@ impl Receiver {
     #[cold]
     fn enter_slow(&self, me: Me) -> Result<(), RecvError> {
         // A forked child has its parent's handle, and is not its parent.
-        if self.shared.registry.process_token_if_any() != Some(self.process) {
+        if self.inner.registry.process_token_if_any() != Some(self.process) {
             return Err(RecvError::NotReceiver);
         }
         // From what this handle last put there, so that one who was taken for dead does not come in again. AcqRel: before
         // any other shared store of this thread. `&mut self` in all that leads here says that no other thread of the
         // process is inside. Died just after: the next taker waits for this thread's end.
-        let inside = &self.shared.ring.head().inside;
+        let inside = &self.inner.ring.head().inside;
         inside
             .compare_exchange(self.inside.get(), me.id.as_u32(), Ordering::AcqRel, Ordering::Relaxed)
             .map_err(|_| RecvError::NotReceiver)?;
@@ -122,7 +122,7 @@ impl Receiver {
     /// Its `ready` says still that the message is there; the claim's lap tells.
     #[cold]
     fn catch_up(&self) {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         let (region, h) = (self.region.get(), self.head.get());
         if sweep::is_given_back(ring, region, self.limit.get(), h) {
             self.take_counts(region, h);
@@ -133,11 +133,11 @@ impl Receiver {
         if let Some(place) = ring.place(region, self.limit.get(), last) {
             let _ = sweep::free_object_of(ring, ring.slot(region, place.index), region, last);
         }
-        wake_senders(&self.shared.ring);
+        wake_senders(&self.inner.ring);
     }
 
     fn take_counts(&self, region: u32, h: u64) {
-        let words = &self.shared.ring.head().receiver;
+        let words = &self.inner.ring.head().receiver_words;
         if words.journal.load(Ordering::Acquire) == pack(region, h, 0) {
             words.received.store(words.next_received.load(Ordering::Relaxed), Ordering::Relaxed);
             words.abandoned.store(words.next_abandoned.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl Receiver {
     #[inline]
     pub(super) fn advance(&self, region: u32, h: u64) {
         // Release: after the slot and the journal. Died just before: `catch_up`.
-        self.shared.ring.head().regions_words[region as usize % MOST_REGIONS].head.store(h, Ordering::Release);
+        self.inner.ring.head().regions_words[region as usize % MOST_REGIONS].head.store(h, Ordering::Release);
         self.head.set(h);
     }
 }
@@ -155,8 +155,8 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         // A forked child's copy is not the receiver.
-        if self.shared.registry.process_token_if_any() == Some(self.process) {
-            endpoint::leave_reader(&self.shared, self.process, self.inside.get());
+        if self.inner.registry.process_token_if_any() == Some(self.process) {
+            endpoint::leave_receiver(&self.inner, self.process, self.inside.get());
         }
     }
 }

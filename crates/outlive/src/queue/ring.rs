@@ -37,7 +37,7 @@ pub(super) struct Ring {
 
 /// Where a position lies.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) lap: u64,
     pub(super) index: u64,
 }
@@ -143,19 +143,19 @@ impl Ring {
 
     /// Where a position lies under that limit; `None` when it waits for the region to grow.
     #[inline]
-    pub(super) fn place(&self, region: u32, limit: u64, position: u64) -> Option<Place> {
+    pub(super) fn place(&self, region: u32, limit: u64, position: u64) -> Option<Position> {
         let slots = limit & !SEALED;
         if position < slots {
-            return Some(Place { lap: 0, index: position });
+            return Some(Position { lap: 0, index: position });
         }
         let final_size = limit & SEALED != 0 || slots == self.nominal(region);
         if !final_size || slots == 0 {
             return None;
         }
         if slots.is_power_of_two() {
-            return Some(Place { lap: position >> slots.trailing_zeros(), index: position & (slots - 1) });
+            return Some(Position { lap: position >> slots.trailing_zeros(), index: position & (slots - 1) });
         }
-        Some(Place { lap: position / slots, index: position % slots })
+        Some(Position { lap: position / slots, index: position % slots })
     }
 
     /// Which position that slot has in that lap, under that limit; `None` when there is no such lap under it.

@@ -25,12 +25,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Shared;
+use super::Inner;
 use super::batch;
-use super::endpoint::{self, Reader};
+use super::endpoint::{self, CurrentReceiver};
 use super::error::SendError;
 use super::layout::{CLOSED, LARGEST_MESSAGE, MOST_REGIONS, Meta, SlotWord, published};
-use super::ring::{Growth, Place, Ring, Slot};
+use super::ring::{Growth, Position, Ring, Slot};
+use super::senders;
 use super::wake::{LookForMemory, wake_receiver};
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
@@ -50,12 +51,12 @@ use crate::{Deadline, Error};
 /// is *stopped* (`SIGSTOP`) in the middle delays no other sender; the receiver gets past its slot only when it has gone
 /// on or died, while other messages keep arriving behind it.
 pub struct Sender {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
     /// Where this sender's claims begin, and that region's limit as last read. Both or neither are changed: a limit of
     /// another region would lead outside the mapping.
     region: Cell<u32>,
     limit: Cell<u64>,
-    entry: Option<endpoint::SenderEntry>,
+    entry: Option<senders::SenderEntry>,
     _not_sync: PhantomData<Cell<()>>,
 }
 
@@ -70,7 +71,7 @@ enum Refused {
     /// At its largest, and full: the slot that must be given back first.
     Full {
         region: u32,
-        place: Place,
+        place: Position,
     },
     Error(SendError),
 }
@@ -89,12 +90,12 @@ struct Claim<'a> {
 }
 
 impl Sender {
-    pub(super) fn new(shared: Arc<Shared>) -> Result<Sender, Error> {
+    pub(super) fn new(inner: Arc<Inner>) -> Result<Sender, Error> {
         // Begun too low, one follows the closed tails.
-        let region = shared.ring.head().current.load(Ordering::Acquire).min(shared.ring.regions() - 1);
-        let limit = shared.ring.limit(region)?;
-        let entry = endpoint::enter_sender(&shared)?;
-        Ok(Sender { shared, region: Cell::new(region), limit: Cell::new(limit), entry, _not_sync: PhantomData })
+        let region = inner.ring.head().current.load(Ordering::Acquire).min(inner.ring.regions() - 1);
+        let limit = inner.ring.limit(region)?;
+        let entry = senders::enter_sender(&inner)?;
+        Ok(Sender { inner, region: Cell::new(region), limit: Cell::new(limit), entry, _not_sync: PhantomData })
     }
 
     /// Sends a message, waiting as long as the queue is at its largest and full.
@@ -176,8 +177,8 @@ impl Sender {
 
     #[inline(always)]
     fn send_here(&self, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
-        let me = self.shared.registry.me()?;
-        if bytes.len() <= self.shared.ring.inline_bytes() {
+        let me = self.inner.registry.me()?;
+        if bytes.len() <= self.inner.ring.inline_bytes() {
             let meta = Meta { len: bytes.len() as u32, batch, object: false };
             return self.put(me, &Body::Inline(bytes), meta, deadline);
         }
@@ -186,13 +187,13 @@ impl Sender {
 
     #[inline(never)]
     fn send_large(&self, me: Me, bytes: &[u8], batch: u32, deadline: Option<Deadline>) -> Result<(), SendError> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         let len = bytes.len() as u64;
         if len > LARGEST_MESSAGE {
             return Err(SendError::TooLarge { len, most: LARGEST_MESSAGE });
         }
         // Before the copy: nobody to send to, nothing to write.
-        endpoint::check_reader(&self.shared)?;
+        endpoint::check_receiver(&self.inner)?;
         let object = match ring.pool.allocate(&ring.segment, me, len, ring) {
             Ok(object) => object,
             Err(Error::NoSpace { .. }) => {
@@ -203,7 +204,7 @@ impl Sender {
                 let region = self.region.get() as usize % MOST_REGIONS;
                 let head = &ring.head().regions_words[region].head;
                 let before = head.load(Ordering::Relaxed);
-                wait_for_memory(&self.shared, me, len, deadline, &|| head.load(Ordering::Relaxed) != before)?
+                wait_for_memory(&self.inner, me, len, deadline, &|| head.load(Ordering::Relaxed) != before)?
             }
             Err(other) => return Err(other.into()),
         };
@@ -228,7 +229,7 @@ impl Sender {
             match self.claim(me) {
                 Ok(claim) => match self.publish(me, &claim, body, meta) {
                     Ok(()) => {
-                        wake_receiver(&self.shared);
+                        wake_receiver(&self.inner);
                         return Ok(());
                     }
                     Err(error) => return Err(self.abandon(me, &claim, error)),
@@ -242,9 +243,9 @@ impl Sender {
     /// Steps 1 to 5.
     #[inline(always)]
     fn claim(&self, me: Me) -> Result<Claim<'_>, Refused> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         let head = ring.head();
-        endpoint::check_reader(&self.shared).map_err(Refused::Error)?;
+        endpoint::check_receiver(&self.inner).map_err(Refused::Error)?;
         loop {
             let region = self.region.get();
             let words = &head.regions_words[region as usize % MOST_REGIONS];
@@ -288,7 +289,7 @@ impl Sender {
 
     #[cold]
     fn next_region(&self, region: u32) -> Result<(), Refused> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         if region + 1 >= ring.regions() {
             return Err(ring.segment.damaged("a closed last region").into());
         }
@@ -306,7 +307,7 @@ impl Sender {
     /// The limit as last read does not reach t: read it again, and let the region grow if it ends there.
     #[cold]
     fn reload_limit(&self, region: u32, t: u64) -> Result<(), Refused> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         let limit = ring.limit(region)?;
         self.limit.set(limit);
         if ring.place(region, limit, t).is_none() && ring.grow_region(region, limit)? == Growth::NoRoom {
@@ -321,8 +322,8 @@ impl Sender {
     /// Region r is full at t: first make sure that r + 1 has slots, only then close r. The other order would shut the
     /// queue for ever on a full file system.
     #[cold]
-    fn full(&self, region: u32, t: u64, place: Place) -> Result<(), Refused> {
-        let ring = &self.shared.ring;
+    fn full(&self, region: u32, t: u64, place: Position) -> Result<(), Refused> {
+        let ring = &self.inner.ring;
         match ring.open_next(region)? {
             Growth::NoRoom => Err(Refused::Full { region, place }),
             Growth::Settled => {
@@ -340,7 +341,7 @@ impl Sender {
     /// Step 6.
     #[inline]
     fn publish(&self, me: Me, claim: &Claim<'_>, body: &Body<'_>, meta: Meta) -> Result<(), SendError> {
-        let ring = &self.shared.ring;
+        let ring = &self.inner.ring;
         match body {
             Body::Inline(bytes) => {
                 // SAFETY: the slot is ours until READY, its payload has room for `inline_bytes`, and `send_message` has
@@ -375,23 +376,29 @@ impl Sender {
         let ours = SlotWord::writing(claim.lap, me.id);
         let abandoned = SlotWord::abandoned(claim.lap);
         let _ = claim.slot.claim.compare_exchange(ours.0, abandoned.0, Ordering::Release, Ordering::Relaxed);
-        wake_receiver(&self.shared);
+        wake_receiver(&self.inner);
         error
     }
 
     /// At max and full: wait for the receiver to give the slot back, or to die.
     #[cold]
-    fn wait_for_space(&self, me: Me, region: u32, place: Place, deadline: Option<Deadline>) -> Result<(), SendError> {
-        let shared = &*self.shared;
-        let slot = shared.ring.slot(region, place.index);
+    fn wait_for_space(
+        &self,
+        me: Me,
+        region: u32,
+        place: Position,
+        deadline: Option<Deadline>,
+    ) -> Result<(), SendError> {
+        let inner = &*self.inner;
+        let slot = inner.ring.slot(region, place.index);
         let is_free = || SlotWord(slot.claim.load(Ordering::Acquire)).laps_ahead(place.lap) >= 0;
         let look = || Ok(if is_free() { Space::Some } else { Space::None });
-        wait_until(shared, me, deadline, &is_free, &look)
+        wait_until(inner, me, deadline, &is_free, &look)
     }
 
     /// How waiting is done through this queue's handles.
     pub fn set_wait(&self, wait: crate::WaitStrategy) {
-        self.shared.spin_wait.set(wait);
+        self.inner.spin_wait.set(wait);
     }
 }
 
@@ -429,15 +436,15 @@ enum Space {
 /// holds. `worth_a_look` is asked while spinning.
 #[cold]
 pub(super) fn wait_for_memory(
-    shared: &Shared,
+    inner: &Inner,
     me: Me,
     len: u64,
     deadline: Option<Deadline>,
     worth_a_look: &dyn Fn() -> bool,
 ) -> Result<ObjectRef, SendError> {
-    let looks = Looks::new(&shared.ring, len);
-    wait_until(shared, me, deadline, worth_a_look, &|| looks.look(me))?;
-    looks.object.take().ok_or_else(|| shared.ring.segment.damaged("the pool").into())
+    let looks = Looks::new(&inner.ring, len);
+    wait_until(inner, me, deadline, worth_a_look, &|| looks.look(me))?;
+    looks.object.take().ok_or_else(|| inner.ring.segment.damaged("the pool").into())
 }
 
 /// A waiting sender's search for memory, and what it remembers from one look to the next.
@@ -496,7 +503,7 @@ impl<'a> Looks<'a> {
 /// asked while spinning.
 #[cold]
 fn wait_until(
-    shared: &Shared,
+    inner: &Inner,
     me: Me,
     deadline: Option<Deadline>,
     worth_a_look: &dyn Fn() -> bool,
@@ -504,20 +511,20 @@ fn wait_until(
 ) -> Result<(), SendError> {
     let Some(deadline) = deadline else {
         // The sender whose message the receiver should be awake for may have died before it could wake it.
-        wake_receiver(shared);
+        wake_receiver(inner);
         return if let Space::Some = look()? { Ok(()) } else { Err(SendError::Full) };
     };
-    if shared.spin_wait.spin(worth_a_look)
+    if inner.spin_wait.spin(worth_a_look)
         && let Space::Some = look()?
     {
         return Ok(());
     }
-    let head = shared.ring.head();
-    let pass = WakeRelay::begin(me.list());
+    let head = inner.ring.head();
+    let relay = WakeRelay::begin(me.list());
     let mut out_of_time = false;
     loop {
         let ticket = head.room.prepare_wait();
-        wake_receiver(shared);
+        wake_receiver(inner);
         let slice = match look()? {
             Space::Some => return Ok(()),
             _ if out_of_time => return Err(SendError::TimedOut),
@@ -525,12 +532,12 @@ fn wait_until(
             Space::InHand => deadline.earlier(endpoint::short_slice()),
         };
         let watch = head.room.watch(ticket);
-        let end = match endpoint::check_reader(shared)? {
-            Reader::Process { token, word } => {
-                let reader = Watch { word: &head.reader, expected: word };
-                Sleep::on(shared.registry, &[watch, reader]).behind(&pass, &[token]).until(slice)
+        let end = match endpoint::check_receiver(inner)? {
+            CurrentReceiver::Process { token, word } => {
+                let receiver = Watch { word: &head.receiver, expected: word };
+                Sleep::on(inner.registry, &[watch, receiver]).behind(&relay, &[token]).until(slice)
             }
-            Reader::None => endpoint::sleep_without_reader(shared, &pass, watch, slice),
+            CurrentReceiver::None => endpoint::sleep_without_receiver(inner, &relay, watch, slice),
         };
         match end {
             // Before the next wait is prepared, which costs a membarrier.
@@ -540,7 +547,7 @@ fn wait_until(
                 }
             }
             Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
-            Err(errno) => return Err(Error::from_errno("wait in", shared.registry.path(), errno).into()),
+            Err(errno) => return Err(Error::from_errno("wait in", inner.registry.path(), errno).into()),
         }
     }
 }
@@ -548,7 +555,7 @@ fn wait_until(
 impl Drop for Sender {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
-            endpoint::leave_sender(&self.shared, entry);
+            senders::leave_sender(&self.inner, entry);
         }
     }
 }
@@ -567,7 +574,7 @@ mod tests {
         let domain = crate::Domain::open_at(&folder).expect("opens");
         let queue = Queue::create(&domain, "q").expect("made");
         let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
-        let (ring, me) = (&sender.shared.ring, domain.me().expect("a token"));
+        let (ring, me) = (&sender.inner.ring, domain.me().expect("a token"));
         let object = ring.pool.allocate(&ring.segment, me, 1000, ring).expect("room");
         ring.pool.free_held(&ring.segment, &object, me, ring).expect("ours");
         let meta = Meta { len: 1000, batch: 0, object: true };
@@ -590,7 +597,7 @@ mod tests {
         let domain = crate::Domain::open_at(&folder).expect("opens");
         let queue = Queue::options().max_bytes(1 << 20).create(&domain, "q").expect("made");
         let (sender, mut receiver) = (queue.sender().expect("a sender"), queue.receiver().expect("none yet"));
-        let (ring, me) = (&sender.shared.ring, domain.me().expect("a token"));
+        let (ring, me) = (&sender.inner.ring, domain.me().expect("a token"));
         // So that the first slot has been given back and does not lie just before the head.
         for message in [b"1", b"2"] {
             sender.send(message).expect("room");
@@ -636,7 +643,7 @@ mod tests {
         let domain = crate::Domain::open_at(&folder).expect("opens");
         let queue = Queue::create(&domain, "q").expect("made");
         let sender = queue.sender().expect("a sender");
-        let (me, slot) = (domain.me().expect("a token"), sender.shared.ring.slot(0, 0));
+        let (me, slot) = (domain.me().expect("a token"), sender.inner.ring.slot(0, 0));
         let another = TokenId::new(me.id.slot() + 1, 0);
         let claim = Claim { slot, region: 0, position: 0, lap: 0 };
         for (seen, left) in [

@@ -2,7 +2,7 @@
 //!
 //! A sweep never receives and never moves the head; what it marks, the receiver skips.
 
-use super::Shared;
+use super::Inner;
 use super::layout::{CLOSED, SlotWord, State, published};
 use super::ring::{Ring, Slot};
 use super::wake::wake_senders;
@@ -38,7 +38,7 @@ fn message_at(ring: &Ring, me: Me, region: u32, position: u64) -> Message {
     }
     // The one before the head is freed by whoever moved the head, or by its successor on coming in.
     let head = ring.head();
-    let current = region == head.receiver.region.load(Ordering::Acquire)
+    let current = region == head.receiver_words.region.load(Ordering::Acquire)
         && position.wrapping_add(1) >= head.regions_words[region as usize].head.load(Ordering::Acquire);
     if current && TokenId::from_word(head.inside.load(Ordering::Acquire)).is_some_and(|id| me.is_alive(id)) {
         return Message::BeingTaken;
@@ -62,8 +62,8 @@ pub(super) fn free_object_of(ring: &Ring, slot: Slot<'_>, region: u32, position:
 
 /// Takes the names of the dead out of the queue; says how many claims and how much of the pool that was. The name of a dead thread
 /// that stays, since its process receives still, goes into `kept`.
-pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<(u32, Found), Error> {
-    let ring = &shared.ring;
+pub(crate) fn sweep(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<(u32, Found), Error> {
+    let ring = &inner.ring;
     let mut claims = 0;
     for region in 0..ring.regions() {
         let limit = ring.limit(region)?;
@@ -96,7 +96,7 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool, kept: &mut Vec<Token
             let _ = slot.claim.compare_exchange(word.0, abandoned.0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
-    claims += sweep_ends(shared, me, dry_run, kept);
+    claims += sweep_ends(inner, me, dry_run, kept);
     let found = collect_objects(ring, me, dry_run)?;
     if !dry_run {
         if found.count() > 0 {
@@ -109,11 +109,11 @@ pub(crate) fn sweep(shared: &Shared, me: Me, dry_run: bool, kept: &mut Vec<Token
     Ok((claims, found))
 }
 
-fn sweep_ends(shared: &Shared, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
-    let head = shared.ring.head();
-    let mut claims = sweep_role(me.registry, &head.reader, &head.inside, dry_run, kept);
+fn sweep_ends(inner: &Inner, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
+    let head = inner.ring.head();
+    let mut claims = sweep_role(me.registry, &head.receiver, &head.inside, dry_run, kept);
     let is_dead = |word: u32| TokenId::from_word(word).is_some_and(|id| !me.registry.is_alive(id));
-    for entry in shared.ring.senders() {
+    for entry in inner.ring.senders() {
         let word = entry.load(Ordering::Acquire);
         if is_dead(word) {
             claims += 1;

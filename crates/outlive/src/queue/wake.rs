@@ -10,7 +10,7 @@
 
 use std::cell::Cell;
 
-use super::Shared;
+use super::Inner;
 use super::ring::Ring;
 use crate::pool::HeapHost;
 
@@ -22,8 +22,8 @@ pub(super) fn wake_senders(ring: &Ring) {
 
 /// There may be a message.
 #[inline]
-pub(super) fn wake_receiver(shared: &Shared) {
-    shared.ring.head().messages.notify_all();
+pub(super) fn wake_receiver(inner: &Inner) {
+    inner.ring.head().messages.notify_all();
 }
 
 impl HeapHost for Ring {

@@ -12,11 +12,11 @@
 //! look: a bit without a request costs one look, and a server that comes sets all bits.
 //! doc/protocols/rpc.md, proof/models/rpc.pml and rpc_order.pml.
 
-use super::words::{Claim, Words, next};
+use super::call::{CallWords, Claim, next};
 use crate::liveness::TokenId;
 use crate::shim::{AtomicU32, AtomicU64, Ordering, fewer_under_loom};
 
-/// Words of the bitmap: a bit for each slot of 1,024 places.
+/// Words of the bitmap: a bit for each slot of 1,024 client slots.
 const BIT_WORDS: usize = fewer_under_loom(256, 1);
 
 /// The words that clients and server share about all slots.
@@ -163,7 +163,7 @@ impl Question {
 /// Returns the request that lies in a slot and that no server has begun, and the claim that says
 /// so.
 #[inline]
-pub(super) fn pending(words: &Words, question: &Question) -> Option<(Asked, Claim)> {
+pub(super) fn pending(words: &CallWords, question: &Question) -> Option<(Asked, Claim)> {
     let asked = question.asked();
     let seen = words.claim();
     (next(seen.number()) == asked.number()).then_some((asked, seen))

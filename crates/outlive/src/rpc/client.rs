@@ -6,12 +6,12 @@
 use std::cell::{Cell, RefCell};
 
 use super::asked::Asked;
-use super::bytes::Reply;
+use super::call::{Settled, next};
+use super::client_slot::ClientWord;
 use super::error::CallError;
+use super::layout::{CallSlot, INLINE_REQUEST, MOST_CLIENT_SLOTS, SLOTS, Service, ServiceOptions};
 use super::pending::Pending;
-use super::place::Word;
-use super::service::{Call, INLINE_REQUEST, MOST_PLACES, SLOTS, Service, ServiceOptions};
-use super::words::{Settled, next};
+use super::reply::Reply;
 use crate::liveness::{Me, TokenId};
 use crate::pool::ObjectRef;
 use crate::queue::{self, LARGEST_MESSAGE, SendError};
@@ -54,9 +54,9 @@ const LOOK_FOR_MEMORY: std::time::Duration = std::time::Duration::from_secs(1);
 pub struct Client {
     pub(super) service: Service,
     process: TokenId,
-    /// The thread that last came in, as in the places' words.
+    /// The thread that last came in, as in the client slots' words.
     inside: Cell<u32>,
-    places: RefCell<Vec<u32>>,
+    client_slots: RefCell<Vec<u32>>,
     /// Slots without a call, and the numbers of their last.
     free: RefCell<Vec<(u32, u64)>>,
     /// Slots that a server was still writing to when we let go of their calls.
@@ -91,12 +91,12 @@ impl Client {
             service,
             process,
             inside: Cell::new(me.id.as_u32()),
-            places: RefCell::default(),
+            client_slots: RefCell::default(),
             free: RefCell::default(),
             parked: RefCell::default(),
             is_patient: Cell::new(false),
         };
-        client.add_place(me)?;
+        client.add_client_slot(me)?;
         Ok(client)
     }
 
@@ -193,7 +193,7 @@ impl Client {
 
     /// A request in an object. Died before its tag: the dead thread's, for `collect`. After: freed by who settles the slot.
     #[inline(never)]
-    fn write_large(&self, me: Me, call: Call<'_>, request: &[u8], deadline: Deadline) -> Result<(), SendError> {
+    fn write_large(&self, me: Me, call: CallSlot<'_>, request: &[u8], deadline: Deadline) -> Result<(), SendError> {
         let queue = &self.service.queue;
         let len = request.len() as u64;
         if len > LARGEST_MESSAGE {
@@ -210,7 +210,7 @@ impl Client {
         }
         // SAFETY: as in `ask`.
         unsafe { call.write_request_object(&object) };
-        let put = queue.put(me, &object, call.place_of_request());
+        let put = queue.put(me, &object, call.request_position());
         if put.is_err() {
             queue.free_held(me, &object)?;
         }
@@ -263,16 +263,16 @@ impl Client {
 
     #[cold]
     fn wait_for_a_server(&self, me: Me, deadline: Deadline) -> Result<(), CallError> {
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let queue = &self.service.queue;
         // What is watched besides changes seldom, and means nothing.
-        let places = &self.service.head().places;
+        let client_slots = &self.service.head().client_slots;
         loop {
             if let queue::Server::Alive(_) = queue.server()? {
                 return Ok(());
             }
-            let also = Watch { word: places, expected: places.load(Ordering::Relaxed) };
-            match queue.sleep_until_server_comes(&pass, also, deadline) {
+            let also = Watch { word: client_slots, expected: client_slots.load(Ordering::Relaxed) };
+            match queue.sleep_until_server_comes(&relay, also, deadline) {
                 Ok(Asleep::LookAgain) if !deadline.has_passed() => {}
                 Ok(_) if matches!(queue.server()?, queue::Server::Alive(_)) => return Ok(()),
                 Ok(_) => return Err(CallError::TimedOut { begun: false }),
@@ -285,7 +285,7 @@ impl Client {
         Error::from_errno("wait in", self.service.queue.registry().path(), errno).into()
     }
 
-    /// The calling thread comes in: writes itself into the places' words unless it is there.
+    /// The calling thread comes in: writes itself into the client slots' words unless it is there.
     #[inline]
     pub(super) fn enter(&self) -> Result<Me, CallError> {
         let me = self.service.queue.registry().me()?;
@@ -301,11 +301,11 @@ impl Client {
         if !self.is_ours() {
             return Err(CallError::NotClient);
         }
-        let from = Word::new(self.process, self.inside.get());
-        let mine = Word::new(self.process, me.id.as_u32());
-        for &place in self.places.borrow().iter() {
+        let from = ClientWord::new(self.process, self.inside.get());
+        let mine = ClientWord::new(self.process, me.id.as_u32());
+        for &client_slot in self.client_slots.borrow().iter() {
             // Before anything else that this thread does here. Failed: we were taken for dead.
-            if !self.service.change_place(place, from, mine) && self.service.who(place) != mine {
+            if !self.service.change_client_slot(client_slot, from, mine) && self.service.who(client_slot) != mine {
                 return Err(CallError::NotClient);
             }
         }
@@ -330,10 +330,10 @@ impl Client {
         let settled = self.settle_parked(me);
         if self.free.borrow().is_empty() {
             settled?;
-            if self.places.borrow().len() * SLOTS as usize >= MOST_IN_FLIGHT {
+            if self.client_slots.borrow().len() * SLOTS as usize >= MOST_IN_FLIGHT {
                 return Err(CallError::TooMany);
             }
-            self.add_place(me)?;
+            self.add_client_slot(me)?;
         }
         self.free.borrow_mut().pop().ok_or(CallError::TooMany)
     }
@@ -356,11 +356,11 @@ impl Client {
     }
 
     #[cold]
-    fn add_place(&self, me: Me) -> Result<(), Error> {
-        let place = self.service.take_place(me, self.process)?;
-        debug_assert!(place < MOST_PLACES);
-        self.places.borrow_mut().push(place);
-        let (slots, settled) = self.service.settle_place(me, place);
+    fn add_client_slot(&self, me: Me) -> Result<(), Error> {
+        let client_slot = self.service.take_client_slot(me, self.process)?;
+        debug_assert!(client_slot < MOST_CLIENT_SLOTS);
+        self.client_slots.borrow_mut().push(client_slot);
+        let (slots, settled) = self.service.settle_client_slot(me, client_slot);
         // The lowest is used first.
         self.free.borrow_mut().extend(slots.free.into_iter().rev());
         self.parked.borrow_mut().extend(slots.busy);
@@ -383,13 +383,13 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // A forked child's copy has no places.
+        // A forked child's copy has no client slots.
         let Ok(me) = self.enter() else { return };
-        let mine = Word::new(self.process, me.id.as_u32());
-        for place in self.places.take() {
+        let mine = ClientWord::new(self.process, me.id.as_u32());
+        for client_slot in self.client_slots.take() {
             // Died in between: {P dead, T dead}, which the next one settles.
-            let _ = self.service.settle_place(me, place);
-            self.service.change_place(place, mine, Word::NOBODY);
+            let _ = self.service.settle_client_slot(me, client_slot);
+            self.service.change_client_slot(client_slot, mine, ClientWord::NOBODY);
         }
     }
 }

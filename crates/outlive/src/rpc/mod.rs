@@ -19,32 +19,31 @@
 //!
 //! doc/protocols/rpc.md has the argument.
 
-mod answer;
+mod accept;
 mod asked;
-mod bytes;
+mod call;
 mod client;
+mod client_slot;
 mod error;
-mod look;
+mod layout;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod pending;
-mod place;
+mod readiness;
+mod reply;
 mod request;
-mod requests;
 mod server;
-mod service;
 mod stream;
-mod words;
+mod usage;
 
-pub(crate) use answer::{Answer, Came};
-pub use bytes::Reply;
 pub use client::Client;
 pub use error::{CallError, ReplyError, ServeError};
-pub use look::{ClientUse, Overview};
-pub(crate) use look::{look, sweep};
+pub use layout::ServiceOptions;
 pub use pending::Pending;
+pub(crate) use readiness::{CallNews, CallReadiness, RequestReadiness};
+pub use reply::Reply;
 pub use request::Request;
-pub(crate) use requests::Asking;
 pub use server::Server;
-pub use service::ServiceOptions;
 pub use stream::Stream;
+pub use usage::{ClientUse, Overview};
+pub(crate) use usage::{sweep, usage};

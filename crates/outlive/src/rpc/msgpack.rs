@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bytes::Reply;
 use super::client::Client;
 use super::error::{CallError, ReplyError};
 use super::pending::Pending;
+use super::reply::Reply;
 use super::request::Request;
 use super::stream::Stream;
 use crate::Deadline;

@@ -1,7 +1,7 @@
 //! A call in flight: waiting for its replies, and letting go of it.
 //!
 //! 1. `ready` says this number: a reply, or the end.
-//! 2. Spin; then a wait is prepared on `replies` (wake/event_count.rs), and 1 again.
+//! 2. Spin; then a wait is prepared on `replies` (sync/event_count.rs), and 1 again.
 //! 3. Whose the call is, by its claim: not begun: the server of now; TAKEN: that process; WRITING: that thread. Dead: 1 once
 //!    more, then from that very claim → CANCELLED, and the caller is told.
 //! 4. Sleep on {`replies`, `x`, the claim, the owner's token}.
@@ -19,12 +19,12 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
-use super::answer::Answer;
-use super::bytes::{Bytes, Reply};
+use super::call::{After, CallWords, Claim, Ready, State, TRIES, next};
 use super::client::Client;
 use super::error::CallError;
-use super::service::{Call, INLINE_REQUEST, RING};
-use super::words::{After, Claim, Ready, State, TRIES, Words, next};
+use super::layout::{CallSlot, INLINE_REQUEST, RING};
+use super::readiness::CallReadiness;
+use super::reply::{Bytes, Reply};
 use crate::liveness::{Me, TokenId};
 use crate::queue::Server;
 use crate::shim::{AtomicU32, Ordering, fence};
@@ -62,7 +62,7 @@ use crate::{Deadline, Error};
 #[must_use = "a call that is dropped is cancelled"]
 pub struct Pending<'c> {
     client: &'c Client,
-    call: Call<'c>,
+    call: CallSlot<'c>,
     number: u64,
     /// Replies taken.
     taken: u32,
@@ -176,7 +176,7 @@ impl<'c> Pending<'c> {
         let bytes = unsafe { Bytes::copy(found.bytes, found.len) };
         if let Some(object) = &found.object {
             // Died just before: whoever settles the slot. Its tag names the place, so it is freed once.
-            service.queue.free_put(object, self.call.place_of(self.taken))?;
+            service.queue.free_put(object, self.call.reply_position(self.taken))?;
         }
         self.taken = self.taken.wrapping_add(1);
         if there == 1 && ready.is_end() && !ready.is_dropped() {
@@ -199,10 +199,10 @@ impl<'c> Pending<'c> {
     }
 
     /// For a wait set.
-    pub(crate) fn answer(&self) -> Answer {
+    pub(crate) fn readiness(&self) -> CallReadiness {
         let over = self.told_over.get_or_init(|| Arc::new(AtomicBool::new(self.is_over)));
         let service = self.client.service.clone();
-        Answer::new(service, self.call.slot, self.number, self.client.is_patient.get(), Arc::clone(over))
+        CallReadiness::new(service, self.call.slot, self.number, self.client.is_patient.get(), Arc::clone(over))
     }
 
     #[inline]
@@ -239,7 +239,7 @@ impl<'c> Pending<'c> {
                 return Ok(found);
             }
         }
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut out_of_time = deadline.is_none();
         let deadline = deadline.unwrap_or(Deadline::NEVER);
         loop {
@@ -248,7 +248,7 @@ impl<'c> Pending<'c> {
                 words.x.store(0, Ordering::Relaxed);
             }
             let ticket = words.replies.prepare_wait();
-            let result = self.look_and_sleep(me, &pass, ticket, out_of_time, deadline);
+            let result = self.look_and_sleep(me, &relay, ticket, out_of_time, deadline);
             words.replies.cancel_wait(ticket);
             if let Some(found) = result? {
                 return Ok(found);
@@ -266,7 +266,7 @@ impl<'c> Pending<'c> {
     fn look_and_sleep(
         &mut self,
         me: Me,
-        pass: &WakeRelay,
+        relay: &WakeRelay,
         ticket: Ticket,
         out_of_time: bool,
         deadline: Deadline,
@@ -290,9 +290,9 @@ impl<'c> Pending<'c> {
             Next::Watch(owner) => {
                 let x = Watch { word: &words.x, expected: 0 };
                 let set = [replies, x, half_of(words, seen)];
-                Sleep::on(queue.registry(), &set).behind(pass, &[owner]).until(slice)
+                Sleep::on(queue.registry(), &set).behind(relay, &[owner]).until(slice)
             }
-            Next::WaitForServer => queue.sleep_until_server_comes(pass, replies, slice),
+            Next::WaitForServer => queue.sleep_until_server_comes(relay, replies, slice),
             Next::LookAgain | Next::Over(_) => Ok(Asleep::LookAgain),
         };
         slept.map(|_| None).map_err(|errno| self.client.refused(errno))
@@ -437,7 +437,7 @@ impl Drop for Pending<'_> {
 }
 
 /// The claim as the kernel compares it: its lower half, with the owner, the state, and whether the number is odd.
-pub(super) fn half_of(words: &Words, seen: Claim) -> Watch<'_> {
+pub(super) fn half_of(words: &CallWords, seen: Claim) -> Watch<'_> {
     const _: () = assert!(cfg!(target_endian = "little"));
     // SAFETY: the lower half of a word that lives as long; only the kernel reads through it (`liveness::sleep`).
     let half = unsafe { &*(&raw const words.claim).cast::<AtomicU32>() };

@@ -16,11 +16,11 @@
 
 use std::ops::Deref;
 
-use super::bytes::Bytes;
+use super::call::{After, Claim, Ready};
 use super::error::ReplyError;
-use super::service::{Call, INLINE, Service};
+use super::layout::{CallSlot, INLINE, Service};
+use super::reply::Bytes;
 use super::stream::Stream;
-use super::words::{After, Claim, Ready};
 use crate::Error;
 use crate::claim::Holder;
 use crate::liveness::{Me, TokenId};
@@ -55,7 +55,7 @@ pub struct Request {
     slot: u32,
     pub(super) number: u64,
     pub(super) process: TokenId,
-    /// Who asked. The place may be another's by now.
+    /// Who asked. The client slot may be another's by now.
     pub(super) client: Option<TokenId>,
     payload: Bytes,
     /// The last word is said.
@@ -75,7 +75,8 @@ impl Request {
         Request { service, slot, number, process, client, payload, is_over: false }
     }
 
-    /// Who asked, dead or alive, also when another client has its place by now; `None` when the request's bytes do not say.
+    /// Who asked, dead or alive, also when another client has its slot by now; `None` when the
+    /// request's bytes do not say.
     #[must_use]
     pub fn client(&self) -> Option<Holder> {
         Some(Holder::of(self.service.queue.registry(), self.client?))
@@ -125,7 +126,7 @@ impl Request {
         Stream::new(self)
     }
 
-    pub(super) fn call(&self) -> Result<Call<'_>, Error> {
+    pub(super) fn call(&self) -> Result<CallSlot<'_>, Error> {
         self.service.call(self.slot)
     }
 
@@ -198,7 +199,7 @@ impl Request {
         self.write(me, call, number.wrapping_add(1), after, || {
             // SAFETY: `write` has the claim when it calls this.
             unsafe { call.write_object(number, &object, len) };
-            queue.put(me, &object, call.place_of(number))
+            queue.put(me, &object, call.reply_position(number))
         })?;
         held.sent();
         Ok(())
@@ -228,14 +229,14 @@ impl Request {
     fn write(
         &self,
         me: Me,
-        call: Call<'_>,
+        call: CallSlot<'_>,
         count: u32,
         after: After,
         put: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), ReplyError> {
         let words = call.words;
-        let pass = WakeRelay::begin(me.list());
-        if !words.begin_writing(&pass, self.number, self.process, me.id) {
+        let relay = WakeRelay::begin(me.list());
+        if !words.begin_writing(&relay, self.number, self.process, me.id) {
             return Err(ReplyError::Cancelled);
         }
         let taken = Claim::taken(self.number, self.process);
@@ -245,7 +246,7 @@ impl Request {
             return Err(error.into());
         }
         words.publish(Ready::new(self.number, count, after), (after == After::More).then_some(taken));
-        drop(pass);
+        drop(relay);
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! The answering end.
 //!
-//! What is asked lies in the clients' slots, and is taken there (requests.rs): killed in between, a successor finds a call that is
+//! What is asked lies in the clients' slots, and is taken there (accept.rs): killed in between, a successor finds a call that is
 //! begun, and passes it over; killed before, it finds one that is not.
 
+use super::accept::Requests;
 use super::error::ServeError;
+use super::layout::{SLOTS, Service, ServiceOptions};
+use super::readiness::RequestReadiness;
 use super::request::Request;
-use super::requests::{Asking, Requests};
-use super::service::{SLOTS, Service, ServiceOptions};
 use crate::liveness::TokenId;
 use crate::queue::{Receiver, RecvError};
 use crate::sys::barrier;
@@ -73,7 +74,7 @@ impl Server {
             other => other,
         })?;
         // Died here: the next one does it again.
-        service.asks().set_all(service.places() * SLOTS);
+        service.asks().set_all(service.client_slots() * SLOTS);
         Ok(Server { service, receiver: Some(receiver), requests: Requests::default(), process })
     }
 
@@ -113,8 +114,8 @@ impl Server {
     }
 
     /// For a wait set.
-    pub(crate) fn asking(&self) -> Asking {
-        Asking::new(self.service.clone())
+    pub(crate) fn readiness(&self) -> RequestReadiness {
+        RequestReadiness::new(self.service.clone())
     }
 
     #[inline]
@@ -126,7 +127,7 @@ impl Server {
             return Ok(request);
         }
         let Some(deadline) = deadline else { return Err(ServeError::Empty) };
-        let is_any_set = || service.asks().is_any_set(service.places() * SLOTS);
+        let is_any_set = || service.asks().is_any_set(service.client_slots() * SLOTS);
         Ok(receiver.wait_for(me, deadline, is_any_set, || Ok(requests.next(service, me, process)?))?)
     }
 }
@@ -140,7 +141,7 @@ impl Drop for Server {
         }
         // Clients that wait for calls that are not begun watch this process, which lives on. Died in here: they see that.
         barrier::light();
-        for slot in 0..self.service.places() * SLOTS {
+        for slot in 0..self.service.client_slots() * SLOTS {
             // Once more where the system did not say whether the slot exists. Then a client that sleeps by it looks again
             // after the recheck interval.
             if let Ok(call) = self.service.call(slot).or_else(|_| self.service.call(slot)) {

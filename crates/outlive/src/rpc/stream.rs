@@ -1,13 +1,13 @@
 //! Several replies to one request: a ring of eight in the call's slot.
 //!
 //! The client says in `taken` how many it took. A server that finds the ring full prepares a wait on `space`
-//! (wake/event_count.rs), looks again, and sleeps on {`space`, the client's process}; the client notifies it after each reply that it takes, and
+//! (sync/event_count.rs), looks again, and sleeps on {`space`, the client's process}; the client notifies it after each reply that it takes, and
 //! so does whoever cancels the call.
 
+use super::call::{After, Claim, Ready};
 use super::error::ReplyError;
+use super::layout::RING;
 use super::request::Request;
-use super::service::RING;
-use super::words::{After, Claim, Ready};
 use crate::shim::Ordering;
 use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
@@ -95,7 +95,7 @@ impl Stream {
         if spun && self.has_space()? {
             return Ok(());
         }
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut out_of_time = false;
         loop {
             let ticket = words.space.prepare_wait();
@@ -107,7 +107,7 @@ impl Stream {
                     Some(client) => {
                         let slice = ticket.until(deadline);
                         Sleep::on(registry, &[words.space.watch(ticket)])
-                            .behind(&pass, &[client])
+                            .behind(&relay, &[client])
                             .until(slice)
                             .map(|_| false)
                             .map_err(|errno| Error::from_errno("wait in", registry.path(), errno).into())

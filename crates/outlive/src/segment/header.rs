@@ -61,7 +61,7 @@ pub(crate) struct Header {
     reserved: AtomicU64,
     /// UTF-8, zero-filled; of a long name its beginning and a hash: see [`as_kept`].
     type_name: [AtomicU64; TYPE_NAME / 8],
-    /// One user word: the offset table of a record, see `sync::record`.
+    /// One user word: the offset table of a record, see `sync::embedded`.
     pub(crate) extra: [AtomicU64; 24],
 }
 
@@ -118,7 +118,7 @@ impl Header {
         let has_plain_value =
             matches!(spec.kind, Kind::Mutex | Kind::RwLock | Kind::PiMutex | Kind::CeilingMutex | Kind::State)
                 && align.max(spec.type_align) <= 64;
-        // Of a record the places of its locks are compared as well (sync/record.rs), and it begins at a page.
+        // Of a record the places of its locks are compared as well (sync/embedded.rs), and it begins at a page.
         let fits = has_plain_value || spec.kind == Kind::Record;
         let bytes = format!("[u8; {size}]");
         let is_bytes = name == bytes || spec.type_name == bytes;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Shared;
+use super::Inner;
 use super::buffers::{Buffer, Buffers};
 use super::error::SetError;
 use super::layout::{BUFFERS_AT, FIXED_SIZE, HEAD_AT, Latest, MOST_BUFFERS, MOST_BYTES, StateHead, buffer_bytes};
@@ -38,7 +38,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// See [`State`](super::State).
 #[derive(Clone)]
 pub struct StateBytes {
-    pub(super) shared: Arc<Shared>,
+    pub(super) inner: Arc<Inner>,
 }
 
 /// What a state's file is made as.
@@ -92,7 +92,7 @@ impl StateBytes {
         let state = StateBytes::make(domain, name, &shape, initial)?;
         // Its header says this size; what else it says is no more to be trusted.
         if state.capacity() != size || !state.is_fixed_size() {
-            return Err(state.shared.buffers.segment.damaged("a state's size"));
+            return Err(state.inner.buffers.segment.damaged("a state's size"));
         }
         Ok(state)
     }
@@ -146,7 +146,7 @@ impl StateBytes {
     pub(crate) fn finish(segment: Segment, registry: &'static Registry) -> Result<StateBytes, Error> {
         segment.expect(Kind::State)?;
         let buffers = Buffers::new(segment)?;
-        Ok(StateBytes { shared: Arc::new(Shared { buffers, registry, spin_wait: SpinWait::new() }) })
+        Ok(StateBytes { inner: Arc::new(Inner { buffers, registry, spin_wait: SpinWait::new() }) })
     }
 
     /// The latest value.
@@ -182,13 +182,13 @@ impl StateBytes {
     /// [`StateBytes::capacity`] bytes can be written at `to`.
     #[inline]
     pub unsafe fn get_to(&self, to: *mut u8) -> Result<(u64, usize), Error> {
-        let most = self.shared.buffers.capacity();
+        let most = self.inner.buffers.capacity();
         let len_of = |buffer: Buffer<'_>| {
             let len = buffer.len.load(Ordering::Relaxed) as usize;
             (len <= most).then_some(len)
         };
         // SAFETY: the caller's promise: there is room for `most`, which is what a buffer holds, and no length is more.
-        unsafe { self.shared.read(to, len_of) }
+        unsafe { self.inner.read(to, len_of) }
     }
 
     /// The same by the path of one who has been overtaken: for tests.
@@ -200,14 +200,14 @@ impl StateBytes {
     /// The same, with a stop between the pin and the copy.
     #[doc(hidden)]
     pub fn get_as_if_stopped(&self, stop: impl Fn()) -> Result<(Vec<u8>, u64), Error> {
-        let most = self.shared.buffers.capacity();
+        let most = self.inner.buffers.capacity();
         let mut value = Vec::with_capacity(most);
         let len_of = |buffer: Buffer<'_>| {
             stop();
             Some((buffer.len.load(Ordering::Relaxed) as usize).min(most))
         };
         // SAFETY: there is room for `most`, which is what a buffer holds, and no length is more.
-        let (version, len) = unsafe { self.shared.read_overtaken(value.as_mut_ptr(), len_of)? };
+        let (version, len) = unsafe { self.inner.read_overtaken(value.as_mut_ptr(), len_of)? };
         // SAFETY: so many bytes have been written.
         unsafe { value.set_len(len) };
         Ok((value, version))
@@ -216,17 +216,17 @@ impl StateBytes {
     /// The latest value's version: 1 is the first, and each set gives the next.
     #[inline]
     pub fn version(&self) -> u64 {
-        self.shared.version()
+        self.inner.version()
     }
 
     /// The most bytes of a value.
     pub fn capacity(&self) -> usize {
-        self.shared.buffers.capacity()
+        self.inner.buffers.capacity()
     }
 
     /// Whether all values have that size: it was made for values of one type.
     pub fn is_fixed_size(&self) -> bool {
-        self.shared.buffers.is_fixed()
+        self.inner.buffers.is_fixed()
     }
 
     /// The writer, if there is none, or it is dead.
@@ -237,12 +237,12 @@ impl StateBytes {
     /// # If a process dies
     /// While it takes over: the next one does.
     pub fn writer(&self) -> Result<BytesWriter, Error> {
-        let taken = RawWriter::new(Arc::clone(&self.shared));
-        let path = || self.shared.buffers.segment.path().to_path_buf();
+        let taken = RawWriter::new(Arc::clone(&self.inner));
+        let path = || self.inner.buffers.segment.path().to_path_buf();
         let raw = taken.map_err(|refused| match refused {
             NoRole::Taken { pid } => Error::WriterTaken { path: path(), pid },
             NoRole::Ending { pid } => Error::WriterEnding { path: path(), pid },
-            NoRole::Damaged => self.shared.buffers.segment.damaged("the writer's word"),
+            NoRole::Damaged => self.inner.buffers.segment.damaged("the writer's word"),
             NoRole::System(error) => error,
         })?;
         Ok(BytesWriter { raw })
@@ -260,7 +260,7 @@ impl StateBytes {
         loop {
             match self.writer() {
                 Err(Error::WriterTaken { path, pid }) => {
-                    if !self.shared.wait_unwritten(deadline)? {
+                    if !self.inner.wait_unwritten(deadline)? {
                         return Err(Error::WriterTaken { path, pid });
                     }
                 }
@@ -288,32 +288,32 @@ impl StateBytes {
     /// # Errors
     /// As [`StateBytes::wait_changed`], and [`AwaitError::TimedOut`].
     pub fn wait_changed_until(&self, version: u64, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
-        let change = self.shared.wait_changed(&Told::of(version), deadline.into()).map_err(AwaitError::System)?;
+        let change = self.inner.wait_changed(&Told::of(version), deadline.into()).map_err(AwaitError::System)?;
         change.ok_or(AwaitError::TimedOut)
     }
 
     /// Follows the value from here on: what is there now is the first that it tells of.
     pub fn watch(&self) -> BytesWatch {
-        BytesWatch { shared: Arc::clone(&self.shared), told: Arc::new(Told::of(0)) }
+        BytesWatch { inner: Arc::clone(&self.inner), told: Arc::new(Told::of(0)) }
     }
 
     /// Who has the writer, dead or alive.
     pub fn writer_now(&self) -> Option<Holder> {
-        self.shared.role().holder().map(|token| Holder::of(self.shared.registry, token))
+        self.inner.role().holder().map(|token| Holder::of(self.inner.registry, token))
     }
 
     /// How waiting is done through this handle and its clones.
     pub fn set_wait(&self, wait: WaitStrategy) {
-        self.shared.spin_wait.set(wait);
+        self.inner.spin_wait.set(wait);
     }
 
     /// Whether the state's name has been removed: those who have it open go on, nobody else finds it any more.
     pub fn is_removed(&self) -> bool {
-        self.shared.buffers.segment.header().is_removed()
+        self.inner.buffers.segment.header().is_removed()
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
     }
 }
 
@@ -343,7 +343,7 @@ impl BytesWriter {
 /// Follows the values of a [`StateBytes`]: tells of each change that it sees, and of each death of a writer once. Values that
 /// were set and replaced between two looks are not told.
 pub struct BytesWatch {
-    pub(super) shared: Arc<Shared>,
+    pub(super) inner: Arc<Inner>,
     pub(super) told: Arc<Told>,
 }
 
@@ -353,7 +353,7 @@ impl BytesWatch {
     /// # If a process dies
     /// As [`BytesWatch::changed`].
     pub fn try_changed(&mut self) -> Option<Change> {
-        self.shared.try_changed(&self.told)
+        self.inner.try_changed(&self.told)
     }
 
     /// Waits for the next change.
@@ -372,7 +372,7 @@ impl BytesWatch {
     /// # Errors
     /// As [`BytesWatch::changed`], and [`AwaitError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Change, AwaitError> {
-        let change = self.shared.wait_changed(&self.told, deadline.into()).map_err(AwaitError::System)?;
+        let change = self.inner.wait_changed(&self.told, deadline.into()).map_err(AwaitError::System)?;
         change.ok_or(AwaitError::TimedOut)
     }
 }

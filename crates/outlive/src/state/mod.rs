@@ -21,10 +21,10 @@ mod buffers;
 mod bytes;
 mod copy;
 mod error;
+mod inner;
 mod layout;
-mod outlook;
 mod read;
-mod shared;
+mod readiness;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod state;
 mod sweep;
@@ -33,7 +33,7 @@ mod write;
 
 pub use bytes::{BytesWatch, BytesWriter, StateBytes};
 pub use error::SetError;
-pub(crate) use outlook::{News, Outlook};
-pub(crate) use shared::Shared;
+pub(crate) use inner::Inner;
+pub(crate) use readiness::{StateNews, StateReadiness};
 pub use state::{State, StateWatch, StateWriter};
 pub use wait::Change;

@@ -9,7 +9,7 @@
 //!
 //! doc/protocols/state.md has the argument, proof/models/state.pml checks it.
 
-use super::Shared;
+use super::Inner;
 use super::buffers::Buffer;
 use super::copy::copy_out;
 use super::layout::{Cell, Latest};
@@ -32,7 +32,7 @@ enum Copied {
     Nonsense,
 }
 
-impl Shared {
+impl Inner {
     /// Copies the latest value. Its version, and its length as `len_of` read it: `None` is one that cannot be.
     ///
     /// # Safety
@@ -55,7 +55,7 @@ impl Shared {
     }
 
     /// # Safety
-    /// As [`Shared::read`].
+    /// As [`Inner::read`].
     #[cold]
     #[inline(never)]
     unsafe fn read_slow(
@@ -102,7 +102,7 @@ impl Shared {
 /// Copies a buffer if it holds that version.
 ///
 /// # Safety
-/// As [`Shared::read`].
+/// As [`Inner::read`].
 #[inline]
 unsafe fn copy(buffer: Buffer<'_>, version: u64, to: *mut u8, len_of: &impl Fn(Buffer<'_>) -> Option<usize>) -> Copied {
     let len = len_of(buffer);
@@ -126,7 +126,7 @@ struct Pin<'a> {
     buffer: u32,
 }
 
-impl Shared {
+impl Inner {
     /// Pins the latest value's buffer; `None` when all cells are in the names of the living.
     #[cold]
     fn pin(&self, me: Me) -> Option<Pin<'_>> {
@@ -156,11 +156,11 @@ impl Shared {
     }
 }
 
-impl Shared {
+impl Inner {
     /// As one that has been overtaken so often that it pins: for tests, which cannot bring that about at will.
     ///
     /// # Safety
-    /// As [`Shared::read`].
+    /// As [`Inner::read`].
     #[cold]
     pub(super) unsafe fn read_overtaken(
         &self,

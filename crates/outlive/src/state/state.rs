@@ -70,7 +70,7 @@ impl<T: Plain> State<T> {
         let bytes = StateBytes::make(domain, name, &shape, initial.as_bytes())?;
         // Its header says this type and size; what else it says is no more to be trusted.
         if bytes.capacity() != size_of::<T>() || !bytes.is_fixed_size() {
-            return Err(bytes.shared.buffers.segment.damaged("a state's size"));
+            return Err(bytes.inner.buffers.segment.damaged("a state's size"));
         }
         Ok(State { bytes, _type: PhantomData })
     }
@@ -92,7 +92,7 @@ impl<T: Plain> State<T> {
     pub fn get_with_version(&self) -> Result<(T, u64), Error> {
         let mut value = MaybeUninit::<T>::uninit();
         // SAFETY: there is room for a T, which is what a buffer holds.
-        let (version, _) = unsafe { self.bytes.shared.read(value.as_mut_ptr().cast(), |_| Some(size_of::<T>()))? };
+        let (version, _) = unsafe { self.bytes.inner.read(value.as_mut_ptr().cast(), |_| Some(size_of::<T>()))? };
         // SAFETY: all its bytes have been written, and every pattern of them is a T.
         Ok((unsafe { value.assume_init() }, version))
     }
@@ -104,7 +104,7 @@ impl<T: Plain> State<T> {
     #[inline]
     pub fn get_into(&self, value: &mut T) -> Result<u64, Error> {
         // SAFETY: as above; every pattern of bytes is a T.
-        let read = unsafe { self.bytes.shared.read((&raw mut *value).cast(), |_| Some(size_of::<T>())) };
+        let read = unsafe { self.bytes.inner.read((&raw mut *value).cast(), |_| Some(size_of::<T>())) };
         Ok(read?.0)
     }
 

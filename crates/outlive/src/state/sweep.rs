@@ -1,11 +1,11 @@
 //! A sweep's part: the names of dead readers and of a dead writer.
 
-use super::Shared;
+use super::Inner;
 use super::layout::Cell;
 use crate::liveness::{Me, TokenId};
 use crate::shim::Ordering;
 
-impl Shared {
+impl Inner {
     /// Takes the names of the dead out; a dry run only counts. How many there were. What stays goes into `kept`.
     pub(crate) fn sweep(&self, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> u32 {
         let mut claims = 0;

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU32 as StdAtomicU32, AtomicU64 as StdAtomicU64, Ordering as StdOrdering};
 
-use super::Shared;
+use super::Inner;
 use super::layout::Latest;
 use crate::claim::Standing;
 use crate::shim::Ordering;
@@ -50,14 +50,14 @@ impl Told {
     }
 }
 
-pub(super) enum Look {
+pub(super) enum Untold {
     Value(u64),
     /// The version; what `holder` said.
     Died(u64, u32),
     Nothing(Standing),
 }
 
-impl Shared {
+impl Inner {
     #[inline]
     pub(super) fn version(&self) -> u64 {
         // Acquire: a get after this one is of that version at least.
@@ -65,24 +65,24 @@ impl Shared {
     }
 
     /// Relaxed on what has been told: it is one process's, and nothing comes with it.
-    pub(super) fn look(&self, told: &Told) -> Look {
+    pub(super) fn look(&self, told: &Told) -> Untold {
         // First of all: a death that is told while we look is not taken back.
         let death = told.death.load(StdOrdering::Relaxed);
         let standing = self.role().standing();
         let version = self.version();
         if version != told.version.load(StdOrdering::Relaxed) {
-            return Look::Value(version);
+            return Untold::Value(version);
         }
         // Without a name, it may be the one who has been told.
         let is_news = death == 0 || death != standing.holder() && !standing.is_nameless();
         if standing.is_dead() && is_news {
-            return Look::Died(version, standing.holder());
+            return Untold::Died(version, standing.holder());
         }
         if standing.is_living() && death != 0 {
             // Another's death would be news.
             let _ = told.death.compare_exchange(death, 0, StdOrdering::Relaxed, StdOrdering::Relaxed);
         }
-        Look::Nothing(standing)
+        Untold::Nothing(standing)
     }
 
     /// What has changed, if anything: from now on that has been told.
@@ -90,18 +90,18 @@ impl Shared {
         self.tell(told, self.look(told)).ok()
     }
 
-    fn tell(&self, told: &Told, found: Look) -> Result<Change, Standing> {
+    fn tell(&self, told: &Told, found: Untold) -> Result<Change, Standing> {
         match found {
-            Look::Value(version) => {
+            Untold::Value(version) => {
                 told.version.store(version, StdOrdering::Relaxed);
                 told.death.store(0, StdOrdering::Relaxed);
                 Ok(Change::Value { version })
             }
-            Look::Died(version, holder) => {
+            Untold::Died(version, holder) => {
                 told.death.store(holder, StdOrdering::Relaxed);
                 Ok(Change::WriterDied { version })
             }
-            Look::Nothing(standing) => Err(standing),
+            Untold::Nothing(standing) => Err(standing),
         }
     }
 
@@ -117,7 +117,7 @@ impl Shared {
         }
         let me = self.registry.me()?;
         let changes = &self.buffers.head().changes;
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         let mut last_try = false;
         loop {
             let ticket = changes.prepare_wait();
@@ -127,7 +127,7 @@ impl Shared {
                 Err(standing) => standing,
             };
             let until = ticket.until(deadline);
-            match self.role().sleep(&pass, Some(changes.watch(ticket)), standing, until) {
+            match self.role().sleep(&relay, Some(changes.watch(ticket)), standing, until) {
                 Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
                 Ok(Asleep::LookAgain) => {}
                 Err(errno) => return Err(Error::from_errno("wait in", self.registry.path(), errno)),
@@ -138,7 +138,7 @@ impl Shared {
     /// Waits until the writer's place may be had. False: the deadline passed.
     pub(super) fn wait_unwritten(&self, deadline: Deadline) -> Result<bool, Error> {
         let me = self.registry.me()?;
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         loop {
             let standing = self.role().standing();
             if !standing.is_living() {
@@ -147,7 +147,7 @@ impl Shared {
             if deadline.has_passed() {
                 return Ok(false);
             }
-            let slept = self.role().sleep(&pass, None, standing, deadline);
+            let slept = self.role().sleep(&relay, None, standing, deadline);
             slept.map_err(|errno| Error::from_errno("wait in", self.registry.path(), errno))?;
         }
     }

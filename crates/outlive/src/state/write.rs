@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use super::Shared;
+use super::Inner;
 use super::copy::copy_in;
 use super::error::SetError;
 use super::layout::{CELLS, Cell, Latest, MOST_BUFFERS};
@@ -23,54 +23,54 @@ use crate::shim::{Ordering, fence};
 
 /// The writer's role, in this process.
 pub(super) struct RawWriter {
-    pub(super) shared: Arc<Shared>,
+    pub(super) inner: Arc<Inner>,
     process: TokenId,
     /// The thread that last came in, as in the shared `inside`.
     inside: u32,
 }
 
 impl RawWriter {
-    pub(super) fn new(shared: Arc<Shared>) -> Result<RawWriter, NoRole> {
-        let registry = shared.registry;
+    pub(super) fn new(inner: Arc<Inner>) -> Result<RawWriter, NoRole> {
+        let registry = inner.registry;
         let process = registry.process_token().map_err(NoRole::System)?;
         let me = registry.me().map_err(NoRole::System)?;
-        shared.role().take(me, process)?;
-        Ok(RawWriter { shared, process, inside: me.id.as_u32() })
+        inner.role().take(me, process)?;
+        Ok(RawWriter { inner, process, inside: me.id.as_u32() })
     }
 
     /// Sets the value. Its version.
     #[inline]
     pub(super) fn set(&mut self, bytes: &[u8]) -> Result<u64, SetError> {
-        let shared = &*self.shared;
-        let me = shared.registry.me().map_err(SetError::System)?;
+        let inner = &*self.inner;
+        let me = inner.registry.me().map_err(SetError::System)?;
         if me.id.as_u32() != self.inside {
             // Another thread has the writer now.
-            if !shared.role().pass_inside(me, self.process, self.inside) {
+            if !inner.role().pass_inside(me, self.process, self.inside) {
                 return Err(SetError::NotWriter);
             }
             self.inside = me.id.as_u32();
         }
-        let capacity = shared.buffers.capacity();
-        if bytes.len() > capacity || shared.buffers.is_fixed() && bytes.len() != capacity {
-            return Err(shared.wrong_length(bytes.len()));
+        let capacity = inner.buffers.capacity();
+        if bytes.len() > capacity || inner.buffers.is_fixed() && bytes.len() != capacity {
+            return Err(inner.wrong_length(bytes.len()));
         }
         // Relaxed: we alone write it; a predecessor's was seen with its role.
-        let latest = Latest(shared.buffers.head().latest.load(Ordering::Relaxed));
+        let latest = Latest(inner.buffers.head().latest.load(Ordering::Relaxed));
         let version = latest.next_version();
-        let buffer = shared.choose(me, latest)?;
-        shared.fill(buffer, version, bytes)?;
-        shared.publish(Latest::new(version, buffer));
+        let buffer = inner.choose(me, latest)?;
+        inner.fill(buffer, version, bytes)?;
+        inner.publish(Latest::new(version, buffer));
         Ok(version)
     }
 }
 
 impl Drop for RawWriter {
     fn drop(&mut self) {
-        self.shared.role().leave(self.process, self.inside);
+        self.inner.role().leave(self.process, self.inside);
     }
 }
 
-impl Shared {
+impl Inner {
     #[inline]
     pub(super) fn role(&self) -> Role<'_> {
         Role { words: &self.buffers.head().role, registry: self.registry }

@@ -6,10 +6,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::Holder;
-use super::home::{Home, TypeOf, words_at};
+use super::embedded::{Embed, Place, SharedField};
+use super::primitive::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_barrier::{COUNT_OUT, Passed, RawBarrier, Stuck, Words};
-use super::record::{Embed, Place, SharedField};
+use super::raw::barrier::{BarrierWords, COUNT_OUT, Passed, RawBarrier, Stuck};
 use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
@@ -61,13 +61,13 @@ pub enum WhenOneDies {
 /// absent. (For more than 30 participants the kernel watches a few of the absent for each who waits; the rest are looked at
 /// in turn, by each every 10 ms per 64 seats, at most every second: so the more wait, the sooner one of them notices.)
 pub struct Barrier {
-    home: Home<Words>,
+    home: Home<BarrierWords>,
     seats: NonNull<[AtomicU32]>,
     spin_wait: SpinWait,
 }
 
 // SAFETY: all its fields are atomics.
-unsafe impl Shared for Words {}
+unsafe impl Shared for BarrierWords {}
 // SAFETY: atomics, and memory of its own.
 unsafe impl Send for Barrier {}
 // SAFETY: as above.
@@ -132,7 +132,7 @@ impl Barrier {
         if !(1..=MOST_PARTIES).contains(&parties) {
             return Err(Error::InvalidName { name: name.to_owned(), why: "a barrier has 1 to 65,536 participants" });
         }
-        let home = Home::<Words>::open_with_tail(
+        let home = Home::<BarrierWords>::open_with_tail(
             domain,
             name,
             Kind::Barrier,
@@ -158,7 +158,7 @@ impl Barrier {
         offset: u64,
         seats: Option<u32>,
     ) -> Result<Barrier, Error> {
-        let words = segment.at::<Words>(offset)?;
+        let words = segment.at::<BarrierWords>(offset)?;
         if let Some(seats) = seats {
             words.parties.store(seats, Ordering::Relaxed);
         }
@@ -166,7 +166,7 @@ impl Barrier {
         if !(1..=MOST_PARTIES).contains(&parties) {
             return Err(segment.damaged("a barrier's size"));
         }
-        let seats = NonNull::from(words_at(segment, offset + size_of::<Words>() as u64, parties as usize)?);
+        let seats = NonNull::from(words_at(segment, offset + size_of::<BarrierWords>() as u64, parties as usize)?);
         Ok(Barrier { home: Home::inside(words, registry, segment), seats, spin_wait: SpinWait::new() })
     }
 
@@ -241,7 +241,7 @@ impl Barrier {
     }
 }
 
-fn set_policy(words: &Words, when_one_dies: WhenOneDies) {
+fn set_policy(words: &BarrierWords, when_one_dies: WhenOneDies) {
     let policy = if when_one_dies == WhenOneDies::CountOut { COUNT_OUT } else { 0 };
     words.policy.store(policy, Ordering::Relaxed);
 }
@@ -324,7 +324,7 @@ impl fmt::Debug for Seat<'_> {
 /// All zeroes are a barrier without participants, which a death breaks.
 #[repr(C)]
 pub struct EmbeddedBarrier<const N: usize> {
-    words: Words,
+    words: BarrierWords,
     seats: [AtomicU32; N],
 }
 
@@ -358,19 +358,19 @@ impl<const N: usize> Embed for EmbeddedBarrier<N> {
 
 /// How many seats one in a record has.
 pub(super) fn note_seats(segment: &Segment, offset: u64, seats: u32) -> Result<(), Error> {
-    segment.at::<Words>(offset)?.parties.store(seats, Ordering::Relaxed);
+    segment.at::<BarrierWords>(offset)?.parties.store(seats, Ordering::Relaxed);
     Ok(())
 }
 
 /// The same, as it has been noted; 0: not yet.
 pub(super) fn noted_seats(segment: &Segment, offset: u64) -> Result<u32, Error> {
-    Ok(segment.at::<Words>(offset)?.parties.load(Ordering::Relaxed))
+    Ok(segment.at::<BarrierWords>(offset)?.parties.load(Ordering::Relaxed))
 }
 
 /// Bytes and alignment of one in a record; `None` for a number that none has.
 pub(super) const fn shape_in_record(seats: u32) -> Option<(usize, usize)> {
     if seats >= 1 && seats <= MOST_PARTIES {
-        Some((size_of::<Words>() + seats as usize * 4, align_of::<Words>()))
+        Some((size_of::<BarrierWords>() + seats as usize * 4, align_of::<BarrierWords>()))
     } else {
         None
     }
@@ -382,7 +382,7 @@ pub(super) const fn shape_in_record(seats: u32) -> Option<(usize, usize)> {
 /// At `at` begin the words of a barrier that nobody else sees yet.
 pub(super) unsafe fn prepare_at(at: *mut u8, when_one_dies: WhenOneDies) {
     // SAFETY: the caller's promise; every pattern of bytes is a value.
-    set_policy(unsafe { &*at.cast::<Words>() }, when_one_dies);
+    set_policy(unsafe { &*at.cast::<BarrierWords>() }, when_one_dies);
 }
 
 /// A barrier of any size, for those who look at a domain from outside.
@@ -391,12 +391,12 @@ pub(super) struct Seen<'a>(RawBarrier<'a>);
 impl<'a> Seen<'a> {
     /// What lies at `offset`. An embedded one of an older build's that nobody has used yet has no seats.
     pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Seen<'a>, Error> {
-        let words = segment.at::<Words>(offset)?;
+        let words = segment.at::<BarrierWords>(offset)?;
         let parties = words.parties.load(Ordering::Relaxed);
         if parties > MOST_PARTIES {
             return Err(segment.damaged("a barrier's size"));
         }
-        let seats = words_at(segment, offset + size_of::<Words>() as u64, parties as usize)?;
+        let seats = words_at(segment, offset + size_of::<BarrierWords>() as u64, parties as usize)?;
         Ok(Seen(RawBarrier { words, seats }))
     }
 }

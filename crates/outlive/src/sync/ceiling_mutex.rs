@@ -1,8 +1,8 @@
 //! A mutex with a priority ceiling: whoever takes it runs at the ceiling until it is given back, so nobody who might want
 //! it can keep its holder from running. Robust as well, which POSIX's is not.
 //!
-//! 1. Raise the calling thread to the ceiling (`ceiling.rs`): its own business, nothing shared.
-//! 2. Take the plain mutex (`raw_mutex.rs`), asleep at the ceiling if somebody has it.
+//! 1. Raise the calling thread to the ceiling (`raw/ceiling.rs`): its own business, nothing shared.
+//! 2. Take the plain mutex (`raw/mutex.rs`), asleep at the ceiling if somebody has it.
 //! 3. Give the mutex back.
 //! 4. Lower the thread to the highest ceiling that it still holds, or to its own priority.
 //!
@@ -15,12 +15,13 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::ceiling::{MOST, NotRaised, Raised};
+use super::embedded::{Embed, Place, SharedField};
 use super::guard::{LockError, MutexGuard};
-use super::home::{Home, TypeOf};
+use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_mutex::{Acquired, RawMutex, Refused};
-use super::record::{Embed, Place, SharedField};
+use super::raw::ceiling::{MOST, NotRaised, Raised};
+use super::raw::mutex::RawMutex;
+use super::raw::{Acquired, Refused};
 use super::{Holder, Plain, order};
 use crate::liveness::{Me, Registry};
 use crate::segment::{Segment, Shared};

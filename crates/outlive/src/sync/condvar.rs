@@ -1,11 +1,11 @@
 //! A named condition variable, for the guards of mutexes.
 
+use super::embedded::{Embed, Place, SharedField};
 use super::guard::{LockError, MutexGuard};
-use super::home::{Home, TypeOf};
+use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_condvar::{Patiences, RawCondvar, Waited};
-use super::raw_mutex::RawMutex;
-use super::record::{Embed, Place, SharedField};
+use super::raw::condvar::{RawCondvar, SpinWaits, Waited};
+use super::raw::mutex::RawMutex;
 use crate::liveness::{Me, Peer, Registry};
 use crate::sys::robust::WakeRelay;
 use crate::wake::SpinWait;
@@ -50,7 +50,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// A process that is stopped (`SIGSTOP`) keeps a notification that it has got.
 pub struct Condvar {
     home: Home<RawCondvar>,
-    patiences: Patiences,
+    spin_waits: SpinWaits,
 }
 
 /// Why a wait ended.
@@ -82,13 +82,13 @@ impl Condvar {
     }
 
     fn at(home: Home<RawCondvar>) -> Condvar {
-        Condvar { home, patiences: Patiences { notify: SpinWait::new(), lock: SpinWait::new() } }
+        Condvar { home, spin_waits: SpinWaits { notify: SpinWait::new(), lock: SpinWait::new() } }
     }
 
     /// How waiting is done through this handle.
     pub fn set_wait(&self, wait: WaitStrategy) {
-        self.patiences.notify.set(wait);
-        self.patiences.lock.set(wait);
+        self.spin_waits.notify.set(wait);
+        self.spin_waits.lock.set(wait);
     }
 
     /// Gives the mutex back, waits for a notification, and takes the mutex again.
@@ -169,8 +169,8 @@ impl Condvar {
         relock: impl Into<Deadline>,
     ) -> Ended<'a, T> {
         let (deadline, relock) = (deadline.into(), relock.into());
-        self.wait_by(guard, |raw, mutex, me, pass| {
-            raw.wait(self.home.registry(), mutex, me, pass, &self.patiences, deadline, relock)
+        self.wait_by(guard, |raw, mutex, me, relay| {
+            raw.wait(self.home.registry(), mutex, me, relay, &self.spin_waits, deadline, relock)
         })
     }
 
@@ -252,8 +252,9 @@ impl Condvar {
         }
         let deadline = deadline.into();
         let whose = (peer.registry(), peer.id());
-        let ended = self
-            .wait_by(guard, |raw, mutex, me, pass| raw.wait_or_end(whose, mutex, me, pass, &self.patiences, deadline));
+        let ended = self.wait_by(guard, |raw, mutex, me, relay| {
+            raw.wait_or_end(whose, mutex, me, relay, &self.spin_waits, deadline)
+        });
         let woke = |woke| if peer.is_alive() { woke } else { Woke::PeerEnded };
         match ended {
             Ok((guard, other)) => Ok((guard, woke(other))),
@@ -267,12 +268,12 @@ impl Condvar {
         wait: impl FnOnce(&RawCondvar, &RawMutex, Me, WakeRelay) -> Waited,
     ) -> Ended<'a, T> {
         let mut woke = Woke::LookAgain;
-        let again = guard.give_back_during(|mutex, me, pass| {
-            let waited = wait(self.home.shared(), mutex, me, pass);
+        let again = guard.give_back_during(|mutex, me, relay| {
+            let waited = wait(self.home.shared(), mutex, me, relay);
             if waited.timed_out {
                 woke = Woke::TimedOut;
             }
-            (waited.lock, waited.pass)
+            (waited.lock, waited.relay)
         });
         match again {
             Ok(guard) => Ok((guard, woke)),

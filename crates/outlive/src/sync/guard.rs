@@ -6,7 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use super::order;
-use super::raw_mutex::{Acquired, RawMutex, Refused};
+use super::raw::mutex::RawMutex;
+use super::raw::{Acquired, Refused};
 use crate::Error;
 use crate::liveness::{Me, Registry, TokenId, WAITERS};
 use crate::sys::robust::WakeRelay;
@@ -116,12 +117,12 @@ impl<'a, T> MutexGuard<'a, T> {
             return Err(LockError::NotHeld);
         }
         core::mem::forget(self);
-        let pass = if bits & KEPT == 0 { WakeRelay::begin(me.list()) } else { WakeRelay::resume(me.list()) };
-        let (result, pass) = meanwhile(raw, me, pass);
+        let relay = if bits & KEPT == 0 { WakeRelay::begin(me.list()) } else { WakeRelay::resume(me.list()) };
+        let (result, relay) = meanwhile(raw, me, relay);
         if result.is_err() {
             order::gives_back(raw);
         }
-        let kept = pass.is_some_and(WakeRelay::keep);
+        let kept = relay.is_some_and(WakeRelay::keep);
         let holder = if kept { Me { id: TokenId::from_own(me.id.as_u32() | KEPT), ..me } } else { me };
         // SAFETY: what was true of this guard is true of the new one.
         unsafe { MutexGuard::settle(result, raw, value, holder) }

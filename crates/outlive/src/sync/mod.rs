@@ -1,4 +1,4 @@
-//! Locks that survive their holders.
+//! Layer 5: locks that survive their holders.
 //!
 //! Each is a named thing in a domain, or embedded in a user's own struct, a [`Record`]. Each has forms that try, that wait
 //! until a deadline (a span, a moment, a time of day), and that wait for ever.
@@ -15,32 +15,22 @@
 //! | [`PiMutex`] | one at a time, under real-time policies: who holds it inherits the priority of who waits | as with `Mutex` |
 //! | [`CeilingMutex`] | the same, whoever holds it runs at a fixed priority | as with `Mutex` |
 //!
-//! In each file the state machine and the shared words come first (`raw_*.rs`, where there is a model beside them), then
-//! what users see.
+//! The state machines and their shared words stand in `raw/`; what users see of each stands here,
+//! under the same name.
 
 mod await_error;
 mod barrier;
-mod ceiling;
 mod ceiling_mutex;
 mod condvar;
+mod embedded;
 mod event;
-pub(crate) mod gate;
-mod guard;
-mod home;
-mod latch;
+pub(crate) mod guard;
 mod mutex;
-mod once;
+mod once_lock;
 mod order;
 mod pi_mutex;
 mod primitive;
-mod raw_barrier;
-mod raw_condvar;
-mod raw_event;
-mod raw_mutex;
-mod raw_once;
-mod raw_rw_lock;
-mod raw_semaphore;
-mod record;
+mod raw;
 mod rw_guard;
 mod rw_lock;
 mod semaphore;
@@ -51,19 +41,18 @@ pub use await_error::AwaitError;
 pub use barrier::{Barrier, BarrierError, EmbeddedBarrier, Seat, Turn, WhenOneDies};
 pub use ceiling_mutex::{CeilingMutex, CeilingMutexGuard, EmbeddedCeilingMutex};
 pub use condvar::{Condvar, EmbeddedCondvar, Woke};
-pub use event::{EmbeddedEvent, Event, Reset};
-pub(crate) use gate::Gate;
+pub use embedded::{Embed, Place, Record, RecordType, SharedField};
+pub(crate) use event::EventReadiness;
+pub use event::{EmbeddedEvent, EmbeddedLatch, Event, Latch, Reset};
 pub use guard::{LockError, MutexGuard};
-#[doc(hidden)]
-pub use home::Home;
-pub use latch::{EmbeddedLatch, Latch};
 pub use mutex::{EmbeddedMutex, Halfway, Mutex};
-pub use once::{EmbeddedOnceLock, OnceLock, OnceState};
+pub use once_lock::{EmbeddedOnceLock, OnceLock, OnceState};
 pub use order::{LockOrder, LockPair};
 pub use pi_mutex::{EmbeddedPiMutex, PiMutex, PiMutexGuard};
+#[doc(hidden)]
+pub use primitive::Home;
 pub use primitive::LockDetail;
 pub(crate) use primitive::primitives;
-pub use record::{Embed, Place, Record, RecordType, SharedField};
 pub use rw_guard::{ReadGuard, UpgradeError, WriteGuard};
 pub use rw_lock::{EmbeddedRwLock, RwLock};
 pub use semaphore::{AcquireError, EmbeddedSemaphore, Full, Permit, Semaphore, SemaphoreOptions};

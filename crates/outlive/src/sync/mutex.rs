@@ -4,11 +4,11 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::embedded::{Embed, Place, SharedField};
 use super::guard::{LockError, MutexGuard};
-use super::home::{Home, TypeOf};
+use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_mutex::RawMutex;
-use super::record::{Embed, Place, SharedField};
+use super::raw::mutex::RawMutex;
 use super::{Holder, Plain, order};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{Segment, Shared};

@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 
 use super::guard::{LockError, UNWINDING};
 use super::order;
-use super::raw_mutex::Acquired;
-use super::raw_rw_lock::RawRwLock;
+use super::raw::Acquired;
+use super::raw::rw_lock::RawRwLock;
 use super::rw_lock::RwLock;
 use crate::Deadline;
 use crate::liveness::{Me, TokenId};

@@ -4,11 +4,11 @@ use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use super::embedded::{Embed, Place, SharedField};
 use super::guard::LockError;
-use super::home::{Home, TypeOf};
+use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_rw_lock::{Entered, RawRwLock};
-use super::record::{Embed, Place, SharedField};
+use super::raw::rw_lock::{Entered, RawRwLock};
 use super::rw_guard::{Held, ReadGuard, WriteGuard};
 use super::{Holder, Shareable, order};
 use crate::liveness::{Me, Registry, TokenId};

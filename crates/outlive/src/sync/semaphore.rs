@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering as StdOrdering};
 
 use super::Holder;
-use super::home::{Home, TypeOf, words_at};
+use super::embedded::{Embed, Place, SharedField};
+use super::primitive::{Home, TypeOf, words_at};
 use super::primitive::{Inspect, LockDetail};
-use super::raw_semaphore::{NoPermit, RawSemaphore, Records};
-use super::record::{Embed, Place, SharedField};
+use super::raw::semaphore::{NoPermit, RawSemaphore, Records};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{BODY, Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
@@ -45,7 +45,7 @@ use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 /// holders for a sleeper at once; where more permits are held, the others are looked at every 10 ms.) A thread that ends
 /// gives back what it holds just so. A process that dies inside [`Semaphore::add_permit`] has added it or not.
 pub struct Semaphore {
-    home: Home<Words>,
+    home: Home<SemaphoreWords>,
     records: NonNull<[AtomicU32]>,
     step: usize,
     /// Where this handle looks first: where it found its last permit, or behind it when that was used up; behind the last
@@ -59,7 +59,7 @@ pub struct Semaphore {
 
 /// The shared words before the records.
 #[repr(C, align(64))]
-struct Words {
+struct SemaphoreWords {
     free: EventCount,
     /// See `RawSemaphore`.
     takers: AtomicU32,
@@ -70,7 +70,7 @@ struct Words {
 }
 
 // SAFETY: all its fields are atomics.
-unsafe impl Shared for Words {}
+unsafe impl Shared for SemaphoreWords {}
 // SAFETY: atomics, and memory of its own.
 unsafe impl Send for Semaphore {}
 // SAFETY: as above.
@@ -142,12 +142,18 @@ impl SemaphoreOptions {
         }
         let step = if most <= SPREAD { LINE } else { 1 };
         let words = (most * step) as usize;
-        let home =
-            Home::<Words>::open_with_tail(domain, name, Kind::Semaphore, TypeOf::nothing(), words, |shared, tail| {
+        let home = Home::<SemaphoreWords>::open_with_tail(
+            domain,
+            name,
+            Kind::Semaphore,
+            TypeOf::nothing(),
+            words,
+            |shared, tail| {
                 shared.most.store(most, Ordering::Relaxed);
                 shared.step.store(step, Ordering::Relaxed);
                 Records { words: tail, step: step as usize }.prepare(self.permits as usize);
-            })?;
+            },
+        )?;
         let shape = shape(home.shared()).ok_or_else(|| home.damaged("a semaphore's size"))?;
         let records = home.tail(shape.0 * shape.1)?;
         Ok(Semaphore::at(home, records, shape.1))
@@ -155,7 +161,7 @@ impl SemaphoreOptions {
 }
 
 /// How many permits a file has room for, and how far apart they are.
-fn shape(words: &Words) -> Option<(usize, usize)> {
+fn shape(words: &SemaphoreWords) -> Option<(usize, usize)> {
     let (most, step) = (words.most.load(Ordering::Relaxed), words.step.load(Ordering::Relaxed));
     ((1..=MOST_PERMITS).contains(&most) && (step == 1 || step == LINE)).then_some((most as usize, step as usize))
 }
@@ -186,7 +192,7 @@ impl Semaphore {
         offset: u64,
         room: Option<u32>,
     ) -> Result<Semaphore, Error> {
-        let words = segment.at::<Words>(offset)?;
+        let words = segment.at::<SemaphoreWords>(offset)?;
         let (most, step) = match room {
             Some(room) => {
                 words.note(room);
@@ -194,11 +200,11 @@ impl Semaphore {
             }
             None => shape(words).ok_or_else(|| segment.damaged("a semaphore's size"))?,
         };
-        let records = NonNull::from(words_at(segment, offset + size_of::<Words>() as u64, most * step)?);
+        let records = NonNull::from(words_at(segment, offset + size_of::<SemaphoreWords>() as u64, most * step)?);
         Ok(Semaphore::at(Home::inside(words, registry, segment), records, step))
     }
 
-    fn at(home: Home<Words>, records: NonNull<[AtomicU32]>, step: usize) -> Semaphore {
+    fn at(home: Home<SemaphoreWords>, records: NonNull<[AtomicU32]>, step: usize) -> Semaphore {
         let hint = AtomicUsize::new(records.len() / step);
         Semaphore { home, records, step, hint, added: AtomicUsize::new(0), spin_wait: SpinWait::new() }
     }
@@ -212,7 +218,7 @@ impl Semaphore {
     fn raw(&self) -> RawSemaphore<'_> {
         // SAFETY: checked when opened; mapped as long as `home` is.
         let words = unsafe { self.records.as_ref() };
-        let Words { free, takers, .. } = self.home.shared();
+        let SemaphoreWords { free, takers, .. } = self.home.shared();
         RawSemaphore { free, takers, records: Records { words, step: self.step } }
     }
 
@@ -434,7 +440,7 @@ impl fmt::Debug for Permit<'_> {
 /// All zeroes have all permits free.
 #[repr(C)]
 pub struct EmbeddedSemaphore<const N: usize> {
-    words: Words,
+    words: SemaphoreWords,
     records: [AtomicU32; N],
 }
 
@@ -466,7 +472,7 @@ impl<const N: usize> Embed for EmbeddedSemaphore<N> {
     }
 }
 
-impl Words {
+impl SemaphoreWords {
     /// How many permits there is room for in a record.
     fn note(&self, room: u32) {
         self.most.store(room, Ordering::Relaxed);
@@ -476,19 +482,19 @@ impl Words {
 
 /// In a record.
 pub(super) fn note_room(segment: &Segment, offset: u64, room: u32) -> Result<(), Error> {
-    segment.at::<Words>(offset)?.note(room);
+    segment.at::<SemaphoreWords>(offset)?.note(room);
     Ok(())
 }
 
 /// The same, as it has been noted; 0: not yet.
 pub(super) fn noted_room(segment: &Segment, offset: u64) -> Result<u32, Error> {
-    Ok(segment.at::<Words>(offset)?.most.load(Ordering::Relaxed))
+    Ok(segment.at::<SemaphoreWords>(offset)?.most.load(Ordering::Relaxed))
 }
 
 /// Bytes and alignment of one in a record; `None` for a room that none has.
 pub(super) const fn shape_in_record(room: u32) -> Option<(usize, usize)> {
     if room >= 1 && room <= MOST_PERMITS {
-        Some((size_of::<Words>() + room as usize * 4, align_of::<Words>()))
+        Some((size_of::<SemaphoreWords>() + room as usize * 4, align_of::<SemaphoreWords>()))
     } else {
         None
     }
@@ -500,7 +506,8 @@ pub(super) const fn shape_in_record(room: u32) -> Option<(usize, usize)> {
 /// At `at` begin the words of a semaphore with that much room, which nobody else sees yet.
 pub(super) unsafe fn prepare_at(at: *mut u8, room: u32, permits: u32) {
     // SAFETY: the caller's promise; behind the words are the records.
-    let words = unsafe { std::slice::from_raw_parts(at.add(size_of::<Words>()).cast::<AtomicU32>(), room as usize) };
+    let words =
+        unsafe { std::slice::from_raw_parts(at.add(size_of::<SemaphoreWords>()).cast::<AtomicU32>(), room as usize) };
     Records { words, step: 1 }.prepare(permits as usize);
 }
 
@@ -511,11 +518,11 @@ impl<'a> Seen<'a> {
     /// What lies at `offset`. An embedded one of an older build's that nobody has used yet does not say how large it is: then
     /// it has no claims.
     pub(super) fn at(segment: &'a Segment, offset: u64) -> Result<Option<Seen<'a>>, Error> {
-        let words = segment.at::<Words>(offset)?;
+        let words = segment.at::<SemaphoreWords>(offset)?;
         let Some((most, step)) = shape(words) else {
             return if offset == BODY { Err(segment.damaged("a semaphore's size")) } else { Ok(None) };
         };
-        let tail = words_at(segment, offset + size_of::<Words>() as u64, most * step)?;
+        let tail = words_at(segment, offset + size_of::<SemaphoreWords>() as u64, most * step)?;
         Ok(Some(Seen(RawSemaphore {
             free: &words.free,
             takers: &words.takers,

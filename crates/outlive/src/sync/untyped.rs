@@ -7,16 +7,16 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::ceiling::MOST as MOST_CEILING;
 use super::ceiling_mutex::{self, RawCeiling};
-use super::home::Home;
-use super::pi_mutex::RawPi;
-use super::raw_condvar::RawCondvar;
-use super::raw_event::RawEvent;
-use super::raw_mutex::RawMutex;
-use super::raw_once::RawOnce;
-use super::raw_rw_lock::RawRwLock;
-use super::record::{Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places};
+use super::embedded::{Embed, MOST_PLACES, Place, has_places, note_numbers, note_places, other_places};
+use super::primitive::Home;
+use super::raw::ceiling::MOST as MOST_CEILING;
+use super::raw::condvar::RawCondvar;
+use super::raw::event::RawEvent;
+use super::raw::mutex::RawMutex;
+use super::raw::once::RawOnce;
+use super::raw::pi::RawPi;
+use super::raw::rw_lock::RawRwLock;
 use super::{Barrier, CeilingMutex, Semaphore, WhenOneDies, barrier, semaphore};
 use crate::liveness::Registry;
 use crate::segment::{BODY, Segment, Spec};

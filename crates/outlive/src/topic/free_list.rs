@@ -3,15 +3,15 @@
 //!
 //! Private memory: died with it, all of these say queued(ring) and are in no slot, and the ring's next owner finds them.
 
-use super::file::Shared;
 use super::hazard;
+use super::mapping::Inner;
 use super::subscriber_slot;
 use crate::liveness::Me;
 use crate::pool::ObjectRef;
 
 /// Hazard pointers are looked at when so many are in limbo,
 const SOME: usize = 32;
-/// or some that together have so many bytes: looking takes subscribers' lines from them,
+/// or some that together have so many bytes: looking takes cache lines from subscribers,
 const SOME_BYTES: u64 = 64 << 10;
 const SOME_LONG: usize = 4;
 /// or so many bytes.
@@ -27,7 +27,7 @@ pub(super) struct FreeList {
     /// Overwritten; somebody may hold them.
     limbo: Vec<ObjectRef>,
     limbo_bytes: u64,
-    /// When to look at cells next.
+    /// When to look at hazard pointers next.
     look_at: (usize, u64),
     held: Vec<u32>,
 }
@@ -68,22 +68,22 @@ impl FreeList {
         some || self.limbo.len() >= count.max(SOME) || self.limbo_bytes >= bytes.max(MANY_BYTES)
     }
 
-    /// Looks at all cells: what nobody holds is ready. Says whether there was something.
+    /// Looks at all hazard pointers: what nobody holds is ready. Says whether there was something.
     #[cold]
     #[inline(never)]
-    pub(super) fn look(&mut self, shared: &Shared, me: Option<Me>) -> bool {
+    pub(super) fn look(&mut self, inner: &Inner, me: Option<Me>) -> bool {
         if self.limbo.is_empty() {
             return false;
         }
         if let Some(me) = me {
-            // A dead one's cells would count for ever.
+            // A dead subscriber's pointers would count for ever.
             let is_dead = |claim| super::layout::Claim::of(claim).is_some_and(|claim| !me.is_alive(claim.process));
-            if shared.lines().any(|words| is_dead(words.claim.load(crate::shim::Ordering::Relaxed))) {
-                subscriber_slot::sweep(shared, me, &shared.ends(), false);
+            if inner.subscriber_slots().any(|words| is_dead(words.claim.load(crate::shim::Ordering::Relaxed))) {
+                subscriber_slot::sweep(inner, me, &inner.ends(), false);
             }
         }
         let mut held = core::mem::take(&mut self.held);
-        hazard::names(|| shared.lines().map(|words| words.cells()), &mut held);
+        hazard::names(|| inner.subscriber_slots().map(|words| words.hazard_pointers()), &mut held);
         let before = self.limbo.len();
         let (ready, ready_bytes) = (&mut self.ready, &mut self.ready_bytes);
         self.limbo.retain(|block| {
@@ -102,14 +102,14 @@ impl FreeList {
     }
 
     /// Frees what lies ready and is more than may, the oldest first; all of it if asked.
-    pub(super) fn trim(&mut self, shared: &Shared, ring: u32, all: bool) -> u32 {
+    pub(super) fn trim(&mut self, inner: &Inner, ring: u32, all: bool) -> u32 {
         let most = if all { 0 } else { MOST_READY };
         let mut count = 0;
         while self.ready_bytes > most && self.ready.len() > count {
             let block = self.ready[count];
             self.ready_bytes -= block.capacity;
             // By the exact tag. Another one: damaged, and nobody's business.
-            let _ = shared.heap.free_queued(&shared.segment, &block, ring, 0);
+            let _ = inner.heap.free_queued(&inner.segment, &block, ring, 0);
             count += 1;
         }
         self.ready.drain(..count);
@@ -117,8 +117,8 @@ impl FreeList {
     }
 
     /// Frees all that nobody holds; how many.
-    pub(super) fn give_back(&mut self, shared: &Shared, ring: u32) -> u32 {
-        self.look(shared, None);
-        self.trim(shared, ring, true)
+    pub(super) fn give_back(&mut self, inner: &Inner, ring: u32) -> u32 {
+        self.look(inner, None);
+        self.trim(inner, ring, true)
     }
 }

@@ -1,28 +1,29 @@
-//! Who holds which objects: cells of subscribers' lines, written by their owners alone, looked at by publishers.
+//! Hazard pointers: words of a subscriber's slot that name the objects which it holds. Each is
+//! written by its owner alone, and publishers look at all of them.
 //!
 //! | the subscriber | the publisher |
 //! | --- | --- |
-//! | cell = reference | the slot is overwritten |
+//! | pointer = reference | the ring's slot is overwritten |
 //! | full fence | full fence |
-//! | the slot, again: changed, then cell = 0 | all cells, once for many objects: what none names is free to be used again |
+//! | the ring's slot, again: changed, then pointer = 0 | all pointers, once for many objects: an object that none names is free to be used again |
 //!
 //! | died | |
 //! | --- | --- |
-//! | the subscriber, with cells set | they count until its process has ended; then whoever looks clears the line (`subscriber_slot.rs`) |
-//! | the publisher, with objects in limbo | the ring's next owner looks at the cells (`ring.rs`) |
+//! | the subscriber, with pointers set | they count until its process has ended; then a process that looks clears the subscriber's slot (`subscriber_slot.rs`) |
+//! | the publisher, with objects in limbo | the ring's next owner looks at the pointers (`ring.rs`) |
 
 use crate::shim::{AtomicU32, Ordering, fence};
 
 /// How many samples a subscriber can hold at a time.
-pub(super) const CELLS: usize = if cfg!(loom) { 1 } else { 256 };
+pub(super) const HAZARD_POINTERS: usize = if cfg!(loom) { 1 } else { 256 };
 
 /// How many of them lie beside the claim, and are taken first.
 pub(super) const NEAR: usize = 8;
 
-/// The cells of one line.
+/// The hazard pointers of one subscriber's slot.
 #[derive(Clone, Copy)]
 pub(super) struct HazardPointers<'l> {
-    pub(super) cells: &'l [AtomicU32; CELLS],
+    pub(super) pointers: &'l [AtomicU32; HAZARD_POINTERS],
     /// How many have ever been in use together, so that nobody looks at the others.
     pub(super) high: &'l AtomicU32,
 }
@@ -32,66 +33,67 @@ impl HazardPointers<'_> {
     #[inline]
     pub(super) fn find(&self, from: usize) -> Option<usize> {
         // Acquire pairs with `release`, which another thread of this process may have called.
-        let is_free = |at: &usize| self.cells[*at].load(Ordering::Acquire) == 0;
+        let is_free = |at: &usize| self.pointers[*at].load(Ordering::Acquire) == 0;
         if is_free(&from) {
             return Some(from);
         }
-        (0..CELLS).find(is_free)
+        (0..HAZARD_POINTERS).find(is_free)
     }
 
     #[inline]
     pub(super) fn set(&self, at: usize, reference: u32) {
         if self.high.load(Ordering::Relaxed) as usize <= at {
-            // Relaxed: before the fence in `Slot::hold`, as the cell.
+            // Relaxed: before the fence in `Slot::hold`, as the pointer.
             self.high.store(at as u32 + 1, Ordering::Relaxed);
         }
-        // Release, for what the cell named before: who finds this name instead knows that that one has been read.
-        self.cells[at].store(reference.wrapping_add(1), Ordering::Release);
+        // Release, for what the pointer named before: who finds this name instead knows that that one has been read.
+        self.pointers[at].store(reference.wrapping_add(1), Ordering::Release);
     }
 
     /// It was of no use.
     pub(super) fn clear(&self, at: usize) {
-        self.cells[at].store(0, Ordering::Release);
+        self.pointers[at].store(0, Ordering::Release);
     }
 
     /// Whether something is held.
     pub(super) fn any(&self) -> bool {
-        self.cells.iter().any(|cell| cell.load(Ordering::Acquire) != 0)
+        self.pointers.iter().any(|pointer| pointer.load(Ordering::Acquire) != 0)
     }
 
     /// How many objects are held.
     pub(super) fn count(&self) -> u32 {
-        self.used().filter(|cell| cell.load(Ordering::Relaxed) != 0).count() as u32
+        self.used().filter(|pointer| pointer.load(Ordering::Relaxed) != 0).count() as u32
     }
 
-    /// The line changes hands, and nobody of the old ones reads any more.
+    /// The slot changes hands, and nobody of the old ones reads any more.
     pub(super) fn reset(&self) {
-        self.cells.iter().for_each(|cell| cell.store(0, Ordering::Relaxed));
+        self.pointers.iter().for_each(|pointer| pointer.store(0, Ordering::Relaxed));
         self.high.store(0, Ordering::Release);
     }
 
     fn used(&self) -> impl Iterator<Item = &AtomicU32> {
-        let high = (self.high.load(Ordering::Relaxed) as usize).min(CELLS);
-        self.cells[..high].iter()
+        let high = (self.high.load(Ordering::Relaxed) as usize).min(HAZARD_POINTERS);
+        self.pointers[..high].iter()
     }
 }
 
-/// The holder of that cell has done with the object.
+/// The holder of that pointer has done with the object.
 #[inline]
-pub(super) fn release(cell: &AtomicU32) {
+pub(super) fn release(pointer: &AtomicU32) {
     // Release pairs with `names`: it has been read. Died just before: held until the process has ended.
-    cell.store(0, Ordering::Release);
+    pointer.store(0, Ordering::Release);
 }
 
-/// What is held by any line, in order. To be asked after the slots were overwritten whose objects it is asked for; which lines there
-/// are is asked in here, after the fence: one that has come before it may hold something.
-pub(super) fn names<'l, L: Iterator<Item = HazardPointers<'l>>>(lines: impl FnOnce() -> L, into: &mut Vec<u32>) {
+/// What is held by any subscriber, in order. To be asked after the ring's slots were overwritten
+/// whose objects it is asked for; which subscribers there are is asked in here, after the fence:
+/// one that has come before it may hold something.
+pub(super) fn names<'l, L: Iterator<Item = HazardPointers<'l>>>(subscribers: impl FnOnce() -> L, into: &mut Vec<u32>) {
     // Pairs with the fence in `Slot::hold`.
     fence(Ordering::SeqCst);
     into.clear();
-    for line in lines() {
+    for subscriber in subscribers() {
         // Acquire pairs with `release`.
-        let held = line.used().filter_map(|cell| cell.load(Ordering::Acquire).checked_sub(1));
+        let held = subscriber.used().filter_map(|pointer| pointer.load(Ordering::Acquire).checked_sub(1));
         into.extend(held);
     }
     into.sort_unstable();
@@ -105,13 +107,13 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use super::super::slot::{Facts, INLINE_WORDS, Look, Slot};
+    use super::super::slot::{INLINE_WORDS, MessageState, Metadata, Slot};
     use super::*;
 
-    /// One slot, one line, two objects.
+    /// One slot of a ring, one subscriber, two objects.
     struct World {
         slot: Slot,
-        cells: [AtomicU32; CELLS],
+        pointers: [AtomicU32; HAZARD_POINTERS],
         high: AtomicU32,
         objects: [UnsafeCell<u64>; 2],
     }
@@ -121,51 +123,51 @@ mod loom_tests {
     // SAFETY: as above.
     unsafe impl Send for World {}
 
-    fn facts(order: u64, object: Option<u32>) -> Facts {
-        Facts { order, publisher: 1, len: 16, object, has_header: false }
+    fn metadata(order: u64, object: Option<u32>) -> Metadata {
+        Metadata { order, publisher: 1, len: 16, object, has_header: false }
     }
 
     impl World {
         fn new() -> World {
             World {
                 slot: Slot::new(),
-                cells: [AtomicU32::new(0)],
+                pointers: [AtomicU32::new(0)],
                 high: AtomicU32::new(0),
                 objects: [UnsafeCell::new(0), UnsafeCell::new(0)],
             }
         }
 
-        fn cells(&self) -> HazardPointers<'_> {
-            HazardPointers { cells: &self.cells, high: &self.high }
+        fn hazard_pointers(&self) -> HazardPointers<'_> {
+            HazardPointers { pointers: &self.pointers, high: &self.high }
         }
 
         fn publish_object(&self, position: u64, object: u32) {
             // SAFETY: loom checks it.
             self.objects[object as usize].with_mut(|bytes| unsafe { *bytes = position + 100 });
             self.slot.begin();
-            self.slot.describe(facts(position, Some(object)));
+            self.slot.describe(metadata(position, Some(object)));
             self.slot.publish(position);
         }
 
         /// Takes message `position` if it is there, as a subscriber does.
         fn take(&self, position: u64) {
-            if self.slot.look(position) != Look::There {
+            if self.slot.look(position) != MessageState::There {
                 return;
             }
-            let facts = self.slot.facts();
-            let Some(object) = facts.object else { return };
-            if self.slot.hold(position, object, &self.cells(), 0) {
-                assert_eq!(facts.order, position, "no mix of two messages");
+            let metadata = self.slot.metadata();
+            let Some(object) = metadata.object else { return };
+            if self.slot.hold(position, object, &self.hazard_pointers(), 0) {
+                assert_eq!(metadata.order, position, "no mix of two messages");
                 // SAFETY: loom checks it.
                 let bytes = self.objects[object as usize].with(|bytes| unsafe { *bytes });
                 assert_eq!(bytes, position + 100, "the bytes of that message");
-                release(&self.cells[0]);
+                release(&self.pointers[0]);
             }
         }
 
         fn is_held(&self, object: u32) -> bool {
             let mut held = Vec::new();
-            names(|| [self.cells()].into_iter(), &mut held);
+            names(|| [self.hazard_pointers()].into_iter(), &mut held);
             held.contains(&object)
         }
     }
@@ -184,7 +186,7 @@ mod loom_tests {
                 world.publish_object(2, 0);
             }
             reader.join().unwrap();
-            assert!(!world.cells().any(), "nothing is held any more");
+            assert!(!world.hazard_pointers().any(), "nothing is held any more");
         });
     }
 
@@ -216,7 +218,7 @@ mod loom_tests {
             let world = Arc::new(World::new());
             let write = |world: &World, position: u64| {
                 world.slot.begin();
-                world.slot.describe(facts(position, None));
+                world.slot.describe(metadata(position, None));
                 world.slot.write(&[position as u8 + 1; 16]);
                 world.slot.publish(position);
             };
@@ -225,10 +227,10 @@ mod loom_tests {
                 let world = Arc::clone(&world);
                 thread::spawn(move || {
                     for position in 0..2 {
-                        if world.slot.look(position) != Look::There {
+                        if world.slot.look(position) != MessageState::There {
                             continue;
                         }
-                        let facts = world.slot.facts();
+                        let metadata = world.slot.metadata();
                         let mut words = [MaybeUninit::new(0); INLINE_WORDS];
                         world.slot.read(16, &mut words);
                         if world.slot.is_still(position) {
@@ -236,7 +238,7 @@ mod loom_tests {
                             // SAFETY: initialized.
                             let read = words.map(|word| unsafe { word.assume_init() });
                             assert_eq!(read, [u64::from_ne_bytes([byte; 8]); 2], "not of two messages");
-                            assert_eq!(facts.order, position);
+                            assert_eq!(metadata.order, position);
                         }
                     }
                 })

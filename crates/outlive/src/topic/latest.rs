@@ -3,18 +3,18 @@
 use super::error::SubscribeError;
 use super::message::Message;
 use super::newest::{Rings, newest_in, older_end};
+use super::recv::Took;
 use super::sample::Sample;
 use super::slot::Slot;
 use super::subscriber::Subscriber;
-use super::take::Took;
 
 impl<M: Message + ?Sized> Rings for Subscriber<M> {
     fn depth(&self) -> u64 {
-        u64::from(self.shared.plan.depth)
+        u64::from(self.inner.plan.depth)
     }
 
     fn published(&self, ring: usize) -> u64 {
-        self.shared.published(ring as u32)
+        self.inner.published(ring as u32)
     }
 
     fn slot(&self, ring: usize, position: u64) -> &Slot {
@@ -51,10 +51,10 @@ impl<M: Message + ?Sized> Subscriber<M> {
                 Took::No => continue,
                 Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
                 Took::Unknown(error) => return Err((*error).into()),
-                Took::Damaged(what) => return Err(SubscribeError::Damaged(self.shared.segment.damaged(what))),
+                Took::Damaged(what) => return Err(SubscribeError::Damaged(self.inner.segment.damaged(what))),
             };
             // A ring that was made before this message was published: what is older there is passed over, too.
-            if self.shared.rings() as usize != self.cursors.len() {
+            if self.inner.rings() as usize != self.cursors.len() {
                 self.meet_rings()?;
             }
             for other in 0..self.cursors.len() {
@@ -66,6 +66,6 @@ impl<M: Message + ?Sized> Subscriber<M> {
             }
             return Ok(taken);
         }
-        Err(SubscribeError::Damaged(self.shared.segment.damaged("a ring's last message")))
+        Err(SubscribeError::Damaged(self.inner.segment.damaged("a ring's last message")))
     }
 }

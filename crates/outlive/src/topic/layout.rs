@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! page 0      header of every segment
-//! page 1      TopicHead: configuration; how many rings and lines; where subscribers sleep
+//! page 1      TopicHead: configuration; how many rings and subscribers; where subscribers sleep
 //! page 2, 3   the rings' words, 128 bytes each
 //! page 4..    the heap's control table
-//!             lines of subscribers, 2 KiB each
+//!             subscribers' slots, 2 KiB each
 //!             rings of slots
 //!             the heap's tags
 //!             the heap's spans: payloads, which subscribers map to read only
 //! ```
-//! Lines, rings and all that follow come to have pages when they are first used.
+//! Subscribers' slots, rings and all that follow come to have pages when they are first used.
 
-use super::hazard::{CELLS, HazardPointers, NEAR};
+use super::hazard::{HAZARD_POINTERS, HazardPointers, NEAR};
 use super::slot::SLOT;
 use crate::pool::{Heap, SPAN, Shape};
 use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
@@ -23,7 +23,7 @@ use crate::{Error, TokenId};
 /// The most publishers that a topic has at a time.
 pub(super) const MOST_RINGS: usize = 62;
 /// The most subscribers.
-pub(super) const MOST_LINES: usize = 64;
+pub(super) const MOST_SUBSCRIBERS: usize = 64;
 /// The most messages of a publisher that a topic keeps.
 pub(super) const MOST_DEPTH: u32 = 1 << 16;
 /// The most that a topic may take.
@@ -33,7 +33,8 @@ const PAGE: u64 = 4096;
 const HEAD_AT: u64 = BODY;
 const RINGS_AT: u64 = HEAD_AT + PAGE;
 const CONTROL_AT: u64 = RINGS_AT + 2 * PAGE;
-const LINE: u64 = 2048;
+/// Bytes of a subscriber's slot.
+pub(super) const SUBSCRIBER_SLOT_BYTES: u64 = 2048;
 
 /// The topic's own words.
 #[repr(C)]
@@ -48,12 +49,12 @@ pub(super) struct TopicHead {
     // Written by those who come, go, and sleep; read by everybody.
     /// How many rings have ever been in use.
     pub(super) rings: AtomicU32,
-    /// How many lines.
-    pub(super) lines: AtomicU32,
-    /// Whether any line has ever asked to be waited for.
+    /// How many subscribers' slots.
+    pub(super) subscriber_slots: AtomicU32,
+    /// Whether any subscriber has ever asked to be waited for.
     pub(super) reliable: AtomicU32,
     reserved_2: AtomicU32,
-    pub(super) arrivals: RelayedEventCount,
+    pub(super) notifications: RelayedEventCount,
     reserved_3: [AtomicU32; 8],
     // Written by those who come and go.
     /// How often somebody has; a futex word.
@@ -87,31 +88,31 @@ pub(super) struct RingWords {
 pub(super) struct Awaited(u32);
 
 impl Awaited {
-    /// Every subscriber's taking is rung for.
+    /// The publisher is notified whichever subscriber takes a message.
     pub(super) const ANYBODY: Awaited = Awaited(0);
-    /// The same until the ring's next owner: a wait set looks at more lines than one.
+    /// The same until the ring's next owner: a wait set looks at more subscribers than one.
     const ANYBODY_FOR_GOOD: Awaited = Awaited(u32::MAX);
 
-    /// That line alone.
-    pub(super) fn line(line: u32) -> Awaited {
-        Awaited(line + 1)
+    /// The subscriber in that slot alone.
+    pub(super) fn subscriber(slot: u32) -> Awaited {
+        Awaited(slot + 1)
     }
 
-    /// Whether that line's taking is rung for.
-    pub(super) fn is(self, line: u32) -> bool {
-        self == Awaited::line(line) || self == Awaited::ANYBODY || self == Awaited::ANYBODY_FOR_GOOD
+    /// Whether the publisher is notified when the subscriber in that slot takes a message.
+    pub(super) fn is(self, slot: u32) -> bool {
+        self == Awaited::subscriber(slot) || self == Awaited::ANYBODY || self == Awaited::ANYBODY_FOR_GOOD
     }
 }
 
 impl RingWords {
-    /// Who is rung for.
+    /// Whose taking the publisher is notified of.
     pub(super) fn awaited(&self) -> Awaited {
         Awaited(self.awaited.load(Ordering::Relaxed))
     }
 
     /// Before its publisher prepares a wait on `space`, with a fence of its own, and looks again.
     pub(super) fn wait_for(&self, whom: Awaited) {
-        // Another thread may just have begun to have a wait set, which is to be rung for by all.
+        // Another thread may just have begun to have a wait set, which all subscribers notify.
         let seen = self.awaited.load(Ordering::Relaxed);
         if seen != Awaited::ANYBODY_FOR_GOOD.0 {
             let _ = self.awaited.compare_exchange(seen, whom.0, Ordering::Relaxed, Ordering::Relaxed);
@@ -129,9 +130,9 @@ impl RingWords {
     }
 }
 
-/// What there is of a subscriber.
+/// What there is of a subscriber: its slot.
 #[repr(C)]
-pub(super) struct LineWords {
+pub(super) struct SubscriberSlot {
     /// See [`Claim`].
     pub(super) claim: AtomicU64,
     high: AtomicU32,
@@ -139,8 +140,9 @@ pub(super) struct LineWords {
     // Written by its owner.
     pub(super) taken: AtomicU64,
     pub(super) lost: AtomicU64,
-    /// The first [`NEAR`] in the same cache line as the claim: most make do with them, and a publisher that looks takes one line from us.
-    cells: [AtomicU32; CELLS],
+    /// The first [`NEAR`] in the same cache line as the claim: most make do with them, and a
+    /// publisher that looks takes one cache line from us.
+    hazard_pointers: [AtomicU32; HAZARD_POINTERS],
     /// By ring: the next message.
     pub(super) cursors: [AtomicU64; MOST_RINGS],
 }
@@ -151,8 +153,8 @@ const _: () = {
     assert!(size_of::<RingWords>() == 128);
     assert!(core::mem::offset_of!(RingWords, published) == 64);
     assert!(MOST_RINGS as u64 * 128 <= 2 * PAGE);
-    assert!(core::mem::offset_of!(LineWords, cells) + NEAR * size_of::<AtomicU32>() == 64);
-    assert!(size_of::<LineWords>() as u64 <= LINE);
+    assert!(core::mem::offset_of!(SubscriberSlot, hazard_pointers) + NEAR * size_of::<AtomicU32>() == 64);
+    assert!(size_of::<SubscriberSlot>() as u64 <= SUBSCRIBER_SLOT_BYTES);
 };
 
 // SAFETY: all its fields are atomics.
@@ -160,21 +162,21 @@ unsafe impl Shared for TopicHead {}
 // SAFETY: the same.
 unsafe impl Shared for RingWords {}
 // SAFETY: the same.
-unsafe impl Shared for LineWords {}
+unsafe impl Shared for SubscriberSlot {}
 
-impl LineWords {
+impl SubscriberSlot {
     #[inline]
-    pub(super) fn cells(&self) -> HazardPointers<'_> {
-        HazardPointers { cells: &self.cells, high: &self.high }
+    pub(super) fn hazard_pointers(&self) -> HazardPointers<'_> {
+        HazardPointers { pointers: &self.hazard_pointers, high: &self.high }
     }
 
     #[inline]
-    pub(super) fn cell(&self, at: usize) -> &AtomicU32 {
-        &self.cells[at]
+    pub(super) fn hazard_pointer(&self, at: usize) -> &AtomicU32 {
+        &self.hazard_pointers[at]
     }
 }
 
-/// Who has a line, and what for.
+/// Which process has a subscriber's slot, and what for.
 ///
 /// ```text
 ///  63     35 34     32 31       0
@@ -237,7 +239,7 @@ impl Claim {
 /// Where everything lies.
 pub(super) struct Plan {
     pub(super) depth: u32,
-    lines_at: u64,
+    subscriber_slots_at: u64,
     slots_at: u64,
     tags_at: u64,
     spans_at: u64,
@@ -261,12 +263,12 @@ impl Plan {
     }
 
     fn of(depth: u32, spans: u32) -> Plan {
-        let lines_at = CONTROL_AT + Heap::control_bytes(spans);
-        let slots_at = lines_at + MOST_LINES as u64 * LINE;
+        let subscriber_slots_at = CONTROL_AT + Heap::control_bytes(spans);
+        let slots_at = subscriber_slots_at + MOST_SUBSCRIBERS as u64 * SUBSCRIBER_SLOT_BYTES;
         let tags_at = slots_at + MOST_RINGS as u64 * ring_bytes(depth);
         let spans_at = (tags_at + Shape::QUEUE.tag_bytes(spans)).next_multiple_of(SPAN);
         let end = spans_at + u64::from(spans) * SPAN;
-        Plan { depth, lines_at, slots_at, tags_at, spans_at, spans, end }
+        Plan { depth, subscriber_slots_at, slots_at, tags_at, spans_at, spans, end }
     }
 
     pub(super) fn write(&self, segment: &Segment, options: u32) -> Result<(), Error> {
@@ -311,8 +313,8 @@ impl Plan {
         self.slots_at + u64::from(ring) * ring_bytes(self.depth)
     }
 
-    pub(super) fn line_at(&self, line: u32) -> u64 {
-        self.lines_at + u64::from(line) * LINE
+    pub(super) fn subscriber_slot_at(&self, index: u32) -> u64 {
+        self.subscriber_slots_at + u64::from(index) * SUBSCRIBER_SLOT_BYTES
     }
 
     /// Where payloads lie.
@@ -325,9 +327,6 @@ impl Plan {
 pub(super) fn ring_bytes(depth: u32) -> u64 {
     (u64::from(depth) * SLOT).next_multiple_of(PAGE)
 }
-
-/// Bytes of a line.
-pub(super) const LINE_BYTES: u64 = LINE;
 
 #[cfg(test)]
 mod tests {

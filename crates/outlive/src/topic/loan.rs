@@ -32,7 +32,7 @@ struct Lent {
 }
 
 /// What a publisher's loans point to: it seldom has two at a time.
-pub(super) struct Desk(NonNull<Lent>);
+pub(super) struct LoanCache(NonNull<Lent>);
 
 impl Lent {
     fn new(is_alone: bool) -> NonNull<Lent> {
@@ -53,20 +53,20 @@ impl Lent {
     }
 }
 
-impl Desk {
-    pub(super) fn new() -> Desk {
-        Desk(Lent::new(false))
+impl LoanCache {
+    pub(super) fn new() -> LoanCache {
+        LoanCache(Lent::new(false))
     }
 
     /// One that is in no loan.
     #[inline]
     fn free(&self) -> NonNull<Lent> {
-        // SAFETY: there as long as the desk. A loan that writes to it has said so here.
+        // SAFETY: there as long as the cache. A loan that writes to it has said so here.
         if unsafe { (*self.0.as_ptr()).is_out.get() } { Lent::new(true) } else { self.0 }
     }
 }
 
-impl Drop for Desk {
+impl Drop for LoanCache {
     fn drop(&mut self) {
         // SAFETY: from `Lent::new`; loans do not outlive their publisher.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
@@ -77,7 +77,7 @@ impl<'p, M: Message + ?Sized> Loan<'p, M> {
     /// Of an object of the publisher's and where it is written, or of a slot's room.
     #[inline]
     pub(super) fn new(publisher: &'p Publisher<M>, len: usize, object: Option<(ObjectRef, *mut u8)>) -> Loan<'p, M> {
-        let mut lent = publisher.desk().free();
+        let mut lent = publisher.loan_cache().free();
         // SAFETY: in no loan, so nobody else looks at it.
         let this = unsafe { lent.as_mut() };
         this.is_out.set(true);
@@ -158,7 +158,7 @@ impl<M: Message + ?Sized> Drop for Loan<'_, M> {
         let (object, is_alone) = (lent.object.take(), lent.is_alone);
         lent.is_out.set(false);
         if let Some(block) = object {
-            self.publisher.ring(|ring| ring.stock.put_back(block));
+            self.publisher.ring(|ring| ring.free_list.put_back(block));
         }
         if is_alone {
             // SAFETY: from `Lent::new`, this loan's alone.

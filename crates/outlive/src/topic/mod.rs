@@ -22,48 +22,45 @@
 //!
 //! One ring for each publisher, which all subscribers read by cursors of their own: doc/protocols/topic.md has the argument.
 
-mod arrive;
+mod back_pressure;
 mod error;
-mod file;
 mod free_list;
 mod hazard;
 mod header;
-mod inbox;
 mod latest;
 mod layout;
 mod loan;
-mod look;
-mod memory;
+mod mapping;
 mod message;
 #[cfg(feature = "msgpack")]
 mod msgpack;
 mod newest;
 mod participants;
 mod publisher;
-mod reliable;
+mod readiness;
+mod recv;
 mod ring;
 mod sample;
 mod sample_cache;
 mod slot;
 mod subscriber;
 mod subscriber_slot;
-mod take;
 #[expect(clippy::module_inception, reason = "the layer's main thing")]
 mod topic;
-mod writable;
+mod usage;
 
+pub use back_pressure::Writable;
 pub use error::{PublishError, SubscribeError};
 pub use header::Header;
-pub(crate) use inbox::Inbox;
 pub use loan::Loan;
-pub use look::{RingUsage, SubscriberUsage, TopicUsage};
-pub(crate) use look::{look, sweep};
-pub use memory::PayloadMemory;
+pub use mapping::PayloadMemory;
 pub use message::Message;
-pub(crate) use participants::Roster;
+pub(crate) use participants::PresenceReadiness;
 pub use participants::{Participants, Presence};
 pub use publisher::{Published, Publisher};
+pub(crate) use readiness::SubscriberReadiness;
 pub use sample::Sample;
 pub use subscriber::{Subscriber, SubscriberOptions};
 pub use topic::{LARGEST_PAYLOAD, Topic, TopicOptions};
-pub use writable::Writable;
+pub use usage::{RingUsage, SubscriberUsage, TopicUsage};
+pub(crate) use usage::{sweep, usage};

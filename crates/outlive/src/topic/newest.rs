@@ -16,7 +16,7 @@
 //! A death changes nothing here: a publisher that dies or is stopped between a message's `ready`
 //! and its own `published` has published that message.
 
-use super::slot::{Look, Slot};
+use super::slot::{MessageState, Slot};
 
 /// The rings of a topic, as far as the search for the newest message looks at them.
 pub(super) trait Rings {
@@ -27,7 +27,7 @@ pub(super) trait Rings {
 
 /// A message's place in the order of all messages: of two with the same order, the lower ring's
 /// comes first.
-type Place = (u64, usize);
+type OrderKey = (u64, usize);
 
 /// How often at most a look for a ring's newest message is made again after its publisher has
 /// lapped it. There is a limit because a damaged ring may change for ever.
@@ -36,10 +36,10 @@ const TRIES: usize = 100;
 /// The order of a message, if it is there.
 fn order_of(rings: &impl Rings, ring: usize, position: u64) -> Option<u64> {
     let slot = rings.slot(ring, position);
-    if slot.look(position) != Look::There {
+    if slot.look(position) != MessageState::There {
         return None;
     }
-    let order = slot.facts().order;
+    let order = slot.metadata().order;
     // Overwritten meanwhile, that was another message's order.
     slot.is_still(position).then_some(order)
 }
@@ -65,7 +65,7 @@ pub(super) fn newest_in(rings: &impl Rings, ring: usize) -> Option<(u64, u64)> {
 
 /// Up to which position a ring's messages are older than `newest`, which has been taken; never less
 /// than `from`.
-pub(super) fn older_end(rings: &impl Rings, ring: usize, from: u64, newest: Place) -> u64 {
+pub(super) fn older_end(rings: &impl Rings, ring: usize, from: u64, newest: OrderKey) -> u64 {
     let mut found = newest_in(rings, ring);
     // At most a lap: a ring that is damaged may have one more message each time that it is asked.
     for _ in 0..=rings.depth() {
@@ -88,7 +88,7 @@ mod loom_tests {
     use loom::sync::atomic::{AtomicU64, Ordering};
     use loom::thread;
 
-    use super::super::slot::Facts;
+    use super::super::slot::Metadata;
     use super::*;
 
     /// Two rings of one slot each: a message that was seen may be overwritten at the next look.
@@ -104,7 +104,7 @@ mod loom_tests {
         }
 
         fn published(&self, ring: usize) -> u64 {
-            // As `Shared::published`.
+            // As `Inner::published`.
             self.published[ring].load(Ordering::Acquire)
         }
 
@@ -128,14 +128,14 @@ mod loom_tests {
             let order = own.max(self.orders[1 - ring].load(Ordering::Acquire)) + 1;
             let slot = &self.slots[ring];
             slot.begin();
-            slot.describe(Facts { order, publisher: 0, len: 0, object: None, has_header: false });
+            slot.describe(Metadata { order, publisher: 0, len: 0, object: None, has_header: false });
             self.orders[ring].store(order, Ordering::Relaxed);
             slot.publish(position);
             self.published[ring].store(position + 1, Ordering::Release);
             order
         }
 
-        fn newest(&self) -> Option<(Place, u64)> {
+        fn newest(&self) -> Option<(OrderKey, u64)> {
             let of = |ring: usize| newest_in(self, ring).map(|(order, position)| ((order, ring), position));
             [of(0), of(1)].into_iter().flatten().max()
         }
@@ -159,7 +159,7 @@ mod loom_tests {
                 let world = Arc::clone(&world);
                 thread::spawn(move || {
                     // An answer, to what has been seen.
-                    if world.slots[1].look(0) == Look::There {
+                    if world.slots[1].look(0) == MessageState::There {
                         world.publish(0, 0);
                     }
                 })

@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::error::SubscribeError;
-use super::file::Shared;
+use super::mapping::Inner;
 use super::message::Message;
 use super::publisher::Publisher;
 use super::subscriber::Subscriber;
@@ -44,9 +44,9 @@ pub(super) enum Side {
 }
 
 impl Side {
-    fn present(self, shared: &Shared) -> Participants {
-        let publishers = if self == Side::Subscribers { Vec::new() } else { ring::living(shared).collect() };
-        let subscribers = if self == Side::Publishers { Vec::new() } else { subscriber_slot::living(shared).collect() };
+    fn present(self, inner: &Inner) -> Participants {
+        let publishers = if self == Side::Subscribers { Vec::new() } else { ring::living(inner).collect() };
+        let subscribers = if self == Side::Publishers { Vec::new() } else { subscriber_slot::living(inner).collect() };
         Participants { publishers, subscribers, known: true }
     }
 }
@@ -59,19 +59,19 @@ impl Participants {
 
 /// Waits until others are there than were seen.
 pub(super) fn wait_change(
-    shared: &Shared,
+    inner: &Inner,
     side: Side,
     seen: &mut Participants,
     deadline: Deadline,
 ) -> Result<(), SubscribeError> {
-    let me = shared.registry.me()?;
-    let changes = &shared.head().changes;
-    let pass = WakeRelay::begin(me.list());
+    let me = inner.registry.me()?;
+    let changes = &inner.head().changes;
+    let relay = WakeRelay::begin(me.list());
     let mut start = 0;
     loop {
         // Acquire: who has come is seen.
         let count = changes.load(Ordering::Acquire);
-        let now = side.present(shared);
+        let now = side.present(inner);
         if now != *seen {
             *seen = now;
             return Ok(());
@@ -84,10 +84,10 @@ pub(super) fn wait_change(
         owners.sort_unstable_by_key(|id| id.as_u32());
         owners.dedup();
         let words = [Watch { word: changes, expected: count }];
-        let slept = Sleep::on(shared.registry, &words).behind(&pass, &owners).beginning_at(start).until(deadline);
+        let slept = Sleep::on(inner.registry, &words).behind(&relay, &owners).beginning_at(start).until(deadline);
         start = start.wrapping_add(1);
         let (Asleep::LookAgain | Asleep::TimedOut) =
-            slept.map_err(|errno| Error::from_errno("watch", shared.segment.path(), errno))?;
+            slept.map_err(|errno| Error::from_errno("watch", inner.segment.path(), errno))?;
     }
 }
 
@@ -99,19 +99,19 @@ pub(super) fn wait_change(
 /// # If a process dies
 /// That is one of the things it tells of.
 pub struct Presence {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
     side: Side,
     told: Arc<Mutex<Participants>>,
 }
 
 impl Presence {
-    pub(super) fn new(shared: Arc<Shared>, side: Side) -> Presence {
-        Presence { shared, side, told: Arc::default() }
+    pub(super) fn new(inner: Arc<Inner>, side: Side) -> Presence {
+        Presence { inner, side, told: Arc::default() }
     }
 
     /// Who is there now, if that is news. Never waits.
     pub fn try_changed(&mut self) -> Option<Participants> {
-        let now = self.side.present(&self.shared);
+        let now = self.side.present(&self.inner);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if now == *told {
             return None;
@@ -137,31 +137,31 @@ impl Presence {
     /// As [`Presence::changed`], and [`SubscribeError::TimedOut`].
     pub fn changed_until(&mut self, deadline: impl Into<Deadline>) -> Result<Participants, SubscribeError> {
         let mut seen = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        wait_change(&self.shared, self.side, &mut seen, deadline.into())?;
+        wait_change(&self.inner, self.side, &mut seen, deadline.into())?;
         self.told.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&seen);
         Ok(seen)
     }
 
     /// For a wait set.
-    pub(crate) fn roster(&self) -> Roster {
-        Roster { shared: Arc::clone(&self.shared), side: self.side, told: Arc::clone(&self.told) }
+    pub(crate) fn readiness(&self) -> PresenceReadiness {
+        PresenceReadiness { inner: Arc::clone(&self.inner), side: self.side, told: Arc::clone(&self.told) }
     }
 }
 
 /// Presence as a wait set sees it. It keeps the topic mapped.
-pub(crate) struct Roster {
-    shared: Arc<Shared>,
+pub(crate) struct PresenceReadiness {
+    inner: Arc<Inner>,
     side: Side,
     told: Arc<Mutex<Participants>>,
 }
 
-impl Roster {
+impl PresenceReadiness {
     pub(crate) fn registry(&self) -> &'static Registry {
-        self.shared.registry
+        self.inner.registry
     }
 
     pub(crate) fn has_news(&self) -> bool {
-        let now = self.side.present(&self.shared);
+        let now = self.side.present(&self.inner);
         now != *self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -172,7 +172,7 @@ impl Roster {
 
     /// Raised by who comes or leaves.
     pub(crate) fn changes(&self) -> &AtomicU32 {
-        &self.shared.head().changes
+        &self.inner.head().changes
     }
 }
 
@@ -180,7 +180,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// Follows who subscribes: see [`Topic::watch`](super::Topic::watch).
     #[must_use]
     pub fn watch_subscribers(&self) -> Presence {
-        Presence::new(Arc::clone(&self.shared), Side::Subscribers)
+        Presence::new(Arc::clone(&self.inner), Side::Subscribers)
     }
 }
 
@@ -188,6 +188,6 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// Follows who publishes: see [`Topic::watch`](super::Topic::watch).
     #[must_use]
     pub fn watch_publishers(&self) -> Presence {
-        Presence::new(Arc::clone(&self.shared), Side::Publishers)
+        Presence::new(Arc::clone(&self.inner), Side::Publishers)
     }
 }

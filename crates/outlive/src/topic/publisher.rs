@@ -2,7 +2,7 @@
 //!
 //! | step | died just after |
 //! | --- | --- |
-//! | `list_op_pending` → `arrivals.x` | |
+//! | `list_op_pending` → `notifications.x` | |
 //! | `ready` = 0, the slot's other words | the slot's older message is gone, the new one is not there |
 //! | `ready` = p + 1 | published: the ring's next owner counts it; the kernel wakes a subscriber, who wakes the rest |
 //! | `published` | the same |
@@ -13,14 +13,14 @@ use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomData;
 use std::sync::Arc;
 
+use super::back_pressure;
 use super::error::PublishError;
-use super::file::Shared;
 use super::header::Header;
-use super::loan::{Desk, Loan};
+use super::loan::{Loan, LoanCache};
+use super::mapping::Inner;
 use super::message::Message;
-use super::reliable;
 use super::ring::{self, Ring};
-use super::slot::{Facts, INLINE, Slot};
+use super::slot::{INLINE, Metadata, Slot};
 use super::subscriber_slot;
 use super::topic::LARGEST_PAYLOAD;
 use crate::liveness::Me;
@@ -56,15 +56,15 @@ use crate::{Deadline, Error};
 /// The publisher's, anywhere: what was published stays published, whole; nothing of what was not is seen. The next publisher
 /// uses its memory, once its last thread has ended. A subscriber's: it is waited for no longer, at once.
 pub struct Publisher<M: Message + ?Sized = [u8]> {
-    pub(super) shared: Arc<Shared>,
+    pub(super) inner: Arc<Inner>,
     ring: UnsafeCell<Ring>,
     /// The ring's slots.
     slots: *const [Slot],
-    desk: Desk,
+    loan_cache: LoanCache,
     /// The thread that was last seen to be of the publisher's process.
     inside: Cell<u32>,
     /// Up to which message no reliable subscriber is in the way, as far as is known.
-    way_until: Cell<u64>,
+    room_until: Cell<u64>,
     stamps: bool,
     /// How long the next value as msgpack may be.
     #[cfg(feature = "msgpack")]
@@ -78,7 +78,7 @@ unsafe impl<M: Message + ?Sized> Send for Publisher<M> {}
 /// How a message was published.
 #[derive(Clone, Copy)]
 pub struct Published<'p> {
-    shared: &'p Shared,
+    inner: &'p Inner,
     sequence: u64,
 }
 
@@ -93,7 +93,7 @@ impl Published<'_> {
     /// is called, a few loads for each.
     #[must_use]
     pub fn subscribers(&self) -> u32 {
-        subscriber_slot::count(self.shared)
+        subscriber_slot::count(self.inner)
     }
 }
 
@@ -104,18 +104,18 @@ impl core::fmt::Debug for Published<'_> {
 }
 
 impl<M: Message + ?Sized> Publisher<M> {
-    pub(super) fn new(shared: Arc<Shared>, stamps: bool) -> Result<Publisher<M>, Error> {
-        let me = shared.registry.me()?;
-        let process = shared.registry.process_token()?;
-        let ring = ring::take(&shared, me, process)?;
-        let slots = core::ptr::from_ref(shared.slots(ring.index)?);
+    pub(super) fn new(inner: Arc<Inner>, stamps: bool) -> Result<Publisher<M>, Error> {
+        let me = inner.registry.me()?;
+        let process = inner.registry.process_token()?;
+        let ring = ring::take(&inner, me, process)?;
+        let slots = core::ptr::from_ref(inner.slots(ring.index)?);
         Ok(Publisher {
-            shared,
+            inner,
             ring: UnsafeCell::new(ring),
             slots,
-            desk: Desk::new(),
+            loan_cache: LoanCache::new(),
             inside: Cell::new(me.id.as_u32()),
-            way_until: Cell::new(0),
+            room_until: Cell::new(0),
             stamps,
             #[cfg(feature = "msgpack")]
             guess: Cell::new(0),
@@ -126,7 +126,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// The calling thread, if it is of the publisher's process.
     #[inline]
     fn enter(&self) -> Result<Me, PublishError> {
-        let me = self.shared.registry.me()?;
+        let me = self.inner.registry.me()?;
         if me.id.as_u32() != self.inside.get() {
             self.enter_slow(me)?;
         }
@@ -136,7 +136,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     #[cold]
     fn enter_slow(&self, me: Me) -> Result<(), PublishError> {
         // A forked child has its parent's handle, and is not its parent.
-        if self.shared.registry.process_token_if_any() != Some(self.ring(|ring| ring.process)) {
+        if self.inner.registry.process_token_if_any() != Some(self.ring(|ring| ring.process)) {
             return Err(PublishError::NotPublisher);
         }
         self.inside.set(me.id.as_u32());
@@ -150,13 +150,13 @@ impl<M: Message + ?Sized> Publisher<M> {
     }
 
     #[inline]
-    pub(super) fn desk(&self) -> &Desk {
-        &self.desk
+    pub(super) fn loan_cache(&self) -> &LoanCache {
+        &self.loan_cache
     }
 
     #[inline]
     fn slots(&self) -> &[Slot] {
-        // SAFETY: of the segment that `shared` keeps mapped.
+        // SAFETY: of the segment that `inner` keeps mapped.
         unsafe { &*self.slots }
     }
 
@@ -186,7 +186,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         deadline: impl Into<Deadline>,
     ) -> Result<Published<'_>, PublishError> {
         let me = self.enter()?;
-        self.make_way(me, || deadline.into())?;
+        self.wait_for_room(me, || deadline.into())?;
         let header = self.header(loan.header());
         match loan.take_object(self) {
             Some((block, len)) => {
@@ -262,7 +262,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     pub fn try_publish_copy(&self, message: &M) -> Result<Published<'_>, PublishError> {
         let me = self.enter()?;
         if let Err(slowest) = self.is_clear() {
-            return Err(PublishError::Full { slowest: crate::claim::Holder::of(self.shared.registry, slowest) });
+            return Err(PublishError::Full { slowest: crate::claim::Holder::of(self.inner.registry, slowest) });
         }
         self.write(me, message.bytes(), self.header(None))
     }
@@ -298,7 +298,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// The subscriber that is waited for: it is so no longer, at once.
     pub fn wait_clear_until(&self, deadline: impl Into<Deadline>) -> Result<(), PublishError> {
         let me = self.enter()?;
-        self.make_way(me, || deadline.into())
+        self.wait_for_room(me, || deadline.into())
     }
 
     /// How many messages can be published from now on without waiting for any reliable subscriber: as many as the topic's depth at
@@ -324,8 +324,8 @@ impl<M: Message + ?Sized> Publisher<M> {
     #[must_use]
     pub fn clear_messages(&self) -> u64 {
         let (index, position) = self.ring(|ring| (ring.index, ring.published));
-        let until = reliable::look(&self.shared, index, position).unwrap_or(position);
-        self.way_until.set(until);
+        let until = back_pressure::look(&self.inner, index, position).unwrap_or(position);
+        self.room_until.set(until);
         until.saturating_sub(position)
     }
 
@@ -336,7 +336,7 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// # If a process dies
     /// This one's: its memory is the next publisher's as soon as the kernel has closed the last of its files.
     pub fn expect_device_writes(&self) {
-        let words = self.shared.ring(self.ring(|ring| ring.index));
+        let words = self.inner.ring(self.ring(|ring| ring.index));
         // Release pairs with `ring::has_ended`. Died just after: no device has been told yet, and the ring is waited for in vain.
         words.device.store(1, Ordering::Release);
     }
@@ -345,13 +345,13 @@ impl<M: Message + ?Sized> Publisher<M> {
     #[must_use]
     #[inline]
     pub fn has_subscribers(&self) -> bool {
-        subscriber_slot::living(&self.shared).next().is_some()
+        subscriber_slot::living(&self.inner).next().is_some()
     }
 
     /// How many subscribers there are that live: right at once after any of them was killed.
     #[must_use]
     pub fn subscriber_count(&self) -> u32 {
-        subscriber_slot::count(&self.shared)
+        subscriber_slot::count(&self.inner)
     }
 
     /// A copy, once there is room.
@@ -363,7 +363,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         deadline: impl FnOnce() -> Deadline,
     ) -> Result<Published<'_>, PublishError> {
         let me = self.enter()?;
-        self.make_way(me, deadline)?;
+        self.wait_for_room(me, deadline)?;
         self.write(me, message.bytes(), self.header(header))
     }
 
@@ -398,8 +398,8 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// The next message, into its slot.
     #[inline]
     fn put(&self, me: Me, len: usize, object: Option<ObjectRef>, header: Option<&Header>, fill: impl FnOnce(&Slot)) {
-        let shared = &*self.shared;
-        let head = shared.head();
+        let inner = &*self.inner;
+        let head = inner.head();
         // SAFETY: as in `ring`; nothing that is called here comes back.
         let ring = unsafe { &mut *self.ring.get() };
         let position = ring.published;
@@ -410,13 +410,13 @@ impl<M: Message + ?Sized> Publisher<M> {
         let order = match head.rings.load(Ordering::Relaxed) {
             // Damaged, it may be anything: but no overflow.
             1 => ring.order.wrapping_add(1),
-            _ => next_order(shared, ring),
+            _ => next_order(inner, ring),
         };
-        let pass = WakeRelay::begin(me.list());
-        pass.to(head.arrivals.relay());
+        let relay = WakeRelay::begin(me.list());
+        relay.to(head.notifications.relay());
         slot.begin();
         let publisher = ring.process.as_u32();
-        slot.describe(Facts {
+        slot.describe(Metadata {
             order,
             publisher,
             len: len as u32,
@@ -427,7 +427,7 @@ impl<M: Message + ?Sized> Publisher<M> {
         if let Some(header) = header {
             slot.write_header(&header.to_words());
         }
-        let words = shared.ring(ring.index);
+        let words = inner.ring(ring.index);
         // Before the message: who has it in sight, and publishes next, has its order in sight. Died just after: one order less.
         words.order.store(order, Ordering::Relaxed);
         slot.publish(position);
@@ -435,8 +435,8 @@ impl<M: Message + ?Sized> Publisher<M> {
         ring.published = position + 1;
         // Release pairs with joining subscribers: the slot.
         words.published.store(position + 1, Ordering::Release);
-        head.arrivals.notify_all();
-        drop(pass);
+        head.notifications.notify_all();
+        drop(relay);
         // The slot has been overwritten: what it had is in limbo.
         ring.retire(at);
         ring.places[at] = object;
@@ -445,33 +445,33 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// How the last message was published, of one who has published.
     #[inline]
     pub(crate) fn published(&self) -> Published<'_> {
-        Published { shared: &self.shared, sequence: self.ring(|ring| ring.published) - 1 }
+        Published { inner: &self.inner, sequence: self.ring(|ring| ring.published) - 1 }
     }
 
     /// No reliable subscriber is in the way of the next message.
     #[inline]
-    fn make_way(&self, me: Me, deadline: impl FnOnce() -> Deadline) -> Result<(), PublishError> {
-        if self.ring(|ring| ring.published) < self.way_until.get() {
+    fn wait_for_room(&self, me: Me, deadline: impl FnOnce() -> Deadline) -> Result<(), PublishError> {
+        if self.ring(|ring| ring.published) < self.room_until.get() {
             Ok(())
         } else {
-            self.make_way_slow(me, deadline())
+            self.wait_for_room_slow(me, deadline())
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn make_way_slow(&self, me: Me, deadline: Deadline) -> Result<(), PublishError> {
+    fn wait_for_room_slow(&self, me: Me, deadline: Deadline) -> Result<(), PublishError> {
         let (index, position) = self.ring(|ring| (ring.index, ring.published));
-        self.way_until.set(reliable::wait(&self.shared, me, index, position, deadline)?);
+        self.room_until.set(back_pressure::wait(&self.inner, me, index, position, deadline)?);
         Ok(())
     }
 
     fn is_clear(&self) -> Result<(), crate::TokenId> {
         let (index, position) = self.ring(|ring| (ring.index, ring.published));
-        if position < self.way_until.get() {
+        if position < self.room_until.get() {
             return Ok(());
         }
-        self.way_until.set(reliable::look(&self.shared, index, position).map_err(|line| line.process)?);
+        self.room_until.set(back_pressure::look(&self.inner, index, position).map_err(|slowest| slowest.process)?);
         Ok(())
     }
 
@@ -480,19 +480,19 @@ impl<M: Message + ?Sized> Publisher<M> {
         if len > LARGEST_PAYLOAD {
             return Err(PublishError::TooLarge { len: len as u64, most: LARGEST_PAYLOAD as u64 });
         }
-        let shared = &*self.shared;
-        let view = shared.writable()?;
+        let inner = &*self.inner;
+        let view = inner.writable()?;
         let block = self.ring(|ring| {
-            if let Some(block) = ring.stock.take(len as u64) {
+            if let Some(block) = ring.free_list.take(len as u64) {
                 return Ok(block);
             }
-            if ring.stock.is_due() && ring.stock.look(shared, Some(me)) {
-                ring.stock.trim(shared, ring.index, false);
-                if let Some(block) = ring.stock.take(len as u64) {
+            if ring.free_list.is_due() && ring.free_list.look(inner, Some(me)) {
+                ring.free_list.trim(inner, ring.index, false);
+                if let Some(block) = ring.free_list.take(len as u64) {
                     return Ok(block);
                 }
             }
-            match shared.heap.allocate_for(&shared.segment, me, len as u64, ring.index, shared) {
+            match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
                 Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
                 other => other.map_err(PublishError::from),
             }
@@ -505,41 +505,44 @@ impl<M: Message + ?Sized> Publisher<M> {
     /// There is no room: what nobody needs any more has to go.
     #[cold]
     fn find_memory(&self, me: Me, ring: &mut Ring, len: u64) -> Result<ObjectRef, PublishError> {
-        let shared = &*self.shared;
+        let inner = &*self.inner;
         let index = ring.index;
-        let try_again = || match shared.heap.allocate_for(&shared.segment, me, len, index, shared) {
+        let try_again = || match inner.heap.allocate_for(&inner.segment, me, len, index, inner) {
             Err(Error::NoSpace { .. }) => Ok(None),
             other => other.map(Some),
         };
-        ring.stock.look(shared, Some(me));
-        if let Some(block) = ring.stock.take(len) {
+        ring.free_list.look(inner, Some(me));
+        if let Some(block) = ring.free_list.take(len) {
             return Ok(block);
         }
-        ring.stock.trim(shared, ring.index, true);
-        let ends = shared.ends();
-        subscriber_slot::sweep(shared, me, &ends, false);
-        ring::sweep(shared, ring.process, &ends, false)?;
-        shared.heap.collect(&shared.segment, me, false, &|_| Still::There)?;
+        ring.free_list.trim(inner, ring.index, true);
+        let ends = inner.ends();
+        subscriber_slot::sweep(inner, me, &ends, false);
+        ring::sweep(inner, ring.process, &ends, false)?;
+        inner.heap.collect(&inner.segment, me, false, &|_| Still::There)?;
         if let Some(block) = try_again()? {
             return Ok(block);
         }
-        if let Some(block) = ring.give_up_oldest(shared, try_again)? {
+        if let Some(block) = ring.give_up_oldest(inner, try_again)? {
             return Ok(block);
         }
-        if let Some(block) = ring::give_up_left(shared, ring.process, &ends, try_again)? {
+        if let Some(block) = ring::give_up_left(inner, ring.process, &ends, try_again)? {
             return Ok(block);
         }
-        Err(PublishError::NoSpace { wanted: len, held: shared.lines().map(|words| words.cells().count()).sum() })
+        Err(PublishError::NoSpace {
+            wanted: len,
+            held: inner.subscriber_slots().map(|words| words.hazard_pointers().count()).sum(),
+        })
     }
 }
 
 /// One more than what all rings have published.
 #[cold]
 #[inline(never)]
-fn next_order(shared: &Shared, ring: &Ring) -> u64 {
+fn next_order(inner: &Inner, ring: &Ring) -> u64 {
     // Acquire: an order is there before its message is.
-    let order = |other: u32| shared.ring(other).order.load(Ordering::Acquire);
-    let highest = (0..shared.rings()).filter(|other| *other != ring.index).map(order).max();
+    let order = |other: u32| inner.ring(other).order.load(Ordering::Acquire);
+    let highest = (0..inner.rings()).filter(|other| *other != ring.index).map(order).max();
     // Damaged, it may be anything: but no overflow.
     highest.unwrap_or(0).max(ring.order).saturating_add(1)
 }
@@ -582,16 +585,16 @@ impl<T: crate::sync::Plain> Publisher<T> {
     #[doc(hidden)]
     pub fn loan_again(&self, mut fits: impl FnMut(*const T) -> bool) -> Result<Option<Loan<'_, T>>, PublishError> {
         let me = self.enter()?;
-        let shared = &*self.shared;
-        let view = shared.writable()?;
+        let inner = &*self.inner;
+        let view = inner.writable()?;
         // SAFETY: as in `take_object`.
         let at = |block: &ObjectRef| unsafe { view.address(block.offset) };
         let len = size_of::<T>();
         let block = self.ring(|ring| {
             let mut take =
-                |ring: &mut Ring| ring.stock.take_that(len as u64, |block| fits(at(block).cast_const().cast()));
+                |ring: &mut Ring| ring.free_list.take_that(len as u64, |block| fits(at(block).cast_const().cast()));
             take(ring).or_else(|| {
-                ring.stock.look(shared, Some(me));
+                ring.free_list.look(inner, Some(me));
                 take(ring)
             })
         });
@@ -605,11 +608,11 @@ impl<T: crate::sync::Plain> Publisher<T> {
     #[doc(hidden)]
     pub fn loan_new(&self) -> Result<Loan<'_, T>, PublishError> {
         let me = self.enter()?;
-        let shared = &*self.shared;
-        let view = shared.writable()?;
+        let inner = &*self.inner;
+        let view = inner.writable()?;
         let len = size_of::<T>();
         let block =
-            self.ring(|ring| match shared.heap.allocate_for(&shared.segment, me, len as u64, ring.index, shared) {
+            self.ring(|ring| match inner.heap.allocate_for(&inner.segment, me, len as u64, ring.index, inner) {
                 Err(Error::NoSpace { .. }) => self.find_memory(me, ring, len as u64),
                 other => other.map_err(PublishError::from),
             })?;
@@ -642,12 +645,12 @@ impl Publisher<[u8]> {
 
 impl<M: Message + ?Sized> Drop for Publisher<M> {
     fn drop(&mut self) {
-        let shared = &*self.shared;
+        let inner = &*self.inner;
         let ring = self.ring.get_mut();
         // In a forked child it is its parent's.
-        if shared.registry.process_token_if_any() == Some(ring.process) {
-            ring.leave(shared);
-            subscriber_slot::note_change(shared);
+        if inner.registry.process_token_if_any() == Some(ring.process) {
+            ring.leave(inner);
+            subscriber_slot::note_change(inner);
         }
     }
 }

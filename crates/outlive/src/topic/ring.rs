@@ -6,14 +6,15 @@
 //! | P | P publishes | what was published stays. Once P has *ended*, the ring is anybody's: until then a thread of it may be writing a payload |
 //! | P, looking after | P looks after what the dead left in it, and is no publisher | the same |
 //!
-//! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave but the cells' (`hazard.rs`).
+//! The owner is alone: it changes the slots, and frees the ring's objects, without anybody's leave
+//! but the hazard pointers' (`hazard.rs`).
 
 use std::time::Duration;
 
-use super::file::Shared;
+use super::back_pressure;
 use super::free_list::FreeList;
 use super::layout::{MOST_RINGS, RingWords};
-use super::reliable;
+use super::mapping::Inner;
 use super::subscriber_slot::note_change;
 use crate::liveness::Me;
 use crate::pool::{Ends, ObjectRef, Tag};
@@ -44,7 +45,7 @@ pub(super) struct Ring {
     pub(super) order: u64,
     /// By slot: the object that it has.
     pub(super) places: Vec<Option<ObjectRef>>,
-    pub(super) stock: FreeList,
+    pub(super) free_list: FreeList,
 }
 
 /// Whether one who owns that ring has ended, as far as the ring is concerned.
@@ -68,18 +69,18 @@ pub(super) const ASK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Takes a ring that is nobody's. With all in use it waits for one whose publisher is dead already, or that somebody looks
 /// after: he is about to be done with it, or may have died, too.
-pub(super) fn take(shared: &Shared, me: Me, process: TokenId) -> Result<Ring, Error> {
+pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<Ring, Error> {
     let deadline = Deadline::after(LONGEST_CARE);
     loop {
-        let ends = shared.ends();
+        let ends = inner.ends();
         for index in 0..MOST_RINGS as u32 {
-            if let Some(ring) = take_one(shared, process, index, &ends, Purpose::Publish)? {
-                note_change(shared);
+            if let Some(ring) = take_one(inner, process, index, &ends, Purpose::Publish)? {
+                note_change(inner);
                 return Ok(ring);
             }
         }
-        if !wait_for_one(shared, me, deadline)? {
-            let path = shared.segment.path().to_path_buf();
+        if !wait_for_one(inner, me, deadline)? {
+            let path = inner.segment.path().to_path_buf();
             return Err(Error::TooManyPublishers { path, most: MOST_RINGS as u32 });
         }
     }
@@ -87,36 +88,30 @@ pub(super) fn take(shared: &Shared, me: Me, process: TokenId) -> Result<Ring, Er
 
 /// Waits a moment for a ring that will be nobody's soon. False: there is none, or the deadline has passed.
 #[cold]
-fn wait_for_one(shared: &Shared, me: Me, deadline: Deadline) -> Result<bool, Error> {
-    let owners = || (0..MOST_RINGS as u32).map(|index| (index, shared.ring(index).owner.load(Ordering::Acquire)));
+fn wait_for_one(inner: &Inner, me: Me, deadline: Deadline) -> Result<bool, Error> {
+    let owners = || (0..MOST_RINGS as u32).map(|index| (index, inner.ring(index).owner.load(Ordering::Acquire)));
     let is_soon_free = |owner: u32| {
-        owner & LOOKING_AFTER != 0 || TokenId::from_word(owner).is_none_or(|id| !shared.registry.is_alive(id))
+        owner & LOOKING_AFTER != 0 || TokenId::from_word(owner).is_none_or(|id| !inner.registry.is_alive(id))
     };
     let Some((index, expected)) = owners().find(|(_, owner)| is_soon_free(*owner)) else { return Ok(false) };
     if deadline.has_passed() {
         return Ok(false);
     }
-    let word = Watch { word: &shared.ring(index).owner, expected };
-    let pass = WakeRelay::begin(me.list());
-    let living = TokenId::from_word(expected).filter(|&id| shared.registry.is_alive(id));
+    let word = Watch { word: &inner.ring(index).owner, expected };
+    let relay = WakeRelay::begin(me.list());
+    let living = TokenId::from_word(expected).filter(|&id| inner.registry.is_alive(id));
     // Given back between the look and the sleep, it says something else. Its carer dead: asked after from then on.
     let until = if living.is_some() { deadline } else { deadline.earlier(Deadline::after(ASK_AGAIN)) };
-    Sleep::on(shared.registry, &[word])
-        .behind(&pass, living.as_slice())
+    Sleep::on(inner.registry, &[word])
+        .behind(&relay, living.as_slice())
         .until(until)
-        .map_err(|errno| Error::from_errno("wait for a ring of", shared.segment.path(), errno))?;
+        .map_err(|errno| Error::from_errno("wait for a ring of", inner.segment.path(), errno))?;
     Ok(true)
 }
 
 /// Takes that ring, if it is nobody's.
-fn take_one(
-    shared: &Shared,
-    process: TokenId,
-    index: u32,
-    ends: &Ends,
-    purpose: Purpose,
-) -> Result<Option<Ring>, Error> {
-    let words = shared.ring(index);
+fn take_one(inner: &Inner, process: TokenId, index: u32, ends: &Ends, purpose: Purpose) -> Result<Option<Ring>, Error> {
+    let words = inner.ring(index);
     let seen = words.owner.load(Ordering::Acquire);
     if !is_free(words, seen, ends) {
         return Ok(None);
@@ -128,21 +123,21 @@ fn take_one(
     }
     // Relaxed: ours. Died just before: no device of ours has written, and its own is believed to until we are gone.
     words.device.store(0, Ordering::Relaxed);
-    if index >= shared.rings() {
+    if index >= inner.rings() {
         // Those before it, too: their first owners have claimed them, and may be stopped, or dead, before they have made
         // them. The count says of all below it that their slots have pages.
-        for ring in shared.rings()..=index {
-            if let Err(error) = shared.make_ring(ring) {
+        for ring in inner.rings()..=index {
+            if let Err(error) = inner.make_ring(ring) {
                 release(words, claim);
                 return Err(error);
             }
         }
-        // Release pairs with `Shared::rings`: their slots exist. Died just before: they exist, and nobody looks at them.
-        shared.head().rings.fetch_max(index + 1, Ordering::Release);
+        // Release pairs with `Inner::rings`: their slots exist. Died just before: they exist, and nobody looks at them.
+        inner.head().rings.fetch_max(index + 1, Ordering::Release);
     }
     // Whoever waited was its owner before.
     words.reset_awaited();
-    match recover(shared, process, index, claim) {
+    match recover(inner, process, index, claim) {
         Ok(ring) => Ok(Some(ring)),
         Err(error) => {
             release(words, claim);
@@ -163,10 +158,10 @@ fn release(words: &RingWords, claim: u32) {
 }
 
 /// What the ring's owners before have left.
-fn recover(shared: &Shared, process: TokenId, index: u32, claim: u32) -> Result<Ring, Error> {
-    let words = shared.ring(index);
-    let slots = shared.slots(index)?;
-    let mut published = shared.published(index);
+fn recover(inner: &Inner, process: TokenId, index: u32, claim: u32) -> Result<Ring, Error> {
+    let words = inner.ring(index);
+    let slots = inner.slots(index)?;
+    let mut published = inner.published(index);
     let slot_of = |position: u64| &slots[(position & (slots.len() as u64 - 1)) as usize];
     let next = slot_of(published);
     if next.position() == Some(published) {
@@ -181,23 +176,23 @@ fn recover(shared: &Shared, process: TokenId, index: u32, claim: u32) -> Result<
         published,
         order: words.order.load(Ordering::Relaxed),
         places: vec![None; slots.len()],
-        stock: FreeList::default(),
+        free_list: FreeList::default(),
     };
     for (slot, place) in slots.iter().zip(&mut ring.places) {
         if slot.position().is_some_and(|position| position < published)
-            && let Some(reference) = slot.facts().object
-            && let Some(block) = shared.heap.find_object(&shared.segment, reference)?
-            && matches!(shared.heap.tag_of(&shared.segment, &block)?, Tag::Queued { region, .. } if region == index)
+            && let Some(reference) = slot.metadata().object
+            && let Some(block) = inner.heap.find_object(&inner.segment, reference)?
+            && matches!(inner.heap.tag_of(&inner.segment, &block)?, Tag::Queued { region, .. } if region == index)
         {
             *place = Some(block);
         }
     }
     let mut in_place: Vec<u32> = ring.places.iter().flatten().map(|block| block.reference).collect();
     in_place.sort_unstable();
-    let stock = &mut ring.stock;
-    shared.heap.queued_in(&shared.segment, index, |block| {
+    let free_list = &mut ring.free_list;
+    inner.heap.queued_in(&inner.segment, index, |block| {
         if in_place.binary_search(&block.reference).is_err() {
-            stock.retire(block);
+            free_list.retire(block);
         }
     })?;
     Ok(ring)
@@ -208,12 +203,12 @@ impl Ring {
     /// subscriber has still to take. A death in between: as if overwritten.
     pub(super) fn give_up_oldest<T>(
         &mut self,
-        shared: &Shared,
+        inner: &Inner,
         wanted: impl Fn() -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
-        let slots = shared.slots(self.index)?;
+        let slots = inner.slots(self.index)?;
         let depth = slots.len() as u64;
-        let needed = reliable::needed_from(shared, self.index);
+        let needed = back_pressure::needed_from(inner, self.index);
         for position in self.published.saturating_sub(depth)..self.published.saturating_sub(1).min(needed) {
             let at = (position & (depth - 1)) as usize;
             if self.places[at].is_none() {
@@ -221,7 +216,7 @@ impl Ring {
             }
             slots[at].begin();
             self.retire(at);
-            self.stock.give_back(shared, self.index);
+            self.free_list.give_back(inner, self.index);
             if let Some(found) = wanted()? {
                 return Ok(Some(found));
             }
@@ -233,28 +228,28 @@ impl Ring {
     #[inline]
     pub(super) fn retire(&mut self, at: usize) {
         if let Some(block) = self.places[at].take() {
-            self.stock.retire(block);
+            self.free_list.retire(block);
         }
     }
 
     /// Nobody's from here on: what nobody holds is freed, what is in its slots stays.
-    pub(super) fn leave(&mut self, shared: &Shared) {
-        self.stock.give_back(shared, self.index);
-        release(shared.ring(self.index), self.claim);
+    pub(super) fn leave(&mut self, inner: &Inner) {
+        self.free_list.give_back(inner, self.index);
+        release(inner.ring(self.index), self.claim);
     }
 }
 
 /// The same with the rings that nobody has.
 pub(super) fn give_up_left<T>(
-    shared: &Shared,
+    inner: &Inner,
     process: TokenId,
     ends: &Ends,
     wanted: impl Fn() -> Result<Option<T>, Error>,
 ) -> Result<Option<T>, Error> {
-    for index in 0..shared.rings() {
-        if let Some(mut ring) = take_one(shared, process, index, ends, Purpose::LookAfter)? {
-            let found = ring.give_up_oldest(shared, &wanted);
-            ring.leave(shared);
+    for index in 0..inner.rings() {
+        if let Some(mut ring) = take_one(inner, process, index, ends, Purpose::LookAfter)? {
+            let found = ring.give_up_oldest(inner, &wanted);
+            ring.leave(inner);
             if let Some(found) = found? {
                 return Ok(Some(found));
             }
@@ -264,19 +259,19 @@ pub(super) fn give_up_left<T>(
 }
 
 /// Looks after rings that nobody has: what nobody holds of them is freed. How many objects.
-pub(super) fn sweep(shared: &Shared, process: TokenId, ends: &Ends, dry_run: bool) -> Result<(u32, u32), Error> {
+pub(super) fn sweep(inner: &Inner, process: TokenId, ends: &Ends, dry_run: bool) -> Result<(u32, u32), Error> {
     let (mut claims, mut objects) = (0, 0);
-    for index in 0..shared.rings() {
-        let words = shared.ring(index);
+    for index in 0..inner.rings() {
+        let words = inner.ring(index);
         let owner = words.owner.load(Ordering::Acquire);
         let is_dead = TokenId::from_word(owner).is_some_and(|id| has_ended(words, id, ends));
         claims += u32::from(is_dead);
         if dry_run {
             continue;
         }
-        if let Some(mut ring) = take_one(shared, process, index, ends, Purpose::LookAfter)? {
-            objects += ring.stock.give_back(shared, index);
-            ring.leave(shared);
+        if let Some(mut ring) = take_one(inner, process, index, ends, Purpose::LookAfter)? {
+            objects += ring.free_list.give_back(inner, index);
+            ring.leave(inner);
         }
     }
     Ok((claims, objects))
@@ -288,10 +283,10 @@ pub(super) fn publisher(owner: u32) -> Option<TokenId> {
 }
 
 /// Who publishes and lives.
-pub(super) fn living(shared: &Shared) -> impl Iterator<Item = TokenId> {
-    (0..shared.rings()).filter_map(|ring| {
-        let owner = publisher(shared.ring(ring).owner.load(Ordering::Acquire))?;
-        shared.registry.is_alive(owner).then_some(owner)
+pub(super) fn living(inner: &Inner) -> impl Iterator<Item = TokenId> {
+    (0..inner.rings()).filter_map(|ring| {
+        let owner = publisher(inner.ring(ring).owner.load(Ordering::Acquire))?;
+        inner.registry.is_alive(owner).then_some(owner)
     })
 }
 
@@ -308,11 +303,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("outlive-care-{}", std::process::id()));
         let domain = Domain::open_at(&folder).expect("opens");
         let topic = Topic::<[u8]>::open(&domain, "topic").expect("made");
-        let shared = &*topic.shared;
-        let process = shared.registry.process_token().expect("a token");
+        let inner = &*topic.inner;
+        let process = inner.registry.process_token().expect("a token");
         // There is a ring, as its count says, and the file ends before its slots.
-        shared.head().rings.store(1, Ordering::Relaxed);
-        let owner = &shared.ring(0).owner;
+        inner.head().rings.store(1, Ordering::Relaxed);
+        let owner = &inner.ring(0).owner;
         let mut is_nobodys = true;
         let was_woken = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
@@ -326,7 +321,7 @@ mod tests {
                 }
             });
             while !waiting.is_finished() {
-                let taken = take_one(shared, process, 0, &shared.ends(), Purpose::LookAfter);
+                let taken = take_one(inner, process, 0, &inner.ends(), Purpose::LookAfter);
                 is_nobodys &= matches!(taken, Err(Error::Damaged { .. })) && owner.load(Ordering::Relaxed) == 0;
                 std::thread::yield_now();
             }

@@ -22,7 +22,7 @@ pub struct Sample<M: Message + ?Sized = [u8]> {
     _message: PhantomData<*const M>,
 }
 
-// SAFETY: bytes that nobody changes, and a cell that is this sample's alone.
+// SAFETY: bytes that nobody changes, and a hazard pointer that is this sample's alone.
 unsafe impl<M: Message + ?Sized> Send for Sample<M> {}
 // SAFETY: shared, it gives its bytes to read.
 unsafe impl<M: Message + ?Sized> Sync for Sample<M> {}

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::hazard::{self, NEAR};
 use super::header::Header;
-use super::slot::{Facts, HEADER_WORDS, INLINE_WORDS, Words};
+use super::slot::{CopiedWords, HEADER_WORDS, INLINE_WORDS, Metadata};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::identity;
 
@@ -15,21 +15,21 @@ use crate::sys::identity;
 pub(super) struct Taken {
     /// 1 while a sample has it: set by the subscriber, cleared by whichever thread drops the sample.
     out: AtomicU32,
-    /// On no shelf: it goes with its sample.
+    /// In no cache: it goes with its sample.
     is_alone: bool,
     pub(super) has_header: bool,
     /// The payload in its object, held until this is let go of; null: in `inline`.
     data: *const u8,
     pub(super) len: usize,
-    /// The cell that holds the object, if there is one.
-    cell: *const AtomicU32,
+    /// The hazard pointer that holds the object, if there is one.
+    pointer: *const AtomicU32,
     /// The process whose it is, by number.
     owner: u64,
     pub(super) order: u64,
     pub(super) position: u64,
     pub(super) publisher: u32,
-    pub(super) header: Words<HEADER_WORDS>,
-    pub(super) inline: Words<INLINE_WORDS>,
+    pub(super) header: CopiedWords<HEADER_WORDS>,
+    pub(super) inline: CopiedWords<INLINE_WORDS>,
 }
 
 impl Taken {
@@ -40,7 +40,7 @@ impl Taken {
             has_header: false,
             data: core::ptr::null(),
             len: 0,
-            cell: core::ptr::null(),
+            pointer: core::ptr::null(),
             owner: 0,
             order: 0,
             position: 0,
@@ -52,21 +52,21 @@ impl Taken {
 
     /// The message at that position; its payload is `inline` until it is said to lie elsewhere.
     #[inline]
-    pub(super) fn begin(&mut self, owner: u64, position: u64, facts: Facts) {
-        self.has_header = facts.has_header;
+    pub(super) fn begin(&mut self, owner: u64, position: u64, metadata: Metadata) {
+        self.has_header = metadata.has_header;
         self.data = core::ptr::null();
-        self.len = facts.len as usize;
-        self.cell = core::ptr::null();
+        self.len = metadata.len as usize;
+        self.pointer = core::ptr::null();
         self.owner = owner;
-        self.order = facts.order;
+        self.order = metadata.order;
         self.position = position;
-        self.publisher = facts.publisher;
+        self.publisher = metadata.publisher;
     }
 
-    /// Its payload lies there, held by that cell.
+    /// Its payload lies there, held by that pointer.
     #[inline]
-    pub(super) fn lies_at(&mut self, data: *const u8, cell: &AtomicU32) {
-        (self.data, self.cell) = (data, cell);
+    pub(super) fn lies_at(&mut self, data: *const u8, pointer: &AtomicU32) {
+        (self.data, self.pointer) = (data, pointer);
     }
 
     /// The payload, as many bytes as `len`.
@@ -92,46 +92,47 @@ impl Taken {
 pub(super) unsafe fn let_go(taken: NonNull<Taken>) {
     // SAFETY: the caller's, until the last line.
     let this = unsafe { taken.as_ref() };
-    // In a forked child the cell is its parent's.
-    if !this.cell.is_null() && identity::this_process() == Ok(this.owner) {
-        // SAFETY: the line stays mapped until all of its cells are 0: subscriber.rs.
-        hazard::release(unsafe { &*this.cell });
+    // In a forked child the pointer is its parent's.
+    if !this.pointer.is_null() && identity::this_process() == Ok(this.owner) {
+        // SAFETY: the subscriber's slot stays mapped until all of its hazard pointers are 0:
+        // subscriber.rs.
+        hazard::release(unsafe { &*this.pointer });
     }
     if this.is_alone {
         // SAFETY: from `Box::leak`, and nobody else's.
         drop(unsafe { Box::from_raw(taken.as_ptr()) });
     } else {
-        // Release pairs with `Shelf::free`: it has been read.
+        // Release pairs with `SampleCache::free`: it has been read.
         this.out.store(0, Ordering::Release);
     }
 }
 
 /// As many as most make do with; who has more samples at a time gets each of the rest from the system.
-pub(super) struct Shelf(NonNull<[Taken; NEAR]>);
+pub(super) struct SampleCache(NonNull<[Taken; NEAR]>);
 
-// SAFETY: whoever has the shelf writes what is free of it; what is out is its sample's.
-unsafe impl Send for Shelf {}
+// SAFETY: the thread that has the cache writes what is free of it; what is out is its sample's.
+unsafe impl Send for SampleCache {}
 
-/// Shelves whose subscribers are gone, of which samples were out: the next subscribers'.
-static SPARE: Mutex<Vec<Shelf>> = Mutex::new(Vec::new());
+/// Caches whose subscribers are gone, of which samples were out: the next subscribers'.
+static SPARE: Mutex<Vec<SampleCache>> = Mutex::new(Vec::new());
 
 /// One to be written.
 pub(super) struct Free {
     pub(super) taken: NonNull<Taken>,
-    /// Which of the near cells is its own, if any.
+    /// Which of the near hazard pointers is its own, if any.
     pub(super) near: usize,
 }
 
-impl Shelf {
-    pub(super) fn new() -> Shelf {
+impl SampleCache {
+    pub(super) fn new() -> SampleCache {
         // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_else(|| Shelf(Box::leak(Box::new([const { Taken::none(false) }; NEAR])).into()))
+        spare.unwrap_or_else(|| SampleCache(Box::leak(Box::new([const { Taken::none(false) }; NEAR])).into()))
     }
 
     #[inline]
     pub(super) fn free(&self) -> Free {
-        // SAFETY: a shelf's places stay; only what is atomic is looked at.
+        // SAFETY: a cache's places stay; only what is atomic is looked at.
         let places = unsafe { self.0.as_ref() };
         // Acquire pairs with `let_go`.
         let near = places.iter().position(|taken| taken.out.load(Ordering::Acquire) == 0);
@@ -143,7 +144,7 @@ impl Shelf {
     }
 }
 
-impl Drop for Shelf {
+impl Drop for SampleCache {
     fn drop(&mut self) {
         // SAFETY: as in `free`.
         let places = unsafe { self.0.as_ref() };
@@ -151,7 +152,7 @@ impl Drop for Shelf {
             // SAFETY: from `Box::leak`, and no sample has a part of it.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         } else {
-            SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(Shelf(self.0));
+            SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(SampleCache(self.0));
         }
     }
 }
@@ -196,15 +197,15 @@ mod tests {
 
     #[test]
     fn places_are_used_again_and_more_are_made() {
-        let shelf = Shelf::new();
-        let kept: Vec<_> = (0..NEAR + 3).map(|_| shelf.free().keep()).collect();
+        let cache = SampleCache::new();
+        let kept: Vec<_> = (0..NEAR + 3).map(|_| cache.free().keep()).collect();
         assert_eq!(kept.iter().collect::<std::collections::HashSet<_>>().len(), NEAR + 3);
         // SAFETY: kept, once.
         unsafe { let_go(kept[5]) };
-        assert_eq!((shelf.free().taken, shelf.free().near), (kept[5], 5));
-        let places = shelf.0;
-        drop(shelf);
-        let again = Shelf::new();
+        assert_eq!((cache.free().taken, cache.free().near), (kept[5], 5));
+        let places = cache.0;
+        drop(cache);
+        let again = SampleCache::new();
         assert_eq!(again.0, places, "samples of it are out: it is the next one's");
         assert_eq!(again.free().taken, kept[5]);
         for (at, taken) in kept.into_iter().enumerate().filter(|(at, _)| *at != 5) {

@@ -45,7 +45,7 @@ const HEADER: u32 = 2;
 
 /// What is written beside the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct Metadata {
     pub(super) order: u64,
     /// The publishing process's token.
     pub(super) publisher: u32,
@@ -57,7 +57,7 @@ pub(super) struct Facts {
 
 /// What a reader found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum MessageState {
     There,
     /// Not published yet, or given up: the ring's `published` tells.
     NotThere,
@@ -66,7 +66,7 @@ pub(super) enum Look {
 }
 
 /// A copy of the words of a message.
-pub(super) type Words<const N: usize> = [MaybeUninit<u64>; N];
+pub(super) type CopiedWords<const N: usize> = [MaybeUninit<u64>; N];
 
 impl Slot {
     /// The slot's message of before is gone from here on.
@@ -80,11 +80,11 @@ impl Slot {
 
     /// Between `begin` and `publish`.
     #[inline]
-    pub(super) fn describe(&self, facts: Facts) {
-        self.order.store(facts.order, Ordering::Relaxed);
-        self.what.store(u64::from(facts.publisher) << 32 | u64::from(facts.len), Ordering::Relaxed);
-        let form = (u32::from(facts.object.is_some()) * OBJECT) | (u32::from(facts.has_header) * HEADER);
-        self.form.store(u64::from(form) << 32 | u64::from(facts.object.unwrap_or(0)), Ordering::Relaxed);
+    pub(super) fn describe(&self, metadata: Metadata) {
+        self.order.store(metadata.order, Ordering::Relaxed);
+        self.what.store(u64::from(metadata.publisher) << 32 | u64::from(metadata.len), Ordering::Relaxed);
+        let form = (u32::from(metadata.object.is_some()) * OBJECT) | (u32::from(metadata.has_header) * HEADER);
+        self.form.store(u64::from(form) << 32 | u64::from(metadata.object.unwrap_or(0)), Ordering::Relaxed);
     }
 
     /// Between `begin` and `publish`; of more bytes than there is room for, as many as fit.
@@ -116,14 +116,14 @@ impl Slot {
     }
 
     #[inline]
-    pub(super) fn look(&self, position: u64) -> Look {
+    pub(super) fn look(&self, position: u64) -> MessageState {
         let ready = self.ready.load(Ordering::Acquire);
         if ready == position.wrapping_add(1) {
-            Look::There
+            MessageState::There
         } else if ready > position {
-            Look::Overwritten
+            MessageState::Overwritten
         } else {
-            Look::NotThere
+            MessageState::NotThere
         }
     }
 
@@ -142,10 +142,10 @@ impl Slot {
 
     /// What stands there; true only if `is_still` says so afterwards.
     #[inline]
-    pub(super) fn facts(&self) -> Facts {
+    pub(super) fn metadata(&self) -> Metadata {
         let (what, form) = (self.what.load(Ordering::Relaxed), self.form.load(Ordering::Relaxed));
         let flags = (form >> 32) as u32;
-        Facts {
+        Metadata {
             order: self.order.load(Ordering::Relaxed),
             publisher: (what >> 32) as u32,
             len: what as u32,
@@ -156,7 +156,7 @@ impl Slot {
 
     /// The same for the bytes, as many words of them as these.
     #[inline]
-    pub(super) fn read(&self, len: usize, into: &mut Words<INLINE_WORDS>) {
+    pub(super) fn read(&self, len: usize, into: &mut CopiedWords<INLINE_WORDS>) {
         for (word, into) in self.inline.iter().zip(into).take(len.div_ceil(8)) {
             into.write(word.load(Ordering::Relaxed));
         }
@@ -164,7 +164,7 @@ impl Slot {
 
     /// The same for the header.
     #[inline]
-    pub(super) fn read_header(&self, into: &mut Words<HEADER_WORDS>) {
+    pub(super) fn read_header(&self, into: &mut CopiedWords<HEADER_WORDS>) {
         for (word, into) in self.header.iter().zip(into) {
             into.write(word.load(Ordering::Relaxed));
         }
@@ -178,16 +178,17 @@ impl Slot {
         self.ready.load(Ordering::Relaxed) == position.wrapping_add(1)
     }
 
-    /// Holds the object that is this message's; the cell. `Err`: it is not there any more.
+    /// Holds the object that is this message's, by that hazard pointer. False: the message is not
+    /// there any more.
     #[inline]
-    pub(super) fn hold(&self, position: u64, reference: u32, cells: &HazardPointers<'_>, at: usize) -> bool {
-        cells.set(at, reference);
+    pub(super) fn hold(&self, position: u64, reference: u32, pointers: &HazardPointers<'_>, at: usize) -> bool {
+        pointers.set(at, reference);
         // Of this reader and a publisher that overwrites the slot, one at least sees the other: pairs with the fence in
         // `hazard::names`.
         fence(Ordering::SeqCst);
         let there = self.ready.load(Ordering::Relaxed) == position.wrapping_add(1);
         if !there {
-            cells.clear(at);
+            pointers.clear(at);
         }
         there
     }
@@ -219,26 +220,27 @@ mod tests {
         let bytes: Vec<u8> = (0..INLINE as u8).collect();
         for (position, len) in (0..=INLINE).enumerate() {
             let position = position as u64;
-            let facts = Facts { order: 7, publisher: 8, len: len as u32, object: None, has_header: len % 2 == 0 };
-            assert_eq!(slot.look(position), Look::NotThere);
+            let metadata = Metadata { order: 7, publisher: 8, len: len as u32, object: None, has_header: len % 2 == 0 };
+            assert_eq!(slot.look(position), MessageState::NotThere);
             slot.begin();
-            slot.describe(facts);
+            slot.describe(metadata);
             slot.write(&bytes[..len]);
             slot.write_header(&[position; HEADER_WORDS]);
             slot.publish(position);
-            assert_eq!((slot.look(position), slot.facts()), (Look::There, facts));
+            assert_eq!((slot.look(position), slot.metadata()), (MessageState::There, metadata));
             let mut words = [MaybeUninit::new(0); INLINE_WORDS];
             slot.read(len, &mut words);
             assert!(slot.is_still(position));
             // SAFETY: initialized above; as many bytes as words have.
             let read = unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), INLINE) };
             assert_eq!(&read[..len], &bytes[..len]);
-            assert_eq!(slot.look(position + 1), Look::NotThere);
-            assert!(position == 0 || slot.look(position - 1) == Look::Overwritten);
+            assert_eq!(slot.look(position + 1), MessageState::NotThere);
+            assert!(position == 0 || slot.look(position - 1) == MessageState::Overwritten);
         }
         slot.begin();
-        let facts = Facts { order: 1, publisher: 2, len: 1 << 30, object: Some((1 << 29) - 1), has_header: false };
-        slot.describe(facts);
-        assert_eq!(slot.facts(), facts);
+        let metadata =
+            Metadata { order: 1, publisher: 2, len: 1 << 30, object: Some((1 << 29) - 1), has_header: false };
+        slot.describe(metadata);
+        assert_eq!(slot.metadata(), metadata);
     }
 }

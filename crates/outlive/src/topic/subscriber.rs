@@ -1,4 +1,15 @@
-//! The end that messages come out of: joining, waiting, leaving. How one is taken: take.rs.
+//! The end that messages come out of: joining, waiting, leaving. How one is taken: recv.rs.
+//!
+//! A subscriber sleeps on the topic's eventcount with a relay (sync/event_count.rs) until a message
+//! comes:
+//!
+//! | a publisher dies, or is stopped | what becomes of it |
+//! | --- | --- |
+//! | before `ready` | died: one sleeper wakes for nothing |
+//! | between that and its notification | died: the kernel wakes one sleeper, who finds the message and nobody notified: it notifies all. Stopped: the next publisher notifies, or the first sleeper that looks by itself |
+//!
+//! A sleeper watches the slots themselves, too: a publisher that published after the look and died
+//! would have found nobody asleep.
 
 use core::cell::{Cell, OnceCell};
 use core::marker::PhantomData;
@@ -6,18 +17,22 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::arrive;
 use super::error::SubscribeError;
-use super::file::Shared;
-use super::layout::{LineWords, MOST_RINGS};
+use super::layout::{MOST_RINGS, SubscriberSlot};
+use super::mapping::Inner;
 use super::message::Message;
 use super::ring;
 use super::sample::Sample;
-use super::sample_cache::Shelf;
+use super::sample_cache::SampleCache;
 use super::slot::Slot;
 use super::subscriber_slot;
+use crate::liveness::Me;
 use crate::shim::{Ordering, fence};
+use crate::sys::futex::Watch;
 use crate::sys::identity;
+use crate::sys::robust::WakeRelay;
+use crate::wake::Sleep;
+use crate::wake::Ticket;
 use crate::{Deadline, Error, TokenId};
 
 /// The end of a topic that messages come out of: each subscriber gets all of them. A topic has up to 64 at a time; each may
@@ -48,8 +63,8 @@ use crate::{Deadline, Error, TokenId};
 /// A publisher's: what it had published is taken as before. The subscriber's: nobody waits for it any more, at once; the memory of the samples that it
 /// held can be used again once its last thread has ended.
 pub struct Subscriber<M: Message + ?Sized = [u8]> {
-    pub(super) shared: Arc<Shared>,
-    pub(super) line: u32,
+    pub(super) inner: Arc<Inner>,
+    pub(super) subscriber_slot: u32,
     process: TokenId,
     /// The process, by number.
     pub(super) owner: u64,
@@ -58,7 +73,7 @@ pub struct Subscriber<M: Message + ?Sized = [u8]> {
     /// By ring, the next message; of as many rings as have been met.
     pub(super) cursors: Vec<u64>,
     /// What its samples point to.
-    pub(super) shelf: Shelf,
+    pub(super) sample_cache: SampleCache,
     /// Its keys in order.
     pub(super) options: SubscriberOptions,
     pub(super) lost: u64,
@@ -95,17 +110,18 @@ impl Default for SubscriberOptions {
     }
 }
 
-/// Lines whose subscribers are gone, of which samples were held: each keeps its mapping until the last one is dropped.
-static ORPHANS: Mutex<Vec<(Arc<Shared>, u32, u64)>> = Mutex::new(Vec::new());
+/// Slots whose subscribers are gone, of which samples were held: each keeps its mapping until the
+/// last one is dropped.
+static ORPHANS: Mutex<Vec<(Arc<Inner>, u32, u64)>> = Mutex::new(Vec::new());
 
 /// Lets go of those whose samples have been dropped.
 fn look_after_orphans() {
     // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
     let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
     let me = identity::this_process();
-    orphans.retain(|(shared, at, owner)| {
+    orphans.retain(|(inner, at, owner)| {
         // In a forked child they are its parent's, and copies of those samples may still be read.
-        me != Ok(*owner) || !shared.line(*at).is_ok_and(subscriber_slot::let_go_if_unused)
+        me != Ok(*owner) || !inner.subscriber_slot(*at).is_ok_and(subscriber_slot::let_go_if_unused)
     });
 }
 
@@ -118,54 +134,54 @@ struct Pause {
 }
 
 impl<M: Message + ?Sized> Subscriber<M> {
-    pub(super) fn new(shared: Arc<Shared>, mut options: SubscriberOptions) -> Result<Subscriber<M>, Error> {
+    pub(super) fn new(inner: Arc<Inner>, mut options: SubscriberOptions) -> Result<Subscriber<M>, Error> {
         look_after_orphans();
-        let me = shared.registry.me()?;
-        let process = shared.registry.process_token()?;
-        let owner = identity::this_process()
-            .map_err(|errno| Error::from_errno("subscribe to", shared.segment.path(), errno))?;
-        let line = subscriber_slot::take(&shared, me, process)?;
-        let words = shared.line(line)?;
-        let depth = u64::from(shared.plan.depth);
+        let me = inner.registry.me()?;
+        let process = inner.registry.process_token()?;
+        let owner =
+            identity::this_process().map_err(|errno| Error::from_errno("subscribe to", inner.segment.path(), errno))?;
+        let subscriber_slot = subscriber_slot::take(&inner, me, process)?;
+        let words = inner.subscriber_slot(subscriber_slot)?;
+        let depth = u64::from(inner.plan.depth);
         let history = u64::from(options.history).min(depth);
         let mut cursors = Vec::with_capacity(MOST_RINGS);
-        for ring in 0..shared.rings() {
-            if let Err(error) = shared.slots(ring) {
+        for ring in 0..inner.rings() {
+            if let Err(error) = inner.slots(ring) {
                 // It is ours, and this process may live long.
                 subscriber_slot::let_go_if_unused(words);
                 return Err(error);
             }
-            let published = shared.published(ring);
+            let published = inner.published(ring);
             cursors.push(published.saturating_sub(history));
         }
         for (ring, cursor) in words.cursors.iter().enumerate() {
             cursor.store(cursors.get(ring).copied().unwrap_or(0), Ordering::Relaxed);
         }
-        subscriber_slot::join(&shared, words, process, options.reliable);
+        subscriber_slot::join(&inner, words, process, options.reliable);
         // Joined, and then what is published: pairs with the fence in `reliable::slowest`. A publisher that has not seen us has
         // published all that it may overwrite before we are waited for, and what comes after that is ours.
         fence(Ordering::SeqCst);
         options.keys.sort_unstable();
         Ok(Subscriber {
-            line,
+            subscriber_slot,
             process,
             owner,
             inside: Cell::new(me.id.as_u32()),
             cursors,
-            shelf: Shelf::new(),
+            sample_cache: SampleCache::new(),
             options,
             lost: 0,
             last: Instant::now(),
             told_left: OnceCell::new(),
-            shared,
+            inner,
             _message: PhantomData,
         })
     }
 
     /// The calling thread is of the subscriber's process.
     #[inline]
-    pub(super) fn enter(&self) -> Result<crate::liveness::Me, SubscribeError> {
-        let me = self.shared.registry.me()?;
+    pub(super) fn enter(&self) -> Result<Me, SubscribeError> {
+        let me = self.inner.registry.me()?;
         if me.id.as_u32() != self.inside.get() {
             self.enter_slow(me)?;
         }
@@ -173,8 +189,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
     }
 
     #[cold]
-    fn enter_slow(&self, me: crate::liveness::Me) -> Result<(), SubscribeError> {
-        if self.shared.registry.process_token_if_any() != Some(self.process) {
+    fn enter_slow(&self, me: Me) -> Result<(), SubscribeError> {
+        if self.inner.registry.process_token_if_any() != Some(self.process) {
             return Err(SubscribeError::NotSubscriber);
         }
         self.inside.set(me.id.as_u32());
@@ -182,18 +198,18 @@ impl<M: Message + ?Sized> Subscriber<M> {
     }
 
     #[inline]
-    pub(super) fn words(&self) -> &LineWords {
+    pub(super) fn words(&self) -> &SubscriberSlot {
         // SAFETY: `new` has looked at it through `Segment::at`, and mappings do not shrink.
-        unsafe { &*self.shared.segment.address(self.shared.plan.line_at(self.line)).cast() }
+        unsafe { &*self.inner.segment.address(self.inner.plan.subscriber_slot_at(self.subscriber_slot)).cast() }
     }
 
     /// The slot of a message.
     #[inline]
     pub(super) fn slot(&self, ring: usize, position: u64) -> &Slot {
-        let depth = u64::from(self.shared.plan.depth);
-        let at = self.shared.plan.slots_at(ring as u32) + (position & (depth - 1)) * size_of::<Slot>() as u64;
+        let depth = u64::from(self.inner.plan.depth);
+        let at = self.inner.plan.slots_at(ring as u32) + (position & (depth - 1)) * size_of::<Slot>() as u64;
         // SAFETY: `meet_rings` has seen that this ring's slots exist; mappings do not shrink.
-        unsafe { &*self.shared.segment.address(at).cast() }
+        unsafe { &*self.inner.segment.address(at).cast() }
     }
 
     /// What is next, if anything is there.
@@ -266,7 +282,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
         }
         pause.has_waited = true;
         let me = self.enter()?;
-        arrive::wait(self, me, pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due)))
+        wait_for_message(self, me, pause.due.map_or(pause.deadline, |due| pause.deadline.earlier(due)))
     }
 
     /// How many messages were overwritten or passed over before this subscriber had taken them.
@@ -279,8 +295,8 @@ impl<M: Message + ?Sized> Subscriber<M> {
     #[must_use]
     pub fn lag(&self) -> u64 {
         let behind = |ring: usize| {
-            let published = self.shared.published(ring as u32);
-            published.saturating_sub(self.cursors[ring]).min(u64::from(self.shared.plan.depth))
+            let published = self.inner.published(ring as u32);
+            published.saturating_sub(self.cursors[ring]).min(u64::from(self.inner.plan.depth))
         };
         (0..self.cursors.len()).map(behind).sum()
     }
@@ -288,11 +304,7 @@ impl<M: Message + ?Sized> Subscriber<M> {
     /// How many publishers there are that live: right at once after any of them was killed.
     #[must_use]
     pub fn publisher_count(&self) -> u32 {
-        ring::living(&self.shared).count() as u32
-    }
-
-    pub(super) fn line(&self) -> u32 {
-        self.line
+        ring::living(&self.inner).count() as u32
     }
 
     pub(super) fn cursor(&self, ring: usize) -> u64 {
@@ -322,16 +334,74 @@ impl<M: Message + ?Sized> Drop for Subscriber<M> {
     fn drop(&mut self) {
         // In a forked child it is its parent's, and copies of its samples may still be read.
         if identity::this_process() != Ok(self.owner) {
-            core::mem::forget(Arc::clone(&self.shared));
+            core::mem::forget(Arc::clone(&self.inner));
             return;
         }
         if let Some(told) = self.told_left.get() {
             told.store(true, StdOrdering::Relaxed);
         }
-        if !subscriber_slot::leave(&self.shared, self.words(), self.process) {
+        if !subscriber_slot::leave(&self.inner, self.words(), self.process) {
             let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
-            orphans.push((Arc::clone(&self.shared), self.line, self.owner));
+            orphans.push((Arc::clone(&self.inner), self.subscriber_slot, self.owner));
         }
         look_after_orphans();
+    }
+}
+
+/// Waits until there is something at a cursor, or the deadline has passed.
+fn wait_for_message<M: Message + ?Sized>(
+    subscriber: &Subscriber<M>,
+    me: Me,
+    deadline: Deadline,
+) -> Result<(), SubscribeError> {
+    let inner = &*subscriber.inner;
+    if subscriber.is_ready() || inner.spin_wait.spin(|| subscriber.is_ready()) {
+        return Ok(());
+    }
+    let notifications = &inner.head().notifications;
+    let relay = WakeRelay::begin(me.list());
+    relay.to(notifications.relay());
+    loop {
+        let ticket = notifications.count().prepare_wait();
+        let slots = (0..subscriber.ring_count()).map(|ring| subscriber.slot(ring, subscriber.cursor(ring)));
+        let seen = WakeWords::now(inner, ticket, subscriber.ring_count() as u32, slots);
+        if subscriber.is_ready() || deadline.has_passed() {
+            return Ok(());
+        }
+        Sleep::on(inner.registry, seen.watches())
+            .among_others_until(ticket.until(deadline))
+            .map_err(|errno| SubscribeError::System(Error::from_errno("wait for", inner.segment.path(), errno)))?;
+        notifications.woken(ticket, || subscriber.is_ready());
+    }
+}
+
+/// The words on which a subscriber sleeps until a message comes, as they were.
+pub(super) struct WakeWords<'s> {
+    watches: [Watch<'s>; MOST_RINGS + 3],
+    len: usize,
+}
+
+impl<'s> WakeWords<'s> {
+    /// To one who looks at so many rings, in each at that slot.
+    pub(super) fn now(
+        inner: &'s Inner,
+        ticket: Ticket,
+        rings: u32,
+        slots: impl Iterator<Item = &'s Slot>,
+    ) -> WakeWords<'s> {
+        let [relay, sequence] = inner.head().notifications.watches(ticket);
+        let rings = Watch { word: &inner.head().rings, expected: rings };
+        let mut seen = WakeWords { watches: [rings; MOST_RINGS + 3], len: 3 };
+        // The place to sleep at comes first.
+        (seen.watches[0], seen.watches[1]) = (relay, sequence);
+        for slot in slots.take(MOST_RINGS) {
+            seen.watches[seen.len] = slot.watch();
+            seen.len += 1;
+        }
+        seen
+    }
+
+    pub(super) fn watches(&self) -> &[Watch<'s>] {
+        &self.watches[..self.len]
     }
 }

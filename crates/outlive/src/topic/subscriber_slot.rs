@@ -1,15 +1,15 @@
-//! A subscriber's line: who has it, and how it changes hands.
+//! A subscriber's slot: which process has it, and how it changes hands.
 //!
 //! | `claim` | meaning | a death here |
 //! | --- | --- | --- |
 //! | 0 | nobody's | |
-//! | (P, joining) | its cursors are being written | counts for nothing; its cells are empty |
-//! | (P, subscribed), (P, reliable) | P takes messages | it is not waited for any more, at once; its cells count until P has ended |
+//! | (P, joining) | its cursors are being written | counts for nothing; its hazard pointers are empty |
+//! | (P, subscribed), (P, reliable) | P takes messages | it is not waited for any more, at once; its hazard pointers count until P has ended |
 //! | (P, leaving) | P holds samples still | the same |
 //! | (T, sweeping) | its owner had ended, and T clears it | the next one, from (T dead, sweeping) |
 
-use super::file::Shared;
-use super::layout::{Claim, LineWords, MOST_LINES, State};
+use super::layout::{Claim, MOST_SUBSCRIBERS, State, SubscriberSlot};
+use super::mapping::Inner;
 use super::ring::{ASK_AGAIN, LONGEST_CARE};
 use crate::liveness::Me;
 use crate::pool::Ends;
@@ -19,49 +19,49 @@ use crate::sys::robust::WakeRelay;
 use crate::wake::Sleep;
 use crate::{Deadline, Error, TokenId};
 
-/// Takes a line for a process: joining. With all in use it waits for one whose subscriber is dead already, until he has ended, or that somebody
-/// clears.
-pub(super) fn take(shared: &Shared, me: Me, process: TokenId) -> Result<u32, Error> {
+/// Takes a slot for a process: joining. With all in use it waits for one whose subscriber is dead
+/// already, until it has ended, or that a process clears.
+pub(super) fn take(inner: &Inner, me: Me, process: TokenId) -> Result<u32, Error> {
     let deadline = Deadline::after(LONGEST_CARE);
-    let changes = &shared.head().changes;
+    let changes = &inner.head().changes;
     loop {
         let news = Watch { word: changes, expected: changes.load(Ordering::Acquire) };
-        if let Some(line) = take_one(shared, process)? {
-            return Ok(line);
+        if let Some(index) = take_one(inner, process)? {
+            return Ok(index);
         }
-        if deadline.has_passed() || !is_one_soon_free(shared) {
+        if deadline.has_passed() || !is_one_soon_free(inner) {
             return Err(Error::TooManySubscribers {
-                path: shared.segment.path().to_path_buf(),
-                most: MOST_LINES as u32,
+                path: inner.segment.path().to_path_buf(),
+                most: MOST_SUBSCRIBERS as u32,
             });
         }
-        // Nobody tells that somebody has ended, and who clears a line is about to be done.
-        let _pass = WakeRelay::begin(me.list());
-        Sleep::on(shared.registry, &[news])
+        // Nobody tells that somebody has ended, and who clears a slot is about to be done.
+        let _relay = WakeRelay::begin(me.list());
+        Sleep::on(inner.registry, &[news])
             .until(deadline.earlier(Deadline::after(ASK_AGAIN)))
-            .map_err(|errno| Error::from_errno("wait for a line of", shared.segment.path(), errno))?;
+            .map_err(|errno| Error::from_errno("wait for a subscriber's slot of", inner.segment.path(), errno))?;
     }
 }
 
-/// Whether a line will be nobody's soon: its owner is dead, or somebody clears it.
+/// Whether a slot will be nobody's soon: its owner is dead, or somebody clears it.
 #[cold]
-fn is_one_soon_free(shared: &Shared) -> bool {
-    shared.lines().any(|words| {
+fn is_one_soon_free(inner: &Inner) -> bool {
+    inner.subscriber_slots().any(|words| {
         Claim::of(words.claim.load(Ordering::Acquire))
-            .is_none_or(|claim| claim.state == State::Sweeping || !shared.registry.is_alive(claim.process))
+            .is_none_or(|claim| claim.state == State::Sweeping || !inner.registry.is_alive(claim.process))
     })
 }
 
-/// Takes a line that is nobody's, if there is one.
-fn take_one(shared: &Shared, process: TokenId) -> Result<Option<u32>, Error> {
-    let ends = shared.ends();
+/// Takes a slot that is nobody's, if there is one.
+fn take_one(inner: &Inner, process: TokenId) -> Result<Option<u32>, Error> {
+    let ends = inner.ends();
     let joining = Claim { process, state: State::Joining }.word();
-    for line in 0..MOST_LINES as u32 {
-        if line >= shared.line_count() {
+    for index in 0..MOST_SUBSCRIBERS as u32 {
+        if index >= inner.subscriber_slot_count() {
             // Idempotent: two may do it. Died in between: the next one finds its pages there.
-            shared.make_line(line)?;
+            inner.make_subscriber_slot(index)?;
         }
-        let words = shared.line(line)?;
+        let words = inner.subscriber_slot(index)?;
         let seen = words.claim.load(Ordering::Acquire);
         if Claim::of(seen).is_some_and(|claim| !ends.has_ended(claim.process)) {
             continue;
@@ -70,39 +70,40 @@ fn take_one(shared: &Shared, process: TokenId) -> Result<Option<u32>, Error> {
         if words.claim.compare_exchange(seen, joining, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             continue;
         }
-        words.cells().reset();
+        words.hazard_pointers().reset();
         words.taken.store(0, Ordering::Relaxed);
         words.lost.store(0, Ordering::Relaxed);
         // Release pairs with `line_count`: its pages are there.
-        shared.head().lines.fetch_max(line + 1, Ordering::Release);
-        return Ok(Some(line));
+        inner.head().subscriber_slots.fetch_max(index + 1, Ordering::Release);
+        return Ok(Some(index));
     }
     Ok(None)
 }
 
 /// From joining to what was asked for, once the cursors are written.
-pub(super) fn join(shared: &Shared, words: &LineWords, process: TokenId, is_reliable: bool) {
+pub(super) fn join(inner: &Inner, words: &SubscriberSlot, process: TokenId, is_reliable: bool) {
     let state = if is_reliable { State::Reliable } else { State::Subscribed };
     if is_reliable {
-        // Before the claim: whoever sees that one looks at lines.
-        shared.head().reliable.store(1, Ordering::Relaxed);
+        // Before the claim: a publisher that sees that one looks at all slots.
+        inner.head().reliable.store(1, Ordering::Relaxed);
     }
     // Release pairs with `slowest`: the cursors. Died just after: a dead one's.
     words.claim.store(Claim { process, state }.word(), Ordering::Release);
-    note_change(shared);
+    note_change(inner);
 }
 
-/// The subscriber is gone; the line stays with the process while samples of it are held. Says whether it is nobody's now.
-pub(super) fn leave(shared: &Shared, words: &LineWords, process: TokenId) -> bool {
+/// The subscriber is gone; the slot stays with the process while samples of it are held. Says
+/// whether it is nobody's now.
+pub(super) fn leave(inner: &Inner, words: &SubscriberSlot, process: TokenId) -> bool {
     words.claim.store(Claim { process, state: State::Leaving }.word(), Ordering::Release);
-    ring_all(shared);
-    note_change(shared);
+    notify_publishers(inner);
+    note_change(inner);
     let_go_if_unused(words)
 }
 
-/// Of a line that its owner leaves: nobody's once nothing of it is held.
-pub(super) fn let_go_if_unused(words: &LineWords) -> bool {
-    let unused = !words.cells().any();
+/// Of a slot that its owner leaves: nobody's once nothing of it is held.
+pub(super) fn let_go_if_unused(words: &SubscriberSlot) -> bool {
+    let unused = !words.hazard_pointers().any();
     if unused {
         // Release pairs with `take`.
         words.claim.store(0, Ordering::Release);
@@ -111,25 +112,25 @@ pub(super) fn let_go_if_unused(words: &LineWords) -> bool {
 }
 
 /// Publishers that wait for this subscriber need not any more.
-fn ring_all(shared: &Shared) {
-    (0..shared.rings()).for_each(|ring| shared.ring(ring).space.notify_all());
+fn notify_publishers(inner: &Inner) {
+    (0..inner.rings()).for_each(|ring| inner.ring(ring).space.notify_all());
 }
 
 /// Somebody has come or gone.
-pub(super) fn note_change(shared: &Shared) {
-    let changes = &shared.head().changes;
+pub(super) fn note_change(inner: &Inner) {
+    let changes = &inner.head().changes;
     changes.fetch_add(1, Ordering::AcqRel);
     // Died just before: whoever watches the comings and goings watches our end, too, or has not seen us.
     futex::wake_all(changes);
 }
 
-/// Clears the lines of those who have ended; how many. `dry_run` only counts.
-pub(super) fn sweep(shared: &Shared, me: Me, ends: &Ends, dry_run: bool) -> (u32, bool) {
+/// Clears the slots of those who have ended; how many. `dry_run` only counts.
+pub(super) fn sweep(inner: &Inner, me: Me, ends: &Ends, dry_run: bool) -> (u32, bool) {
     let (mut swept, mut left) = (0, false);
-    for words in shared.lines() {
+    for words in inner.subscriber_slots() {
         let seen = words.claim.load(Ordering::Acquire);
         let Some(claim) = Claim::of(seen) else { continue };
-        if shared.registry.is_alive(claim.process) {
+        if inner.registry.is_alive(claim.process) {
             continue;
         }
         if !ends.has_ended(claim.process) {
@@ -143,7 +144,7 @@ pub(super) fn sweep(shared: &Shared, me: Me, ends: &Ends, dry_run: bool) -> (u32
         let mine = Claim { process: me.id, state: State::Sweeping }.word();
         // Died just after: from (dead, sweeping) the same once more.
         if words.claim.compare_exchange(seen, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            words.cells().reset();
+            words.hazard_pointers().reset();
             words.claim.store(0, Ordering::Release);
         }
     }
@@ -151,14 +152,14 @@ pub(super) fn sweep(shared: &Shared, me: Me, ends: &Ends, dry_run: bool) -> (u32
 }
 
 /// How many subscribers there are that live.
-pub(super) fn count(shared: &Shared) -> u32 {
-    living(shared).count() as u32
+pub(super) fn count(inner: &Inner) -> u32 {
+    living(inner).count() as u32
 }
 
 /// Who subscribes and lives.
-pub(super) fn living(shared: &Shared) -> impl Iterator<Item = TokenId> {
-    shared.lines().filter_map(|words| {
+pub(super) fn living(inner: &Inner) -> impl Iterator<Item = TokenId> {
+    inner.subscriber_slots().filter_map(|words| {
         let claim = Claim::of(words.claim.load(Ordering::Acquire))?;
-        (claim.is_subscribed() && shared.registry.is_alive(claim.process)).then_some(claim.process)
+        (claim.is_subscribed() && inner.registry.is_alive(claim.process)).then_some(claim.process)
     })
 }

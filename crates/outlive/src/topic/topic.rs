@@ -4,8 +4,8 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 
 use super::error::SubscribeError;
-use super::file::Shared;
 use super::layout::{MOST_BYTES, MOST_DEPTH, Plan};
+use super::mapping::Inner;
 use super::message::Message;
 use super::participants::{self, Participants, Presence, Side};
 use super::publisher::Publisher;
@@ -51,7 +51,7 @@ const NO_STAMPS: u32 = 1;
 /// # If a process dies
 /// What was published stays; see [`Publisher`] and [`Subscriber`].
 pub struct Topic<M: Message + ?Sized = [u8]> {
-    pub(super) shared: Arc<Shared>,
+    pub(super) inner: Arc<Inner>,
     _message: PhantomData<fn(&M)>,
 }
 
@@ -141,9 +141,9 @@ impl<M: Message + ?Sized> Topic<M> {
 
     pub(crate) fn finish(segment: Segment, registry: &'static Registry, wait: WaitStrategy) -> Result<Topic<M>, Error> {
         segment.expect(Kind::Topic)?;
-        let shared = Shared::new(segment, registry)?;
-        shared.spin_wait.set(wait);
-        Ok(Topic { shared: Arc::new(shared), _message: PhantomData })
+        let inner = Inner::new(segment, registry)?;
+        inner.spin_wait.set(wait);
+        Ok(Topic { inner: Arc::new(inner), _message: PhantomData })
     }
 
     /// A new publisher. It takes over the memory, and the messages that are still there, of one that has ended, if there is any.
@@ -154,8 +154,8 @@ impl<M: Message + ?Sized> Topic<M> {
     /// # If a process dies
     /// In here: the next publisher does the same.
     pub fn publisher(&self) -> Result<Publisher<M>, Error> {
-        let stamps = self.shared.head().options.load(Ordering::Relaxed) & NO_STAMPS == 0;
-        Publisher::new(Arc::clone(&self.shared), stamps)
+        let stamps = self.inner.head().options.load(Ordering::Relaxed) & NO_STAMPS == 0;
+        Publisher::new(Arc::clone(&self.inner), stamps)
     }
 
     /// A new subscriber: to what is published from now on.
@@ -177,19 +177,19 @@ impl<M: Message + ?Sized> Topic<M> {
     /// # If a process dies
     /// As with [`Topic::subscriber`].
     pub fn subscriber_with(&self, options: SubscriberOptions) -> Result<Subscriber<M>, Error> {
-        Subscriber::new(Arc::clone(&self.shared), options)
+        Subscriber::new(Arc::clone(&self.inner), options)
     }
 
     /// Who publishes and lives; a process with several publishers more than once.
     #[must_use]
     pub fn publishers(&self) -> Vec<Holder> {
-        ring::living(&self.shared).map(|id| Holder::of(self.shared.registry, id)).collect()
+        ring::living(&self.inner).map(|id| Holder::of(self.inner.registry, id)).collect()
     }
 
     /// Who subscribes and lives.
     #[must_use]
     pub fn subscribers(&self) -> Vec<Holder> {
-        subscriber_slot::living(&self.shared).map(|id| Holder::of(self.shared.registry, id)).collect()
+        subscriber_slot::living(&self.inner).map(|id| Holder::of(self.inner.registry, id)).collect()
     }
 
     /// Waits until somebody comes, goes or dies. The first call returns at once, with those who are there.
@@ -218,7 +218,7 @@ impl<M: Message + ?Sized> Topic<M> {
         seen: &mut Participants,
         deadline: impl Into<Deadline>,
     ) -> Result<(), SubscribeError> {
-        participants::wait_change(&self.shared, Side::Both, seen, deadline.into())
+        participants::wait_change(&self.inner, Side::Both, seen, deadline.into())
     }
 
     /// Follows who comes, goes and dies, from here on: who is there now is the first that it tells of. As a source of a
@@ -245,18 +245,18 @@ impl<M: Message + ?Sized> Topic<M> {
     /// ```
     #[must_use]
     pub fn watch(&self) -> Presence {
-        Presence::new(Arc::clone(&self.shared), Side::Both)
+        Presence::new(Arc::clone(&self.inner), Side::Both)
     }
 
     /// How this process's handles wait from now on.
     pub fn set_wait(&self, wait: WaitStrategy) {
-        self.shared.spin_wait.set(wait);
+        self.inner.spin_wait.set(wait);
     }
 
     /// Whether the topic's name has been removed: those who have it open go on, nobody else finds it any more.
     #[must_use]
     pub fn is_removed(&self) -> bool {
-        self.shared.segment.header().is_removed()
+        self.inner.segment.header().is_removed()
     }
 }
 
@@ -285,6 +285,6 @@ impl Topic<[u8]> {
 
 impl<M: Message + ?Sized> Clone for Topic<M> {
     fn clone(&self) -> Topic<M> {
-        Topic { shared: Arc::clone(&self.shared), _message: PhantomData }
+        Topic { inner: Arc::clone(&self.inner), _message: PhantomData }
     }
 }

@@ -1,20 +1,21 @@
 //! A set as a file descriptor, for `epoll` and `poll`.
 //!
-//! | the eventfd | the place on the bridge's list | |
+//! | the eventfd | the entry on the reactor's list | |
 //! | --- | --- | --- |
-//! | empty | taken | nothing was ready when the bridge looked last |
+//! | empty | taken | nothing was ready when the reactor looked last |
 //! | readable | left | a source was ready: look |
 //! | readable | taken | a call that came late: a look finds nothing, and empties it |
 //!
-//! A look that finds nothing empties the eventfd **and then** takes a place if there is none: a source that becomes ready in
-//! between is found by the bridge, which looks after the place was taken. In the other order its call would be wiped away.
+//! A look that finds nothing empties the eventfd **and then** registers if it is not on the list: a
+//! source that becomes ready in between is found by the reactor, which looks after the entry came
+//! onto the list. In the other order its call would be wiped away.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::reactor::{Place, Whom};
+use super::reactor::{Registration, Whom};
 use super::set::WaitSet;
 use crate::Error;
 use crate::sys::identity;
@@ -22,7 +23,7 @@ use crate::sys::identity;
 /// See the file's head.
 pub(super) struct Descriptor {
     fd: Arc<OwnedFd>,
-    place: Option<Place>,
+    registration: Option<Registration>,
     /// The process that it is of: a forked child's copy is its parent's.
     of: u64,
 }
@@ -62,9 +63,9 @@ impl WaitSet {
         let of = identity::this_process().map_err(failed)?;
         if self.descriptor.as_ref().is_none_or(|known| known.of != of) {
             let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed)?;
-            self.descriptor = Some(Descriptor { fd: Arc::new(fd), place: None, of });
+            self.descriptor = Some(Descriptor { fd: Arc::new(fd), registration: None, of });
         }
-        self.take_place()?;
+        self.register()?;
         match &self.descriptor {
             Some(descriptor) => Ok(descriptor.fd.as_fd()),
             None => Err(Error::TooManyDomains),
@@ -80,24 +81,24 @@ impl WaitSet {
         let mut count = [0; 8];
         // Empty already, as a rule.
         let _ = rustix::io::read(&*descriptor.fd, &mut count);
-        self.take_place()
+        self.register()
     }
 
     /// The sources have changed.
     pub(super) fn watch_others(&mut self) {
         let Some(descriptor) = &mut self.descriptor else { return };
-        if descriptor.place.take().is_some() {
-            // There is a bridge already. Should it not do, the next `try_wait` says so.
-            let _ = self.take_place();
+        if descriptor.registration.take().is_some() {
+            // There is a reactor already. Should it not do, the next `try_wait` says so.
+            let _ = self.register();
         }
     }
 
-    fn take_place(&mut self) -> Result<(), Error> {
+    fn register(&mut self) -> Result<(), Error> {
         let sources = self.sources();
         let Some(descriptor) = &mut self.descriptor else { return Ok(()) };
-        if !descriptor.place.as_ref().is_some_and(Place::is_there) {
+        if !descriptor.registration.as_ref().is_some_and(Registration::is_there) {
             let whom = Whom::Descriptor(Arc::clone(&descriptor.fd));
-            descriptor.place = Some(Place::take(self.registry, sources, whom)?);
+            descriptor.registration = Some(Registration::take(self.registry, sources, whom)?);
         }
         Ok(())
     }

@@ -1,14 +1,14 @@
 //! Futures, for any executor: what can be waited for in a set can be awaited.
 //!
-//! Each looks; finds nothing; registers with the bridge, which looks again by itself and wakes the task once. Dropped before
-//! that, it leaves the list and has taken nothing.
+//! Each looks; finds nothing; registers with the reactor, which looks again by itself and wakes the
+//! task once. Dropped before that, it leaves the list and has taken nothing.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::reactor::{Place, Whom};
+use super::reactor::{Registration, Whom};
 use super::set::{Ready, WaitSet};
 use super::source::{Look, Source, Waited};
 use crate::liveness::Registry;
@@ -20,12 +20,12 @@ use crate::{Error, Peer, WaitError};
 pub(super) struct UntilReady {
     registry: &'static Registry,
     sources: Vec<Arc<dyn Waited>>,
-    place: Option<Place>,
+    registration: Option<Registration>,
 }
 
 impl UntilReady {
     fn of(registry: &'static Registry, sources: Vec<Arc<dyn Waited>>) -> UntilReady {
-        UntilReady { registry, sources, place: None }
+        UntilReady { registry, sources, registration: None }
     }
 
     pub(super) fn of_one(source: &impl Source, registry: &'static Registry) -> Result<UntilReady, Error> {
@@ -38,15 +38,15 @@ impl Future for UntilReady {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.sources.iter().any(|source| matches!(source.look(), Look::Ready(_))) {
-            self.place = None;
+            self.registration = None;
             return Poll::Ready(Ok(()));
         }
-        if !self.place.as_ref().is_some_and(|place| place.tell_instead(context.waker())) {
+        if !self.registration.as_ref().is_some_and(|registration| registration.tell_instead(context.waker())) {
             let whom = Whom::Task(context.waker().clone());
             // The former one first: it is not on the list any more.
-            self.place = None;
-            match Place::take(self.registry, self.sources.clone(), whom) {
-                Ok(place) => self.place = Some(place),
+            self.registration = None;
+            match Registration::take(self.registry, self.sources.clone(), whom) {
+                Ok(registration) => self.registration = Some(registration),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -84,7 +84,7 @@ impl Receiver {
                 Err(RecvError::Empty) => {}
                 received => return received,
             }
-            UntilReady::of_one(self, self.inbox().registry())?.await?;
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
         }
     }
 }
@@ -100,7 +100,7 @@ impl<T: Plain> TypedReceiver<T> {
                 Err(RecvError::Empty) => {}
                 received => return received,
             }
-            UntilReady::of_one(self, self.bytes().inbox().registry())?.await?;
+            UntilReady::of_one(self, self.bytes().readiness().registry())?.await?;
         }
     }
 }

@@ -10,17 +10,19 @@
 
 mod descriptor;
 mod futures;
+mod peer_readiness;
+mod queue_readiness;
 mod reactor;
-mod services;
+mod rpc_readiness;
 mod set;
 mod source;
 mod source_list;
-mod sources;
-mod states;
+mod state_readiness;
+mod sync_readiness;
 mod timer;
-mod topics;
+mod topic_readiness;
 
 pub use set::{Key, Ready, WaitSet};
 pub use source::{Readiness, Source, Watched};
-pub use sources::Bits;
+pub use sync_readiness::Bits;
 pub use timer::Timer;

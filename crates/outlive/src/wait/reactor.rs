@@ -3,15 +3,15 @@
 //! One for each domain so used, started at the first such use, named `outlive-wait`; it sleeps in the way of a set, on everything
 //! that is registered and on a *doorbell* word of this process:
 //!
-//! | step of who registers | step of the bridge |
+//! | step of who registers | step of the reactor |
 //! | --- | --- |
 //! | into the list | d = doorbell |
 //! | doorbell + 1, wake | take in what is new in the list, let go of what has left it |
 //! | | look at all: ready → out of the list, told once; from the beginning |
 //! | | sleep on {doorbell == d, all words, all owners} |
 //!
-//! So whatever is registered is looked at before the bridge sleeps on. A forked child has none of its parent's threads: its first
-//! use starts another.
+//! So whatever is registered is looked at before the reactor sleeps on. A forked child has none of
+//! its parent's threads: its first use starts another.
 
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,12 +35,12 @@ pub(super) struct Reactor {
     /// The process that its thread is of.
     of: u64,
     doorbell: AtomicU32,
-    registered: Mutex<Vec<Registration>>,
+    registered: Mutex<Vec<Entry>>,
     next: StdAtomicU64,
 }
 
 /// Something that is waited for.
-struct Registration {
+struct Entry {
     id: u64,
     sources: Vec<Arc<dyn Waited>>,
     whom: Whom,
@@ -65,16 +65,16 @@ impl Whom {
     }
 }
 
-/// A place on a bridge's list; left when dropped.
-pub(super) struct Place {
-    bridge: &'static Reactor,
+/// An entry on a reactor's list, which leaves it when this is dropped.
+pub(super) struct Registration {
+    reactor: &'static Reactor,
     id: u64,
 }
 
-/// All bridges that this process and its ancestors had.
-static BRIDGES: Mutex<Vec<&'static Reactor>> = Mutex::new(Vec::new());
+/// All reactors that this process and its ancestors had.
+static REACTORS: Mutex<Vec<&'static Reactor>> = Mutex::new(Vec::new());
 
-/// After an error that nobody can be told of, the bridge looks again so much later.
+/// After an error that nobody can be told of, the reactor looks again so much later.
 const AFTER_ERROR: Duration = Duration::from_millis(10);
 
 impl Reactor {
@@ -83,11 +83,11 @@ impl Reactor {
         let refused = |errno| Error::from_errno("start a thread that waits in", registry.path(), errno);
         let of = identity::this_process().map_err(refused)?;
         // As with malloc: a child forked from several threads, one of them in here, must not come here before exec.
-        let mut bridges = BRIDGES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bridge) = bridges.iter().find(|b| b.of == of && core::ptr::eq(b.registry, registry)) {
-            return Ok(bridge);
+        let mut reactors = REACTORS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reactor) = reactors.iter().find(|b| b.of == of && core::ptr::eq(b.registry, registry)) {
+            return Ok(reactor);
         }
-        let bridge: &'static Reactor = Box::leak(Box::new(Reactor {
+        let reactor: &'static Reactor = Box::leak(Box::new(Reactor {
             registry,
             of,
             doorbell: AtomicU32::new(0),
@@ -95,14 +95,14 @@ impl Reactor {
             next: StdAtomicU64::new(0),
         }));
         let (tell, hear) = mpsc::channel();
-        start_thread::start_thread(move || bridge.run(&tell)).map_err(refused)?;
+        start_thread::start_thread(move || reactor.run(&tell)).map_err(refused)?;
         // It claims a token, as all who sleep on owners do.
         hear.recv().map_err(|_| refused(Errno::AGAIN))??;
-        bridges.push(bridge);
-        Ok(bridge)
+        reactors.push(reactor);
+        Ok(reactor)
     }
 
-    fn list(&self) -> MutexGuard<'_, Vec<Registration>> {
+    fn list(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,64 +120,69 @@ impl Reactor {
         if ready.send(Ok(())).is_err() {
             return;
         }
-        let mut crowd = SourceList::default();
+        let mut source_list = SourceList::default();
         let mut taken_in = 0;
         loop {
             let heard = self.doorbell.load(Ordering::Acquire);
             let mut let_go = Vec::new();
             {
                 let list = self.list();
-                crowd.retain(|key| list.binary_search_by_key(&key, |one| one.id).is_ok(), &mut let_go);
+                source_list.retain(|key| list.binary_search_by_key(&key, |one| one.id).is_ok(), &mut let_go);
                 for one in list.iter().filter(|one| one.id >= taken_in) {
-                    one.sources.iter().for_each(|source| crowd.add(one.id, Arc::clone(source)));
+                    one.sources.iter().for_each(|source| source_list.add(one.id, Arc::clone(source)));
                 }
                 taken_in = list.last().map_or(taken_in, |last| taken_in.max(last.id + 1));
             }
             // Not under the lock: the last one of a mapping unmaps it.
             drop(let_go);
-            if self.tell_the_ready(&mut crowd) {
+            if self.tell_the_ready(&mut source_list) {
                 continue;
             }
-            let pass = WakeRelay::begin(me.list());
+            let relay = WakeRelay::begin(me.list());
             let doorbell = Watch { word: &self.doorbell, expected: heard };
-            if crowd.sleep(self.registry, &pass, Some(doorbell), Deadline::NEVER).is_err() {
+            if source_list.sleep(self.registry, &relay, Some(doorbell), Deadline::NEVER).is_err() {
                 let _ = futex::wait_any(&[doorbell], 0, Deadline::after(AFTER_ERROR));
             }
         }
     }
 
-    fn tell_the_ready(&self, crowd: &mut SourceList) -> bool {
+    fn tell_the_ready(&self, source_list: &mut SourceList) -> bool {
         let mut ready = Vec::new();
-        crowd.look(|key, _| ready.push(key));
+        source_list.look(|key, _| ready.push(key));
         if ready.is_empty() {
             return false;
         }
         ready.sort_unstable();
-        let told: Vec<Registration> = self.list().extract_if(.., |one| ready.binary_search(&one.id).is_ok()).collect();
+        let told: Vec<Entry> = self.list().extract_if(.., |one| ready.binary_search(&one.id).is_ok()).collect();
         told.into_iter().for_each(|one| one.whom.tell());
-        // Out of the crowd with the next round, as they are out of the list.
+        // Out of the source list with the next round, as they are out of the list.
         true
     }
 }
 
-impl Place {
-    /// From now on these are waited for, until one is ready; then whoever it is is told, once, and the place is left.
-    pub(super) fn take(registry: &'static Registry, sources: Vec<Arc<dyn Waited>>, whom: Whom) -> Result<Place, Error> {
-        let bridge = Reactor::of(registry)?;
+impl Registration {
+    /// From now on these are waited for, until one is ready; then `whom` is told, once, and they
+    /// leave the list.
+    pub(super) fn take(
+        registry: &'static Registry,
+        sources: Vec<Arc<dyn Waited>>,
+        whom: Whom,
+    ) -> Result<Registration, Error> {
+        let reactor = Reactor::of(registry)?;
         let id = {
-            let mut list = bridge.list();
+            let mut list = reactor.list();
             // Relaxed: under the lock. So the list is in the order of its ids.
-            let id = bridge.next.fetch_add(1, Ordering::Relaxed);
-            list.push(Registration { id, sources, whom });
+            let id = reactor.next.fetch_add(1, Ordering::Relaxed);
+            list.push(Entry { id, sources, whom });
             id
         };
-        bridge.ring();
-        Ok(Place { bridge, id })
+        reactor.ring();
+        Ok(Registration { reactor, id })
     }
 
-    /// Whether it is still on the list, and the bridge is this process's.
+    /// Whether it is still on the list, and the reactor is this process's.
     pub(super) fn is_there(&self) -> bool {
-        self.is_of_this_process() && self.bridge.list().binary_search_by_key(&self.id, |one| one.id).is_ok()
+        self.is_of_this_process() && self.reactor.list().binary_search_by_key(&self.id, |one| one.id).is_ok()
     }
 
     /// Another is to be told. False: it is not on the list any more.
@@ -185,7 +190,7 @@ impl Place {
         if !self.is_of_this_process() {
             return false;
         }
-        let mut list = self.bridge.list();
+        let mut list = self.reactor.list();
         let Ok(at) = list.binary_search_by_key(&self.id, |one| one.id) else { return false };
         if let Whom::Task(known) = &mut list[at].whom {
             known.clone_from(waker);
@@ -194,22 +199,22 @@ impl Place {
     }
 
     fn is_of_this_process(&self) -> bool {
-        identity::this_process() == Ok(self.bridge.of)
+        identity::this_process() == Ok(self.reactor.of)
     }
 }
 
-impl Drop for Place {
+impl Drop for Registration {
     fn drop(&mut self) {
         if !self.is_of_this_process() {
             return;
         }
         let left = {
-            let mut list = self.bridge.list();
+            let mut list = self.reactor.list();
             list.binary_search_by_key(&self.id, |one| one.id).ok().map(|at| list.remove(at))
         };
         if left.is_some() {
             // It lets go of the sources.
-            self.bridge.ring();
+            self.reactor.ring();
         }
     }
 }

@@ -63,7 +63,7 @@ const FEW: usize = 8;
 /// the others: they are woken by the next who publishes, or look by themselves within a second.
 pub struct WaitSet {
     pub(super) registry: &'static Registry,
-    crowd: SourceList,
+    source_list: SourceList,
     spin_wait: SpinWait,
     next: u64,
     found: VecDeque<(Key, Readiness)>,
@@ -106,7 +106,7 @@ impl WaitSet {
     pub fn new(domain: &Domain) -> WaitSet {
         WaitSet {
             registry: domain.registry(),
-            crowd: SourceList::default(),
+            source_list: SourceList::default(),
             spin_wait: SpinWait::new(),
             next: 0,
             found: VecDeque::new(),
@@ -126,7 +126,7 @@ impl WaitSet {
         }
         let key = Key(self.next);
         self.next += 1;
-        self.crowd.add(key.0, watched.waited);
+        self.source_list.add(key.0, watched.waited);
         self.watch_others();
         Ok(key)
     }
@@ -134,14 +134,14 @@ impl WaitSet {
     /// Takes a source out. False: it was not in.
     pub fn remove(&mut self, key: Key) -> bool {
         self.found.retain(|(found, _)| *found != key);
-        let was_in = self.crowd.remove(key.0);
+        let was_in = self.source_list.remove(key.0);
         self.watch_others();
         was_in
     }
 
     /// How many sources there are.
     pub fn len(&self) -> usize {
-        self.crowd.members().len()
+        self.source_list.members().len()
     }
 
     /// Whether there is none.
@@ -181,16 +181,16 @@ impl WaitSet {
         Ok(self.ready())
     }
 
-    /// All that is waited for, for a bridge.
+    /// All that is waited for, for a reactor.
     pub(super) fn sources(&self) -> Vec<Arc<dyn Waited>> {
-        self.crowd.members().iter().map(|member| Arc::clone(&member.waited)).collect()
+        self.source_list.members().iter().map(|member| Arc::clone(&member.waited)).collect()
     }
 
     /// What is ready now, kept for [`WaitSet::ready`].
     pub(super) fn look(&mut self) -> bool {
         let found = &mut self.found;
         found.clear();
-        self.crowd.look(|key, what| found.push_back((Key(key), what)));
+        self.source_list.look(|key, what| found.push_back((Key(key), what)));
         !found.is_empty()
     }
 
@@ -200,14 +200,14 @@ impl WaitSet {
 
     #[cold]
     fn wait_slow(&mut self, deadline: Deadline) -> Result<(), AwaitError> {
-        let few = self.crowd.members().len() <= FEW;
-        if few && self.spin_wait.spin(|| self.crowd.is_any_ready()) && self.look() {
+        let few = self.source_list.members().len() <= FEW;
+        if few && self.spin_wait.spin(|| self.source_list.is_any_ready()) && self.look() {
             return Ok(());
         }
         let me = self.registry.me().map_err(AwaitError::System)?;
-        let pass = WakeRelay::begin(me.list());
+        let relay = WakeRelay::begin(me.list());
         while !deadline.has_passed() {
-            let slept = self.crowd.sleep(self.registry, &pass, None, deadline);
+            let slept = self.source_list.sleep(self.registry, &relay, None, deadline);
             slept.map_err(|errno| AwaitError::System(Error::from_errno("wait in", self.registry.path(), errno)))?;
             if self.look() {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! Sources, looked at and slept on together: what a set and a bridge have in common.
+//! Sources, looked at and slept on together: what a set and a reactor have in common.
 //!
 //! 1. Look at all.
 //! 2. Prepare a wait on the eventcount of each that has one, unless the last one still stands.
@@ -8,7 +8,7 @@
 //! 6. What each source's protocol asks of who woke. From 1.
 //!
 //! The index that the kernel returns is not asked for. It keeps nothing in shared memory: a death here leaves nothing but a
-//! wake-up for somebody's end, which `wake/wait_list.rs` passes on. doc/protocols/wait_set.md.
+//! wake-up for somebody's end, which `liveness/wait_list.rs` passes on. doc/protocols/wait_set.md.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,7 @@ impl SourceList {
     pub(super) fn sleep(
         &mut self,
         registry: &'static Registry,
-        pass: &WakeRelay,
+        relay: &WakeRelay,
         extra: Option<Watch<'_>>,
         deadline: Deadline,
     ) -> Result<Asleep, Errno> {
@@ -130,7 +130,7 @@ impl SourceList {
         owners.sort_unstable_by_key(|owner| owner.as_u32());
         owners.dedup();
         let looks = asleep.iter().any(|(waited, announced)| waited.needs_recheck(announced));
-        let slept = self.many.sleep(registry, pass, words, &owners, looks, until);
+        let slept = self.many.sleep(registry, relay, words, &owners, looks, until);
         for member in &self.members {
             member.waited.woken(&member.announced);
         }

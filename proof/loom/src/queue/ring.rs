@@ -20,7 +20,7 @@ unsafe impl Sync for Ring {}
 unsafe impl Send for Ring {}
 
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) lap: u64,
     pub(super) index: u64,
 }
@@ -71,9 +71,9 @@ impl Ring {
         Ok(self.head.limits[region as usize % MOST_REGIONS].load(Ordering::Acquire))
     }
 
-    pub(super) fn place(&self, _region: u32, limit: u64, position: u64) -> Option<Place> {
+    pub(super) fn place(&self, _region: u32, limit: u64, position: u64) -> Option<Position> {
         let slots = limit & !SEALED;
-        (slots != 0).then(|| Place { lap: position / slots, index: position % slots })
+        (slots != 0).then(|| Position { lap: position / slots, index: position % slots })
     }
 
     pub(super) fn position_of(&self, _region: u32, limit: u64, index: u64, lap: u64) -> Option<u64> {

@@ -7,17 +7,17 @@ use std::sync::Arc as StdArc;
 use loom::thread;
 
 use super::ring::Ring;
-use super::{Receiver, RecvError, SendError, Sender, Shared};
+use super::{Inner, Receiver, RecvError, SendError, Sender};
 use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::sys::robust::{ListHead, end_thread};
 use crate::wake::SpinWait;
 
 /// Tokens 0, 1, 2 are threads; 3, 4, 5 their processes.
-fn world(first: usize, regions: usize) -> StdArc<Shared> {
+fn world(first: usize, regions: usize) -> StdArc<Inner> {
     let slots = (0..6).map(|n| Slot::held_by(n + 100)).collect();
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
     let ring = Ring::new(first, regions);
-    StdArc::new(Shared { ring, registry, spin_wait: SpinWait::new(), need_receiver: false })
+    StdArc::new(Inner { ring, registry, spin_wait: SpinWait::new(), need_receiver: false })
 }
 
 /// The calling thread is number `n`, in a process of its own; its list lives as long as the test.
@@ -30,9 +30,9 @@ fn be(n: u32) -> &'static ListHead {
 }
 
 /// The calling thread's process ends: its thread's mark, then its own.
-fn die(shared: &Shared, n: u32, list: &ListHead) {
-    end_thread(&shared.registry.slots[n as usize], list);
-    end_thread(&shared.registry.slots[n as usize + 3], &ListHead::new());
+fn die(inner: &Inner, n: u32, list: &ListHead) {
+    end_thread(&inner.registry.slots[n as usize], list);
+    end_thread(&inner.registry.slots[n as usize + 3], &ListHead::new());
 }
 
 fn message(n: usize) -> &'static [u8] {
@@ -49,19 +49,19 @@ fn explore(bound: usize, test: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn loom_queue_one_sender_in_order_and_the_receiver_is_woken() {
     explore(3, || {
-        let shared = world(2, 1);
+        let inner = world(2, 1);
         let sending = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
-                let sender = Sender::new(shared).unwrap();
+                let sender = Sender::new(inner).unwrap();
                 sender.send(message(1)).unwrap();
                 sender.send(message(2)).unwrap();
                 core::mem::forget(sender);
             })
         };
         be(0);
-        let mut receiver = Receiver::new(shared).unwrap();
+        let mut receiver = Receiver::new(inner).unwrap();
         assert_eq!(receiver.recv().unwrap().len(), 1);
         assert_eq!(receiver.recv().unwrap().len(), 2);
         core::mem::forget(receiver);
@@ -72,12 +72,12 @@ fn loom_queue_one_sender_in_order_and_the_receiver_is_woken() {
 #[test]
 fn loom_queue_two_senders_through_a_closed_region() {
     explore(3, || {
-        let shared = world(1, 2);
+        let inner = world(1, 2);
         let sending = [1, 2].map(|n| {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(n);
-                let sender = Sender::new(shared).unwrap();
+                let sender = Sender::new(inner).unwrap();
                 sender.send(message(n as usize)).unwrap();
                 core::mem::forget(sender);
             })
@@ -86,7 +86,7 @@ fn loom_queue_two_senders_through_a_closed_region() {
             thread.join().unwrap();
         }
         be(0);
-        let mut receiver = Receiver::new(shared).unwrap();
+        let mut receiver = Receiver::new(inner).unwrap();
         let mut got = [receiver.try_recv().unwrap().len(), receiver.try_recv().unwrap().len()];
         got.sort_unstable();
         assert_eq!(got, [1, 2]);
@@ -108,12 +108,12 @@ fn loom_queue_a_full_queue_lets_its_sender_go_on_with_one_more_preemption() {
 
 fn a_full_queue(bound: usize) {
     explore(bound, || {
-        let shared = world(1, 1);
+        let inner = world(1, 1);
         let sending = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
-                let sender = Sender::new(shared).unwrap();
+                let sender = Sender::new(inner).unwrap();
                 for n in 1..=2 {
                     sender.send(message(n)).unwrap();
                 }
@@ -121,7 +121,7 @@ fn a_full_queue(bound: usize) {
             })
         };
         be(0);
-        let mut receiver = Receiver::new(shared).unwrap();
+        let mut receiver = Receiver::new(inner).unwrap();
         for n in 1..=2 {
             assert_eq!(receiver.recv().unwrap().len(), n);
         }
@@ -133,21 +133,21 @@ fn a_full_queue(bound: usize) {
 #[test]
 fn loom_queue_a_waiting_sender_is_told_of_its_receivers_death() {
     explore(3, || {
-        let shared = world(1, 1);
+        let inner = world(1, 1);
         let sending = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
-                let sender = Sender::new(shared).unwrap();
+                let sender = Sender::new(inner).unwrap();
                 let sent = sender.send(message(1)).and_then(|()| sender.send(message(2)));
                 core::mem::forget(sender);
                 sent
             })
         };
         let list = be(0);
-        let receiver = Receiver::new(StdArc::clone(&shared)).unwrap();
+        let receiver = Receiver::new(StdArc::clone(&inner)).unwrap();
         core::mem::forget(receiver);
-        die(&shared, 0, list);
+        die(&inner, 0, list);
         assert_eq!(sending.join().unwrap(), Err(SendError::ReceiverDied));
     });
 }
@@ -156,12 +156,12 @@ fn loom_queue_a_waiting_sender_is_told_of_its_receivers_death() {
 #[ignore = "half a minute: part of `cargo xtask loom --all`"]
 fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
     explore(1, || {
-        let shared = world(1, 2);
+        let inner = world(1, 2);
         let sending = [(1, 2), (2, 1)].map(|(n, count)| {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(n);
-                let sender = Sender::new(shared).unwrap();
+                let sender = Sender::new(inner).unwrap();
                 for k in 0..count {
                     sender.send(message((n * 2 + k) as usize)).unwrap();
                 }
@@ -169,7 +169,7 @@ fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
             })
         });
         be(0);
-        let mut receiver = Receiver::new(shared).unwrap();
+        let mut receiver = Receiver::new(inner).unwrap();
         let mut got: Vec<usize> = (0..3).map(|_| receiver.recv().unwrap().len()).collect();
         assert!(got.iter().position(|&n| n == 2) < got.iter().position(|&n| n == 3), "{got:?}");
         got.sort_unstable();
@@ -182,42 +182,42 @@ fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
 }
 
 /// A wait set's part, as `wait/source_list.rs` does it: look, announce, fence, look again, sleep on the eventcount.
-fn wait_in_set(inbox: &super::Inbox) {
-    use super::Lies;
+fn wait_in_set(readiness: &super::QueueReadiness) {
+    use super::Receivable;
     use crate::sys::clock::Deadline;
     use crate::sys::futex;
-    while inbox.look() != Lies::Something {
-        let mut ticket = inbox.messages().announce();
+    while readiness.look() != Receivable::Something {
+        let mut ticket = readiness.messages().announce();
         crate::sys::barrier::heavy();
-        inbox.messages().note_fence(&mut ticket);
+        readiness.messages().note_fence(&mut ticket);
         // Who writes there lives on in these tests: it will notify.
-        if inbox.look() == Lies::Something {
+        if readiness.look() == Receivable::Something {
             return;
         }
-        futex::wait_any(&[inbox.messages().watch(ticket)], 0, Deadline::NEVER).unwrap();
+        futex::wait_any(&[readiness.messages().watch(ticket)], 0, Deadline::NEVER).unwrap();
     }
 }
 
 #[test]
 fn loom_queue_a_set_is_told_beside_the_receiver() {
     explore(2, || {
-        let shared = world(2, 1);
+        let inner = world(2, 1);
         be(0);
-        let mut receiver = Receiver::new(StdArc::clone(&shared)).unwrap();
-        let inbox = receiver.inbox();
+        let mut receiver = Receiver::new(StdArc::clone(&inner)).unwrap();
+        let readiness = receiver.readiness();
         let sending = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
-                let sender = Sender::new(shared).unwrap();
+                let sender = Sender::new(inner).unwrap();
                 sender.send(message(1)).unwrap();
                 core::mem::forget(sender);
             })
         };
         // The same message is told to all.
-        let other = inbox.clone();
+        let other = readiness.clone();
         let set = thread::spawn(move || wait_in_set(&other));
-        wait_in_set(&inbox);
+        wait_in_set(&readiness);
         sending.join().unwrap();
         set.join().unwrap();
         assert_eq!(receiver.recv().unwrap().len(), 1);
@@ -228,21 +228,21 @@ fn loom_queue_a_set_is_told_beside_the_receiver() {
 #[test]
 fn loom_queue_a_set_is_told_of_each_of_two_messages() {
     explore(2, || {
-        let shared = world(2, 1);
+        let inner = world(2, 1);
         be(0);
-        let mut receiver = Receiver::new(StdArc::clone(&shared)).unwrap();
-        let inbox = receiver.inbox();
+        let mut receiver = Receiver::new(StdArc::clone(&inner)).unwrap();
+        let readiness = receiver.readiness();
         let sending = [1, 2].map(|n| {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(n);
-                let sender = Sender::new(shared).unwrap();
+                let sender = Sender::new(inner).unwrap();
                 sender.send(message(n as usize)).unwrap();
                 core::mem::forget(sender);
             })
         });
         for _ in 0..2 {
-            wait_in_set(&inbox);
+            wait_in_set(&readiness);
             assert!(receiver.try_recv().is_ok());
         }
         core::mem::forget(receiver);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::asked::{Asked, Asks, Question, clear_unless, pending};
-use super::words::{After, Claim, Ready, State, Words};
+use super::call::{After, CallWords, Claim, Ready, State};
 use crate::Deadline;
 use crate::liveness::{Registry, Slot, TokenId, become_thread};
 use crate::shim::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use crate::wake::Sleep;
 /// Tokens 0 and 1 are threads, 2 and 3 their processes; the client is 0.
 struct World {
     registry: &'static Registry,
-    words: Words,
+    words: CallWords,
     question: Question,
     asks: Asks,
     /// What a request asks: plain in truth, an atomic so that loom sees it.
@@ -29,7 +29,7 @@ struct World {
 fn world() -> Arc<World> {
     let slots = (0..4).map(|n| Slot::held_by(n + 100)).collect();
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
-    let words = (Words::default(), Question::default(), Asks::default());
+    let words = (CallWords::default(), Question::default(), Asks::default());
     let (words, question, asks) = words;
     Arc::new(World { registry, words, question, asks, request: AtomicU32::new(0), payload: AtomicU32::new(0) })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc as StdArc;
 
 use loom::thread;
 
-use super::Shared;
+use super::Inner;
 use super::buffers::Buffers;
 use super::layout::{Cell, Latest};
 use super::wait::{Change, Told};
@@ -17,10 +17,10 @@ use crate::sys::robust::{ListHead, end_thread};
 use crate::wake::SpinWait;
 
 /// Tokens 0, 1, 2 are threads; 3, 4, 5 their processes.
-fn world() -> StdArc<Shared> {
+fn world() -> StdArc<Inner> {
     let slots = (0..6).map(|n| Slot::held_by(n + 100)).collect();
     let registry: &'static Registry = Box::leak(Box::new(Registry::new(slots)));
-    StdArc::new(Shared { buffers: Buffers::new(), registry, spin_wait: SpinWait::new() })
+    StdArc::new(Inner { buffers: Buffers::new(), registry, spin_wait: SpinWait::new() })
 }
 
 /// The calling thread is number `n`, in a process of its own; its list lives as long as the test.
@@ -33,9 +33,9 @@ fn be(n: u32) -> &'static ListHead {
 }
 
 /// The calling thread's process ends: its thread's mark, then its own.
-fn die(shared: &Shared, n: u32, list: &ListHead) {
-    end_thread(&shared.registry.slots[n as usize], list);
-    end_thread(&shared.registry.slots[n as usize + 3], &ListHead::new());
+fn die(inner: &Inner, n: u32, list: &ListHead) {
+    end_thread(&inner.registry.slots[n as usize], list);
+    end_thread(&inner.registry.slots[n as usize + 3], &ListHead::new());
 }
 
 /// Both halves are the version less one.
@@ -47,10 +47,10 @@ fn value(version: u64) -> [u8; 16] {
 }
 
 /// Gets the value, which must be whole; its version.
-fn get(shared: &Shared) -> u64 {
+fn get(inner: &Inner) -> u64 {
     let mut bytes = [0u8; 16];
     // SAFETY: 16 bytes, which is what a buffer holds.
-    let (version, _) = unsafe { shared.read(bytes.as_mut_ptr(), |_| Some(16)) }.expect("no damage");
+    let (version, _) = unsafe { inner.read(bytes.as_mut_ptr(), |_| Some(16)) }.expect("no damage");
     assert_eq!(bytes, value(version), "halves of two values");
     version
 }
@@ -69,21 +69,21 @@ fn explore(bound: usize, test: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn loom_state_a_get_is_whole_and_no_older_than_the_last() {
     explore(3, || {
-        let shared = world();
+        let inner = world();
         let writing = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
-                let mut writer = RawWriter::new(shared).unwrap();
+                let mut writer = RawWriter::new(inner).unwrap();
                 (2..=5).for_each(|version| set(&mut writer, version));
                 core::mem::forget(writer);
             })
         };
         be(0);
-        let first = get(&shared);
-        assert!(get(&shared) >= first, "back in time");
+        let first = get(&inner);
+        assert!(get(&inner) >= first, "back in time");
         writing.join().unwrap();
-        assert_eq!(get(&shared), 5);
+        assert_eq!(get(&inner), 5);
     });
 }
 
@@ -91,18 +91,18 @@ fn loom_state_a_get_is_whole_and_no_older_than_the_last() {
 #[test]
 fn loom_state_one_who_was_overtaken_pins_what_is_not_written() {
     explore(3, || {
-        let shared = world();
+        let inner = world();
         be(0);
-        let mut writer = RawWriter::new(StdArc::clone(&shared)).unwrap();
+        let mut writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
         (2..=4).for_each(|version| set(&mut writer, version));
         let reading = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
                 let mut bytes = [0u8; 16];
                 // SAFETY: 16 bytes, which is what a buffer holds.
                 let (version, _) =
-                    unsafe { shared.read_overtaken(bytes.as_mut_ptr(), |_| Some(16)) }.expect("no damage");
+                    unsafe { inner.read_overtaken(bytes.as_mut_ptr(), |_| Some(16)) }.expect("no damage");
                 assert_eq!(bytes, value(version));
                 assert!(version >= 4);
             })
@@ -118,22 +118,22 @@ fn loom_state_one_who_was_overtaken_pins_what_is_not_written() {
 #[test]
 fn loom_state_a_sweep_leaves_no_dead_readers_name_beside_a_slow_writer() {
     explore(3, || {
-        let shared = world();
-        let head = shared.buffers.head();
+        let inner = world();
+        let head = inner.buffers.head();
         head.cells[0].store(Cell::asking(TokenId::new(1, 0)).0, Ordering::Relaxed);
         head.used.store(1, Ordering::Relaxed);
         let writing = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(0);
-                let mut writer = RawWriter::new(shared).unwrap();
+                let mut writer = RawWriter::new(inner).unwrap();
                 set(&mut writer, 2);
                 core::mem::forget(writer);
             })
         };
-        die(&shared, 1, &ListHead::new());
+        die(&inner, 1, &ListHead::new());
         be(2);
-        shared.sweep(shared.registry.me().unwrap(), false, &mut Vec::new());
+        inner.sweep(inner.registry.me().unwrap(), false, &mut Vec::new());
         let owner = Cell(head.cells[0].load(Ordering::Acquire)).owner();
         assert_eq!(owner, None, "the dead reader's id may be given out again after the sweep");
         writing.join().unwrap();
@@ -143,18 +143,18 @@ fn loom_state_a_sweep_leaves_no_dead_readers_name_beside_a_slow_writer() {
 #[test]
 fn loom_state_who_waits_is_woken() {
     explore(3, || {
-        let shared = world();
+        let inner = world();
         let writing = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
-                let mut writer = RawWriter::new(shared).unwrap();
+                let mut writer = RawWriter::new(inner).unwrap();
                 set(&mut writer, 2);
                 core::mem::forget(writer);
             })
         };
         be(0);
-        let change = shared.wait_changed(&Told::of(1), Deadline::NEVER).unwrap();
+        let change = inner.wait_changed(&Told::of(1), Deadline::NEVER).unwrap();
         assert_eq!(change, Some(Change::Value { version: 2 }));
         writing.join().unwrap();
     });
@@ -163,34 +163,34 @@ fn loom_state_who_waits_is_woken() {
 /// A writer dies after `latest`, before its ring; or before `latest`.
 fn dies(published: bool) {
     explore(3, move || {
-        let shared = world();
+        let inner = world();
         let writing = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 let list = be(1);
-                let writer = RawWriter::new(StdArc::clone(&shared)).unwrap();
-                shared.fill(1, 2, &value(2)).unwrap();
+                let writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
+                inner.fill(1, 2, &value(2)).unwrap();
                 if published {
-                    shared.buffers.head().latest.store(Latest::new(2, 1).0, Ordering::Release);
+                    inner.buffers.head().latest.store(Latest::new(2, 1).0, Ordering::Release);
                 }
-                die(&shared, 1, list);
+                die(&inner, 1, list);
                 core::mem::forget(writer);
             })
         };
         be(0);
         let mut version = 1;
         if published {
-            let change = shared.wait_changed(&Told::of(1), Deadline::NEVER).unwrap();
+            let change = inner.wait_changed(&Told::of(1), Deadline::NEVER).unwrap();
             assert_eq!(change, Some(Change::Value { version: 2 }), "the value comes before the death");
             version = 2;
         }
-        let change = shared.wait_changed(&Told::of(version), Deadline::NEVER).unwrap();
+        let change = inner.wait_changed(&Told::of(version), Deadline::NEVER).unwrap();
         assert_eq!(change, Some(Change::WriterDied { version }));
-        assert_eq!(get(&shared), version);
+        assert_eq!(get(&inner), version);
         writing.join().unwrap();
-        let mut writer = RawWriter::new(StdArc::clone(&shared)).unwrap();
+        let mut writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
         set(&mut writer, version + 1);
-        assert_eq!(get(&shared), version + 1);
+        assert_eq!(get(&inner), version + 1);
         core::mem::forget(writer);
     });
 }
@@ -208,26 +208,26 @@ fn loom_state_a_writer_that_dies_before_its_ring_wakes_who_sleeps() {
 #[test]
 fn loom_state_one_that_comes_is_seen_by_who_sleeps_after_a_death() {
     explore(2, || {
-        let shared = world();
+        let inner = world();
         let list = be(2);
-        core::mem::forget(RawWriter::new(StdArc::clone(&shared)).unwrap());
-        die(&shared, 2, list);
+        core::mem::forget(RawWriter::new(StdArc::clone(&inner)).unwrap());
+        die(&inner, 2, list);
         let writing = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 let list = be(1);
-                let writer = RawWriter::new(StdArc::clone(&shared)).unwrap();
-                shared.fill(1, 2, &value(2)).unwrap();
-                shared.buffers.head().latest.store(Latest::new(2, 1).0, Ordering::Release);
-                die(&shared, 1, list);
+                let writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
+                inner.fill(1, 2, &value(2)).unwrap();
+                inner.buffers.head().latest.store(Latest::new(2, 1).0, Ordering::Release);
+                die(&inner, 1, list);
                 core::mem::forget(writer);
             })
         };
         be(0);
         let told = Told::of(1);
-        let mut change = shared.wait_changed(&told, Deadline::NEVER).unwrap();
+        let mut change = inner.wait_changed(&told, Deadline::NEVER).unwrap();
         if change == Some(Change::WriterDied { version: 1 }) {
-            change = shared.wait_changed(&told, Deadline::NEVER).unwrap();
+            change = inner.wait_changed(&told, Deadline::NEVER).unwrap();
         }
         assert_eq!(change, Some(Change::Value { version: 2 }));
         writing.join().unwrap();
@@ -238,26 +238,26 @@ fn loom_state_one_that_comes_is_seen_by_who_sleeps_after_a_death() {
 #[test]
 fn loom_state_a_dead_readers_pin_holds_up_nobody() {
     explore(3, || {
-        let shared = world();
+        let inner = world();
         let list = be(2);
-        shared.pin_for_good();
-        die(&shared, 2, list);
+        inner.pin_for_good();
+        die(&inner, 2, list);
         let reading = {
-            let shared = StdArc::clone(&shared);
+            let inner = StdArc::clone(&inner);
             thread::spawn(move || {
                 be(1);
                 let mut bytes = [0u8; 16];
                 // SAFETY: 16 bytes, which is what a buffer holds.
                 let (version, _) =
-                    unsafe { shared.read_overtaken(bytes.as_mut_ptr(), |_| Some(16)) }.expect("no damage");
+                    unsafe { inner.read_overtaken(bytes.as_mut_ptr(), |_| Some(16)) }.expect("no damage");
                 assert_eq!(bytes, value(version));
             })
         };
         be(0);
-        let mut writer = RawWriter::new(StdArc::clone(&shared)).unwrap();
+        let mut writer = RawWriter::new(StdArc::clone(&inner)).unwrap();
         (2..=5).for_each(|version| set(&mut writer, version));
         core::mem::forget(writer);
         reading.join().unwrap();
-        assert_eq!(get(&shared), 5);
+        assert_eq!(get(&inner), 5);
     });
 }

@@ -5,11 +5,11 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 
-use super::hazard::{CELLS, HazardPointers, names};
-use super::slot::{Facts, Look, Slot};
+use super::hazard::{HAZARD_POINTERS, HazardPointers, names};
+use super::slot::{MessageState, Metadata, Slot};
 
-/// `Subscriber::new` and `reliable::slowest`: a publisher that does not see a reliable subscriber has published, before that one's first
-/// look, all that it overwrites without it.
+/// `Subscriber::new` and `back_pressure::slowest`: a publisher that does not see a reliable
+/// subscriber has published, before that one's first look, all that it overwrites without it.
 #[test]
 fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
     loom::model(|| {
@@ -20,12 +20,12 @@ fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
                 let (slot, claim) = &*world;
                 claim.store(1, Ordering::Release);
                 fence(Ordering::SeqCst);
-                slot.look(0) == Look::There
+                slot.look(0) == MessageState::There
             })
         };
         let (slot, claim) = &*world;
         slot.begin();
-        slot.describe(Facts { order: 1, publisher: 0, len: 0, object: None, has_header: false });
+        slot.describe(Metadata { order: 1, publisher: 0, len: 0, object: None, has_header: false });
         slot.publish(0);
         fence(Ordering::SeqCst);
         let is_seen = claim.load(Ordering::Acquire) == 1;
@@ -33,7 +33,8 @@ fn loom_topic_who_joins_is_seen_or_sees_what_was_published() {
     });
 }
 
-/// `subscriber_slot::join` and `reliable::slowest`: who sees the claim sees the cursors that were written before it.
+/// `subscriber_slot::join` and `back_pressure::slowest`: who sees the claim sees the cursors that
+/// were written before it.
 #[test]
 fn loom_topic_a_claim_brings_its_cursors() {
     loom::model(|| {
@@ -62,7 +63,7 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
             thread::spawn(move || {
                 let (slot, published, owner) = &*world;
                 slot.begin();
-                slot.describe(Facts { order: 1, publisher: 1, len: 0, object: None, has_header: false });
+                slot.describe(Metadata { order: 1, publisher: 1, len: 0, object: None, has_header: false });
                 slot.publish(0);
                 published.store(1, Ordering::Release);
                 let _ = owner.compare_exchange(1, 0, Ordering::Release, Ordering::Relaxed);
@@ -73,31 +74,32 @@ fn loom_topic_the_next_owner_of_a_ring_sees_what_the_one_before_published() {
             && owner.compare_exchange(0, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
             assert_eq!(published.load(Ordering::Relaxed), 1);
-            assert_eq!((slot.look(0), slot.facts().publisher), (Look::There, 1));
+            assert_eq!((slot.look(0), slot.metadata().publisher), (MessageState::There, 1));
         }
         leaving.join().unwrap();
     });
 }
 
-/// `Subscriber::advance` and `reliable::slowest`: a publisher that sees the cursor beyond a slot overwrites nothing that is still being read.
+/// `Subscriber::advance` and `back_pressure::slowest`: a publisher that sees the cursor beyond a
+/// slot overwrites nothing that is still being read.
 #[test]
 fn loom_topic_a_slot_is_overwritten_after_it_was_read() {
     loom::model(|| {
         let world = Arc::new((Slot::new(), AtomicU64::new(0)));
-        let facts = |order| Facts { order, publisher: 0, len: 0, object: None, has_header: false };
-        world.0.describe(facts(1));
+        let metadata = |order| Metadata { order, publisher: 0, len: 0, object: None, has_header: false };
+        world.0.describe(metadata(1));
         world.0.publish(0);
         let reading = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                let read = world.0.facts().order;
+                let read = world.0.metadata().order;
                 world.1.store(1, Ordering::Release);
                 read
             })
         };
         if world.1.load(Ordering::Acquire) == 1 {
             world.0.begin();
-            world.0.describe(facts(2));
+            world.0.describe(metadata(2));
             world.0.publish(1);
         }
         assert_eq!(reading.join().unwrap(), 1, "a reliable subscriber reads its own message");
@@ -123,51 +125,64 @@ fn loom_topic_a_ring_that_is_counted_has_slots() {
     });
 }
 
-/// `subscriber_slot::join` and `hazard::names`: a publisher reads the number of lines after it has overwritten the
-/// slot. So it finds a hold on the object that it would use again also in a line that has just been
-/// added.
+/// `subscriber_slot::join` and `hazard::names`: a publisher reads the number of subscribers after
+/// it has overwritten the slot. So it finds a hold on the object that it would use again also of a
+/// subscriber that has just been added.
 #[test]
-fn loom_topic_a_line_that_has_just_come_is_looked_at() {
+fn loom_topic_a_subscriber_that_has_just_come_is_looked_at() {
     loom::model(|| {
-        let world = Arc::new(Line::new());
+        let world = Arc::new(World::new());
         world.publish(0, 0);
         let joining = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                world.lines.fetch_max(1, Ordering::Release);
-                let facts = world.slot.facts();
-                world.slot.look(0) == Look::There && facts.object == Some(0) && world.slot.hold(0, 0, &world.cells(), 0)
+                world.subscribers.fetch_max(1, Ordering::Release);
+                let metadata = world.slot.metadata();
+                world.slot.look(0) == MessageState::There
+                    && metadata.object == Some(0)
+                    && world.slot.hold(0, 0, &world.hazard_pointers(), 0)
             })
         };
         world.publish(1, 1);
         let mut held = Vec::new();
-        let lines = || (0..world.lines.load(Ordering::Acquire)).map(|_| world.cells());
-        names(lines, &mut held);
+        let subscribers = || (0..world.subscribers.load(Ordering::Acquire)).map(|_| world.hazard_pointers());
+        names(subscribers, &mut held);
         let is_named = held.contains(&0);
         assert!(!joining.join().unwrap() || is_named, "an object that a subscriber holds is used again");
     });
 }
 
-/// A slot, and a line that counts from the moment at which a subscriber joins.
-struct Line {
+/// A slot, and a subscriber that counts from the moment at which a subscriber joins.
+struct World {
     slot: Slot,
-    lines: AtomicU32,
-    cells: [AtomicU32; CELLS],
+    subscribers: AtomicU32,
+    hazard_pointers: [AtomicU32; HAZARD_POINTERS],
     high: AtomicU32,
 }
 
-impl Line {
-    fn new() -> Line {
-        Line { slot: Slot::new(), lines: AtomicU32::new(0), cells: [AtomicU32::new(0)], high: AtomicU32::new(0) }
+impl World {
+    fn new() -> World {
+        World {
+            slot: Slot::new(),
+            subscribers: AtomicU32::new(0),
+            hazard_pointers: [AtomicU32::new(0)],
+            high: AtomicU32::new(0),
+        }
     }
 
-    fn cells(&self) -> HazardPointers<'_> {
-        HazardPointers { cells: &self.cells, high: &self.high }
+    fn hazard_pointers(&self) -> HazardPointers<'_> {
+        HazardPointers { pointers: &self.hazard_pointers, high: &self.high }
     }
 
     fn publish(&self, position: u64, object: u32) {
         self.slot.begin();
-        self.slot.describe(Facts { order: position, publisher: 1, len: 16, object: Some(object), has_header: false });
+        self.slot.describe(Metadata {
+            order: position,
+            publisher: 1,
+            len: 16,
+            object: Some(object),
+            has_header: false,
+        });
         self.slot.publish(position);
     }
 }

@@ -8,7 +8,7 @@
 //! Off, it costs nothing: a watching process's fast paths find no token (`Registry::fast_bits`), so they all take their
 //! slow path, and only there is the question asked.
 
-mod ring;
+mod cycles;
 mod table;
 
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{Ordering as StdOrdering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use ring::{LockOrder, LockPair};
+pub use cycles::{LockOrder, LockPair};
 use table::{LockKey, Table};
 
 use crate::liveness::{Me, Registry, TokenId};
@@ -131,7 +131,7 @@ fn wants<L>(me: Me, segment: &Segment, lock: &L) {
     }
 }
 
-/// Writes the pair down if nobody has, and says what ring it closes; once for each pair in a process.
+/// Writes the pair down if nobody has, and says what cycle it closes; once for each pair in a process.
 fn note_pair(
     registry: &'static Registry,
     held: (LockKey, &str),
@@ -162,12 +162,12 @@ fn note_pair(
     let mut pairs = table.pairs();
     if !pairs.iter().any(|pair| (pair.held.key, pair.wanted.key) == (held.0, wanted.0)) {
         table.append(held, wanted);
-        // Two who close a ring at one moment: each writes, then reads, so one of them at least sees both (litmus: store
+        // Two who close a cycle at one moment: each writes, then reads, so one of them at least sees both (litmus: store
         // buffering).
         fence(StdOrdering::SeqCst);
         pairs = table.pairs();
     }
-    ring::through(&pairs, held.0, wanted.0).map(|order| (order, hook))
+    cycles::through(&pairs, held.0, wanted.0).map(|order| (order, hook))
 }
 
 /// The thread has taken that lock. Called when the process watches.
@@ -225,14 +225,14 @@ impl Domain {
         watch_of(&mut watches(), self.registry().index).hook = Some(Arc::new(hook));
     }
 
-    /// Rings in the orders in which locks of this domain have been taken by processes that watched, whether those still
+    /// Cycles in the orders in which locks of this domain have been taken by processes that watched, whether those still
     /// live or not. Each can be a deadlock one day.
     ///
     /// # Errors
     /// What keeps the record from being read. Nobody ever watched: that is an empty list.
     pub fn lock_orders(&self) -> Result<Vec<LockOrder>, Error> {
         match Table::look(self) {
-            Ok(table) => Ok(ring::all(&table.pairs())),
+            Ok(table) => Ok(cycles::all(&table.pairs())),
             Err(Error::NotFound { .. }) => Ok(Vec::new()),
             Err(other) => Err(other),
         }

@@ -111,7 +111,7 @@ impl Topics {
             return Ok(String::new());
         }
         if *order == "close" {
-            // Samples first: so the line goes with its subscriber.
+            // Samples first: so the slot goes with its subscriber.
             if let Some(mut open) = self.open.remove(*name) {
                 open.samples.clear();
             }
@@ -121,7 +121,7 @@ impl Topics {
             self.open.insert((*name).to_owned(), Open::new(small_topic(domain, name)?));
             return Ok(String::new());
         }
-        // Without opening it. Rings, messages that are kept, objects; lines, samples held.
+        // Without opening it. Rings, messages that are kept, objects; subscribers, samples held.
         if *order == "usage" {
             let Detail::Topic(usage) = domain.entry(name).map_err(|error| error.to_string())?.detail else {
                 return Err("no topic".to_owned());

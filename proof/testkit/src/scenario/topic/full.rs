@@ -13,21 +13,21 @@ use crate::world::World;
 pub enum Full {
     /// The 62 rings of publishers.
     Rings,
-    /// The 64 lines of subscribers.
-    Lines,
+    /// The 64 subscribers' slots.
+    Subscribers,
 }
 
 /// All of them.
-pub const ALL: [Full; 2] = [Full::Rings, Full::Lines];
+pub const ALL: [Full; 2] = [Full::Rings, Full::Subscribers];
 
 const RINGS: u32 = 62;
-const LINES: u32 = 64;
+const SUBSCRIBERS: u32 = 64;
 
 impl Scenario for Full {
     fn name(&self) -> &'static str {
         match self {
             Full::Rings => "topic-last-ring",
-            Full::Lines => "topic-last-line",
+            Full::Subscribers => "topic-last-line",
         }
     }
 
@@ -36,7 +36,7 @@ impl Scenario for Full {
             Full::Rings => {
                 "become a publisher, and publish, in the only place there is: that of one of 62 who was killed"
             }
-            Full::Lines => "become a subscriber, and take a message, in the place of one of 64 who was killed",
+            Full::Subscribers => "become a subscriber, and take a message, in the place of one of 64 who was killed",
         }
     }
 
@@ -60,8 +60,8 @@ impl Scenario for Full {
                 super::publish(world, "dying", &name, first, DEPTH, super::OBJECT)?;
                 super::finds(world, "keeper", &name, &[(4, 1..=DEPTH)], None).map(drop)
             }
-            Full::Lines => {
-                world.ask("crowd", &format!("topic crowd {name} subscribers {}", LINES - 2))?;
+            Full::Subscribers => {
+                world.ask("crowd", &format!("topic crowd {name} subscribers {}", SUBSCRIBERS - 2))?;
                 world.ask("dying", &format!("topic subscriber {name} reliable 0"))?;
                 super::publish(world, "second", &name, Stamp { sender: 2, ..first }, DEPTH, super::OBJECT)?;
                 super::finds(world, "keeper", &name, &[(2, 1..=DEPTH)], None)?;
@@ -88,8 +88,8 @@ impl Scenario for Full {
                 }
                 super::still_works(world, &name, 1, RINGS, super::OBJECT)
             }
-            Full::Lines => {
-                super::counts(world, &name, 1, LINES - 1)?;
+            Full::Subscribers => {
+                super::counts(world, &name, 1, SUBSCRIBERS - 1)?;
                 // Nobody waits for the dead.
                 super::publish(world, "second", &name, Stamp { sender: 2, number: DEPTH + 1 }, DEPTH, super::OBJECT)?;
                 super::finds(world, "keeper", &name, &[(2, DEPTH + 1..=2 * DEPTH)], None)?;
@@ -119,7 +119,7 @@ impl Scenario for Full {
                 });
                 std::mem::forget(published?);
             }
-            Full::Lines => {
+            Full::Subscribers => {
                 let (subscriber, sample) = stage.perform(|| -> Result<_, String> {
                     let mut subscriber = subscriber(&topic, true, 1)?;
                     let sample = subscriber.try_recv().map_err(|error| error.to_string())?;

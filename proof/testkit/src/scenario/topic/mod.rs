@@ -6,12 +6,12 @@
 
 mod full;
 mod give_up;
-mod lines;
 mod presence;
 mod publish;
 mod publish_waiting;
 mod receive;
 mod rings;
+mod subscriber_slots;
 
 use super::{HOLDS_NOTHING, Scenario};
 use crate::failure::Failure;
@@ -24,12 +24,20 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     let publish = publish::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let waiting = publish_waiting::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let receive = receive::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
-    let lines = lines::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
+    let subscribers = subscriber_slots::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let rings = rings::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let full = full::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let presence = presence::ALL.iter().map(|one| Box::new(*one) as Box<dyn Scenario>);
     let give_up = std::iter::once(Box::new(give_up::GiveUp) as Box<dyn Scenario>);
-    publish.chain(give_up).chain(waiting).chain(receive).chain(lines).chain(rings).chain(full).chain(presence).collect()
+    publish
+        .chain(give_up)
+        .chain(waiting)
+        .chain(receive)
+        .chain(subscribers)
+        .chain(rings)
+        .chain(full)
+        .chain(presence)
+        .collect()
 }
 
 /// Bytes of a message that lies in its slot, and of one that does not.
@@ -179,7 +187,7 @@ struct Usage {
     rings: u32,
     kept: u32,
     objects: u32,
-    lines: u32,
+    subscribers: u32,
     held: u32,
 }
 
@@ -187,10 +195,10 @@ impl Usage {
     fn of(world: &mut World, name: &str) -> Result<Usage, Failure> {
         let usage = world.ask("sweeper", &format!("topic usage {name}"))?;
         let figures: Vec<u32> = usage.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let [rings, kept, objects, lines, held] = figures[..] else {
+        let [rings, kept, objects, subscribers, held] = figures[..] else {
             return Err(Failure::broken(format!("`{usage}` tells nothing")));
         };
-        Ok(Usage { rings, kept, objects, lines, held })
+        Ok(Usage { rings, kept, objects, subscribers, held })
     }
 }
 
@@ -226,15 +234,15 @@ fn still_works(world: &mut World, name: &str, second: u64, rings: u32, len: usiz
         world.ask(survivor, &format!("topic close {name}"))?;
     }
     world.ask("sweeper", "domain sweep")?;
-    let Usage { rings: has, kept, objects, lines, held } = Usage::of(world, name)?;
+    let Usage { rings: has, kept, objects, subscribers, held } = Usage::of(world, name)?;
     let in_place = if len > IN_SLOT { kept } else { 0 };
     // Of messages in objects, one that lies in its slot may be among those kept.
     let small = u32::from(world.has_done(SMALL_BESIDE));
     let is_in_place = objects == in_place || objects + small == in_place;
-    if has > rings || !is_in_place || lines != 0 || held != 0 {
+    if has > rings || !is_in_place || subscribers != 0 || held != 0 {
         return Err(Failure::wrong(format!(
             "everybody has gone; {rings} rings were needed and {has} are there, {kept} messages are kept with {objects} \
-             objects, {lines} subscribers and {held} samples are left"
+             objects, {subscribers} subscribers and {held} samples are left"
         )));
     }
     super::nothing_left(world, &[name])

@@ -18,7 +18,7 @@ pub enum Ring {
     Takeover,
     /// Borrows an object, and gives it back.
     Loan,
-    /// Stops publishing, with objects in its stock.
+    /// Stops publishing, with objects in its free list.
     Leave,
     /// Sweeps after a publisher and a subscriber who were killed.
     Sweep,
@@ -68,7 +68,7 @@ impl Scenario for Ring {
             Ring::Take => "become a topic's second publisher",
             Ring::Takeover => "become a publisher in the place of one that was killed, and publish",
             Ring::Loan => "borrow an object of a new size, and give it back",
-            Ring::Leave => "stop publishing, with objects in stock and objects that are held",
+            Ring::Leave => "stop publishing, with objects in the free list and objects that are held",
             Ring::Sweep => "sweep after a publisher and a subscriber that were killed",
         }
     }

@@ -1,0 +1,216 @@
+//! What the layer above needs of a queue: its ends, who serves and who sleeps, and its pool for long requests and replies.
+
+use super::endpoint::{self, CurrentReceiver};
+use super::error::RecvError;
+use super::send::wait_for_memory;
+use super::sweep::collect_objects;
+use super::wake::{wake_receiver, wake_senders};
+use super::{Queue, Receiver, SendError};
+use crate::liveness::{Me, Registry, TokenId, WAITERS};
+use crate::pool::{ObjectRef, Tag};
+use crate::segment::Segment;
+use crate::shim::Ordering;
+use crate::sys::Errno;
+use crate::sys::futex::Watch;
+use crate::sys::robust::WakeRelay;
+use crate::wake::EventCount;
+use crate::wake::{Asleep, Sleep, SpinWait, WaitWords};
+use crate::{Deadline, Error, WaitStrategy};
+
+/// In tags, what is no region: objects of another layer.
+const ANNEX: u32 = 63;
+
+/// Who serves just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    None,
+    Died,
+    Alive(TokenId),
+}
+
+impl Queue {
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.inner.ring.segment
+    }
+
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.inner.registry
+    }
+
+    pub(crate) fn spin_wait(&self) -> &SpinWait {
+        &self.inner.spin_wait
+    }
+
+    pub(crate) fn set_wait(&self, wait: WaitStrategy) {
+        self.inner.spin_wait.set(wait);
+    }
+
+    /// Where the other layer's words lie: first and last byte but one.
+    pub(crate) fn annex(&self) -> (u64, u64) {
+        self.inner.ring.annex()
+    }
+
+    pub(crate) fn server(&self) -> Result<Server, Error> {
+        match endpoint::check_receiver(&self.inner) {
+            Ok(CurrentReceiver::Process { token, .. }) => Ok(Server::Alive(token)),
+            Ok(CurrentReceiver::None) | Err(SendError::NoReceiver) => Ok(Server::None),
+            Err(SendError::ReceiverDied) => Ok(Server::Died),
+            Err(SendError::Damaged(error) | SendError::System(error)) => Err(error),
+            Err(_) => Err(self.segment().damaged("the receiver's word")),
+        }
+    }
+
+    /// Sleeps until a server comes, or `also` changes.
+    pub(crate) fn sleep_until_server_comes(
+        &self,
+        relay: &WakeRelay,
+        also: Watch<'_>,
+        deadline: Deadline,
+    ) -> Result<Asleep, Errno> {
+        endpoint::sleep_until_receiver_comes(&self.inner, relay, also, deadline)
+    }
+
+    /// Where nobody serves, adds the words to sleep on until somebody does. What was asked of who comes, for
+    /// [`Queue::woken_by_who_serves`].
+    pub(crate) fn add_who_serves<'a>(&'a self, words: &mut WaitWords<'a>) -> Option<u32> {
+        endpoint::add_who_comes(&self.inner, words)
+    }
+
+    /// Who served, if nobody has asked to be woken by the next.
+    pub(crate) fn dead_and_unasked(&self) -> Option<TokenId> {
+        let word = self.inner.ring.head().receiver.load(Ordering::Acquire);
+        if word & WAITERS == 0 { TokenId::from_word(word) } else { None }
+    }
+
+    /// After a sleep on them.
+    pub(crate) fn woken_by_who_serves(&self, asked: u32) {
+        endpoint::woken_by_who_comes(&self.inner, asked);
+    }
+
+    /// What those who ask notify, for wait sets.
+    pub(crate) fn messages(&self) -> &EventCount {
+        &self.inner.ring.head().messages
+    }
+
+    /// Whether somebody serves, who might be asked.
+    #[inline]
+    pub(crate) fn check_server(&self) -> Result<(), SendError> {
+        endpoint::check_receiver(&self.inner).map(drop)
+    }
+
+    /// There is something for the server.
+    #[inline]
+    pub(crate) fn wake_server(&self) {
+        wake_receiver(&self.inner);
+    }
+
+    /// An object of the pool, the calling thread's, waiting for one to be freed.
+    #[cold]
+    pub(crate) fn allocate_until(&self, me: Me, len: u64, deadline: Deadline) -> Result<ObjectRef, SendError> {
+        match self.allocate(me, len) {
+            Err(Error::NoSpace { .. }) => {
+                let most = self.most_bytes();
+                if len > most {
+                    return Err(SendError::TooLarge { len, most });
+                }
+                wait_for_memory(&self.inner, me, len, Some(deadline), &|| false)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// An object of the pool, the calling thread's.
+    pub(crate) fn allocate(&self, me: Me, len: u64) -> Result<ObjectRef, Error> {
+        let ring = &self.inner.ring;
+        ring.pool.allocate(&ring.segment, me, len, ring)
+    }
+
+    /// The most bytes that an object can have.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.inner.ring.most_message_bytes().min(super::LARGEST_MESSAGE)
+    }
+
+    /// Frees what the dead left in the pool, but not what stands in the annex.
+    pub(crate) fn collect(&self, me: Me) -> Result<(), Error> {
+        collect_objects(&self.inner.ring, me, false).map(drop)
+    }
+
+    pub(crate) fn free_held(&self, me: Me, object: &ObjectRef) -> Result<(), Error> {
+        let ring = &self.inner.ring;
+        ring.pool.free_held(&ring.segment, object, me, ring)
+    }
+
+    /// From the calling thread's to that place in the annex.
+    pub(crate) fn put(&self, me: Me, object: &ObjectRef, place: u64) -> Result<(), Error> {
+        let ring = &self.inner.ring;
+        ring.pool.enqueue(&ring.segment, object, me, ANNEX, place)
+    }
+
+    /// The object of that reference, if there is one. Fails when the system does not say whether it exists.
+    pub(crate) fn object(&self, reference: u32) -> Result<Option<ObjectRef>, Error> {
+        self.inner.ring.pool.find_object(&self.inner.ring.segment, reference)
+    }
+
+    /// Returns whether the object's tag says that it lies at that place in the annex.
+    pub(crate) fn is_put(&self, object: &ObjectRef, place: u64) -> Result<bool, Error> {
+        let ring = &self.inner.ring;
+        Ok(ring.pool.tag_of(&ring.segment, object)? == (Tag::Queued { region: ANNEX, position: place }))
+    }
+
+    /// Frees an object if it is at that place in the annex; whether it was.
+    pub(crate) fn free_put(&self, object: &ObjectRef, place: u64) -> Result<bool, Error> {
+        let ring = &self.inner.ring;
+        let is_there = self.is_put(object, place)?;
+        if is_there {
+            ring.pool.free_queued(&ring.segment, object, ANNEX, place)?;
+            // A sender may wait for that memory.
+            wake_senders(ring);
+        }
+        Ok(is_there)
+    }
+}
+
+impl Receiver {
+    /// Waits until `look` finds something; `is_there` is asked while spinning. Asleep as in `receive.rs`, step 5.
+    #[cold]
+    pub(crate) fn wait_for<R>(
+        &self,
+        me: Me,
+        deadline: Deadline,
+        is_there: impl Fn() -> bool,
+        mut look: impl FnMut() -> Result<Option<R>, RecvError>,
+    ) -> Result<R, RecvError> {
+        let inner = &*self.inner;
+        if inner.spin_wait.spin(is_there)
+            && let Some(found) = look()?
+        {
+            return Ok(found);
+        }
+        let head = inner.ring.head();
+        // Sleeps of one wait have one number.
+        let _relay = WakeRelay::begin(me.list());
+        let mut out_of_time = false;
+        loop {
+            let ticket = head.messages.prepare_wait();
+            let awake = || head.messages.cancel_wait(ticket);
+            let found = look();
+            if out_of_time || !matches!(found, Ok(None)) {
+                awake();
+                return found.and_then(|found| found.ok_or(RecvError::TimedOut));
+            }
+            // Nobody's end is watched: who asks may be stopped before it notifies.
+            let watch = [head.messages.watch(ticket)];
+            let end = Sleep::on(inner.registry, &watch).until(ticket.until(deadline));
+            awake();
+            // Before the next wait is prepared, which may cost a membarrier.
+            if let Some(found) = look()? {
+                return Ok(found);
+            }
+            match end {
+                Ok(Asleep::LookAgain) => {}
+                Ok(Asleep::TimedOut) => out_of_time = deadline.has_passed(),
+                Err(errno) => return Err(Error::from_errno("wait in", inner.registry.path(), errno).into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Is there something to receive? Asked by who is not the receiver: a wait set, perhaps in another thread.
+//!
+//! By shared words alone, and without changing one: what a receiver would find at the head
+//! (`head.rs`), as far as that can be told. Where it cannot, because the receiver is just moving
+//! on, or because the words make no sense, the answer is that it is worth a try: the receiver finds
+//! out, and after that the answer is another.
+
+use std::sync::Arc;
+
+use super::Inner;
+use super::layout::{CLOSED, MOST_REGIONS, SlotWord, State, published};
+use super::receiver::Receiver;
+use super::senders::{self, Senders};
+use crate::Error;
+use crate::liveness::{Registry, TokenId};
+use crate::shim::Ordering;
+use crate::wake::EventCount;
+
+/// A queue as a wait set sees it.
+#[derive(Clone)]
+pub(crate) struct QueueReadiness {
+    inner: Arc<Inner>,
+    end_when_gone: bool,
+}
+
+/// What lies there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receivable {
+    /// A receive is worth a try.
+    Something,
+    /// Nothing, and all senders have gone.
+    SendersGone,
+    /// Nothing. That thread's or process's end would make it worth another look.
+    Nothing(Option<TokenId>),
+}
+
+/// How often the head may move on under our eyes before we say that there is something.
+const MOST_MOVES: usize = 8;
+
+impl Receiver {
+    /// For a wait set.
+    pub(crate) fn readiness(&self) -> QueueReadiness {
+        QueueReadiness { inner: Arc::clone(&self.inner), end_when_gone: self.end_when_gone.get() }
+    }
+}
+
+impl QueueReadiness {
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.inner.registry
+    }
+
+    /// What senders notify.
+    pub(crate) fn messages(&self) -> &EventCount {
+        &self.inner.ring.head().messages
+    }
+
+    pub(crate) fn look(&self) -> Receivable {
+        match self.look_at_head().unwrap_or(Receivable::Something) {
+            Receivable::Nothing(None) if self.end_when_gone => match senders::senders(&self.inner) {
+                Senders::Some(sender) => Receivable::Nothing(Some(sender)),
+                // The last one may have sent between our look and its end.
+                Senders::Gone => match self.look_at_head().unwrap_or(Receivable::Something) {
+                    Receivable::Nothing(None) => Receivable::SendersGone,
+                    found => found,
+                },
+                Senders::NeverSeen | Senders::Unknown => Receivable::Nothing(None),
+            },
+            found => found,
+        }
+    }
+
+    fn look_at_head(&self) -> Result<Receivable, Error> {
+        let ring = &self.inner.ring;
+        let mut region = ring.head().receiver_words.region.load(Ordering::Acquire);
+        // A receiver that has given a slot back and not moved the head yet tells nobody when it does.
+        let mut given_back = None;
+        for _ in 0..MOST_MOVES + MOST_REGIONS {
+            if region >= ring.regions() {
+                return Ok(Receivable::Something);
+            }
+            let words = &ring.head().regions_words[region as usize % MOST_REGIONS];
+            let h = words.head.load(Ordering::Acquire);
+            let h = if given_back == Some((region, h)) { h.wrapping_add(1) } else { h };
+            let t = words.tail.load(Ordering::Acquire);
+            let is_closed = t & CLOSED != 0 && t & !CLOSED <= h;
+            let Some(place) = ring.place(region, ring.limit(region)?, h) else {
+                if is_closed {
+                    region += 1;
+                    continue;
+                }
+                return Ok(Receivable::Nothing(None));
+            };
+            let slot = ring.slot(region, place.index);
+            // The claim first. Acquire, as the receiver's: a message that is there is seen whole by whoever receives it.
+            let word = SlotWord(slot.claim.load(Ordering::Acquire));
+            if word.laps_ahead(place.lap) > 0 {
+                given_back = Some((region, h));
+                continue;
+            }
+            if slot.head.ready.load(Ordering::Acquire) == published(place.lap) {
+                return Ok(Receivable::Something);
+            }
+            if is_closed {
+                region += 1;
+                continue;
+            }
+            if word.laps_ahead(place.lap) < 0 {
+                return Ok(Receivable::Nothing(None));
+            }
+            return Ok(match word.state() {
+                State::Empty => Receivable::Nothing(None),
+                State::Abandoned => Receivable::Something,
+                State::Writing => match word.owner() {
+                    Some(owner) if self.inner.registry.is_alive(owner) => Receivable::Nothing(Some(owner)),
+                    // Finished, or to be skipped.
+                    _ => Receivable::Something,
+                },
+            });
+        }
+        Ok(Receivable::Something)
+    }
+}

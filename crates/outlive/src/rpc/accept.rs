@@ -1,0 +1,223 @@
+//! How the server takes requests: those that are asked, in the order of their tickets.
+//!
+//! 1. The server reads the horizon, then the bits, word by word. For each slot whose bit is set: if
+//!    the call is asked and its ticket lies below the horizon, the server notes it; if the ticket
+//!    lies beyond, the server leaves it for the next look; if the call is not asked, it clears the
+//!    bit (asked.rs).
+//! 2. Of the noted calls it takes the one with the lowest ticket: the claim → WRITING(this thread).
+//!    If that fails because a sweep has changed the claim of the call before, the server tries again
+//!    from the new claim. If the client has let go of the call, the server goes on to the next one.
+//!    It skips the call of a client that is dead, and clears its bit; it looks again then, since
+//!    another client may have the slot by now.
+//! 3. It clears the bit, copies the request, and frees its object.
+//! 4. → TAKEN(this process).
+//!
+//! For each call below the horizon, the server has seen all earlier calls of the same client: so it
+//! takes a client's requests in the order in which the client made them, though their bits may
+//! stand in several words.
+//!
+//! If a call cannot be looked at, the server forgets the calls of that client's process that it has
+//! noted, and returns the error. It takes the other noted calls before it looks again.
+//!
+//! | the server dies after | its successor | the client |
+//! | --- | --- | --- |
+//! | 1 | sets all bits, and looks | waits, or is told "not begun" |
+//! | 2, 3 | finds a call that is begun, and clears its bit | is told "begun", frees the object |
+
+use super::asked::{Question, clear_unless, pending};
+use super::call::{Claim, TRIES};
+use super::layout::{SLOTS, Service};
+use super::reply::Bytes;
+use super::request::Request;
+use crate::Error;
+use crate::liveness::{Me, TokenId};
+use crate::sys::robust::WakeRelay;
+
+/// How often the server looks again at calls beyond the horizon. After that it takes the tickets
+/// for damaged, and takes the calls regardless of the horizon.
+const LOOKS: u32 = 8;
+
+/// The calls that have been found and not been taken. They are in private memory: the bits stay
+/// set.
+#[derive(Default)]
+pub(super) struct Requests {
+    /// The last is the next one.
+    found: Vec<AskedCall>,
+}
+
+struct AskedCall {
+    ticket: u64,
+    slot: u32,
+    number: u64,
+    asker: Option<TokenId>,
+}
+
+impl Requests {
+    /// The next request, taken for that process, if one is asked.
+    #[inline]
+    pub(super) fn next(&mut self, service: &Service, me: Me, process: TokenId) -> Result<Option<Request>, Error> {
+        loop {
+            while let Some(found) = self.found.pop() {
+                match service.take(me, process, found.slot, found.number) {
+                    Ok(None) => {}
+                    Ok(request) => return Ok(request),
+                    Err(error) => {
+                        // The next look finds it again, before the same client's later calls. The others' calls
+                        // come first: a call that fails again and again holds up none of them.
+                        self.found.retain(|other| other.asker != found.asker);
+                        return Err(error);
+                    }
+                }
+            }
+            if !self.look(service)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Step 1; whether something was found.
+    #[inline]
+    fn look(&mut self, service: &Service) -> Result<bool, Error> {
+        for look in 0..LOOKS {
+            let horizon = if look + 1 < LOOKS { service.asks().horizon() } else { u64::MAX };
+            let beyond = self.look_below(service, horizon);
+            if self.found.len() > 1 {
+                self.found.sort_unstable_by_key(|found| core::cmp::Reverse(found.ticket));
+            }
+            let beyond = beyond?;
+            if !self.found.is_empty() {
+                return Ok(true);
+            }
+            if !beyond {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether something is asked beyond the horizon. If slots cannot be looked at, the calls of their
+    /// clients are not noted, and the first error is returned: the others' calls are noted then.
+    #[inline]
+    fn look_below(&mut self, service: &Service, horizon: u64) -> Result<bool, Error> {
+        let asks = service.asks();
+        let mut beyond = false;
+        let mut result = Ok(());
+        let mut unseen = Vec::new();
+        for word in 0..(service.client_slots() * SLOTS).div_ceil(64) {
+            let mut bits = asks.word(word);
+            while bits != 0 {
+                let slot = word * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
+                let call = match service.call(slot) {
+                    Ok(call) => call,
+                    // Of a client slot that does not exist: a stray write.
+                    Err(Error::Damaged { .. }) => {
+                        asks.clear(slot);
+                        continue;
+                    }
+                    // The system has not said whether it exists: its bit stands, for the next look.
+                    Err(error) => {
+                        unseen.push(service.who(slot / SLOTS).process());
+                        result = result.and(Err(error));
+                        continue;
+                    }
+                };
+                match pending(call.words, call.question) {
+                    Some((asked, _)) => {
+                        let ticket = call.question.ticket();
+                        if ticket < horizon {
+                            let (number, asker) = (asked.number(), call.question.asker());
+                            self.found.push(AskedCall { ticket, slot, number, asker });
+                        } else {
+                            beyond = true;
+                        }
+                    }
+                    None => clear_unless(asks, slot, || pending(call.words, call.question).is_some()),
+                }
+            }
+        }
+        if !unseen.is_empty() {
+            self.found.retain(|found| !unseen.contains(&found.asker));
+        }
+        result.map(|()| beyond)
+    }
+}
+
+impl Service {
+    /// Steps 2 to 4. Returns `None` when the client has let go of the call, or is dead.
+    #[inline]
+    fn take(&self, me: Me, process: TokenId, slot: u32, number: u64) -> Result<Option<Request>, Error> {
+        let call = self.call(slot)?;
+        let Some((asked, seen)) = pending(call.words, call.question).filter(|(asked, _)| asked.number() == number)
+        else {
+            return Ok(None);
+        };
+        if !self.is_asker_alive(call.question) {
+            // Nobody waits for it. What it left is settled with its client slot.
+            clear_unless(self.asks(), slot, || self.is_pending(slot));
+            return Ok(None);
+        }
+        // The system does not say whether its memory exists: then it is not begun, and the next look finds it.
+        self.request(call, asked)?;
+        let relay = WakeRelay::begin(me.list());
+        let mut seen = seen;
+        let mut tries = 1;
+        while !call.words.begin_copying(&relay, seen, number, me.id) {
+            // A sweep may have taken a dead server's id out of the claim of the call before. Then this call is
+            // still asked, and must be taken before its client's later calls. There is a limit because a hostile
+            // process could change the claim for ever.
+            match pending(call.words, call.question) {
+                Some((again, other)) if again == asked && tries < TRIES => seen = other,
+                _ => return Ok(None),
+            }
+            tries += 1;
+        }
+        self.asks().clear(slot);
+        let client = call.question.asker();
+        // What exists has been seen above.
+        let copy = self.request(call, asked).ok().flatten().map(|lies| {
+            // SAFETY: `request` has checked that `len` bytes lie there; their client writes there again only when the claim says
+            // neither this thread nor, after it, that the call is in our hands.
+            let bytes = unsafe { Bytes::copy(lies.bytes, lies.len) };
+            (bytes, lies.object)
+        });
+        let (payload, object) = copy.unwrap_or_default();
+        let freed = object.map_or(Ok(true), |object| self.queue.free_put(&object, call.request_position()));
+        call.words.copied(Claim::taken(number, process));
+        drop(relay);
+        // Where there is an error, the request is dropped, which tells its client.
+        let request = Request::new(self.clone(), slot, number, process, client, payload);
+        freed?;
+        if asked.len() > request.len() {
+            return Err(self.segment().damaged("a request"));
+        }
+        Ok(Some(request))
+    }
+}
+
+impl Service {
+    /// Whether the process lives that has made the request in a slot.
+    #[inline]
+    fn is_asker_alive(&self, question: &Question) -> bool {
+        question.asker().is_some_and(|client| self.queue.registry().is_alive(client))
+    }
+
+    /// Whether a request is asked in any slot whose bit is set.
+    pub(super) fn is_any_pending(&self) -> bool {
+        (0..(self.client_slots() * SLOTS).div_ceil(64)).any(|word| {
+            let bits = self.asks().word(word);
+            let set = (0..64).filter(|bit| bits >> bit & 1 == 1);
+            set.into_iter().any(|bit| self.is_pending(word * 64 + bit))
+        })
+    }
+
+    /// Whether a request lies in the slot that a living client has made and no server has begun.
+    pub(super) fn is_pending(&self, slot: u32) -> bool {
+        match self.call(slot) {
+            // In this order: the asker is that request's, or a later one's.
+            Ok(call) => pending(call.words, call.question).is_some() && self.is_asker_alive(call.question),
+            // The system has not said whether it exists: worth a try, which tells.
+            Err(error) => !matches!(error, Error::Damaged { .. }),
+        }
+    }
+}

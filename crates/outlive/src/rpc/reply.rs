@@ -1,0 +1,107 @@
+//! What was asked or answered, copied out of shared memory.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ops::Deref;
+
+use super::layout::INLINE;
+
+/// A copy: short ones without an allocation.
+pub(super) enum Bytes {
+    Short { len: u8, bytes: [MaybeUninit<u8>; INLINE] },
+    Long(Vec<u8>),
+}
+
+impl Bytes {
+    /// # Safety
+    /// `len` bytes lie at `from`.
+    #[inline]
+    pub(super) unsafe fn copy(from: *const u8, len: usize) -> Bytes {
+        if len <= INLINE {
+            let mut bytes = [MaybeUninit::uninit(); INLINE];
+            // SAFETY: the caller's promise; there is room for as many.
+            unsafe { core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr().cast(), len) };
+            return Bytes::Short { len: len as u8, bytes };
+        }
+        let mut bytes = Vec::with_capacity(len);
+        // SAFETY: as above.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
+            bytes.set_len(len);
+        }
+        Bytes::Long(bytes)
+    }
+}
+
+/// None.
+impl Default for Bytes {
+    fn default() -> Bytes {
+        Bytes::Long(Vec::new())
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            // SAFETY: `copy` has filled as many.
+            Bytes::Short { len, bytes } => unsafe {
+                core::slice::from_raw_parts(bytes.as_ptr().cast(), usize::from(*len))
+            },
+            Bytes::Long(bytes) => bytes,
+        }
+    }
+}
+
+/// What a server answered: bytes of the client's own.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-reply-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// # let mut server = outlive::rpc::Server::open(&domain, "echo")?;
+/// # let client = outlive::rpc::Client::open(&domain, "echo")?;
+/// # let call = client.begin(b"abc")?;
+/// # let request = server.next()?;
+/// # let payload = request.to_vec();
+/// # request.reply(&payload)?;
+/// let reply = call.wait()?;
+/// assert_eq!(reply.len(), 3);
+/// assert_eq!(reply.into_vec(), b"abc");
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Reply(pub(super) Bytes);
+
+impl Reply {
+    /// The bytes as a vector; of long replies without a copy.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<u8> {
+        match self.0 {
+            Bytes::Long(bytes) => bytes,
+            short => short.to_vec(),
+        }
+    }
+}
+
+impl Deref for Reply {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Reply {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reply").field(&&**self).finish()
+    }
+}

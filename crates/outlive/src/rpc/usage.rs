@@ -1,0 +1,132 @@
+//! A service seen from outside, and what the dead left in it.
+
+use super::call::{Claim, State};
+use super::layout::{SLOTS, Service};
+use crate::claim::Holder;
+use crate::liveness::{Me, Registry, TokenId};
+use crate::queue::{Counters, Queue};
+use crate::segment::Segment;
+use crate::{Error, Kind, WaitStrategy};
+
+/// What there is to know about a service.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Overview {
+    /// Who serves, dead or alive.
+    pub server: Option<Holder>,
+    /// Who asks, dead or alive: one for each sixteen call slots.
+    pub clients: Vec<ClientUse>,
+    /// Requests: those made; those taken or let go of; and those that lie there.
+    pub requests: Counters,
+}
+
+/// A client of a service.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientUse {
+    /// Who it is.
+    pub who: Holder,
+    /// Calls that a server has begun and not answered to the end.
+    pub begun: u32,
+    /// Call slots whose last call has been answered to the end, whether its client has taken that or not.
+    #[doc(hidden)]
+    pub answered: u32,
+}
+
+/// What a sweep found.
+pub(crate) struct Swept {
+    pub(crate) claims: u32,
+    pub(crate) objects: u32,
+    /// Names of dead ones that could not be taken out yet: a thread of theirs still runs.
+    pub(crate) names_left: bool,
+}
+
+fn open(segment: Segment, registry: &'static Registry) -> Result<Service, Error> {
+    Service::new(Queue::finish_as(segment, registry, WaitStrategy::Adaptive, Kind::Service)?)
+}
+
+/// Looks at a service.
+pub(crate) fn usage(segment: Segment, me: Me) -> Result<(Overview, Swept), Error> {
+    let registry = me.registry;
+    let service = open(segment, registry)?;
+    let mut clients = Vec::new();
+    for client_slot in 0..service.client_slots() {
+        let Some(process) = service.who(client_slot).process() else { continue };
+        let (mut begun, mut answered) = (0, 0);
+        for slot in client_slot * SLOTS..(client_slot + 1) * SLOTS {
+            begun += u32::from(service.is_begun(slot)?);
+            answered += u32::from(service.is_answered(slot)?);
+        }
+        clients.push(ClientUse { who: Holder::of(registry, process), begun, answered });
+    }
+    let overview = Overview { server: service.queue.current_receiver(), clients, requests: service.counters()? };
+    let swept = service.sweep(me, true, &mut Vec::new())?;
+    Ok((overview, swept))
+}
+
+/// Takes the names of the dead out of a service, and frees what was theirs.
+/// The name of a dead thread that stays, since its process is a client or the server still, goes into `kept`.
+pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<Swept, Error> {
+    open(segment, me.registry)?.sweep(me, dry_run, kept)
+}
+
+impl Service {
+    /// Each request has drawn a ticket; those that wait stand in their slots.
+    fn counters(&self) -> Result<Counters, Error> {
+        let pending = (0..self.client_slots() * SLOTS).filter(|&slot| self.is_pending(slot)).count() as u64;
+        let sent = self.asks().horizon();
+        Ok(Counters { sent, received: sent.saturating_sub(pending), pending, ..self.queue.counters()? })
+    }
+
+    fn is_begun(&self, slot: u32) -> Result<bool, Error> {
+        let words = self.call(slot)?.words;
+        let seen = words.claim();
+        let ready = words.ready();
+        let ended = ready.number() == seen.number() && ready.is_end();
+        Ok(matches!(seen.state(), State::Taken | State::Writing) && !ended)
+    }
+
+    fn is_answered(&self, slot: u32) -> Result<bool, Error> {
+        let words = self.call(slot)?.words;
+        let (seen, ready) = (words.claim(), words.ready());
+        Ok(ready.number() == seen.number() && ready.is_end())
+    }
+
+    /// If one part fails, the others are swept all the same, and the first error is returned at the end.
+    fn sweep(&self, me: Me, dry_run: bool, kept: &mut Vec<TokenId>) -> Result<Swept, Error> {
+        let process = me.registry.process_token()?;
+        let settled = self.settle_dead(me, process, dry_run);
+        let of_calls = self.sweep_claims(me, dry_run);
+        let swept = crate::queue::sweep(self.queue.inner(), me, dry_run, kept);
+        // After what was settled: what is left then is left for good.
+        let threads = (0..self.client_slots()).filter_map(|client_slot| self.who(client_slot).thread());
+        kept.extend(threads.filter(|&thread| !me.registry.is_alive(thread)));
+        let ((of_client_slots, left), of_calls, (of_queue, found)) = (settled?, of_calls?, swept?);
+        Ok(Swept { claims: of_client_slots + of_calls + of_queue, objects: found.count(), names_left: left > 0 })
+    }
+
+    /// Takes dead servers' ids out of living clients' calls: those whose calls are not over are told by it.
+    fn sweep_claims(&self, me: Me, dry_run: bool) -> Result<u32, Error> {
+        let mut claims = 0;
+        for slot in 0..self.client_slots() * SLOTS {
+            let words = self.call(slot)?.words;
+            let seen = words.claim();
+            let names = matches!(seen.state(), State::Taken | State::Writing);
+            if !names || seen.owner().is_some_and(|id| me.is_alive(id)) {
+                continue;
+            }
+            // The end is looked at after the death.
+            let is_over = !self.is_begun(slot)?;
+            claims += u32::from(!is_over);
+            if dry_run {
+                continue;
+            }
+            let to = if is_over { Claim::over(seen.number()) } else { Claim::cancelled(seen.number()) };
+            if words.change(seen, to) && !is_over {
+                // Its client, if it sleeps, watches the dead one, and looks.
+                words.wake_client();
+            }
+        }
+        Ok(claims)
+    }
+}

@@ -1,0 +1,347 @@
+//! A user's own struct in a domain, with locks inside that a sweep can find.
+//!
+//! The file's header holds the places of all embedded primitives, so that `Domain::sweep` and `outlive gc`, which know
+//! nothing of the type, find every claim in it.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::primitive::Home;
+use super::{EmbeddedMutex, LockError, MutexGuard, Plain};
+use crate::liveness::Registry;
+use crate::segment::{BODY, Header, Segment, Shared, Spec};
+use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::wake::SpinWait;
+use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
+
+/// Types that may stand in a [`record!`](crate::record): atomics, embedded primitives like [`EmbeddedMutex`], arrays of those.
+///
+/// # Safety
+/// Every bit pattern is a value, and shared references never see a change outside atomics or a lock. `PRIMITIVES` is how
+/// many embedded primitives the type has; `primitive` gives the place of each.
+pub unsafe trait SharedField {
+    /// How many primitives are inside.
+    const PRIMITIVES: usize;
+    /// Where the `n`th of them begins, from the field's start, and what it is.
+    fn primitive(n: usize) -> Place;
+}
+
+/// Where an embedded primitive's words begin, and what it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Bytes from the start; a multiple of 4.
+    pub offset: usize,
+    /// What it is.
+    pub kind: Kind,
+    /// How many permits a semaphore has room for, how many seats a barrier, how high a mutex's ceiling is; 0 of the other
+    /// kinds.
+    pub number: u32,
+}
+
+impl Place {
+    /// The same place, seen from `start` bytes before.
+    #[must_use]
+    pub fn after(self, start: usize) -> Place {
+        Place { offset: start + self.offset, ..self }
+    }
+
+    /// As it stands in a record's header: the offset in units of 4 bytes, the kind's number above it.
+    fn packed(self) -> u32 {
+        (self.offset / 4) as u32 & OFFSET | self.kind.number() << KIND_AT
+    }
+
+    fn unpacked(word: u32) -> Option<Place> {
+        Some(Place { offset: (word & OFFSET) as usize * 4, kind: Kind::of_number(word >> KIND_AT)?, number: 0 })
+    }
+}
+
+const KIND_AT: u32 = 27;
+const OFFSET: u32 = (1 << KIND_AT) - 1;
+
+/// The shared half of a primitive, as a field of a record; the other half is its handle.
+pub trait Embed: SharedField + Sized {
+    /// What it is used by: the same type that a named one is.
+    type Handle;
+    #[doc(hidden)]
+    fn handle(home: Home<Self>) -> Self::Handle;
+}
+
+macro_rules! plain_fields {
+    ($($t:ty),*) => { $(
+        // SAFETY: an atomic, without a primitive.
+        unsafe impl SharedField for $t {
+            const PRIMITIVES: usize = 0;
+            fn primitive(_: usize) -> Place { unreachable!("it has none") }
+        }
+    )* };
+}
+plain_fields!(
+    core::sync::atomic::AtomicU8,
+    core::sync::atomic::AtomicU16,
+    core::sync::atomic::AtomicI32,
+    core::sync::atomic::AtomicI64,
+    AtomicU32,
+    AtomicU64
+);
+
+// SAFETY: its elements may.
+unsafe impl<T: SharedField, const N: usize> SharedField for [T; N] {
+    const PRIMITIVES: usize = N * T::PRIMITIVES;
+    fn primitive(n: usize) -> Place {
+        T::primitive(n % T::PRIMITIVES).after(n / T::PRIMITIVES * size_of::<T>())
+    }
+}
+
+/// A struct made by [`record!`](crate::record).
+///
+/// # Safety
+/// `repr(C)`, every field is a [`SharedField`], and `primitives` gives the places of all that are embedded.
+pub unsafe trait RecordType: Sized + 'static {
+    /// The places of all embedded primitives, from the struct's start.
+    fn primitives() -> Vec<Place>;
+}
+
+/// Defines a struct that may live in a domain as a [`Record`]: `repr(C)`, its fields atomics and
+/// [`EmbeddedMutex`] mutexes.
+///
+/// ```
+/// use outlive::sync::{EmbeddedMutex, Record};
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// outlive::record! {
+///     /// What all processes of the line share.
+///     pub struct Line {
+///         pub position: EmbeddedMutex<[f64; 3]>,
+///         pub ticks: AtomicU64,
+///     }
+/// }
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-record-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// let line = Record::<Line>::open(&domain, "line", |line| *line.position.get_mut() = [1.0, 2.0, 3.0])?;
+/// line.ticks.fetch_add(1, Ordering::Relaxed);
+/// line.lock(|line| &line.position).unwrap()[0] = 4.0;
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), outlive::Error>(())
+/// ```
+#[macro_export]
+macro_rules! record {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$fmeta:meta])* $fvis:vis $field:ident : $ty:ty),* $(,)? }) => {
+        $(#[$meta])*
+        #[repr(C)]
+        $vis struct $name { $($(#[$fmeta])* $fvis $field: $ty),* }
+        // SAFETY: repr(C); every field's type is asked for SharedField below; the offsets are computed from it.
+        unsafe impl $crate::sync::RecordType for $name {
+            fn primitives() -> Vec<$crate::sync::Place> {
+                let mut places = Vec::new();
+                $(
+                    let count = <$ty as $crate::sync::SharedField>::PRIMITIVES;
+                    let start = ::core::mem::offset_of!($name, $field);
+                    places.extend((0..count).map(|n| <$ty as $crate::sync::SharedField>::primitive(n).after(start)));
+                )*
+                places
+            }
+        }
+    };
+}
+
+/// A user's own struct, shared by name between processes. See [`record!`](crate::record).
+///
+/// # If a process dies
+/// Each embedded lock tells the next to lock it, like [`Mutex`](super::Mutex). Atomics stay as the dead one left them.
+pub struct Record<T> {
+    value: NonNull<T>,
+    registry: &'static Registry,
+    spin_wait: SpinWait,
+    segment: Arc<Segment>,
+    _value: PhantomData<T>,
+}
+
+// SAFETY: a RecordType is atomics and locks.
+unsafe impl<T: RecordType> Send for Record<T> {}
+// SAFETY: as above.
+unsafe impl<T: RecordType> Sync for Record<T> {}
+
+#[repr(transparent)]
+struct Body<T>(T);
+// SAFETY: RecordType promises it.
+unsafe impl<T: RecordType> Shared for Body<T> {}
+
+/// How many embedded primitives a header has room for.
+pub(super) const MOST_PLACES: usize = 46;
+
+impl<T: RecordType> Record<T> {
+    /// Opens the record of that name, or makes it: zeroed, then filled in by `init`, before anybody else can see it.
+    ///
+    /// # Errors
+    /// [`Error::OtherKind`] or [`Error::OtherType`] when the name is in use for something else, [`Error::NoSpace`],
+    /// [`Error::InvalidName`] (also for a type with more than 46 locks), and what the system says.
+    ///
+    /// # If a process dies
+    /// While it makes the record: nothing is left of it.
+    pub fn open(domain: &Domain, name: &str, init: impl Fn(&mut T)) -> Result<Record<T>, Error> {
+        const { assert!(align_of::<T>() <= 4096) };
+        let places = T::primitives();
+        if places.len() > MOST_PLACES {
+            return Err(Error::InvalidName { name: name.to_owned(), why: "its type has more than 46 locks" });
+        }
+        let bytes = BODY + (size_of::<T>() as u64).max(1);
+        let spec = Spec {
+            kind: Kind::Record,
+            type_name: std::any::type_name::<T>().to_owned(),
+            type_size: size_of::<T>() as u64,
+            type_align: align_of::<T>() as u64,
+            reserve: bytes,
+            max_bytes: bytes,
+            initial: bytes,
+        };
+        let segment = domain.create_or_open(name, &spec, |segment| {
+            note_places(segment.header(), &places);
+            segment.at::<Body<T>>(BODY)?;
+            // SAFETY: checked just now; the file has no name yet, so this reference is the only one.
+            init(unsafe { &mut *segment.address(BODY).cast::<T>() });
+            note_numbers(segment, &places)
+        })?;
+        if !has_places(&segment, &places)? {
+            return Err(other_places(&segment, size_of::<T>()));
+        }
+        super::order::opened(domain);
+        let value = NonNull::from(segment.at::<Body<T>>(BODY)?).cast();
+        Ok(Record {
+            value,
+            registry: domain.registry(),
+            spin_wait: SpinWait::new(),
+            segment: Arc::new(segment),
+            _value: PhantomData,
+        })
+    }
+
+    /// A handle for one of the embedded primitives: of the same type, and as good, as that of a named one. It keeps the
+    /// record open.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-handle-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::sync::{EmbeddedMutex, Record};
+    ///
+    /// outlive::record! { pub struct Arm { joints: [EmbeddedMutex<f64>; 6] } }
+    /// let arm = Record::<Arm>::open(&domain, "arm", |_| ())?;
+    /// let elbow = arm.handle(|arm| &arm.joints[2]);
+    /// *elbow.lock().unwrap() = 0.5;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), outlive::Error>(())
+    /// ```
+    pub fn handle<'a, F: Embed + 'a>(&'a self, field: impl FnOnce(&'a T) -> &'a F) -> F::Handle {
+        F::handle(Home::inside(field(&**self), self.registry, &self.segment))
+    }
+
+    /// How [`Record::lock`] waits; a handle has a setting of its own.
+    pub fn set_wait(&self, wait: WaitStrategy) {
+        self.spin_wait.set(wait);
+    }
+
+    /// Takes one of the embedded mutexes, waiting as long as a living owner holds it: `handle(field).lock()` in one.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock`](super::Mutex::lock).
+    pub fn lock<'a, V: Plain>(
+        &'a self,
+        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
+    ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
+        self.lock_until(field, Deadline::NEVER)
+    }
+
+    /// Takes one of the embedded mutexes, waiting until the deadline.
+    ///
+    /// # Errors
+    /// As [`Mutex::lock_until`](super::Mutex::lock_until).
+    pub fn lock_until<'a, V: Plain>(
+        &'a self,
+        field: impl FnOnce(&'a T) -> &'a EmbeddedMutex<V>,
+        deadline: impl Into<Deadline>,
+    ) -> Result<MutexGuard<'a, V>, LockError<MutexGuard<'a, V>>> {
+        field(&**self).lock_until(&self.segment, self.registry, &self.spin_wait, deadline.into())
+    }
+}
+
+impl<T: RecordType> Deref for Record<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: checked when opened; mapped as long as the segment is; RecordType may be shared.
+        unsafe { self.value.as_ref() }
+    }
+}
+
+/// Header words: the count, then two places each.
+pub(super) fn note_places(header: &Header, places: &[Place]) {
+    header.extra[0].store(places.len() as u64, Ordering::Relaxed);
+    for (word, pair) in header.extra[1..].iter().zip(places.chunks(2)) {
+        let second = pair.get(1).map_or(0, |place| u64::from(place.packed()));
+        word.store(u64::from(pair[0].packed()) | second << 32, Ordering::Relaxed);
+    }
+}
+
+/// The numbers of those primitives that have one stand in their own words, for those who look from outside. Noted when the
+/// record has been filled in, which may have wiped them.
+pub(super) fn note_numbers(segment: &Segment, places: &[Place]) -> Result<(), Error> {
+    for place in places {
+        let offset = BODY + place.offset as u64;
+        match place.kind {
+            Kind::Semaphore => super::semaphore::note_room(segment, offset, place.number)?,
+            Kind::Barrier => super::barrier::note_seats(segment, offset, place.number)?,
+            Kind::CeilingMutex => super::ceiling_mutex::note_ceiling(segment, offset, place.number)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the record has its primitives there, and no others. Other languages do not name types as Rust does, so this, and not
+/// the type's name, is what keeps two ideas of one struct apart.
+pub(super) fn has_places(segment: &Segment, wanted: &[Place]) -> Result<bool, Error> {
+    let found = places(segment)?;
+    let same = |a: &Place, b: &Place| (a.offset, a.kind) == (b.offset, b.kind);
+    if found.len() != wanted.len() {
+        return Ok(false);
+    }
+    for place in wanted {
+        let offset = BODY + place.offset as u64;
+        let noted = match place.kind {
+            Kind::Semaphore => super::semaphore::noted_room(segment, offset)?,
+            Kind::Barrier => super::barrier::noted_seats(segment, offset)?,
+            Kind::CeilingMutex => super::ceiling_mutex::noted_ceiling(segment, offset)?,
+            _ => 0,
+        };
+        // 0: made by an older build, and nobody has used it yet.
+        if !found.iter().any(|found| same(found, place)) || (noted != place.number && noted != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+pub(super) fn other_places(segment: &Segment, wanted: usize) -> Error {
+    Error::OtherType {
+        path: segment.path().to_path_buf(),
+        found: format!("locks at other places ({} bytes)", segment.header().type_size()),
+        wanted: format!("{wanted} bytes"),
+    }
+}
+
+/// The embedded primitives of a record of any type; the numbers of those that have one stand in themselves.
+pub(super) fn places(segment: &Segment) -> Result<Vec<Place>, Error> {
+    let header = segment.header();
+    let count = header.extra[0].load(Ordering::Relaxed);
+    if count > MOST_PLACES as u64 {
+        return Err(segment.damaged("the table of locks"));
+    }
+    (0..count as usize)
+        .map(|n| {
+            let pair = header.extra[1 + n / 2].load(Ordering::Relaxed);
+            let word = if n % 2 == 0 { pair as u32 } else { (pair >> 32) as u32 };
+            Place::unpacked(word).ok_or_else(|| segment.damaged("the table of locks"))
+        })
+        .collect()
+}

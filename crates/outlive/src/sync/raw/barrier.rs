@@ -1,0 +1,585 @@
+//! A barrier whose seats name the participants.
+//!
+//! `phase` counts; bit 31 says that it is broken. A seat:
+//!
+//! | seat | state | who leaves it, and how | a death here |
+//! | --- | --- | --- | --- |
+//! | 0 | nobody's yet: the barrier waits for one to come | who joins: compare-exchange → absent | |
+//! | id + AWAY | absent, whatever the phase: it has just joined, or the barrier was repaired | id: compare-exchange → id + AWAY + BACK | whoever waits: breaks the barrier, or → OUT |
+//! | id + AWAY + BACK | the same, and its owner knows | id: compare-exchange → arrived; a repair → id + AWAY | the same |
+//! | id, bit 31 ≠ `mark(phase)` | absent | id: compare-exchange → arrived; a repair → id + AWAY | the same |
+//! | id, bit 31 = `mark(phase)` | arrived; a new phase makes it absent | id, by arriving again; a repair → id + AWAY | it has arrived: of the next phase it is absent and dead |
+//! | OUT | left, or counted out: nobody waits for it | who joins: compare-exchange → absent | |
+//!
+//! `mark` changes with each phase, so one compare-exchange of `phase` makes all who have arrived absent again. Whoever sees
+//! all seats arrived does that, is the serial participant, and wakes all. It may die before it does, and a sleeper may not watch
+//! it: a look is not taken in one moment, so it has seen *somebody* absent, not the last to come. That somebody passes sooner
+//! or later, or dies; so everybody who passes wakes all, and every sleeper has somebody to learn it from.
+//!
+//! A participant that is stopped between its look at the phase and its arrival may go on many repairs later, when the mark of its phase
+//! is that of another. So a repair makes each seat AWAY, and only its owner takes it out of that: the late arrival fails.
+//! Checked by proof/models/barrier.pml and barrier_repair.pml; doc/protocols/barrier.md has the argument.
+
+use std::time::Duration;
+
+use super::mutex::RawMutex;
+use crate::Deadline;
+use crate::liveness::{Me, TokenId};
+use crate::shim::{AtomicU32, Ordering, fence};
+use crate::sys::Errno;
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, MOST_OWNERS, Sleep, SpinWait};
+
+const NOBODY: u32 = 0;
+/// No token's id has this bit. Alone: nobody is waited for.
+const OUT: u32 = 1 << 30;
+/// Beside an id: absent in every phase.
+const AWAY: u32 = OUT;
+/// In a seat: the phase's mark.
+const MARK: u32 = crate::liveness::WAITERS;
+/// Beside an id and `AWAY`: the participant has seen that.
+const BACK: u32 = MARK;
+/// In `phase`.
+const BROKEN: u32 = 1 << 31;
+/// In `policy`.
+pub(crate) const COUNT_OUT: u32 = 1;
+
+/// See the file's head.
+#[repr(C, align(64))]
+pub(crate) struct BarrierWords {
+    phase: AtomicU32,
+    // A hint: a seat that was absent lately. Looks begin there.
+    cursor: AtomicU32,
+    // Written once, before the file has a name.
+    pub(crate) policy: AtomicU32,
+    pub(crate) parties: AtomicU32,
+    // Who makes a broken one whole again.
+    repair: RawMutex,
+    // One more each time a seat was taken: who is about to sleep must not miss a new participant.
+    joined: AtomicU32,
+    reserved: [AtomicU32; 9],
+}
+
+/// A barrier as a process sees it; how many seats there are is its own knowledge, from when it opened the file.
+#[derive(Clone, Copy)]
+pub(crate) struct RawBarrier<'a> {
+    pub(crate) words: &'a BarrierWords,
+    pub(crate) seats: &'a [AtomicU32],
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// The caller was the one to open the next phase.
+    Serial,
+    Other,
+}
+
+/// Why it did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stuck {
+    Broken,
+    TimedOut,
+    /// All seats are somebody's.
+    Full,
+    /// A seat is somebody else's now: a stray write, or a broken barrier that was made whole without the caller.
+    NotSeated,
+    System(Errno),
+}
+
+/// What a look at the seats found.
+enum Look {
+    /// The phase is over, by our doing or another's.
+    Over(Result<Passed, Stuck>),
+    /// Those are absent and live; in a crowd, some of them.
+    Absent(Vec<TokenId>),
+}
+
+fn mark(phase: u32) -> u32 {
+    if phase & 1 == 0 { MARK } else { 0 }
+}
+
+/// Whose seat it is.
+fn owner_of(seen: u32) -> Option<TokenId> {
+    TokenId::from_word(seen & !AWAY)
+}
+
+fn has_arrived(seen: u32, phase: u32) -> bool {
+    seen & AWAY == 0 && seen & MARK == mark(phase)
+}
+
+/// So many absent participants are watched by each who waits in a crowd: many waiters together watch all.
+const FEW: usize = 8;
+/// How often a waiter in a crowd looks at those participants whom it does not watch.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl RawBarrier<'_> {
+    /// Takes a seat. The participant is absent until it arrives.
+    pub(crate) fn join(self, me: Me) -> Result<usize, Stuck> {
+        let phase = self.words.phase.load(Ordering::Acquire);
+        if phase & BROKEN != 0 {
+            return Err(Stuck::Broken);
+        }
+        let absent = me.id.as_u32() | AWAY;
+        for (index, seat) in self.seats.iter().enumerate() {
+            if let Stands::Dead = self.stands(me, phase, index) {
+                // It may have died before it woke those who must watch it.
+                self.break_it(phase);
+                return Err(Stuck::Broken);
+            }
+            let seen = seat.load(Ordering::Acquire);
+            if (seen == NOBODY || seen == OUT)
+                && seat.compare_exchange(seen, absent, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                // Who waits must watch us as well. Died just before: as if we had never come. Pairs with the load in `wait`:
+                // who reads the old number, and not our seat, does not fall asleep, or is woken.
+                self.words.joined.fetch_add(1, Ordering::Release);
+                if !self.is_crowd() {
+                    futex::wake_all(&self.words.phase);
+                }
+                return Ok(index);
+            }
+        }
+        Err(Stuck::Full)
+    }
+
+    /// Gives the seat up: from now on nobody waits for it.
+    pub(crate) fn leave(self, me: Me, index: usize) {
+        let Some(seat) = self.seat_of(me, index) else { return };
+        // Died just after: who waits watches our end, and looks again.
+        seat.store(OUT, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let phase = self.words.phase.load(Ordering::Acquire);
+        if phase & BROKEN == 0
+            && let Look::Over(end) = self.look(me, phase, index)
+        {
+            self.pass_on(end);
+        }
+    }
+
+    /// Somebody who sleeps may watch nobody but us, who were absent when it looked: it learns from us that the phase is
+    /// over, whoever opened the next one and died before the wake-up call.
+    fn pass_on(self, end: Result<Passed, Stuck>) {
+        if end != Ok(Passed::Serial) {
+            futex::wake_all(&self.words.phase);
+        }
+    }
+
+    /// Arrives in the phase that it is, and says which.
+    pub(crate) fn arrive(self, me: Me, index: usize) -> Result<u32, Stuck> {
+        // Another round after each repair of the barrier in between; bounded, since what is damaged may change for ever.
+        for _ in 0..1000 {
+            let seat = self.seat_of(me, index).ok_or(Stuck::NotSeated)?;
+            let mut seen = seat.load(Ordering::Acquire);
+            if seen == me.id.as_u32() | AWAY {
+                // Died just after: absent as before. Acquire pairs with the Release of a repair: the look at the phase comes after.
+                let _ = seat.compare_exchange(seen, seen | BACK, Ordering::AcqRel, Ordering::Relaxed);
+                seen |= BACK;
+            }
+            // After the seat's word: a repair that comes later changes it, so that the exchange below fails.
+            let phase = self.words.phase.load(Ordering::Acquire);
+            if phase & BROKEN != 0 {
+                return Err(Stuck::Broken);
+            }
+            let arrived = me.id.as_u32() | mark(phase);
+            // Release pairs with the Acquire of whoever opens the next phase, so what was done before is seen after.
+            if seat.compare_exchange(seen, arrived, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                // Arrived before the look at the others: of two who come last one at least sees the other.
+                fence(Ordering::SeqCst);
+                return Ok(phase);
+            }
+        }
+        Err(Stuck::NotSeated)
+    }
+
+    /// Waits until all have arrived in that phase, in which the caller has. Timed out: the arrival stands.
+    pub(crate) fn wait(
+        self,
+        me: Me,
+        index: usize,
+        phase: u32,
+        spin_wait: &SpinWait,
+        deadline: Option<Deadline>,
+    ) -> Result<Passed, Stuck> {
+        if let Look::Over(end) = self.look(me, phase, index) {
+            self.pass_on(end);
+            return end;
+        }
+        let Some(deadline) = deadline else { return Err(Stuck::TimedOut) };
+        spin_wait.spin(|| self.words.phase.load(Ordering::Relaxed) != phase);
+        let relay = WakeRelay::begin(me.list());
+        let mut turn = index;
+        loop {
+            let joined = self.words.joined.load(Ordering::Acquire);
+            let owners = match self.look(me, phase, turn) {
+                Look::Over(end) => {
+                    self.pass_on(end);
+                    return end;
+                }
+                Look::Absent(owners) => owners,
+            };
+            if deadline.has_passed() {
+                return Err(Stuck::TimedOut);
+            }
+            // Watching some of a crowd, it looks at all of it now and then.
+            let until = if self.is_crowd() { deadline.earlier(Deadline::after(LOOK)) } else { deadline };
+            let watch = [
+                Watch { word: &self.words.phase, expected: phase },
+                Watch { word: &self.words.joined, expected: joined },
+            ];
+            // A crowd comes in a rush, and looks again by itself.
+            let watched = if self.is_crowd() { &watch[..1] } else { &watch[..] };
+            match Sleep::on(me.registry, watched).behind(&relay, &owners).until(until) {
+                Ok(Asleep::LookAgain | Asleep::TimedOut) => {}
+                Err(errno) => return Err(Stuck::System(errno)),
+            }
+            turn = (turn + FEW) % self.seats.len().max(1);
+        }
+    }
+
+    fn look(self, me: Me, phase: u32, turn: usize) -> Look {
+        let now = self.words.phase.load(Ordering::Acquire);
+        if now != phase {
+            return Look::Over(Self::end(phase, now));
+        }
+        let seats = self.seats.len();
+        let start = self.words.cursor.load(Ordering::Relaxed) as usize % seats;
+        for index in (0..seats).map(|n| (start + n) % seats) {
+            match self.stands(me, phase, index) {
+                Stands::Arrived => {}
+                Stands::Absent(owner) => {
+                    self.words.cursor.store(index as u32, Ordering::Relaxed);
+                    return self.absent(me, phase, owner, turn);
+                }
+                Stands::Dead => return self.found_dead(phase),
+            }
+        }
+        Look::Over(self.open_next(phase))
+    }
+
+    /// Who is absent, as far as one waiter can watch them: the one that was found, which may have died since and is
+    /// watched all the same, and others in turn, so that many waiters together watch all. Looks at every seat: a dead
+    /// participant whom this waiter does not watch is found here.
+    fn absent(self, me: Me, phase: u32, found: Option<TokenId>, turn: usize) -> Look {
+        let seats = self.seats.len();
+        let most = if self.is_crowd() { FEW } else { MOST_OWNERS };
+        let mut owners = Vec::with_capacity(most);
+        owners.extend(found);
+        for index in (0..seats).map(|n| (turn + n) % seats) {
+            match self.stands(me, phase, index) {
+                Stands::Absent(Some(owner)) if owners.len() < most && !owners.contains(&owner) => owners.push(owner),
+                Stands::Dead => return self.found_dead(phase),
+                _ => {}
+            }
+        }
+        Look::Absent(owners)
+    }
+
+    fn found_dead(self, phase: u32) -> Look {
+        self.break_it(phase);
+        Look::Over(Self::end(phase, self.words.phase.load(Ordering::Acquire)))
+    }
+
+    fn stands(self, me: Me, phase: u32, index: usize) -> Stands {
+        let Some(seat) = self.seats.get(index) else { return Stands::Arrived };
+        let seen = seat.load(Ordering::Acquire);
+        if seen == OUT {
+            return Stands::Arrived;
+        }
+        let Some(owner) = owner_of(seen) else { return Stands::Absent(None) };
+        if has_arrived(seen, phase) {
+            return Stands::Arrived;
+        }
+        if me.is_alive(owner) {
+            return Stands::Absent(Some(owner));
+        }
+        // Arrived before its end? And if not: whoever comes second finds the seat out already.
+        fence(Ordering::Acquire);
+        if seat.load(Ordering::Acquire) != seen {
+            return self.stands(me, phase, index);
+        }
+        if !self.counts_out() {
+            return Stands::Dead;
+        }
+        let _ = seat.compare_exchange(seen, OUT, Ordering::AcqRel, Ordering::Relaxed);
+        self.stands(me, phase, index)
+    }
+
+    /// All have arrived.
+    fn open_next(self, phase: u32) -> Result<Passed, Stuck> {
+        let next = phase.wrapping_add(1) & !BROKEN;
+        match self.words.phase.compare_exchange(phase, next, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                // Died just before: those who watch us wake; the others learn it from whom they watch, see `pass_on`.
+                futex::wake_all(&self.words.phase);
+                Ok(Passed::Serial)
+            }
+            Err(now) => Self::end(phase, now),
+        }
+    }
+
+    fn break_it(self, phase: u32) {
+        let broken = phase | BROKEN;
+        if self.words.phase.compare_exchange(phase, broken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            // Died just before: the others watch the same dead one's end, which wakes all.
+            futex::wake_all(&self.words.phase);
+        }
+    }
+
+    /// What it means to one who arrived in `phase` that it is `now`.
+    fn end(phase: u32, now: u32) -> Result<Passed, Stuck> {
+        // The next phase, broken meanwhile or not: this one had ended. A broken one that was made whole goes on three
+        // further: see `repair`.
+        if now & !BROKEN == phase.wrapping_add(1) & !BROKEN { Ok(Passed::Other) } else { Err(Stuck::Broken) }
+    }
+
+    /// Makes a broken one whole: the dead lose their seats, the living keep them and are absent.
+    pub(crate) fn repair(self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Stuck> {
+        let locked = self.words.repair.lock(me, spin_wait, deadline);
+        match locked {
+            Ok(_) => self.words.repair.mark_consistent(),
+            Err(super::Refused::System(errno)) => return Err(Stuck::System(errno)),
+            Err(_) => return Err(Stuck::TimedOut),
+        }
+        let phase = self.words.phase.load(Ordering::Acquire);
+        if phase & BROKEN != 0 {
+            // Three further, and not one: who slept through all this must not take it for an ordinary end. An odd number,
+            // so that what arrives in the broken phase beside this reads as an absence.
+            let next = (phase & !BROKEN).wrapping_add(3) & !BROKEN;
+            for seat in self.seats {
+                let seen = seat.load(Ordering::Acquire);
+                let Some(owner) = owner_of(seen) else { continue };
+                let word = if me.is_alive(owner) { owner.as_u32() | AWAY } else { NOBODY };
+                // Release pairs with `arrive`: whose owner sees its seat away sees a phase that is broken, or a later one. Failed: its owner
+                // has just arrived in the broken phase, or come back; it does no more in that phase.
+                let _ = seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed);
+            }
+            // Died before: broken still, and the next to repair does all this again.
+            self.words.phase.store(next, Ordering::Release);
+            futex::wake_all(&self.words.phase);
+        }
+        self.words.repair.release(me.id);
+        Ok(())
+    }
+
+    /// The thread that repairs it, dead or alive: other repairing threads wait for it.
+    pub(crate) fn repairer(self) -> Option<TokenId> {
+        self.words.repair.owner()
+    }
+
+    pub(crate) fn is_broken(self) -> bool {
+        self.words.phase.load(Ordering::Acquire) & BROKEN != 0
+    }
+
+    /// The participants, dead or alive, and whether each has arrived.
+    pub(crate) fn participants(self) -> Vec<(TokenId, bool)> {
+        let phase = self.words.phase.load(Ordering::Acquire);
+        let word = |seat: &AtomicU32| seat.load(Ordering::Acquire);
+        let seated = self.seats.iter().map(word).filter_map(|seen| Some((owner_of(seen)?, seen)));
+        seated.map(|(id, seen)| (id, has_arrived(seen, phase))).collect()
+    }
+
+    /// A sweep's part: the dead lose their seats; those who wait are told as by any participant.
+    pub(crate) fn sweep(self, me: Me, dry_run: bool) -> u32 {
+        // A process that died in a repair: the next repair does what is left of it.
+        let mut found = u32::from(self.words.repair.sweep(me, dry_run));
+        for seat in self.seats {
+            let seen = seat.load(Ordering::Acquire);
+            if !self.is_dead(me, seen) {
+                continue;
+            }
+            found += 1;
+            if dry_run {
+                continue;
+            }
+            let word = if self.counts_out() {
+                OUT
+            } else {
+                // Broken before the name goes: the others are told in any case.
+                self.break_it(self.words.phase.load(Ordering::Acquire) & !BROKEN);
+                NOBODY
+            };
+            let dead = owner_of(seen);
+            let mut seen = seen;
+            // Again when a repairer that was slow has changed the seat meanwhile: it leaves the name where it is.
+            while owner_of(seen) == dead {
+                match seat.compare_exchange(seen, word, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => break,
+                    Err(now) => seen = now,
+                }
+            }
+            futex::wake_all(&self.words.phase);
+        }
+        found
+    }
+
+    /// More than each waiter can watch: each watches some of them, in turn, and looks at all of them now and then.
+    fn is_crowd(self) -> bool {
+        self.seats.len() > MOST_OWNERS
+    }
+
+    fn counts_out(self) -> bool {
+        self.words.policy.load(Ordering::Relaxed) == COUNT_OUT
+    }
+
+    fn is_dead(self, me: Me, seen: u32) -> bool {
+        owner_of(seen).is_some_and(|owner| !me.is_alive(owner))
+    }
+
+    fn seat_of(&self, me: Me, index: usize) -> Option<&AtomicU32> {
+        self.seats.get(index).filter(|seat| owner_of(seat.load(Ordering::Relaxed)) == Some(me.id))
+    }
+}
+
+enum Stands {
+    Arrived,
+    /// Nobody's yet, or a living one's.
+    Absent(Option<TokenId>),
+    /// Its participant died, and that breaks the barrier.
+    Dead,
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU32 as Count;
+    use loom::thread;
+
+    use super::*;
+    use crate::liveness::{Registry, Slot};
+    use crate::sys::robust::{ListHead, end_thread};
+
+    struct World {
+        registry: Registry,
+        words: BarrierWords,
+        seats: Vec<AtomicU32>,
+        done: [Count; 2],
+    }
+
+    fn world(policy: u32) -> Arc<World> {
+        Arc::new(World {
+            registry: Registry::new((0..3).map(|n| Slot::held_by(n + 100)).collect()),
+            words: BarrierWords {
+                phase: AtomicU32::new(0),
+                cursor: AtomicU32::new(0),
+                policy: AtomicU32::new(policy),
+                parties: AtomicU32::new(2),
+                repair: RawMutex::new(),
+                joined: AtomicU32::new(0),
+                reserved: std::array::from_fn(|_| AtomicU32::new(0)),
+            },
+            seats: (0..2).map(|_| AtomicU32::new(NOBODY)).collect(),
+            done: [Count::new(0), Count::new(0)],
+        })
+    }
+
+    impl World {
+        fn barrier(&self) -> RawBarrier<'_> {
+            RawBarrier { words: &self.words, seats: &self.seats }
+        }
+
+        fn join(&self, thread: u32, list: &mut ListHead) -> usize {
+            self.barrier().join(self.me(thread, list)).expect("a seat")
+        }
+
+        fn me(&self, thread: u32, list: &mut ListHead) -> Me<'_> {
+            Me { registry: &self.registry, id: TokenId::new(thread, 0), list }
+        }
+
+        fn wait(&self, thread: u32, seat: usize, list: &mut ListHead) -> Result<Passed, Stuck> {
+            let me = self.me(thread, list);
+            let phase = self.barrier().arrive(me, seat)?;
+            self.barrier().wait(me, seat, phase, &SpinWait::new(), Some(Deadline::NEVER))
+        }
+    }
+
+    fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.check(test);
+    }
+
+    /// The repairer has found the participant living, and is slow: the sweep must take the dead participant's name out
+    /// whichever of the two changes the seat first.
+    #[test]
+    fn loom_barrier_a_sweep_leaves_no_dead_name_beside_a_slow_repairer() {
+        explore(3, || {
+            let world = world(0);
+            let mut list = ListHead::new();
+            let seat = world.join(0, &mut list);
+            let phase = world.barrier().arrive(world.me(0, &mut list), seat).expect("arrived");
+            world.words.phase.store(phase | BROKEN, Ordering::Relaxed);
+            let repairer = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    let me = world.me(1, &mut list);
+                    world.barrier().repair(me, &SpinWait::new(), Deadline::NEVER).expect("repaired")
+                })
+            };
+            end_thread(&world.registry.slots[0], &list);
+            world.barrier().sweep(world.me(2, &mut ListHead::new()), false);
+            let owner = owner_of(world.seats[0].load(Ordering::Acquire));
+            assert_eq!(owner, None, "the dead participant's id may be given out again after the sweep");
+            repairer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_barrier_who_passes_sees_what_was_done_before_and_one_is_serial() {
+        explore(3, || {
+            let world = world(0);
+            let mut lists = [ListHead::new(), ListHead::new()];
+            let [mine, other] = [0, 1].map(|n| world.join(n, &mut lists[n as usize]));
+            let second = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    world.done[1].store(1, Ordering::Relaxed);
+                    let passed = world.wait(1, other, &mut list).expect("nobody dies");
+                    assert_eq!(world.done[0].load(Ordering::Relaxed), 1);
+                    passed
+                })
+            };
+            world.done[0].store(1, Ordering::Relaxed);
+            let passed = world.wait(0, mine, &mut lists[0]).expect("nobody dies");
+            assert_eq!(world.done[1].load(Ordering::Relaxed), 1);
+            assert_ne!(passed, second.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn loom_barrier_who_joins_and_dies_as_another_falls_asleep_breaks_it() {
+        explore(3, || {
+            let world = world(0);
+            let mut list = ListHead::new();
+            let seat = world.join(0, &mut list);
+            let dying = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    world.join(1, &mut list);
+                    end_thread(&world.registry.slots[1], &list);
+                })
+            };
+            assert_eq!(world.wait(0, seat, &mut list), Err(Stuck::Broken));
+            dying.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_barrier_who_is_counted_out_holds_up_nobody() {
+        explore(3, || {
+            let world = world(COUNT_OUT);
+            let mut lists = [ListHead::new(), ListHead::new()];
+            let [mine, _] = [0, 1].map(|n| world.join(n, &mut lists[n as usize]));
+            let dying = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || end_thread(&world.registry.slots[1], &ListHead::new()))
+            };
+            assert_eq!(world.wait(0, mine, &mut lists[0]), Ok(Passed::Serial));
+            dying.join().unwrap();
+        });
+    }
+}

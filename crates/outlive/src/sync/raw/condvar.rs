@@ -1,0 +1,405 @@
+//! The condition variable itself: two places to sleep at.
+//!
+//! | place | who sleeps there | `notify_one` | `notify_all` |
+//! | --- | --- | --- | --- |
+//! | `plain` | waiters | wakes one | wakes all |
+//! | `watchful` | waiters that watch somebody's end, too | wakes all | wakes all |
+//!
+//! A waiter holds the mutex when it prepares its wait, so whoever changes the condition under the mutex afterwards sees its number:
+//! no fence is needed. Where it dies:
+//!
+//! | a waiter dies | what becomes of it |
+//! | --- | --- |
+//! | holding the mutex, not asleep yet | the next to lock is told |
+//! | asleep, or woken | see `sync/event_count.rs`: a wake-up that it got goes to the next |
+//! | woken, queued for the mutex | it has woken the next before it queued |
+//! | woken, holding the mutex | the next on `x` is woken by the kernel, locks and is told |
+//!
+//! The last is why `list_op_pending` stays at `x` until the mutex is given back. Those who watch an end need that field
+//! for the owner's X, so they cannot pass a wake-up on, and therefore all of them get every one.
+
+use super::mutex::RawMutex;
+use super::{Acquired, Refused};
+use crate::Deadline;
+use crate::liveness::{Me, Registry, TokenId};
+use crate::shim::AtomicU32;
+use crate::sys::Errno;
+use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, SpinWait};
+use crate::wake::{EventCount, RelayedEventCount, Ticket};
+
+/// See the file's head.
+#[repr(C)]
+pub(crate) struct RawCondvar {
+    plain: RelayedEventCount,
+    watchful: EventCount,
+    reserved: [AtomicU32; 2],
+}
+
+/// How a wait ended.
+pub(crate) struct Waited {
+    /// The mutex, locked again or not.
+    pub(crate) lock: Result<Acquired, Refused>,
+    /// Whether the deadline passed.
+    pub(crate) timed_out: bool,
+    /// To be kept for as long as the mutex is: see the file's head.
+    pub(crate) relay: Option<WakeRelay>,
+}
+
+/// What waiting on it costs: a handle's.
+pub(crate) struct SpinWaits {
+    /// For a notification.
+    pub(crate) notify: SpinWait,
+    /// For the mutex.
+    pub(crate) lock: SpinWait,
+}
+
+impl RawCondvar {
+    #[inline]
+    pub(crate) fn notify_one(&self) {
+        self.watchful.notify_all();
+        self.plain.notify_one();
+    }
+
+    #[inline]
+    pub(crate) fn notify_all(&self) {
+        self.watchful.notify_all();
+        self.plain.notify_all();
+    }
+
+    /// Gives `mutex` back, which `me` holds, sleeps until notified, and takes it again, if it is to be had until `relock`. `relay` is
+    /// the thread's, begun just now or kept since an earlier wait.
+    #[expect(clippy::too_many_arguments, reason = "two deadlines")]
+    pub(crate) fn wait(
+        &self,
+        registry: &Registry,
+        mutex: &RawMutex,
+        me: Me,
+        relay: WakeRelay,
+        spin_waits: &SpinWaits,
+        deadline: Deadline,
+        relock: Deadline,
+    ) -> Waited {
+        let ticket = self.let_go(mutex, me, &relay);
+        let slept = self.sleep(registry, ticket, spin_waits, deadline);
+        self.take_again(mutex, me, spin_waits, relay, slept, relock)
+    }
+
+    /// Everything before the mutex is given back is seen by whoever locks it next.
+    fn let_go(&self, mutex: &RawMutex, me: Me, relay: &WakeRelay) -> Ticket {
+        let ticket = self.plain.count().announce();
+        relay.to(self.plain.relay());
+        mutex.release(me.id);
+        ticket
+    }
+
+    fn sleep(
+        &self,
+        registry: &Registry,
+        ticket: Ticket,
+        spin_waits: &SpinWaits,
+        deadline: Deadline,
+    ) -> Result<Asleep, Errno> {
+        spin_waits.notify.spin(|| self.plain.count().is_notified(ticket));
+        Sleep::on(registry, &self.plain.watches(ticket)).among_others_until(deadline)
+    }
+
+    /// Locks again. A wake-up may be ours alone: it is not to die with us in the queue for the mutex.
+    fn take_again(
+        &self,
+        mutex: &RawMutex,
+        me: Me,
+        spin_waits: &SpinWaits,
+        mut relay: WakeRelay,
+        slept: Result<Asleep, Errno>,
+        relock: Deadline,
+    ) -> Waited {
+        let timed_out = slept == Ok(Asleep::TimedOut);
+        let mut lock = match slept {
+            Ok(_) => mutex.try_lock(me),
+            Err(errno) => Err(Refused::System(errno)),
+        };
+        if lock == Err(Refused::WouldBlock) && spin_waits.lock.spin(|| mutex.owner().is_none()) {
+            lock = mutex.try_lock(me);
+        }
+        // Who gives up may have been woken all the same, and who gets no lock has no use for it.
+        if timed_out || lock.is_err() {
+            self.plain.pass_on();
+        }
+        if lock == Err(Refused::WouldBlock) {
+            // Passed on already: so the field is free for the mutex's own protocol.
+            drop(relay);
+            lock = mutex.lock(me, &spin_waits.lock, relock);
+            relay = WakeRelay::begin(me.list());
+            relay.to(self.plain.relay());
+            if lock.is_err() {
+                self.plain.pass_on();
+            }
+        }
+        let relay = lock.is_ok().then_some(relay);
+        Waited { lock, timed_out, relay }
+    }
+
+    /// The same, until the owner of `other`, a token of `others`, has ended.
+    pub(crate) fn wait_or_end(
+        &self,
+        (others, other): (&Registry, TokenId),
+        mutex: &RawMutex,
+        me: Me,
+        relay: WakeRelay,
+        spin_waits: &SpinWaits,
+        deadline: Deadline,
+    ) -> Waited {
+        let ticket = self.watchful.announce();
+        mutex.release(me.id);
+        spin_waits.notify.spin(|| self.watchful.is_notified(ticket) || !others.is_alive(other));
+        let slept = Sleep::on(others, &[self.watchful.watch(ticket)]).behind(&relay, &[other]).until(deadline);
+        drop(relay);
+        let timed_out = slept == Ok(Asleep::TimedOut);
+        // Also when the system refused to let us sleep: the caller gets the lock or the reason, never neither.
+        let lock = match slept {
+            Ok(_) => mutex.lock(me, &spin_waits.lock, Deadline::NEVER),
+            Err(errno) => Err(Refused::System(errno)),
+        };
+        Waited { lock, timed_out, relay: None }
+    }
+
+    /// Whether somebody may be waiting, and how many notifications there have been that somebody may have needed.
+    pub(crate) fn look(&self) -> (bool, u32) {
+        let (plain, watchful) = (self.plain.count().look(), self.watchful.look());
+        (plain.0 || watchful.0, plain.1.wrapping_add(watchful.1))
+    }
+}
+
+// SAFETY: atomics.
+unsafe impl crate::segment::Shared for RawCondvar {}
+
+crate::shim::assert_layout!(size_of::<RawCondvar>() == 32);
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU32;
+    use loom::thread;
+
+    use super::*;
+    use crate::liveness::Slot;
+    use crate::shim::Ordering;
+    use crate::sys::robust::{ListHead, end_thread};
+
+    impl RawCondvar {
+        pub(crate) fn new() -> RawCondvar {
+            let reserved = [AtomicU32::new(0), AtomicU32::new(0)];
+            RawCondvar { plain: RelayedEventCount::default(), watchful: EventCount::default(), reserved }
+        }
+    }
+
+    struct World {
+        registry: Registry,
+        mutex: RawMutex,
+        condvar: RawCondvar,
+        /// Changed under the mutex.
+        items: AtomicU32,
+    }
+
+    fn world(threads: u32) -> Arc<World> {
+        let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
+        let items = AtomicU32::new(0);
+        Arc::new(World { registry: Registry::new(slots), mutex: RawMutex::new(), condvar: RawCondvar::new(), items })
+    }
+
+    fn me<'r>(world: &'r World, thread: u32, list: &mut ListHead) -> Me<'r> {
+        Me { registry: &world.registry, id: TokenId::new(thread, 0), list }
+    }
+
+    fn spin_waits() -> SpinWaits {
+        SpinWaits { notify: SpinWait::new(), lock: SpinWait::new() }
+    }
+
+    fn lock(world: &World, me: Me) -> Acquired {
+        world.mutex.lock(me, &SpinWait::new(), Deadline::NEVER).expect("locked")
+    }
+
+    /// Waits for an item and takes it. Whoever is told of a death notifies all, as its repair.
+    fn take(world: &World, thread: u32) {
+        let mut list = ListHead::new();
+        let me = me(world, thread, &mut list);
+        let mut got = lock(world, me);
+        let mut relay = None;
+        loop {
+            if got == Acquired::OwnerDied {
+                world.mutex.mark_consistent();
+                world.condvar.notify_all();
+            }
+            if world.items.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+            let begun = relay.take().unwrap_or_else(|| WakeRelay::begin(me.list()));
+            let waited = world.condvar.wait(
+                &world.registry,
+                &world.mutex,
+                me,
+                begun,
+                &spin_waits(),
+                Deadline::NEVER,
+                Deadline::NEVER,
+            );
+            got = waited.lock.expect("locked again");
+            relay = waited.relay;
+        }
+        world.items.store(world.items.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        world.mutex.release(me.id);
+    }
+
+    fn bring(world: &World, thread: u32, items: u32) {
+        let mut list = ListHead::new();
+        let me = me(world, thread, &mut list);
+        if lock(world, me) == Acquired::OwnerDied {
+            world.mutex.mark_consistent();
+        }
+        world.items.store(world.items.load(Ordering::Relaxed) + items, Ordering::Relaxed);
+        world.mutex.release(me.id);
+    }
+
+    fn explore(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.check(test);
+    }
+
+    #[test]
+    fn loom_condvar_what_is_brought_and_notified_is_taken() {
+        explore(3, || {
+            let world = world(2);
+            let taker = thread::spawn({
+                let world = Arc::clone(&world);
+                move || take(&world, 1)
+            });
+            bring(&world, 0, 1);
+            world.condvar.notify_one();
+            taker.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_condvar_two_waiters_and_two_notifications() {
+        explore(2, || {
+            let world = world(3);
+            let takers = [1, 2].map(|n| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || take(&world, n))
+            });
+            for _ in 0..2 {
+                bring(&world, 0, 1);
+                world.condvar.notify_one();
+            }
+            for taker in takers {
+                taker.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn loom_condvar_a_woken_waiter_that_dies_passes_the_wake_on() {
+        explore(2, || {
+            let world = world(3);
+            // Sleeps, and once it is woken dies before it does anything.
+            let dying = thread::spawn({
+                let world = Arc::clone(&world);
+                move || {
+                    let mut list = ListHead::new();
+                    let me = me(&world, 1, &mut list);
+                    lock(&world, me);
+                    if world.items.load(Ordering::Relaxed) == 0 {
+                        let relay = WakeRelay::begin(me.list());
+                        let ticket = world.condvar.let_go(&world.mutex, me, &relay);
+                        let slept = world.condvar.sleep(&world.registry, ticket, &spin_waits(), Deadline::NEVER);
+                        assert_eq!(slept, Ok(Asleep::LookAgain));
+                        end_thread(&world.registry.slots[1], &list);
+                        std::mem::forget(relay);
+                    } else {
+                        world.mutex.release(me.id);
+                    }
+                }
+            });
+            let taker = thread::spawn({
+                let world = Arc::clone(&world);
+                move || take(&world, 2)
+            });
+            // One more than is taken, so that whoever comes late does not begin to sleep.
+            bring(&world, 0, 2);
+            world.condvar.notify_one();
+            taker.join().unwrap();
+            // The notification may have been the taker's.
+            world.condvar.notify_all();
+            dying.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_condvar_who_dies_with_the_lock_in_hand_wakes_the_next() {
+        explore(2, || {
+            let world = world(3);
+            let dying = thread::spawn({
+                let world = Arc::clone(&world);
+                move || {
+                    let mut list = ListHead::new();
+                    let me = me(&world, 1, &mut list);
+                    lock(&world, me);
+                    while world.items.load(Ordering::Relaxed) == 0 {
+                        let relay = WakeRelay::begin(me.list());
+                        let waited = world.condvar.wait(
+                            &world.registry,
+                            &world.mutex,
+                            me,
+                            relay,
+                            &spin_waits(),
+                            Deadline::NEVER,
+                            Deadline::NEVER,
+                        );
+                        std::mem::forget(waited.relay);
+                    }
+                    end_thread(&world.registry.slots[1], &list);
+                }
+            });
+            let taker = thread::spawn({
+                let world = Arc::clone(&world);
+                move || take(&world, 2)
+            });
+            // Nobody but these two locks afterwards, and one of them is left asleep unless it is woken.
+            bring(&world, 0, 2);
+            world.condvar.notify_one();
+            world.condvar.notify_one();
+            dying.join().unwrap();
+            taker.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_condvar_the_end_of_whom_it_watches_ends_a_wait() {
+        explore(3, || {
+            let world = world(2);
+            let list = ListHead::new();
+            let waiter = thread::spawn({
+                let world = Arc::clone(&world);
+                move || {
+                    let mut list = ListHead::new();
+                    let me = me(&world, 1, &mut list);
+                    let other = TokenId::new(0, 0);
+                    lock(&world, me);
+                    while world.registry.is_alive(other) {
+                        let whose = (&world.registry, other);
+                        let relay = WakeRelay::begin(me.list());
+                        let waited =
+                            world.condvar.wait_or_end(whose, &world.mutex, me, relay, &spin_waits(), Deadline::NEVER);
+                        assert_eq!(waited.lock, Ok(Acquired::Clean));
+                    }
+                    world.mutex.release(me.id);
+                }
+            });
+            world.condvar.notify_one();
+            end_thread(&world.registry.slots[0], &list);
+            waiter.join().unwrap();
+        });
+    }
+}

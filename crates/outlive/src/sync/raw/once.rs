@@ -1,0 +1,325 @@
+//! Something that is done once: two words, and whoever does it is named meanwhile.
+//!
+//! | word | meaning | a death here |
+//! | --- | --- | --- |
+//! | 0 | not done | |
+//! | id | being done by id | the next to come takes it over by compare-exchange, and is told |
+//! | id + WAITERS | somebody may sleep | the same; the kernel's mark wakes one sleeper, who wakes all |
+//! | `DIED` | was being done by one that died, whose name a sweep has taken out | as a dead one's id |
+//! | `DONE` | done, for good | |
+//!
+//! `failed` says that somebody died or panicked doing it; only who is named in the word writes it. Claims, sleeps and
+//! take-overs are the mutex's (`mutex.rs`), and so is their argument; what is new is that nobody gives it back.
+
+use super::mutex::{DIED, take_name_out};
+use crate::Deadline;
+use crate::liveness::{Me, TokenId};
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::Errno;
+use crate::sys::futex::{self, Watch};
+use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, SpinWait};
+
+const WAITERS: u32 = crate::liveness::WAITERS;
+/// No id: bit 29 is not set.
+const DONE: u16 = 1;
+
+/// See the file's head.
+#[repr(C)]
+pub(crate) struct RawOnce {
+    // Written by whoever does it, and by sleepers.
+    word: AtomicU32,
+    // Written by whoever does it.
+    failed: AtomicU32,
+}
+
+/// What whoever comes is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing: it is done.
+    Done,
+    /// To do it, and then `finish`, or `abandon`.
+    Mine {
+        /// Somebody died or panicked doing it.
+        failed: bool,
+    },
+}
+
+/// Why there is no turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoTurn {
+    /// This very thread is doing it.
+    Deadlock,
+    WouldBlock,
+    TimedOut,
+    Damaged,
+    System(Errno),
+}
+
+impl RawOnce {
+    /// Whether it is done: then all that was done is seen.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        // Acquire pairs with the Release in `finish`.
+        self.word.load(Ordering::Acquire) == u32::from(DONE)
+    }
+
+    /// Who is doing it, dead or alive.
+    pub(crate) fn owner(&self) -> Option<TokenId> {
+        TokenId::from_word(self.word.load(Ordering::Acquire))
+    }
+
+    /// Done, or my turn; never waits.
+    pub(crate) fn try_turn(&self, me: Me) -> Result<Turn, NoTurn> {
+        let mut seen = self.word.load(Ordering::Acquire);
+        loop {
+            if seen == u32::from(DONE) {
+                return Ok(Turn::Done);
+            }
+            if seen == 0 {
+                // Acquire pairs with `abandon`. Died just after: the word names us, the next is told.
+                match self.word.compare_exchange(0, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+                    Ok(_) => return Ok(self.mine()),
+                    Err(now) => seen = now,
+                }
+                continue;
+            }
+            if seen != DIED {
+                let owner = TokenId::from_word(seen).ok_or(NoTurn::Damaged)?;
+                if owner == me.id {
+                    return Err(NoTurn::Deadlock);
+                }
+                if me.is_alive(owner) {
+                    return Err(NoTurn::WouldBlock);
+                }
+            }
+            // WAITERS, because others may sleep on the old value. Died just after: we are the dead owner.
+            match self.word.compare_exchange(seen, me.id.as_u32() | WAITERS, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => {
+                    self.failed.store(1, Ordering::Relaxed);
+                    me.registry.count_owner_death();
+                    return Ok(self.mine());
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    fn mine(&self) -> Turn {
+        // Relaxed: ordered by the word.
+        Turn::Mine { failed: self.failed.load(Ordering::Relaxed) != 0 }
+    }
+
+    /// Done, or my turn, as soon as that is known.
+    #[cold]
+    pub(crate) fn turn(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<Turn, NoTurn> {
+        let mut relay = None;
+        let mut last_try = false;
+        let mut spun = false;
+        loop {
+            match self.try_turn(me) {
+                Err(NoTurn::WouldBlock) if last_try => return Err(NoTurn::TimedOut),
+                Err(NoTurn::WouldBlock) => {}
+                settled => return settled,
+            }
+            if !spun {
+                spun = true;
+                if spin_wait.spin(|| self.is_done()) {
+                    continue;
+                }
+            }
+            let seen = self.word.load(Ordering::Acquire);
+            let Some(owner) = TokenId::from_word(seen) else {
+                continue;
+            };
+            if owner == me.id {
+                continue;
+            }
+            let waited_for = seen | WAITERS;
+            // Relaxed: the bit only asks to be woken.
+            if seen & WAITERS == 0
+                && self.word.compare_exchange(seen, waited_for, Ordering::Relaxed, Ordering::Relaxed).is_err()
+            {
+                continue;
+            }
+            let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
+            let watch = Watch { word: &self.word, expected: waited_for };
+            match Sleep::on(me.registry, &[watch]).behind(relay, &[owner]).until(deadline) {
+                Ok(Asleep::LookAgain) => {}
+                Ok(Asleep::TimedOut) => last_try = true,
+                Err(errno) => return Err(NoTurn::System(errno)),
+            }
+        }
+    }
+
+    /// It is done. The caller, whose token's id that is, had the turn.
+    pub(crate) fn finish(&self, id: TokenId) {
+        self.leave(id, DONE);
+    }
+
+    /// Ends the turn without a value, after a panic: the next caller makes the value. Changes nothing if another owner
+    /// has the turn by now.
+    pub(crate) fn abandon(&self, id: TokenId) {
+        // While another owner has the turn, only that owner may write `failed`.
+        if self.owner() == Some(id) {
+            // Relaxed: the Release in `leave` orders it.
+            self.failed.store(1, Ordering::Relaxed);
+            self.leave(id, 0);
+        }
+    }
+
+    /// From our own turn: had somebody taken this thread for dead, another may have it by now.
+    fn leave(&self, id: TokenId, word: u16) {
+        let held = id.as_u32();
+        // Release pairs with every Acquire above. Died just before: the next takes over.
+        if self.word.compare_exchange(held, u32::from(word), Ordering::Release, Ordering::Relaxed).is_err()
+            // Relaxed: while it is our turn, only the WAITERS bit may come.
+            && self.word.load(Ordering::Relaxed) == held | WAITERS
+        {
+            // With sleepers, in one step with the wake, as the mutex's release.
+            futex::set_and_wake_all(&self.word, held | WAITERS, word);
+        }
+    }
+
+    /// A sweep's part: takes a dead owner's name out, so that no claim of the dead remains; the next is told as by the
+    /// name. Says whether there was one.
+    pub(crate) fn sweep(&self, me: Me, dry_run: bool) -> bool {
+        take_name_out(&self.word, me, dry_run)
+    }
+}
+
+// SAFETY: two atomics.
+unsafe impl crate::segment::Shared for RawOnce {}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+    use crate::liveness::{Registry, Slot};
+    use crate::sys::robust::{ListHead, end_thread};
+
+    impl RawOnce {
+        pub(crate) fn new() -> RawOnce {
+            RawOnce { word: AtomicU32::new(0), failed: AtomicU32::new(0) }
+        }
+    }
+
+    struct World {
+        registry: Registry,
+        once: RawOnce,
+        value: UnsafeCell<u32>,
+    }
+
+    // SAFETY: the value is written by whose turn it is; that it is so is what loom checks.
+    unsafe impl Sync for World {}
+    // SAFETY: as above.
+    unsafe impl Send for World {}
+
+    fn world(threads: u32) -> Arc<World> {
+        let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
+        Arc::new(World { registry: Registry::new(slots), once: RawOnce::new(), value: UnsafeCell::new(0) })
+    }
+
+    fn turn(world: &World, thread: u32, list: &mut ListHead) -> Turn {
+        let me = Me { registry: &world.registry, id: TokenId::new(thread, 0), list };
+        world.once.turn(me, &SpinWait::new(), Deadline::NEVER).expect("nobody holds it for ever")
+    }
+
+    /// Does it if it is its turn; whether it was told of a failure.
+    fn get(world: &World, thread: u32) -> Option<bool> {
+        let mut list = ListHead::new();
+        let told = match turn(world, thread, &mut list) {
+            Turn::Done => None,
+            Turn::Mine { failed } => {
+                // SAFETY: loom's cell panics if anybody else is there.
+                world.value.with_mut(|value| unsafe { *value = 7 });
+                world.once.finish(TokenId::new(thread, 0));
+                Some(failed)
+            }
+        };
+        // SAFETY: as above; it is done.
+        assert_eq!(world.value.with(|value| unsafe { *value }), 7);
+        told
+    }
+
+    fn explore(test: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(test);
+    }
+
+    #[test]
+    fn loom_once_is_done_by_one_and_seen_by_all() {
+        explore(|| {
+            let world = world(3);
+            let threads = [1, 2].map(|n| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || get(&world, n))
+            });
+            let mine = get(&world, 0);
+            let all = threads.map(|thread| thread.join().unwrap());
+            assert_eq!(all.iter().chain([&mine]).filter(|got| **got == Some(false)).count(), 1);
+        });
+    }
+
+    #[test]
+    fn loom_once_whoever_dies_doing_it_leaves_it_to_the_next() {
+        explore(|| {
+            let world = world(3);
+            let mut list = ListHead::new();
+            assert_eq!(turn(&world, 0, &mut list), Turn::Mine { failed: false });
+            let threads = [1, 2].map(|n| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || get(&world, n))
+            });
+            // SAFETY: it is our turn.
+            world.value.with_mut(|value| unsafe { *value = 3 });
+            end_thread(&world.registry.slots[0], &list);
+            let all = threads.map(|thread| thread.join().unwrap());
+            assert_eq!(all.iter().filter(|got| **got == Some(true)).count(), 1, "{all:?}");
+            assert_eq!(all.iter().filter(|got| got.is_none()).count(), 1, "{all:?}");
+        });
+    }
+
+    #[test]
+    fn loom_once_abandoned_it_is_somebody_elses_turn() {
+        explore(|| {
+            let world = world(2);
+            let mut list = ListHead::new();
+            assert_eq!(turn(&world, 0, &mut list), Turn::Mine { failed: false });
+            let other = thread::spawn({
+                let world = Arc::clone(&world);
+                move || get(&world, 1)
+            });
+            world.once.abandon(TokenId::new(0, 0));
+            assert_eq!(other.join().unwrap(), Some(true));
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A once whose turn that id has, and whose makers have not failed.
+    fn turn_of(id: TokenId) -> RawOnce {
+        RawOnce { word: AtomicU32::new(id.as_u32()), failed: AtomicU32::new(0) }
+    }
+
+    #[test]
+    fn a_turn_that_is_anothers_by_now_is_left_alone() {
+        let (own, other) = (TokenId::new(0, 0), TokenId::new(1, 0));
+        let once = turn_of(other);
+        once.abandon(own);
+        assert_eq!(once.owner(), Some(other));
+        assert_eq!(once.failed.load(Ordering::Relaxed), 0, "the other owner has not failed");
+        once.finish(own);
+        assert_eq!(once.owner(), Some(other));
+        once.abandon(other);
+        assert_eq!(once.owner(), None);
+        assert_eq!(once.failed.load(Ordering::Relaxed), 1);
+    }
+}

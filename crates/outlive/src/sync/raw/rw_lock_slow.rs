@@ -1,0 +1,295 @@
+//! A reader-writer lock where the fast path did not do: it is held, its owner died, all of a
+//! reader's words are taken, or a thread goes from reading to writing.
+
+use super::mutex::DIED;
+use super::rw_lock::{Entered, RawRwLock};
+use super::{Acquired, Refused};
+use crate::Deadline;
+use crate::liveness::{Me, TokenId};
+use crate::shim::{AtomicU32, Ordering, fence};
+use crate::sys::robust::WakeRelay;
+use crate::wake::{Asleep, Sleep, SpinWait};
+
+/// So often a reader waits for one writer after another to go; then it queues for `writer` itself, where it is as good
+/// as they are.
+const MOST_ROUNDS: u32 = 8;
+
+/// A writer as a reader finds it.
+enum InTheWay {
+    Nobody,
+    Dead,
+    Living,
+}
+
+/// Coming to read: behind a writer, after a dead one, without a free word.
+impl RawRwLock {
+    /// Enters as a reader, waiting until the deadline; `None` never waits.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn read_slow(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+    ) -> Result<Entered<'_>, Refused> {
+        // Given back when this function returns, by whatever way.
+        let mut relay = None;
+        let mut last_try = false;
+        for round in 0..MOST_ROUNDS {
+            // Looked at first: who must wait anyway needs no word.
+            if self.writer.is_open() {
+                let Some(word) = self.announce(me) else {
+                    return self.read_as_holder(me, spin_wait, wait);
+                };
+                if self.writer.is_open() {
+                    return Ok(Entered::Reading(word));
+                }
+                // Before we sleep: whoever writes, or wants to, waits for the word. Died just before: it is a dead one's.
+                self.vacate(word, me.id);
+            }
+            match self.in_the_way(me)? {
+                // It was there and has gone.
+                InTheWay::Nobody if self.writer.is_consistent() => continue,
+                InTheWay::Nobody | InTheWay::Dead => return self.read_as_holder(me, spin_wait, wait),
+                InTheWay::Living => {}
+            }
+            let Some(deadline) = wait else {
+                return Err(Refused::WouldBlock);
+            };
+            if last_try {
+                return Err(Refused::TimedOut);
+            }
+            if self.has_reader(me.id) {
+                // It waits for us.
+                return Err(Refused::Deadlock);
+            }
+            if round == 0 && spin_wait.spin(|| self.writer.word().load(Ordering::Relaxed) == 0) {
+                continue;
+            }
+            last_try = self.writer.sleep_behind_owner(me, &mut relay, deadline)? == Asleep::TimedOut;
+        }
+        self.read_as_holder(me, spin_wait, wait)
+    }
+
+    /// Whether a writer keeps readers out.
+    fn in_the_way(&self, me: Me) -> Result<InTheWay, Refused> {
+        match self.writer.word().load(Ordering::Acquire) {
+            0 => Ok(InTheWay::Nobody),
+            DIED => Ok(InTheWay::Dead),
+            seen => match TokenId::from_word(seen).ok_or(Refused::Damaged)? {
+                owner if owner == me.id => Err(Refused::Deadlock),
+                owner if me.registry.is_alive(owner) => Ok(InTheWay::Living),
+                _ => Ok(InTheWay::Dead),
+            },
+        }
+    }
+
+    /// Takes `writer` first and enters as a reader under it: nobody writes as long as we hold it. For a lock that a
+    /// writer died with (we are told, as any writer would be), for a lock without a free word, and for readers who never
+    /// find it open.
+    fn read_as_holder(&self, me: Me, spin_wait: &SpinWait, wait: Option<Deadline>) -> Result<Entered<'_>, Refused> {
+        let got = match wait {
+            Some(deadline) if !self.has_reader(me.id) => self.writer.lock(me, spin_wait, deadline)?,
+            _ => self.writer.try_lock(me).map_err(|refused| match refused {
+                // We read already: whoever lives and holds it waits for us to leave.
+                Refused::WouldBlock if wait.is_some() => Refused::Deadlock,
+                other => other,
+            })?,
+        };
+        if self.judge(got) == Acquired::OwnerDied {
+            self.drain(me, spin_wait, wait, None)?;
+            self.begin();
+            return Ok(Entered::Repairing);
+        }
+        Ok(Entered::Reading(self.read_under_writer(me)))
+    }
+
+    /// From holding `writer` to reading; without a free word we go on holding it, and others wait for us.
+    fn read_under_writer(&self, me: Me) -> &AtomicU32 {
+        match self.announce(me) {
+            Some(word) => {
+                // Died just before: as a writer that was not inside. Release, after the word was claimed: the next
+                // writer finds it.
+                self.writer.release(me.id);
+                word
+            }
+            None => self.writer.word(),
+        }
+    }
+}
+
+/// Coming to write: behind other writers, and behind readers, for each of which the writer waits.
+impl RawRwLock {
+    /// Takes the lock alone, waiting until the deadline; `None` never waits. `acquired`: it has been taken from other
+    /// writers already.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn write_slow(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+        acquired: bool,
+    ) -> Result<Acquired, Refused> {
+        let got = if acquired { self.writer.entered(me)? } else { self.acquire_slow(me, spin_wait, wait)? };
+        let got = self.judge(got);
+        self.drain(me, spin_wait, wait, None)?;
+        self.begin();
+        Ok(got)
+    }
+
+    fn acquire_slow(&self, me: Me, spin_wait: &SpinWait, wait: Option<Deadline>) -> Result<Acquired, Refused> {
+        match wait {
+            // Who holds it may wait for us, the reader.
+            Some(_) if self.has_reader(me.id) => Err(Refused::Deadlock),
+            Some(deadline) => self.writer.lock(me, spin_wait, deadline),
+            None => {
+                // Looked at first, so that a try which must fail keeps no reader out meanwhile.
+                for word in self.words() {
+                    match TokenId::from_word(word.load(Ordering::Relaxed)) {
+                        Some(reader) if reader == me.id => return Err(Refused::Deadlock),
+                        Some(reader) if me.is_alive(reader) => return Err(Refused::WouldBlock),
+                        _ => {}
+                    }
+                }
+                self.writer.try_lock(me)
+            }
+        }
+    }
+
+    /// Waits until no reader but `own` is inside, the caller holding `writer`; gives it back when that cannot be had.
+    fn drain(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+        own: Option<&AtomicU32>,
+    ) -> Result<(), Refused> {
+        let drained = self.drain_words(me, spin_wait, wait, own);
+        let kept = own.is_some_and(|own| self.is_writers(own));
+        if drained.is_err() && !kept {
+            // An owner's death that we were to be told of is left for the next.
+            self.writer.release(me.id);
+        }
+        drained
+    }
+
+    #[cold]
+    fn drain_words(
+        &self,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+        own: Option<&AtomicU32>,
+    ) -> Result<(), Refused> {
+        // Between our claim of `writer` and the look at the words: pairs with the order of the two in `enter`.
+        fence(Ordering::SeqCst);
+        // Given back when this function returns, by whatever way.
+        let mut relay = None;
+        for word in self.words() {
+            if own.is_none_or(|own| !core::ptr::eq(own, word)) {
+                self.wait_empty(word, me, spin_wait, wait, &mut relay)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the reader of that word has left or died.
+    fn wait_empty(
+        &self,
+        word: &AtomicU32,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+        relay: &mut Option<WakeRelay>,
+    ) -> Result<(), Refused> {
+        let mut last_try = false;
+        let mut has_spun = false;
+        let mut prepared = None;
+        loop {
+            // SeqCst: see `enter`. Acquire, in it, pairs with the Release in `vacate`.
+            let seen = word.load(Ordering::SeqCst);
+            if seen == 0 {
+                return Ok(());
+            }
+            let reader = TokenId::from_word(seen).ok_or(Refused::Damaged)?;
+            if reader == me.id {
+                return Err(Refused::Deadlock);
+            }
+            if !me.registry.is_alive(reader) {
+                // Relaxed: what the dead one read, it read before its end, which we have seen. Failed: another reader
+                // has it now. Died just after: one dead name less.
+                let _ = word.compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed);
+                continue;
+            }
+            let Some(deadline) = wait else {
+                return Err(Refused::WouldBlock);
+            };
+            if last_try {
+                return Err(Refused::TimedOut);
+            }
+            if !has_spun {
+                has_spun = true;
+                if spin_wait.spin(|| word.load(Ordering::Relaxed) != seen) {
+                    continue;
+                }
+            }
+            // Anew for each sleep, and the word looked at between the two: a reader that left before notified
+            // nobody. Died just after: a notification in vain.
+            let Some(ticket) = prepared.take() else {
+                prepared = Some(self.leaving.prepare_wait());
+                continue;
+            };
+            let relay = relay.get_or_insert_with(|| WakeRelay::begin(me.list()));
+            let watch = [self.leaving.watch(ticket)];
+            let end = Sleep::on(me.registry, &watch)
+                .behind(relay, &[reader])
+                .until(ticket.until(deadline))
+                .map_err(Refused::System)?;
+            last_try = end == Asleep::TimedOut && deadline.has_passed();
+        }
+    }
+
+    /// Takes the lock alone in whatever state it is; the caller then makes it consistent and unlocks it.
+    pub(crate) fn take_to_reset(&self, me: Me, spin_wait: &SpinWait, deadline: Deadline) -> Result<(), Refused> {
+        if self.has_reader(me.id) {
+            return Err(Refused::Deadlock);
+        }
+        self.writer.take_to_reset(me, spin_wait, deadline)?;
+        self.drain(me, spin_wait, Some(deadline), None)?;
+        self.begin();
+        Ok(())
+    }
+}
+
+/// From writing to reading and from reading to writing; nobody writes in between.
+impl RawRwLock {
+    /// From writing to reading: no writer comes in between. The caller holds the lock alone, and it is consistent.
+    pub(crate) fn downgrade(&self, me: Me) -> &AtomicU32 {
+        self.end();
+        self.read_under_writer(me)
+    }
+
+    /// From reading, which `word` says, to writing, once no other reader is inside. Refused, the caller reads on.
+    pub(crate) fn upgrade(
+        &self,
+        word: &AtomicU32,
+        me: Me,
+        spin_wait: &SpinWait,
+        wait: Option<Deadline>,
+    ) -> Result<(), Refused> {
+        let by_word = !self.is_writers(word);
+        if by_word && self.judge(self.writer.try_lock(me)?) == Acquired::OwnerDied {
+            // While we read, no writer was inside: somebody wrote over the words.
+            self.writer.release(me.id);
+            return Err(Refused::Damaged);
+        }
+        self.drain(me, spin_wait, wait, Some(word))?;
+        self.begin();
+        if by_word {
+            // Died just before: as a writer, and the next is told; just after: the same.
+            self.vacate(word, me.id);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,312 @@
+//! Explored by loom: readers and writers, deaths inside, and turns.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+use crate::Deadline;
+use crate::liveness::{Me, Registry, Slot};
+use crate::sync::raw::Refused;
+use crate::sys::robust::{ListHead, end_thread};
+use crate::wake::SpinWait;
+
+impl RawRwLock {
+    pub(crate) fn new() -> RawRwLock {
+        let line = || Line { words: std::array::from_fn(|_| AtomicU32::new(0)) };
+        RawRwLock {
+            writer: RawMutex::new(),
+            lines: AtomicU64::new(0),
+            depth: AtomicU32::new(0),
+            inside: AtomicU32::new(0),
+            reserved: [0; 8],
+            leaving: EventCount::default(),
+            slots: std::array::from_fn(|_| line()),
+        }
+    }
+}
+
+struct World {
+    registry: Registry,
+    lock: RawRwLock,
+    value: UnsafeCell<u32>,
+}
+
+// SAFETY: the value is reached under the lock; that it is so is what loom checks.
+unsafe impl Sync for World {}
+// SAFETY: as above.
+unsafe impl Send for World {}
+
+fn world(threads: u32) -> Arc<World> {
+    let slots = (0..threads).map(|n| Slot::held_by(n + 100)).collect();
+    Arc::new(World { registry: Registry::new(slots), lock: RawRwLock::new(), value: UnsafeCell::new(0) })
+}
+
+/// What a thread of the tests does its calls as.
+struct Actor {
+    world: Arc<World>,
+    id: TokenId,
+    list: std::cell::UnsafeCell<ListHead>,
+    spin_wait: SpinWait,
+}
+
+// SAFETY: it is used by the thread that it was handed to, and by no other.
+unsafe impl Send for Actor {}
+
+impl Actor {
+    fn new(world: &Arc<World>, thread: u32) -> Actor {
+        let list = std::cell::UnsafeCell::new(ListHead::new());
+        Actor { world: Arc::clone(world), id: TokenId::new(thread, 0), list, spin_wait: SpinWait::new() }
+    }
+
+    fn lock(&self) -> (&RawRwLock, Me<'_>, &SpinWait) {
+        let me = Me { registry: &self.world.registry, id: self.id, list: self.list.get() };
+        (&self.world.lock, me, &self.spin_wait)
+    }
+
+    /// Reads; `None`: was told of a death, repaired, and has given the lock back.
+    fn read(&self) -> Option<u32> {
+        let id = self.id;
+        let (lock, me, spin_wait) = self.lock();
+        let entered = match lock.enter(id) {
+            Some(word) => Entered::Reading(word),
+            None => lock.read_slow(me, spin_wait, Some(Deadline::NEVER)).expect("nobody holds it for ever"),
+        };
+        match entered {
+            Entered::Reading(word) => {
+                // SAFETY: loom's cell panics if somebody writes.
+                let value = self.world.value.with(|value| unsafe { *value });
+                self.world.lock.leave(word, id);
+                Some(value)
+            }
+            Entered::Repairing => {
+                self.raise();
+                self.world.lock.mark_consistent();
+                self.world.lock.unlock(id);
+                None
+            }
+        }
+    }
+
+    fn write(&self) -> Acquired {
+        let id = self.id;
+        let (lock, me, spin_wait) = self.lock();
+        let acquired = lock.acquire(id);
+        if acquired && lock.begin_if_ready() {
+            return Acquired::Clean;
+        }
+        lock.write_slow(me, spin_wait, Some(Deadline::NEVER), acquired).expect("nobody holds it for ever")
+    }
+
+    fn raise(&self) {
+        // SAFETY: loom's cell panics if anybody else is inside.
+        self.world.value.with_mut(|value| unsafe { *value += 1 });
+    }
+
+    fn end(&self) {
+        // SAFETY: this thread's, which is between calls.
+        end_thread(&self.world.registry.slots[self.id.slot() as usize], unsafe { &*self.list.get() });
+    }
+}
+
+fn explore(test: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(test);
+}
+
+#[test]
+fn loom_rw_a_reader_and_a_writer_never_meet() {
+    explore(|| {
+        let world = world(2);
+        // The line has had a reader before, or not: the fast path, or the slow one.
+        let reader = Actor::new(&world, 0);
+        reader.read();
+        let writing = thread::spawn({
+            let writer = Actor::new(&world, 1);
+            move || {
+                assert_eq!(writer.write(), Acquired::Clean);
+                writer.raise();
+                writer.world.lock.unlock(writer.id);
+            }
+        });
+        assert!(reader.read().is_some());
+        writing.join().unwrap();
+        assert_eq!(reader.read(), Some(1));
+    });
+}
+
+#[test]
+fn loom_rw_a_first_reader_and_a_writer_never_meet() {
+    explore(|| {
+        let world = world(2);
+        let writing = thread::spawn({
+            let writer = Actor::new(&world, 1);
+            move || {
+                assert_eq!(writer.write(), Acquired::Clean);
+                writer.raise();
+                writer.world.lock.unlock(writer.id);
+            }
+        });
+        let reader = Actor::new(&world, 0);
+        assert!(reader.read().is_some());
+        writing.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_rw_two_readers_of_one_line_and_a_writer_never_meet() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let world = world(3);
+        let threads = [0, 2].map(|n| {
+            let reader = Actor::new(&world, n);
+            thread::spawn(move || assert!(reader.read().is_some()))
+        });
+        let writer = Actor::new(&world, 1);
+        assert_eq!(writer.write(), Acquired::Clean);
+        writer.raise();
+        writer.world.lock.unlock(writer.id);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn loom_rw_a_dead_reader_keeps_no_writer_out() {
+    explore(|| {
+        let world = world(2);
+        let dying = thread::spawn({
+            let reader = Actor::new(&world, 0);
+            move || {
+                let id = reader.id;
+                let (lock, me, spin_wait) = reader.lock();
+                let entered = lock.enter(id).is_some()
+                    || matches!(lock.read_slow(me, spin_wait, Some(Deadline::NEVER)), Ok(Entered::Reading(_)));
+                assert!(entered);
+                reader.end();
+            }
+        });
+        let writer = Actor::new(&world, 1);
+        assert_eq!(writer.write(), Acquired::Clean);
+        writer.raise();
+        writer.world.lock.unlock(writer.id);
+        dying.join().unwrap();
+    });
+}
+
+/// The sweep may take the dead reader's name out, so that the writer knows nothing of that reader but the empty word.
+#[test]
+fn loom_rw_what_a_swept_reader_read_comes_before_what_is_written() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let world = world(3);
+        let reader = Actor::new(&world, 0);
+        let (lock, me, spin_wait) = reader.lock();
+        assert!(matches!(lock.read_slow(me, spin_wait, Some(Deadline::NEVER)), Ok(Entered::Reading(_))));
+        let dying = thread::spawn(move || {
+            // SAFETY: loom's cell panics if somebody writes.
+            assert_eq!(reader.world.value.with(|value| unsafe { *value }), 0);
+            reader.end();
+        });
+        let sweeping = thread::spawn({
+            let sweeper = Actor::new(&world, 2);
+            move || {
+                let (lock, me, _) = sweeper.lock();
+                lock.sweep(me, false);
+            }
+        });
+        let writer = Actor::new(&world, 1);
+        assert_eq!(writer.write(), Acquired::Clean);
+        writer.raise();
+        writer.world.lock.unlock(writer.id);
+        dying.join().unwrap();
+        sweeping.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_rw_a_writers_death_is_told_to_the_next_who_reads() {
+    explore(|| {
+        let world = world(2);
+        let dying = thread::spawn({
+            let writer = Actor::new(&world, 1);
+            move || {
+                writer.write();
+                writer.raise();
+                writer.end();
+            }
+        });
+        let reader = Actor::new(&world, 0);
+        let first = reader.read();
+        dying.join().unwrap();
+        // Either we came first, and are told now; or we were told, and have made it whole.
+        match first {
+            Some(value) => {
+                assert_eq!(value, 0);
+                assert_eq!(reader.read(), None);
+            }
+            None => assert_eq!(reader.read(), Some(2)),
+        }
+    });
+}
+
+#[test]
+fn loom_rw_no_writer_comes_between_writing_and_reading_on() {
+    explore(|| {
+        let world = world(2);
+        let other = thread::spawn({
+            let writer = Actor::new(&world, 1);
+            move || {
+                writer.write();
+                writer.raise();
+                writer.world.lock.unlock(writer.id);
+            }
+        });
+        let writer = Actor::new(&world, 0);
+        writer.write();
+        writer.raise();
+        // SAFETY: loom's cell panics if anybody writes.
+        let written = world.value.with(|value| unsafe { *value });
+        let (lock, me, _) = writer.lock();
+        let word = lock.downgrade(me);
+        // SAFETY: as above.
+        assert_eq!(world.value.with(|value| unsafe { *value }), written);
+        lock.leave(word, writer.id);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_rw_of_two_who_upgrade_one_does() {
+    explore(|| {
+        let world = world(2);
+        let upgrade = |reader: Actor| {
+            let (lock, me, spin_wait) = reader.lock();
+            let Ok(Entered::Reading(word)) = lock.read_slow(me, spin_wait, Some(Deadline::NEVER)) else {
+                panic!("nobody dies");
+            };
+            match lock.upgrade(word, me, spin_wait, Some(Deadline::NEVER)) {
+                Ok(()) => {
+                    // SAFETY: loom's cell panics if anybody else is inside.
+                    reader.world.value.with_mut(|value| unsafe { *value += 1 });
+                    lock.unlock(reader.id);
+                    true
+                }
+                Err(refused) => {
+                    assert_eq!(refused, Refused::WouldBlock);
+                    lock.leave(word, reader.id);
+                    false
+                }
+            }
+        };
+        let other = Actor::new(&world, 1);
+        let other = thread::spawn(move || upgrade(other));
+        let one = upgrade(Actor::new(&world, 0));
+        let other = other.join().unwrap();
+        assert!(one || other, "both were refused");
+    });
+}

@@ -1,0 +1,442 @@
+//! A semaphore whose permits name their holders: one word each.
+//!
+//! | record | state | who leaves it, and how | a death here |
+//! | --- | --- | --- | --- |
+//! | 0 | free | who acquires: compare-exchange → id | |
+//! | id | held | its holder: store 0 | who needs a permit takes it by compare-exchange from the dead |
+//! | id + HANDED | given to id, who has not yet taken it up | id: compare-exchange → id | the same, when id dies |
+//! | ABSENT | no permit yet | who adds one: compare-exchange → 0 | |
+//!
+//! There is no count that a death could leave wrong: the permits are the records. Who finds none free or dead sleeps on the
+//! eventcount and on the ends of all holders. Checked by proof/models/semaphore.pml, the loom tests below, and by killing at every
+//! instruction; doc/protocols/semaphore.md has the argument.
+
+use crate::Deadline;
+use crate::liveness::{Me, TokenId};
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::Errno;
+use crate::sys::robust::WakeRelay;
+use crate::wake::EventCount;
+use crate::wake::{Asleep, MOST_OWNERS, Sleep, SpinWait};
+
+const FREE: u32 = 0;
+/// In a holder's word the bit that elsewhere asks for a wake-up: waking is the eventcount's business here.
+const HANDED: u32 = crate::liveness::WAITERS;
+/// No token's id has this bit.
+const ABSENT: u32 = 1 << 30;
+
+/// The words of a semaphore as a process sees them. How many records there are is the process's own knowledge, from when
+/// it opened the file.
+#[derive(Clone, Copy)]
+pub(crate) struct RawSemaphore<'a> {
+    pub(crate) free: &'a EventCount,
+    /// Not 0, for good: somebody has waited there for a permit to be handed to it, and has no use for one that is free.
+    pub(crate) takers: &'a AtomicU32,
+    pub(crate) records: Records<'a>,
+}
+
+/// The permits, `step` words apart: few ones have a cache line each.
+#[derive(Clone, Copy)]
+pub(crate) struct Records<'a> {
+    pub(crate) words: &'a [AtomicU32],
+    pub(crate) step: usize,
+}
+
+impl<'a> Records<'a> {
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.words.len() / self.step
+    }
+
+    #[inline]
+    fn get(self, index: usize) -> Option<&'a AtomicU32> {
+        self.words.get(index * self.step)
+    }
+
+    /// Before anybody else sees them: so many are free.
+    pub(crate) fn prepare(self, permits: usize) {
+        for (index, record) in self.from(0) {
+            record.store(if index < permits { FREE } else { ABSENT }, Ordering::Relaxed);
+        }
+    }
+
+    /// All of them, from the `start`th on.
+    fn from(self, start: usize) -> impl Iterator<Item = (usize, &'a AtomicU32)> {
+        let len = self.len();
+        let start = start.min(len);
+        // Two runs, and no division for each record: spinning goes through here.
+        (start..len).chain(0..start).filter_map(move |n| self.get(n).map(|word| (n, word)))
+    }
+}
+
+/// Why there was no permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoPermit {
+    WouldBlock,
+    TimedOut,
+    /// The caller has all of them.
+    Deadlock,
+    System(Errno),
+}
+
+/// What a look at all records found.
+enum Look {
+    /// A permit, taken.
+    Got(usize),
+    /// All are held: by those, who live, not counting the caller; `own` are the caller's.
+    Held { owners: Vec<TokenId>, own: usize },
+}
+
+impl RawSemaphore<'_> {
+    /// Takes that permit if it is free.
+    #[inline]
+    pub(crate) fn acquire(self, id: TokenId, index: usize) -> bool {
+        // Acquire pairs with the Release in `release`. Died just after: the record names us, whoever needs it takes it.
+        self.records.get(index).is_some_and(|record| {
+            record.compare_exchange(FREE, id.as_u32(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+        })
+    }
+
+    /// Takes any permit that is free or a dead holder's.
+    #[cold]
+    pub(crate) fn try_acquire(self, me: Me, start: usize) -> Result<usize, NoPermit> {
+        match self.look(me, start) {
+            Look::Got(index) => Ok(index),
+            Look::Held { .. } => Err(NoPermit::WouldBlock),
+        }
+    }
+
+    fn look(self, me: Me, start: usize) -> Look {
+        let mut owners = Vec::new();
+        let mut own = 0;
+        for (index, record) in self.records.from(start) {
+            let mut seen = record.load(Ordering::Acquire);
+            loop {
+                let from = match TokenId::from_word(seen) {
+                    _ if seen == ABSENT => break,
+                    _ if seen == FREE => FREE,
+                    Some(owner) if owner == me.id => {
+                        own += 1;
+                        break;
+                    }
+                    Some(owner) if me.registry.is_alive(owner) => {
+                        owners.push(owner);
+                        break;
+                    }
+                    // A dead holder's, or a stray write, which names nobody.
+                    _ => seen,
+                };
+                // Acquire: what a dead holder did under the permit is seen by the next.
+                match record.compare_exchange(from, me.id.as_u32(), Ordering::Acquire, Ordering::Acquire) {
+                    Ok(FREE) => return Look::Got(index),
+                    Ok(_) => {
+                        me.registry.count_owner_death();
+                        return Look::Got(index);
+                    }
+                    Err(now) => seen = now,
+                }
+            }
+        }
+        Look::Held { owners, own }
+    }
+
+    /// Takes a permit, waiting until the deadline.
+    #[cold]
+    pub(crate) fn acquire_slow(
+        self,
+        me: Me,
+        spin_wait: &SpinWait,
+        deadline: Deadline,
+        start: usize,
+    ) -> Result<usize, NoPermit> {
+        if let Look::Got(index) = self.look(me, start) {
+            return Ok(index);
+        }
+        // Spinning only looks: no store that a death could leave behind.
+        let is_free = || self.records.from(start).any(|(_, record)| record.load(Ordering::Relaxed) == FREE);
+        // What the spin has seen is taken before a wait is prepared: that may interrupt all other processors.
+        if spin_wait.spin(is_free)
+            && let Look::Got(index) = self.look(me, start)
+        {
+            return Ok(index);
+        }
+        let relay = WakeRelay::begin(me.list());
+        let mut turn = 0;
+        let mut last_try = false;
+        loop {
+            let ticket = self.free.prepare_wait();
+            let (owners, own) = match self.look(me, start) {
+                Look::Got(index) => return Ok(index),
+                Look::Held { owners, own } => (owners, own),
+            };
+            if last_try {
+                return Err(NoPermit::TimedOut);
+            }
+            if own == self.records.len() {
+                return Err(NoPermit::Deadlock);
+            }
+            let until = ticket.until(deadline);
+            let watch = [self.free.watch(ticket)];
+            // A release wakes two sleepers only. The others find the changed sequence at their own look: that
+            // is a rescue only if a permit is free.
+            let sleep = Sleep::on(me.registry, &watch).behind(&relay, &owners).beginning_at(turn);
+            match sleep.until_it_comes(until, is_free) {
+                Ok(Asleep::TimedOut) => last_try = deadline.has_passed(),
+                Ok(Asleep::LookAgain) => {}
+                Err(errno) => return Err(NoPermit::System(errno)),
+            }
+            // Woken: as above, first without preparing another wait.
+            if let Look::Got(index) = self.look(me, start) {
+                return Ok(index);
+            }
+            turn += MOST_OWNERS;
+        }
+    }
+
+    /// Gives that permit back. The caller holds it.
+    #[inline]
+    pub(crate) fn release(self, index: usize) {
+        if let Some(record) = self.records.get(index) {
+            // Release pairs with every Acquire above. Died or stopped just after: who sleeps watches our end, and looks again.
+            record.store(FREE, Ordering::Release);
+        }
+        self.notify_of_one();
+    }
+
+    /// There is one more permit to be had: two are woken, though only one gets in. The other watches the new holder, of whom those who
+    /// sleep on know nothing; and should the first die, it takes its place.
+    #[inline]
+    fn notify_of_one(self) {
+        self.free.notify_some(2);
+        // After the wake: who has queued before it has said so before. The two may have been such.
+        if self.takers.load(Ordering::Relaxed) != 0 {
+            self.free.notify_all();
+        }
+    }
+
+    /// The caller's permit is used up: there is one less.
+    pub(crate) fn consume(self, index: usize) {
+        if let Some(record) = self.records.get(index) {
+            record.store(ABSENT, Ordering::Release);
+        }
+    }
+
+    /// Adds a permit, and says where; `None` when all there may be are there.
+    pub(crate) fn add(self, start: usize) -> Option<usize> {
+        // Died just after: it is there, as if the call had returned; sleepers are woken by whoever rings next.
+        let (added, _) = self.records.from(start).find(|(_, record)| {
+            record.load(Ordering::Relaxed) == ABSENT
+                && record.compare_exchange(ABSENT, FREE, Ordering::Release, Ordering::Relaxed).is_ok()
+        })?;
+        self.notify_of_one();
+        Some(added)
+    }
+
+    /// Puts another's name on the caller's permit.
+    pub(crate) fn hand(self, index: usize, to: TokenId) {
+        if let Some(record) = self.records.get(index) {
+            // In one store: at each moment it is one's or the other's.
+            record.store(to.as_u32() | HANDED, Ordering::Release);
+        }
+        self.free.notify_all();
+    }
+
+    /// Takes up a permit that was handed to one of those.
+    pub(crate) fn take_up(self, me: Me, names: &[TokenId]) -> Option<usize> {
+        self.records.from(0).find_map(|(index, record)| {
+            let seen = record.load(Ordering::Relaxed);
+            let to = TokenId::from_word(seen).filter(|id| seen & HANDED != 0 && names.contains(id))?;
+            record.compare_exchange(seen, me.id.as_u32(), Ordering::Acquire, Ordering::Relaxed).ok()?;
+            if to != me.id {
+                // Sleepers watch the process, and are to watch this thread. Died just before: the process did, too.
+                self.free.notify_all();
+            }
+            Some(index)
+        })
+    }
+
+    /// As [`RawSemaphore::take_up`], waiting until the deadline.
+    pub(crate) fn take_up_until(self, me: Me, names: &[TokenId], deadline: Deadline) -> Result<usize, NoPermit> {
+        // Before the number: whoever wakes by that sees this.
+        self.takers.store(1, Ordering::Relaxed);
+        loop {
+            let ticket = self.free.prepare_wait();
+            if let Some(index) = self.take_up(me, names) {
+                return Ok(index);
+            }
+            if deadline.has_passed() {
+                return Err(NoPermit::TimedOut);
+            }
+            let until = ticket.until(deadline);
+            // Nobody in particular ought to hand us one, so there is nobody's end to watch.
+            Sleep::on(me.registry, &[self.free.watch(ticket)]).until(until).map_err(NoPermit::System)?;
+        }
+    }
+
+    /// The holders, dead or alive, and how many permits are free.
+    pub(crate) fn holders(self) -> (Vec<TokenId>, usize) {
+        let words = || self.records.from(0).map(|(_, record)| record.load(Ordering::Acquire));
+        (words().filter_map(TokenId::from_word).collect(), words().filter(|&word| word == FREE).count())
+    }
+
+    /// A sweep's part: takes the permits of the dead back.
+    pub(crate) fn sweep(self, me: Me, dry_run: bool) -> u32 {
+        let mut found = 0;
+        for (_, record) in self.records.from(0) {
+            let seen = record.load(Ordering::Acquire);
+            if TokenId::from_word(seen).is_none_or(|owner| me.is_alive(owner)) {
+                continue;
+            }
+            found += 1;
+            if !dry_run && record.compare_exchange(seen, FREE, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                self.free.notify_all();
+            }
+        }
+        found
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU32 as Count;
+    use loom::thread;
+
+    use super::*;
+    use crate::liveness::{Registry, Slot};
+    use crate::sys::robust::{ListHead, end_thread};
+
+    struct World {
+        registry: Registry,
+        free: EventCount,
+        takers: AtomicU32,
+        records: Vec<AtomicU32>,
+        inside: Count,
+    }
+
+    fn world(threads: u32, permits: u32) -> Arc<World> {
+        Arc::new(World {
+            registry: Registry::new((0..threads).map(|n| Slot::held_by(n + 100)).collect()),
+            free: EventCount::default(),
+            takers: AtomicU32::new(0),
+            records: (0..permits).map(|_| AtomicU32::new(FREE)).collect(),
+            inside: Count::new(0),
+        })
+    }
+
+    impl World {
+        fn semaphore(&self) -> RawSemaphore<'_> {
+            RawSemaphore { free: &self.free, takers: &self.takers, records: Records { words: &self.records, step: 1 } }
+        }
+
+        fn acquire(&self, thread: u32, list: &mut ListHead) -> usize {
+            let me = Me { registry: &self.registry, id: TokenId::new(thread, 0), list };
+            if self.semaphore().acquire(me.id, 0) {
+                return 0;
+            }
+            self.semaphore().acquire_slow(me, &SpinWait::new(), Deadline::NEVER, 0).expect("a permit")
+        }
+    }
+
+    fn explore(test: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(test);
+    }
+
+    #[test]
+    fn loom_no_more_inside_than_permits_and_all_get_in() {
+        explore(|| {
+            let world = world(2, 1);
+            let threads = [0, 1].map(|n| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    let index = world.acquire(n, &mut list);
+                    assert_eq!(world.inside.fetch_add(1, Ordering::Relaxed), 0);
+                    world.inside.fetch_sub(1, Ordering::Relaxed);
+                    world.semaphore().release(index);
+                })
+            });
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn loom_a_dead_holders_permit_comes_to_a_sleeper() {
+        explore(|| {
+            let world = world(2, 1);
+            let dying = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    world.acquire(0, &mut list);
+                    end_thread(&world.registry.slots[0], &list);
+                })
+            };
+            let mut list = ListHead::new();
+            let index = world.acquire(1, &mut list);
+            world.semaphore().release(index);
+            dying.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_with_two_holders_the_end_of_either_wakes() {
+        explore(|| {
+            let world = world(3, 2);
+            let mut lists = [ListHead::new(), ListHead::new()];
+            assert_eq!(world.acquire(0, &mut lists[0]), 0);
+            assert_eq!(world.acquire(1, &mut lists[1]), 1);
+            let sleeper = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || {
+                    let mut list = ListHead::new();
+                    world.acquire(2, &mut list)
+                })
+            };
+            end_thread(&world.registry.slots[1], &lists[1]);
+            assert_eq!(sleeper.join().unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn loom_a_permit_added_is_heard() {
+        explore(|| {
+            let world = world(1, 1);
+            world.semaphore().records.prepare(0);
+            let adder = {
+                let world = Arc::clone(&world);
+                thread::spawn(move || assert_eq!(world.semaphore().add(0), Some(0)))
+            };
+            let mut list = ListHead::new();
+            let index = world.acquire(0, &mut list);
+            world.semaphore().consume(index);
+            adder.join().unwrap();
+            assert_eq!(world.semaphore().holders(), (Vec::new(), 0));
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_anywhere_each_record_comes_once() {
+        let words: Vec<AtomicU32> = (0..12).map(AtomicU32::new).collect();
+        for step in [1, 4] {
+            let records = Records { words: &words, step };
+            let len = 12 / step;
+            for start in 0..=len + 1 {
+                let seen: Vec<usize> = records.from(start).map(|(index, _)| index).collect();
+                let first = if start < len { start } else { 0 };
+                let expected: Vec<usize> = (0..len).map(|n| (first + n) % len).collect();
+                assert_eq!(seen, expected, "from {start} of {len}");
+            }
+            assert!(records.from(0).all(|(index, word)| word.load(Ordering::Relaxed) as usize == index * step));
+        }
+    }
+}

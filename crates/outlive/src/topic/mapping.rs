@@ -1,0 +1,207 @@
+//! A topic's file, as this process has it mapped; and where payloads lie in it, for those who tell
+//! a device's driver.
+
+use super::layout::{
+    MOST_RINGS, MOST_SUBSCRIBERS, Plan, RingWords, SUBSCRIBER_SLOT_BYTES, SubscriberSlot, TopicHead, ring_bytes,
+};
+use super::message::Message;
+use super::slot::{SLOT, Slot};
+use super::topic::Topic;
+use crate::Error;
+use crate::liveness::Registry;
+use crate::pool::{Ends, Heap, HeapHost, ObjectRef};
+use crate::segment::{Segment, View};
+use crate::shim::Ordering;
+use crate::wake::SpinWait;
+use std::sync::OnceLock;
+
+/// What all handles of a topic in this process have in common.
+pub(super) struct Inner {
+    /// Payloads can only be read in here.
+    pub(super) segment: Segment,
+    /// And written in here, once there is a publisher.
+    writable: OnceLock<View>,
+    pub(super) plan: Plan,
+    pub(super) heap: Heap,
+    pub(super) registry: &'static Registry,
+    pub(super) spin_wait: SpinWait,
+    /// Device and inode.
+    pub(super) file_id: (u64, u64),
+}
+
+impl Inner {
+    pub(super) fn new(segment: Segment, registry: &'static Registry) -> Result<Inner, Error> {
+        let plan = Plan::read(&segment)?;
+        let heap = plan.heap(&segment);
+        let payloads = plan.payloads();
+        segment.set_read_only(payloads.start.min(segment.mapped()), payloads.end.min(segment.mapped()))?;
+        let facts = segment.facts()?;
+        let file_id = facts.identity();
+        Ok(Inner { segment, writable: OnceLock::new(), plan, heap, registry, spin_wait: SpinWait::new(), file_id })
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> &TopicHead {
+        // SAFETY: `Plan::read` has seen that it exists; page-aligned; atomics; mappings do not shrink.
+        unsafe { &*self.segment.address(self.plan.head_at()).cast() }
+    }
+
+    /// How many rings there are.
+    #[inline]
+    pub(super) fn rings(&self) -> u32 {
+        // Acquire pairs with `ring::take`: its slots exist.
+        self.head().rings.load(Ordering::Acquire).min(MOST_RINGS as u32)
+    }
+
+    /// How many subscribers' slots there are.
+    #[inline]
+    pub(super) fn subscriber_slot_count(&self) -> u32 {
+        // Acquire pairs with `subscriber_slot::take`: it exists.
+        self.head().subscriber_slots.load(Ordering::Acquire).min(MOST_SUBSCRIBERS as u32)
+    }
+
+    /// A ring's words; of one below `MOST_RINGS`.
+    #[inline]
+    pub(super) fn ring(&self, ring: u32) -> &RingWords {
+        debug_assert!((ring as usize) < MOST_RINGS);
+        // SAFETY: below Plan::INITIAL, of which `Plan::read` has seen that it exists; aligned; atomics.
+        unsafe { &*self.segment.address(self.plan.ring_at(ring)).cast() }
+    }
+
+    /// How many messages there have been in a ring. Damaged, that may be anything: but never so many that counting on overflows.
+    #[inline]
+    pub(super) fn published(&self, ring: u32) -> u64 {
+        // Acquire pairs with `Publisher::put`: the slot.
+        self.ring(ring).published.load(Ordering::Acquire).min(1 << 62)
+    }
+
+    /// A ring's slots, of one that there is.
+    pub(super) fn slots(&self, ring: u32) -> Result<&[Slot], Error> {
+        let (at, depth) = (self.plan.slots_at(ring), u64::from(self.plan.depth));
+        let _: &Slot = self.segment.at(at + (depth - 1) * SLOT)?;
+        // SAFETY: `at` has seen that the last one is in the mapping and the file; page-aligned; atomics.
+        Ok(unsafe { core::slice::from_raw_parts(self.segment.address(at).cast(), depth as usize) })
+    }
+
+    /// A subscriber's slot, of one that there is.
+    pub(super) fn subscriber_slot(&self, index: u32) -> Result<&SubscriberSlot, Error> {
+        self.segment.at(self.plan.subscriber_slot_at(index))
+    }
+
+    /// All subscribers' slots that there are.
+    pub(super) fn subscriber_slots(&self) -> impl Iterator<Item = &SubscriberSlot> {
+        (0..self.subscriber_slot_count()).map_while(|index| self.subscriber_slot(index).ok())
+    }
+
+    pub(super) fn make_ring(&self, ring: u32) -> Result<(), Error> {
+        self.segment.grow(self.plan.slots_at(ring), ring_bytes(self.plan.depth))
+    }
+
+    pub(super) fn make_subscriber_slot(&self, index: u32) -> Result<(), Error> {
+        self.segment.grow(self.plan.subscriber_slot_at(index), SUBSCRIBER_SLOT_BYTES)
+    }
+
+    /// Where a payload is read.
+    #[inline]
+    pub(super) fn payload(&self, block: &ObjectRef) -> *const u8 {
+        // SAFETY: the heap gives only what lies in the mapping.
+        unsafe { self.segment.address(block.offset) }
+    }
+
+    /// Where payloads are written.
+    pub(super) fn writable(&self) -> Result<&View, Error> {
+        if let Some(view) = self.writable.get() {
+            return Ok(view);
+        }
+        let view = self.segment.view()?;
+        Ok(self.writable.get_or_init(|| view))
+    }
+
+    /// Where in the file an address lies at which payloads are written.
+    pub(super) fn written_at(&self, address: *const u8) -> Option<u64> {
+        self.writable.get()?.offset_of(address.addr())
+    }
+
+    /// Who has ended, as it is now.
+    pub(super) fn ends(&self) -> Ends {
+        Ends::new(self.registry, self.file_id)
+    }
+
+    /// Bytes of the file that are in use.
+    pub(super) fn bytes(&self) -> Result<u64, Error> {
+        let rings = u64::from(self.rings()) * ring_bytes(self.plan.depth);
+        let subscribers = u64::from(self.subscriber_slot_count()) * SUBSCRIBER_SLOT_BYTES;
+        Ok((Plan::INITIAL + rings + subscribers).saturating_add(self.heap.bytes(&self.segment)?))
+    }
+}
+
+/// Nobody waits for a topic's memory.
+impl HeapHost for Inner {
+    fn allows(&self, more: u64) -> bool {
+        self.bytes().is_ok_and(|bytes| bytes.saturating_add(more) <= self.segment.header().max_bytes())
+    }
+
+    fn met_in_hand(&self) {}
+
+    fn freed(&self) {}
+}
+
+/// A part of a topic's payload memory that comes and goes as one, as this process has it mapped: of [`Topic::memory_of`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PayloadMemory {
+    /// Where it begins: at a page.
+    pub start: *const u8,
+    /// How many bytes from there on have pages. It only grows as long as `life` is the same.
+    pub bytes: usize,
+    /// How many bytes may come to have some.
+    pub most: usize,
+    /// Another number whenever its pages may have been given back to the system and are others now.
+    pub life: u64,
+    /// Whether this process may write there: it lends memory in one mapping, and reads samples in another.
+    pub is_writable: bool,
+}
+
+impl<M: Message + ?Sized> Topic<M> {
+    /// The part of the topic's payload memory in which an address lies: of a loan, or of a sample, which the caller has and keeps
+    /// meanwhile. `None`: the message is a short one, and lies elsewhere.
+    ///
+    /// For pinning memory for a device: pages are given back and come anew, and who has pinned them does not see it but by `life`.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-memory-of-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::topic::Topic;
+    /// let topic = Topic::<[u8]>::open(&domain, "camera")?;
+    /// let publisher = topic.publisher()?;
+    /// let loan = publisher.loan(3 << 20)?;
+    /// let memory = topic.memory_of(loan.as_ptr()).unwrap();
+    /// assert!(memory.is_writable && memory.start == loan.as_ptr() && memory.bytes >= 3 << 20);
+    /// assert_eq!(topic.memory_of([0; 64].as_ptr()), None);
+    /// # drop(loan);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn memory_of(&self, address: *const u8) -> Option<PayloadMemory> {
+        self.inner.memory_of(address)
+    }
+}
+
+impl Inner {
+    fn memory_of(&self, address: *const u8) -> Option<PayloadMemory> {
+        let (offset, is_writable) = match self.segment.offset_of(address.addr()) {
+            Some(offset) => (offset, false),
+            None => (self.written_at(address)?, true),
+        };
+        let unit = self.heap.unit_at(&self.segment, offset)?;
+        Some(PayloadMemory {
+            // From the address that was asked for, so that it may be used as that one may.
+            start: address.wrapping_sub((offset - unit.offset) as usize),
+            bytes: unit.bytes as usize,
+            most: unit.most as usize,
+            life: unit.life,
+            is_writable,
+        })
+    }
+}

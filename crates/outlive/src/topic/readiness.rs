@@ -1,0 +1,113 @@
+//! A subscriber as a wait set sees it: whether there is something, and how to be told. By shared words alone, from any thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
+
+use super::layout::{Claim, SubscriberSlot};
+use super::mapping::Inner;
+use super::message::Message;
+use super::slot::{MessageState, Slot};
+use super::subscriber::Subscriber;
+use super::subscriber::WakeWords;
+use crate::liveness::Registry;
+use crate::shim::Ordering;
+use crate::wake::WaitWords;
+use crate::wake::{EventCount, RelayedEventCount, Ticket};
+
+/// See the file's head. It keeps the topic mapped.
+#[derive(Clone)]
+pub(crate) struct SubscriberReadiness {
+    inner: Arc<Inner>,
+    subscriber_slot: u32,
+    /// As long as it says this, the slot is the subscriber's, or one's of the same process that came after it.
+    claim: u64,
+    /// The subscriber has left.
+    left: Arc<AtomicBool>,
+}
+
+/// What stands for the order of a message that was overwritten or given up: less than any.
+pub(super) const GONE: u64 = 0;
+
+impl Inner {
+    /// Whether there is something at a cursor, to be taken or to be passed over: its order. Of a ring whose slots exist.
+    #[inline]
+    pub(super) fn peek(&self, ring: u32, slot: &Slot, position: u64) -> Option<u64> {
+        match slot.look(position) {
+            MessageState::There => {
+                let order = slot.metadata().order;
+                // Overwritten meanwhile, that was another message's. Damaged, it may be 0, and is not gone.
+                Some(if slot.is_still(position) { order.max(GONE + 1) } else { GONE })
+            }
+            MessageState::Overwritten => Some(GONE),
+            // Given up, or being written. Who takes it looks once more.
+            MessageState::NotThere if slot.position().is_none() => (self.published(ring) > position).then_some(GONE),
+            MessageState::NotThere => None,
+        }
+    }
+}
+
+impl<M: Message + ?Sized> Subscriber<M> {
+    pub(crate) fn readiness(&self) -> SubscriberReadiness {
+        let (inner, subscriber_slot) = (Arc::clone(&self.inner), self.subscriber_slot);
+        let claim = self.words().claim.load(Ordering::Relaxed);
+        SubscriberReadiness {
+            inner,
+            subscriber_slot,
+            claim,
+            left: Arc::clone(self.told_left.get_or_init(Arc::default)),
+        }
+    }
+}
+
+impl SubscriberReadiness {
+    pub(crate) fn registry(&self) -> &'static Registry {
+        self.inner.registry
+    }
+
+    fn words(&self) -> Option<&SubscriberSlot> {
+        // Relaxed: the slot may be another subscriber's of this process only after that was stored,
+        // and who is shown one look of it sees the next time that it has left.
+        if self.left.load(StdOrdering::Relaxed) {
+            return None;
+        }
+        let words = self.inner.subscriber_slot(self.subscriber_slot).ok()?;
+        // Acquire: the cursors of whoever has it. Somebody else's: the subscriber is gone, and nothing comes.
+        (words.claim.load(Ordering::Acquire) == self.claim && Claim::of(self.claim).is_some()).then_some(words)
+    }
+
+    /// Each ring's slot at the cursor.
+    fn slots<'i>(&'i self, words: &'i SubscriberSlot) -> impl Iterator<Item = (u32, &'i Slot, u64)> {
+        (0..self.inner.rings()).filter_map(|ring| {
+            let position = words.cursors[ring as usize].load(Ordering::Relaxed);
+            let slots = self.inner.slots(ring).ok()?;
+            Some((ring, &slots[(position & (slots.len() as u64 - 1)) as usize], position))
+        })
+    }
+
+    /// Whether a try to receive is worth it.
+    pub(crate) fn has_something(&self) -> bool {
+        let Some(words) = self.words() else { return false };
+        self.slots(words).any(|(ring, slot, position)| self.inner.peek(ring, slot, position).is_some())
+    }
+
+    fn notifications(&self) -> &RelayedEventCount {
+        &self.inner.head().notifications
+    }
+
+    /// What publishers notify.
+    pub(crate) fn event_count(&self) -> &EventCount {
+        self.notifications().count()
+    }
+
+    /// Adds the words to sleep on: see subscriber.rs.
+    pub(crate) fn add_to<'a>(&'a self, ticket: Ticket, into: &mut WaitWords<'a>) {
+        let slots = self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
+        into.add(WakeWords::now(&self.inner, ticket, self.inner.rings(), slots).watches());
+        into.relay_by(self.notifications().relay());
+    }
+
+    /// After a sleep on them.
+    pub(crate) fn woken(&self, ticket: Ticket) {
+        self.notifications().woken(ticket, || self.has_something());
+    }
+}

@@ -1,0 +1,232 @@
+//! Taking messages: which one is next, copied or held, and what is passed over.
+//!
+//! | step | died just after |
+//! | --- | --- |
+//! | `ready` seen, the slot copied | |
+//! | hazard pointer = the object, fence, `ready` again | held by a dead process: until it has ended |
+//! | cursor = p + 1; publishers that wait are notified | not waited for any more, as soon as it is dead |
+//! | the sample is dropped: hazard pointer = 0 | |
+
+use core::ptr::NonNull;
+use std::time::Instant;
+
+use super::error::SubscribeError;
+use super::message::Message;
+use super::readiness::GONE;
+use super::sample::Sample;
+use super::sample_cache::{Free, Taken};
+use super::slot::{INLINE, MessageState, Metadata};
+use super::subscriber::Subscriber;
+use crate::Error;
+use crate::shim::Ordering;
+use crate::sys::map::prefetch;
+
+/// What became of one message.
+pub(super) enum Took {
+    /// Copied or held.
+    Yes(NonNull<Taken>),
+    /// It is not there (any more); the cursor stands behind it.
+    No,
+    /// Not one of the keys.
+    Unwanted,
+    TooManyHeld,
+    Damaged(&'static str),
+    /// The system does not say whether its memory exists: it stays the next one.
+    Unknown(Box<Error>),
+}
+
+impl<M: Message + ?Sized> Subscriber<M> {
+    /// What is next, if anything is there.
+    #[inline]
+    pub(super) fn take_next(&mut self) -> Result<Option<Sample<M>>, SubscribeError> {
+        if self.inner.rings() as usize != self.cursors.len() {
+            self.meet_rings()?;
+        }
+        // Each round passes something over; what is damaged may make us do so for ever.
+        for _ in 0..1 << 17 {
+            let Some((order, ring)) = self.next_ring() else { return Ok(None) };
+            // A ring that was made before this message was published: what lies there may be older.
+            if self.inner.rings() as usize != self.cursors.len() {
+                self.meet_rings()?;
+                continue;
+            }
+            let position = self.cursors[ring];
+            if order == GONE {
+                // There after all, it takes its turn by its order.
+                if self.slot(ring, position).look(position) != MessageState::There {
+                    self.skip(ring);
+                }
+                continue;
+            }
+            match self.take(ring, position) {
+                Took::Yes(taken) => {
+                    self.advance(ring, position + 1);
+                    if self.options.period.is_some() {
+                        self.last = Instant::now();
+                    }
+                    return Ok(Some(Sample::new(taken)));
+                }
+                Took::Unwanted => self.advance(ring, position + 1),
+                Took::No => self.skip(ring),
+                Took::TooManyHeld => return Err(SubscribeError::TooManyHeld),
+                Took::Unknown(error) => return Err((*error).into()),
+                Took::Damaged(what) => {
+                    self.advance(ring, position + 1);
+                    return Err(SubscribeError::Damaged(self.inner.segment.damaged(what)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether something is there for this subscriber, as far as can be seen without taking it.
+    pub(super) fn is_ready(&self) -> bool {
+        if self.inner.rings() as usize != self.cursors.len() {
+            return true;
+        }
+        (0..self.cursors.len()).any(|ring| self.peek(ring).is_some())
+    }
+
+    #[inline]
+    pub(super) fn peek(&self, ring: usize) -> Option<u64> {
+        let position = self.cursors[ring];
+        self.inner.peek(ring as u32, self.slot(ring, position), position)
+    }
+
+    /// The ring whose next message has the lowest order, or is gone.
+    #[inline]
+    fn next_ring(&mut self) -> Option<(u64, usize)> {
+        if self.options.keep_last != u32::MAX {
+            self.keep_last();
+        }
+        if self.cursors.len() == 1 { self.peek(0).map(|order| (order, 0)) } else { self.next_of_several() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_of_several(&self) -> Option<(u64, usize)> {
+        let look = || (0..self.cursors.len()).filter_map(|ring| Some((self.peek(ring)?, ring))).min();
+        // Once more when there is one: what was published before it is in sight now.
+        look().and_then(|_| look())
+    }
+
+    #[cold]
+    fn keep_last(&mut self) {
+        for ring in 0..self.cursors.len() {
+            let published = self.inner.published(ring as u32);
+            let from = published.saturating_sub(u64::from(self.options.keep_last));
+            if self.cursors[ring] < from {
+                self.lose(from - self.cursors[ring]);
+                self.advance(ring, from);
+            }
+        }
+    }
+
+    /// What was at the ring's cursor is gone: on to the oldest that may be there.
+    #[cold]
+    fn skip(&mut self, ring: usize) {
+        let published = self.inner.published(ring as u32);
+        let oldest = published.saturating_sub(u64::from(self.inner.plan.depth));
+        let next = oldest.max(self.cursors[ring] + 1);
+        self.lose(next - self.cursors[ring]);
+        self.advance(ring, next);
+    }
+
+    fn lose(&mut self, count: u64) {
+        self.lost = self.lost.saturating_add(count);
+        self.words().lost.store(self.lost, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn advance(&mut self, ring: usize, to: u64) {
+        self.cursors[ring] = to;
+        // Release pairs with `reliable::slowest`: we have done with the slots before it.
+        self.words().cursors[ring].store(to, Ordering::Release);
+        if self.options.reliable {
+            // Died just before: its publisher watches our end, if it sleeps.
+            let words = self.inner.ring(ring as u32);
+            words.space.notify_all_if(|| words.awaited().is(self.subscriber_slot));
+        }
+    }
+
+    /// Rings that have come to be in use: all that is in those was published after we joined.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn meet_rings(&mut self) -> Result<(), SubscribeError> {
+        if (self.inner.rings() as usize) < self.cursors.len() {
+            return Err(SubscribeError::Damaged(self.inner.segment.damaged("the number of its publishers")));
+        }
+        for ring in self.cursors.len() as u32..self.inner.rings() {
+            self.inner.slots(ring)?;
+            self.cursors.push(0);
+        }
+        Ok(())
+    }
+
+    /// Takes a message.
+    #[inline]
+    pub(super) fn take(&mut self, ring: usize, position: u64) -> Took {
+        let slot = self.slot(ring, position);
+        if slot.look(position) != MessageState::There {
+            return Took::No;
+        }
+        let metadata = slot.metadata();
+        let mut free = self.sample_cache.free();
+        let taken = free.as_mut();
+        taken.begin(self.owner, position, metadata);
+        if metadata.has_header {
+            slot.read_header(&mut taken.header);
+        }
+        if metadata.object.is_none() && taken.len <= INLINE {
+            slot.read(taken.len, &mut taken.inline);
+            if !slot.is_still(position) {
+                return Took::No;
+            }
+        }
+        let keys = &self.options.keys;
+        if !keys.is_empty() && slot.is_still(position) && keys.binary_search(&taken.header().key).is_err() {
+            return Took::Unwanted;
+        }
+        match metadata.object {
+            None if taken.len > INLINE => Took::Damaged("a message's length"),
+            // SAFETY: as many bytes as were copied, aligned to 8.
+            None if unsafe { M::at(taken.data(), taken.len) }.is_none() || M::FACTS.align > 8 && taken.len > 0 => {
+                Took::Damaged("a value of another size")
+            }
+            None => Took::Yes(free.keep()),
+            Some(reference) => self.hold(ring, position, metadata, reference, free),
+        }
+    }
+
+    /// Holds the object of a message.
+    #[inline]
+    fn hold(&mut self, ring: usize, position: u64, metadata: Metadata, reference: u32, mut free: Free) -> Took {
+        let pointers = self.words().hazard_pointers();
+        let Some(at) = pointers.find(free.near) else { return Took::TooManyHeld };
+        // Where the object lies, before it is ours: if the slot still says so below, it has been there all the while. So its first
+        // line travels while the fence waits.
+        let block = match self.inner.heap.find_object(&self.inner.segment, reference) {
+            Ok(block) => block,
+            Err(error) => return Took::Unknown(Box::new(error)),
+        };
+        if let Some(block) = &block {
+            prefetch(self.inner.payload(block));
+        }
+        if !self.slot(ring, position).hold(position, reference, &pointers, at) {
+            return Took::No;
+        }
+        // It is this message's, and stays so while the pointer names it.
+        let Some(block) = block.filter(|block| block.capacity >= u64::from(metadata.len)) else {
+            pointers.clear(at);
+            return Took::Damaged("a message's object");
+        };
+        let data = self.inner.payload(&block);
+        // SAFETY: as many bytes can be read there, in a mapping that stays; objects are aligned to 64.
+        if unsafe { M::at(data, metadata.len as usize) }.is_none() {
+            pointers.clear(at);
+            return Took::Damaged("a value of another size");
+        }
+        free.as_mut().lies_at(data, self.words().hazard_pointer(at));
+        Took::Yes(free.keep())
+    }
+}

@@ -1,0 +1,130 @@
+//! A topic seen from outside: who publishes and who subscribes, how far they are, and what the dead have left.
+
+use super::layout::{Claim, State};
+use super::mapping::Inner;
+use super::{ring, subscriber_slot};
+use crate::Error;
+use crate::claim::Holder;
+use crate::liveness::{Me, Registry, TokenId};
+use crate::pool::Message as Still;
+use crate::segment::Segment;
+use crate::shim::Ordering;
+
+/// What is in a topic: each figure is true of some moment, and all of them of one when nobody uses it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TopicUsage {
+    /// Rings, in use and not.
+    pub rings: Vec<RingUsage>,
+    /// Subscribers, the dead included who have not been cleared away.
+    pub subscribers: Vec<SubscriberUsage>,
+    /// How many messages of each publisher are kept.
+    pub depth: u32,
+    /// Bytes that the topic has taken.
+    pub bytes: u64,
+    /// The most that it may take.
+    pub max_bytes: u64,
+}
+
+/// One publisher, or what one has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RingUsage {
+    /// Who publishes, dead or alive; `None`: nobody does any more.
+    pub publisher: Option<Holder>,
+    /// How many messages there have been.
+    pub published: u64,
+    /// How many of those are still there.
+    pub kept: u32,
+    /// Objects of the ring, in its messages or not.
+    pub objects: u32,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+/// One subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SubscriberUsage {
+    /// Who subscribes, dead or alive.
+    pub who: Holder,
+    /// Whether publishers wait for it.
+    pub reliable: bool,
+    /// Whether it is gone, and samples of it are held still.
+    pub leaving: bool,
+    /// Messages that it has still to take.
+    pub lag: u64,
+    /// Messages that were overwritten before it had taken them.
+    pub lost: u64,
+    /// Samples with an object that it holds.
+    pub held: u32,
+}
+
+/// What a sweep found in a topic.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Swept {
+    pub(crate) claims: u32,
+    pub(crate) objects: u32,
+    /// Of those who are dead and have not ended.
+    pub(crate) names_left: bool,
+}
+
+pub(crate) fn usage(segment: Segment, registry: &'static Registry) -> Result<TopicUsage, Error> {
+    let inner = Inner::new(segment, registry)?;
+    let depth = u64::from(inner.plan.depth);
+    let mut usage = TopicUsage {
+        depth: inner.plan.depth,
+        bytes: inner.bytes()?,
+        max_bytes: inner.segment.header().max_bytes(),
+        ..TopicUsage::default()
+    };
+    let holder = |id| Holder::of(registry, id);
+    for index in 0..inner.rings() {
+        let words = inner.ring(index);
+        let published = words.published.load(Ordering::Acquire);
+        let slots = inner.slots(index)?;
+        let kept = slots.iter().filter(|slot| slot.position().is_some_and(|position| position < published)).count();
+        let (mut objects, mut bytes) = (0, 0);
+        inner.heap.queued_in(&inner.segment, index, |block| {
+            objects += 1;
+            bytes += block.capacity;
+        })?;
+        let publisher = ring::publisher(words.owner.load(Ordering::Acquire)).map(holder);
+        usage.rings.push(RingUsage { publisher, published, kept: kept as u32, objects, bytes });
+    }
+    for words in inner.subscriber_slots() {
+        let Some(claim) = Claim::of(words.claim.load(Ordering::Acquire)) else { continue };
+        let behind = |(ring, words): (&RingUsage, &crate::shim::AtomicU64)| {
+            ring.published.saturating_sub(words.load(Ordering::Relaxed)).min(depth)
+        };
+        usage.subscribers.push(SubscriberUsage {
+            who: holder(claim.process),
+            reliable: claim.state == State::Reliable,
+            leaving: claim.state == State::Leaving,
+            lag: usage.rings.iter().zip(&words.cursors).map(behind).sum(),
+            lost: words.lost.load(Ordering::Relaxed),
+            held: words.hazard_pointers().count(),
+        });
+    }
+    Ok(usage)
+}
+
+/// Frees what the dead left, and what nobody holds of rings that nobody has.
+pub(crate) fn sweep(segment: Segment, me: Me, dry_run: bool) -> Result<Swept, Error> {
+    let inner = Inner::new(segment, me.registry)?;
+    let process = me.registry.process_token()?;
+    let ends = inner.ends();
+    // Subscribers' slots first: what only the dead held is free then.
+    let (slots, names_left) = subscriber_slot::sweep(&inner, me, &ends, dry_run);
+    let (rings, objects) = ring::sweep(&inner, process, &ends, dry_run)?;
+    let found = inner.heap.collect(&inner.segment, me, dry_run, &|_| Still::There)?;
+    if !dry_run {
+        inner.heap.reclaim(&inner.segment, me, &inner)?;
+    }
+    let ending = (0..inner.rings()).map(|ring| inner.ring(ring)).any(|words| {
+        let owner = TokenId::from_word(words.owner.load(Ordering::Acquire));
+        owner.is_some_and(|id| !me.is_alive(id) && !ring::has_ended(words, id, &ends))
+    });
+    inner.heap.expect_whole(&inner.segment)?;
+    Ok(Swept { claims: slots + rings, objects: objects + found.count(), names_left: names_left || ending })
+}
