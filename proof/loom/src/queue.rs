@@ -36,7 +36,7 @@ pub use error::{RecvError, SendError};
 pub(crate) use inner::Inner;
 pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
-pub(crate) use readiness::{QueueReadiness, Receivable};
+pub(crate) use readiness::QueueReadiness;
 pub use receiver::Receiver;
 pub use send::Sender;
 pub(crate) use sweep::sweep;

@@ -2,6 +2,8 @@
 
 #[path = "../../../crates/outlive/src/wake/event_count.rs"]
 pub(crate) mod event_count;
+#[path = "../../../crates/outlive/src/wake/readiness.rs"]
+mod readiness;
 #[path = "../../../crates/outlive/src/wake/recheck.rs"]
 mod recheck;
 mod record;
@@ -12,6 +14,7 @@ mod wait_dead;
 mod wait_list;
 
 pub(crate) use event_count::{EventCount, RelayedEventCount, Ticket};
+pub(crate) use readiness::{PreparedWait, Readiness, Source, SourceState, Waited, Watched};
 pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
 pub(crate) use strategy::SpinWait;
 pub use strategy::WaitStrategy;

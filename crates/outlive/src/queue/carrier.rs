@@ -13,8 +13,7 @@ use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::EventCount;
-use crate::wake::{Asleep, Sleep, SpinWait, WaitWords};
+use crate::wake::{Asleep, EventCount, Sleep, SpinWait, WaitWords};
 use crate::{Deadline, Error, WaitStrategy};
 
 /// In tags, what is no region: objects of another layer.

@@ -29,8 +29,7 @@ use crate::shim::Ordering;
 use crate::sys::Errno;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
-use crate::wake::WaitWords;
-use crate::wake::{Asleep, Sleep, WaitError, has_changed};
+use crate::wake::{Asleep, Sleep, WaitError, WaitWords, has_changed};
 use crate::{Deadline, Error};
 
 /// Who reads just now.

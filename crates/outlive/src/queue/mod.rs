@@ -41,7 +41,6 @@ pub use layout::LARGEST_MESSAGE;
 pub use peek::Peeked;
 pub(crate) use queue::Annex;
 pub use queue::{Counters, Queue, QueueOptions};
-pub(crate) use readiness::{QueueReadiness, Receivable};
 pub use receiver::Receiver;
 pub use send::Sender;
 pub(crate) use sweep::sweep;

@@ -12,9 +12,9 @@ use super::layout::{CLOSED, MOST_REGIONS, SlotWord, State, published};
 use super::receiver::Receiver;
 use super::senders::{self, Senders};
 use crate::Error;
-use crate::liveness::{Registry, TokenId};
+use crate::liveness::Registry;
 use crate::shim::Ordering;
-use crate::wake::EventCount;
+use crate::wake::{EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
 
 /// A queue as a wait set sees it.
 #[derive(Clone)]
@@ -23,22 +23,21 @@ pub(crate) struct QueueReadiness {
     end_when_gone: bool,
 }
 
-/// What lies there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Receivable {
-    /// A receive is worth a try.
-    Something,
-    /// Nothing, and all senders have gone.
-    SendersGone,
-    /// Nothing. That thread's or process's end would make it worth another look.
-    Nothing(Option<TokenId>),
-}
-
+const SOMETHING: SourceState = SourceState::Ready(Readiness::Readable);
 /// How often the head may move on under our eyes before we say that there is something.
 const MOST_MOVES: usize = 8;
 
+/// Ready when a receive is worth a try, or would be told that the senders have gone (`end_when_senders_gone`, as it is set
+/// when the receiver is added).
+impl Source for Receiver {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
+    }
+}
+
 impl Receiver {
-    /// For a wait set.
     pub(crate) fn readiness(&self) -> QueueReadiness {
         QueueReadiness { inner: Arc::clone(&self.inner), end_when_gone: self.end_when_gone.get() }
     }
@@ -54,29 +53,14 @@ impl QueueReadiness {
         &self.inner.ring.head().messages
     }
 
-    pub(crate) fn look(&self) -> Receivable {
-        match self.look_at_head().unwrap_or(Receivable::Something) {
-            Receivable::Nothing(None) if self.end_when_gone => match senders::senders(&self.inner) {
-                Senders::Some(sender) => Receivable::Nothing(Some(sender)),
-                // The last one may have sent between our look and its end.
-                Senders::Gone => match self.look_at_head().unwrap_or(Receivable::Something) {
-                    Receivable::Nothing(None) => Receivable::SendersGone,
-                    found => found,
-                },
-                Senders::NeverSeen | Senders::Unknown => Receivable::Nothing(None),
-            },
-            found => found,
-        }
-    }
-
-    fn look_at_head(&self) -> Result<Receivable, Error> {
+    fn look_at_head(&self) -> Result<SourceState, Error> {
         let ring = &self.inner.ring;
         let mut region = ring.head().receiver_words.region.load(Ordering::Acquire);
         // A receiver that has given a slot back and not moved the head yet tells nobody when it does.
         let mut given_back = None;
         for _ in 0..MOST_MOVES + MOST_REGIONS {
             if region >= ring.regions() {
-                return Ok(Receivable::Something);
+                return Ok(SOMETHING);
             }
             let words = &ring.head().regions_words[region as usize % MOST_REGIONS];
             let h = words.head.load(Ordering::Acquire);
@@ -88,7 +72,7 @@ impl QueueReadiness {
                     region += 1;
                     continue;
                 }
-                return Ok(Receivable::Nothing(None));
+                return Ok(SourceState::Waiting);
             };
             let slot = ring.slot(region, place.index);
             // The claim first. Acquire, as the receiver's: a message that is there is seen whole by whoever receives it.
@@ -98,25 +82,54 @@ impl QueueReadiness {
                 continue;
             }
             if slot.head.ready.load(Ordering::Acquire) == published(place.lap) {
-                return Ok(Receivable::Something);
+                return Ok(SOMETHING);
             }
             if is_closed {
                 region += 1;
                 continue;
             }
             if word.laps_ahead(place.lap) < 0 {
-                return Ok(Receivable::Nothing(None));
+                return Ok(SourceState::Waiting);
             }
             return Ok(match word.state() {
-                State::Empty => Receivable::Nothing(None),
-                State::Abandoned => Receivable::Something,
+                State::Empty => SourceState::Waiting,
+                State::Abandoned => SOMETHING,
                 State::Writing => match word.owner() {
-                    Some(owner) if self.inner.registry.is_alive(owner) => Receivable::Nothing(Some(owner)),
+                    Some(owner) if self.inner.registry.is_alive(owner) => SourceState::BehindOwner(owner),
                     // Finished, or to be skipped.
-                    _ => Receivable::Something,
+                    _ => SOMETHING,
                 },
             });
         }
-        Ok(Receivable::Something)
+        Ok(SOMETHING)
+    }
+}
+
+impl Waited for QueueReadiness {
+    fn look(&self) -> SourceState {
+        match self.look_at_head().unwrap_or(SOMETHING) {
+            SourceState::Waiting if self.end_when_gone => match senders::senders(&self.inner) {
+                Senders::Some(sender) => SourceState::BehindOwner(sender),
+                // The last one may have sent between our look and its end.
+                Senders::Gone => match self.look_at_head().unwrap_or(SOMETHING) {
+                    SourceState::Waiting => SourceState::Ready(Readiness::Ended),
+                    found => found,
+                },
+                Senders::NeverSeen | Senders::Unknown => SourceState::Waiting,
+            },
+            found => found,
+        }
+    }
+
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.messages())
+    }
+
+    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        words.add(&[self.messages().watch(prepared.ticket)]);
+    }
+
+    fn needs_recheck(&self, _: &PreparedWait) -> bool {
+        true
     }
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use super::error::{RecvError, SendError};
 use super::{Queue, Receiver, Sender};
 use crate::sync::Plain;
+use crate::wake::{Source, Watched};
 use crate::{Deadline, Error};
 
 /// A [`Sender`] of values of a plain type.
@@ -116,5 +117,11 @@ impl<T: Plain> TypedReceiver<T> {
 
     pub(crate) fn bytes(&self) -> &Receiver {
         &self.receiver
+    }
+}
+
+impl<T: Plain> Source for TypedReceiver<T> {
+    fn watched(&self) -> Result<Watched, Error> {
+        self.bytes().watched()
     }
 }

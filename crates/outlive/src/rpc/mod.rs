@@ -40,7 +40,6 @@ pub use client::Client;
 pub use error::{CallError, ReplyError, ServeError};
 pub use layout::ServiceOptions;
 pub use pending::Pending;
-pub(crate) use readiness::{CallNews, CallReadiness, RequestReadiness};
 pub use reply::Reply;
 pub use request::Request;
 pub use server::Server;

@@ -30,8 +30,7 @@ use crate::queue::Server;
 use crate::shim::{AtomicU32, Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::Ticket;
-use crate::wake::{Asleep, Sleep};
+use crate::wake::{Asleep, Sleep, Ticket};
 use crate::{Deadline, Error};
 
 /// A call in flight, of [`Client::begin`]. Dropped, the call is cancelled: if no server has begun it, none will.

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering as StdOrdering};
 
 use super::call::{Claim, Ready, State, next};
 use super::layout::Service;
-use super::pending::half_of;
-use crate::liveness::{Registry, TokenId};
-use crate::queue::Server;
+use super::pending::{Pending, half_of};
+use super::server::Server;
+use crate::Error;
+use crate::liveness::Registry;
+use crate::queue::Server as ServerState;
 use crate::shim::Ordering;
 use crate::sys::futex::Watch;
-use crate::wake::EventCount;
-use crate::wake::WaitWords;
+use crate::wake::{EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
 
 /// A call as a wait set sees it. It keeps the service mapped.
 #[derive(Clone)]
@@ -27,17 +28,6 @@ pub(crate) struct CallReadiness {
     number: u64,
     is_patient: bool,
     over: Arc<AtomicBool>,
-}
-
-/// What is to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallNews {
-    /// A reply, or the call's end.
-    Something,
-    /// There is no server any more that could answer.
-    ServerGone,
-    /// Nothing. That thread's or process's end would make it worth another look.
-    Nothing(Option<TokenId>),
 }
 
 impl CallReadiness {
@@ -62,16 +52,18 @@ impl CallReadiness {
     }
 
     /// What the server notifies.
-    pub(crate) fn replies(&self) -> Option<&EventCount> {
+    fn replies(&self) -> Option<&EventCount> {
         self.words().map(|words| &words.replies)
     }
 
     fn is_begun(&self, seen: Claim) -> bool {
         next(seen.number()) != self.number
     }
+}
 
-    pub(crate) fn look(&self) -> CallNews {
-        let Some(words) = self.words() else { return CallNews::Nothing(None) };
+impl Waited for CallReadiness {
+    fn look(&self) -> SourceState {
+        let Some(words) = self.words() else { return SourceState::Waiting };
         // The claim first: who reads dead by then had written what is ready by then.
         let seen = words.claim();
         let server = self.service.queue.server();
@@ -81,38 +73,59 @@ impl CallReadiness {
         let taken = Ready(words.taken.load(Ordering::Acquire));
         let taken = if taken.number() == self.number { taken.count() } else { 0 };
         if ready.number() == self.number && (ready.beyond(taken) > 0 || ready.is_end()) {
-            return CallNews::Something;
+            return SourceState::Ready(Readiness::Readable);
         }
         if !self.is_begun(seen) {
             return match server {
-                Ok(Server::Alive(process)) => CallNews::Nothing(Some(process)),
+                Ok(ServerState::Alive(process)) => SourceState::BehindOwner(process),
                 // One who died since the words: that sleep ends at once, and the next one asks who comes.
-                Ok(_) if self.is_patient => CallNews::Nothing(self.service.queue.dead_and_unasked()),
-                _ => CallNews::ServerGone,
+                Ok(_) if self.is_patient => SourceState::behind(self.service.queue.dead_and_unasked()),
+                _ => SourceState::Ready(Readiness::Ended),
             };
         }
         match seen.state() {
-            State::Taken | State::Writing if owner.is_some() => CallNews::Nothing(owner),
+            State::Taken | State::Writing if owner.is_some() => SourceState::behind(owner),
             // A sweep's, or of one who is dead: told by a try.
-            _ => CallNews::ServerGone,
+            _ => SourceState::Ready(Readiness::Ended),
         }
     }
 
-    /// Adds the words to sleep on, `replies` among them. What was asked of a server that comes, and whether a wake-up for that is passed on.
-    pub(crate) fn add_to<'a>(&'a self, replies: Watch<'a>, words: &mut WaitWords<'a>) -> Option<u32> {
-        let call = self.words()?;
+    fn event_count(&self) -> Option<&EventCount> {
+        self.replies()
+    }
+
+    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        prepared.asked = None;
+        let Some(call) = self.words() else { return };
         let seen = call.claim();
         // A stray write. It means nothing but 0.
         if call.x.load(Ordering::Relaxed) != 0 {
             call.x.store(0, Ordering::Relaxed);
         }
+        let replies = call.replies.watch(prepared.ticket);
         words.add(&[Watch { word: &call.x, expected: 0 }, replies, half_of(call, seen)]);
-        if self.is_patient && !self.is_begun(seen) { self.service.queue.add_who_serves(words) } else { None }
+        if self.is_patient && !self.is_begun(seen) {
+            prepared.asked = self.service.queue.add_who_serves(words);
+        }
     }
 
-    /// After a sleep on them.
-    pub(crate) fn woken(&self, asked: u32) {
-        self.service.queue.woken_by_who_serves(asked);
+    fn needs_recheck(&self, prepared: &PreparedWait) -> bool {
+        // Without a server: see queue/endpoint.rs.
+        prepared.asked.is_some()
+    }
+
+    fn woken(&self, prepared: &PreparedWait) {
+        prepared.asked.into_iter().for_each(|asked| self.service.queue.woken_by_who_serves(asked));
+    }
+}
+
+/// Ready when [`Pending::try_next`] has something to tell: a reply or the call's end ([`Readiness::Readable`]), or that there is no
+/// server any more to answer it ([`Readiness::Ended`]); from the last of these on no more.
+impl Source for Pending<'_> {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
     }
 }
 
@@ -133,11 +146,61 @@ impl RequestReadiness {
     }
 
     /// What clients notify.
-    pub(crate) fn messages(&self) -> &EventCount {
+    fn messages(&self) -> &EventCount {
         self.service.queue.messages()
     }
+}
 
-    pub(crate) fn is_any(&self) -> bool {
-        self.service.is_any_pending()
+impl Waited for RequestReadiness {
+    fn look(&self) -> SourceState {
+        match self.service.is_any_pending() {
+            true => SourceState::Ready(Readiness::Readable),
+            false => SourceState::Waiting,
+        }
+    }
+
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.messages())
+    }
+
+    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        words.add(&[self.messages().watch(prepared.ticket)]);
+    }
+
+    fn needs_recheck(&self, _: &PreparedWait) -> bool {
+        true
+    }
+}
+
+/// Ready when [`Server::try_next`] is worth a try.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-server-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::rpc::{Client, Server};
+/// use outlive::wait::{WaitSet, Readiness};
+///
+/// let (mut one, mut two) = (Server::open(&domain, "one")?, Server::open(&domain, "two")?);
+/// let client = Client::open(&domain, "two")?;            // in another process, as a rule
+/// let mut set = WaitSet::new(&domain);
+/// let (_ones, twos) = (set.add(&one)?, set.add(&two)?);
+/// let mut call = client.begin(b"2 + 2")?;
+/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(twos, Readiness::Readable)]);
+///
+/// let mut answers = WaitSet::new(&domain);
+/// let answer = answers.add(&call)?;
+/// assert_eq!(answers.try_wait()?.count(), 0);
+/// two.try_next()?.reply(b"4")?;
+/// assert_eq!(answers.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(answer, Readiness::Readable)]);
+/// assert_eq!(*call.try_next()?.unwrap().unwrap(), *b"4");
+/// assert!(one.try_next().is_err());
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl Source for Server {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
     }
 }

@@ -34,6 +34,5 @@ mod write;
 pub use bytes::{BytesWatch, BytesWriter, StateBytes};
 pub use error::SetError;
 pub(crate) use inner::Inner;
-pub(crate) use readiness::{StateNews, StateReadiness};
 pub use state::{State, StateWatch, StateWriter};
 pub use wait::Change;

@@ -6,10 +6,9 @@ use super::Inner;
 use super::bytes::BytesWatch;
 use super::state::StateWatch;
 use super::wait::{Told, Untold};
-use crate::liveness::{Registry, TokenId};
-use crate::sys::futex::Watch;
-use crate::wake::EventCount;
-use crate::wake::WaitWords;
+use crate::Error;
+use crate::liveness::Registry;
+use crate::wake::{EventCount, PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
 
 /// See the file's head. It keeps the state mapped.
 #[derive(Clone)]
@@ -18,24 +17,13 @@ pub(crate) struct StateReadiness {
     told: Arc<Told>,
 }
 
-/// What is to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StateNews {
-    Value,
-    WriterDied,
-    /// Nothing. That thread's or process's end would make it worth another look.
-    Nothing(Option<TokenId>),
-}
-
 impl BytesWatch {
-    /// For a wait set.
     pub(crate) fn readiness(&self) -> StateReadiness {
         StateReadiness { inner: Arc::clone(&self.inner), told: Arc::clone(&self.told) }
     }
 }
 
 impl StateWatch {
-    /// For a wait set.
     pub(crate) fn readiness(&self) -> StateReadiness {
         self.bytes.readiness()
     }
@@ -47,25 +35,76 @@ impl StateReadiness {
     }
 
     /// What the writer notifies.
-    pub(crate) fn changes(&self) -> &EventCount {
+    fn changes(&self) -> &EventCount {
         &self.inner.buffers.head().changes
     }
 
-    pub(crate) fn look(&self) -> StateNews {
+    fn watched(self) -> Watched {
+        let registry = self.registry();
+        Watched::of(self, registry)
+    }
+}
+
+impl Waited for StateReadiness {
+    fn look(&self) -> SourceState {
         match self.inner.look(&self.told) {
-            Untold::Value(_) => StateNews::Value,
-            Untold::Died(..) => StateNews::WriterDied,
-            Untold::Nothing(standing) => StateNews::Nothing(standing.watched()),
+            Untold::Value(_) => SourceState::Ready(Readiness::Changed),
+            Untold::Died(..) => SourceState::Ready(Readiness::Ended),
+            Untold::Nothing(standing) => SourceState::behind(standing.watched()),
         }
     }
 
-    /// Adds the words to sleep on, `changes` among them. What was asked of who comes.
-    pub(crate) fn add_to<'a>(&'a self, changes: Watch<'a>, words: &mut WaitWords<'a>) -> Option<u32> {
-        self.inner.role().add_to(changes, words)
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.changes())
     }
 
-    /// After a sleep on them.
-    pub(crate) fn woken(&self, asked: u32) {
-        self.inner.role().woken(asked);
+    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        prepared.asked = self.inner.role().add_to(self.changes().watch(prepared.ticket), words);
+    }
+
+    fn needs_recheck(&self, prepared: &PreparedWait) -> bool {
+        // Beside no writer: see claim/role.rs.
+        prepared.asked.is_some()
+    }
+
+    fn woken(&self, prepared: &PreparedWait) {
+        prepared.asked.into_iter().for_each(|asked| self.inner.role().woken(asked));
+    }
+}
+
+/// Ready when there is something to be told: [`Readiness::Changed`] of a value, [`Readiness::Ended`] of a writer's death; until
+/// [`BytesWatch::try_changed`] has told it.
+impl Source for BytesWatch {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(self.readiness().watched())
+    }
+}
+
+/// Ready when there is something to be told: [`Readiness::Changed`] of a value, [`Readiness::Ended`] of a writer's death; until
+/// [`StateWatch::try_changed`] has told it.
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("outlive-doc-set-state-{}", std::process::id()));
+/// # let domain = outlive::Domain::open_at(&folder)?;
+/// use outlive::state::{Change, State};
+/// use outlive::wait::{WaitSet, Readiness};
+///
+/// let (level, mode) = (State::<u64>::open(&domain, "level", 10)?, State::<u8>::open(&domain, "mode", 0)?);
+/// let (mut levels, mut modes) = (level.watch(), mode.watch());
+/// // What is there now.
+/// levels.changed()?;
+/// modes.changed()?;
+///
+/// let mut set = WaitSet::new(&domain);
+/// let (a_level, _a_mode) = (set.add(&levels)?, set.add(&modes)?);
+/// std::thread::spawn(move || level.writer().unwrap().set(&11));
+/// assert_eq!(set.wait(outlive::Deadline::NEVER)?.collect::<Vec<_>>(), [(a_level, Readiness::Changed)]);
+/// assert_eq!(levels.try_changed(), Some(Change::Value { version: 2 }));
+/// # std::fs::remove_dir_all(&folder).ok();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl Source for StateWatch {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(self.readiness().watched())
     }
 }

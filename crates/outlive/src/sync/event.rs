@@ -6,9 +6,9 @@ use super::embedded::{Embed, Place, SharedField};
 use super::primitive::{Home, TypeOf};
 use super::primitive::{Inspect, LockDetail};
 use super::raw::event::{Opens, RawEvent, VALUE};
+use super::readiness::EventReadiness;
 use crate::liveness::{Me, Registry};
 use crate::shim::Ordering;
-use crate::sys::futex::Watch;
 use crate::wake::SpinWait;
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
@@ -384,33 +384,6 @@ impl Embed for EmbeddedLatch {
     type Handle = Latch;
     fn handle(home: Home<EmbeddedLatch>) -> Latch {
         Latch::at(home.part(|embedded| &embedded.raw))
-    }
-}
-
-/// An event or a latch as a wait set sees it: open or not, and the word to sleep on. It keeps the
-/// word mapped.
-#[derive(Clone)]
-pub(crate) struct EventReadiness {
-    home: Home<RawEvent>,
-    opens: Opens,
-}
-
-impl EventReadiness {
-    pub(super) fn new(home: Home<RawEvent>, opens: Opens) -> EventReadiness {
-        EventReadiness { home, opens }
-    }
-
-    pub(crate) fn registry(&self) -> &'static Registry {
-        self.home.registry()
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        self.opens.at(self.home.shared().value())
-    }
-
-    /// The word to sleep on; the set looks once more.
-    pub(crate) fn watch(&self) -> Watch<'_> {
-        self.home.shared().watch(self.opens)
     }
 }
 

@@ -14,8 +14,7 @@ use super::raw::semaphore::{NoPermit, RawSemaphore, Records};
 use crate::liveness::{Me, Registry, TokenId};
 use crate::segment::{BODY, Segment, Shared};
 use crate::shim::{AtomicU32, Ordering};
-use crate::wake::EventCount;
-use crate::wake::SpinWait;
+use crate::wake::{EventCount, SpinWait};
 use crate::{Deadline, Domain, Error, Kind, WaitStrategy};
 
 /// A semaphore, shared by name between processes: so many permits, and whoever dies gives its own back.

@@ -19,8 +19,9 @@ use crate::claim::Holder;
 use crate::liveness::{Me, Registry};
 use crate::shim::{Ordering, fence};
 use crate::sys::robust::WakeRelay;
-use crate::wake::EventCount;
-use crate::wake::{Asleep, Sleep};
+use crate::wake::{
+    Asleep, EventCount, PreparedWait, Readiness, Sleep, Source, SourceState, WaitWords, Waited, Watched,
+};
 use crate::{Deadline, Error, TokenId};
 
 /// A reliable subscriber whose next message is in the way of a publisher.
@@ -151,19 +152,36 @@ impl Writable {
         self.inner.registry
     }
 
-    /// Room? Else: whose end would make it worth another look; nobody's, when the publisher is gone.
-    pub(crate) fn look(&self) -> Result<(), Option<TokenId>> {
-        // Acquire: how far its publisher has come. Taken by another, or given back: nothing will be published.
-        if self.inner.ring(self.ring).owner.load(Ordering::Acquire) != self.process.as_u32() {
-            return Err(None);
-        }
-        look(&self.inner, self.ring, self.inner.published(self.ring))
-            .map(drop)
-            .map_err(|subscriber| Some(subscriber.process))
-    }
-
     /// What subscribers notify.
     pub(crate) fn space(&self) -> &EventCount {
         &self.inner.ring(self.ring).space
+    }
+}
+
+impl Waited for Writable {
+    fn look(&self) -> SourceState {
+        // Acquire: how far its publisher has come. Taken by another, or given back: nothing will be published.
+        if self.inner.ring(self.ring).owner.load(Ordering::Acquire) != self.process.as_u32() {
+            return SourceState::Waiting;
+        }
+        match look(&self.inner, self.ring, self.inner.published(self.ring)) {
+            Ok(_) => SourceState::Ready(Readiness::Writable),
+            Err(slowest) => SourceState::BehindOwner(slowest.process),
+        }
+    }
+
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.space())
+    }
+
+    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        words.add(&[self.space().watch(prepared.ticket)]);
+    }
+}
+
+/// Ready when a publish is worth a try: no reliable subscriber that lives is in the way.
+impl Source for Writable {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(Watched::of(self.clone(), self.registry()))
     }
 }

@@ -17,10 +17,10 @@ use super::publisher::Publisher;
 use super::subscriber::Subscriber;
 use super::{ring, subscriber_slot};
 use crate::liveness::Registry;
-use crate::shim::{AtomicU32, Ordering};
+use crate::shim::Ordering;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Sleep};
+use crate::wake::{Asleep, PreparedWait, Readiness, Sleep, Source, SourceState, WaitWords, Waited, Watched};
 use crate::{Deadline, Error, TokenId};
 
 /// Who was there.
@@ -142,7 +142,6 @@ impl Presence {
         Ok(seen)
     }
 
-    /// For a wait set.
     pub(crate) fn readiness(&self) -> PresenceReadiness {
         PresenceReadiness { inner: Arc::clone(&self.inner), side: self.side, told: Arc::clone(&self.told) }
     }
@@ -159,20 +158,42 @@ impl PresenceReadiness {
     pub(crate) fn registry(&self) -> &'static Registry {
         self.inner.registry
     }
+}
 
-    pub(crate) fn has_news(&self) -> bool {
+impl Waited for PresenceReadiness {
+    fn look(&self) -> SourceState {
         let now = self.side.present(&self.inner);
-        now != *self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        match now != *self.told.lock().unwrap_or_else(PoisonError::into_inner) {
+            true => SourceState::Ready(Readiness::Changed),
+            false => SourceState::BehindOwners,
+        }
     }
 
-    /// Whose ends are to be watched: of those who were told to be there, whoever lives by now. One who has died since is found by the sleep.
-    pub(crate) fn owners(&self, into: &mut Vec<TokenId>) {
+    /// The ends of those that were told to be there, as far as they live by now. One that has died since is found by the
+    /// sleep.
+    fn owners(&self, into: &mut Vec<TokenId>) {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).owners(into);
     }
 
-    /// Raised by who comes or leaves.
-    pub(crate) fn changes(&self) -> &AtomicU32 {
-        &self.inner.head().changes
+    /// A process that comes or goes may be stopped between the two steps of that, and nobody watches it.
+    fn needs_recheck(&self, _: &PreparedWait) -> bool {
+        true
+    }
+
+    fn add_words<'a>(&'a self, _: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        // A process that comes or leaves raises it, and wakes whether anybody is asleep or not. Acquire: a process that has
+        // come is seen by the look.
+        let changes = &self.inner.head().changes;
+        words.add(&[Watch { word: changes, expected: changes.load(Ordering::Acquire) }]);
+    }
+}
+
+/// Ready when others are there than were told last, until [`Presence::try_changed`] has told it.
+impl Source for Presence {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
     }
 }
 

@@ -9,10 +9,12 @@ use super::message::Message;
 use super::slot::{MessageState, Slot};
 use super::subscriber::Subscriber;
 use super::subscriber::WakeWords;
+use crate::Error;
 use crate::liveness::Registry;
 use crate::shim::Ordering;
-use crate::wake::WaitWords;
-use crate::wake::{EventCount, RelayedEventCount, Ticket};
+use crate::wake::{
+    EventCount, PreparedWait, Readiness, RelayedEventCount, Source, SourceState, WaitWords, Waited, Watched,
+};
 
 /// See the file's head. It keeps the topic mapped.
 #[derive(Clone)]
@@ -85,7 +87,7 @@ impl SubscriberReadiness {
     }
 
     /// Whether a try to receive is worth it.
-    pub(crate) fn has_something(&self) -> bool {
+    fn has_something(&self) -> bool {
         let Some(words) = self.words() else { return false };
         self.slots(words).any(|(ring, slot, position)| self.inner.peek(ring, slot, position).is_some())
     }
@@ -93,21 +95,41 @@ impl SubscriberReadiness {
     fn notifications(&self) -> &RelayedEventCount {
         &self.inner.head().notifications
     }
+}
 
-    /// What publishers notify.
-    pub(crate) fn event_count(&self) -> &EventCount {
-        self.notifications().count()
+impl Waited for SubscriberReadiness {
+    fn look(&self) -> SourceState {
+        match self.has_something() {
+            true => SourceState::Ready(Readiness::Readable),
+            false => SourceState::Waiting,
+        }
     }
 
-    /// Adds the words to sleep on: see subscriber.rs.
-    pub(crate) fn add_to<'a>(&'a self, ticket: Ticket, into: &mut WaitWords<'a>) {
+    fn event_count(&self) -> Option<&EventCount> {
+        Some(self.notifications().count())
+    }
+
+    /// See subscriber.rs.
+    fn add_words<'a>(&'a self, prepared: &mut PreparedWait, words: &mut WaitWords<'a>) {
         let slots = self.words().into_iter().flat_map(|words| self.slots(words)).map(|(_, slot, _)| slot);
-        into.add(WakeWords::now(&self.inner, ticket, self.inner.rings(), slots).watches());
-        into.relay_by(self.notifications().relay());
+        words.add(WakeWords::now(&self.inner, prepared.ticket, self.inner.rings(), slots).watches());
+        words.relay_by(self.notifications().relay());
     }
 
-    /// After a sleep on them.
-    pub(crate) fn woken(&self, ticket: Ticket) {
-        self.notifications().woken(ticket, || self.has_something());
+    fn needs_recheck(&self, _: &PreparedWait) -> bool {
+        true
+    }
+
+    fn woken(&self, prepared: &PreparedWait) {
+        self.notifications().woken(prepared.ticket, || self.has_something());
+    }
+}
+
+/// Ready when a receive is worth a try: what is there may not be among its keys.
+impl<M: Message + ?Sized> Source for Subscriber<M> {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
     }
 }

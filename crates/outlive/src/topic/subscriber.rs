@@ -31,8 +31,7 @@ use crate::shim::{Ordering, fence};
 use crate::sys::futex::Watch;
 use crate::sys::identity;
 use crate::sys::robust::WakeRelay;
-use crate::wake::Sleep;
-use crate::wake::Ticket;
+use crate::wake::{Sleep, Ticket};
 use crate::{Deadline, Error, TokenId};
 
 /// The end of a topic that messages come out of: each subscriber gets all of them. A topic has up to 64 at a time; each may

@@ -1,4 +1,5 @@
-//! Futures, for any executor: what can be waited for in a set can be awaited.
+//! Futures, for any executor: what can be waited for in a set can be awaited. The one file of this layer that knows each
+//! kind by name.
 //!
 //! Each looks; finds nothing; registers with the reactor, which looks again by itself and wakes the
 //! task once. Dropped before that, it leaves the list and has taken nothing.
@@ -10,14 +11,19 @@ use std::task::{Context, Poll};
 
 use super::reactor::{Registration, Whom};
 use super::set::{Ready, WaitSet};
-use super::source::{Look, Source, Waited};
 use crate::liveness::Registry;
 use crate::queue::{Receiver, RecvError, TypedReceiver};
+use crate::rpc::{CallError, Pending, Reply, Request, ServeError, Server};
+use crate::state::{BytesWatch, Change, StateWatch};
 use crate::sync::{AwaitError, Event, Latch, Plain};
+use crate::topic::{
+    Message, Participants, Presence, PublishError, Published, Publisher, Sample, SubscribeError, Subscriber,
+};
+use crate::wake::{Source, SourceState, Waited};
 use crate::{Error, Peer, WaitError};
 
 /// Ready when one of some sources is.
-pub(super) struct UntilReady {
+struct UntilReady {
     registry: &'static Registry,
     sources: Vec<Arc<dyn Waited>>,
     registration: Option<Registration>,
@@ -28,7 +34,7 @@ impl UntilReady {
         UntilReady { registry, sources, registration: None }
     }
 
-    pub(super) fn of_one(source: &impl Source, registry: &'static Registry) -> Result<UntilReady, Error> {
+    fn of_one(source: &impl Source, registry: &'static Registry) -> Result<UntilReady, Error> {
         Ok(UntilReady::of(registry, vec![source.watched()?.waited]))
     }
 }
@@ -37,7 +43,7 @@ impl Future for UntilReady {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        if self.sources.iter().any(|source| matches!(source.look(), Look::Ready(_))) {
+        if self.sources.iter().any(|source| matches!(source.look(), SourceState::Ready(_))) {
             self.registration = None;
             return Poll::Ready(Ok(()));
         }
@@ -170,6 +176,188 @@ async fn opened(source: &impl Source) -> Result<(), AwaitError> {
     match watched.registry {
         Some(registry) => UntilReady::of(registry, vec![watched.waited]).await.map_err(AwaitError::System),
         None => Ok(()),
+    }
+}
+
+impl Server {
+    /// [`Server::next`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    ///
+    /// # Errors
+    /// As [`Server::next`]; [`ServeError::System`] also when there is no thread to be had.
+    ///
+    /// # If a process dies
+    /// As with [`Server::next`].
+    pub async fn next_async(&mut self) -> Result<Request, ServeError> {
+        loop {
+            match self.try_next() {
+                Err(ServeError::Empty) => {}
+                taken => return taken,
+            }
+            UntilReady::of_one(self, self.readiness().registry())
+                .map_err(ServeError::System)?
+                .await
+                .map_err(ServeError::System)?;
+        }
+    }
+}
+
+impl Pending<'_> {
+    /// [`Pending::next`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async). Dropped before it is
+    /// ready, it has taken nothing, and the call goes on.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-call-async-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// use outlive::rpc::{Client, Server};
+    /// let mut server = Server::open(&domain, "double")?;
+    /// std::thread::spawn(move || server.next().unwrap().reply(b"4"));
+    /// let client = Client::open(&domain, "double")?;
+    /// # runtime.block_on(async {
+    /// let mut call = client.begin(b"2")?;
+    /// assert_eq!(*call.next_async().await?.unwrap(), *b"4");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Pending::next`]; [`CallError::System`] also when there is no thread to be had.
+    ///
+    /// # If a process dies
+    /// As with [`Pending::next`].
+    pub async fn next_async(&mut self) -> Result<Option<Reply>, CallError> {
+        loop {
+            if let Some(found) = self.try_next()? {
+                return Ok(found);
+            }
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
+        }
+    }
+}
+
+impl BytesWatch {
+    /// [`BytesWatch::changed`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    ///
+    /// # Errors
+    /// [`AwaitError::System`].
+    ///
+    /// # If a process dies
+    /// As with [`BytesWatch::changed`].
+    pub async fn changed_async(&mut self) -> Result<Change, AwaitError> {
+        loop {
+            if let Some(change) = self.try_changed() {
+                return Ok(change);
+            }
+            let readiness = UntilReady::of_one(self, self.readiness().registry()).map_err(AwaitError::System)?;
+            readiness.await.map_err(AwaitError::System)?;
+        }
+    }
+}
+
+impl StateWatch {
+    /// [`StateWatch::changed`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-state-async-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// use outlive::state::{Change, State};
+    /// let level = State::<u64>::open(&domain, "level", 10)?;
+    /// let mut watch = level.watch();
+    /// # runtime.block_on(async {
+    /// assert_eq!(watch.changed_async().await?, Change::Value { version: 1 });
+    /// std::thread::spawn(move || level.writer().unwrap().set(&11));
+    /// assert_eq!(watch.changed_async().await?, Change::Value { version: 2 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AwaitError::System`].
+    ///
+    /// # If a process dies
+    /// As with [`BytesWatch::changed`].
+    pub async fn changed_async(&mut self) -> Result<Change, AwaitError> {
+        self.bytes_mut().changed_async().await
+    }
+}
+
+impl Presence {
+    /// [`Presence::changed`] for `async`: see [`Receiver::recv_async`](crate::queue::Receiver::recv_async).
+    ///
+    /// # Errors
+    /// [`SubscribeError::System`].
+    ///
+    /// # If a process dies
+    /// As with [`Presence::changed`].
+    pub async fn changed_async(&mut self) -> Result<Participants, SubscribeError> {
+        loop {
+            if let Some(present) = self.try_changed() {
+                return Ok(present);
+            }
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
+        }
+    }
+}
+
+impl<M: Message + ?Sized> Publisher<M> {
+    /// [`Publisher::publish_copy`] for `async`: waits for reliable subscribers as
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async) does for messages.
+    ///
+    /// # Errors
+    /// As [`Publisher::publish_copy`]; [`PublishError::System`] also when there is no thread to be had.
+    ///
+    /// # If a process dies
+    /// As with [`Publisher::publish`].
+    pub async fn publish_copy_async(&mut self, message: &M) -> Result<Published<'_>, PublishError> {
+        loop {
+            match self.try_publish_copy(message) {
+                Err(PublishError::Full { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(_) => break,
+            }
+            let room = self.writable();
+            UntilReady::of_one(&room, room.registry())?.await?;
+        }
+        Ok(self.published())
+    }
+}
+
+impl<M: Message + ?Sized> Subscriber<M> {
+    /// [`Subscriber::recv`] for `async`, under any executor: see
+    /// [`Receiver::recv_async`](crate::queue::Receiver::recv_async). Of [`period`](crate::topic::SubscriberOptions::period) it knows nothing.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-topic-async-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// let topic = outlive::topic::Topic::<[u8]>::open(&domain, "camera")?;
+    /// let mut subscriber = topic.subscriber()?;
+    /// std::thread::spawn(move || drop(topic.publisher().unwrap().publish_copy(b"frame")));
+    /// # runtime.block_on(async {
+    /// assert_eq!(*subscriber.recv_async().await?, *b"frame");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Subscriber::try_recv`]; [`SubscribeError::System`] also when there is no thread to be had.
+    ///
+    /// # If a process dies
+    /// As with [`Subscriber::recv`].
+    pub async fn recv_async(&mut self) -> Result<Sample<M>, SubscribeError> {
+        loop {
+            if let Some(sample) = self.try_recv()? {
+                return Ok(sample);
+            }
+            UntilReady::of_one(self, self.readiness().registry())?.await?;
+        }
     }
 }
 

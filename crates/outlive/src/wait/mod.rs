@@ -10,19 +10,12 @@
 
 mod descriptor;
 mod futures;
-mod peer_readiness;
-mod queue_readiness;
 mod reactor;
-mod rpc_readiness;
 mod set;
-mod source;
 mod source_list;
-mod state_readiness;
-mod sync_readiness;
 mod timer;
-mod topic_readiness;
 
+pub use crate::sync::Bits;
+pub use crate::wake::{Readiness, Source, Watched};
 pub use set::{Key, Ready, WaitSet};
-pub use source::{Readiness, Source, Watched};
-pub use sync_readiness::Bits;
 pub use timer::Timer;

@@ -20,13 +20,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::source::Waited;
 use super::source_list::SourceList;
 use crate::liveness::Registry;
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
 use crate::sys::{Errno, identity, start_thread};
+use crate::wake::Waited;
 use crate::{Deadline, Error};
 
 /// See the file's head. Never freed.

@@ -5,12 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::descriptor::Descriptor;
-use super::source::{Readiness, Source, Waited};
 use super::source_list::SourceList;
 use crate::liveness::Registry;
 use crate::sync::AwaitError;
 use crate::sys::robust::WakeRelay;
-use crate::wake::SpinWait;
+use crate::wake::{Readiness, Source, SpinWait, Waited};
 use crate::{Deadline, Domain, Error, WaitStrategy};
 
 /// Which source of a set. Never given twice by one set.

@@ -8,19 +8,18 @@
 //! 6. What each source's protocol asks of who woke. From 1.
 //!
 //! The index that the kernel returns is not asked for. It keeps nothing in shared memory: a death here leaves nothing but a
-//! wake-up for somebody's end, which `liveness/wait_list.rs` passes on. doc/protocols/wait_set.md.
+//! wake-up for an owner's end, which `wake/wait_list.rs` relays. doc/protocols/wait_set.md.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::source::{Announced, Look, Readiness, Waited};
 use crate::Deadline;
 use crate::liveness::{Registry, TokenId};
 use crate::sys::Errno;
 use crate::sys::barrier;
 use crate::sys::futex::Watch;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, WaitList, WaitWords};
+use crate::wake::{Asleep, PreparedWait, Readiness, SourceState, WaitList, WaitWords, Waited};
 
 /// How long one sleep lasts at most where the kernel denies the fence: a sender may overlook us.
 const SHORT: Duration = Duration::from_millis(10);
@@ -29,7 +28,7 @@ const SHORT: Duration = Duration::from_millis(10);
 pub(super) struct Member {
     pub(super) key: u64,
     pub(super) waited: Arc<dyn Waited>,
-    announced: Announced,
+    prepared: PreparedWait,
 }
 
 /// See the file's head.
@@ -43,7 +42,7 @@ pub(super) struct SourceList {
 
 impl SourceList {
     pub(super) fn add(&mut self, key: u64, waited: Arc<dyn Waited>) {
-        self.members.push(Member { key, waited, announced: Announced::default() });
+        self.members.push(Member { key, waited, prepared: PreparedWait::default() });
     }
 
     pub(super) fn remove(&mut self, key: u64) -> bool {
@@ -69,7 +68,7 @@ impl SourceList {
         }
         self.turn = (self.turn + 1) % len;
         for member in self.members[self.turn..].iter().chain(&self.members[..self.turn]) {
-            if let Look::Ready(what) = member.waited.look() {
+            if let SourceState::Ready(what) = member.waited.look() {
                 found(member.key, what);
             }
         }
@@ -77,22 +76,22 @@ impl SourceList {
 
     /// Whether one is ready, for who spins.
     pub(super) fn is_any_ready(&self) -> bool {
-        self.members.iter().any(|member| matches!(member.waited.look(), Look::Ready(_)))
+        self.members.iter().any(|member| matches!(member.waited.look(), SourceState::Ready(_)))
     }
 
     /// Step 2: whether a fence must follow.
     fn prepare(&mut self) -> bool {
-        self.members.iter_mut().fold(false, |needed, Member { waited, announced, .. }| {
-            waited.event_count().is_some_and(|count| announced.prepare(count)) | needed
+        self.members.iter_mut().fold(false, |needed, Member { waited, prepared, .. }| {
+            waited.event_count().is_some_and(|count| prepared.prepare(count)) | needed
         })
     }
 
     /// Step 3. False: the kernel denies it, and a notifier may overlook us.
     fn fence(&mut self) -> bool {
         let made = barrier::heavy();
-        for Member { waited, announced, .. } in self.members.iter_mut().filter(|_| made) {
+        for Member { waited, prepared, .. } in self.members.iter_mut().filter(|_| made) {
             if let Some(count) = waited.event_count() {
-                count.note_fence(&mut announced.ticket);
+                count.note_fence(&mut prepared.ticket);
             }
         }
         made
@@ -113,26 +112,26 @@ impl SourceList {
         let mut owners: Vec<TokenId> = Vec::new();
         let mut asleep = Vec::with_capacity(self.members.len());
         extra.into_iter().for_each(|watch| words.add(&[watch]));
-        for Member { waited, announced, .. } in &mut self.members {
+        for Member { waited, prepared, .. } in &mut self.members {
             let waited: &Arc<dyn Waited> = waited;
             // The words first: what they are is what the look behind them has not found enough.
-            waited.add_words(announced, &mut words);
-            let announced: &Announced = announced;
-            asleep.push((waited, announced));
+            waited.add_words(prepared, &mut words);
+            let prepared: &PreparedWait = prepared;
+            asleep.push((waited, prepared));
             match waited.look() {
-                Look::Ready(_) => return Ok(Asleep::LookAgain),
-                Look::Nothing => {}
-                Look::Owner(owner) => owners.push(owner),
-                Look::Several => waited.owners(&mut owners),
-                Look::At(moment) => until = until.earlier(moment),
+                SourceState::Ready(_) => return Ok(Asleep::LookAgain),
+                SourceState::Waiting => {}
+                SourceState::BehindOwner(owner) => owners.push(owner),
+                SourceState::BehindOwners => waited.owners(&mut owners),
+                SourceState::NotBefore(moment) => until = until.earlier(moment),
             }
         }
         owners.sort_unstable_by_key(|owner| owner.as_u32());
         owners.dedup();
-        let looks = asleep.iter().any(|(waited, announced)| waited.needs_recheck(announced));
+        let looks = asleep.iter().any(|(waited, prepared)| waited.needs_recheck(prepared));
         let slept = self.many.sleep(registry, relay, words, &owners, looks, until);
         for member in &self.members {
-            member.waited.woken(&member.announced);
+            member.waited.woken(&member.prepared);
         }
         match slept? {
             Asleep::TimedOut if !deadline.has_passed() => Ok(Asleep::LookAgain),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::source::{Look, Readiness, Source, Waited, Watched};
 use crate::sys::clock;
+use crate::wake::{Readiness, Source, SourceState, Waited, Watched};
 use crate::{Deadline, Error};
 
 /// A moment, or one again and again, to wait for in a [`WaitSet`](super::WaitSet).
@@ -75,17 +75,17 @@ impl Source for Timer {
 }
 
 impl Waited for Timer {
-    fn look(&self) -> Look {
+    fn look(&self) -> SourceState {
         let (passed, taken) = self.passed();
         let taken = taken.load(Ordering::Relaxed);
         if passed > taken {
-            return Look::Ready(Readiness::Elapsed);
+            return SourceState::Ready(Readiness::Elapsed);
         }
         match &*self.0 {
-            Moments::Once { .. } if taken > 0 => Look::Nothing,
-            Moments::Once { moment, .. } => Look::At(*moment),
+            Moments::Once { .. } if taken > 0 => SourceState::Waiting,
+            Moments::Once { moment, .. } => SourceState::NotBefore(*moment),
             Moments::Every { begin, span, .. } => {
-                Look::At(Deadline::at_nanos(begin.saturating_add(span.saturating_mul(taken + 1))))
+                SourceState::NotBefore(Deadline::at_nanos(begin.saturating_add(span.saturating_mul(taken + 1))))
             }
         }
     }

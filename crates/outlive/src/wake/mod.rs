@@ -11,6 +11,7 @@
 //! doc/protocols/token.md and doc/protocols/event_count.md have the arguments.
 
 mod event_count;
+mod readiness;
 mod recheck;
 mod record;
 mod sleep;
@@ -19,6 +20,8 @@ mod wait_dead;
 mod wait_list;
 
 pub(crate) use event_count::{EventCount, RelayedEventCount, Ticket};
+pub(crate) use readiness::{PreparedWait, SourceState, Waited};
+pub use readiness::{Readiness, Source, Watched};
 pub(crate) use record::{FoundRecord, WaitRecord};
 pub(crate) use sleep::{Asleep, MOST_OWNERS, Sleep, has_changed, look_again};
 pub(crate) use strategy::SpinWait;

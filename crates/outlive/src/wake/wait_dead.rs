@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::readiness::{Readiness, Source, SourceState, Waited, Watched};
 use super::sleep::{Asleep, MOST_OWNERS, Sleep};
 use crate::liveness::{Peer, Registry, TokenId};
 use crate::sys::futex::Watch;
@@ -82,6 +83,23 @@ impl Registry {
                 Ok(Asleep::TimedOut) => return Err(WaitError::TimedOut),
                 Err(errno) => return Err(WaitError::System(Error::from_errno("wait in", self.path(), errno))),
             }
+        }
+    }
+}
+
+/// Ready when its owner has ended.
+impl Source for Peer {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(Watched::of(*self, self.registry()))
+    }
+}
+
+impl Waited for Peer {
+    fn look(&self) -> SourceState {
+        // By the slot, as the sleep does: were the two to differ, which takes a stray write, this would never end.
+        match self.registry().is_alive(self.id()) {
+            true => SourceState::BehindOwner(self.id()),
+            false => SourceState::Ready(Readiness::Ended),
         }
     }
 }

@@ -183,15 +183,16 @@ fn loom_queue_a_region_is_closed_while_others_claim_and_receive() {
 
 /// A wait set's part, as `wait/source_list.rs` does it: look, announce, fence, look again, sleep on the eventcount.
 fn wait_in_set(readiness: &super::QueueReadiness) {
-    use super::Receivable;
     use crate::sys::clock::Deadline;
     use crate::sys::futex;
-    while readiness.look() != Receivable::Something {
+    use crate::wake::{Readiness, SourceState, Waited};
+    let is_ready = || readiness.look() == SourceState::Ready(Readiness::Readable);
+    while !is_ready() {
         let mut ticket = readiness.messages().announce();
         crate::sys::barrier::heavy();
         readiness.messages().note_fence(&mut ticket);
         // Who writes there lives on in these tests: it will notify.
-        if readiness.look() == Receivable::Something {
+        if is_ready() {
             return;
         }
         futex::wait_any(&[readiness.messages().watch(ticket)], 0, Deadline::NEVER).unwrap();

@@ -25,8 +25,7 @@ use crate::liveness::{Me, Registry, TokenId};
 use crate::shim::AtomicU32;
 use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
-use crate::wake::{Asleep, Sleep, SpinWait};
-use crate::wake::{EventCount, RelayedEventCount, Ticket};
+use crate::wake::{Asleep, EventCount, RelayedEventCount, Sleep, SpinWait, Ticket};
 
 /// See the file's head.
 #[repr(C)]

@@ -16,8 +16,7 @@ use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::robust::WakeRelay;
-use crate::wake::EventCount;
-use crate::wake::{Asleep, MOST_OWNERS, Sleep, SpinWait};
+use crate::wake::{Asleep, EventCount, MOST_OWNERS, Sleep, SpinWait};
 
 const FREE: u32 = 0;
 /// In a holder's word the bit that elsewhere asks for a wake-up: waking is the eventcount's business here.

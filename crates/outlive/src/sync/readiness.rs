@@ -1,0 +1,85 @@
+//! Events and latches as sources of a wait set: bits that are set, a latch that is open.
+
+use super::event::{Event, Latch};
+use super::primitive::Home;
+use super::raw::event::{Opens, RawEvent};
+use crate::Error;
+use crate::liveness::Registry;
+use crate::wake::{PreparedWait, Readiness, Source, SourceState, WaitWords, Waited, Watched};
+
+/// Some bits of an event, to wait for in a [`WaitSet`](crate::wait::WaitSet): see [`Event::any_of`] and [`Event::all_of`].
+#[derive(Clone)]
+pub struct Bits(EventReadiness);
+
+impl Event {
+    /// Any of these bits, for a [`WaitSet`](crate::wait::WaitSet): ready as long as one is set. The set takes none, also with
+    /// [`Reset::Automatic`](crate::sync::Reset::Automatic): [`Event::try_wait_any`] does.
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("outlive-doc-any-of-{}", std::process::id()));
+    /// # let domain = outlive::Domain::open_at(&folder)?;
+    /// use outlive::{sync::{Event, Reset}, wait::WaitSet};
+    /// let event = Event::open(&domain, "arm", Reset::Manual)?;
+    /// let mut set = WaitSet::new(&domain);
+    /// let moved = set.add(&event.any_of(0b11))?;
+    /// event.set(0b10);
+    /// assert_eq!(set.wait(outlive::Deadline::NEVER)?.next().unwrap().0, moved);
+    /// # std::fs::remove_dir_all(&folder).ok();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn any_of(&self, bits: u32) -> Bits {
+        Bits(self.readiness(bits, false))
+    }
+
+    /// All of these bits at once: as [`Event::any_of`].
+    pub fn all_of(&self, bits: u32) -> Bits {
+        Bits(self.readiness(bits, true))
+    }
+}
+
+impl Source for Bits {
+    fn watched(&self) -> Result<Watched, Error> {
+        Ok(Watched::of(self.0.clone(), self.0.registry()))
+    }
+}
+
+/// Ready once it is open.
+impl Source for Latch {
+    fn watched(&self) -> Result<Watched, Error> {
+        let readiness = self.readiness();
+        let registry = readiness.registry();
+        Ok(Watched::of(readiness, registry))
+    }
+}
+
+/// An event or a latch as a wait set sees it: open or not, and the word to sleep on. It keeps the
+/// word mapped.
+#[derive(Clone)]
+pub(crate) struct EventReadiness {
+    home: Home<RawEvent>,
+    opens: Opens,
+}
+
+impl EventReadiness {
+    pub(super) fn new(home: Home<RawEvent>, opens: Opens) -> EventReadiness {
+        EventReadiness { home, opens }
+    }
+
+    fn registry(&self) -> &'static Registry {
+        self.home.registry()
+    }
+}
+
+impl Waited for EventReadiness {
+    fn look(&self) -> SourceState {
+        match self.opens.at(self.home.shared().value()) {
+            true => SourceState::Ready(Readiness::Set),
+            false => SourceState::Waiting,
+        }
+    }
+
+    /// The process that changes its word wakes in the same step: no eventcount, and no look by itself.
+    fn add_words<'a>(&'a self, _: &mut PreparedWait, words: &mut WaitWords<'a>) {
+        words.add(&[self.home.shared().watch(self.opens)]);
+    }
+}
