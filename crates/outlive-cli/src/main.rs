@@ -6,10 +6,13 @@
 mod bench;
 mod cli;
 mod domain;
+mod duration;
 mod exit;
 mod framing;
 mod msgpack;
+mod nouns;
 mod output;
+mod payload;
 mod process;
 mod progress;
 mod signals;
@@ -18,19 +21,22 @@ mod verbs;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use cli::Cli;
-use exit::Failure;
+use cli::Json;
+use exit::{Code, Failure};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let verb = cli.verb.name();
-    match cli.verb.run(&cli.common) {
+    let (path, cli) = cli::parse(std::env::args_os().collect());
+    let result = match cli::json_of(&path) {
+        Some(Json::Refused(why)) if cli.common.json => {
+            Err(Failure::new(Code::Usage, format!("--json is refused: {why}")))
+        }
+        _ => cli.verb.run(&cli.common),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Failure::Told { message, .. } = &failure {
-                output::talk(verb, message);
+                output::talk(&path, message);
             }
             ExitCode::from(failure.number())
         }

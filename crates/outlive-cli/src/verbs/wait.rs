@@ -8,13 +8,20 @@ use outlive::{Deadline, Detail, Domain, Error, TokenId, TokenKind, WaitError};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output::{self, talk};
 use crate::process::Process;
-use crate::size;
 
-/// Arguments of `wait`.
+/// Wait until a process ends, or the holder of a lock, the receiver of a queue, the writer of a
+/// state
+///
+/// wait returns at once when there is no such process: an unknown process has ended, and so has a
+/// zombie. When a holder gives the name back and lives on, that ends the wait too.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive domain wait 4242\n  \
+    outlive domain wait --timeout 1m backup")]
 pub struct WaitArgs {
     /// A process's number, or the name of a lock or queue
     ///
@@ -25,7 +32,7 @@ pub struct WaitArgs {
     #[arg(long)]
     name: bool,
     /// Give up with exit code 5 after so long
-    #[arg(long, short = 'w', value_name = "SECONDS", value_parser = size::parse_seconds)]
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }
 
