@@ -55,7 +55,7 @@ pub struct Common {
     #[command(flatten)]
     pub domain: DomainArgs,
     /// Print results as JSON, one value a line
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 902)]
     pub json: bool,
 }
 
@@ -209,6 +209,11 @@ pub enum Json {
 const MESSAGE: &str = "sequence, publisher, stamp, key, frame, bytes, text or hex or value";
 const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
     [figures], [holders], [receiver], [senders], [counters], [publishers], [subscribers], [deadlocks], [lock_orders]";
+const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
+    owner_deaths, abandoned, redelivered, sent_again, grown, longest_stall_ms, lost, corrupted, \
+    duplicates_not_marked, out_of_order, total_wrong, hung, [frames], [frame_bytes], [looks], \
+    [passed_over], [log_lines], [robot_killed], [samples_changed], [lost_for_reliable], \
+    [frames_out_of_order], [counts_wrong], [log_lost]";
 const LISTING: Json = Json::Line("the domain", "domain, entries");
 const ONE_ENTRY: Json = Json::Line("the thing", ENTRY);
 const OF_COMMAND: Json = Json::Refused("standard output belongs to the command");
@@ -265,7 +270,7 @@ pub const JSON: [(&str, Json); 40] = [
         ),
     ),
     ("doctor", Json::Line("the machine", "ok, domain, findings")),
-    ("demo", Json::Line("the run, at its end", "ok, seconds, messages, bytes, kills, stall_ms, problems")),
+    ("demo", Json::Line("the run, at its end", DEMO)),
     ("completions", Json::Refused("its output is a script for a shell")),
     ("man", Json::Refused("its output is the paths of the pages, one a line")),
     ("exit-codes", Json::Line("the table, a list", "code, meaning")),
@@ -292,13 +297,17 @@ pub fn command() -> Command {
     for (name, id, letter) in KEPT_OPTIONS {
         command = command.mut_subcommand(name, |verb| verb.mut_arg(id, |option| keep_letter(option, letter)));
     }
-    let mut listed = String::from("Short forms:\n");
+    let mut listed = String::from("Short forms, with the same options:\n");
     for (short, long) in SHORT_FORMS {
-        let (typed, hidden) = if short == "lock" { ("lock NAME CMD", false) } else { (short, true) };
+        let typed = if short == "lock" { "lock NAME CMD" } else { short };
         listed.push_str(&format!("  {typed:<13}  {long}\n"));
-        command = command.mut_subcommand(short, |verb| {
-            verb.hide(hidden).before_long_help(format!("'outlive {typed}' is short for 'outlive {long}'."))
-        });
+        // The noun `lock` says so itself.
+        if short != "lock" {
+            command = command.mut_subcommand(short, |verb| {
+                let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string).unwrap_or_default();
+                verb.hide(true).long_about(format!("{about}\n\n'outlive {short}' is short for 'outlive {long}'."))
+            });
+        }
     }
     let examples =
         "Examples:\n  outlive topic list\n  outlive help topic echo\n  outlive lock backup rsync -a /home /mnt";

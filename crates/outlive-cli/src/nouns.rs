@@ -25,7 +25,7 @@ pub enum Topic {
     List(topic::list::ListArgs),
 }
 
-/// Queues: many senders, one receiver, and no acknowledged message is lost
+/// Queues: many senders, one receiver; a message stays until it is received
 #[derive(Subcommand, Debug)]
 #[command(after_long_help = "Examples:\n  \
     tail -F app.log | outlive queue send log\n  \
@@ -33,6 +33,7 @@ pub enum Topic {
 pub enum Queue {
     Send(send::SendArgs),
     Recv(recv::RecvArgs),
+    /// Show all that is known about one queue
     #[command(after_long_help = "Example:\n  outlive queue info log")]
     Info(OneArgs),
     /// List the queues of the domain
@@ -49,6 +50,7 @@ pub enum State {
     Get(state::get::GetArgs),
     Set(state::set::SetArgs),
     Watch(state::watch::WatchArgs),
+    /// Show all that is known about one state
     #[command(after_long_help = "Example:\n  outlive state info mode")]
     Info(OneArgs),
     /// List the states of the domain
@@ -64,6 +66,7 @@ pub enum State {
 pub enum Service {
     Call(call::CallArgs),
     Serve(serve::ServeArgs),
+    /// Show all that is known about one service
     #[command(after_long_help = "Example:\n  outlive service info upper")]
     Info(OneArgs),
     /// List the services of the domain
@@ -118,6 +121,7 @@ impl Args for LockNoun {
     outlive lock info backup")]
 pub enum Lock {
     Run(lock::LockArgs),
+    /// Show all that is known about one lock
     #[command(after_long_help = "Example:\n  outlive lock info backup")]
     Info(OneArgs),
     /// List the locks of the domain
@@ -130,6 +134,7 @@ pub enum Lock {
 #[command(after_long_help = "Example:\n  outlive semaphore run --permits 4 encoders ./encode.sh")]
 pub enum Semaphore {
     Run(sem::SemArgs),
+    /// Show all that is known about one semaphore
     #[command(after_long_help = "Example:\n  outlive semaphore info encoders")]
     Info(OneArgs),
     /// List the semaphores of the domain
@@ -144,6 +149,7 @@ pub enum Semaphore {
     outlive pool list frames --by holder")]
 pub enum Pool {
     List(pools::PoolsArgs),
+    /// Show all that is known about one pool
     #[command(after_long_help = "Example:\n  outlive pool info frames")]
     Info(OneArgs),
 }
@@ -163,7 +169,7 @@ pub enum Domain {
     Gc(gc::GcArgs),
 }
 
-/// Show all that is known about one of them
+/// Arguments that name one thing.
 #[derive(Args, Debug)]
 pub struct OneArgs {
     #[command(flatten)]

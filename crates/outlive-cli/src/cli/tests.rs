@@ -242,8 +242,8 @@ fn a_short_form_is_its_long_form() {
                 "{short} and {long}"
             );
         }
-        let help = short_form.get_before_long_help().map(ToString::to_string).unwrap_or_default();
-        assert!(help.contains(&format!("'outlive {long}'")), "{help}");
+        let help = short_form.get_long_about().map(ToString::to_string).unwrap_or_default();
+        assert!(help.contains(&format!("short for 'outlive {long}")), "{help}");
     }
     let program = command();
     for help in [program.get_after_help(), program.get_after_long_help()] {

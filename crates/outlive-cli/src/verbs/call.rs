@@ -36,7 +36,7 @@ pub struct CallArgs {
     /// The request is what is in FILE
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Give up after so long
+    /// Give up after this time
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
     /// Wait for a server when there is none, or when it dies before it has begun the call

@@ -42,19 +42,19 @@ pub struct EchoArgs {
     /// End after N messages
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// Take up to N older messages of each publisher first, as far as they are still there
+    /// Begin with up to N older messages of each publisher, as far as they are still there
     #[arg(long, value_name = "N", default_value_t = 0)]
     history: u32,
-    /// Pass older messages over when more than N of a publisher wait
+    /// Skip older messages when more than N of a publisher wait
     #[arg(long, value_name = "N")]
     keep_last: Option<u32>,
-    /// Have publishers wait for this program, rather than overwrite what it has not taken
+    /// Have publishers wait for echo, rather than overwrite messages that it has not taken
     #[arg(long)]
     reliable: bool,
     /// Only messages with this key; may be given several times
     #[arg(long, value_name = "KEY")]
     key: Vec<u64>,
-    /// Give up when nothing has come for so long
+    /// Give up when no message has come for this time
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }

@@ -38,7 +38,7 @@ pub struct LockArgs {
     /// Hold the lock beside others who hold it with --shared
     #[arg(long, short)]
     shared: bool,
-    /// Hold the lock alone (what is done without --shared, too)
+    /// Hold the lock alone, which is the default
     #[arg(long, short = 'e', conflicts_with = "shared")]
     exclusive: bool,
     #[command(flatten)]

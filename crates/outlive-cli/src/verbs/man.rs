@@ -25,7 +25,7 @@ pub struct ManArgs {
 pub fn run(args: &ManArgs) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::system(format_args!("write man pages to {}", args.dir.display()), &error);
     fs::create_dir_all(&args.dir).map_err(failed)?;
-    let mut program = cli::command();
+    let mut program = without_help_verbs(cli::command());
     program.build();
     let mut written = Vec::new();
     write_all(&program, "outlive", &args.dir, &mut written).map_err(failed)?;
@@ -33,12 +33,17 @@ pub fn run(args: &ManArgs) -> Result<(), Failure> {
     output::print(written.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
 }
 
+/// The verb `help` has no page, so none should name it.
+fn without_help_verbs(command: Command) -> Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help_verbs)
+}
+
 /// The page of a command, and those of its verbs. Short forms are hidden from help, but have their pages.
 fn write_all(command: &Command, name: &str, dir: &Path, written: &mut Vec<PathBuf>) -> io::Result<()> {
     written.push(write(command, name, dir)?);
     for verb in command.get_subcommands() {
         let is_short_form = SHORT_FORMS.iter().any(|(short, _)| verb.get_name() == *short);
-        if verb.get_name() != "help" && (!verb.is_hide_set() || is_short_form) {
+        if !verb.is_hide_set() || is_short_form {
             write_all(verb, &format!("{name}-{}", verb.get_name()), dir, written)?;
         }
     }

@@ -58,7 +58,7 @@ pub struct PublishArgs {
     /// Do not begin before there are N subscribers
     #[arg(long, value_name = "N")]
     wait_for: Option<u32>,
-    /// Give up when a reliable subscriber has been in the way, or --wait-for has waited, for so long
+    /// Give up when a reliable subscriber has been in the way, or --wait-for has waited, for this time
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
     /// If the topic is made: how many messages of each publisher it keeps [default: 16]

@@ -55,7 +55,7 @@ pub struct RecvArgs {
     /// End after N messages
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// End when nothing has come for so long; 0 takes what is there
+    /// End when no message has come for this time; 0 takes what is there
     #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     until_idle: Option<Duration>,
     /// End when there has been a sender, none is left, and all is received

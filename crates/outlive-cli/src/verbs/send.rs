@@ -43,7 +43,7 @@ pub struct SendArgs {
     file: Vec<PathBuf>,
     #[command(flatten)]
     made: MakeArgs,
-    /// Give up when the queue has been full for so long
+    /// Give up when the queue has been full for this time
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }

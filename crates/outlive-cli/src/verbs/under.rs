@@ -38,13 +38,13 @@ use crate::signals::{Signals, wait_readable};
 /// What to run, and how long to wait for leave to.
 #[derive(Args, Debug)]
 pub struct UnderArgs {
-    /// Give up when there is no getting in for so long
+    /// Give up after waiting this long for the lock or permit
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
-    /// Give up at once when there is no getting in
+    /// Give up at once when the lock or permit is not free
     #[arg(long, conflicts_with = "timeout")]
     nonblock: bool,
-    /// What to exit with after giving up
+    /// Exit with this code after giving up
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = Code::LockTimedOut as u8)]
     conflict_exit_code: u8,
     /// The command to run, and its arguments

@@ -31,7 +31,7 @@ pub struct WaitArgs {
     /// Take the target for a name, also if it is a number
     #[arg(long)]
     name: bool,
-    /// Give up with exit code 5 after so long
+    /// Give up with exit code 5 after this time
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }

@@ -34,7 +34,7 @@ pub struct SetArgs {
     /// If the state is made: the most bytes a value may have, 128M at most [default: 4K, or as much as this value has]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     size: Option<u64>,
-    /// Wait so long for another writer to leave or to end
+    /// Wait this long for another writer to leave or to end
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }
