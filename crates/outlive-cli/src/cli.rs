@@ -265,9 +265,7 @@ pub const JSON: [(&str, Json); 40] = [
     ("domain gc", Json::Line("the run, at its end", "dry_run, claims, objects, tokens, rested, ending, bytes, failed")),
     (
         "top",
-        Json::Refused(
-            "top is for people; use 'outlive domain list --json', 'topic info --json' and 'pool list --json'",
-        ),
+        Json::Refused("top is for people; programs use 'outlive ls --json', 'topic info --json' and 'pools --json'"),
     ),
     ("doctor", Json::Line("the machine", "ok, domain, findings")),
     ("demo", Json::Line("the run, at its end", DEMO)),

@@ -238,7 +238,7 @@ impl Service {
     }
 }
 
-/// What holders keep others out of. A record may hold locks of any kind, and is listed with them.
+/// What a thread holds to keep others out. A record counts when there are locks in it.
 const LOCKS: [Kind; 5] = [Kind::Mutex, Kind::RwLock, Kind::PiMutex, Kind::CeilingMutex, Kind::Record];
 
 impl LockNoun {

@@ -497,23 +497,24 @@ fn retain_wanted(groups: &mut [Group], only: &[String], absent: &[Absent]) -> Re
 
 /// Milliseconds of a turn.
 fn parse_turn(text: &str) -> Result<u64, String> {
-    within(text, "ms", Duration::from_millis(1)..=Duration::from_secs(10)).map(|turn| turn.as_millis() as u64)
+    let turn = within(duration::of(text, "ms")?, Duration::from_millis(1)..=Duration::from_secs(10))?;
+    Ok(turn.as_millis() as u64)
 }
 
 /// Nanoseconds of work.
 fn parse_work(text: &str) -> Result<u32, String> {
-    within(text, "ns", Duration::from_nanos(1)..=Duration::from_millis(1)).map(|work| work.as_nanos() as u32)
+    let work = within(duration::of(text, "ns")?, Duration::from_nanos(1)..=Duration::from_millis(1))?;
+    Ok(work.as_nanos() as u32)
 }
 
 /// Whole seconds until the alarm, rounded up.
 fn parse_limit(text: &str) -> Result<u32, String> {
-    let limit = within(text, "s", Duration::from_nanos(1)..=Duration::from_secs(1 << 31))?;
+    let limit = within(duration::seconds(text)?, Duration::from_nanos(1)..=Duration::from_secs(1 << 31))?;
     Ok(limit.as_secs_f64().ceil() as u32)
 }
 
-/// Reads a time that lies in a range; a number without a unit is of the unit `bare`.
-fn within(text: &str, bare: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
-    let time = duration::of(text, bare)?;
+/// A time, if it lies in the range.
+fn within(time: Duration, range: RangeInclusive<Duration>) -> Result<Duration, String> {
     if range.contains(&time) { Ok(time) } else { Err(format!("use {:?} to {:?}", range.start(), range.end())) }
 }
 

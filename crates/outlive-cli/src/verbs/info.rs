@@ -228,9 +228,10 @@ pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Fa
     let domain = common.domain.existing()?;
     let entry = domain.entry(&args.name)?;
     if let Ok(kind) = &entry.kind
-        && let Some(wanted) = kinds.first()
+        && !kinds.is_empty()
         && !kinds.contains(kind)
     {
+        let wanted = ls::word(kinds);
         let name = args.name.escape_debug();
         let text = format!("'{name}' is no {wanted} but a {kind}; 'outlive domain info {name}' shows it");
         return Err(Failure::new(Code::Mismatch, text));

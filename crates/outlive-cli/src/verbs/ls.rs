@@ -1,7 +1,7 @@
 //! `outlive ls`: what is in the domain, a line each.
 
 use clap::Args;
-use outlive::{Detail, Entry, Kind};
+use outlive::{Detail, Entry, Error, Kind};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -40,7 +40,7 @@ pub fn run_of(kinds: &[Kind], common: &Common) -> Result<(), Failure> {
         Some(domain) => domain.entries()?,
         None => Vec::new(),
     };
-    entries.retain(|entry| kinds.is_empty() || entry.kind.as_ref().is_ok_and(|kind| kinds.contains(kind)));
+    entries.retain(|entry| kinds.is_empty() || is_of(entry, kinds));
     if common.json {
         return output::print_json(&Listing { domain: path, entries: entries.iter().map(Described::new).collect() });
     }
@@ -49,12 +49,32 @@ pub fn run_of(kinds: &[Kind], common: &Common) -> Result<(), Failure> {
         return Ok(());
     }
     if entries.is_empty() {
-        let what = if kinds.is_empty() { "nothing" } else { "none of these" };
+        let what = if kinds.is_empty() { "nothing".to_owned() } else { format!("no {}", word(kinds)) };
         talk("ls", format_args!("{what} in {path}"));
         return Ok(());
     }
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
     output::print(output::table(&["NAME", "KIND", "SIZE", "USERS", "DEAD", "STATE"], &[2, 3, 4], &rows))
+}
+
+/// Whether an entry is listed with things of these kinds. One whose kind cannot be told may be of them, unless it is no
+/// file of this version of Outlive at all; a record without locks is no lock.
+fn is_of(entry: &Entry, kinds: &[Kind]) -> bool {
+    match (&entry.kind, &entry.detail) {
+        (Ok(_), Detail::Record { locks: 0, .. }) | (Err(Error::NotASegment { .. } | Error::OtherVersion { .. }), _) => {
+            false
+        }
+        (Ok(kind), _) => kinds.contains(kind),
+        (Err(_), _) => true,
+    }
+}
+
+/// What things of these kinds are called together.
+pub fn word(kinds: &[Kind]) -> String {
+    match kinds {
+        [kind] => kind.to_string(),
+        _ => "lock".to_owned(),
+    }
 }
 
 fn row(entry: &Entry) -> Vec<String> {

@@ -22,6 +22,7 @@ use super::machine::Machine;
 use super::report::{figure, ratio};
 use super::scratch::Scratch;
 use super::statistics::{Summary, paired_ratio};
+use crate::duration;
 use clap::{Args, value_parser};
 use histogram::Histogram;
 use indicatif::ProgressBar;
@@ -66,7 +67,7 @@ pub struct InversionArgs {
 
 /// How long a row takes.
 fn parse_row(text: &str) -> Result<Duration, String> {
-    super::within(text, "s", Duration::from_millis(100)..=Duration::from_secs(600))
+    super::within(duration::seconds(text)?, Duration::from_millis(100)..=Duration::from_secs(600))
 }
 
 /// The rows: their names are an interface. The first is what the others are compared with.

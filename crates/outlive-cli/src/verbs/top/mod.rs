@@ -51,10 +51,6 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs the verb.
 pub fn run(args: &TopArgs, common: &Common) -> Result<(), Failure> {
-    if common.json {
-        let text = "top is for people; programs use 'outlive ls --json', 'topic info --json' and 'pools --json'";
-        return Err(Failure::new(Code::Usage, text));
-    }
     let interval = args.interval.max(LEAST_INTERVAL);
     if args.once {
         return once(interval, common);
