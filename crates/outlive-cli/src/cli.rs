@@ -14,14 +14,16 @@
 //!
 //! Rules, which a test walks all verbs for:
 //! - Each verb has a line that says what it does, and examples that this parser takes.
-//! - A short option has one meaning in all verbs. A short form keeps the letters that it had before there were nouns:
-//!   [`KEPT_OPTIONS`].
-//! - Each verb prints JSON lines with `--json`, of the form that [`JSON`] names, or refuses the option and says why.
+//! - A short option has one meaning in all verbs. A short form keeps the letters that it had before
+//!   there were nouns: [`KEPT_OPTIONS`].
+//! - Each verb prints JSON lines with `--json`, of the form that [`JSON`] names, or refuses the
+//!   option and says why.
 //! - Each option whose value is called `TIME` takes `250ms` and `2s`.
 //! - A short form and its long form are one type, so they have the same options and the same code.
 //!
-//! Help texts stand at the arguments of each verb. [`command`] adds what follows from the tables here: the short form's
-//! long form, the letters that it keeps, the form of the JSON, and how times are written.
+//! Help texts stand at the arguments of each verb. [`command`] adds what follows from the tables
+//! here: the short form's long form, the letters that it keeps, the form of the JSON, and how times
+//! are written.
 
 use std::ffi::OsString;
 
@@ -38,8 +40,8 @@ use crate::verbs::{
 
 /// Queues, topics and locks in shared memory that recover when any of their users is killed
 ///
-/// When a process is killed, the others go on: locks are handed over, messages that a queue has acknowledged are kept, and
-/// no daemon is needed for it.
+/// When a process is killed, the others go on: locks are handed over, messages that a queue has
+/// acknowledged are kept, and no daemon is needed for it.
 #[derive(Parser, Debug)]
 #[command(name = "outlive", version, max_term_width = 100)]
 pub struct Cli {
@@ -166,7 +168,8 @@ impl Verb {
     }
 }
 
-/// Each short form, and the long form that it stands for. `lock` is the noun itself: `lock NAME CMD`.
+/// Each short form, and the long form that it stands for. `lock` is the noun itself: `lock NAME
+/// CMD`.
 pub const SHORT_FORMS: [(&str, &str); 17] = [
     ("pub", "topic pub"),
     ("echo", "topic echo"),
@@ -187,7 +190,8 @@ pub const SHORT_FORMS: [(&str, &str); 17] = [
     ("gc", "domain gc"),
 ];
 
-/// Letters that mean something else in other verbs, and that a short form keeps because scripts use them.
+/// Letters that mean something else in other verbs, and that a short form keeps because scripts use
+/// them.
 pub const KEPT_OPTIONS: [(&str, &str, char); 6] = [
     ("lock", "nonblock", 'n'),
     ("lock", "exclusive", 'x'),
@@ -200,7 +204,8 @@ pub const KEPT_OPTIONS: [(&str, &str, char); 6] = [
 /// What a verb does with `--json`.
 #[derive(Clone, Copy, Debug)]
 pub enum Json {
-    /// It prints a line of JSON for each of these, with these members. `a or b`: one of them; `[a]`: perhaps.
+    /// It prints a line of JSON for each of these, with these members. `a or b`: one of them;
+    /// `[a]`: perhaps.
     Line(&'static str, &'static str),
     /// It refuses the option, for this reason.
     Refused(&'static str),
@@ -218,7 +223,8 @@ const LISTING: Json = Json::Line("the domain", "domain, entries");
 const ONE_ENTRY: Json = Json::Line("the thing", ENTRY);
 const OF_COMMAND: Json = Json::Refused("standard output belongs to the command");
 
-/// What each verb does with `--json`, by its long form; `doc/program.md` says what the members mean.
+/// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
+/// mean.
 pub const JSON: [(&str, Json); 40] = [
     ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
     ("topic echo", Json::Line("each message", MESSAGE)),
@@ -348,7 +354,8 @@ pub fn is_time(option: &Arg) -> bool {
     option.get_value_names().is_some_and(|names| names.iter().any(|name| name == "TIME"))
 }
 
-/// What was typed: the verb's path, as in `topic echo`, and all that it is told. Ends the program when it makes no sense.
+/// What was typed: the verb's path, as in `topic echo`, and all that it is told. Ends the program
+/// when it makes no sense.
 pub fn parse(words: Vec<OsString>) -> (String, Cli) {
     if let Some(cli) = lock_of_a_verbs_name(&words) {
         return ("lock".to_owned(), cli);
@@ -361,11 +368,18 @@ pub fn parse(words: Vec<OsString>) -> (String, Cli) {
         at = inner;
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    (path.join(" "), cli)
+    let path = match &cli.verb {
+        // They speak as the verb that started them.
+        Verb::Become(_) => "lock".to_owned(),
+        Verb::DemoMember(_) => "demo".to_owned(),
+        _ => path.join(" "),
+    };
+    (path, cli)
 }
 
-/// `lock run -- cmd`: before there were verbs, that meant the lock whose name is `run`, and it still does. The grammar of that
-/// time: a name, `--` and a command. What it does not take has a verb or needs no `--`.
+/// `lock run -- cmd`: before there were verbs, that meant the lock whose name is `run`, and it
+/// still does. The grammar of that time: a name, `--` and a command. What it does not take has a
+/// verb or needs no `--`.
 fn lock_of_a_verbs_name(words: &[OsString]) -> Option<Cli> {
     let lock = LockNoun::augment_args(Command::new("lock"));
     let of_a_verb = words.windows(2).any(|pair| {

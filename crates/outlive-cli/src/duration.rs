@@ -1,7 +1,8 @@
-//! Times on the command line: `250ms`, `2s`, `1m30s`, `1.5h`. One parser for every option that takes a time.
+//! Times on the command line: `250ms`, `2s`, `1m30s`, `1.5h`. One parser for every option that
+//! takes a time.
 //!
-//! A number without a unit means what the option's help says: seconds, unless it names another unit. The crate `humantime`
-//! reads neither such numbers nor fractions, so this is ours.
+//! A number without a unit means what the option's help says: seconds, unless it names another
+//! unit. The crate `humantime` reads neither such numbers nor fractions, so this is ours.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! The program `outlive`: queues, topics, locks and liveness from a shell.
 //!
-//! One file per verb under `verbs`; arguments are defined there once, with clap, and make parsing, help, completions and
-//! man pages. Results go to standard output, talk to standard error, and the exit code is one of [`exit::TABLE`].
+//! One file per verb under `verbs`; arguments are defined there once, with clap, and make parsing,
+//! help, completions and man pages. Results go to standard output, talk to standard error, and the
+//! exit code is one of [`exit::TABLE`].
 
 mod bench;
 mod cli;

@@ -1,4 +1,5 @@
-//! The nouns, with the verbs of each. Where a verb is shared by several nouns, it stands here by its arguments' type.
+//! The nouns, with the verbs of each. Where a verb is shared by several nouns, it stands here by
+//! its arguments' type.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use outlive::Kind;
@@ -113,8 +114,8 @@ impl Args for LockNoun {
 
 /// Locks: run a command while holding one, or look at them
 ///
-/// 'outlive lock NAME CMD' is short for 'outlive lock run NAME CMD'. A lock that bears the name of a
-/// verb needs the long form.
+/// 'outlive lock NAME CMD' is short for 'outlive lock run NAME CMD'. A lock that bears the name of
+/// a verb needs the long form.
 #[derive(Subcommand, Debug)]
 #[command(after_long_help = "Examples:\n  \
     outlive lock backup rsync -a /home /mnt\n  \

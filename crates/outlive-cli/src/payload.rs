@@ -1,4 +1,5 @@
-//! Where payloads are written: standard output, or the file of `--output`; and when a newline stands behind one.
+//! Where payloads are written: standard output, or the file of `--output`; and when a newline
+//! stands behind one.
 //!
 //! | destination | text | any other payload |
 //! | --- | --- | --- |
@@ -7,7 +8,8 @@
 //! | a file (standard output redirected to one) | as it is, a newline behind it | its bytes, whole, nothing behind them |
 //! | the file of `--output` | its bytes, whole, nothing behind them | the same |
 //!
-//! In a file, text is what grep takes for it: valid UTF-8 without a NUL. A terminal is shown no control characters either.
+//! In a file, text is what grep takes for it: valid UTF-8 without a NUL. A terminal is shown no
+//! control characters either.
 
 use std::fs::File;
 use std::io::{IsTerminal, stdout};

@@ -215,7 +215,7 @@ pub(crate) struct LocksArgs {
     #[arg(long)]
     sleeper: bool,
 
-    /// Compute for so long while holding the lock, and as long before taking it again, 1ns to 1ms; a bare number is nanoseconds
+    /// Compute for this long while holding the lock, and as long before taking it again, 1ns to 1ms; a bare number is nanoseconds
     #[arg(long, value_name = "TIME", requires = "contended", value_parser = parse_work)]
     work: Option<u32>,
 

@@ -7,7 +7,8 @@ use clap::error::ErrorKind;
 
 use super::*;
 
-/// Every command with its path, the program itself left out. Hidden ones that are no short form are not for people.
+/// Every command with its path, the program itself left out. Hidden ones that are no short form are
+/// not for people.
 fn all() -> Vec<(String, Command)> {
     fn collect(command: &Command, path: &str, into: &mut Vec<(String, Command)>) {
         for verb in command.get_subcommands() {

@@ -57,8 +57,8 @@ pub fn run_of(kinds: &[Kind], common: &Common) -> Result<(), Failure> {
     output::print(output::table(&["NAME", "KIND", "SIZE", "USERS", "DEAD", "STATE"], &[2, 3, 4], &rows))
 }
 
-/// Whether an entry is listed with things of these kinds. One whose kind cannot be told may be of them, unless it is no
-/// file of this version of Outlive at all; a record without locks is no lock.
+/// Whether an entry is listed with things of these kinds. One whose kind cannot be told may be of
+/// them, unless it is no file of this version of Outlive at all; a record without locks is no lock.
 fn is_of(entry: &Entry, kinds: &[Kind]) -> bool {
     match (&entry.kind, &entry.detail) {
         (Ok(_), Detail::Record { locks: 0, .. }) | (Err(Error::NotASegment { .. } | Error::OtherVersion { .. }), _) => {

@@ -1,5 +1,5 @@
-//! `outlive man DIR`: man pages from the same definitions as the parser, one for the program, one for each noun
-//! and one for each verb.
+//! `outlive man DIR`: man pages from the same definitions as the parser, one for the program, one
+//! for each noun and one for each verb.
 
 use std::fs;
 use std::io;
@@ -38,7 +38,8 @@ fn without_help_verbs(command: Command) -> Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help_verbs)
 }
 
-/// The page of a command, and those of its verbs. Short forms are hidden from help, but have their pages.
+/// The page of a command, and those of its verbs. Short forms are hidden from help, but have their
+/// pages.
 fn write_all(command: &Command, name: &str, dir: &Path, written: &mut Vec<PathBuf>) -> io::Result<()> {
     written.push(write(command, name, dir)?);
     for verb in command.get_subcommands() {
@@ -53,7 +54,8 @@ fn write_all(command: &Command, name: &str, dir: &Path, written: &mut Vec<PathBu
 fn write(command: &Command, name: &str, dir: &Path) -> io::Result<PathBuf> {
     let path = dir.join(format!("{name}.1"));
     let mut page = Vec::new();
-    // The program's name and the page's are joined by '-', so that man finds the page and shows the right heading.
+    // The program's name and the page's are joined by '-', so that man finds the page and shows the
+    // right heading.
     let command = command.clone().name(name.to_owned()).display_name(name.to_owned());
     Man::new(command).render(&mut page)?;
     fs::write(&path, page)?;

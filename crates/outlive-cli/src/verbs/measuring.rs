@@ -18,7 +18,7 @@ pub struct MeasureArgs {
     /// The topic's name; it is waited for when it is not there
     topic: String,
     /// Print a line once in this time
-    #[arg(long, short, value_name = "TIME", default_value = "1", value_parser = duration::seconds)]
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = duration::seconds)]
     interval: Duration,
     /// End after N lines
     #[arg(long, short = 'n', value_name = "N")]

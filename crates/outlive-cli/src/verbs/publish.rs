@@ -43,7 +43,7 @@ pub struct PublishArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     form: FormArgs,
-    /// Publish so many messages a second, rather than as fast as they come
+    /// Publish this many messages a second, rather than as fast as they come
     #[arg(long, value_name = "HZ", value_parser = parse_rate)]
     rate: Option<f64>,
     /// End after N messages
@@ -73,7 +73,7 @@ pub struct PublishArgs {
 #[derive(Args, Debug, Clone, Copy)]
 #[group(multiple = false)]
 struct FormArgs {
-    /// Messages have so many bytes each, as in 6220800 or 64K
+    /// Each message has this many bytes, as in 6220800 or 64K
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     frame: Option<u64>,
     /// Messages are lines

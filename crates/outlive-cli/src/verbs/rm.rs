@@ -26,7 +26,7 @@ pub struct RmArgs {
     /// The names
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Remove it also while living processes have it open: they go on with the old one
+    /// Remove a name also while living processes have it open; they go on with the old thing
     #[arg(long)]
     force: bool,
 }

@@ -34,7 +34,7 @@ pub struct ServeArgs {
     /// End after N requests
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// What answers: a request comes on its standard input, its standard output is the answer
+    /// The command that answers: it reads a request from standard input and writes the reply to standard output
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }

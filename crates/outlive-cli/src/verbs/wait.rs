@@ -25,8 +25,8 @@ use crate::process::Process;
 pub struct WaitArgs {
     /// A process's number, or the name of a lock or queue
     ///
-    /// A number is a process's. A lock's name means its holder, a queue's its receiver, a service's its server, a
-    /// record's whoever holds a lock in it, each as of now.
+    /// A number is a pid. The name of a lock means its holder, of a queue its receiver, of a service its
+    /// server, of a state its writer, of a record the holders of locks in it: those of now.
     target: String,
     /// Take the target for a name, also if it is a number
     #[arg(long)]

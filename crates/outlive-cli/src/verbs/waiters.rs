@@ -1,4 +1,5 @@
-//! `outlive domain waiters`: which threads sleep in the domain, for what, and which thread keeps them waiting.
+//! `outlive domain waiters`: which threads sleep in the domain, for what, and which thread keeps
+//! them waiting.
 
 use clap::Args;
 use serde::Serialize;
@@ -10,7 +11,8 @@ use crate::verbs::info::{Asleep, span, thread, who};
 
 /// List the threads that wait in the domain, for what, and which thread they wait for
 ///
-/// Only waiters that have slept for a moment are seen. 'outlive doctor' tells of deadlock cycles among them.
+/// Only waiters that have slept for a moment are seen. 'outlive doctor' tells of deadlock cycles
+/// among them.
 #[derive(Args, Debug)]
 #[command(after_long_help = "Example:\n  outlive domain waiters")]
 pub struct WaitersArgs {}

@@ -17,7 +17,8 @@ fn to_file(stage: &Stage, args: &[&str]) -> (Vec<u8>, Ended) {
     (fs::read(&path).expect("read"), ended)
 }
 
-/// Payloads that a form could spoil: with newlines, with NULs, without a newline at the end, no UTF-8, large.
+/// Payloads that a form could spoil: with newlines, with NULs, without a newline at the end, no
+/// UTF-8, large.
 fn awkward() -> [Vec<u8>; 5] {
     [
         b"line\nNUL\0no end".to_vec(),
@@ -65,7 +66,8 @@ fn a_binary_message_of_a_queue_is_whole_in_a_file() {
         assert!(fs::read(stage.path("out")).expect("written") == payload);
         let (bytes, ended) = to_file(&stage, &["queue", "recv", "q", "--count", "1", "--raw"]);
         assert!(bytes == payload && ended.err.is_empty(), "{}", ended.err);
-        // As lines: whole, a newline behind it, and a word about that where lines cannot tell its end.
+        // As lines: whole, a newline behind it, and a word about that where lines cannot tell its
+        // end.
         let (bytes, ended) = to_file(&stage, &["queue", "recv", "q", "--count", "1"]);
         assert!(bytes == [&payload[..], b"\n"].concat());
         let lines_will_do = !payload.contains(&0) && !payload.contains(&b'\n');
@@ -113,7 +115,8 @@ fn a_lock_needs_no_dashes_before_the_command() {
         let run = |words: &[&str]| stage.run(&[form, &[name], words].concat());
         assert_eq!(run(&["echo", "in", "it"]).expect(0).text(), "in it\n");
         assert_eq!(run(&["--", "echo", "in", "it"]).expect(0).text(), "in it\n");
-        // Options behind the command's first word are the command's, also those that we have too, and dashes.
+        // Options behind the command's first word are the command's, also those that we have too,
+        // and dashes.
         let words = ["echo", "--json", "-n", "-w", "5", "--timeout", "x", "--help", "--", "-d", "y"];
         assert_eq!(run(&words).expect(0).text(), format!("{}\n", words[1..].join(" ")));
         assert_eq!(run(&["--timeout", "250ms", "--nonblock"]).code(), 2);

@@ -61,7 +61,7 @@ pub use place::leftovers;
     outlive demo --seconds 10s")]
 pub struct DemoArgs {
     /// How long to send and to kill
-    #[arg(long, value_name = "TIME", default_value = "10", value_parser = duration::seconds)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::seconds)]
     pub seconds: Duration,
     /// Producers at a time
     #[arg(long, value_name = "N", default_value_t = 4,
@@ -86,7 +86,7 @@ pub struct DemoArgs {
     #[arg(long, hide = true)]
     pub fault: Option<Fault>,
     /// How long a process may stand still before it counts as hung
-    #[arg(long, hide = true, value_name = "TIME", default_value = "10", value_parser = duration::seconds)]
+    #[arg(long, hide = true, value_name = "TIME", default_value = "10s", value_parser = duration::seconds)]
     pub patience: Duration,
 }
 

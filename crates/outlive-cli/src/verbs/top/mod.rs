@@ -36,7 +36,7 @@ use state::State;
     outlive top --once | head -20")]
 pub struct TopArgs {
     /// Look once in this time
-    #[arg(long, short, value_name = "TIME", default_value = "1", value_parser = duration::seconds)]
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = duration::seconds)]
     interval: Duration,
     /// Print one look, as text, and end: after one interval, for the rates
     #[arg(long)]

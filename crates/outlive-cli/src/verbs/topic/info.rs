@@ -26,7 +26,7 @@ pub struct InfoArgs {
     /// The topic's name
     name: String,
     /// Look twice, this time apart, for the rates
-    #[arg(long, value_name = "TIME", default_value = "0.5", value_parser = duration::seconds)]
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration::seconds)]
     look: Duration,
 }
 
