@@ -1,20 +1,49 @@
-//! The command line: what holds for all verbs, and the list of them.
+//! The command line: nouns with verbs, what holds for all of them, and the short forms.
+//!
+//! | noun | verbs (short form) |
+//! | --- | --- |
+//! | `topic` | `pub` (`pub`), `echo` (`echo`), `hz` (`hz`), `bw` (`bw`), `delay` (`delay`), `info`, `list` |
+//! | `queue` | `send` (`send`), `recv` (`recv`), `info`, `list` |
+//! | `state` | `get`, `set`, `watch`, `info`, `list` |
+//! | `service` | `call` (`call`), `serve` (`serve`), `info`, `list` |
+//! | `lock` | `run` (`lock NAME CMD`), `info`, `list` |
+//! | `semaphore` | `run` (`sem`), `info`, `list` |
+//! | `pool` | `list` (`pools`), `info` |
+//! | `domain` | `list` (`ls`), `info` (`info`), `wait` (`wait`), `waiters`, `remove` (`rm`), `gc`, also `clean` (`gc`) |
+//! | none | `top`, `doctor`, `bench`, `demo`, `completions`, `man`, `exit-codes` |
+//!
+//! Rules, which a test walks all verbs for:
+//! - Each verb has a line that says what it does, and examples that this parser takes.
+//! - A short option has one meaning in all verbs. A short form keeps the letters that it had before
+//!   there were nouns: [`KEPT_OPTIONS`].
+//! - Each verb prints JSON lines with `--json`, of the form that [`JSON`] names, or refuses the
+//!   option and says why.
+//! - Each option whose value is called `TIME` takes `250ms` and `2s`.
+//! - A short form and its long form are one type, so they have the same options and the same code.
+//!
+//! Help texts stand at the arguments of each verb. [`command`] adds what follows from the tables
+//! here: the short form's long form, the letters that it keeps, the form of the JSON, and how times
+//! are written.
 
-use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::bench;
 use crate::domain::DomainArgs;
-use crate::exit::{self, Failure};
+use crate::exit::{self, Code, Failure};
+use crate::nouns::{Domain, LockNoun, Pool, Queue, Semaphore, Service, State, Topic};
 use crate::verbs::{
-    bw, call, completions, delay, demo, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, measuring, pools,
-    publish, recv, rm, sem, send, serve, state, top, topic, under, wait,
+    bw, call, completions, delay, demo, doctor, echo, exit_codes, gc, hz, info, lock, ls, man, pools, publish, recv,
+    rm, sem, send, serve, top, under, wait,
 };
 
-/// Queues, topics and locks in shared memory that outlive whoever used them
+/// Queues, topics and locks in shared memory that recover when any of their users is killed
 ///
-/// When a process is killed, nobody hangs, nothing that was acknowledged is lost, and no daemon had to watch.
+/// When a process is killed, the others go on: locks are handed over, messages that a queue has
+/// acknowledged are kept, and no daemon is needed for it.
 #[derive(Parser, Debug)]
-#[command(name = "outlive", version, max_term_width = 100, after_long_help = exit::table())]
+#[command(name = "outlive", version, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub common: Common,
@@ -27,216 +56,67 @@ pub struct Cli {
 pub struct Common {
     #[command(flatten)]
     pub domain: DomainArgs,
-    /// Print results as JSON
-    #[arg(long, global = true)]
+    /// Print results as JSON, one value a line
+    #[arg(long, global = true, display_order = 902)]
     pub json: bool,
 }
 
-/// The verbs.
+impl Common {
+    /// Refuses `--json` beside an option that asks for another form.
+    pub fn refuse_json_beside(&self, options: &[(&str, bool)]) -> Result<(), Failure> {
+        match options.iter().find(|(_, given)| *given) {
+            Some((option, _)) if self.json => {
+                let text = format!("--json and {option} ask for two different forms: choose one of them");
+                Err(Failure::new(Code::Usage, text))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The nouns, the verbs without a noun, and the short forms.
 #[derive(Subcommand, Debug)]
 pub enum Verb {
-    /// Send standard input into a queue, a message a line
-    ///
-    /// What was sent stays in the queue until it is received, whoever dies. When the receiver dies, send ends with exit
-    /// code 3, also while it waits; what it sent before is kept for the next receiver. A queue that has had no receiver
-    /// yet takes messages until it is full; then send waits.
-    #[command(after_long_help = "Examples:\n  \
-        outlive send jobs < list.txt\n  \
-        find . -print0 | outlive send --null files\n  \
-        outlive send images --file *.jpg")]
-    Send(send::SendArgs),
+    #[command(subcommand)]
+    Topic(Topic),
+    #[command(subcommand)]
+    Queue(Queue),
+    #[command(subcommand)]
+    State(State),
+    #[command(subcommand)]
+    Service(Service),
+    Lock(LockNoun),
+    #[command(subcommand)]
+    Semaphore(Semaphore),
+    #[command(subcommand)]
+    Pool(Pool),
+    #[command(subcommand)]
+    Domain(Domain),
 
-    /// Receive from a queue to standard output, a line a message
-    ///
-    /// Goes on until it is interrupted (exit code 0), or as the options say. A message leaves the queue when it has been
-    /// written: if recv is killed, the next receiver gets what was not, and says on standard error when a message may
-    /// have been written before. A queue has one receiver at a time.
-    #[command(after_long_help = "Examples:\n  \
-        outlive recv jobs | while read -r job; do …; done\n  \
-        outlive recv --until-idle 0 jobs > left-over.txt\n  \
-        outlive recv --json jobs | jq .text")]
-    Recv(recv::RecvArgs),
-
-    /// Ask a service, and print the answer
-    ///
-    /// When the server dies, call ends at once with exit code 3, and says whether the call had been begun: if not, nobody
-    /// will carry it out any more. Without a server it ends with code 4, or waits for one, as asked.
-    #[command(after_long_help = "Examples:\n  \
-        outlive call upper hello\n  \
-        outlive call --timeout 2 resize < picture.png > small.png\n  \
-        outlive call --wait-for-server jobs next")]
-    Call(call::CallArgs),
-
-    /// Answer the requests of a service, each by running a command
-    ///
-    /// One after the other. A command that fails answers nothing, and its client is told so. The command finds its client's
-    /// process in OUTLIVE_CLIENT_PID. Killed, serve is a dead server: all who wait for it are told, and another may take over
-    /// at once; a command that it had started is not killed with it.
-    #[command(after_long_help = "Examples:\n  \
-        outlive serve upper -- tr a-z A-Z\n  \
-        outlive serve resize -- convert - -resize 50% -")]
-    Serve(serve::ServeArgs),
-
-    /// Publish on a topic: to all who subscribe, whoever they are
-    ///
-    /// Standard input, a message a line, or files, each whole. Nobody is waited for, unless a subscriber has asked to be (see
-    /// 'outlive echo --reliable'): what a slow one has not taken is overwritten in the end, and one that is killed is waited for no
-    /// longer. What was published stays when pub has ended, as much of it as the topic keeps: see 'outlive echo --history'.
-    #[command(
-        name = "pub",
-        after_long_help = "Examples:\n  \
-        ffmpeg … -f rawvideo - | outlive pub camera --frame 6220800\n  \
-        outlive pub camera --rate 30 --repeat *.jpg\n  \
-        echo '{\"speed\": 1.5}' | outlive pub drive --msgpack\n  \
-        date | outlive pub now --wait-for 1"
-    )]
-    Pub(publish::PublishArgs),
-
-    /// Print what is published on a topic
-    ///
-    /// Goes on until it is interrupted (exit code 0), or as the options say, whoever publishes, dies and comes back. A line a
-    /// message: text as it is, anything else in hexadecimal, its first 64 bytes. What was overwritten before it was taken is counted
-    /// on standard error.
-    #[command(after_long_help = "Examples:\n  \
-        outlive echo drive --msgpack\n  \
-        outlive echo camera --raw --count 1 > picture.jpg\n  \
-        outlive echo camera --raw | ffplay -f rawvideo …\n  \
-        outlive echo poses --reliable --json | jq .stamp")]
-    Echo(echo::EchoArgs),
-
-    /// Tell how many messages a second a topic has, and how evenly they come
-    Hz(measuring::MeasureArgs),
-
-    /// Tell how many bytes a second pass through a topic
-    Bw(measuring::MeasureArgs),
-
-    /// Tell how old messages are when they are received
-    ///
-    /// By their publishers' stamps, and so by the clock of the time of day.
-    Delay(measuring::MeasureArgs),
-
-    /// List topics, or show who is at both ends of one
-    #[command(
-        after_long_help = "PUBS and SUBS live. LAG is how many messages a subscriber has still to take, LOST how many were overwritten before it \
-        had,\nHELD how many it is reading just now. What of the dead is listed needs no attention: see 'outlive gc'."
-    )]
-    Topic(topic::TopicArgs),
-
-    /// Watch the whole domain: topics, queues, locks, pools, and what the dead left
-    ///
-    /// A full screen, renewed once a second. Keys: up and down (or k and j) select, Enter shows all about what is selected, Tab goes
-    /// to the next kind of thing, s sorts by name, activity or size, p or the space bar pauses, q ends.
-    #[command(after_long_help = "Examples:\n  \
-        outlive top\n  \
-        outlive top --once | head -20")]
     Top(top::TopArgs),
-
-    /// Run a command while holding a lock
-    ///
-    /// A holder that is killed never blocks the next one, which is told on standard error; the dead holder's command is
-    /// killed with it, and the next command does not start before it is gone. (The command itself: what it has started in
-    /// the background lives on. The kernel spares commands that change their user, set-user-ID ones; the next holder
-    /// waits for those.) With --shared, commands run beside each other, but never beside one without it; one without it
-    /// that waits goes before those with it that come later. Signals sent to outlive are passed on to the command. Exits
-    /// with the command's code.
-    #[command(after_long_help = "Examples:\n  \
-        outlive lock backup -- rsync -a /home /mnt\n  \
-        outlive lock --nonblock cron-job -- ./job.sh || echo 'still running'\n  \
-        outlive lock --shared archive -- tar -cf today.tar /archive")]
-    Lock(lock::LockArgs),
-
-    /// Run a command while holding one of so many permits
-    ///
-    /// Never more than that many commands at once. A permit whose holder is killed comes back by itself; the dead holder's
-    /// command is killed with it, and its permit is not used before that command is gone. (The command itself: what it has
-    /// started in the background lives on. The kernel spares commands that change their user, set-user-ID ones; their
-    /// permit is not used as long as they run.) Which command runs under which permit stands in a record beside the
-    /// semaphore, NAME.commands. All who use one name say the same number. Signals sent to outlive are passed on to the
-    /// command. Exits with the command's code.
-    #[command(after_long_help = "Examples:\n  \
-        find . -name '*.flac' | xargs -P 100 -I{} outlive sem encoders --permits 4 -- ./encode.sh {}\n  \
-        outlive sem gpus --permits 2 --timeout 60 -- ./train.sh || echo 'no room'")]
-    Sem(sem::SemArgs),
-
-    /// Get, set or watch a state: the latest value under a name
-    State(state::StateArgs),
-
-    /// Wait until a process ends, or whoever holds a lock or receives from a queue
-    ///
-    /// Of a state, whoever writes it. Returns at once when there is nobody: an unknown process has ended, and so has a
-    /// zombie. When a holder gives the name back and lives on, that ends the wait too.
-    Wait(wait::WaitArgs),
-
-    /// List what is in the domain
-    #[command(after_long_help = "A name is 1 to 200 bytes without '/' and NUL, and does not begin with '.'.\n\
-        USERS are the living processes that have the thing open, as far as you may see them;\n\
-        DEAD counts claims in it whose owners died: they are told to the next user, or swept by 'outlive gc'.")]
-    Ls(ls::LsArgs),
-
-    /// Show all that is known about one thing
-    Info(info::InfoArgs),
-
-    /// Show what is in pools, size by size, and who has it
-    ///
-    /// ALLOC objects are there, of which USED are in use by processes, CACHE are in caches of their threads, OFFER are handed
-    /// over and not claimed yet, SHARE are held by several, and FREE are nobody's. NEED is how many were not free on average of
-    /// the last seconds: what gc keeps. FAIL counts how often there was no room for one. BY are the processes that have any, the
-    /// dead included until somebody collects what they had.
-    #[command(after_long_help = "Examples:\n  \
-        outlive pools\n  \
-        outlive pools frames --by holder\n  \
-        outlive pools frames --modes tag,caller; outlive pools frames --by caller\n  \
-        outlive pools --json | jq '.pools[] | select(.sum.failed > 0) | .name'")]
-    Pools(pools::PoolsArgs),
-
-    /// Remove names
-    ///
-    /// The life of a name: whoever first opens it makes it, and it stays until somebody removes it, whoever dies; nothing
-    /// counts its users. Its owner, and whoever may write to the domain's folder, may remove it. Processes that have the
-    /// thing open go on using it together, unseen by others; whoever opens the name afterwards makes a new one. So two
-    /// programs can end up with two different things of one name: hence rm refuses while a living process has it open,
-    /// unless forced. Its memory is freed when the last user ends or closes it.
-    Rm(rm::RmArgs),
-
-    /// Sweep up what the dead left
-    ///
-    /// Nobody needs this to go on: whoever meets a dead owner's claim deals with it. It gives back memory and tokens that
-    /// nobody happens to meet. What the dead had locked is still told to the next who locks it. Of pools, what is free and
-    /// more than was needed lately (see 'outlive pools') goes back to the system, whoever freed it.
-    Gc(gc::GcArgs),
-
-    /// Look for what is missing or amiss on this machine
-    ///
-    /// Exit code 1 if something does not work. Changes nothing unless asked to.
     Doctor(doctor::DoctorArgs),
-
-    /// Measure what things cost beside their alternatives, in the same run
     Bench(bench::BenchArgs),
-
-    /// See it work: processes are killed at random, and nothing is lost
-    ///
-    /// Producer processes send records cut from real files through one queue to a consumer process, under one lock that
-    /// all of them take, while producers, and now and then the consumer, are killed at random moments and replaced. At
-    /// the end every acknowledged record's checksum is compared with what was received. Beside them runs a robot: two
-    /// cameras and a LiDAR publish frames on topics; four watchers take every one, the newest only, each one reliably, or
-    /// slowly, holding six at once; and a logger takes what they say out of a queue; all of them are killed too. Exit code 1
-    /// if a record was lost or changed, if one came twice without being marked, if a frame changed while it was held or was
-    /// lost for the reliable watcher, if somebody killed was still counted, or if anybody hung. Works in a domain of its own,
-    /// removed at the end. Ctrl-C ends it early, with the same comparison.
     Demo(demo::DemoArgs),
-
-    /// Print a completion script for a shell
-    #[command(
-        after_long_help = "Example:\n  outlive completions bash > ~/.local/share/bash-completion/completions/outlive"
-    )]
     Completions(completions::CompletionsArgs),
-
-    /// Write man pages into a folder
     Man(man::ManArgs),
+    ExitCodes(exit_codes::ExitCodesArgs),
 
-    /// List the exit codes
-    #[command(after_long_help = exit::table())]
-    ExitCodes,
+    Pub(publish::PublishArgs),
+    Echo(echo::EchoArgs),
+    Hz(hz::HzArgs),
+    Bw(bw::BwArgs),
+    Delay(delay::DelayArgs),
+    Send(send::SendArgs),
+    Recv(recv::RecvArgs),
+    Call(call::CallArgs),
+    Serve(serve::ServeArgs),
+    Sem(sem::SemArgs),
+    Pools(pools::PoolsArgs),
+    Ls(ls::LsArgs),
+    Info(info::InfoArgs),
+    Wait(wait::WaitArgs),
+    Rm(rm::RmArgs),
+    Gc(gc::GcArgs),
 
     /// What a command under a lock or permit is until it has its go-ahead.
     #[command(hide = true)]
@@ -248,69 +128,279 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// What it is called in messages.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Verb::Send(_) => "send",
-            Verb::Recv(_) => "recv",
-            Verb::Call(_) => "call",
-            Verb::Serve(_) => "serve",
-            Verb::Pub(_) => "pub",
-            Verb::Echo(_) => "echo",
-            Verb::Hz(_) => "hz",
-            Verb::Bw(_) => "bw",
-            Verb::Delay(_) => "delay",
-            Verb::Topic(_) => "topic",
-            Verb::Top(_) => "top",
-            Verb::Lock(_) | Verb::Become(_) => "lock",
-            Verb::Sem(_) => "sem",
-            Verb::State(_) => "state",
-            Verb::Wait(_) => "wait",
-            Verb::Ls(_) => "ls",
-            Verb::Info(_) => "info",
-            Verb::Pools(_) => "pools",
-            Verb::Rm(_) => "rm",
-            Verb::Gc(_) => "gc",
-            Verb::Doctor(_) => "doctor",
-            Verb::Bench(_) => "bench",
-            Verb::Demo(_) | Verb::DemoMember(_) => "demo",
-            Verb::Completions(_) => "completions",
-            Verb::Man(_) => "man",
-            Verb::ExitCodes => "exit-codes",
-        }
-    }
-
     /// Runs it.
     pub fn run(self, common: &Common) -> Result<(), Failure> {
         match self {
-            Verb::Send(args) => send::run(&args, common),
-            Verb::Recv(args) => recv::run(&args, common),
-            Verb::Call(args) => call::run(&args, common),
-            Verb::Serve(args) => serve::run(&args, common),
-            Verb::Pub(args) => publish::run(&args, common),
-            Verb::Echo(args) => echo::run(&args, common),
-            Verb::Hz(args) => hz::run(&args, common),
-            Verb::Bw(args) => bw::run(&args, common),
-            Verb::Delay(args) => delay::run(&args, common),
-            Verb::Topic(args) => topic::run(&args, common),
+            Verb::Topic(verb) => verb.run(common),
+            Verb::Queue(verb) => verb.run(common),
+            Verb::State(verb) => verb.run(common),
+            Verb::Service(verb) => verb.run(common),
+            Verb::Lock(noun) => noun.run(common),
+            Verb::Semaphore(verb) => verb.run(common),
+            Verb::Pool(verb) => verb.run(common),
+            Verb::Domain(verb) => verb.run(common),
+            Verb::Pub(args) => Topic::Pub(args).run(common),
+            Verb::Echo(args) => Topic::Echo(args).run(common),
+            Verb::Hz(args) => Topic::Hz(args).run(common),
+            Verb::Bw(args) => Topic::Bw(args).run(common),
+            Verb::Delay(args) => Topic::Delay(args).run(common),
+            Verb::Send(args) => Queue::Send(args).run(common),
+            Verb::Recv(args) => Queue::Recv(args).run(common),
+            Verb::Call(args) => Service::Call(args).run(common),
+            Verb::Serve(args) => Service::Serve(args).run(common),
+            Verb::Sem(args) => Semaphore::Run(args).run(common),
+            Verb::Pools(args) => Pool::List(args).run(common),
+            Verb::Ls(args) => Domain::List(args).run(common),
+            Verb::Info(args) => Domain::Info(args).run(common),
+            Verb::Wait(args) => Domain::Wait(args).run(common),
+            Verb::Rm(args) => Domain::Remove(args).run(common),
+            Verb::Gc(args) => Domain::Gc(args).run(common),
             Verb::Top(args) => top::run(&args, common),
-            Verb::Lock(args) => lock::run(&args, common),
-            Verb::Sem(args) => sem::run(&args, common),
-            Verb::State(args) => state::run(&args, common),
-            Verb::Wait(args) => wait::run(&args, common),
-            Verb::Ls(args) => ls::run(&args, common),
-            Verb::Info(args) => info::run(&args, common),
-            Verb::Pools(args) => pools::run(&args, common),
-            Verb::Rm(args) => rm::run(&args, common),
-            Verb::Gc(args) => gc::run(&args, common),
             Verb::Doctor(args) => doctor::run(&args, common),
             Verb::Bench(args) => Ok(bench::run(&args, |_| {}).map(drop)?),
             Verb::Demo(args) => demo::run(&args, common),
             Verb::Completions(args) => completions::run(&args),
             Verb::Man(args) => man::run(&args),
-            Verb::ExitCodes => exit_codes::run(common),
+            Verb::ExitCodes(_) => exit_codes::run(common),
             Verb::Become(args) => under::become_command(&args),
             Verb::DemoMember(args) => demo::run_member(&args),
         }
     }
 }
+
+/// Each short form, and the long form that it stands for. `lock` is the noun itself: `lock NAME
+/// CMD`.
+pub const SHORT_FORMS: [(&str, &str); 17] = [
+    ("pub", "topic pub"),
+    ("echo", "topic echo"),
+    ("hz", "topic hz"),
+    ("bw", "topic bw"),
+    ("delay", "topic delay"),
+    ("send", "queue send"),
+    ("recv", "queue recv"),
+    ("call", "service call"),
+    ("serve", "service serve"),
+    ("lock", "lock run"),
+    ("sem", "semaphore run"),
+    ("pools", "pool list"),
+    ("ls", "domain list"),
+    ("info", "domain info"),
+    ("wait", "domain wait"),
+    ("rm", "domain remove"),
+    ("gc", "domain gc"),
+];
+
+/// Letters that mean something else in other verbs, and that a short form keeps because scripts use
+/// them.
+pub const KEPT_OPTIONS: [(&str, &str, char); 6] = [
+    ("lock", "nonblock", 'n'),
+    ("lock", "exclusive", 'x'),
+    ("sem", "nonblock", 'n'),
+    ("sem", "permits", 'p'),
+    ("rm", "force", 'f'),
+    ("gc", "dry_run", 'n'),
+];
+
+/// What a verb does with `--json`.
+#[derive(Clone, Copy, Debug)]
+pub enum Json {
+    /// It prints a line of JSON for each of these, with these members. `a or b`: one of them;
+    /// `[a]`: perhaps.
+    Line(&'static str, &'static str),
+    /// It refuses the option, for this reason.
+    Refused(&'static str),
+}
+
+const MESSAGE: &str = "sequence, publisher, stamp, key, frame, bytes, text or hex or value";
+const ENTRY: &str = "name, kind, bytes, max_bytes, users, dead_claims, waiters, [error], [type], [not_recoverable], [locks], \
+    [figures], [holders], [receiver], [senders], [counters], [publishers], [subscribers], [deadlocks], [lock_orders]";
+const DEMO: &str = "ok, interrupted, seed, producers, seconds, messages, bytes, messages_per_second, killed, \
+    owner_deaths, abandoned, redelivered, sent_again, grown, longest_stall_ms, lost, corrupted, \
+    duplicates_not_marked, out_of_order, total_wrong, hung, [frames], [frame_bytes], [looks], \
+    [passed_over], [log_lines], [robot_killed], [samples_changed], [lost_for_reliable], \
+    [frames_out_of_order], [counts_wrong], [log_lost]";
+const LISTING: Json = Json::Line("the domain", "domain, entries");
+const ONE_ENTRY: Json = Json::Line("the thing", ENTRY);
+const OF_COMMAND: Json = Json::Refused("standard output belongs to the command");
+
+/// What each verb does with `--json`, by its long form; `doc/program.md` says what the members
+/// mean.
+pub const JSON: [(&str, Json); 40] = [
+    ("topic pub", Json::Line("the run, at its end", "messages, bytes, subscribers")),
+    ("topic echo", Json::Line("each message", MESSAGE)),
+    ("topic hz", Json::Line("each interval", "hz, messages, lost, seconds, gap_seconds")),
+    ("topic bw", Json::Line("each interval", "bytes_per_second, messages, bytes, lost, seconds, smallest, largest")),
+    ("topic delay", Json::Line("each interval", "messages, without_stamp, lost, delay_seconds")),
+    (
+        "topic info",
+        Json::Line(
+            "the topic",
+            "name, type, depth, bytes, max_bytes, published, messages_per_second, publishers, left_over, subscribers",
+        ),
+    ),
+    ("topic list", Json::Line("the domain", "domain, topics, [failed]")),
+    ("queue send", Json::Line("the run, at its end", "messages, bytes")),
+    ("queue recv", Json::Line("each message", "bytes, redelivered, text or hex")),
+    ("queue info", ONE_ENTRY),
+    ("queue list", LISTING),
+    ("state get", Json::Line("the value", "version, bytes, text or hex")),
+    ("state set", Json::Line("the new value", "version, bytes")),
+    ("state watch", Json::Line("each value", "version, bytes, text or hex")),
+    ("state info", ONE_ENTRY),
+    ("state list", LISTING),
+    ("service call", Json::Line("each reply", "bytes, text or hex")),
+    ("service serve", OF_COMMAND),
+    ("service info", ONE_ENTRY),
+    ("service list", LISTING),
+    ("lock run", OF_COMMAND),
+    ("lock info", ONE_ENTRY),
+    ("lock list", LISTING),
+    ("semaphore run", OF_COMMAND),
+    ("semaphore info", ONE_ENTRY),
+    ("semaphore list", LISTING),
+    ("pool info", ONE_ENTRY),
+    ("pool list", Json::Line("the domain", "domain, pools, [failed]")),
+    ("domain list", LISTING),
+    ("domain info", ONE_ENTRY),
+    ("domain wait", Json::Line("the wait, at its end", "target, processes, ended, seconds")),
+    (
+        "domain waiters",
+        Json::Line("each waiter", "name, pid, tid, program, alive, waited_seconds, offset, holder, held_seconds"),
+    ),
+    ("domain remove", Json::Line("the run, at its end", "removed")),
+    ("domain gc", Json::Line("the run, at its end", "dry_run, claims, objects, tokens, rested, ending, bytes, failed")),
+    (
+        "top",
+        Json::Refused("top is for people; programs use 'outlive ls --json', 'topic info --json' and 'pools --json'"),
+    ),
+    ("doctor", Json::Line("the machine", "ok, domain, findings")),
+    ("demo", Json::Line("the run, at its end", DEMO)),
+    ("completions", Json::Refused("its output is a script for a shell")),
+    ("man", Json::Refused("its output is the paths of the pages, one a line")),
+    ("exit-codes", Json::Line("the table, a list", "code, meaning")),
+];
+
+/// What each benchmark does with `--json`.
+const BENCH_JSON: Json = Json::Line("the benchmark ('all': a list of them)", "bench, mode, machine, rows");
+
+/// What the verb of that path, in its long or short form, does with `--json`.
+pub fn json_of(path: &str) -> Option<Json> {
+    let path = long_form(path);
+    let listed = JSON.iter().find(|(verb, _)| *verb == path).map(|(_, json)| *json);
+    listed.or_else(|| path.starts_with("bench ").then_some(BENCH_JSON))
+}
+
+/// The long form of a path: itself, unless it is a short form.
+pub fn long_form(path: &str) -> &str {
+    SHORT_FORMS.iter().find(|(short, _)| *short == path).map_or(path, |(_, long)| *long)
+}
+
+/// The whole command line, with what the tables add to it.
+pub fn command() -> Command {
+    let mut command = with_notes(Cli::command(), "");
+    for (name, id, letter) in KEPT_OPTIONS {
+        command = command.mut_subcommand(name, |verb| verb.mut_arg(id, |option| keep_letter(option, letter)));
+    }
+    let mut listed = String::from("Short forms, with the same options:\n");
+    for (short, long) in SHORT_FORMS {
+        let typed = if short == "lock" { "lock NAME CMD" } else { short };
+        listed.push_str(&format!("  {typed:<13}  {long}\n"));
+        // The noun `lock` says so itself.
+        if short != "lock" {
+            command = command.mut_subcommand(short, |verb| {
+                let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string).unwrap_or_default();
+                verb.hide(true).long_about(format!("{about}\n\n'outlive {short}' is short for 'outlive {long}'."))
+            });
+        }
+    }
+    let examples =
+        "Examples:\n  outlive topic list\n  outlive help topic echo\n  outlive lock backup rsync -a /home /mnt";
+    command
+        .after_help(listed.trim_end().to_owned())
+        .after_long_help(format!("{listed}\n{examples}\n\n{}", exit::table()))
+}
+
+fn keep_letter(option: Arg, letter: char) -> Arg {
+    if option.get_short().is_some() { option.visible_short_alias(letter) } else { option.short(letter) }
+}
+
+/// Adds to each verb's long help how times are written, and what the verb does with `--json`.
+fn with_notes(command: Command, path: &str) -> Command {
+    let mut notes = String::new();
+    if command.get_arguments().any(is_time) {
+        notes.push_str(
+            "\n\nTIME is written 250ms, 2s or 1m30s; a number without a unit is seconds unless said otherwise.",
+        );
+    }
+    match json_of(path) {
+        Some(Json::Line(of, members)) => {
+            notes.push_str(&format!("\n\nWith --json, one line of JSON for {of}:\n  {members}"));
+        }
+        Some(Json::Refused(why)) => notes.push_str(&format!("\n\n--json is refused: {why}.")),
+        None => {}
+    }
+    let command = match command.get_after_long_help().map(ToString::to_string) {
+        Some(help) if !notes.is_empty() => command.after_long_help(help + &notes),
+        _ => command,
+    };
+    command.mut_subcommands(|verb| {
+        let path = if path.is_empty() { verb.get_name().to_owned() } else { format!("{path} {}", verb.get_name()) };
+        with_notes(verb, &path)
+    })
+}
+
+/// Whether an option takes a time.
+pub fn is_time(option: &Arg) -> bool {
+    option.get_value_names().is_some_and(|names| names.iter().any(|name| name == "TIME"))
+}
+
+/// What was typed: the verb's path, as in `topic echo`, and all that it is told. Ends the program
+/// when it makes no sense.
+pub fn parse(words: Vec<OsString>) -> (String, Cli) {
+    if let Some(cli) = lock_of_a_verbs_name(&words) {
+        return ("lock".to_owned(), cli);
+    }
+    let matches = command().get_matches_from(words);
+    let mut path = Vec::new();
+    let mut at = &matches;
+    while let Some((name, inner)) = at.subcommand() {
+        path.push(name);
+        at = inner;
+    }
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let path = match &cli.verb {
+        // They speak as the verb that started them.
+        Verb::Become(_) => "lock".to_owned(),
+        Verb::DemoMember(_) => "demo".to_owned(),
+        _ => path.join(" "),
+    };
+    (path, cli)
+}
+
+/// `lock run -- cmd`: before there were verbs, that meant the lock whose name is `run`, and it
+/// still does. The grammar of that time: a name, `--` and a command. What it does not take has a
+/// verb or needs no `--`.
+fn lock_of_a_verbs_name(words: &[OsString]) -> Option<Cli> {
+    let lock = LockNoun::augment_args(Command::new("lock"));
+    let of_a_verb = words.windows(2).any(|pair| {
+        let name = pair[1].to_str();
+        pair[0] == "lock" && name.is_some_and(|name| name == "help" || lock.find_subcommand(name).is_some())
+    });
+    if !of_a_verb {
+        return None;
+    }
+    let mut before = lock::LockArgs::augment_args(Command::new("lock"))
+        .mut_arg("command", |command| command.trailing_var_arg(false).last(true));
+    for (name, id, letter) in KEPT_OPTIONS {
+        if name == "lock" {
+            before = before.mut_arg(id, |option| keep_letter(option, letter));
+        }
+    }
+    let before = Common::augment_args(Command::new("outlive")).subcommand(before);
+    let matches = before.try_get_matches_from(words).ok()?;
+    let args = lock::LockArgs::from_arg_matches(matches.subcommand_matches("lock")?).ok()?;
+    Some(Cli { common: Common::from_arg_matches(&matches).ok()?, verb: Verb::Lock(LockNoun::Short(args)) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -14,11 +14,19 @@ pub struct DomainArgs {
     ///
     /// A domain is a folder on a memory file system in which processes meet. A name means a folder below
     /// /dev/shm/outlive-UID; it is made when it is not there.
-    #[arg(long, short = 'd', global = true, value_name = "NAME|PATH", env = "OUTLIVE_DOMAIN", hide_env_values = true)]
+    #[arg(
+        long,
+        short = 'd',
+        global = true,
+        display_order = 900,
+        value_name = "NAME|PATH",
+        env = "OUTLIVE_DOMAIN",
+        hide_env_values = true
+    )]
     pub domain: Option<String>,
 
     /// Fail when the domain (or the queue or lock) does not exist, rather than make it
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 901)]
     pub no_create: bool,
 }
 

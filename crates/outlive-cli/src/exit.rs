@@ -85,7 +85,7 @@ pub const TABLE: &[(Code, &str)] = &[
         "a living process has it: the queue's other receiver, the state's other writer, the service's other server, the users \
          of what is to be removed",
     ),
-    (Code::BadName, "not a name: see 'outlive help ls'"),
+    (Code::BadName, "not a name: see 'outlive help domain list'"),
     (Code::NotRecoverable, "the lock was given up, or its owner died"),
     (Code::System, "the system refused"),
     (
@@ -94,11 +94,11 @@ pub const TABLE: &[(Code, &str)] = &[
     ),
     (
         Code::LockTimedOut,
-        "lock, sem: no lock or permit was to be had in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
+        "lock, semaphore: no lock or permit was to be had in time (--timeout, --nonblock), unless -E says otherwise; cmd did not run",
     ),
-    (Code::LockFailed, "lock, sem: could not get in, for any other reason; cmd did not run"),
-    (Code::NotExecutable, "lock, sem: cmd was found but cannot be run"),
-    (Code::CommandNotFound, "lock, sem: cmd was not found"),
+    (Code::LockFailed, "lock, semaphore: could not get in, for any other reason; cmd did not run"),
+    (Code::NotExecutable, "lock, semaphore: cmd was found but cannot be run"),
+    (Code::CommandNotFound, "lock, semaphore: cmd was not found"),
 ];
 
 /// The table as text, for help and man pages.
@@ -108,7 +108,7 @@ pub fn table() -> String {
         text.push_str(&format!("  {:>3}  {meaning}\n", *code as u8));
     }
     text.push_str("       bench ends with 128 + the signal that ended it;\n");
-    text.push_str("       lock and sem otherwise exit with cmd's own code, or 128 + the signal that killed cmd");
+    text.push_str("       lock and semaphore otherwise exit with cmd's own code, or 128 + the signal that killed cmd");
     text
 }
 

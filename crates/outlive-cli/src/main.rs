@@ -1,15 +1,19 @@
 //! The program `outlive`: queues, topics, locks and liveness from a shell.
 //!
-//! One file per verb under `verbs`; arguments are defined there once, with clap, and make parsing, help, completions and
-//! man pages. Results go to standard output, talk to standard error, and the exit code is one of [`exit::TABLE`].
+//! One file per verb under `verbs`; arguments are defined there once, with clap, and make parsing,
+//! help, completions and man pages. Results go to standard output, talk to standard error, and the
+//! exit code is one of [`exit::TABLE`].
 
 mod bench;
 mod cli;
 mod domain;
+mod duration;
 mod exit;
 mod framing;
 mod msgpack;
+mod nouns;
 mod output;
+mod payload;
 mod process;
 mod progress;
 mod signals;
@@ -18,19 +22,22 @@ mod verbs;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use cli::Cli;
-use exit::Failure;
+use cli::Json;
+use exit::{Code, Failure};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let verb = cli.verb.name();
-    match cli.verb.run(&cli.common) {
+    let (path, cli) = cli::parse(std::env::args_os().collect());
+    let result = match cli::json_of(&path) {
+        Some(Json::Refused(why)) if cli.common.json => {
+            Err(Failure::new(Code::Usage, format!("--json is refused: {why}")))
+        }
+        _ => cli.verb.run(&cli.common),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Failure::Told { message, .. } = &failure {
-                output::talk(verb, message);
+                output::talk(&path, message);
             }
             ExitCode::from(failure.number())
         }

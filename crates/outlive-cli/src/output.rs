@@ -28,31 +28,8 @@ pub fn print(text: impl Display) -> Result<(), Failure> {
         .map_err(|error| Failure::system("write to standard output", &error))
 }
 
-/// Prints a result that is bytes, one piece after the other.
-pub fn print_bytes(pieces: &[&[u8]]) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    pieces
-        .iter()
-        .try_for_each(|piece| out.write_all(piece))
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::system("write to standard output", &error))
-}
-
-/// Writes bytes as they are.
-pub fn write_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::system("write to standard output", &error))
-}
-
-/// Prints a result as JSON, for programs.
+/// Prints a result as one line of JSON, for programs.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::system("write JSON", &std::io::Error::other(error)))?;
-    print(format_args!("{text}\n"))
-}
-
-/// Prints a result as one line of JSON: one of many.
-pub fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
     let line =
         serde_json::to_string(value).map_err(|error| Failure::system("write JSON", &std::io::Error::other(error)))?;
     print(format_args!("{line}\n"))

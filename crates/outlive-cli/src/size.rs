@@ -16,27 +16,17 @@ pub fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
 }
 
-/// Reads a time in seconds: `2`, `0.5`.
-pub fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is needed, as in 0.5".to_owned())?;
-    std::time::Duration::try_from_secs_f64(seconds).map_err(|_| "no such time; use 0 or more seconds".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_are_read() {
+    fn sizes_are_read() {
         assert_eq!(parse("4096"), Ok(4096));
         assert_eq!(parse("64K"), Ok(65_536));
         assert_eq!(parse("2gib"), Ok(2 << 30));
         for wrong in ["", "K", "1X", "-1", "99999999999T"] {
             assert!(parse(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(parse_seconds("0.5"), Ok(std::time::Duration::from_millis(500)));
-        for wrong in ["", "-1", "x", "nan", "1e99"] {
-            assert!(parse_seconds(wrong).is_err(), "{wrong}");
         }
     }
 }

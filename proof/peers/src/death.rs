@@ -150,7 +150,7 @@ pub(crate) fn run(args: &DeathArgs) -> Result<ExitCode, Error> {
     let Field { rows, absent, .. } = &field;
     if args.json {
         let document = Document { bench: "death", deadline_ms: args.deadline_ms, rows, absent };
-        return bench::print(&bench::pretty(&document)?);
+        return bench::print(&bench::json_line(&document)?);
     }
     bench::print(&table(rows, absent, deadline))
 }

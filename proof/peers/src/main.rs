@@ -17,6 +17,8 @@
 mod bench;
 mod c;
 mod death;
+#[path = "../../../crates/outlive-cli/src/duration.rs"]
+mod duration;
 mod jemalloc;
 mod mimalloc;
 mod peers;

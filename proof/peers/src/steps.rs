@@ -96,7 +96,7 @@ struct Document<'a> {
 /// Tells them, as a table or as JSON.
 pub(crate) fn tell(bench: &str, meaning: &str, rows: &[Row], json: bool) -> Result<ExitCode, Error> {
     if json {
-        return bench::print(&bench::pretty(&Document { bench, mode: "instructions", meaning, rows })?);
+        return bench::print(&bench::json_line(&Document { bench, mode: "instructions", meaning, rows })?);
     }
     let mut text = format!("{bench} instructions: {meaning}\n\n{:28}{:>14}{:>10}\n", "", "instructions", "ratio");
     for row in rows {

@@ -5,7 +5,10 @@
 use super::error::Error;
 use super::machine::Machine;
 use super::report::Report;
-use super::{Cores, Which, begin, interrupt, inversion, measure, page, parse_cores, pool, prepare, pretty, print};
+use super::{
+    Cores, Which, begin, interrupt, inversion, json_line, measure, page, parse_cores, parse_limit, parse_turn, pool,
+    prepare, print,
+};
 use clap::{Args, Parser, value_parser};
 use serde::{Serialize, Serializer};
 use std::fs;
@@ -23,7 +26,7 @@ pub struct AllArgs {
     #[arg(long, value_name = "BENCHES", value_delimiter = ',')]
     benches: Vec<String>,
 
-    /// Print one JSON array instead of tables
+    /// Print one line of JSON, a list, instead of tables
     #[arg(long)]
     json: bool,
 
@@ -35,8 +38,8 @@ pub struct AllArgs {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
 
-    /// How long a turn should take, in milliseconds
-    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..=10_000))]
+    /// How long a turn should take, 1ms to 10s; a bare number is milliseconds
+    #[arg(long, value_name = "TIME", value_parser = parse_turn)]
     turn_ms: Option<u64>,
 
     /// The two cores to use, as in 0,1 [default: the first two allowed; all of them for a crowd]
@@ -47,8 +50,8 @@ pub struct AllArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(-20..=19))]
     nice: Option<i32>,
 
-    /// Seconds after which the whole is given up
-    #[arg(long, value_name = "SECONDS", default_value_t = 7200, value_parser = value_parser!(u32).range(1..))]
+    /// The time after which the whole is given up
+    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = parse_limit)]
     limit: u32,
 }
 
@@ -207,7 +210,7 @@ fn one(typed: &str, args: &AllArgs, peers: pool::Peers) -> Result<Told, Error> {
 
 fn json(entries: &[Entry]) -> Result<String, Error> {
     let told: Vec<&Told> = entries.iter().filter_map(|entry| entry.outcome.as_ref().ok()).collect();
-    pretty(&told)
+    json_line(&told)
 }
 
 fn tables(entries: &[Entry]) -> String {

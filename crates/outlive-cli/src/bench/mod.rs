@@ -45,6 +45,7 @@ pub(crate) mod statistics;
 
 pub use error::Error;
 
+use crate::duration;
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use crossing::Cores;
 use machine::Machine;
@@ -54,12 +55,19 @@ use round::{Contender, Group, Plan, Setting, Stage};
 use scratch::Scratch;
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The arguments of `outlive bench`.
+/// Measure what things cost beside their alternatives, in the same run
+///
+/// Contenders take turns, and what is printed is the median with minimum and maximum. All figures
+/// are costs in nanoseconds: less is better.
 #[derive(Args, Clone, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive bench locks --contended\n  \
+    outlive bench all --quick --html report.html")]
 pub struct BenchArgs {
     /// What is measured
     #[command(subcommand)]
@@ -70,36 +78,47 @@ pub struct BenchArgs {
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Which {
     /// Asking whether a process is alive: a load, a token, and seven other ways
+    #[command(after_long_help = "Example:\n  outlive bench liveness")]
     Liveness(LivenessArgs),
     /// Locks between processes, all kinds: uncontended, contended, chased around, or handed to a sleeper
+    #[command(after_long_help = "Example:\n  outlive bench locks --contended --work 100ns")]
     Locks(LocksArgs),
     /// The mutex alone, with its older names of rows: uncontended, contended, or handed to a sleeper
+    #[command(after_long_help = "Example:\n  outlive bench mutex --contended")]
     Mutex(MutexArgs),
     /// A control loop beside a disturbing load: its worst interval with a plain lock, priority inheritance, a ceiling
+    #[command(after_long_help = "Example:\n  outlive bench inversion")]
     Inversion(inversion::InversionArgs),
     /// One to five threads, or processes, raise one number inside a lock
+    #[command(after_long_help = "Example:\n  outlive bench counter --workers 1,2")]
     Counter(counter::CounterArgs),
     /// Messages between processes: rate, batches, round trip, waking a receiver, growing
+    #[command(after_long_help = "Example:\n  outlive bench queue --roundtrip")]
     Queue(QueueArgs),
     /// A message queue made of a lock, as the system's own and Outlive's
+    #[command(after_long_help = "Example:\n  outlive bench mq --size 64,512")]
     Mq(mq::MqArgs),
     /// A request to another process and its answer: a service, beside two queues and sockets
-    #[command(name = "calls")]
+    #[command(name = "calls", after_long_help = "Example:\n  outlive bench calls --size 64")]
     Rpc(rpc::RpcArgs),
     /// A message published as a copy, beside copying it
+    #[command(after_long_help = "Example:\n  outlive bench copies --size 4096")]
     Copies(copies::CopiesArgs),
     /// The latest value read, or written: a state, beside a seqlock by hand and a readers-writer lock
+    #[command(after_long_help = "Example:\n  outlive bench state --contended")]
     State(state::StateArgs),
     /// Taking and giving back memory: a pool's objects, beside a locked list, the system and malloc
+    #[command(after_long_help = "Example:\n  outlive bench pool --size 64 --threads 2")]
     Pool(pool::PoolArgs),
     /// All of them, one after another; with --html, on one page with plots
+    #[command(after_long_help = "Example:\n  outlive bench all --quick --html report.html")]
     All(all::AllArgs),
 }
 
 /// What all benchmarks take.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Common {
-    /// Print one JSON document instead of a table
+    /// Print one line of JSON instead of a table
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -119,8 +138,8 @@ pub(crate) struct Common {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(8..=1 << 31))]
     loops: Option<u64>,
 
-    /// How long a turn should take, in milliseconds [default: 40]
-    #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..=10_000))]
+    /// How long a turn should take, 1ms to 10s; a bare number is milliseconds [default: 40ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_turn)]
     pub(crate) turn_ms: Option<u64>,
 
     /// The two cores to use, as in 0,1 [default: the first two allowed]
@@ -135,8 +154,8 @@ pub(crate) struct Common {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = value_parser!(i32).range(-20..=19))]
     pub(crate) nice: Option<i32>,
 
-    /// Seconds after which the whole is given up
-    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = value_parser!(u32).range(1..))]
+    /// The time after which the whole is given up
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_limit)]
     pub(crate) limit: u32,
 }
 
@@ -196,8 +215,8 @@ pub(crate) struct LocksArgs {
     #[arg(long)]
     sleeper: bool,
 
-    /// Compute so many nanoseconds while holding the lock, and as many before taking it again
-    #[arg(long, value_name = "NS", requires = "contended", value_parser = value_parser!(u32).range(1..=1_000_000))]
+    /// Compute for this long while holding the lock, and as long before taking it again, 1ns to 1ms; a bare number is nanoseconds
+    #[arg(long, value_name = "TIME", requires = "contended", value_parser = parse_work)]
     work: Option<u32>,
 
     #[command(flatten)]
@@ -325,7 +344,7 @@ pub(crate) fn tell(report: &Report, common: &Common) -> Result<ExitCode, Error> 
         chart::draw(report, path)?;
         eprintln!("outlive bench: drew {}", path.display());
     }
-    print(&if common.json { pretty(&report.document())? } else { report.table() })
+    print(&if common.json { json_line(&report.document())? } else { report.table() })
 }
 
 /// Makes this program ready to fork.
@@ -338,8 +357,9 @@ pub(crate) fn begin(limit: u32, nice: Option<i32>) -> Result<interrupt::Guard, E
     Ok(guard)
 }
 
-pub(crate) fn pretty(document: &impl Serialize) -> Result<String, Error> {
-    let json = serde_json::to_string_pretty(document).map_err(|error| Error::Refused(error.to_string()))?;
+/// A report as one line of JSON.
+pub(crate) fn json_line(document: &impl Serialize) -> Result<String, Error> {
+    let json = serde_json::to_string(document).map_err(|error| Error::Refused(error.to_string()))?;
     Ok(json + "\n")
 }
 
@@ -473,6 +493,29 @@ fn retain_wanted(groups: &mut [Group], only: &[String], absent: &[Absent]) -> Re
         group.rows.retain(|row| row.name() == group.baseline || only.iter().any(|name| name == row.name()));
     }
     Ok(())
+}
+
+/// Milliseconds of a turn.
+fn parse_turn(text: &str) -> Result<u64, String> {
+    let turn = within(duration::of(text, "ms")?, Duration::from_millis(1)..=Duration::from_secs(10))?;
+    Ok(turn.as_millis() as u64)
+}
+
+/// Nanoseconds of work.
+fn parse_work(text: &str) -> Result<u32, String> {
+    let work = within(duration::of(text, "ns")?, Duration::from_nanos(1)..=Duration::from_millis(1))?;
+    Ok(work.as_nanos() as u32)
+}
+
+/// Whole seconds until the alarm, rounded up.
+fn parse_limit(text: &str) -> Result<u32, String> {
+    let limit = within(duration::seconds(text)?, Duration::from_nanos(1)..=Duration::from_secs(1 << 31))?;
+    Ok(limit.as_secs_f64().ceil() as u32)
+}
+
+/// A time, if it lies in the range.
+fn within(time: Duration, range: RangeInclusive<Duration>) -> Result<Duration, String> {
+    if range.contains(&time) { Ok(time) } else { Err(format!("use {:?} to {:?}", range.start(), range.end())) }
 }
 
 fn parse_cores(text: &str) -> Result<Cores, String> {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use clap::Args;
 use outlive::topic::Sample;
 use serde::Serialize;
 
@@ -9,6 +10,16 @@ use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output::{bytes, counted};
 use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, told_lost};
+
+/// Tell how many bytes a second pass through a topic
+///
+/// bw prints a line for each interval until it is interrupted, or has printed as many as --count says.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Example:\n  outlive topic bw camera --interval 2s")]
+pub struct BwArgs {
+    #[command(flatten)]
+    measure: MeasureArgs,
+}
 
 #[derive(Default)]
 struct Width {
@@ -70,6 +81,6 @@ impl Gauge for Width {
 }
 
 /// Runs the verb.
-pub fn run(args: &MeasureArgs, common: &Common) -> Result<(), Failure> {
-    measuring::run("bw", args, common, &mut Width::default())
+pub fn run(args: &BwArgs, common: &Common) -> Result<(), Failure> {
+    measuring::run("bw", &args.measure, common, &mut Width::default())
 }

@@ -10,12 +10,23 @@ use outlive::rpc::{CallError, Client};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
+use crate::framing::{Framing, write_record};
 use crate::output;
-use crate::size;
+use crate::payload::OutputArgs;
 
-/// Arguments of `call`.
+/// Send a request to a service, and print its reply
+///
+/// When the server dies, call ends at once with exit code 3, and says whether the server had
+/// begun the call: if not, no server will carry it out any more. Without a server, call ends with
+/// code 4, or waits for a server with --wait-for-server. The reply's bytes are written as they
+/// are, without a newline behind them.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive service call upper hello\n  \
+    outlive service call --timeout 2s resize < picture.png > small.png\n  \
+    outlive service call --wait-for-server jobs next")]
 pub struct CallArgs {
     /// The service's name
     service: String,
@@ -25,8 +36,8 @@ pub struct CallArgs {
     /// The request is what is in FILE
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Give up after so long
-    #[arg(long, short = 'w', value_name = "SECONDS", value_parser = size::parse_seconds)]
+    /// Give up after this time
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
     /// Wait for a server when there is none, or when it dies before it has begun the call
     #[arg(long)]
@@ -34,6 +45,8 @@ pub struct CallArgs {
     /// Write a line end after each reply
     #[arg(long, short)]
     lines: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// A reply, with --json.
@@ -49,7 +62,9 @@ struct Told<'a> {
 
 /// Runs the verb.
 pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
+    common.refuse_json_beside(&[("--lines", args.lines), ("--output", args.output.is_file())])?;
     let request = request(args)?;
+    let output = args.output.open()?;
     let domain = common.domain.open()?;
     if common.domain.no_create {
         // Says so when it is not there; what it is, the opening below compares.
@@ -66,10 +81,8 @@ pub fn run(args: &CallArgs, common: &Common) -> Result<(), Failure> {
             output::print_json(&Told { bytes: reply.len(), text, hex })?;
             continue;
         }
-        output::write_bytes(&reply)?;
-        if args.lines {
-            output::write_bytes(b"\n")?;
-        }
+        let framing = if args.lines { Framing::Lines } else { Framing::Raw };
+        output.with(|out| write_record(out, framing, &reply))?;
     }
     Ok(())
 }

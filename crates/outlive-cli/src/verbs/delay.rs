@@ -2,6 +2,7 @@
 
 use std::time::{Instant, SystemTime};
 
+use clap::Args;
 use outlive::topic::Sample;
 use serde::Serialize;
 
@@ -9,6 +10,17 @@ use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output::counted;
 use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, Spread, told_lost};
+
+/// Tell how old messages are when they are received
+///
+/// By the stamps of their publishers, and so by the clock of the time of day. delay prints a line for
+/// each interval until it is interrupted, or has printed as many as --count says.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Example:\n  outlive topic delay camera --count 10")]
+pub struct DelayArgs {
+    #[command(flatten)]
+    measure: MeasureArgs,
+}
 
 #[derive(Default)]
 struct Age {
@@ -61,6 +73,6 @@ impl Gauge for Age {
 }
 
 /// Runs the verb.
-pub fn run(args: &MeasureArgs, common: &Common) -> Result<(), Failure> {
-    measuring::run("delay", args, common, &mut Age::default())
+pub fn run(args: &DelayArgs, common: &Common) -> Result<(), Failure> {
+    measuring::run("delay", &args.measure, common, &mut Age::default())
 }

@@ -1,6 +1,5 @@
 //! `outlive echo`: what is published on a topic, on standard output.
 
-use std::io::stdout;
 use std::time::Duration;
 
 use clap::Args;
@@ -11,41 +10,56 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::framing::{Framing, write_record};
 use crate::msgpack;
 use crate::output;
-use crate::size;
+use crate::payload::{Output, OutputArgs, Stdout, is_text};
 use crate::verbs::subscribing::{Came, Subscribing};
 
-/// Arguments of `echo`.
+/// Print the messages that are published on a topic
+///
+/// echo goes on until it is interrupted (exit code 0), or as its options say; publishers may
+/// come, die and come back meanwhile. On a terminal and in a pipe each message is a line: text as
+/// it is, anything else as hexadecimal, its first 64 bytes. In a file (standard output redirected
+/// to one) text is a line each, and any other message is its bytes, whole and nothing else. With
+/// --output or --raw, every message is its bytes and nothing else. Messages that were overwritten
+/// before echo had taken them are counted on standard error.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive topic echo drive --msgpack\n  \
+    outlive topic echo camera --count 1 --output picture.jpg\n  \
+    outlive topic echo camera --raw | ffplay -f rawvideo -\n  \
+    outlive topic echo poses --reliable --json | jq .stamp")]
 pub struct EchoArgs {
     /// The topic's name; it is waited for when it is not there, and taken from its first message then
     topic: String,
     #[command(flatten)]
     form: FormArgs,
+    #[command(flatten)]
+    output: OutputArgs,
     /// End after N messages
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// Take up to N older messages of each publisher first, as far as they are still there
+    /// Begin with up to N older messages of each publisher, as far as they are still there
     #[arg(long, value_name = "N", default_value_t = 0)]
     history: u32,
-    /// Pass older messages over when more than N of a publisher wait
+    /// Skip older messages when more than N of a publisher wait
     #[arg(long, value_name = "N")]
     keep_last: Option<u32>,
-    /// Have publishers wait for this program, rather than overwrite what it has not taken
+    /// Have publishers wait for echo, rather than overwrite messages that it has not taken
     #[arg(long)]
     reliable: bool,
     /// Only messages with this key; may be given several times
     #[arg(long, value_name = "KEY")]
     key: Vec<u64>,
-    /// Give up when nothing has come for so long
-    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    /// Give up when no message has come for this time
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }
 
-/// In what form messages are written. By default a line each: text as it is, anything else in hexadecimal, no more than its first 64 bytes.
+/// In what form messages are written. What is written without one of these: see `payload`.
 #[derive(Args, Debug, Clone, Copy)]
 #[group(multiple = false)]
 struct FormArgs {
@@ -72,13 +86,15 @@ struct FormArgs {
 enum Form {
     /// For a person.
     Shown,
+    /// For a file: text a line each, anything else its bytes alone.
+    Kept,
     Hex,
     Msgpack,
     Framed(Framing),
 }
 
 impl FormArgs {
-    fn form(self) -> Form {
+    fn form(self, output: &OutputArgs) -> Form {
         match self {
             FormArgs { raw: true, .. } => Form::Framed(Framing::Raw),
             FormArgs { lines: true, .. } => Form::Framed(Framing::Lines),
@@ -86,6 +102,8 @@ impl FormArgs {
             FormArgs { length_prefixed: true, .. } => Form::Framed(Framing::LengthPrefixed),
             FormArgs { hex: true, .. } => Form::Hex,
             FormArgs { msgpack: true, .. } => Form::Msgpack,
+            _ if output.is_file() => Form::Framed(Framing::Raw),
+            _ if Stdout::look() == Stdout::File => Form::Kept,
             _ => Form::Shown,
         }
     }
@@ -114,6 +132,14 @@ struct Told<'a> {
 
 /// Runs the verb.
 pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
+    let FormArgs { raw, lines, null, length_prefixed, .. } = args.form;
+    common.refuse_json_beside(&[
+        ("--raw", raw),
+        ("--lines", lines),
+        ("--null", null),
+        ("--length-prefixed", length_prefixed),
+        ("--output", args.output.is_file()),
+    ])?;
     let options = SubscriberOptions {
         reliable: args.reliable,
         history: args.history,
@@ -122,7 +148,8 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
         ..SubscriberOptions::default()
     };
     let mut subscribing = Subscribing::begin("echo", &args.topic, options, args.timeout, common)?;
-    let form = args.form.form();
+    let form = args.form.form(&args.output);
+    let output = args.output.open()?;
     let mut publishers = Publishers::default();
     let mut shown = 0;
     let mut result = Ok(());
@@ -130,7 +157,7 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
         match subscribing.next(None) {
             Ok(Came::Sample(sample)) => {
                 let publisher = if common.json { publishers.pid(&subscribing, &sample) } else { None };
-                result = write(&sample, &form, common.json.then_some(publisher));
+                result = write(&sample, &form, &output, common.json.then_some(publisher));
             }
             Ok(Came::Moment) => continue,
             Ok(Came::End) => break,
@@ -146,7 +173,7 @@ pub fn run(args: &EchoArgs, common: &Common) -> Result<(), Failure> {
 }
 
 /// `json`: as JSON, with the process that published it.
-fn write(sample: &Sample<[u8]>, form: &Form, json: Option<Option<u32>>) -> Result<(), Failure> {
+fn write(sample: &Sample<[u8]>, form: &Form, output: &Output, json: Option<Option<u32>>) -> Result<(), Failure> {
     let bytes = sample.bytes();
     let value = || {
         msgpack::to_json(bytes)
@@ -154,7 +181,7 @@ fn write(sample: &Sample<[u8]>, form: &Form, json: Option<Option<u32>>) -> Resul
     };
     if let Some(publisher) = json {
         let value = if matches!(form, Form::Msgpack) { Some(value()?) } else { None };
-        let text = std::str::from_utf8(bytes).ok().filter(|_| value.is_none());
+        let text = std::str::from_utf8(bytes).ok().filter(|_| value.is_none() && !matches!(form, Form::Hex));
         let hex = (text.is_none() && value.is_none()).then(|| hex(bytes));
         let header = sample.header();
         let told = Told {
@@ -168,13 +195,16 @@ fn write(sample: &Sample<[u8]>, form: &Form, json: Option<Option<u32>>) -> Resul
             hex,
             value,
         };
-        return output::print_json_line(&told);
+        return output::print_json(&told);
     }
+    let line = |text: &str| output.with(|out| write_record(out, Framing::Lines, text.as_bytes()));
     match form {
-        Form::Framed(framing) => write_record(stdout(), *framing, bytes),
-        Form::Hex => output::print(format_args!("{}\n", hex(bytes))),
-        Form::Msgpack => output::print_json_line(&value()?),
-        Form::Shown => output::print(format_args!("{}\n", shown(bytes))),
+        Form::Framed(framing) => output.with(|out| write_record(out, *framing, bytes)),
+        Form::Kept if is_text(bytes) => output.with(|out| write_record(out, Framing::Lines, bytes)),
+        Form::Kept => output.with(|out| write_record(out, Framing::Raw, bytes)),
+        Form::Hex => line(&hex(bytes)),
+        Form::Msgpack => line(&value()?.to_string()),
+        Form::Shown => line(&shown(bytes)),
     }
 }
 

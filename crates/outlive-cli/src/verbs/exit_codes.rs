@@ -1,10 +1,16 @@
 //! `outlive exit-codes`: the table, for people and for scripts.
 
+use clap::Args;
 use serde::Serialize;
 
 use crate::cli::Common;
-use crate::exit::{Failure, TABLE, table};
+use crate::exit::{self, Failure, TABLE};
 use crate::output;
+
+/// List the exit codes
+#[derive(Args, Debug)]
+#[command(after_long_help = format!("Example:\n  outlive exit-codes\n\n{}", exit::table()))]
+pub struct ExitCodesArgs {}
 
 #[derive(Serialize)]
 struct Row {
@@ -18,5 +24,5 @@ pub fn run(common: &Common) -> Result<(), Failure> {
         let rows: Vec<Row> = TABLE.iter().map(|(code, meaning)| Row { code: *code as u8, meaning }).collect();
         return output::print_json(&rows);
     }
-    output::print(format_args!("{}\n", table()))
+    output::print(format_args!("{}\n", exit::table()))
 }

@@ -8,11 +8,18 @@ use crate::cli::Common;
 use crate::exit::{Failure, code_of};
 use crate::output::{self, bytes, counted, talk};
 
-/// Arguments of `gc`.
+/// Sweep up what dead processes left
+///
+/// No process needs this to go on: the next process that meets a dead owner's claim deals with
+/// it. gc gives back memory and tokens that no process happens to meet. The next process that
+/// locks what a dead process had locked is still told. Of pools, what is free and more than was
+/// needed lately (see 'outlive pool list') goes back to the system, whichever process freed it.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Example:\n  \
+    outlive domain gc --dry-run")]
 pub struct GcArgs {
     /// Only look
-    #[arg(long, short = 'n')]
+    #[arg(long)]
     dry_run: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use clap::Args;
 use outlive::topic::Sample;
 use serde::Serialize;
 
@@ -9,6 +10,16 @@ use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output::counted;
 use crate::verbs::measuring::{self, Gauge, MeasureArgs, Span, Spread, told_lost};
+
+/// Tell how many messages a second a topic has, and how evenly they come
+///
+/// hz prints a line for each interval until it is interrupted, or has printed as many as --count says.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Example:\n  outlive topic hz camera")]
+pub struct HzArgs {
+    #[command(flatten)]
+    measure: MeasureArgs,
+}
 
 #[derive(Default)]
 struct Rate {
@@ -52,6 +63,6 @@ impl Gauge for Rate {
 }
 
 /// Runs the verb.
-pub fn run(args: &MeasureArgs, common: &Common) -> Result<(), Failure> {
-    measuring::run("hz", args, common, &mut Rate::default())
+pub fn run(args: &HzArgs, common: &Common) -> Result<(), Failure> {
+    measuring::run("hz", &args.measure, common, &mut Rate::default())
 }

@@ -6,19 +6,24 @@ use std::time::Duration;
 use clap::Args;
 use outlive::sync::{Holder, LockOrder};
 use outlive::topic::{SubscriberUsage, TopicUsage};
-use outlive::{Detail, Domain, Entry, Waiter};
+use outlive::{Detail, Domain, Entry, Kind, Waiter};
 use serde::Serialize;
 
 use crate::cli::Common;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::output::{self, bytes, count};
 use crate::process;
 use crate::verbs::doctor::locks::ring;
 use crate::verbs::ls;
 use crate::verbs::topic::list;
 
-/// Arguments of `info`.
+/// Show all that is known about one thing
+///
+/// Its kind, its size, who has it open, who holds it, who waits for it and since when; deadlock
+/// cycles that it is part of.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Example:\n  \
+    outlive domain info log")]
 pub struct InfoArgs {
     /// The thing's name
     name: String,
@@ -86,9 +91,9 @@ struct Owner {
     alive: bool,
 }
 
-/// Somebody who waits.
+/// A thread that waits.
 #[derive(Serialize)]
-struct Asleep {
+pub struct Asleep {
     #[serde(flatten)]
     who: Owner,
     waited_seconds: f64,
@@ -100,7 +105,8 @@ struct Asleep {
 }
 
 impl Asleep {
-    fn new(waiter: &Waiter) -> Asleep {
+    /// A waiter in words that JSON knows.
+    pub fn new(waiter: &Waiter) -> Asleep {
         Asleep {
             who: Owner::new(&waiter.who),
             waited_seconds: waiter.waited.as_secs_f64(),
@@ -214,8 +220,22 @@ impl Described {
 
 /// Runs the verb.
 pub fn run(args: &InfoArgs, common: &Common) -> Result<(), Failure> {
+    run_of(args, &[], common)
+}
+
+/// Shows it if it is of one of these kinds; of whatever kind when none is given.
+pub fn run_of(args: &InfoArgs, kinds: &[Kind], common: &Common) -> Result<(), Failure> {
     let domain = common.domain.existing()?;
     let entry = domain.entry(&args.name)?;
+    if let Ok(kind) = &entry.kind
+        && !kinds.is_empty()
+        && !kinds.contains(kind)
+    {
+        let wanted = ls::word(kinds);
+        let name = args.name.escape_debug();
+        let text = format!("'{name}' is no {wanted} but a {kind}; 'outlive domain info {name}' shows it");
+        return Err(Failure::new(Code::Mismatch, text));
+    }
     let rings: Vec<String> = if entry.waiters.is_empty() {
         Vec::new()
     } else {

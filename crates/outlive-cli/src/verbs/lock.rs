@@ -1,4 +1,4 @@
-//! `outlive lock NAME -- cmd`: run a command while holding a lock, as flock(1) does; no death leaves it locked.
+//! `outlive lock NAME cmd`: run a command while holding a lock, as flock(1) does; no death leaves it locked.
 //!
 //! This process holds the lock, alone or (`--shared`) beside others, and the lock's value names the command. Who was
 //! killed when, and what then: see `under`.
@@ -15,16 +15,31 @@ use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{counted, is_watched};
 
-/// Arguments of `lock`.
+/// Run a command while holding a lock
+///
+/// A killed holder never blocks the next one: the next holder is told on standard error, the dead
+/// holder's command is killed with it, and the next command does not start before that command is
+/// gone. (The command itself: what it has started in the background lives on. The kernel spares
+/// commands that change their user, set-user-ID ones; the next holder waits for those.) With
+/// --shared, commands run beside each other, but never beside one without it; a waiting command
+/// without --shared goes before commands with it that come later. Signals sent to outlive are
+/// passed on to the command. Exits with the command's code.
+///
+/// What follows the first word of the command belongs to the command, options too; options of
+/// lock stand before it.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive lock backup rsync -a /home /mnt\n  \
+    outlive lock --nonblock cron-job ./job.sh || echo 'still running'\n  \
+    outlive lock --shared archive tar -cf today.tar /archive")]
 pub struct LockArgs {
     /// The lock's name; it is made when it is not there
     name: String,
     /// Hold the lock beside others who hold it with --shared
     #[arg(long, short)]
     shared: bool,
-    /// Hold the lock alone (what is done without --shared, too)
-    #[arg(long, short = 'x', visible_short_alias = 'e', conflicts_with = "shared")]
+    /// Hold the lock alone, which is the default
+    #[arg(long, short = 'e', conflicts_with = "shared")]
     exclusive: bool,
     #[command(flatten)]
     under: UnderArgs,

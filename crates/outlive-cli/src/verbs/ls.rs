@@ -1,7 +1,7 @@
 //! `outlive ls`: what is in the domain, a line each.
 
 use clap::Args;
-use outlive::{Detail, Entry};
+use outlive::{Detail, Entry, Error, Kind};
 use serde::Serialize;
 
 use crate::cli::Common;
@@ -10,8 +10,15 @@ use crate::output::{self, bytes, talk};
 use crate::verbs::info::Described;
 use crate::verbs::topic::list;
 
-/// Arguments of `ls`.
+/// List what is in the domain
+///
+/// A name is 1 to 200 bytes without '/' and NUL, and does not begin with '.'. USERS counts the
+/// living processes that have the thing open, as far as you may see them. DEAD counts claims in
+/// it whose owners died: the next user is told of them, or 'outlive domain gc' sweeps them.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive domain list\n  \
+    outlive domain list --json | jq -r '.entries[].name'")]
 pub struct LsArgs {}
 
 #[derive(Serialize)]
@@ -22,25 +29,52 @@ struct Listing {
 
 /// Runs the verb.
 pub fn run(_args: &LsArgs, common: &Common) -> Result<(), Failure> {
-    let Some(domain) = common.domain.look()? else {
-        let path = common.domain.path();
-        if common.json {
-            return output::print_json(&Listing { domain: path.display().to_string(), entries: Vec::new() });
-        }
-        talk("ls", format_args!("nothing yet: {} is made when something is first used", path.display()));
-        return Ok(());
+    run_of(&[], common)
+}
+
+/// Lists the things of these kinds; of all kinds when none is given.
+pub fn run_of(kinds: &[Kind], common: &Common) -> Result<(), Failure> {
+    let path = common.domain.path().display().to_string();
+    let domain = common.domain.look()?;
+    let mut entries = match &domain {
+        Some(domain) => domain.entries()?,
+        None => Vec::new(),
     };
-    let entries = domain.entries()?;
+    entries.retain(|entry| kinds.is_empty() || is_of(entry, kinds));
     if common.json {
-        let entries = entries.iter().map(Described::new).collect();
-        return output::print_json(&Listing { domain: domain.path().display().to_string(), entries });
+        return output::print_json(&Listing { domain: path, entries: entries.iter().map(Described::new).collect() });
+    }
+    if domain.is_none() {
+        talk("ls", format_args!("nothing yet: {path} is made when something is first used"));
+        return Ok(());
     }
     if entries.is_empty() {
-        talk("ls", format_args!("nothing in {}", domain.path().display()));
+        let what = if kinds.is_empty() { "nothing".to_owned() } else { format!("no {}", word(kinds)) };
+        talk("ls", format_args!("{what} in {path}"));
         return Ok(());
     }
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
     output::print(output::table(&["NAME", "KIND", "SIZE", "USERS", "DEAD", "STATE"], &[2, 3, 4], &rows))
+}
+
+/// Whether an entry is listed with things of these kinds. One whose kind cannot be told may be of
+/// them, unless it is no file of this version of Outlive at all; a record without locks is no lock.
+fn is_of(entry: &Entry, kinds: &[Kind]) -> bool {
+    match (&entry.kind, &entry.detail) {
+        (Ok(_), Detail::Record { locks: 0, .. }) | (Err(Error::NotASegment { .. } | Error::OtherVersion { .. }), _) => {
+            false
+        }
+        (Ok(kind), _) => kinds.contains(kind),
+        (Err(_), _) => true,
+    }
+}
+
+/// What things of these kinds are called together.
+pub fn word(kinds: &[Kind]) -> String {
+    match kinds {
+        [kind] => kind.to_string(),
+        _ => "lock".to_owned(),
+    }
 }
 
 fn row(entry: &Entry) -> Vec<String> {

@@ -7,9 +7,9 @@ use outlive::topic::{Sample, SubscriberOptions};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output;
-use crate::size;
 use crate::verbs::subscribing::{Came, Subscribing};
 
 /// What is looked at, and how often that is told.
@@ -17,8 +17,8 @@ use crate::verbs::subscribing::{Came, Subscribing};
 pub struct MeasureArgs {
     /// The topic's name; it is waited for when it is not there
     topic: String,
-    /// Tell once in so many seconds
-    #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = size::parse_seconds)]
+    /// Print a line once in this time
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = duration::seconds)]
     interval: Duration,
     /// End after N lines
     #[arg(long, short = 'n', value_name = "N")]
@@ -67,7 +67,7 @@ pub fn run(verb: &'static str, args: &MeasureArgs, common: &Common, gauge: &mut 
                 let (now, lost_now) = (Instant::now(), subscribing.lost());
                 let (report, line) = gauge.report(Span { seconds: (now - begun).as_secs_f64(), lost: lost_now - lost });
                 if common.json {
-                    output::print_json_line(&report)?
+                    output::print_json(&report)?
                 } else {
                     output::print(format_args!("{line}\n"))?
                 }

@@ -30,3 +30,4 @@ pub mod top;
 pub mod topic;
 pub mod under;
 pub mod wait;
+pub mod waiters;

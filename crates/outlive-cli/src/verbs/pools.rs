@@ -9,8 +9,19 @@ use crate::cli::Common;
 use crate::exit::{Code, Failure, code_of};
 use crate::output::{self, bytes, count, counted, talk};
 
-/// Arguments of `pools`.
+/// Show what is in pools, size by size, and which processes have it
+///
+/// ALLOC objects exist, of which USED are in use by processes, CACHE are in caches of their
+/// threads, OFFER are handed over and not claimed yet, SHARE are held by several processes, and
+/// FREE are free. NEED is how many were not free on average of the last seconds: what gc keeps.
+/// FAIL counts how often there was no room for one. BY counts the processes that have any, dead
+/// ones included until their objects are collected.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive pool list\n  \
+    outlive pool list frames --by holder\n  \
+    outlive pool list frames --modes tag,caller; outlive pool list frames --by caller\n  \
+    outlive pool list --json | jq '.pools[] | select(.sum.failed > 0) | .name'")]
 pub struct PoolsArgs {
     /// Which pools; all of the domain's when none is named
     names: Vec<String>,

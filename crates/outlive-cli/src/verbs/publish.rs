@@ -12,6 +12,7 @@ use outlive::{Deadline, Domain, Error};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::framing::{Framing, Splitter};
 use crate::msgpack;
@@ -21,8 +22,19 @@ use crate::signals::{Signals, wait_readable};
 use crate::size;
 use crate::verbs::subscribing::SLICE;
 
-/// Arguments of `pub`.
+/// Publish messages on a topic, for every subscriber
+///
+/// The messages are the lines of standard input, or files, each whole. pub waits for no
+/// subscriber, unless one has asked for it (see 'outlive topic echo --reliable'): a message that
+/// a slow subscriber has not taken is overwritten in the end, and pub no longer waits for a
+/// subscriber that is killed. Published messages stay when pub has ended, as many as the topic
+/// keeps: see 'outlive topic echo --history'.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    ffmpeg -i cam.mp4 -f rawvideo - | outlive topic pub camera --frame 6220800\n  \
+    outlive topic pub camera --rate 30 --repeat *.jpg\n  \
+    echo '{\"speed\": 1.5}' | outlive topic pub drive --msgpack\n  \
+    date | outlive topic pub now --wait-for 1")]
 pub struct PublishArgs {
     /// The topic's name; it is made when it is not there
     topic: String,
@@ -31,7 +43,7 @@ pub struct PublishArgs {
     files: Vec<PathBuf>,
     #[command(flatten)]
     form: FormArgs,
-    /// Publish so many messages a second, rather than as fast as they come
+    /// Publish this many messages a second, rather than as fast as they come
     #[arg(long, value_name = "HZ", value_parser = parse_rate)]
     rate: Option<f64>,
     /// End after N messages
@@ -46,8 +58,8 @@ pub struct PublishArgs {
     /// Do not begin before there are N subscribers
     #[arg(long, value_name = "N")]
     wait_for: Option<u32>,
-    /// Give up when a reliable subscriber has been in the way, or --wait-for has waited, for so long
-    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    /// Give up when a reliable subscriber has been in the way, or --wait-for has waited, for this time
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
     /// If the topic is made: how many messages of each publisher it keeps [default: 16]
     #[arg(long, value_name = "N")]
@@ -61,7 +73,7 @@ pub struct PublishArgs {
 #[derive(Args, Debug, Clone, Copy)]
 #[group(multiple = false)]
 struct FormArgs {
-    /// Messages have so many bytes each, as in 6220800 or 64K
+    /// Each message has this many bytes, as in 6220800 or 64K
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     frame: Option<u64>,
     /// Messages are lines

@@ -14,16 +14,31 @@ use outlive::queue::{Receiver, RecvError};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::Failure;
 use crate::framing::{Framing, FramingArgs, write_record};
 use crate::output::{self, talk};
+use crate::payload::{Output, OutputArgs, Stdout};
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::size;
 use crate::verbs::send::MakeArgs;
 
-/// Arguments of `recv`.
+/// Receive messages from a queue and write them to standard output, one a line
+///
+/// recv goes on until it is interrupted (exit code 0), or as its options say. A message leaves
+/// the queue when recv has written it: if recv is killed, the next receiver gets the message that
+/// was not written, and says on standard error when it may have been written before. A queue has
+/// one receiver at a time.
+///
+/// Behind each message stands a newline, whatever is in the message. Where the bytes themselves
+/// are wanted, choose --output, --raw or --file; where messages may hold newlines, --null,
+/// --length-prefixed or --json.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive queue recv jobs | while read -r job; do echo \"$job\"; done\n  \
+    outlive queue recv --until-idle 0 jobs > left-over.txt\n  \
+    outlive queue recv --count 1 --output picture.jpg images\n  \
+    outlive queue recv --json jobs | jq .text")]
 pub struct RecvArgs {
     /// The queue's name; it is made when it is not there
     queue: String,
@@ -33,13 +48,15 @@ pub struct RecvArgs {
     #[arg(long, short, conflicts_with_all = ["null", "length_prefixed"])]
     raw: bool,
     /// Write each message into the next FILE, and end after the last
-    #[arg(long, short, num_args = 1.., value_name = "FILE", conflicts_with_all = ["null", "length_prefixed", "raw"])]
+    #[arg(long, short, num_args = 1.., value_name = "FILE", conflicts_with_all = ["null", "length_prefixed", "raw", "output"])]
     file: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
     /// End after N messages
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// End when nothing has come for so long; 0 takes what is there
-    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    /// End when no message has come for this time; 0 takes what is there
+    #[arg(long, value_name = "TIME", value_parser = duration::seconds)]
     until_idle: Option<Duration>,
     /// End when there has been a sender, none is left, and all is received
     #[arg(long)]
@@ -66,11 +83,20 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs the verb.
 pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
+    common.refuse_json_beside(&[
+        ("--raw", args.raw),
+        ("--null", args.framing.framing() == Framing::Null),
+        ("--length-prefixed", args.framing.framing() == Framing::LengthPrefixed),
+        ("--file", !args.file.is_empty()),
+        ("--output", args.output.is_file()),
+    ])?;
     let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
         .map_err(|error| Failure::system("take over signals", &error))?;
     let domain = common.domain.open()?;
     let queue = args.made.open(&domain, &args.queue, !common.domain.no_create)?;
     let mut receiver = queue.receiver()?;
+    // Not before the queue is ours: the receiver that has it may be writing into the same file.
+    let output = args.output.open()?;
     receiver.end_when_senders_gone(args.until_senders_gone);
     let most = match args.file.len() as u64 {
         0 => args.count.unwrap_or(u64::MAX),
@@ -79,6 +105,9 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
     // A person who watches the messages needs no bar between them.
     let shown = !std::io::IsTerminal::is_terminal(&stdout());
     let mut progress = Progress::new(None, shown);
+    // Said once: lines in a file cannot tell such a message's end.
+    let mut warned = Stdout::look() != Stdout::File || common.json || args.framing.framing() != Framing::Lines;
+    warned |= args.raw || args.output.is_file() || !args.file.is_empty();
     let mut received = 0;
     let mut idle_since = Instant::now();
     let mut looked: Option<Instant> = None;
@@ -93,7 +122,15 @@ pub fn run(args: &RecvArgs, common: &Common) -> Result<(), Failure> {
         }
         let idle_end = args.until_idle.map(|span| idle_since + span);
         let slice = now + SLICE;
-        match take(&mut receiver, args, common, received, idle_end.map_or(slice, |end| end.min(slice))) {
+        match take(
+            &mut receiver,
+            args,
+            &output,
+            common,
+            &mut warned,
+            received,
+            idle_end.map_or(slice, |end| end.min(slice)),
+        ) {
             Ok(bytes) => {
                 received += 1;
                 idle_since = Instant::now();
@@ -121,7 +158,9 @@ enum Stop {
 fn take(
     receiver: &mut Receiver,
     args: &RecvArgs,
+    output: &Output,
     common: &Common,
+    warned: &mut bool,
     number: u64,
     deadline: Instant,
 ) -> Result<u64, Stop> {
@@ -134,12 +173,21 @@ fn take(
         );
         talk("recv", text);
     }
+    if !*warned && (message.contains(&0) || message.contains(&b'\n')) {
+        *warned = true;
+        let text =
+            "holds a NUL or a newline, and a newline is written behind it; --output or --raw writes only the bytes";
+        talk("recv", format_args!("message {} {text}", number + 1));
+    }
     let written = match args.file.get(usize::try_from(number).unwrap_or(usize::MAX)) {
         Some(path) => write_file(path, &message),
         None if common.json => write_json(&message, message.redelivered()),
         None => {
-            let framing = if args.raw { Framing::Raw } else { args.framing.framing() };
-            write_record(stdout(), framing, &message)
+            let framing = match args.framing.framing() {
+                Framing::Lines if args.raw || args.output.is_file() => Framing::Raw,
+                framing => framing,
+            };
+            output.with(|out| write_record(out, framing, &message))
         }
     };
     written.map_err(Stop::Write)?;
@@ -168,7 +216,5 @@ fn write_json(message: &[u8], redelivered: bool) -> Result<(), Failure> {
         Some(_) => None,
         None => Some(message.iter().map(|byte| format!("{byte:02x}")).collect()),
     };
-    let told = Told { bytes: message.len(), redelivered, text, hex };
-    let line = serde_json::to_string(&told).map_err(|error| Failure::system("write JSON", &error.into()))?;
-    output::print(format_args!("{line}\n"))
+    output::print_json(&Told { bytes: message.len(), redelivered, text, hex })
 }

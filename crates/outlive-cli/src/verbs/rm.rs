@@ -9,14 +9,25 @@ use crate::exit::{Code, Failure};
 use crate::output::{self, talk};
 use crate::process;
 
-/// Arguments of `rm`.
+/// Remove names
+///
+/// The life of a name: the first process that opens it makes it, and it stays until a process
+/// removes it, whichever process dies; nothing counts its users. Its owner, and every user who
+/// may write to the domain's folder, may remove it. Processes that have the thing open go on
+/// using it together, unseen by others; a process that opens the name afterwards makes a new one.
+/// So two programs can end up with two different things of one name: hence remove refuses while a
+/// living process has it open, unless forced. Its memory is freed when the last user ends or
+/// closes it.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive domain remove old-log\n  \
+    outlive domain remove --force jobs files")]
 pub struct RmArgs {
     /// The names
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// Remove it also while living processes have it open: they go on with the old one
-    #[arg(long, short)]
+    /// Remove a name also while living processes have it open; they go on with the old thing
+    #[arg(long)]
     force: bool,
 }
 

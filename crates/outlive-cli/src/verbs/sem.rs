@@ -1,4 +1,4 @@
-//! `outlive sem NAME --permits N -- cmd`: run a command while holding one of N permits.
+//! `outlive sem NAME --permits N cmd`: run a command while holding one of N permits.
 //!
 //! The permit comes back by itself when this process is killed, perhaps before its command is gone. So a small table
 //! beside the semaphore, a record `NAME.commands`, says which command runs under which permit, and whoever gets a permit
@@ -22,13 +22,27 @@ use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{counted, is_watched};
 
-/// Arguments of `sem`.
+/// Run a command while holding one of several permits
+///
+/// At most --permits commands run at once. The permit of a killed holder comes back by itself;
+/// the dead holder's command is killed with it, and its permit is not used before that command is
+/// gone. (The command itself: what it has started in the background lives on. The kernel spares
+/// commands that change their user, set-user-ID ones; their permit is not used as long as they
+/// run.) Which command runs under which permit stands in a record beside the semaphore,
+/// NAME.commands. All users of one name give the same number. Signals sent to outlive are passed
+/// on to the command. Exits with the command's code.
+///
+/// What follows the first word of the command belongs to the command, options too; options of
+/// outlive stand before it.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    find . -name '*.flac' | xargs -P 100 -I{} outlive semaphore run --permits 4 encoders ./encode.sh {}\n  \
+    outlive semaphore run gpus --permits 2 --timeout 1m ./train.sh || echo 'no room'")]
 pub struct SemArgs {
     /// The semaphore's name; it is made when it is not there
     name: String,
     /// How many commands may run at once
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST as i64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST as i64))]
     permits: u32,
     #[command(flatten)]
     under: UnderArgs,

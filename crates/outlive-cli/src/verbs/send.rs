@@ -15,14 +15,24 @@ use outlive::{Deadline, Domain};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::framing::{FramingArgs, Splitter};
 use crate::output;
 use crate::progress::Progress;
 use crate::size;
 
-/// Arguments of `send`.
+/// Send standard input into a queue, one message a line
+///
+/// A message stays in the queue until a receiver has taken it, whichever process dies. When the
+/// receiver dies, send ends with exit code 3, also while it waits; the messages that it sent
+/// before are kept for the next receiver. A queue that has had no receiver yet takes messages
+/// until it is full; then send waits.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive queue send jobs < list.txt\n  \
+    find . -print0 | outlive queue send --null files\n  \
+    outlive queue send images --file *.jpg")]
 pub struct SendArgs {
     /// The queue's name; it is made when it is not there
     queue: String,
@@ -33,8 +43,8 @@ pub struct SendArgs {
     file: Vec<PathBuf>,
     #[command(flatten)]
     made: MakeArgs,
-    /// Give up when the queue has been full for so long
-    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    /// Give up when the queue has been full for this time
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! `outlive serve NAME -- COMMAND`: answers each request by running a command with the request on its standard input.
+//! `outlive serve NAME COMMAND`: answers each request by running a command with the request on its standard input.
 //!
 //! Killed at any moment, it is a dead server: its clients are told at once, and the next one takes over. So it needs no
 //! handling of signals.
@@ -15,16 +15,27 @@ use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::talk;
 
-/// Arguments of `serve`.
+/// Answer the requests of a service, running a command for each
+///
+/// serve answers one request after the other. A command that fails sends no reply, and its client
+/// is told so. The command finds the pid of its client in OUTLIVE_CLIENT_PID. When serve is
+/// killed, its clients are told that the server died, and another server may take over at once; a
+/// command that serve had started is not killed with it.
+///
+/// What follows the first word of the command belongs to the command, options too; options of
+/// serve stand before it.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive service serve upper tr a-z A-Z\n  \
+    outlive service serve --count 1 resize convert - -resize 50% -")]
 pub struct ServeArgs {
     /// The service's name; it is made when it is not there
     name: String,
     /// End after N requests
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// What answers: a request comes on its standard input, its standard output is the answer
-    #[arg(required = true, last = true, value_name = "CMD")]
+    /// The command that answers: it reads a request from standard input and writes the reply to standard output
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 

@@ -29,26 +29,26 @@ use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::running::{self, Entry, Named};
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output::talk;
 use crate::process::{self, Process};
 use crate::signals::{Signals, wait_readable};
-use crate::size;
 
 /// What to run, and how long to wait for leave to.
 #[derive(Args, Debug)]
 pub struct UnderArgs {
-    /// Give up when there is no getting in for so long
-    #[arg(long, short = 'w', value_name = "SECONDS", value_parser = size::parse_seconds)]
+    /// Give up after waiting this long for the lock or permit
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
-    /// Give up at once when there is no getting in
-    #[arg(long, short, conflicts_with = "timeout")]
+    /// Give up at once when the lock or permit is not free
+    #[arg(long, conflicts_with = "timeout")]
     nonblock: bool,
-    /// What to exit with after giving up
+    /// Exit with this code after giving up
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = Code::LockTimedOut as u8)]
     conflict_exit_code: u8,
     /// The command to run, and its arguments
-    #[arg(required = true, last = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD", value_hint = clap::ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 

@@ -8,24 +8,31 @@ use outlive::{Deadline, Detail, Domain, Error, TokenId, TokenKind, WaitError};
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output::{self, talk};
 use crate::process::Process;
-use crate::size;
 
-/// Arguments of `wait`.
+/// Wait until a process ends, or the holder of a lock, the receiver of a queue, the writer of a
+/// state
+///
+/// wait returns at once when there is no such process: an unknown process has ended, and so has a
+/// zombie. When a holder gives the name back and lives on, that ends the wait too.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive domain wait 4242\n  \
+    outlive domain wait --timeout 1m backup")]
 pub struct WaitArgs {
     /// A process's number, or the name of a lock or queue
     ///
-    /// A number is a process's. A lock's name means its holder, a queue's its receiver, a service's its server, a
-    /// record's whoever holds a lock in it, each as of now.
+    /// A number is a pid. The name of a lock means its holder, of a queue its receiver, of a service its
+    /// server, of a state its writer, of a record the holders of locks in it: those of now.
     target: String,
     /// Take the target for a name, also if it is a number
     #[arg(long)]
     name: bool,
-    /// Give up with exit code 5 after so long
-    #[arg(long, short = 'w', value_name = "SECONDS", value_parser = size::parse_seconds)]
+    /// Give up with exit code 5 after this time
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }
 

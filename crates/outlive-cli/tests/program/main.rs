@@ -11,6 +11,7 @@ mod held;
 mod lock;
 mod looking;
 mod manual;
+mod nouns;
 mod pipes;
 mod pools;
 mod receivers;

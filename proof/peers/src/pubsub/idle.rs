@@ -61,7 +61,7 @@ pub(super) fn run(only: &[String], json: bool, quick: bool) -> Result<ExitCode, 
     let meaning = "processor time of a subscriber that waits, in a second";
     if json {
         let Field { rows, absent, .. } = &field;
-        return bench::print(&bench::pretty(&Document { bench: "pubsub", mode: "idle", meaning, rows, absent })?);
+        return bench::print(&bench::json_line(&Document { bench: "pubsub", mode: "idle", meaning, rows, absent })?);
     }
     let mut text = format!("pubsub idle: {meaning}\n\n{:12}  {:>12}  {:>8}\n", "", "ns", "switches");
     for row in &field.rows {

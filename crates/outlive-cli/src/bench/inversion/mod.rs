@@ -22,6 +22,7 @@ use super::machine::Machine;
 use super::report::{figure, ratio};
 use super::scratch::Scratch;
 use super::statistics::{Summary, paired_ratio};
+use crate::duration;
 use clap::{Args, value_parser};
 use histogram::Histogram;
 use indicatif::ProgressBar;
@@ -30,11 +31,12 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The arguments of `outlive bench inversion`.
 #[derive(Args, Clone, Debug)]
 pub struct InversionArgs {
-    /// Print one JSON document instead of a table
+    /// Print one line of JSON instead of a table
     #[arg(long)]
     json: bool,
 
@@ -46,9 +48,9 @@ pub struct InversionArgs {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
-    /// How long each row takes in a round, in seconds [default: 1]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=600))]
-    seconds: Option<u32>,
+    /// How long each row takes in a round, 100ms to 10m [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = parse_row)]
+    seconds: Option<Duration>,
 
     /// One round of two seconds a row: a first look, not a result
     #[arg(long)]
@@ -58,9 +60,14 @@ pub struct InversionArgs {
     #[arg(long, value_name = "CORE")]
     core: Option<usize>,
 
-    /// Seconds after which the whole is given up
-    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = value_parser!(u32).range(1..))]
+    /// The time after which the whole is given up
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = super::parse_limit)]
     limit: u32,
+}
+
+/// How long a row takes.
+fn parse_row(text: &str) -> Result<Duration, String> {
+    super::within(duration::seconds(text)?, Duration::from_millis(100)..=Duration::from_secs(600))
 }
 
 /// The rows: their names are an interface. The first is what the others are compared with.
@@ -120,11 +127,7 @@ pub fn run(args: &InversionArgs) -> Result<(), Error> {
         histogram::draw(&report, path)?;
         eprintln!("outlive bench: drew {}", path.display());
     }
-    let text = if args.json {
-        serde_json::to_string_pretty(&report).map_err(|error| Error::Refused(error.to_string()))? + "\n"
-    } else {
-        report.table()
-    };
+    let text = if args.json { super::json_line(&report)? } else { report.table() };
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever read has seen enough: no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -144,8 +147,8 @@ pub(super) fn measure(args: &InversionArgs) -> Result<Report, Error> {
     };
     processes::require_real_time()?;
     let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 15 });
-    let seconds = args.seconds.unwrap_or(if args.quick { 2 } else { 1 });
-    let periods = u64::from(seconds) * 1_000_000_000 / PERIOD_NS;
+    let row = args.seconds.unwrap_or(Duration::from_secs(if args.quick { 2 } else { 1 }));
+    let periods = row.as_nanos() as u64 / PERIOD_NS;
     let scratch = Scratch::new()?;
     let bar = ProgressBar::new(u64::from(rounds) * ROWS.len() as u64);
     let mut worst: [Vec<Option<f64>>; ROWS.len()] = Default::default();

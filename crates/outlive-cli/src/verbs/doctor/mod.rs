@@ -15,8 +15,12 @@ use crate::cli::Common;
 use crate::exit::{Code, Failure};
 use crate::output::{self, counted, talk};
 
-/// Arguments of `doctor`.
+/// Look for what is missing or amiss on this machine
+///
+/// Exit code 1 if something does not work. doctor changes nothing unless asked to.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Example:\n  \
+    outlive doctor")]
 pub struct DoctorArgs {
     /// Mend what can be mended: permissions of the domain's folder, leftovers of the dead
     #[arg(long)]

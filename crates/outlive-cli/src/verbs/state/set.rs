@@ -11,12 +11,21 @@ use outlive::state::StateBytes;
 use serde::Serialize;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::size;
 
-/// Arguments of `state set`.
+/// Set the value
+///
+/// A state has one writer at a time. While another process is the writer, set fails with exit
+/// code 12 and names that process, or waits for it with --timeout. The value is there when set
+/// ends; a reader sees the old value or the new one, never parts of both.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive state set mode driving\n  \
+    outlive state set --size 1M map < map.png\n  \
+    outlive state set --timeout 5s mode idle")]
 pub struct SetArgs {
     /// The state's name; it is made when it is not there
     state: String,
@@ -25,8 +34,8 @@ pub struct SetArgs {
     /// If the state is made: the most bytes a value may have, 128M at most [default: 4K, or as much as this value has]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     size: Option<u64>,
-    /// Wait so long for another writer to leave or to end
-    #[arg(long, value_name = "SECONDS", value_parser = size::parse_seconds)]
+    /// Wait this long for another writer to leave or to end
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration::seconds)]
     timeout: Option<Duration>,
 }
 

@@ -10,10 +10,20 @@ use super::Form;
 use crate::cli::Common;
 use crate::exit::Failure;
 use crate::output::talk;
+use crate::payload::Output;
 use crate::signals::Signals;
 
-/// Arguments of `state watch`.
+/// Print the value whenever it changes
+///
+/// watch begins with the present value, and goes on until it is interrupted (exit code 0), or has
+/// printed as many values as --count says. Values that follow each other faster than watch can
+/// print are skipped: it prints the latest one. When the writer dies, watch says so on standard
+/// error and waits for the next writer. It takes no processor time meanwhile.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive state watch mode\n  \
+    outlive state watch --json mode | jq .text\n  \
+    outlive state watch --count 2 mode | tail -n 1")]
 pub struct WatchArgs {
     /// The state's name
     state: String,
@@ -30,6 +40,7 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// Runs it.
 pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
+    args.form.check(common)?;
     let mut signals = Signals::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
         .map_err(|error| Failure::system("take over signals", &error))?;
     let state = StateBytes::open(&common.domain.existing()?, &args.state)?;
@@ -45,7 +56,7 @@ pub fn run(args: &WatchArgs, common: &Common) -> Result<(), Failure> {
                 let version = state.get_into(&mut value)?;
                 // What the last get brought may be what this change tells of.
                 if version != last {
-                    args.form.print(&value, version, common)?;
+                    args.form.print(&value, version, &Output::STDOUT, common)?;
                     printed += 1;
                     last = version;
                 }

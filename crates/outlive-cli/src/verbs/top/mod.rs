@@ -16,20 +16,27 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rustix::termios::tcgetwinsize;
 
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output;
 use crate::process::Process;
 use crate::signals::{Signals, wait_readable};
-use crate::size;
 use scene::Scene;
 use screen::Screen;
 use state::State;
 
-/// Arguments of `top`.
+/// Watch the whole domain: topics, queues, locks, pools, and what dead processes left
+///
+/// A full screen, renewed once a second. Keys: up and down (or k and j) select, Enter shows all
+/// about what is selected, Tab goes to the next kind of thing, s sorts by name, activity or size,
+/// p or the space bar pauses, q ends.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Examples:\n  \
+    outlive top\n  \
+    outlive top --once | head -20")]
 pub struct TopArgs {
-    /// Look once in so many seconds
-    #[arg(long, short, value_name = "SECONDS", default_value = "1", value_parser = size::parse_seconds)]
+    /// Look once in this time
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = duration::seconds)]
     interval: Duration,
     /// Print one look, as text, and end: after one interval, for the rates
     #[arg(long)]
@@ -44,10 +51,6 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs the verb.
 pub fn run(args: &TopArgs, common: &Common) -> Result<(), Failure> {
-    if common.json {
-        let text = "top is for people; programs use 'outlive ls --json', 'topic info --json' and 'pools --json'";
-        return Err(Failure::new(Code::Usage, text));
-    }
     let interval = args.interval.max(LEAST_INTERVAL);
     if args.once {
         return once(interval, common);

@@ -10,18 +10,23 @@ use serde::Serialize;
 
 use super::list::{living_publishers, living_subscribers, message_type, published};
 use crate::cli::Common;
+use crate::duration;
 use crate::exit::{Code, Failure};
 use crate::output::{self, bytes, count};
-use crate::size;
 use crate::verbs::measuring::rate;
 
-/// Arguments of `topic info`.
+/// Show the publishers and subscribers of a topic, how far each is, and how fast
+///
+/// LAG is how many messages a subscriber has still to take, LOST how many were overwritten before
+/// it had taken them, HELD how many it is reading just now.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Example:\n  \
+    outlive topic info camera")]
 pub struct InfoArgs {
     /// The topic's name
     name: String,
-    /// Look twice, so many seconds apart, for the rates
-    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = size::parse_seconds)]
+    /// Look twice, this time apart, for the rates
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration::seconds)]
     look: Duration,
 }
 

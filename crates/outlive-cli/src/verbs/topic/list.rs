@@ -9,8 +9,13 @@ use crate::cli::Common;
 use crate::exit::{Failure, code_of};
 use crate::output::{self, bytes, count, talk};
 
-/// Arguments of `topic list`.
+/// List the topics of the domain
+///
+/// PUBS and SUBS count living publishers and subscribers. DEAD counts what dead processes left;
+/// it needs no attention: see 'outlive domain gc'.
 #[derive(Args, Debug)]
+#[command(after_long_help = "Example:\n  \
+    outlive topic list")]
 pub struct ListArgs {}
 
 #[derive(Serialize)]

@@ -1,0 +1,100 @@
+//! Where payloads are written: standard output, or the file of `--output`; and when a newline
+//! stands behind one.
+//!
+//! | destination | text | any other payload |
+//! | --- | --- | --- |
+//! | a terminal | as it is, a newline behind it | hexadecimal, the first 64 bytes, a newline behind it |
+//! | a pipe | as the verb says | as the verb says |
+//! | a file (standard output redirected to one) | as it is, a newline behind it | its bytes, whole, nothing behind them |
+//! | the file of `--output` | its bytes, whole, nothing behind them | the same |
+//!
+//! In a file, text is what grep takes for it: valid UTF-8 without a NUL. A terminal is shown no
+//! control characters either.
+
+use std::fs::File;
+use std::io::{IsTerminal, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rustix::fs::{FileType, fstat};
+
+use crate::exit::Failure;
+
+/// Where payloads are written.
+#[derive(Args, Debug)]
+pub struct OutputArgs {
+    /// Write into FILE, the bytes of the payloads whole and nothing else
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Whether a file was named.
+    pub fn is_file(&self) -> bool {
+        self.output.is_some()
+    }
+
+    /// Opens the file if one was named; what was in it goes.
+    pub fn open(&self) -> Result<Output, Failure> {
+        let file = self.output.as_deref().map(create).transpose()?;
+        Ok(Output { file })
+    }
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| Failure::system(format_args!("write {}", path.display()), &error))
+}
+
+/// An open destination.
+#[derive(Debug)]
+pub struct Output {
+    file: Option<File>,
+}
+
+/// What standard output is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdout {
+    /// A person reads it.
+    Terminal,
+    /// It is kept as it is.
+    File,
+    /// A program reads it.
+    Pipe,
+}
+
+impl Stdout {
+    /// What ours is.
+    pub fn look() -> Stdout {
+        if stdout().is_terminal() {
+            return Stdout::Terminal;
+        }
+        match fstat(stdout()) {
+            Ok(facts) if FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile => Stdout::File,
+            _ => Stdout::Pipe,
+        }
+    }
+}
+
+impl Output {
+    /// Standard output.
+    pub const STDOUT: Output = Output { file: None };
+
+    /// Whether it is the file of `--output`.
+    pub fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The descriptor to write to.
+    pub fn with<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> R) -> R {
+        match &self.file {
+            Some(file) => write(file.as_fd()),
+            None => write(stdout().as_fd()),
+        }
+    }
+}
+
+/// Whether a payload is text, as grep decides.
+pub fn is_text(bytes: &[u8]) -> bool {
+    !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok()
+}
