@@ -1,5 +1,6 @@
 //! Who lives: slots that the test makes, and the library's own look at them.
 
+mod exit;
 #[path = "../../../crates/outlive/src/liveness/id.rs"]
 mod id;
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod wait;
 mod wait_record;
 mod words;
 
+pub(crate) use exit::{End, Ends};
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
 pub(crate) use peer::{Peer, WaitError};

@@ -6,6 +6,7 @@
 //! whole argument.
 
 mod enroll;
+mod exit;
 mod id;
 mod peer;
 mod process_token;
@@ -20,6 +21,7 @@ mod wait;
 mod wait_list;
 mod wait_record;
 
+pub(crate) use exit::{End, Ends};
 pub use id::TokenId;
 pub(crate) use id::WAITERS;
 pub use peer::{Peer, TokenInfo, TokenKind, WaitError};

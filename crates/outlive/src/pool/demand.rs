@@ -12,12 +12,9 @@
 
 use std::time::Duration;
 
-use super::cache::SHELVES;
-use super::classes::CLASSES;
+use super::cache::{SHELVES, shelf_of_run};
 use super::file::File;
-use super::free_list::Traffic;
-use super::layout::ObjectRef;
-use super::tag::Tag;
+use super::heap::{CLASSES, ObjectRef, Tag, Traffic};
 use crate::Error;
 use crate::shim::{AtomicU64, Ordering};
 use crate::sys::clock::coarse_millis;
@@ -106,7 +103,7 @@ impl File {
     /// The counts of a shelf, to be added to by whoever has that home.
     fn traffic(&self, shelf: u32, home: usize) -> Option<&Traffic> {
         if shelf < CLASSES {
-            return self.lists(shelf).get(home % super::free_list::BUCKETS).map(|head| &head.traffic);
+            return self.lists(shelf).get(home % super::heap::BUCKETS).map(|head| &head.traffic);
         }
         self.head().runs.get((shelf - CLASSES) as usize)
     }
@@ -151,7 +148,7 @@ impl File {
     pub(super) fn take_stock(&self) -> Result<Vec<Stock>, Error> {
         let mut stock = vec![Stock::default(); SHELVES as usize];
         self.heap.look_at_all(&self.segment, &mut |class, spans, _: &ObjectRef, tag| {
-            let shelf = class.or_else(|| super::cache::shelf_of_run(u64::from(spans)));
+            let shelf = class.or_else(|| shelf_of_run(u64::from(spans)));
             if let Some(one) = shelf.and_then(|shelf| stock.get_mut(shelf as usize)) {
                 one.total += 1;
                 one.out += u32::from(tag != Tag::Free);

@@ -10,18 +10,18 @@
 //!             the heap's spans
 //! ```
 
+use core::ptr::NonNull;
+
 use super::cache::SHELVES;
-use super::classes::CLASSES;
+use super::debug::Modes;
 use super::demand::Demand;
-use super::free_list::{BUCKETS, EPOCHS, FreeList, Links, Traffic};
-use super::heap_host::HeapHost;
-use super::holders::Holders;
-use super::layout::{Heap, INDEX_BITS, ObjectRef, PAGE};
-use super::modes::Modes;
-use super::spans::{SPAN, Shape};
+use super::heap::{
+    BUCKETS, CLASSES, EPOCHS, FreeList, Heap, HeapHost, INDEX_BITS, Links, ObjectRef, PAGE, SPAN, Shape, Traffic,
+};
+use super::share::Holders;
 use crate::Error;
 use crate::segment::{BODY, MOST_RESERVED, Segment, Shared};
-use crate::shim::{AtomicU32, AtomicU64, Ordering};
+use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 const HEAD_AT: u64 = BODY;
 const LISTS_AT: u64 = HEAD_AT + 4096;
@@ -115,6 +115,41 @@ const _: () = {
 
 // SAFETY: all its fields are atomics.
 unsafe impl Shared for Record {}
+
+/// An object in this process.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) data: NonNull<u8>,
+    pub(super) record: NonNull<Record>,
+    pub(super) reference: u32,
+    /// The runs that are cached have up to 16 MiB.
+    pub(super) capacity: u32,
+}
+
+impl Entry {
+    /// From a tag that names this process, or this thread, which nobody else changes while they live.
+    #[inline]
+    pub(super) fn set(&self, tag: u64) {
+        // Release: whoever takes it over has our bytes behind it. Pairs with `Heap::take`, `claim` and `collect`.
+        self.record().tag.store(tag, Ordering::Release);
+    }
+
+    /// What its record says of its bytes is not so any more. Its tag is the caller's to change.
+    pub(super) fn forget_bytes(&self) {
+        let note = &self.record().note;
+        if note.load(Ordering::Relaxed) != 0 {
+            note.store(0, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+        }
+    }
+
+    #[inline]
+    pub(super) fn record(&self) -> &Record {
+        // SAFETY: an object's record lies in the mapping as long as the pool is open, and entries are kept by what holds
+        // that open.
+        unsafe { self.record.as_ref() }
+    }
+}
 
 /// Where everything lies.
 pub(super) struct Plan {

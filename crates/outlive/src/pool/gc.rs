@@ -14,16 +14,14 @@
 
 use std::cell::Cell;
 
-use super::cache::Cache;
-use super::collect::Found;
+use super::cache::{Cache, shelf_of_run};
+use super::demand::Spare;
 use super::error::PoolError;
 use super::file::File;
-use super::heap_host::{HeapHost, Message};
+use super::heap::{Found, Heap, HeapHost, Message, Tag, Use};
 use super::pool::{Inner, Pool};
-use super::process_exit::{End, Ends};
-use super::tag::Tag;
 use crate::Error;
-use crate::liveness::{Me, Registry};
+use crate::liveness::{End, Ends, Me, Registry};
 use crate::segment::Segment;
 use crate::shim::Ordering;
 
@@ -120,6 +118,34 @@ impl File {
     fn trim(&self, me: Me) -> Result<(), Error> {
         let mut spare = self.spare()?;
         self.heap.trim(&self.segment, me, self, &mut spare)
+    }
+}
+
+impl Heap {
+    /// Frees whole spans, the last first, whose objects are all free and more than is needed, and gives their pages back.
+    #[cold]
+    pub(super) fn trim(&self, segment: &Segment, me: Me, room: &dyn HeapHost, spare: &mut Spare) -> Result<(), Error> {
+        for index in (0..self.used_spans(segment)?).rev() {
+            let (span, word) = self.look_at(segment, me, index, room)?;
+            let (shelf, objects) = match word.what() {
+                Use::Class(class) => {
+                    (Some(class), self.shape.layout(class).map_or(0, |layout| span.objects(word, layout)))
+                }
+                Use::Run(first) if first == index => (shelf_of_run(u64::from(span.spans.load(Ordering::Relaxed))), 1),
+                _ => continue,
+            };
+            if !spare.has(shelf, objects) {
+                continue;
+            }
+            let gone = match word.what() {
+                Use::Class(_) => self.dissolve_span(segment, me, index, room)?,
+                _ => self.dissolve_run(segment, me, index, room)?,
+            };
+            if gone {
+                spare.take(shelf, objects);
+            }
+        }
+        Ok(())
     }
 }
 

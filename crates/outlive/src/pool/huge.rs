@@ -10,9 +10,8 @@
 //! Nothing depends on it: where it does not come about the pool is as it is without. `Pool::huge_bytes` says what has.
 //! `hugetlbfs`, which keeps huge pages apart for those who mount it, is another thing and not used: it has no holes to punch.
 
-use super::layout::{INDEX_BITS, ObjectRef};
+use super::heap::{INDEX_BITS, ObjectRef, SPAN, Use};
 use super::pool::{Inner, Pool};
-use super::spans::{SPAN, Use};
 use crate::Error;
 use crate::shim::Ordering;
 use crate::sys::map;

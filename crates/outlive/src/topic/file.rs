@@ -3,8 +3,8 @@
 use super::layout::{LINE_BYTES, LineWords, MOST_LINES, MOST_RINGS, Plan, RingWords, TopicHead, ring_bytes};
 use super::slot::{SLOT, Slot};
 use crate::Error;
-use crate::liveness::{Registry, SpinWait};
-use crate::pool::{Ends, Heap, HeapHost, ObjectRef};
+use crate::liveness::{Ends, Registry, SpinWait};
+use crate::pool::{Heap, HeapHost, ObjectRef};
 use crate::segment::{Segment, View};
 use crate::shim::Ordering;
 use std::sync::OnceLock;

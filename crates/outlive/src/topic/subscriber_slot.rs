@@ -11,8 +11,7 @@
 use super::file::Shared;
 use super::layout::{Claim, LineWords, MOST_LINES, State};
 use super::ring::{ASK_AGAIN, LONGEST_CARE};
-use crate::liveness::{Me, sleep};
-use crate::pool::Ends;
+use crate::liveness::{Ends, Me, sleep};
 use crate::shim::Ordering;
 use crate::sys::futex::{self, Watch};
 use crate::sys::robust::WakeRelay;
