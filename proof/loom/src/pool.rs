@@ -4,4 +4,4 @@ mod debug;
 mod heap;
 mod share;
 
-pub(crate) use heap::{Found, Heap, HeapHost, Message, ObjectRef, Tag};
+pub(crate) use heap::{Collected, Heap, HeapHost, Message, ObjectRef, Tag};

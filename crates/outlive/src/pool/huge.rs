@@ -47,9 +47,9 @@ impl Inner {
     /// The spans of an object that was not in a cache, if their pages are all there and have not been made huge by this
     /// process yet.
     #[cold]
-    pub(super) fn make_huge(&self, block: &ObjectRef) -> Result<(), Error> {
+    pub(super) fn make_huge(&self, object: &ObjectRef) -> Result<(), Error> {
         let (heap, segment) = (&self.file.heap, &self.file.segment);
-        let index = block.reference >> INDEX_BITS;
+        let index = object.reference >> INDEX_BITS;
         let span = heap.span(segment, index)?;
         let word = span.word();
         let whole = match word.what() {

@@ -1,7 +1,15 @@
 //! Layer 5: objects in shared memory, by size class, each named by who has it.
 //!
-//! The core (`Heap`), as the queue needs it for large messages; on it stands the public pool, with lists and
-//! caches. doc/protocols/pool.md has the argument.
+//! The files here are the public pool as a whole; the rest stands in rooms, of which each uses those before it:
+//!
+//! | room | what stands in it |
+//! | --- | --- |
+//! | `heap` | the memory, as queues, topics and services need it too |
+//! | `cache` | what a thread keeps to itself |
+//! | `debug` | what finds misuse |
+//! | `share` | handing objects to others |
+//!
+//! doc/protocols/pool.md has the argument.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("outlive-doc-pools-{}", std::process::id()));
@@ -37,10 +45,10 @@ pub use debug::{Caller, Fault, FaultKind, MODES, Mode, Modes, ModesError, on_fau
 pub use error::{HasMost, PoolError};
 pub use gc::Trimmed;
 pub(crate) use gc::sweep;
-pub(crate) use heap::{Found, Heap, HeapHost, Message, ObjectRef, SPAN, Shape, Tag};
+pub(crate) use heap::{Collected, Heap, HeapHost, Message, ObjectRef, SPAN, Shape, Tag};
 pub use object::Object;
 pub use pool::{LARGEST_OBJECT, Pool, PoolOptions};
-pub use share::{Offer, Offset, Shared};
-pub(crate) use usage::look;
+pub use share::{Offer, Offset, SharedObject};
+pub(crate) use usage::usage_of;
 pub use usage::{Held, HolderUsage, SizeUsage, Usage};
 pub use value::Pooled;

@@ -9,10 +9,10 @@ use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
-use super::cache::{Cache, Handle, Hot, SHELVES, shelf_of_long};
-use super::debug::{DRESS, Note};
+use super::cache::{Cache, FastPath, Handle, MAGAZINES, magazine_of_long};
+use super::debug::{Note, REDZONE};
 use super::error::PoolError;
-use super::file::Entry;
+use super::file::ObjectPtr;
 use super::heap::{ObjectRef, Tag, class_of, size_of_class};
 use super::pool::{Inner, Pool, open_pool_at};
 use crate::shim::Ordering;
@@ -51,10 +51,10 @@ enum Given {
     Alone,
 }
 
-/// Of a handle's shelf: the object was taken in a debug mode, and is freed by `in_modes.rs`.
-pub(super) const IN_MODES: u32 = 1 << 31;
-/// Besides: it is dressed.
-pub(super) const WITH_DRESS: u32 = 1 << 30;
+/// A flag beside a handle's magazine: the object was taken in a debug mode, and is freed by `debug/checked.rs`.
+pub(super) const CHECKED: u32 = 1 << 31;
+/// Besides: it has a redzone.
+pub(super) const WITH_REDZONE: u32 = 1 << 30;
 
 // SAFETY: memory of its own, which no other thread reaches but through it; a pool's words are made for all threads.
 unsafe impl Send for Object<'_> {}
@@ -62,8 +62,8 @@ unsafe impl Send for Object<'_> {}
 unsafe impl Sync for Object<'_> {}
 
 impl<'p> Object<'p> {
-    pub(super) fn new(inner: &'p Inner, entry: Entry, shelf: Option<u32>, len: usize, owned: u64) -> Object<'p> {
-        let handle = inner.handle(Handle::new(inner, entry, shelf.unwrap_or(SHELVES), len, owned));
+    pub(super) fn new(inner: &'p Inner, ptr: ObjectPtr, magazine: Option<u32>, len: usize, owned: u64) -> Object<'p> {
+        let handle = inner.handle(Handle::new(inner, ptr, magazine.unwrap_or(MAGAZINES), len, owned));
         Object { handle, _pool: PhantomData }
     }
 
@@ -92,8 +92,8 @@ impl<'p> Object<'p> {
     }
 
     #[inline]
-    pub(super) fn entry(&self) -> &Entry {
-        &self.handle().entry
+    pub(super) fn ptr(&self) -> &ObjectPtr {
+        &self.handle().ptr
     }
 
     pub(super) fn owned(&self) -> u64 {
@@ -101,16 +101,16 @@ impl<'p> Object<'p> {
     }
 
     /// It is not this handle's any more, and stays what its tag says.
-    pub(super) fn forget(self) -> Entry {
-        let (entry, inner) = (*self.entry(), self.inner());
+    pub(super) fn forget(self) -> ObjectPtr {
+        let (ptr, inner) = (*self.ptr(), self.inner());
         // Not dropped: nobody has it any more.
         inner.forget(core::mem::ManuallyDrop::new(self).handle);
-        entry
+        ptr
     }
 
     pub(super) fn flagged(mut self, flags: u32) -> Self {
         let handle = self.handle_mut();
-        (handle.shelf, handle.plainly) = (handle.shelf | flags, SHELVES);
+        (handle.magazine, handle.plainly) = (handle.magazine | flags, MAGAZINES);
         self
     }
 
@@ -120,32 +120,32 @@ impl<'p> Object<'p> {
         self
     }
 
-    /// How many bytes there are before a dress.
-    pub(super) fn capacity_undressed(&self) -> usize {
-        self.entry().capacity as usize - if self.is_dressed() { DRESS } else { 0 }
+    /// How many bytes there are before a redzone.
+    pub(super) fn capacity_before_redzone(&self) -> usize {
+        self.ptr().capacity as usize - if self.has_redzone() { REDZONE } else { 0 }
     }
 
-    pub(super) fn is_dressed(&self) -> bool {
-        self.handle().shelf & WITH_DRESS != 0
+    pub(super) fn has_redzone(&self) -> bool {
+        self.handle().magazine & WITH_REDZONE != 0
     }
 
     /// Without flags.
-    pub(super) fn shelf(&self) -> u32 {
-        self.handle().shelf & !(IN_MODES | WITH_DRESS)
+    pub(super) fn magazine(&self) -> u32 {
+        self.handle().magazine & !(CHECKED | WITH_REDZONE)
     }
 
     /// Where its bytes begin.
     #[must_use]
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
-        self.entry().data.as_ptr()
+        self.ptr().data.as_ptr()
     }
 
     /// Where its bytes begin, to write.
     #[must_use]
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.entry().data.as_ptr()
+        self.ptr().data.as_ptr()
     }
 
     /// How many bytes it has, at least as many as were asked for. With [`Modes::TAG`](super::Modes::TAG) or
@@ -153,7 +153,7 @@ impl<'p> Object<'p> {
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
-        if self.is_dressed() { self.len() } else { self.entry().capacity as usize }
+        if self.has_redzone() { self.len() } else { self.ptr().capacity as usize }
     }
 
     /// Frees it, as dropping it does, and says whether that was in order.
@@ -175,7 +175,7 @@ impl<'p> Object<'p> {
     #[inline]
     fn give_back(&self) -> bool {
         // SAFETY: given up at once.
-        unsafe { Hot::of(self.handle().number) }.put(self.handle)
+        unsafe { FastPath::of(self.handle().number) }.put(self.handle)
     }
 
     #[cold]
@@ -204,19 +204,19 @@ impl<'p> Object<'p> {
     }
 
     fn give_back_anyhow(&self) -> Result<Given, PoolError> {
-        if self.handle().shelf & IN_MODES != 0 {
-            return self.give_back_in_modes().map(|()| Given::Alone);
+        if self.handle().magazine & CHECKED != 0 {
+            return self.give_back_checked().map(|()| Given::Alone);
         }
         self.check_owned()?;
         let inner = self.inner();
-        if self.handle().plainly < SHELVES
+        if self.handle().plainly < MAGAZINES
             && let Some(process) = inner.registry.process_token_if_any()
             && inner.registry.me().is_ok()
             // SAFETY: given up before this returns; nothing here runs user code.
             && let Some(cache) = unsafe { Cache::own(inner, process) }
         {
             cache.heed_flushes();
-            if cache.fits(self.shelf()) {
+            if cache.fits(self.magazine()) {
                 cache.push(self.handle);
                 cache.evict();
                 return Ok(Given::WithHandle);
@@ -232,7 +232,7 @@ impl<'p> Object<'p> {
         if process.is_none_or(|process| Tag::Owned(process).encode() != self.owned()) {
             return Err(PoolError::NotOurs);
         }
-        let bits = self.entry().record().tag.load(Ordering::Relaxed);
+        let bits = self.ptr().record().tag.load(Ordering::Relaxed);
         if bits == self.owned() {
             return Ok(());
         }
@@ -245,9 +245,9 @@ impl<'p> Object<'p> {
 }
 
 /// Where an object of that capacity goes in a cache.
-pub(super) fn shelf_of(capacity: u64) -> Option<u32> {
+pub(super) fn magazine_of(capacity: u64) -> Option<u32> {
     let exactly = |class: &u32| size_of_class(*class) == capacity;
-    class_of(capacity).filter(exactly).or_else(|| shelf_of_long(capacity))
+    class_of(capacity).filter(exactly).or_else(|| magazine_of_long(capacity))
 }
 
 impl Drop for Object<'_> {
@@ -267,16 +267,16 @@ impl Deref for Object<'_> {
     fn deref(&self) -> &[u8] {
         // SAFETY: the tag says that it is this process's, and this is the process's one handle; `len` is at most the
         // capacity, all of which has pages.
-        unsafe { core::slice::from_raw_parts(self.entry().data.as_ptr(), self.handle().len as usize) }
+        unsafe { core::slice::from_raw_parts(self.ptr().data.as_ptr(), self.handle().len as usize) }
     }
 }
 
 impl DerefMut for Object<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        let Handle { entry, len, .. } = self.handle();
+        let Handle { ptr, len, .. } = self.handle();
         // SAFETY: as above, and borrowed for us alone.
-        unsafe { core::slice::from_raw_parts_mut(entry.data.as_ptr(), *len as usize) }
+        unsafe { core::slice::from_raw_parts_mut(ptr.data.as_ptr(), *len as usize) }
     }
 }
 
@@ -307,10 +307,10 @@ impl Object<'_> {
     /// The object is free once it has ended, as any.
     #[must_use = "an object whose address is lost is freed only at the process's end"]
     pub fn into_raw(self) -> NonNull<u8> {
-        // A dressed one's length stands there already. Not a forked child's: that would be its parent's note.
-        if !self.is_dressed() && self.check_owned().is_ok() {
+        // The length of one with a redzone stands there already. Not a forked child's: that would be its parent's note.
+        if !self.has_redzone() && self.check_owned().is_ok() {
             // Relaxed: this process's own. Died just after: owned(P), with a length that nobody asks for.
-            self.entry().record().note.store(Note::Length(self.len() as u32).encode(), Ordering::Relaxed);
+            self.ptr().record().note.store(Note::Length(self.len() as u32).encode(), Ordering::Relaxed);
         }
         self.forget().data
     }
@@ -332,8 +332,8 @@ impl Pool {
     pub unsafe fn from_raw(&self, data: NonNull<u8>) -> Result<Object<'_>, PoolError> {
         let inner = &self.inner;
         let process = inner.registry.process_token()?;
-        let block = inner.object_at(data)?;
-        let seen = inner.file.record(&block)?.tag.load(Ordering::Relaxed);
+        let object = inner.object_at(data)?;
+        let seen = inner.file.record(&object)?.tag.load(Ordering::Relaxed);
         match Tag::decode(seen) {
             Tag::Owned(id) if id == process => {}
             Tag::Free | Tag::Cached(_) | Tag::Held(_) => return Err(PoolError::Freed),
@@ -341,19 +341,19 @@ impl Pool {
             Tag::Owned(_) | Tag::Offered { .. } | Tag::Shared(_) => return Err(PoolError::NotOurs),
         }
         // Once more, now that nobody takes its span apart.
-        let block = inner.object_at(data)?;
-        let entry = inner.entry(&block)?;
-        let capacity = entry.capacity as usize;
-        let mut flags = if inner.has_modes() { IN_MODES } else { 0 };
-        let len = match Note::decode(entry.record().note.load(Ordering::Relaxed)) {
-            Note::Dressed(len) if len as usize + DRESS <= capacity => {
-                flags = IN_MODES | WITH_DRESS;
+        let object = inner.object_at(data)?;
+        let ptr = inner.ptr_to(&object)?;
+        let capacity = ptr.capacity as usize;
+        let mut flags = if inner.has_modes() { CHECKED } else { 0 };
+        let len = match Note::decode(ptr.record().note.load(Ordering::Relaxed)) {
+            Note::Redzone(len) if len as usize + REDZONE <= capacity => {
+                flags = CHECKED | WITH_REDZONE;
                 len as usize
             }
             Note::Length(len) => (len as usize).min(capacity),
             _ => capacity,
         };
-        Ok(Object::new(inner, entry, shelf_of(block.capacity), len, seen).flagged(flags))
+        Ok(Object::new(inner, ptr, magazine_of(object.capacity), len, seen).flagged(flags))
     }
 
     /// Frees the object that [`Object::into_raw`] gave out as that address.

@@ -1,6 +1,6 @@
 //! What is in a pool, who has it, and who took what is still held.
 
-use super::cache::shelf_of_long;
+use super::cache::magazine_of_long;
 use super::debug::{Caller, Modes, Note, TAIL, caller_from};
 use super::file::File;
 use super::heap::{CLASSES, SPAN, Tag, size_of_class};
@@ -160,7 +160,7 @@ impl Pool {
     /// What it had is listed as its, until somebody collects it.
     pub fn held(&self) -> Result<Vec<Held>, Error> {
         let (file, registry, mut all) = (&self.inner.file, self.inner.registry, Vec::new());
-        file.heap.look_at_all(&file.segment, &mut |_, _, object, tag| {
+        file.heap.scan_all(&file.segment, &mut |_, _, object, tag| {
             let (who, is_offered) = match tag {
                 Tag::Owned(id) => (Some(id), false),
                 Tag::Offered { to, .. } => (to, true),
@@ -168,9 +168,9 @@ impl Pool {
             };
             let note = file.record(object).map_or(0, |record| record.note.load(Ordering::Relaxed));
             let at = object.capacity.checked_sub(TAIL as u64);
-            let caller = at.filter(|_| matches!(Note::decode(note), Note::Dressed(_))).and_then(|at| {
+            let caller = at.filter(|_| matches!(Note::decode(note), Note::Redzone(_))).and_then(|at| {
                 let mut bytes = [0; TAIL];
-                // By the file: in this process's mapping it may be out of reach (`guard_pages.rs`), and another's by now.
+                // By the file: in this process's mapping it may be out of reach (`debug/guard_pages.rs`), and another's by now.
                 file.segment.read(object.offset + at, &mut bytes).ok()?;
                 // Freed and taken meanwhile, it has none or another one, whole.
                 caller_from(&bytes, object.reference)
@@ -183,7 +183,7 @@ impl Pool {
 }
 
 pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, Error> {
-    let failed = |class: u32| file.head().failed[class as usize].load(Ordering::Relaxed);
+    let failed = |class: u32| file.header().failed[class as usize].load(Ordering::Relaxed);
     let mut small: Vec<SizeUsage> = (0..CLASSES)
         .map(|class| SizeUsage { size: size_of_class(class), failed: failed(class), ..SizeUsage::default() })
         .collect();
@@ -192,7 +192,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     // By size, classes first: which of `held` have been counted there.
     let mut counted: Vec<Vec<bool>> = Vec::new();
     let mut unclaimed = 0;
-    file.heap.look_at_all(&file.segment, &mut |class, spans, object, tag| {
+    file.heap.scan_all(&file.segment, &mut |class, spans, object, tag| {
         let (row, size) = match class {
             Some(class) => (class as usize, small.get_mut(class as usize)),
             None => {
@@ -232,13 +232,13 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     })?;
     long.sort_unstable_by_key(|one| one.size);
     let now = coarse_millis();
-    let needed = |shelf: u32, one: &SizeUsage| {
+    let needed = |magazine: u32, one: &SizeUsage| {
         let out = u32::try_from(one.total - one.free).unwrap_or(u32::MAX);
-        file.head().needed.get(shelf as usize).map_or(0, |need| u64::from(need.objects(now, out)))
+        file.header().needed.get(magazine as usize).map_or(0, |need| u64::from(need.objects(now, out)))
     };
     (0..).zip(&mut small).for_each(|(class, one)| one.needed = needed(class, one));
     for one in &mut long {
-        one.needed = shelf_of_long(one.size).map_or(0, |shelf| needed(shelf, one));
+        one.needed = magazine_of_long(one.size).map_or(0, |magazine| needed(magazine, one));
     }
     let failed_long = failed(CLASSES);
     if failed_long > 0 {
@@ -249,7 +249,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
         unclaimed,
         bytes: file.bytes()?,
         max_bytes: file.segment.header().max_bytes(),
-        modes: Modes::from_word(file.head().modes.load(Ordering::Relaxed)),
+        modes: Modes::from_word(file.header().modes.load(Ordering::Relaxed)),
         sizes: small.into_iter().chain(long).filter(|one| one.total > 0 || one.failed > 0).collect(),
         ..Usage::default()
     };
@@ -261,7 +261,7 @@ pub(super) fn usage(file: &File, registry: &'static Registry) -> Result<Usage, E
     Ok(usage)
 }
 
-/// What a pool's file says, to those who look at a domain from outside.
-pub(crate) fn look(segment: Segment, registry: &'static Registry) -> Result<Usage, Error> {
+/// What a pool's file says, for those who look at a domain from outside.
+pub(crate) fn usage_of(segment: Segment, registry: &'static Registry) -> Result<Usage, Error> {
     usage(&File::new(segment)?, registry)
 }

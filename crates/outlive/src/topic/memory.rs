@@ -58,7 +58,7 @@ impl Shared {
             start: address.wrapping_sub((offset - unit.offset) as usize),
             bytes: unit.bytes as usize,
             most: unit.most as usize,
-            life: unit.life,
+            life: unit.generation,
             is_writable,
         })
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlive::Domain;
-use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, Shared, SizeUsage};
+use outlive::pool::{Object, Offset, Pool, PoolError, PoolOptions, SharedObject, SizeUsage};
 
 use crate::board::Board;
 use crate::child::{Child, wait_until};
@@ -55,7 +55,7 @@ pub fn fill(object: &mut Object<'_>, mark: u64) {
     });
 }
 
-pub fn shared<'p>(pool: &'p Pool, len: usize, mark: u64) -> Shared<'p> {
+pub fn shared<'p>(pool: &'p Pool, len: usize, mark: u64) -> SharedObject<'p> {
     let mut object = pool.alloc(len).expect("room");
     fill(&mut object, mark);
     object.share().expect("ours")
@@ -433,7 +433,7 @@ fn a_forked_child_holds_nothing_of_its_parents(world: &World) {
 }
 
 /// The same handle once more, as a child has it whose parent goes on with its own.
-fn unsafe_copy<'p>(of: &Shared<'p>) -> Shared<'p> {
+fn unsafe_copy<'p>(of: &SharedObject<'p>) -> SharedObject<'p> {
     // SAFETY: of a child that ends without destructors; its count is off by one, towards too few, and nobody else's.
     unsafe { core::ptr::read(of) }
 }
@@ -564,7 +564,7 @@ fn damaged_blocks_are_errors_or_nothing(world: &World) {
             };
             file.write_all_at(&value.to_le_bytes(), at / 8 * 8).expect("writes");
         }
-        let offsets: Vec<Offset> = kept.iter().map(Shared::offset).collect();
+        let offsets: Vec<Offset> = kept.iter().map(SharedObject::offset).collect();
         let _ = domain.sweep(true);
         let _ = pool.usage();
         for offset in offsets {

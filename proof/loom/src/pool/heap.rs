@@ -28,11 +28,11 @@ pub(crate) struct ObjectRef {
 }
 
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct Collected {
     pub(crate) in_hand: u32,
 }
 
-impl Found {
+impl Collected {
     pub(crate) fn count(&self) -> u32 {
         0
     }
@@ -81,7 +81,13 @@ impl Heap {
         Ok(false)
     }
 
-    pub(crate) fn collect(&self, _: &Segment, _: Me<'_>, _: bool, _: &dyn Fn(Tag) -> Message) -> Result<Found, Error> {
-        Ok(Found::default())
+    pub(crate) fn collect(
+        &self,
+        _: &Segment,
+        _: Me<'_>,
+        _: bool,
+        _: &dyn Fn(Tag) -> Message,
+    ) -> Result<Collected, Error> {
+        Ok(Collected::default())
     }
 }

@@ -1,7 +1,7 @@
-//! The short way into a thread's cache and out of it.
+//! Magazines and their entries: the fast path into a thread's cache and out of it.
 //!
 //! It stands on a page of its own, which is wiped on fork. A forked child, whose token is another, finds a cache there that is
-//! empty and has no room, and that no object is of: what is asked for anyway, and sends it the slow way, `cache.rs`.
+//! empty and has no room, and that no object is of: what is asked for anyway, and sends it the slow way, `cache/mod.rs`.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::Cache;
-use crate::pool::file::Entry;
+use crate::pool::file::ObjectPtr;
 use crate::pool::heap::{CLASSES, SPAN};
 use crate::pool::pool::Inner;
 use crate::shim::{AtomicU64, Ordering};
@@ -19,39 +19,39 @@ use crate::sys::map;
 
 /// Runs of so many spans are cached too.
 const RUNS: u32 = 8;
-/// A shelf for each class, then for each length of runs.
-pub(in crate::pool) const SHELVES: u32 = CLASSES + RUNS;
+/// A magazine for each class, then for each length of runs.
+pub(in crate::pool) const MAGAZINES: u32 = CLASSES + RUNS;
 /// The most pools that a thread has caches of at once; those beyond do without.
 pub(in crate::pool) const MOST_CACHES: usize = 64;
 
-/// The shelf of runs of that many spans.
-pub(in crate::pool) fn shelf_of_run(spans: u64) -> Option<u32> {
+/// The magazine of runs of that many spans.
+pub(in crate::pool) fn magazine_of_run(spans: u64) -> Option<u32> {
     (1..=u64::from(RUNS)).contains(&spans).then(|| CLASSES + spans as u32 - 1)
 }
 
-/// The shelf of a run that holds so many bytes.
-pub(in crate::pool) fn shelf_of_long(len: u64) -> Option<u32> {
-    shelf_of_run(len.div_ceil(SPAN))
+/// The magazine of a run that holds so many bytes.
+pub(in crate::pool) fn magazine_of_long(len: u64) -> Option<u32> {
+    magazine_of_run(len.div_ceil(SPAN))
 }
 
 /// Free objects of one size, the hottest last.
 #[repr(C)]
-pub(super) struct Shelf {
+pub(super) struct Magazine {
     /// Behind the hottest.
-    pub(super) top: Cell<*mut Place>,
+    pub(super) top: Cell<*mut Entry>,
     /// The coldest, if that is not `top`.
-    pub(super) bottom: Cell<*mut Place>,
-    /// Where `top` may go to by the short way: what the shelf was granted of the cache's bytes, and has room for.
-    pub(super) limit: Cell<*mut Place>,
+    pub(super) bottom: Cell<*mut Entry>,
+    /// Where `top` may go to by the fast path: what the magazine was granted of the cache's bytes, and has room for.
+    pub(super) limit: Cell<*mut Entry>,
     /// Where the room begins.
-    pub(super) base: Cell<*mut Place>,
+    pub(super) base: Cell<*mut Entry>,
 }
 
-impl Shelf {
+impl Magazine {
     #[expect(clippy::declare_interior_mutable_const, reason = "to begin with")]
-    pub(super) const EMPTY: Shelf = {
-        const NOTHING: *mut Place = core::ptr::null_mut();
-        Shelf {
+    pub(super) const EMPTY: Magazine = {
+        const NOTHING: *mut Entry = core::ptr::null_mut();
+        Magazine {
             top: Cell::new(NOTHING),
             bottom: Cell::new(NOTHING),
             limit: Cell::new(NOTHING),
@@ -60,12 +60,12 @@ impl Shelf {
     };
 
     pub(super) fn len(&self) -> usize {
-        (self.top.get() as usize - self.bottom.get() as usize) / size_of::<Place>()
+        (self.top.get() as usize - self.bottom.get() as usize) / size_of::<Entry>()
     }
 
     /// The hottest, if there is any.
     #[inline]
-    pub(super) fn hottest(&self) -> Option<Place> {
+    pub(super) fn hottest(&self) -> Option<Entry> {
         let top = self.top.get();
         // SAFETY: above the bottom, so inside the room, and written.
         (top != self.bottom.get()).then(|| unsafe { *top.sub(1) })
@@ -78,24 +78,24 @@ impl Shelf {
         self.top.set(unsafe { self.top.get().sub(1) });
     }
 
-    /// Where what comes in by the short way goes, if it may.
+    /// Where what comes in by the fast path goes, if it may.
     #[inline]
-    pub(super) fn room(&self) -> Option<*mut Place> {
+    pub(super) fn room(&self) -> Option<*mut Entry> {
         let top = self.top.get();
         (top < self.limit.get()).then_some(top)
     }
 
     /// There is room, at `top`.
     #[inline]
-    pub(super) fn put(&self, top: *mut Place, place: Place) {
+    pub(super) fn put(&self, top: *mut Entry, entry: Entry) {
         // SAFETY: inside the room: the caller's knowledge.
         unsafe {
-            top.write(place);
+            top.write(entry);
             self.top.set(top.add(1));
         }
     }
 
-    pub(super) fn coldest(&self) -> Option<Place> {
+    pub(super) fn coldest(&self) -> Option<Entry> {
         // SAFETY: below the top, so inside the room, and written.
         (self.len() > 0).then(|| unsafe { *self.bottom.get() })
     }
@@ -104,94 +104,94 @@ impl Shelf {
 /// What taking and freeing touch, on a page of its own that a forked child finds full of zeroes: there its parent's cache is
 /// empty, has no room, and no object is its.
 #[repr(C)]
-pub(in crate::pool) struct Hot {
+pub(in crate::pool) struct FastPath {
     /// What tags say of objects in use by this process.
     pub(super) owned: u64,
     /// And of those in its caches.
     pub(super) cached: u64,
-    /// The pool's debug modes, in its head.
+    /// The pool's debug modes, in its header.
     pub(super) modes: *const AtomicU64,
     /// The rest.
     pub(super) cache: *mut Cache,
     /// Counts the slow steps, to tell what is old.
     pub(super) time: Cell<u32>,
     /// The last one is always empty and has no room.
-    pub(super) shelves: [Shelf; SHELVES as usize + 1],
+    pub(super) magazines: [Magazine; MAGAZINES as usize + 1],
 }
 
-const _: () = assert!(size_of::<Hot>() <= map::PAGE as usize);
+const _: () = assert!(size_of::<FastPath>() <= map::PAGE as usize);
 
-pub(super) struct Nothing(pub(super) Hot);
+pub(super) struct Nothing(pub(super) FastPath);
 // SAFETY: nobody writes to it: what is empty and has no room stays so.
 unsafe impl Sync for Nothing {}
 /// The cache of a thread that has none.
-pub(super) static NOTHING: Nothing = Nothing(Hot {
+pub(super) static NOTHING: Nothing = Nothing(FastPath {
     owned: 0,
     cached: 0,
     modes: core::ptr::null(),
     cache: core::ptr::null_mut(),
     time: Cell::new(0),
-    shelves: [Shelf::EMPTY; SHELVES as usize + 1],
+    magazines: [Magazine::EMPTY; MAGAZINES as usize + 1],
 });
 
 thread_local! {
     /// By the pool's number. The last one never has a cache.
-    pub(super) static CACHES: [Cell<*const Hot>; MOST_CACHES + 1] =
+    pub(super) static CACHES: [Cell<*const FastPath>; MOST_CACHES + 1] =
         const { [const { Cell::new(&raw const NOTHING.0) }; MOST_CACHES + 1] };
 }
 
-impl Hot {
+impl FastPath {
     /// The calling thread's, of the pool of that number.
     ///
     /// # Safety
     /// The reference is given up before the cache can end: before user code, or anything that makes or ends a cache, runs.
     #[inline]
-    pub(in crate::pool) unsafe fn of<'h>(number: u32) -> &'h Hot {
+    pub(in crate::pool) unsafe fn of<'h>(number: u32) -> &'h FastPath {
         // SAFETY: numbers are MOST_CACHES at most; a page that is mapped as long as it stands there, or `NOTHING`.
         unsafe { &*CACHES.with(|caches| caches.get_unchecked(number as usize).get()) }
     }
 
-    /// The hottest object of a shelf, if it has that many bytes (of a class all have; of a run perhaps not so many pages), and
+    /// The hottest object of a magazine, if it has that many bytes (of a class all have; of a run perhaps not so many pages), and
     /// no debug mode is on.
     #[inline]
-    pub(in crate::pool) fn take(&self, shelf: usize, len: usize) -> Option<Place> {
+    pub(in crate::pool) fn take(&self, magazine: usize, len: usize) -> Option<Entry> {
         // SAFETY: whoever asks has it from `shelf_for`.
-        let shelf = unsafe { self.shelves.get_unchecked(shelf) };
-        let mut place = shelf.hottest()?;
-        // SAFETY: a cache that has anything has its pool, and so the mapping. Relaxed: see `modes.rs`.
+        let magazine = unsafe { self.magazines.get_unchecked(magazine) };
+        let mut entry = magazine.hottest()?;
+        // SAFETY: a cache that has anything has its pool, and so the mapping. Relaxed: see `debug/modes.rs`.
         if unsafe { &*self.modes }.load(Ordering::Relaxed) as u32 != 0 {
             return None;
         }
         // SAFETY: the cache's still, or again.
-        let handle = unsafe { place.as_mut() };
-        if (handle.entry.capacity as usize) < len {
+        let handle = unsafe { entry.as_mut() };
+        if (handle.ptr.capacity as usize) < len {
             return None;
         }
-        shelf.take_hottest();
+        magazine.take_hottest();
         handle.len = len as u32;
         // Died just before: cached(P), after: owned(P). Both are free once P has ended.
-        handle.entry.set(handle.owned);
-        Some(place)
+        handle.ptr.set(handle.owned);
+        Some(entry)
     }
 
     /// An object in use goes into the cache, if that is all there is to do; says whether it was.
     #[inline]
-    pub(in crate::pool) fn put(&self, mut place: Place) -> bool {
+    pub(in crate::pool) fn put(&self, mut entry: Entry) -> bool {
         // SAFETY: the caller's alone, which it gives up.
-        let handle = unsafe { place.as_mut() };
+        let handle = unsafe { entry.as_mut() };
         // SAFETY: a handle has no other.
-        let shelf = unsafe { self.shelves.get_unchecked(handle.plainly as usize) };
+        let magazine = unsafe { self.magazines.get_unchecked(handle.plainly as usize) };
         if self.owned != handle.owned
             // Relaxed: only this process changes a tag that names it.
-            || handle.entry.record().tag.load(Ordering::Relaxed) != handle.owned
+            || handle.ptr.record().tag.load(Ordering::Relaxed) != handle.owned
         {
             return false;
         }
-        let Some(top) = shelf.room() else { return false };
+        let Some(top) = magazine.room() else { return false };
         // Died just after: cached(P), free once P has ended.
-        handle.entry.set(self.cached);
+        handle.ptr.set(self.cached);
         handle.came = self.time.get();
-        shelf.put(top, place);
+        magazine.put(top, entry);
         true
     }
 }
@@ -202,17 +202,17 @@ impl Hot {
 pub(in crate::pool) struct Handle {
     /// Of which pool. Whoever has the handle keeps that: an object by its borrow, a cache by its share.
     pub(in crate::pool) inner: *const Inner,
-    pub(in crate::pool) entry: Entry,
+    pub(in crate::pool) ptr: ObjectPtr,
     /// What its tag says as long as it is this process's.
     pub(in crate::pool) owned: u64,
     /// In use: how many bytes were asked for.
     pub(in crate::pool) len: u32,
     /// The pool's number in this process.
     pub(in crate::pool) number: u32,
-    /// Where it goes in a cache by the short way: the shelf, or `SHELVES`, where nothing ever goes.
+    /// Where it goes in a cache by the fast path: the magazine, or `MAGAZINES`, where nothing ever goes.
     pub(in crate::pool) plainly: u32,
-    /// Where it goes in a cache; `SHELVES` if nowhere. With the flags of `object.rs`.
-    pub(in crate::pool) shelf: u32,
+    /// Where it goes in a cache; `MAGAZINES` if nowhere. With the flags of `object.rs`.
+    pub(in crate::pool) magazine: u32,
     /// In a cache: when it came there.
     pub(super) came: u32,
 }
@@ -220,36 +220,36 @@ pub(in crate::pool) struct Handle {
 const _: () = assert!(size_of::<Handle>() == 64);
 
 impl Handle {
-    pub(in crate::pool) fn new(inner: &Inner, entry: Entry, shelf: u32, len: usize, owned: u64) -> Handle {
-        let plainly = shelf.min(SHELVES);
+    pub(in crate::pool) fn new(inner: &Inner, ptr: ObjectPtr, magazine: u32, len: usize, owned: u64) -> Handle {
+        let plainly = magazine.min(MAGAZINES);
         let number = inner.number as u32;
-        Handle { inner, entry, owned, len: len as u32, number, plainly, shelf, came: 0 }
+        Handle { inner, ptr, owned, len: len as u32, number, plainly, magazine, came: 0 }
     }
 }
 
-/// Room for a handle.
-pub(in crate::pool) type Place = NonNull<Handle>;
+/// What a magazine has for each object: where the object's handle is.
+pub(in crate::pool) type Entry = NonNull<Handle>;
 
 /// So many are made at once, and change hands at once.
 pub(super) const DOZEN: usize = 32;
 
-/// Places that no thread keeps, and where all places are.
+/// Entries that no thread keeps, and where all entries are.
 #[derive(Default)]
-pub(in crate::pool) struct Places(Mutex<Kept>);
+pub(in crate::pool) struct Entries(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    chunks: Vec<Place>,
-    free: Vec<Place>,
+    chunks: Vec<Entry>,
+    free: Vec<Entry>,
 }
 
-// SAFETY: a place is reached by whoever has taken it out.
+// SAFETY: an entry is reached by the thread that has taken it out.
 unsafe impl Send for Kept {}
 
 type Chunk = [MaybeUninit<Handle>; DOZEN];
 
-/// A dozen places; the first one says where they are.
-fn make(out: &mut Vec<Place>) -> Place {
+/// A dozen entries; the first one says where they are.
+fn make(out: &mut Vec<Entry>) -> Entry {
     let first = NonNull::from(Box::leak(Box::<Chunk>::new([MaybeUninit::uninit(); DOZEN]))).cast();
     // SAFETY: inside the chunk.
     out.extend((0..DOZEN).map(|at| unsafe { first.add(at) }));
@@ -265,7 +265,7 @@ impl Drop for Kept {
     }
 }
 
-impl Places {
+impl Entries {
     /// Never waits for long: a forked child may have inherited the lock in somebody's hands.
     fn lock(&self) -> Option<MutexGuard<'_, Kept>> {
         for _ in 0..1000 {
@@ -280,7 +280,7 @@ impl Places {
 
     /// One, and more of them, for the next time.
     #[cold]
-    pub(in crate::pool) fn take(&self, more: &mut Vec<Place>) -> Place {
+    pub(in crate::pool) fn take(&self, more: &mut Vec<Entry>) -> Entry {
         let kept = self.lock();
         let Some(mut kept) = kept else {
             // Where these are the system remembers, until the process ends.
@@ -299,9 +299,9 @@ impl Places {
 
     /// All but so many, for others.
     #[cold]
-    pub(in crate::pool) fn give(&self, places: &mut Vec<Place>, keep: usize) {
+    pub(in crate::pool) fn give(&self, entries: &mut Vec<Entry>, keep: usize) {
         if let Some(mut kept) = self.lock() {
-            kept.free.extend(places.drain(keep.min(places.len())..));
+            kept.free.extend(entries.drain(keep.min(entries.len())..));
         }
     }
 }

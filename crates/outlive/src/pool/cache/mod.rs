@@ -1,15 +1,17 @@
-//! A thread's cache of a pool's objects: private memory, hot first, bounded in bytes.
+//! Caches: what a thread keeps of a pool to itself, and what a process remembers of a full one. They use the heap.
+//!
+//! A thread's cache of a pool's objects is private memory, last in first out, bounded in bytes: a magazine for each size.
 //!
 //! What is in a cache says so in its tag, cached(P), where P is the *process*: a thread that ends in an orderly way empties
 //! its caches, and after any other end of a process all that it had in caches is free. Nothing else is shared, so neither a
 //! hit nor a free into the cache has a locked instruction.
 //!
-//! What a hit and a free touch stands in `hot.rs`. In a forked child the cache is the parent's, and forgotten.
+//! What a hit and a free touch, the fast path, stands in `magazine.rs`. In a forked child the cache is the parent's, and forgotten.
 //!
-//! The bound is kept without counting each object: shelves are granted room by the slow path, as many objects as fit into the
+//! The bound is kept without counting each object: magazines are granted room by the slow path, as many objects as fit into the
 //! bound, and what comes in within the grant needs no more than a comparison. Time goes by slow steps, too.
 //!
-//! Within the bound a shelf keeps as many as have been of use: it begins with [`LEAST`], keeps twice as many when objects are
+//! Within the bound a magazine keeps as many as have been of use: it begins with [`LEAST`], keeps twice as many when objects are
 //! missing of which it gave some back, and half as many when it goes on giving back and none are ever missing.
 
 mod magazine;
@@ -20,12 +22,14 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::pool::file::{Entry, File};
+use crate::pool::file::{File, ObjectPtr};
 use crate::pool::heap::{CLASSES, CLUSTER, Links, NUMBER_BITS, SPAN, Tag, free_list, size_of_class};
 use crate::pool::pool::Inner;
-use magazine::{CACHES, DOZEN, NOTHING, Shelf};
-pub(in crate::pool) use magazine::{Handle, Hot, MOST_CACHES, Place, Places, SHELVES, shelf_of_long, shelf_of_run};
-pub(in crate::pool) use negative::Shortages;
+use magazine::{CACHES, DOZEN, Magazine, NOTHING};
+pub(in crate::pool) use magazine::{
+    Entries, Entry, FastPath, Handle, MAGAZINES, MOST_CACHES, magazine_of_long, magazine_of_run,
+};
+pub(in crate::pool) use negative::NegativeCache;
 
 use crate::liveness::{Me, TokenId};
 use crate::shim::{AtomicU32, Ordering};
@@ -35,10 +39,10 @@ use crate::sys::thread_end::ThreadEnd;
 /// See the file's head.
 pub(in crate::pool) struct Cache {
     inner: Arc<Inner>,
-    hot: NonNull<Hot>,
-    /// The shelves' rooms, in places, and how many each was granted.
-    rooms: [HeapHost; SHELVES as usize],
-    /// All that was granted. What shelves do not use of it they lose to the next that asks.
+    fast: NonNull<FastPath>,
+    /// What each magazine has room for, and how many objects it was granted.
+    bins: [Bin; MAGAZINES as usize],
+    /// All that was granted. What magazines do not use of it they lose to the next that asks.
     bytes: u64,
     /// Something came in for which nothing was left to grant.
     is_over: bool,
@@ -46,28 +50,28 @@ pub(in crate::pool) struct Cache {
     /// Numbers of offers that are this thread's to give.
     numbers: Range<u32>,
     /// Kept for `evict`, so that it need not allocate.
-    leaving: Vec<Entry>,
+    leaving: Vec<ObjectPtr>,
     /// For handles.
-    places: Vec<Place>,
+    entries: Vec<Entry>,
 }
 
 #[derive(Clone, Copy)]
-struct HeapHost {
-    places: usize,
+struct Bin {
+    capacity: usize,
     granted: usize,
-    /// The most objects that the shelf keeps: as many as have been of use, see [`Cache::missed`].
+    /// The most objects that the magazine keeps: as many as have been of use, see [`Cache::missed`].
     most: usize,
     /// How many were given back for that since something was missing.
     unused: usize,
 }
 
-impl HeapHost {
-    const NONE: HeapHost = HeapHost { places: 0, granted: 0, most: LEAST, unused: 0 };
+impl Bin {
+    const NONE: Bin = Bin { capacity: 0, granted: 0, most: LEAST, unused: 0 };
 }
 
-/// Shelves may keep so many, if that is not too much in bytes.
+/// Magazines may keep so many, if that is not too much in bytes.
 const LEAST: usize = 8 * CLUSTER;
-/// A shelf of which so many times as many were given back as it keeps, and nothing was missing, keeps half as many.
+/// A magazine of which so many times as many were given back as it keeps, and nothing was missing, keeps half as many.
 const UNUSED: usize = 4;
 
 static LEAVE: ThreadEnd = ThreadEnd::new(leave);
@@ -78,10 +82,10 @@ extern "C" fn leave(_: *mut core::ffi::c_void) {
 }
 
 /// Empties a cache and forgets it. A parent's copy is not even freed: it costs less than care.
-fn drop_cache(place: &Cell<*const Hot>) {
-    let hot = place.replace(&raw const NOTHING.0);
+fn drop_cache(cell: &Cell<*const FastPath>) {
+    let fast = cell.replace(&raw const NOTHING.0);
     // SAFETY: mapped, or `NOTHING`.
-    let cache = unsafe { (*hot).cache };
+    let cache = unsafe { (*fast).cache };
     if !cache.is_null() {
         // SAFETY: made by `Cache::own`, in this thread, and out of reach by now.
         drop(unsafe { Box::from_raw(cache) });
@@ -91,21 +95,25 @@ fn drop_cache(place: &Cell<*const Hot>) {
 impl Drop for Cache {
     fn drop(&mut self) {
         self.flush();
-        for (shelf, room) in self.hot().shelves.iter().zip(&self.rooms) {
-            if room.places > 0 {
+        for (magazine, bin) in self.fast().magazines.iter().zip(&self.bins) {
+            if bin.capacity > 0 {
                 // SAFETY: as `make_room` made it, and empty.
-                drop(unsafe { Vec::from_raw_parts(shelf.base.get(), 0, room.places) });
+                drop(unsafe { Vec::from_raw_parts(magazine.base.get(), 0, bin.capacity) });
             }
         }
-        self.inner.places.give(&mut self.places, 0);
+        self.inner.entries.give(&mut self.entries, 0);
         // SAFETY: this cache's own page, which nobody reaches any more.
-        unsafe { map::unmap_page(self.hot.cast()) };
+        unsafe { map::unmap_page(self.fast.cast()) };
     }
 }
 
-/// The most bytes that one of a shelf's has, which is what it counts for.
-fn unit(shelf: usize) -> u64 {
-    if shelf < CLASSES as usize { size_of_class(shelf as u32) } else { (shelf as u64 - u64::from(CLASSES) + 1) * SPAN }
+/// The most bytes that one of a magazine's has, which is what it counts for.
+fn unit(magazine: usize) -> u64 {
+    if magazine < CLASSES as usize {
+        size_of_class(magazine as u32)
+    } else {
+        (magazine as u64 - u64::from(CLASSES) + 1) * SPAN
+    }
 }
 
 impl Cache {
@@ -117,7 +125,7 @@ impl Cache {
     #[inline]
     pub(in crate::pool) unsafe fn find(inner: &Inner) -> Option<&mut Cache> {
         // SAFETY: given up at once. Not null in the thread that made it only; a box.
-        unsafe { Hot::of(inner.number as u32).cache.as_mut() }
+        unsafe { FastPath::of(inner.number as u32).cache.as_mut() }
     }
 
     /// As [`Cache::find`], made when there is none. `None` when the thread's end could not be waited for.
@@ -137,236 +145,236 @@ impl Cache {
         LEAVE.arm().ok()?;
         CACHES.with(|caches| {
             // Of pools that nobody has open any more.
-            let closed = |place: &&Cell<*const Hot>| {
+            let closed = |cell: &&Cell<*const FastPath>| {
                 // SAFETY: this thread's alone, and no reference is about: the caller's promise.
-                unsafe { (*place.get()).cache.as_ref() }.is_some_and(|cache| cache.inner.is_closed())
+                unsafe { (*cell.get()).cache.as_ref() }.is_some_and(|cache| cache.inner.is_closed())
             };
             caches.iter().filter(closed).for_each(drop_cache);
             let shared = inner.this.upgrade()?;
-            let hot = map::page_wiped_on_fork().ok()?.cast::<Hot>();
+            let fast = map::page_wiped_on_fork().ok()?.cast::<FastPath>();
             let cache = Box::into_raw(Box::new(Cache {
                 inner: shared,
-                hot,
-                rooms: [HeapHost::NONE; SHELVES as usize],
+                fast,
+                bins: [Bin::NONE; MAGAZINES as usize],
                 bytes: 0,
                 is_over: false,
-                flushes: inner.file.head().flushes.load(Ordering::Relaxed),
+                flushes: inner.file.header().flushes.load(Ordering::Relaxed),
                 numbers: 0..0,
                 leaving: Vec::with_capacity(CLUSTER),
-                places: Vec::new(),
+                entries: Vec::new(),
             }));
             // SAFETY: a page of zeroes is room for it, and this thread's.
             unsafe {
-                hot.write(Hot {
+                fast.write(FastPath {
                     owned: Tag::Owned(process).encode(),
                     cached: Tag::Cached(process).encode(),
-                    modes: &raw const inner.file.head().modes,
+                    modes: &raw const inner.file.header().modes,
                     cache,
                     time: Cell::new(0),
-                    shelves: [Shelf::EMPTY; SHELVES as usize + 1],
+                    magazines: [Magazine::EMPTY; MAGAZINES as usize + 1],
                 });
             }
-            caches[inner.number].set(hot.as_ptr());
+            caches[inner.number].set(fast.as_ptr());
             // SAFETY: just made; the caller's promise.
             Some(unsafe { &mut *cache })
         })
     }
 
     #[inline]
-    fn hot<'h>(&self) -> &'h Hot {
+    fn fast<'h>(&self) -> &'h FastPath {
         // SAFETY: its page, as long as it lives; nothing of it is reached otherwise than by shared references.
-        unsafe { self.hot.as_ref() }
+        unsafe { self.fast.as_ref() }
     }
 
     /// What tags say of objects in use by this process.
     pub(in crate::pool) fn owned(&self) -> u64 {
-        self.hot().owned
+        self.fast().owned
     }
 
     /// What this process keeps of an object that is in use.
-    pub(in crate::pool) fn handle(&mut self, handle: Handle) -> Place {
-        let place = match self.places.pop() {
-            Some(place) => place,
-            None => self.inner.places.take(&mut self.places),
+    pub(in crate::pool) fn handle(&mut self, handle: Handle) -> Entry {
+        let entry = match self.entries.pop() {
+            Some(entry) => entry,
+            None => self.inner.entries.take(&mut self.entries),
         };
         // SAFETY: room for a handle, this thread's.
-        unsafe { place.write(handle) };
-        place
+        unsafe { entry.write(handle) };
+        entry
     }
 
     /// It has no object any more.
-    pub(in crate::pool) fn forget(&mut self, place: Place) {
-        self.places.push(place);
-        if self.places.len() >= 2 * DOZEN {
-            self.inner.places.give(&mut self.places, DOZEN);
+    pub(in crate::pool) fn forget(&mut self, entry: Entry) {
+        self.entries.push(entry);
+        if self.entries.len() >= 2 * DOZEN {
+            self.inner.entries.give(&mut self.entries, DOZEN);
         }
     }
 
-    /// The hottest object of a shelf, if it has that many bytes. Its tag is the caller's to set.
-    pub(in crate::pool) fn pop_entry(&mut self, shelf: u32, len: usize) -> Option<Entry> {
-        let shelf = self.hot().shelves.get(shelf as usize)?;
-        let place = shelf.hottest()?;
+    /// The hottest object of a magazine, if it has that many bytes. Its tag is the caller's to set.
+    pub(in crate::pool) fn pop_object(&mut self, magazine: u32, len: usize) -> Option<ObjectPtr> {
+        let magazine = self.fast().magazines.get(magazine as usize)?;
+        let entry = magazine.hottest()?;
         // SAFETY: the cache's.
-        let entry = unsafe { place.as_ref() }.entry;
-        if (entry.capacity as usize) < len {
+        let ptr = unsafe { entry.as_ref() }.ptr;
+        if (ptr.capacity as usize) < len {
             return None;
         }
-        shelf.take_hottest();
-        self.forget(place);
-        Some(entry)
+        magazine.take_hottest();
+        self.forget(entry);
+        Some(ptr)
     }
 
     /// As [`Cache::pop_entry`], the coldest.
-    pub(in crate::pool) fn pop_cold(&mut self, shelf: u32, len: usize) -> Option<Entry> {
-        let coldest = self.hot().shelves.get(shelf as usize)?.coldest()?;
+    pub(in crate::pool) fn pop_cold(&mut self, magazine: u32, len: usize) -> Option<ObjectPtr> {
+        let coldest = self.fast().magazines.get(magazine as usize)?.coldest()?;
         // SAFETY: the cache's.
-        if (unsafe { coldest.as_ref() }.entry.capacity as usize) < len {
+        if (unsafe { coldest.as_ref() }.ptr.capacity as usize) < len {
             return None;
         }
-        self.take_cold(shelf as usize, 1);
+        self.take_cold(magazine as usize, 1);
         self.leaving.pop()
     }
 
     /// So many of the coldest, into `leaving`.
     fn take_cold(&mut self, at: usize, most: usize) {
-        let shelf = &self.hot().shelves[at];
+        let magazine = &self.fast().magazines[at];
         self.leaving.clear();
-        let most = most.min(shelf.len());
+        let most = most.min(magazine.len());
         for _ in 0..most {
-            let Some(place) = shelf.coldest() else { break };
+            let Some(entry) = magazine.coldest() else { break };
             // SAFETY: the cache's, and below the top.
             unsafe {
-                shelf.bottom.set(shelf.bottom.get().add(1));
-                self.leaving.push(place.as_ref().entry);
+                magazine.bottom.set(magazine.bottom.get().add(1));
+                self.leaving.push(entry.as_ref().ptr);
             }
-            self.forget(place);
+            self.forget(entry);
         }
-        self.grant(at, self.rooms[at].granted.saturating_sub(most));
+        self.grant(at, self.bins[at].granted.saturating_sub(most));
     }
 
-    /// So many may be on the shelf, for which there is room.
+    /// So many may be in the magazine, for which there is room.
     fn grant(&mut self, at: usize, granted: usize) {
-        let room = &mut self.rooms[at];
-        self.bytes = self.bytes - room.granted as u64 * unit(at) + granted as u64 * unit(at);
-        room.granted = granted;
-        let shelf = &self.hot().shelves[at];
+        let bin = &mut self.bins[at];
+        self.bytes = self.bytes - bin.granted as u64 * unit(at) + granted as u64 * unit(at);
+        bin.granted = granted;
+        let magazine = &self.fast().magazines[at];
         // SAFETY: inside the room, or just behind it.
-        shelf.limit.set(unsafe { shelf.bottom.get().add(granted) });
+        magazine.limit.set(unsafe { magazine.bottom.get().add(granted) });
     }
 
-    /// What shelves do not use is granted to nobody.
+    /// What magazines do not use is granted to nobody.
     fn settle(&mut self) {
-        for at in 0..self.rooms.len() {
-            self.grant(at, self.hot().shelves[at].len());
+        for at in 0..self.bins.len() {
+            self.grant(at, self.fast().magazines[at].len());
         }
     }
 
-    /// There is nothing on that shelf. If it gave something back before, it should have kept more.
+    /// There is nothing in that magazine. If it gave something back before, it should have kept more.
     ///
     /// So a thread that frees what others have taken keeps little of it: what lies at the bottom of a large heap is in no
     /// processor's cache any more when it is taken again, and those who take would always need new memory meanwhile.
-    pub(in crate::pool) fn missed(&mut self, shelf: u32) {
-        if let Some(room) = self.rooms.get_mut(shelf as usize)
-            && room.unused > 0
+    pub(in crate::pool) fn missed(&mut self, magazine: u32) {
+        if let Some(bin) = self.bins.get_mut(magazine as usize)
+            && bin.unused > 0
         {
-            room.most = room.most.saturating_mul(2);
-            room.unused = 0;
+            bin.most = bin.most.saturating_mul(2);
+            bin.unused = 0;
         }
     }
 
     /// Room for one more at least, and a grant of as many as may come.
     fn make_room(&mut self, at: usize) {
-        let hot = self.hot();
-        hot.time.set(hot.time.get().wrapping_add(1));
-        let shelf = &hot.shelves[at];
-        if shelf.len() >= self.rooms[at].most {
+        let fast = self.fast();
+        fast.time.set(fast.time.get().wrapping_add(1));
+        let magazine = &fast.magazines[at];
+        if magazine.len() >= self.bins[at].most {
             self.release_cold(at);
-            let room = &mut self.rooms[at];
-            room.unused += CLUSTER;
-            if room.unused > UNUSED * room.most {
-                (room.most, room.unused) = ((room.most / 2).max(LEAST), CLUSTER);
-            } else if shelf.len() >= room.most {
+            let bin = &mut self.bins[at];
+            bin.unused += CLUSTER;
+            if bin.unused > UNUSED * bin.most {
+                (bin.most, bin.unused) = ((bin.most / 2).max(LEAST), CLUSTER);
+            } else if magazine.len() >= bin.most {
                 // It keeps less than it did: a little at a time.
                 self.release_cold(at);
             }
         }
-        let room = &mut self.rooms[at];
-        let len = shelf.len();
-        let more = len.clamp(CLUSTER, MOST_GRANTED).min(room.most.saturating_sub(len).max(CLUSTER));
-        debug_assert!(room.granted <= len, "whoever has no room has used what was granted");
-        let before = (shelf.bottom.get() as usize - shelf.base.get() as usize) / size_of::<Place>();
-        if before + len + more > room.places {
+        let bin = &mut self.bins[at];
+        let len = magazine.len();
+        let more = len.clamp(CLUSTER, MOST_GRANTED).min(bin.most.saturating_sub(len).max(CLUSTER));
+        debug_assert!(bin.granted <= len, "whoever has no room has used what was granted");
+        let before = (magazine.bottom.get() as usize - magazine.base.get() as usize) / size_of::<Entry>();
+        if before + len + more > bin.capacity {
             // Down to the beginning, where that is worth it; else into a larger room.
-            let places = if len + more <= room.places / 2 { room.places } else { (len + more) * 2 };
-            let mut rebuilt: Vec<Place> = Vec::with_capacity(places);
-            // SAFETY: what is on the shelf; and the old room, whose places are copied.
+            let capacity = if len + more <= bin.capacity / 2 { bin.capacity } else { (len + more) * 2 };
+            let mut rebuilt: Vec<Entry> = Vec::with_capacity(capacity);
+            // SAFETY: what is in the magazine; and the old room, whose entries are copied.
             unsafe {
                 rebuilt.extend_from_slice(core::slice::from_raw_parts(
-                    NonNull::new(shelf.bottom.get()).unwrap_or(NonNull::dangling()).as_ptr(),
+                    NonNull::new(magazine.bottom.get()).unwrap_or(NonNull::dangling()).as_ptr(),
                     len,
                 ));
                 drop(Vec::from_raw_parts(
-                    NonNull::new(shelf.base.get()).unwrap_or(NonNull::dangling()).as_ptr(),
+                    NonNull::new(magazine.base.get()).unwrap_or(NonNull::dangling()).as_ptr(),
                     0,
-                    room.places,
+                    bin.capacity,
                 ));
             }
             let mut rebuilt = core::mem::ManuallyDrop::new(rebuilt);
-            room.places = rebuilt.capacity();
+            bin.capacity = rebuilt.capacity();
             let base = rebuilt.as_mut_ptr();
-            shelf.base.set(base);
-            shelf.bottom.set(base);
+            magazine.base.set(base);
+            magazine.bottom.set(base);
             // SAFETY: inside the room.
-            shelf.top.set(unsafe { base.add(len) });
+            magazine.top.set(unsafe { base.add(len) });
         }
         let (unit, wanted) = (unit(at), len + more);
         let most = self.inner.cache_bytes.load(Ordering::Relaxed);
-        if self.bytes + (wanted - self.rooms[at].granted) as u64 * unit > most {
+        if self.bytes + (wanted - self.bins[at].granted) as u64 * unit > most {
             self.settle();
         }
         let rest = most.saturating_sub(self.bytes) / unit;
-        let granted = (self.rooms[at].granted as u64).saturating_add(rest).min(wanted as u64);
+        let granted = (self.bins[at].granted as u64).saturating_add(rest).min(wanted as u64);
         self.grant(at, granted as usize);
     }
 
     /// An object of this process's, or that this thread holds, comes in. Afterwards there may be too much: [`Cache::evict`].
-    pub(in crate::pool) fn push(&mut self, mut place: Place) {
+    pub(in crate::pool) fn push(&mut self, mut entry: Entry) {
         // SAFETY: the caller's alone, which it gives up.
-        let handle = unsafe { place.as_mut() };
-        let at = handle.shelf as usize;
-        let hot = self.hot();
+        let handle = unsafe { entry.as_mut() };
+        let at = handle.magazine as usize;
+        let fast = self.fast();
         // Died just after: cached(P), free once P has ended.
-        handle.entry.set(hot.cached);
-        if hot.shelves[at].room().is_none() {
+        handle.ptr.set(fast.cached);
+        if fast.magazines[at].room().is_none() {
             self.make_room(at);
         }
-        handle.came = hot.time.get();
+        handle.came = fast.time.get();
         // `make_room` has made some, granted or not.
-        self.is_over |= hot.shelves[at].room().is_none();
-        hot.shelves[at].put(hot.shelves[at].top.get(), place);
+        self.is_over |= fast.magazines[at].room().is_none();
+        fast.magazines[at].put(fast.magazines[at].top.get(), entry);
     }
 
-    /// Whether one of that shelf's can stay here at all. Where that is another question than it was, what is too much leaves.
-    pub(in crate::pool) fn fits(&mut self, shelf: u32) -> bool {
+    /// Whether one of that magazine's can stay here at all. Where that is another question than it was, what is too much leaves.
+    pub(in crate::pool) fn fits(&mut self, magazine: u32) -> bool {
         let most = self.inner.cache_bytes.load(Ordering::Relaxed);
         if self.bytes > most {
             self.is_over = true;
             self.evict();
         }
-        unit(shelf as usize) <= most
+        unit(magazine as usize) <= most
     }
 
     /// The same of an object that has no handle.
-    pub(in crate::pool) fn push_entry(&mut self, shelf: u32, entry: Entry) {
+    pub(in crate::pool) fn push_object(&mut self, magazine: u32, ptr: ObjectPtr) {
         let inner = Arc::clone(&self.inner);
-        let handle = Handle::new(&inner, entry, shelf, 0, self.owned());
-        let place = self.handle(handle);
-        self.push(place);
+        let handle = Handle::new(&inner, ptr, magazine, 0, self.owned());
+        let entry = self.handle(handle);
+        self.push(entry);
     }
 
     /// Gives back what is too much: from a size that has more than its share, else what has lain longest.
     pub(in crate::pool) fn evict(&mut self) {
-        let hot = self.hot();
+        let fast = self.fast();
         if !core::mem::replace(&mut self.is_over, false) {
             return;
         }
@@ -376,15 +384,17 @@ impl Cache {
             if self.bytes <= most {
                 return;
             }
-            let shelves = hot.shelves.iter().take(self.rooms.len()).enumerate();
-            let greedy =
-                |(at, shelf): &(usize, &Shelf)| shelf.len() > CLUSTER && shelf.len() as u64 * unit(*at) > most / 4;
-            let age = |shelf: &Shelf| {
-                // SAFETY: the cache's.
-                shelf.coldest().map(|coldest| hot.time.get().wrapping_sub(unsafe { coldest.as_ref() }.came))
+            let magazines = fast.magazines.iter().take(self.bins.len()).enumerate();
+            let greedy = |(at, magazine): &(usize, &Magazine)| {
+                magazine.len() > CLUSTER && magazine.len() as u64 * unit(*at) > most / 4
             };
-            let from = shelves.clone().find(greedy).map(|(at, _)| at).or_else(|| {
-                let oldest = shelves.filter_map(|(at, shelf)| Some((age(shelf)?, core::cmp::Reverse(at)))).max();
+            let age = |magazine: &Magazine| {
+                // SAFETY: the cache's.
+                magazine.coldest().map(|coldest| fast.time.get().wrapping_sub(unsafe { coldest.as_ref() }.came))
+            };
+            let from = magazines.clone().find(greedy).map(|(at, _)| at).or_else(|| {
+                let oldest =
+                    magazines.filter_map(|(at, magazine)| Some((age(magazine)?, core::cmp::Reverse(at)))).max();
                 oldest.map(|(_, at)| at.0)
             });
             let Some(from) = from else { return };
@@ -394,39 +404,39 @@ impl Cache {
 
     /// All of it to the shared lists.
     pub(in crate::pool) fn flush(&mut self) {
-        for shelf in 0..self.rooms.len() {
-            while self.hot().shelves[shelf].len() > 0 {
-                self.release_cold(shelf);
+        for magazine in 0..self.bins.len() {
+            while self.fast().magazines[magazine].len() > 0 {
+                self.release_cold(magazine);
             }
         }
     }
 
     /// Empties itself if somebody has asked all to.
     pub(in crate::pool) fn heed_flushes(&mut self) {
-        let asked = self.inner.file.head().flushes.load(Ordering::Relaxed);
+        let asked = self.inner.file.header().flushes.load(Ordering::Relaxed);
         if asked != self.flushes {
             self.flushes = asked;
             self.flush();
         }
     }
 
-    /// The coldest of a shelf become free. Died in it: some are free, some are cached(P) still.
-    fn release_cold(&mut self, shelf: usize) {
-        self.take_cold(shelf, CLUSTER);
-        release(&self.inner.file, self.inner.registry.me().ok(), shelf as u32, &self.leaving);
+    /// The coldest of a magazine become free. Died in it: some are free, some are cached(P) still.
+    fn release_cold(&mut self, magazine: usize) {
+        self.take_cold(magazine, CLUSTER);
+        release(&self.inner.file, self.inner.registry.me().ok(), magazine as u32, &self.leaving);
     }
 
     /// A number that no other offer of this pool has, until all have been used.
     pub(in crate::pool) fn next_number(&mut self) -> u32 {
         if self.numbers.is_empty() {
-            let first = self.inner.file.head().numbers.fetch_add(NUMBERS, Ordering::Relaxed) & MASK;
+            let first = self.inner.file.header().numbers.fetch_add(NUMBERS, Ordering::Relaxed) & MASK;
             self.numbers = first..first + NUMBERS;
         }
         self.numbers.next().unwrap_or(0) & MASK
     }
 }
 
-/// A shelf is granted so many more at once, at most.
+/// A magazine is granted so many more at once, at most.
 const MOST_GRANTED: usize = 64;
 
 /// Numbers of offers are given out to threads by the hundred or so.
@@ -434,22 +444,22 @@ const NUMBERS: u32 = 128;
 const MASK: u32 = (1 << NUMBER_BITS) - 1;
 
 /// Objects whose tags are this thread's to change become free; those of a class are put into a list.
-pub(in crate::pool) fn release(file: &File, me: Option<Me>, shelf: u32, entries: &[Entry]) {
+pub(in crate::pool) fn release(file: &File, me: Option<Me>, magazine: u32, objects: &[ObjectPtr]) {
     match me {
-        Some(me) if shelf < CLASSES => {
+        Some(me) if magazine < CLASSES => {
             let mut references = [0; CLUSTER];
-            for entries in entries.chunks(CLUSTER) {
-                let references = &mut references[..entries.len()];
-                references.iter_mut().zip(entries).for_each(|(reference, entry)| *reference = entry.reference);
+            for objects in objects.chunks(CLUSTER) {
+                let references = &mut references[..objects.len()];
+                references.iter_mut().zip(objects).for_each(|(reference, ptr)| *reference = ptr.reference);
                 let home = me.id.slot() as usize;
-                let leaving = Leaving { file, me, entries };
-                free_list::push_all(file.lists(shelf), home, me, &leaving, references, &mut { leaving });
+                let leaving = Leaving { file, me, objects };
+                free_list::push_all(file.lists(magazine), home, me, &leaving, references, &mut { leaving });
             }
         }
-        _ => entries.iter().for_each(|entry| entry.set(0)),
+        _ => objects.iter().for_each(|ptr| ptr.set(0)),
     }
     // Died just before: counted as taken until the next `gc`.
-    file.note_freed(shelf, me.map_or(0, |me| me.id.slot() as usize), entries.len() as u32);
+    file.note_freed(magazine, me.map_or(0, |me| me.id.slot() as usize), objects.len() as u32);
 }
 
 /// Objects on their way into a list.
@@ -457,19 +467,19 @@ pub(in crate::pool) fn release(file: &File, me: Option<Me>, shelf: u32, entries:
 struct Leaving<'a> {
     file: &'a File,
     me: Me,
-    entries: &'a [Entry],
+    objects: &'a [ObjectPtr],
 }
 
 impl Leaving<'_> {
-    fn entry(&self, reference: u32) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.reference == reference)
+    fn ptr(&self, reference: u32) -> Option<&ObjectPtr> {
+        self.objects.iter().find(|ptr| ptr.reference == reference)
     }
 }
 
 /// They are this thread's, so each is where it was found: no look at its span is needed.
 impl Links for Leaving<'_> {
     fn link(&self, reference: u32) -> Option<&AtomicU32> {
-        self.entry(reference).map(|entry| &entry.record().link)
+        self.ptr(reference).map(|ptr| &ptr.record().link)
     }
 
     fn epoch(&self) -> u32 {
@@ -479,15 +489,15 @@ impl Links for Leaving<'_> {
 
 impl free_list::Tags for Leaving<'_> {
     fn free(&mut self, reference: u32) {
-        if let Some(entry) = self.entry(reference) {
-            entry.set(0);
+        if let Some(ptr) = self.ptr(reference) {
+            ptr.set(0);
         }
     }
 
     fn take_back(&mut self, reference: u32) -> bool {
         let (file, segment) = (self.file, &self.file.segment);
         // Its span may have been taken apart since: then it is nobody's business any more.
-        let capacity = self.entry(reference).map_or(0, |entry| u64::from(entry.capacity));
+        let capacity = self.ptr(reference).map_or(0, |ptr| u64::from(ptr.capacity));
         let block = file.heap.object(segment, reference).filter(|block| block.capacity == capacity);
         block.is_some_and(|block| file.heap.take(segment, &block, self.me, file).unwrap_or(false))
     }

@@ -1,14 +1,14 @@
-//! What this process knows of a pool that was full when it last looked, so that who asks again and again does not look at all
-//! tags each time.
+//! The negative cache: what this process knows of a pool that was full when it last looked, so that a thread that asks again
+//! and again does not scan all tags each time.
 //!
-//! | since then | looked at |
+//! | since then | scanned |
 //! | --- | --- |
-//! | nothing was freed (`File::changes`) | the lists, some tags, the room for new memory: what every miss looks at |
+//! | nothing was freed (`File::changes`) | the lists, some tags, the room for new memory: what every miss scans |
 //! | objects were freed, into lists | besides: spans that are free as a whole |
 //! | objects became free elsewhere, a holder died, or it is a while ago | everything; the dead are collected |
 //!
 //! "A while" is eight times what it took, and not less than 10 ms: not everything tells that it made room, a file system least
-//! of all. So no more than a ninth of the time goes into looking in vain.
+//! of all. So no more than a ninth of the time goes into scans in vain.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -23,9 +23,9 @@ use crate::{Error, sync::Holder};
 
 /// By class, and at last of runs. Never waited for: who finds it locked does without.
 #[derive(Default)]
-pub(in crate::pool) struct Shortages(Mutex<Vec<Option<Shortage>>>);
+pub(in crate::pool) struct NegativeCache(Mutex<Vec<Option<Refusal>>>);
 
-struct Shortage {
+struct Refusal {
     /// Bytes that were not to be had.
     wanted: u64,
     changes: u32,
@@ -40,17 +40,17 @@ struct Shortage {
 
 const LEAST: Duration = Duration::from_millis(10);
 
-/// What is worth looking at.
-enum Look {
+/// What is worth scanning.
+enum Scan {
     Nothing,
     Spans,
     Everything,
 }
 
 impl Inner {
-    /// There was none at first sight: looks as far as that may help.
+    /// The fast steps found none: scans as far as that may help.
     #[cold]
-    pub(in crate::pool) fn search(
+    pub(in crate::pool) fn scan_slow(
         &self,
         me: Me,
         class: Option<u32>,
@@ -60,21 +60,21 @@ impl Inner {
         let kind = class.unwrap_or(CLASSES) as usize;
         let plainly = |error| (error, None);
         let before = self.file.changes();
-        let (look, most) = self.worth(kind, wanted, before);
-        if !matches!(look, Look::Everything) {
+        let (scan, most) = self.worth(kind, wanted, before);
+        if !matches!(scan, Scan::Everything) {
             self.flush_own();
         }
         let changes = self.file.changes();
-        let taken = match look {
-            Look::Nothing if changes == before => take(true),
-            Look::Nothing | Look::Spans => {
+        let taken = match scan {
+            Scan::Nothing if changes == before => take(true),
+            Scan::Nothing | Scan::Spans => {
                 self.file.heap.reclaim(&self.file.segment, me, &self.file).map_err(plainly)?;
                 take(true)
             }
-            Look::Everything => return self.search_everything(me, kind, wanted, take),
+            Scan::Everything => return self.scan_everything(me, kind, wanted, take),
         };
         if let Err(Error::NoSpace { .. }) = taken
-            && let Ok(mut all) = self.shortages.0.try_lock()
+            && let Ok(mut all) = self.negative.0.try_lock()
             && let Some(Some(shortage)) = all.get_mut(kind)
         {
             shortage.changes = changes;
@@ -90,24 +90,24 @@ impl Inner {
         }
     }
 
-    fn worth(&self, kind: usize, wanted: u64, changes: u32) -> (Look, Option<HasMost>) {
-        let Ok(all) = self.shortages.0.try_lock() else { return (Look::Everything, None) };
-        let Some(Some(known)) = all.get(kind) else { return (Look::Everything, None) };
-        let look = if wanted < known.wanted
-            || known.frees != self.file.head().frees.load(Ordering::Relaxed)
+    fn worth(&self, kind: usize, wanted: u64, changes: u32) -> (Scan, Option<HasMost>) {
+        let Ok(all) = self.negative.0.try_lock() else { return (Scan::Everything, None) };
+        let Some(Some(known)) = all.get(kind) else { return (Scan::Everything, None) };
+        let scan = if wanted < known.wanted
+            || known.frees != self.file.header().frees.load(Ordering::Relaxed)
             || known.ended.elapsed() >= (known.took * 8).max(LEAST)
             || known.holders.iter().any(|&holder| !self.registry.is_alive(holder))
         {
-            Look::Everything
+            Scan::Everything
         } else if known.changes != changes {
-            Look::Spans
+            Scan::Spans
         } else {
-            Look::Nothing
+            Scan::Nothing
         };
-        (look, known.most.clone())
+        (scan, known.most.clone())
     }
 
-    fn search_everything(
+    fn scan_everything(
         &self,
         me: Me,
         kind: usize,
@@ -122,20 +122,20 @@ impl Inner {
         }
         self.collect(me, false).map_err(plainly)?;
         self.flush_own();
-        // What is freed from here on may be overlooked, and is worth another look.
+        // What is freed from here on may be overlooked, and is worth another scan.
         let changes = self.file.changes();
-        let frees = self.file.head().frees.load(Ordering::Relaxed);
+        let frees = self.file.header().frees.load(Ordering::Relaxed);
         let error = match take(false) {
             Err(error @ Error::NoSpace { .. }) => error,
             other => return other.map_err(plainly),
         };
         let (most, holders) = self.who_has_most();
-        if let Ok(mut all) = self.shortages.0.try_lock() {
+        if let Ok(mut all) = self.negative.0.try_lock() {
             all.resize_with(CLASSES as usize + 1, || None);
-            if let Some(place) = all.get_mut(kind) {
+            if let Some(known) = all.get_mut(kind) {
                 let (most, ended) = (most.clone(), Instant::now());
                 let took = ended - begun;
-                *place = Some(Shortage { wanted, changes, frees, holders, most, ended, took });
+                *known = Some(Refusal { wanted, changes, frees, holders, most, ended, took });
             }
         }
         Err((error, most))

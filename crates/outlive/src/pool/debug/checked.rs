@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | taken: tag held(T), or cached(P) still | free as without modes; marked and whole, or not marked |
 //! | compared with its pattern; note cleared | not marked, and nothing has been written yet |
-//! | poisoned, dressed; note: dressed | free as without modes; whoever takes it clears the note |
+//! | poisoned, redzone written; note: redzone | free as without modes; whoever takes it clears the note |
 //! | tag owned(P) | in use |
-//! | freed: dress compared | owned(P) |
+//! | freed: redzone compared | owned(P) |
 //! | filled; note: filled at change n | owned(P); marked and whole |
 //! | put out of reach (of this process, with which that ends) | the same |
 //! | tag cached(P), or 0 | |
@@ -20,15 +20,15 @@ use core::panic::Location;
 use super::fault::{Fault, FaultKind, report};
 use super::guard_pages::GuardPages;
 use super::modes::{Modes, Now};
-use super::poison::{self, DRESSED_LENGTHS, Difference, Note};
-use super::redzone::{self, DRESS, TAIL};
+use super::poison::{self, Difference, Note, REDZONE_LENGTHS};
+use super::redzone::{self, REDZONE, TAIL};
 use crate::Error;
 use crate::liveness::Me;
-use crate::pool::cache::{Cache, Handle, Place, SHELVES, release, shelf_of_long};
+use crate::pool::cache::{Cache, Entry, Handle, MAGAZINES, magazine_of_long, release};
 use crate::pool::error::PoolError;
-use crate::pool::file::Entry;
+use crate::pool::file::ObjectPtr;
 use crate::pool::heap::{CLASSES, ObjectRef};
-use crate::pool::object::{IN_MODES, Object, WITH_DRESS};
+use crate::pool::object::{CHECKED, Object, WITH_REDZONE};
 use crate::pool::pool::{Inner, LARGEST_OBJECT, Pool, class_of_aligned};
 use crate::shim::{Ordering, compiler_fence};
 use crate::sys::{map::PAGE, process};
@@ -63,7 +63,7 @@ impl Pool {
     /// # If a process dies
     /// In here: the modes are set, or they are as they were.
     pub fn set_modes(&self, modes: Modes) {
-        let word = &self.inner.file.head().modes;
+        let word = &self.inner.file.header().modes;
         // Relaxed: what an object was freed with stands in its record (doc/protocols/pool-modes.md).
         let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
             let changed = (seen >> 32).wrapping_add(1) << 32 | u64::from(modes.bits());
@@ -73,53 +73,53 @@ impl Pool {
 
     #[cold]
     #[inline(never)]
-    pub(in crate::pool) fn alloc_in_modes(
+    pub(in crate::pool) fn alloc_checked(
         &self,
         len: usize,
         align: usize,
         at: &'static Location<'static>,
-    ) -> Result<Place, PoolError> {
+    ) -> Result<Entry, PoolError> {
         let inner = &self.inner;
         let me = inner.registry.me()?;
         let now = inner.now();
         if len > LARGEST_OBJECT {
             return Err(PoolError::TooLarge { wanted: len as u64 });
         }
-        let is_dressed = now.dresses() && len < DRESSED_LENGTHS as usize - DRESS;
-        let wanted = len + if is_dressed { DRESS } else { 0 };
+        let has_redzone = now.wants_redzone() && len < REDZONE_LENGTHS as usize - REDZONE;
+        let wanted = len + if has_redzone { REDZONE } else { 0 };
         let align = if now.modes.contains(Modes::UAF) { PAGE as usize } else { align };
         if now.fails() {
             let class = class_of_aligned(wanted, align).unwrap_or(CLASSES);
-            inner.file.head().failed[class as usize].fetch_add(1, Ordering::Relaxed);
+            inner.file.header().failed[class as usize].fetch_add(1, Ordering::Relaxed);
             return Err(PoolError::NoSpace { wanted: len as u64, most: inner.who_has_most().0, injected: true });
         }
-        let (entry, shelf, owned) = match self.take_cached(now, wanted, align) {
+        let (ptr, magazine, owned) = match self.take_cached(now, wanted, align) {
             Some(hit) => hit,
             None => self.take_slow(wanted, align)?,
         };
         // SAFETY: the tag says that it is this thread's to change, and it has that many bytes.
-        unsafe { inner.make_ready(&entry, len, is_dressed.then_some((me, at)), now) };
+        unsafe { inner.make_ready(&ptr, len, has_redzone.then_some((me, at)), now) };
         // Died just before: cached(P), or held by a dead thread.
-        entry.set(owned);
-        let flags = IN_MODES | if is_dressed { WITH_DRESS } else { 0 };
-        Ok(inner.handle(Handle::new(inner, entry, shelf.unwrap_or(SHELVES) | flags, len, owned)))
+        ptr.set(owned);
+        let flags = CHECKED | if has_redzone { WITH_REDZONE } else { 0 };
+        Ok(inner.handle(Handle::new(inner, ptr, magazine.unwrap_or(MAGAZINES) | flags, len, owned)))
     }
 
-    fn take_cached(&self, now: Now, wanted: usize, align: usize) -> Option<(Entry, Option<u32>, u64)> {
-        let shelf = class_of_aligned(wanted, align).or_else(|| shelf_of_long(wanted as u64))?;
+    fn take_cached(&self, now: Now, wanted: usize, align: usize) -> Option<(ObjectPtr, Option<u32>, u64)> {
+        let magazine = class_of_aligned(wanted, align).or_else(|| magazine_of_long(wanted as u64))?;
         // SAFETY: given up before this returns; nothing here runs user code.
         let cache = unsafe { Cache::find(&self.inner) }?;
-        let entry = if now.modes.contains(Modes::COLD_FIRST) {
-            cache.pop_cold(shelf, wanted)
+        let ptr = if now.modes.contains(Modes::COLD_FIRST) {
+            cache.pop_cold(magazine, wanted)
         } else {
-            cache.pop_entry(shelf, wanted)
+            cache.pop_object(magazine, wanted)
         }?;
-        Some((entry, Some(shelf), cache.owned()))
+        Some((ptr, Some(magazine), cache.owned()))
     }
 }
 
 impl Now {
-    fn dresses(self) -> bool {
+    fn wants_redzone(self) -> bool {
         self.modes.contains(Modes::TAG) || self.modes.contains(Modes::CALLER)
     }
 
@@ -149,40 +149,40 @@ impl Now {
 impl Inner {
     #[inline]
     pub(in crate::pool) fn now(&self) -> Now {
-        Now::from_word(self.file.head().modes.load(Ordering::Relaxed))
+        Now::from_word(self.file.header().modes.load(Ordering::Relaxed))
     }
 
     /// Whether any debug mode is on.
     #[inline]
     pub(in crate::pool) fn has_modes(&self) -> bool {
         // Relaxed: see `modes.rs`.
-        self.file.head().modes.load(Ordering::Relaxed) as u32 != 0
+        self.file.header().modes.load(Ordering::Relaxed) as u32 != 0
     }
 
     /// An object whose tag this thread has just taken from 0. What its record says of a pattern stays if it is of the present
     /// change; the present one as it is now that the tag has been acquired.
-    pub(in crate::pool) fn taken(&self, block: &ObjectRef) -> Result<Entry, Error> {
-        let entry = self.entry(block).inspect_err(|_| {
+    pub(in crate::pool) fn taken(&self, object: &ObjectRef) -> Result<ObjectPtr, Error> {
+        let ptr = self.ptr_to(object).inspect_err(|_| {
             // It could not be brought into reach, and this thread may live long.
             if let Ok(me) = self.registry.me() {
-                let _ = self.file.heap.free_held(&self.file.segment, block, me, &self.file);
+                let _ = self.file.heap.free_held(&self.file.segment, object, me, &self.file);
             }
         })?;
-        let bits = entry.record().note.load(Ordering::Relaxed);
+        let bits = ptr.record().note.load(Ordering::Relaxed);
         if bits != 0 && !Note::decode(bits).is_filled(self.now()) {
-            entry.forget_bytes();
+            ptr.forget_bytes();
         }
-        Ok(entry)
+        Ok(ptr)
     }
 
-    fn fault(&self, kind: FaultKind, entry: &Entry, len: usize, difference: Option<Difference>) -> Fault {
+    fn fault(&self, kind: FaultKind, ptr: &ObjectPtr, len: usize, difference: Option<Difference>) -> Fault {
         let difference = difference.unwrap_or(Difference { offset: 0, expected: 0, found: 0, bytes: 0 });
         Fault {
             kind,
             pool: self.file.segment.path().to_path_buf(),
             pid: process::process_id(),
-            object: entry.reference,
-            address: entry.data.as_ptr() as usize,
+            object: ptr.reference,
+            address: ptr.data.as_ptr() as usize,
             len,
             offset: difference.offset,
             expected: difference.expected,
@@ -195,115 +195,121 @@ impl Inner {
     /// Compares a free object with its pattern, and makes it what its user is to find.
     ///
     /// # Safety
-    /// The object's tag is the caller's to change, and it has `len` bytes, and [`DRESS`] more if it is to be dressed.
-    unsafe fn make_ready(&self, entry: &Entry, len: usize, dress: Option<(Me, &'static Location<'static>)>, now: Now) {
-        let capacity = entry.capacity as usize;
-        let record = entry.record();
+    /// The object's tag is the caller's to change, and it has `len` bytes, and [`REDZONE`] more if it is to have one.
+    unsafe fn make_ready(
+        &self,
+        ptr: &ObjectPtr,
+        len: usize,
+        redzone: Option<(Me, &'static Location<'static>)>,
+        now: Now,
+    ) {
+        let capacity = ptr.capacity as usize;
+        let record = ptr.record();
         let note = Note::decode(record.note.load(Ordering::Relaxed));
         if note.is_filled(now)
             && let Note::Filled { tail, .. } = note
         {
             let end = if tail { capacity.saturating_sub(TAIL) } else { capacity };
             // SAFETY: the caller's promise.
-            let difference = unsafe { poison::compare(entry.data, entry.reference, 0, end) };
+            let difference = unsafe { poison::compare(ptr.data, ptr.reference, 0, end) };
             // SAFETY: as above.
-            let caller = if tail { unsafe { redzone::caller(entry) } } else { None };
+            let caller = if tail { unsafe { redzone::caller(ptr) } } else { None };
             let of_tail = Difference { offset: end, expected: 0, found: 0, bytes: 0 };
             let difference = difference.or_else(|| (tail && caller.is_none()).then_some(of_tail));
             if difference.is_some() {
-                report(&Fault { caller, ..self.fault(FaultKind::ChangedWhileFree, entry, capacity, difference) });
+                report(&Fault { caller, ..self.fault(FaultKind::ChangedWhileFree, ptr, capacity, difference) });
             }
         }
         record.note.store(0, Ordering::Relaxed);
         // The mark goes before the first byte changes: died in between, others find both as they were at one moment.
         compiler_fence(Ordering::SeqCst);
         if now.modes.contains(Modes::POISON) {
-            let bytes = if dress.is_some() { len } else { capacity };
+            let bytes = if redzone.is_some() { len } else { capacity };
             // SAFETY: the caller's promise.
-            unsafe { entry.data.as_ptr().write_bytes(now.modes.poison_byte(), bytes) };
+            unsafe { ptr.data.as_ptr().write_bytes(now.modes.poison_byte(), bytes) };
         }
-        if let Some((me, at)) = dress {
+        if let Some((me, at)) = redzone {
             // SAFETY: the caller's promise.
-            unsafe { redzone::put_on(entry, len, self.registry, me, at) };
+            unsafe { redzone::write(ptr, len, self.registry, me, at) };
             compiler_fence(Ordering::SeqCst);
-            record.note.store(Note::Dressed(len as u32).encode(), Ordering::Relaxed);
+            record.note.store(Note::Redzone(len as u32).encode(), Ordering::Relaxed);
         }
     }
 }
 
 impl<'p> Object<'p> {
-    /// Claimed while a mode is on, or with a dress.
+    /// Claimed while a mode is on, or with a redzone.
     #[cold]
     #[inline(never)]
-    pub(in crate::pool) fn claimed_in_modes(self, is_dressed: bool) -> Result<Object<'p>, PoolError> {
-        let object = self.flagged(if is_dressed { IN_MODES | WITH_DRESS } else { IN_MODES });
+    pub(in crate::pool) fn claimed_checked(self, has_redzone: bool) -> Result<Object<'p>, PoolError> {
+        let object = self.flagged(if has_redzone { CHECKED | WITH_REDZONE } else { CHECKED });
         match object.overrun() {
             None => Ok(object),
             Some(fault) => {
-                object.free_in_modes();
+                object.free_checked();
                 object.forget();
                 Err(PoolError::Fault(fault))
             }
         }
     }
 
-    /// What is wrong with its dress, if `tag` is on.
+    /// What is wrong with its redzone, if `tag` is on.
     #[inline]
     pub(in crate::pool) fn overrun(&self) -> Option<Box<Fault>> {
-        if self.is_dressed() { self.overrun_slow() } else { None }
+        if self.has_redzone() { self.overrun_slow() } else { None }
     }
 
     #[cold]
     fn overrun_slow(&self) -> Option<Box<Fault>> {
         let inner = self.inner();
-        let note = Note::decode(self.entry().record().note.load(Ordering::Relaxed));
+        let note = Note::decode(self.ptr().record().note.load(Ordering::Relaxed));
         if !inner.now().modes.contains(Modes::TAG) {
             return None;
         }
         // The note is kept where no overrun comes; whoever has written over it has had the pool's words.
         // An object that was a value has forgotten its stamp, which is before the canary still.
-        let known = self.len()..=self.capacity_undressed();
+        let known = self.len()..=self.capacity_before_redzone();
         let len = match note {
-            Note::Dressed(len) if known.contains(&(len as usize)) => len as usize,
+            Note::Redzone(len) if known.contains(&(len as usize)) => len as usize,
             _ => return None,
         };
-        // SAFETY: it is ours, and was dressed with that length.
-        let difference = unsafe { redzone::compare(self.entry(), len) }?;
+        // SAFETY: it is ours, and has a redzone from that length on.
+        let difference = unsafe { redzone::compare(self.ptr(), len) }?;
         // SAFETY: as above.
-        let caller = unsafe { redzone::caller(self.entry()) };
-        Some(Box::new(Fault { caller, ..inner.fault(FaultKind::Overrun, self.entry(), len, Some(difference)) }))
+        let caller = unsafe { redzone::caller(self.ptr()) };
+        Some(Box::new(Fault { caller, ..inner.fault(FaultKind::Overrun, self.ptr(), len, Some(difference)) }))
     }
 
     /// Frees an object that was taken in modes, in those that are on now. Overrun, it is freed all the same.
-    pub(in crate::pool) fn give_back_in_modes(&self) -> Result<(), PoolError> {
+    pub(in crate::pool) fn give_back_checked(&self) -> Result<(), PoolError> {
         self.check_owned()?;
         let overrun = self.overrun();
-        self.free_in_modes();
+        self.free_checked();
         overrun.map_or(Ok(()), |fault| Err(PoolError::Fault(fault)))
     }
 
     /// The same of one that was compared already.
-    pub(in crate::pool) fn free_in_modes(&self) {
+    pub(in crate::pool) fn free_checked(&self) {
         let inner = self.inner();
         let now = inner.now();
-        let entry = *self.entry();
-        let (record, capacity) = (entry.record(), entry.capacity as usize);
+        let ptr = *self.ptr();
+        let (record, capacity) = (ptr.record(), ptr.capacity as usize);
         let mut note = 0;
         if now.modes.contains(Modes::INTEGRITY) {
             // Who had it last stays readable, if that is whole.
             // SAFETY: the tag says that it is this process's, and this is its one handle.
-            let tail = self.is_dressed() && unsafe { redzone::caller(&entry) }.is_some();
+            let tail = self.has_redzone() && unsafe { redzone::caller(&ptr) }.is_some();
             let end = if tail { capacity.saturating_sub(TAIL) } else { capacity };
             // SAFETY: as above.
-            unsafe { poison::fill(entry.data, entry.reference, 0, end) };
+            unsafe { poison::fill(ptr.data, ptr.reference, 0, end) };
             note = Note::Filled { changes: now.changes, tail }.encode();
         }
         // Filled before it is marked: died in between, it is not compared.
         compiler_fence(Ordering::SeqCst);
         record.note.store(note, Ordering::Relaxed);
         if now.modes.contains(Modes::UAF) && self.hide() {
-            // In no list: it is found by a look, as late as that comes by.
-            entry.set(0);
+            // In no list: it is found by a scan, as late as that comes by.
+            ptr.set(0);
         } else {
             self.give_back_plainly();
         }
@@ -312,10 +318,10 @@ impl<'p> Object<'p> {
     /// Puts it out of this process's reach, if it has pages of its own.
     pub(in crate::pool) fn hide(&self) -> bool {
         let segment = &self.inner().file.segment;
-        let len = u64::from(self.entry().capacity);
-        match segment.offset_of(self.entry().data.as_ptr() as usize) {
+        let len = u64::from(self.ptr().capacity);
+        match segment.offset_of(self.ptr().data.as_ptr() as usize) {
             Some(offset) if GuardPages::is_able_to(offset, len) => {
-                self.inner().hidden.hide(segment, offset, len);
+                self.inner().guard_pages.hide(segment, offset, len);
                 true
             }
             _ => false,
@@ -325,20 +331,20 @@ impl<'p> Object<'p> {
     /// Into the cache, or a list.
     pub(in crate::pool) fn give_back_plainly(&self) {
         let inner = self.inner();
-        let shelf = self.shelf();
+        let magazine = self.magazine();
         let me = inner.registry.me().ok();
-        if shelf < SHELVES
+        if magazine < MAGAZINES
             && me.is_some()
             && let Some(process) = inner.registry.process_token_if_any()
             // SAFETY: given up before this returns; nothing here runs user code.
             && let Some(cache) = unsafe { Cache::own(inner, process) }
-            && cache.fits(shelf)
+            && cache.fits(magazine)
         {
             cache.heed_flushes();
-            cache.push_entry(shelf, *self.entry());
+            cache.push_object(magazine, *self.ptr());
             cache.evict();
         } else {
-            release(&inner.file, me, shelf, &[*self.entry()]);
+            release(&inner.file, me, magazine, &[*self.ptr()]);
         }
     }
 
@@ -349,7 +355,7 @@ impl<'p> Object<'p> {
         match error {
             PoolError::Fault(fault) => report(&fault),
             PoolError::Freed if self.inner().now().modes.contains(Modes::TAG) => {
-                report(&self.inner().fault(FaultKind::FreedTwice, self.entry(), self.len(), None));
+                report(&self.inner().fault(FaultKind::FreedTwice, self.ptr(), self.len(), None));
             }
             _ => {}
         }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! note
-//! bits 30, 31   0 or 1: a length, or nothing; 2: filled; 3: dressed
+//! bits 30, 31   0 or 1: a length, or nothing; 2: filled; 3: with a redzone
 //!   filled      29: but for the tail, 0 to 28: how often the modes had been changed
-//!   dressed     0 to 29 the length
+//!   redzone     0 to 29 the length
 //! ```
 
 use core::ptr::NonNull;
@@ -18,30 +18,30 @@ pub(in crate::pool) enum Note {
     Length(u32),
     /// The object is free and full of its pattern, when the modes had been changed so often.
     Filled { changes: u32, tail: bool },
-    /// It has a dress: a canary from there on, and who took it.
-    Dressed(u32),
+    /// It has a redzone: a canary from there on, and who took it.
+    Redzone(u32),
 }
 
 const FILLED: u32 = 2 << 30;
-const DRESSED: u32 = 3 << 30;
+const REDZONED: u32 = 3 << 30;
 const TAIL: u32 = 1 << 29;
 const CHANGES: u32 = TAIL - 1;
-/// A dressed object's length is below.
-pub(super) const DRESSED_LENGTHS: u32 = 1 << 30;
+/// The length of an object with a redzone is below.
+pub(super) const REDZONE_LENGTHS: u32 = 1 << 30;
 
 impl Note {
     pub(in crate::pool) fn encode(self) -> u32 {
         match self {
             Note::Length(len) => len & !FILLED,
             Note::Filled { changes, tail } => FILLED | if tail { TAIL } else { 0 } | changes & CHANGES,
-            Note::Dressed(len) => DRESSED | len & (DRESSED_LENGTHS - 1),
+            Note::Redzone(len) => REDZONED | len & (REDZONE_LENGTHS - 1),
         }
     }
 
     pub(in crate::pool) fn decode(bits: u32) -> Note {
         match bits >> 30 {
             2 => Note::Filled { changes: bits & CHANGES, tail: bits & TAIL != 0 },
-            3 => Note::Dressed(bits & (DRESSED_LENGTHS - 1)),
+            3 => Note::Redzone(bits & (REDZONE_LENGTHS - 1)),
             _ => Note::Length(bits),
         }
     }
@@ -160,8 +160,8 @@ mod tests {
             Note::Length(1 << 30),
             Note::Filled { changes: 0, tail: false },
             Note::Filled { changes: CHANGES, tail: true },
-            Note::Dressed(0),
-            Note::Dressed(DRESSED_LENGTHS - 1),
+            Note::Redzone(0),
+            Note::Redzone(REDZONE_LENGTHS - 1),
         ] {
             assert_eq!(Note::decode(note.encode()), note);
         }
@@ -169,7 +169,7 @@ mod tests {
         let filled = |bits: u32, now| Note::decode(bits).is_filled(now);
         assert!(filled(FILLED | 5, at(5)) && filled(FILLED | TAIL | 5, at(5 | TAIL)));
         assert!(
-            !filled(FILLED, at(0)) && !filled(FILLED | 5, at(6)) && !filled(DRESSED | 5, at(5)) && !filled(5, at(5))
+            !filled(FILLED, at(0)) && !filled(FILLED | 5, at(6)) && !filled(REDZONED | 5, at(5)) && !filled(5, at(5))
         );
         assert!(!filled(FILLED | 5, Now { modes: Modes::TAG, changes: 5 }));
     }
@@ -183,7 +183,7 @@ mod loom_tests {
     use super::*;
     use crate::shim::{AtomicU32, AtomicU64, Ordering};
 
-    /// One object, as `in_modes.rs` and `take_small` treat it.
+    /// One object, as `debug/checked.rs` and `take_small` treat it.
     struct World {
         word: AtomicU64,
         tag: AtomicU32,

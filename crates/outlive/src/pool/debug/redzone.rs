@@ -1,4 +1,4 @@
-//! An object's dress: a canary behind the bytes that were asked for, and who took it.
+//! An object's redzone: a canary behind the bytes that were asked for, and who took it.
 //!
 //! ```text
 //! 0              len                       capacity - 96      capacity
@@ -12,13 +12,13 @@ use core::panic::Location;
 use super::fault::Caller;
 use super::poison::{self, Difference};
 use crate::liveness::{Me, Registry};
-use crate::pool::file::Entry;
+use crate::pool::file::ObjectPtr;
 use crate::segment::fnv_1a;
 
 /// Bytes of who took it.
 pub(in crate::pool) const TAIL: usize = size_of::<Tail>();
-/// Bytes that a dressed object has more.
-pub(in crate::pool) const DRESS: usize = TAIL + 8;
+/// Bytes that an object with a redzone has more.
+pub(in crate::pool) const REDZONE: usize = TAIL + 8;
 
 /// Who took an object, at its end.
 #[repr(C)]
@@ -82,22 +82,22 @@ pub(in crate::pool) fn caller_from(bytes: &[u8; TAIL], reference: u32) -> Option
 /// The same, of an object that is in reach.
 ///
 /// # Safety
-/// The entry's bytes, at least [`TAIL`], are in the caller's reach.
-pub(super) unsafe fn caller(entry: &Entry) -> Option<Caller> {
-    let at = (entry.capacity as usize).checked_sub(TAIL)?;
+/// The object's bytes, at least [`TAIL`], are in the caller's reach.
+pub(super) unsafe fn caller(ptr: &ObjectPtr) -> Option<Caller> {
+    let at = (ptr.capacity as usize).checked_sub(TAIL)?;
     let mut bytes = [0; TAIL];
     for (place, byte) in bytes.iter_mut().enumerate() {
         // SAFETY: inside the object. Volatile: who is not allowed to may be writing there just now.
-        *byte = unsafe { entry.data.add(at + place).read_volatile() };
+        *byte = unsafe { ptr.data.add(at + place).read_volatile() };
     }
-    caller_from(&bytes, entry.reference)
+    caller_from(&bytes, ptr.reference)
 }
 
 /// Writes canary and taker.
 ///
 /// # Safety
-/// The object is the caller's, and has `len` and [`DRESS`] bytes.
-pub(super) unsafe fn put_on(entry: &Entry, len: usize, registry: &'static Registry, me: Me, at: &Location<'static>) {
+/// The object is the caller's, and has `len` and [`REDZONE`] bytes.
+pub(super) unsafe fn write(ptr: &ObjectPtr, len: usize, registry: &'static Registry, me: Me, at: &Location<'static>) {
     let info = registry.info(me.id.slot()).filter(|info| info.id == me.id);
     let program = info.as_ref().map_or("", |info| info.program.as_str());
     let mut tail = Tail {
@@ -109,25 +109,25 @@ pub(super) unsafe fn put_on(entry: &Entry, len: usize, registry: &'static Regist
         program: end_of(program),
         file: end_of(at.file()),
     };
-    tail.check = tail.sum(entry.reference);
-    let end = entry.capacity as usize - TAIL;
+    tail.check = tail.sum(ptr.reference);
+    let end = ptr.capacity as usize - TAIL;
     // SAFETY: the caller's promise. Sizes are multiples of 16, and objects begin at such, so the tail is aligned.
     unsafe {
-        poison::fill(entry.data, entry.reference, len, end);
-        entry.data.add(end).cast::<Tail>().write(tail);
+        poison::fill(ptr.data, ptr.reference, len, end);
+        ptr.data.add(end).cast::<Tail>().write(tail);
     }
 }
 
-/// Whether the dress is as it was put on.
+/// Whether the redzone is as it was written.
 ///
 /// # Safety
-/// The object is in the caller's reach, and has `len` and [`DRESS`] bytes.
-pub(super) unsafe fn compare(entry: &Entry, len: usize) -> Option<Difference> {
-    let end = entry.capacity as usize - TAIL;
+/// The object is in the caller's reach, and has `len` and [`REDZONE`] bytes.
+pub(super) unsafe fn compare(ptr: &ObjectPtr, len: usize) -> Option<Difference> {
+    let end = ptr.capacity as usize - TAIL;
     // SAFETY: the caller's promise.
-    let difference = unsafe { poison::compare(entry.data, entry.reference, len, end) };
+    let difference = unsafe { poison::compare(ptr.data, ptr.reference, len, end) };
     // SAFETY: as above.
-    let tail_is_whole = unsafe { caller(entry) }.is_some_and(|caller| caller.len == len);
+    let tail_is_whole = unsafe { caller(ptr) }.is_some_and(|caller| caller.len == len);
     // Which byte of it has changed the check does not say.
     difference.or_else(|| (!tail_is_whole).then_some(Difference { offset: end, expected: 0, found: 0, bytes: 0 }))
 }

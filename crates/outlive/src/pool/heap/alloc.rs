@@ -10,12 +10,12 @@
 //! which all are free, and the span is free. A thread that meets a stale reference meanwhile looks at the span again after
 //! it has taken the tag, and lets go.
 //!
-//! There is no free list and so no list head to lock: a thread that is stopped or killed anywhere delays nobody, and
+//! A queue's objects are in no free list, so there is no list to lock: a thread that is stopped or killed anywhere delays nobody, and
 //! there is nothing to repair but tags. Free objects are found by a hint (the one freed last, still warm), else by
-//! looking at tags from a cursor on.
+//! scanning tags from a cursor on.
 //!
 //! What a thread takes it need not use: it may be killed, or let go. One who looked meanwhile has found nothing, and would
-//! sleep beside free memory. So every look reads tags by `is_free` or `take`, and spans' words by `look_at`, which note
+//! sleep beside free memory. So every scan reads tags by `is_free` or `take`, and spans' words by `scan_span`, which note
 //! what was in a hand ([`HeapHost::met_in_hand`]): who met such a thing looks again soon. And who lets go says so
 //! ([`HeapHost::freed`]), which is quicker, but cannot be relied on: it may die before it has.
 
@@ -29,8 +29,8 @@ use crate::liveness::Me;
 use crate::segment::Segment;
 use crate::shim::Ordering;
 
-/// How many tags an allocation looks at before it rather takes new memory.
-const LOOKS: u32 = 128;
+/// How many tags an allocation scans before it rather takes new memory.
+const MOST_SCANNED: u32 = 128;
 /// Pages of a class span are allocated in steps of this many bytes.
 const STEP: u64 = 64 << 10;
 
@@ -44,57 +44,57 @@ impl Heap {
         segment: &Segment,
         me: Me,
         len: u64,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
         match self.shape.class_of(len) {
-            Some(class) => self.allocate_small(segment, me, class, room),
-            None => self.allocate_run(segment, me, len, room),
+            Some(class) => self.allocate_small(segment, me, class, host),
+            None => self.allocate_run(segment, me, len, host),
         }
     }
 
-    /// The same, or only what is found at first sight: without looking at all tags, nor for spans to take apart.
-    pub(in crate::pool) fn allocate_or_glance(
+    /// The same, or only the fast steps: without a scan of all tags, and without taking spans apart.
+    pub(in crate::pool) fn allocate_or_try_fast(
         &self,
         segment: &Segment,
         me: Me,
         len: u64,
-        room: &dyn HeapHost,
-        at_first_sight: bool,
+        host: &dyn HeapHost,
+        fast_only: bool,
     ) -> Result<ObjectRef, Error> {
         match self.shape.class_of(len) {
-            _ if !at_first_sight => self.allocate(segment, me, len, room),
-            Some(class) => self.glance(segment, me, class, room),
-            None => self.glance_for_run(segment, me, len, room),
+            _ if !fast_only => self.allocate(segment, me, len, host),
+            Some(class) => self.try_fast(segment, me, class, host),
+            None => self.try_fast_run(segment, me, len, host),
         }
     }
 
-    fn glance(&self, segment: &Segment, me: Me, class: u32, room: &dyn HeapHost) -> Result<ObjectRef, Error> {
-        let heads = self.heads(segment)?;
-        let hint = heads.freed[class as usize].swap(0, Ordering::Relaxed);
+    fn try_fast(&self, segment: &Segment, me: Me, class: u32, host: &dyn HeapHost) -> Result<ObjectRef, Error> {
+        let header = self.header(segment)?;
+        let hint = header.freed[class as usize].swap(0, Ordering::Relaxed);
         if hint != 0
             && let Some(object) = self.object(segment, hint - 1)
             && object.capacity == size_of_class(class)
-            && self.take(segment, &object, me, room)?
+            && self.take(segment, &object, me, host)?
         {
             return Ok(object);
         }
-        if let Some(object) = self.look(segment, me, class, LOOKS, room)? {
+        if let Some(object) = self.scan(segment, me, class, MOST_SCANNED, host)? {
             return Ok(object);
         }
-        self.extend(segment, me, class, room)
+        self.extend(segment, me, class, host)
     }
 
-    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, room: &dyn HeapHost) -> Result<ObjectRef, Error> {
-        match self.glance(segment, me, class, room) {
+    fn allocate_small(&self, segment: &Segment, me: Me, class: u32, host: &dyn HeapHost) -> Result<ObjectRef, Error> {
+        match self.try_fast(segment, me, class, host) {
             Err(Error::NoSpace { path, wanted }) => {
-                if let Some(object) = self.look(segment, me, class, u32::MAX, room)? {
+                if let Some(object) = self.scan(segment, me, class, u32::MAX, host)? {
                     return Ok(object);
                 }
                 // All that is free may be bound to other classes.
-                if !self.reclaim(segment, me, room)? {
+                if !self.reclaim(segment, me, host)? {
                     return Err(Error::NoSpace { path, wanted });
                 }
-                self.extend(segment, me, class, room)
+                self.extend(segment, me, class, host)
             }
             other => other,
         }
@@ -106,26 +106,26 @@ impl Heap {
         segment: &Segment,
         object: &ObjectRef,
         me: Me,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<bool, Error> {
         let tag = self.tag(segment, object)?;
         let mine = Tag::Held(me.id).encode();
         // Acquire pairs with `free`: the former holder has finished with the bytes. Died just after: `collect`'s.
         if let Err(seen) = tag.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed) {
-            note_if_held(seen, room);
+            note_if_held(seen, host);
             return Ok(false);
         }
         if self.is_still(segment, object, mine)? {
             return Ok(true);
         }
-        room.met_in_hand();
-        self.free_held(segment, object, me, room)?;
+        host.met_in_hand();
+        self.free_held(segment, object, me, host)?;
         Ok(false)
     }
 
     /// Whether an object, as it was seen before its tag was set to `mine`, is there and has that tag.
     ///
-    /// The span may have been dissolved between that look and the tag. Then it says something else; or it is another object
+    /// The span may have been reclaimed between that look and the tag. Then it says something else; or it is another object
     /// by now, which is ours if the tag is. It may also have been gathered into a run of the same length meanwhile: who gathers
     /// writes its own name over ours, before the words that say that there is a run. So the tag is looked at after them.
     pub(super) fn is_still(&self, segment: &Segment, object: &ObjectRef, mine: u64) -> Result<bool, Error> {
@@ -136,27 +136,27 @@ impl Heap {
         Ok(is_there && self.tag(segment, object)?.load(Ordering::Relaxed) == mine)
     }
 
-    /// Looks for a free object of the class, at so many tags at most, from where the last look ended.
-    fn look(
+    /// Scans for a free object of the class, so many tags at most, from where the last scan ended.
+    fn scan(
         &self,
         segment: &Segment,
         me: Me,
         class: u32,
-        looks: u32,
-        room: &dyn HeapHost,
+        most: u32,
+        host: &dyn HeapHost,
     ) -> Result<Option<ObjectRef>, Error> {
-        let heads = self.heads(segment)?;
-        let cursor = &heads.cursors[class as usize];
+        let header = self.header(segment)?;
+        let cursor = &header.cursors[class as usize];
         let used = self.used_spans(segment)?;
         let from = cursor.load(Ordering::Relaxed);
         let (mut index, mut at) = (from >> INDEX_BITS, from & ((1 << INDEX_BITS) - 1));
-        let mut looked = 0;
+        let mut scanned = 0;
         // Once around all spans, and the first one again for what lies before the cursor.
         for _ in 0..=used {
             if index >= used {
                 (index, at) = (0, 0);
             }
-            let (span, word) = self.look_at(segment, me, index, room)?;
+            let (span, word) = self.scan_span(segment, me, index, host)?;
             if word.what() == Use::Class(class)
                 && let Some(layout) = self.shape.layout(class)
             {
@@ -164,18 +164,18 @@ impl Heap {
                 while at < objects {
                     let reference = index << INDEX_BITS | at;
                     at += 1;
-                    looked += 1;
+                    scanned += 1;
                     // Taken apart since, or of another class by now: on to the next span.
                     let object = self.object(segment, reference).filter(|object| object.capacity == layout.size);
                     let Some(object) = object else {
-                        room.met_in_hand();
+                        host.met_in_hand();
                         break;
                     };
-                    if is_free(self.tag(segment, &object)?, room) && self.take(segment, &object, me, room)? {
+                    if is_free(self.tag(segment, &object)?, host) && self.take(segment, &object, me, host)? {
                         cursor.store(reference + 1, Ordering::Relaxed);
                         return Ok(Some(object));
                     }
-                    if looked >= looks {
+                    if scanned >= most {
                         cursor.store(reference + 1, Ordering::Relaxed);
                         return Ok(None);
                     }
@@ -188,21 +188,21 @@ impl Heap {
     }
 
     /// Makes more objects of the class: more pages of a span that has some left, or of a new one.
-    fn extend(&self, segment: &Segment, me: Me, class: u32, room: &dyn HeapHost) -> Result<ObjectRef, Error> {
+    fn extend(&self, segment: &Segment, me: Me, class: u32, host: &dyn HeapHost) -> Result<ObjectRef, Error> {
         let layout = self.shape.layout(class).ok_or_else(|| segment.damaged("a size class"))?;
         let no_space = |wanted| Error::NoSpace { path: segment.path().to_path_buf(), wanted };
         // The fewest missing bytes of tags for which there was no room.
         let mut refused = u64::MAX;
         let mut index = 0;
         while index < self.spans {
-            let (span, word) = self.look_at(segment, me, index, room)?;
+            let (span, word) = self.scan_span(segment, me, index, host)?;
             match word.what() {
                 Use::Free => {
                     let tags = self.missing_tags(span, layout.tag_bytes(1));
-                    if tags < refused && room.allows(tags + layout.object_bytes(1)) {
+                    if tags < refused && host.allows(tags + layout.object_bytes(1)) {
                         // If another thread was quicker, the span is looked at again.
                         if let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) {
-                            self.prepare(segment, index, mine, class, layout, room)?;
+                            self.prepare(segment, index, mine, class, layout, host)?;
                         }
                         continue;
                     }
@@ -215,8 +215,8 @@ impl Heap {
                 Use::Class(c) if c == class => {
                     let frontier = span.frontier(word);
                     if frontier.is_none() {
-                        // Of another life: somebody changes it just now.
-                        room.met_in_hand();
+                        // Of another generation: somebody changes it just now.
+                        host.met_in_hand();
                     }
                     if let Some(frontier) = frontier
                         && !frontier.is_shut()
@@ -229,29 +229,29 @@ impl Heap {
                         let missing_tags = |more| layout.tag_bytes(have + more) - tags;
                         let missing =
                             |more| missing_tags(more) + layout.object_bytes(have + more) - layout.object_bytes(have);
-                        if !room.allows(missing(more)) {
+                        if !host.allows(missing(more)) {
                             more = 1;
                         }
                         let bytes = u64::from(more) * layout.size;
-                        if !room.allows(missing(more)) {
+                        if !host.allows(missing(more)) {
                             return Err(no_space(bytes));
                         }
                         // Before the frontier: nobody touches a tag without a page. They stay, whatever becomes of
                         // the span.
                         if missing_tags(more) > 0 {
-                            grow(segment, self.tags_offset(index) + tags, missing_tags(more), room)?;
+                            grow(segment, self.tags_offset(index) + tags, missing_tags(more), host)?;
                         }
-                        grow(segment, self.span_offset(index) + u64::from(have) * layout.size, bytes, room)?;
-                        // Lost: somebody else did it, or the span has another life.
+                        grow(segment, self.span_offset(index) + u64::from(have) * layout.size, bytes, host)?;
+                        // Lost: somebody else did it, or the span has another generation.
                         span.advance(frontier, more);
                         for at in have..have + more {
                             // An error: the objects are there, and free; more of them would not help.
                             let object = self.find_object(segment, index << INDEX_BITS | at)?;
                             if let Some(object) = object
                                 && object.capacity == layout.size
-                                && self.take(segment, &object, me, room)?
+                                && self.take(segment, &object, me, host)?
                             {
-                                self.heads(segment)?.cursors[class as usize]
+                                self.header(segment)?.cursors[class as usize]
                                     .store(object.reference + 1, Ordering::Relaxed);
                                 return Ok(object);
                             }
@@ -278,11 +278,11 @@ impl Heap {
         mine: Word,
         class: u32,
         layout: span::Layout,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
         // Died from here on: taking(dead) is freed by whoever meets it.
-        if let Err(error) = self.grow_tags(segment, index, layout.tag_bytes(1), room) {
+        if let Err(error) = self.grow_tags(segment, index, layout.tag_bytes(1), host) {
             // Silently, see `HeapHost::freed`.
             span.change(mine, Use::Free);
             return Err(error);
@@ -299,9 +299,9 @@ impl Heap {
         me: Me,
         len: u64,
         region: u32,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
-        let object = self.allocate(segment, me, len, room)?;
+        let object = self.allocate(segment, me, len, host)?;
         // Died just before: held by a dead thread. Just after: the region's, which its next owner looks after.
         self.enqueue(segment, &object, me, region, 0)?;
         Ok(object)
@@ -332,10 +332,10 @@ impl Heap {
         segment: &Segment,
         object: &ObjectRef,
         me: Me,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<(), Error> {
         if self.free(segment, object, Tag::Held(me.id).encode())? {
-            room.freed();
+            host.freed();
         }
         Ok(())
     }
@@ -361,7 +361,7 @@ impl Heap {
             && let Some(class) = self.shape.class_of(object.capacity)
         {
             // Still warm: the next allocation takes it. A hint, nothing depends on it.
-            self.heads(segment)?.freed[class as usize].store(object.reference.wrapping_add(1), Ordering::Relaxed);
+            self.header(segment)?.freed[class as usize].store(object.reference.wrapping_add(1), Ordering::Relaxed);
         }
         Ok(freed)
     }

@@ -22,7 +22,7 @@ const SOME_SPANS: u32 = 64;
 
 /// What [`Heap::collect`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Collected {
     /// Objects that the dead held.
     pub(crate) held: u32,
     /// Objects of messages that were received by one who died before freeing them.
@@ -33,7 +33,7 @@ pub(crate) struct Found {
     pub(crate) in_hand: u32,
 }
 
-impl Found {
+impl Collected {
     /// What was, or could be, freed.
     pub(crate) fn count(&self) -> u32 {
         self.held + self.orphaned + self.spans
@@ -48,8 +48,8 @@ impl Heap {
         me: Me,
         dry_run: bool,
         message_of: &dyn Fn(Tag) -> Message,
-    ) -> Result<Found, Error> {
-        let mut found = Found::default();
+    ) -> Result<Collected, Error> {
+        let mut found = Collected::default();
         // Some more than the count: one may have taken spans and died before counting. The next to allocate meets the rest.
         for index in 0..self.spans.min(self.used_spans(segment)?.saturating_add(SOME_SPANS)) {
             let span = self.span(segment, index)?;

@@ -1,6 +1,6 @@
-//! A list of free objects: its head, which names whoever has it locked, beside what it says.
+//! A list of free objects: one word, which names the thread that has it locked, beside where the list begins.
 //!
-//! | head {thread, object} | meaning | a death here |
+//! | word {thread, object} | meaning | a death here |
 //! | --- | --- | --- |
 //! | (0, o) | the list begins at o (0: it is empty) | |
 //! | (T, o) | T reads o's link; the list is whole, and begins at o | whoever comes by takes it over: (T, o) → (me, o) |
@@ -14,9 +14,9 @@
 //! | of another epoch | in no list |
 //!
 //! Who writes a link: of an object that is in no list, whoever holds its tag; of one that is marked as listed, who pushes it
-//! until its compare-exchange of the head, then whoever has that head locked, then who popped it. A thread that was stopped
+//! until its compare-exchange of the word, then whoever has that list locked, then who popped it. A thread that was stopped
 //! in a push or a pop while the epoch changed breaks that rule, and a list may lose its end or have a piece of another: a list
-//! is a hint. Whether an object is free its *tag* says, and what no list has is found by looking at tags.
+//! is a hint. Whether an object is free its *tag* says, and what no list has is found by scanning tags.
 //!
 //! doc/protocols/pool.md, proof/models/head.pml.
 
@@ -28,7 +28,7 @@ pub(crate) const CLUSTER: usize = 8;
 /// Lists for each size.
 pub(crate) const BUCKETS: usize = 4;
 
-/// One list's head, a cache line.
+/// One list, a cache line.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct FreeList {
@@ -111,7 +111,7 @@ impl FreeList {
         let mut popped = 0;
         while popped < out.len().min(CLUSTER) && next != 0 {
             let Some(link) = links.link(next - 1) else {
-                // No object any more, or damaged: the rest is found by who looks at tags.
+                // No object any more, or damaged: the rest is found by a scan of tags.
                 next = 0;
                 break;
             };
@@ -122,7 +122,7 @@ impl FreeList {
             next = if is_listed(link, epoch) { link & NEXT } else { 0 };
         }
         self.unlock(next);
-        // Died just after: free objects that are in no list and are marked as if. Found by who looks at tags.
+        // Died just after: free objects that are in no list and are marked as if. Found by a scan of tags.
         for link in passed.iter().flatten() {
             // Relaxed: the fence orders it before the tags.
             link.store(0, Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl FreeList {
         self.word.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Empties the list, unless somebody who lives has it locked. What was in it is found by who looks at tags.
+    /// Empties the list, unless somebody who lives has it locked. What was in it is found by a scan of tags.
     pub(crate) fn empty(&self, me: Me) {
         let seen = self.word.load(Ordering::Relaxed);
         if seen != 0 && !FreeList::is_locked(seen, me) {
@@ -172,8 +172,8 @@ impl FreeList {
 }
 
 /// Takes objects out of the first list, from `home` on, that has any and that nobody has locked.
-pub(crate) fn pop_any(heads: &[FreeList; BUCKETS], home: usize, me: Me, links: &dyn Links, out: &mut [u32]) -> usize {
-    (0..BUCKETS).map(|turn| heads[(home + turn) % BUCKETS].pop(me, links, out)).find(|&popped| popped > 0).unwrap_or(0)
+pub(crate) fn pop_any(lists: &[FreeList; BUCKETS], home: usize, me: Me, links: &dyn Links, out: &mut [u32]) -> usize {
+    (0..BUCKETS).map(|turn| lists[(home + turn) % BUCKETS].pop(me, links, out)).find(|&popped| popped > 0).unwrap_or(0)
 }
 
 /// Tags of those who push.
@@ -193,7 +193,7 @@ const TRIES: usize = 3;
 fn free_listed(link: &AtomicU32, epoch: u32, reference: u32, tags: &mut dyn Tags) -> bool {
     for _ in 0..TRIES {
         tags.free(reference);
-        // Pairs with the fence in `pop`. Died just after: free, and perhaps in no list, where a look finds it.
+        // Pairs with the fence in `pop`. Died just after: free, and perhaps in no list, where a scan finds it.
         fence(Ordering::SeqCst);
         if is_listed(link.load(Ordering::Relaxed), epoch) || !tags.take_back(reference) {
             return true;
@@ -210,7 +210,7 @@ fn free_listed(link: &AtomicU32, epoch: u32, reference: u32, tags: &mut dyn Tags
 /// Puts free objects, at most [`CLUSTER`], into the first list, from `home` on, that nobody has locked. The caller holds their
 /// tags.
 pub(crate) fn push_all(
-    heads: &[FreeList; BUCKETS],
+    lists: &[FreeList; BUCKETS],
     home: usize,
     me: Me,
     links: &dyn Links,
@@ -243,7 +243,7 @@ pub(crate) fn push_all(
     }
     let Some(last) = last else { return };
     for turn in 0..BUCKETS {
-        if heads[(home + turn) % BUCKETS].push(me, epoch, first - 1, last) {
+        if lists[(home + turn) % BUCKETS].push(me, epoch, first - 1, last) {
             return;
         }
     }
@@ -269,7 +269,7 @@ mod loom_tests {
     /// Objects as tags and links; a tag is 0 or its holder's id.
     struct World {
         registry: Registry,
-        heads: [FreeList; BUCKETS],
+        lists: [FreeList; BUCKETS],
         links: Vec<AtomicU32>,
         tags: Vec<AtomicU32>,
         epoch: AtomicU32,
@@ -308,7 +308,7 @@ mod loom_tests {
         }
 
         fn push(&self, thread: u32, references: &[u32]) {
-            push_all(&self.heads, 0, self.me(thread), self, references, &mut ByThread { world: self, thread });
+            push_all(&self.lists, 0, self.me(thread), self, references, &mut ByThread { world: self, thread });
         }
 
         fn take(&self, thread: u32, reference: u32) -> bool {
@@ -319,7 +319,7 @@ mod loom_tests {
         /// What a thread gets out of the lists.
         fn pop(&self, thread: u32) -> Vec<u32> {
             let mut out = [0; CLUSTER];
-            let popped = pop_any(&self.heads, 0, self.me(thread), self, &mut out);
+            let popped = pop_any(&self.lists, 0, self.me(thread), self, &mut out);
             out[..popped].iter().copied().filter(|&reference| self.take(thread, reference)).collect()
         }
 
@@ -338,7 +338,7 @@ mod loom_tests {
             let mut seen = Vec::new();
             loop {
                 let mut out = [0; CLUSTER];
-                let popped = pop_any(&self.heads, 0, self.me(thread), self, &mut out);
+                let popped = pop_any(&self.lists, 0, self.me(thread), self, &mut out);
                 if popped == 0 {
                     break;
                 }
@@ -354,7 +354,7 @@ mod loom_tests {
 
     /// Objects `0..objects`, of which the first `listed` are in the first list.
     fn world(threads: u32, objects: u32, listed: u32) -> Arc<World> {
-        let head = |first: u32| FreeList { word: AtomicU64::new(u64::from(first)), ..FreeList::default() };
+        let list = |first: u32| FreeList { word: AtomicU64::new(u64::from(first)), ..FreeList::default() };
         let link = |at: u32| match at {
             at if at + 1 < listed => 1 << EPOCH | (at + 2),
             at if at < listed => 1 << EPOCH,
@@ -362,7 +362,7 @@ mod loom_tests {
         };
         Arc::new(World {
             registry: Registry::new((0..threads).map(|n| Slot::held_by(n + 100)).collect()),
-            heads: [head(u32::from(listed > 0)), head(0), head(0), head(0)],
+            lists: [list(u32::from(listed > 0)), list(0), list(0), list(0)],
             links: (0..objects).map(|at| AtomicU32::new(link(at))).collect(),
             tags: (0..objects).map(|_| AtomicU32::new(0)).collect(),
             epoch: AtomicU32::new(1),
@@ -376,7 +376,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_head_two_pop_and_push_and_nobody_has_what_another_has() {
+    fn loom_free_list_two_pop_and_push_and_nobody_has_what_another_has() {
         explore(|| {
             let world = world(3, 2, 2);
             let threads = [0, 1].map(|n| {
@@ -391,9 +391,9 @@ mod loom_tests {
         });
     }
 
-    /// One takes by the tag, as a look does, what the other has popped, or is about to.
+    /// One takes by the tag, as a scan does, what the other has popped, or is about to.
     #[test]
-    fn loom_head_a_look_beside_pop_and_push() {
+    fn loom_free_list_a_look_beside_pop_and_push() {
         explore(|| {
             let world = world(3, 2, 2);
             let popping = {
@@ -412,14 +412,14 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_head_a_dead_lockers_list_is_whole() {
+    fn loom_free_list_a_dead_lockers_list_is_whole() {
         explore(|| {
             let world = world(3, 3, 2);
             let dying = {
                 let world = Arc::clone(&world);
                 thread::spawn(move || {
-                    let seen = world.heads[0].word.load(Ordering::Relaxed);
-                    world.heads[0].lock(world.me(0), seen);
+                    let seen = world.lists[0].word.load(Ordering::Relaxed);
+                    world.lists[0].lock(world.me(0), seen);
                     world.die(0);
                 })
             };
@@ -432,9 +432,9 @@ mod loom_tests {
         });
     }
 
-    /// A pusher dies when its objects are free and in no list: they are marked, and a look finds them.
+    /// A pusher dies when its objects are free and in no list: they are marked, and a scan finds them.
     #[test]
-    fn loom_head_what_a_dead_pusher_left_is_free() {
+    fn loom_free_list_what_a_dead_pusher_left_is_free() {
         explore(|| {
             let world = world(3, 2, 1);
             let dying = {
@@ -460,14 +460,14 @@ mod loom_tests {
 
     /// The epoch changes beside push and pop: lists may lose objects, and no tag lies.
     #[test]
-    fn loom_head_an_epoch_ends_beside_pop_and_push() {
+    fn loom_free_list_an_epoch_ends_beside_pop_and_push() {
         explore(|| {
             let world = world(3, 2, 1);
             let ending = {
                 let world = Arc::clone(&world);
                 thread::spawn(move || {
                     world.epoch.store(2, Ordering::Relaxed);
-                    world.heads.iter().for_each(|head| head.empty(world.me(0)));
+                    world.lists.iter().for_each(|list| list.empty(world.me(0)));
                 })
             };
             let mut got = world.pop(1);

@@ -14,11 +14,11 @@ pub(crate) trait HeapHost {
     /// Whether the file may grow by that many bytes.
     fn allows(&self, more: u64) -> bool;
 
-    /// A look for memory met some that is in another's hands: in a thread's, which has taken it and made it no message
-    /// (yet), or, where the file system is full, in other files. If the look comes to nothing, look again by and by,
+    /// A scan for memory met some that is in another's hands: in a thread's, which has taken it and made it no message
+    /// (yet), or, where the file system is full, in other files. If the scan comes to nothing, look again by and by,
     /// without being told: the thread may let go of it or die, and of other files nobody tells.
     ///
-    /// Noted by the look itself, and of the dead too. Asked before the look (who holds what?), the answer misses what was
+    /// Noted by the scan itself, and of the dead too. Asked before the scan (who holds what?), the answer misses what was
     /// taken just afterwards; asked after it, what was let go of just before.
     fn met_in_hand(&self);
 
@@ -26,6 +26,6 @@ pub(crate) trait HeapHost {
     /// they would.
     ///
     /// Not called when memory was let go of because the file could not grow. Each of several who wait on a full file
-    /// system takes something at each look that it cannot use then: told of that, they would wake one another for ever.
+    /// system takes something at each scan that it cannot use then: told of that, they would wake one another for ever.
     fn freed(&self);
 }

@@ -1,7 +1,14 @@
-//! Where everything of a pool lies: its own words, spans' words, tags, objects.
+//! The heap: memory in objects by size class, each named by a tag. Pools, queues, topics and services stand on it.
+//!
+//! An object is taken, handed on and freed by one compare-exchange on its tag (`alloc.rs`, `tag.rs`). It lies in a span of its
+//! size class, or is a run of spans (`class.rs`, `span.rs`, `run.rs`). `reclaim.rs` makes spans whose objects are all free free
+//! for other sizes, and `collect.rs` frees what the dead held. `free_list.rs` has hints to free objects, of the public pool's.
+//! This room uses none of the others, and no file of the pool.
+//!
+//! Where everything of a heap lies: its own words, spans' words, tags, objects.
 //!
 //! ```text
-//! control table   Heads, then a `Span` for each span; its pages come as they are needed
+//! control table   the header, then a `Span` for each span; its pages come as they are needed
 //! tags            64 KiB (of a queue) or 512 KiB of offsets for each span, of which its objects use what they need
 //! spans           2 MiB each
 //! ```
@@ -30,7 +37,7 @@ use crate::segment::{Segment, Shared};
 use crate::shim::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use class::LARGEST;
 pub(in crate::pool) use class::{CLASSES, class_of, class_of_short_or_long, size_of_class};
-pub(crate) use collect::Found;
+pub(crate) use collect::Collected;
 pub(in crate::pool) use free_list::{BUCKETS, CLUSTER, EPOCHS, FreeList, Links, Traffic, pop_any};
 pub(crate) use host::{HeapHost, Message};
 pub(in crate::pool) use span::Use;
@@ -49,7 +56,7 @@ pub(in crate::pool) const INDEX_BITS: u32 = 15;
 
 /// The pool's own words.
 #[repr(C)]
-pub(in crate::pool) struct Heads {
+pub(in crate::pool) struct HeapHeader {
     // Written by whoever takes a new span.
     pub(in crate::pool) used_spans: AtomicU32,
     reserved: [AtomicU32; 15],
@@ -59,11 +66,11 @@ pub(in crate::pool) struct Heads {
 }
 
 // SAFETY: all its fields are atomics.
-unsafe impl Shared for Heads {}
+unsafe impl Shared for HeapHeader {}
 
 /// Bytes kept for [`Heads`].
-const HEADS: u64 = 1024;
-const _: () = assert!(size_of::<Heads>() as u64 <= HEADS);
+const HEADER: u64 = 1024;
+const _: () = assert!(size_of::<HeapHeader>() as u64 <= HEADER);
 
 /// A pool inside a segment: control table at `control`, then tags, spans at `first_span`.
 pub(crate) struct Heap {
@@ -110,7 +117,7 @@ impl Heap {
 
     /// Bytes of file offsets for the control table of so many spans; its pages come as they are needed.
     pub(crate) fn control_bytes(spans: u32) -> u64 {
-        (HEADS + u64::from(spans) * span::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE)
+        (HEADER + u64::from(spans) * span::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE)
     }
 
     /// A pool with so many spans that this process can use.
@@ -119,7 +126,7 @@ impl Heap {
         Heap { shape, control, tags, first_span, spans: spans.min(MOST_SPANS), control_known }
     }
 
-    pub(in crate::pool) fn heads<'s>(&self, segment: &'s Segment) -> Result<&'s Heads, Error> {
+    pub(in crate::pool) fn header<'s>(&self, segment: &'s Segment) -> Result<&'s HeapHeader, Error> {
         segment.at(self.control)
     }
 
@@ -127,7 +134,7 @@ impl Heap {
         if index >= self.spans {
             return Err(segment.damaged("a span's number"));
         }
-        let at = HEADS + u64::from(index) * span::CONTROL_BYTES_PER_SPAN;
+        let at = HEADER + u64::from(index) * span::CONTROL_BYTES_PER_SPAN;
         let end = (at + span::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE);
         let known = self.control_known.load(Ordering::Relaxed);
         if end > known {
@@ -152,13 +159,13 @@ impl Heap {
     }
 
     pub(in crate::pool) fn used_spans(&self, segment: &Segment) -> Result<u32, Error> {
-        Ok(self.heads(segment)?.used_spans.load(Ordering::Acquire).min(self.spans))
+        Ok(self.header(segment)?.used_spans.load(Ordering::Acquire).min(self.spans))
     }
 
     /// Refuses a pool of which this process has not mapped all spans that are in use: who has looked through all the others has
     /// not seen all names.
     pub(crate) fn expect_whole(&self, segment: &Segment) -> Result<(), Error> {
-        let used = self.heads(segment)?.used_spans.load(Ordering::Acquire);
+        let used = self.header(segment)?.used_spans.load(Ordering::Acquire);
         if used <= self.spans { Ok(()) } else { segment.expect_mapped(self.span_offset(used.min(MOST_SPANS))) }
     }
 
@@ -218,15 +225,15 @@ impl Heap {
         segment: &Segment,
         index: u32,
         bytes: u64,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<(), Error> {
         let span = self.span(segment, index)?;
         let before = span.tag_bytes();
         // The tags are counted, and the span is noted as used, before the pages exist. If this thread dies
         // in between, more is counted than exists, until a use of the span needs as many tags.
         span.set_tag_bytes(before.max(bytes));
-        self.heads(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
-        grow(segment, self.tags_offset(index), bytes, room).inspect_err(|_| span.set_tag_bytes(before))
+        self.header(segment)?.used_spans.fetch_max(index + 1, Ordering::Release);
+        grow(segment, self.tags_offset(index), bytes, host).inspect_err(|_| span.set_tag_bytes(before))
     }
 
     /// The object of that reference, if there is one just now: its pages exist. It is there as long as its tag is not
@@ -296,24 +303,24 @@ impl Heap {
         self.object(segment, index << INDEX_BITS | at).filter(|object| object.offset == offset)
     }
 
-    /// A span and what it is for, to somebody who looks for memory. What the dead left of a run is free from then on.
-    pub(in crate::pool) fn look_at<'s>(
+    /// A span and what it is for, for a scan for memory. What the dead left of a run is free from then on.
+    pub(in crate::pool) fn scan_span<'s>(
         &self,
         segment: &'s Segment,
         me: Me,
         index: u32,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<(&'s Span, Word), Error> {
         let span = self.span(segment, index)?;
         let mut word = span.word();
         match word.what() {
-            Use::Taking(_) => room.met_in_hand(),
+            Use::Taking(_) => host.met_in_hand(),
             Use::Run(first) if first != index && self.is_lost(segment, me, index, first)? => {
                 word = match self.free_lost(segment, me, index, word)? {
                     Some(free) => free,
                     None => {
                         // Somebody else was quicker.
-                        room.met_in_hand();
+                        host.met_in_hand();
                         span.word()
                     }
                 };
@@ -328,11 +335,11 @@ impl Heap {
     }
 }
 
-/// Makes sure that pages are there, for somebody who looks for memory.
-pub(in crate::pool) fn grow(segment: &Segment, from: u64, len: u64, room: &dyn HeapHost) -> Result<(), Error> {
+/// Makes sure that pages are there, for a scan for memory.
+pub(in crate::pool) fn grow(segment: &Segment, from: u64, len: u64, host: &dyn HeapHost) -> Result<(), Error> {
     let grown = segment.grow(from, len);
     if let Err(Error::NoSpace { .. }) = grown {
-        room.met_in_hand();
+        host.met_in_hand();
     }
     grown
 }

@@ -25,29 +25,29 @@ impl Heap {
     /// Frees whole spans whose objects are all free, and gives their pages back. Says whether there are free spans now,
     /// also such as somebody else freed: then it is worth another try.
     #[cold]
-    pub(crate) fn reclaim(&self, segment: &Segment, me: Me, room: &dyn HeapHost) -> Result<bool, Error> {
-        let mut any = self.dissolve_free_runs(segment, me, room)?;
+    pub(crate) fn reclaim(&self, segment: &Segment, me: Me, host: &dyn HeapHost) -> Result<bool, Error> {
+        let mut any = self.reclaim_free_runs(segment, me, host)?;
         for index in 0..self.used_spans(segment)? {
-            any |= self.dissolve_span(segment, me, index, room)?;
+            any |= self.reclaim_span(segment, me, index, host)?;
         }
         Ok(any)
     }
 
     /// Takes all objects of a class's span; if that succeeds, nobody has any, and nobody can take one. Says whether the
     /// span is free.
-    pub(in crate::pool) fn dissolve_span(
+    pub(in crate::pool) fn reclaim_span(
         &self,
         segment: &Segment,
         me: Me,
         index: u32,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<bool, Error> {
-        let (span, word) = self.look_at(segment, me, index, room)?;
+        let (span, word) = self.scan_span(segment, me, index, host)?;
         let Use::Class(class) = word.what() else { return Ok(word.what() == Use::Free) };
         let Some(layout) = self.shape.layout(class) else { return Ok(false) };
         let Some(frontier) = span.frontier(word) else {
-            // Of another life: somebody changes it just now.
-            room.met_in_hand();
+            // Of another generation: somebody changes it just now.
+            host.met_in_hand();
             return Ok(false);
         };
         let objects = frontier.count().min(layout.count);
@@ -56,14 +56,14 @@ impl Heap {
         };
         // Without a claim first: nothing is taken out of anybody's sight, even for a moment, unless it is likely to pay.
         for at in 0..objects {
-            if !is_free(tag_of(at)?, room) {
+            if !is_free(tag_of(at)?, host) {
                 return Ok(false);
             }
         }
         let mut taken = 0;
         while taken < objects
             && let Some(object) = self.object(segment, index << INDEX_BITS | taken)
-            && self.take(segment, &object, me, room)?
+            && self.take(segment, &object, me, host)?
         {
             self.forget_bytes(segment, object.tag_at)?;
             taken += 1;
@@ -75,7 +75,7 @@ impl Heap {
             Some(_) => segment.punch(self.span_offset(index), SPAN),
             None => {
                 // Somebody else had a hand in it.
-                room.met_in_hand();
+                host.met_in_hand();
                 Ok(())
             }
         };
@@ -88,7 +88,7 @@ impl Heap {
         }
         // Without objects there were no pages: what a growth that failed leaves, see `HeapHost::freed`.
         if taken > 0 {
-            room.freed();
+            host.freed();
         }
         punched?;
         Ok(mine.is_some())

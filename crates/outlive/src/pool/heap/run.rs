@@ -30,29 +30,29 @@ impl Heap {
         segment: &Segment,
         me: Me,
         len: u64,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
-        match self.glance_for_run(segment, me, len, room) {
+        match self.try_fast_run(segment, me, len, host) {
             Err(Error::NoSpace { .. }) => {}
             other => return other,
         }
         // Offsets or bytes are bound to free runs of other lengths, or to classes: take those apart and try once more.
-        self.reclaim(segment, me, room)?;
-        self.glance_for_run(segment, me, len, room)
+        self.reclaim(segment, me, host)?;
+        self.try_fast_run(segment, me, len, host)
     }
 
     /// A run, without taking others apart for it.
-    pub(super) fn glance_for_run(
+    pub(super) fn try_fast_run(
         &self,
         segment: &Segment,
         me: Me,
         len: u64,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
         let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: len };
         let bytes = len.next_multiple_of(PAGE);
         let wanted = u32::try_from(bytes.div_ceil(SPAN)).map_err(|_| no_space())?;
-        self.try_run(segment, me, wanted, bytes, room)
+        self.try_run(segment, me, wanted, bytes, host)
     }
 
     fn try_run(
@@ -61,39 +61,39 @@ impl Heap {
         me: Me,
         wanted: u32,
         bytes: u64,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
         let no_space = || Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes };
         // A free run that is large enough and not much too large.
         for index in 0..self.used_spans(segment)? {
-            let (span, word) = self.look_at(segment, me, index, room)?;
+            let (span, word) = self.scan_span(segment, me, index, host)?;
             let fits = || (wanted..=wanted + wanted / 4).contains(&span.spans.load(Ordering::Relaxed));
             // Room is asked for before anything is taken: what could not be used is not even taken out of sight.
             let has_room = |object: &ObjectRef| match bytes.saturating_sub(object.capacity) {
                 0 => true,
-                missing => room.allows(missing),
+                missing => host.allows(missing),
             };
             if word.what() == Use::Run(index)
                 && fits()
                 && let Some(object) = self.object(segment, index << INDEX_BITS)
                 && has_room(&object)
-                && self.take(segment, &object, me, room)?
+                && self.take(segment, &object, me, host)?
             {
                 // Ours only now: it may have been another run when we looked.
                 if fits() {
-                    return self.fit_run(segment, me, object, index, bytes, room);
+                    return self.fit_run(segment, me, object, index, bytes, host);
                 }
-                room.met_in_hand();
-                self.free_held(segment, &object, me, room)?;
+                host.met_in_hand();
+                self.free_held(segment, &object, me, host)?;
             }
         }
         // The first span's tag needs a page as well. In a pool, that page may exist already.
-        let can_make_tag = room.allows(PAGE + bytes);
-        if !can_make_tag && (self.shape != Shape::POOL || !room.allows(bytes)) {
+        let can_make_tag = host.allows(PAGE + bytes);
+        if !can_make_tag && (self.shape != Shape::POOL || !host.allows(bytes)) {
             return Err(no_space());
         }
-        match self.gather(segment, me, wanted, can_make_tag, room)? {
-            Some(first) => self.found_run(segment, me, first, wanted, bytes, room),
+        match self.gather(segment, me, wanted, can_make_tag, host)? {
+            Some(first) => self.found_run(segment, me, first, wanted, bytes, host),
             None => Err(no_space()),
         }
     }
@@ -106,11 +106,11 @@ impl Heap {
         me: Me,
         wanted: u32,
         can_make_tag: bool,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<Option<u32>, Error> {
         let (mut index, mut free) = (0, 0);
         while index < self.spans {
-            let (_, word) = self.look_at(segment, me, index, room)?;
+            let (_, word) = self.scan_span(segment, me, index, host)?;
             free = match word.what() {
                 Use::Free => free + 1,
                 Use::Taking(id) if self.is_dead(me, id) && self.free_lost(segment, me, index, word)?.is_some() => {
@@ -128,9 +128,9 @@ impl Heap {
                 match self.take_spans(segment, me, first, wanted)? {
                     None => return Ok(Some(first)),
                     Some(lost) => {
-                        room.met_in_hand();
+                        host.met_in_hand();
                         if lost > first {
-                            room.freed();
+                            host.freed();
                         }
                         (index, free) = (lost + 1, 0);
                     }
@@ -164,7 +164,7 @@ impl Heap {
         let word = head.word();
         Ok(match word.what() {
             Use::Run(own) if own == first => {
-                // A shorter one that was made there since. Acquire pairs with `found_run`: of a later life than the word, it
+                // A shorter one that was made there since. Acquire pairs with `found_run`: of a later generation than the word, it
                 // shows that the word has changed.
                 index - first >= head.spans.load(Ordering::Acquire) && head.word() == word
             }
@@ -207,7 +207,7 @@ impl Heap {
         first: u32,
         spans: u32,
         bytes: u64,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
         let mine = Use::Taking(me.id.as_u32());
         let head = self.span(segment, first)?;
@@ -215,10 +215,10 @@ impl Heap {
         let has_room = self.shape != Shape::POOL
             || match self.missing_tags(head, PAGE) {
                 0 => true,
-                tag => room.allows(tag + bytes),
+                tag => host.allows(tag + bytes),
             };
         let grown = match has_room {
-            true => self.grow_tags(segment, first, PAGE, room),
+            true => self.grow_tags(segment, first, PAGE, host),
             false => Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: bytes }),
         };
         if let Err(error) = grown {
@@ -240,11 +240,11 @@ impl Heap {
         // nobody's as long as the span is ours, but a thread that has seen an earlier object here may have put its name
         // there at any time, and be stopped before it looks again. It must not keep us from the run; it finds our name.
         self.tag(segment, &object)?.store(Tag::Held(me.id).encode(), Ordering::Release);
-        self.heads(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
+        self.header(segment)?.used_spans.fetch_max(first + spans, Ordering::Release);
         // The others before the first: died in between, the first is still `Taking` and all of them are freed, the
         // others because the run they name does not exist.
         self.change_all(segment, mine, Use::Run(first), first, spans)?;
-        self.fit_run(segment, me, object, first, bytes, room)
+        self.fit_run(segment, me, object, first, bytes, host)
     }
 
     /// Makes sure that so many bytes of a run's object, which this thread holds, have pages. Without room for them the
@@ -255,10 +255,10 @@ impl Heap {
         me: Me,
         reference: u32,
         bytes: u64,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
         let object = self.object(segment, reference).ok_or_else(|| segment.damaged("a run of spans"))?;
-        self.fit_run(segment, me, object, reference >> INDEX_BITS, bytes.next_multiple_of(PAGE), room)
+        self.fit_run(segment, me, object, reference >> INDEX_BITS, bytes.next_multiple_of(PAGE), host)
     }
 
     /// Makes sure that so many bytes of a run's object have pages. The object is the caller's.
@@ -269,7 +269,7 @@ impl Heap {
         object: ObjectRef,
         first: u32,
         bytes: u64,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<ObjectRef, Error> {
         let head = self.span(segment, first)?;
         let word = head.word();
@@ -282,8 +282,8 @@ impl Heap {
             self.forget_bytes(segment, object.tag_at)?;
             let grown = if head.run_bytes(word) != have {
                 Err(segment.damaged("a run's pages"))
-            } else if room.allows(missing) {
-                grow(segment, object.offset + have, missing, room)
+            } else if host.allows(missing) {
+                grow(segment, object.offset + have, missing, host)
             } else {
                 Err(Error::NoSpace { path: segment.path().to_path_buf(), wanted: missing })
             };
@@ -298,31 +298,31 @@ impl Heap {
     }
 
     /// Gives all free runs' pages back and frees their spans. Says whether there was one.
-    pub(super) fn dissolve_free_runs(&self, segment: &Segment, me: Me, room: &dyn HeapHost) -> Result<bool, Error> {
+    pub(super) fn reclaim_free_runs(&self, segment: &Segment, me: Me, host: &dyn HeapHost) -> Result<bool, Error> {
         let mut any = false;
         for index in 0..self.used_spans(segment)? {
-            any |= self.dissolve_run(segment, me, index, room)?;
+            any |= self.reclaim_run(segment, me, index, host)?;
         }
         Ok(any)
     }
 
     /// Takes the run that begins there apart, if it is free, and gives its pages back. Says whether it was.
-    pub(in crate::pool) fn dissolve_run(
+    pub(in crate::pool) fn reclaim_run(
         &self,
         segment: &Segment,
         me: Me,
         index: u32,
-        room: &dyn HeapHost,
+        host: &dyn HeapHost,
     ) -> Result<bool, Error> {
-        let (span, word) = self.look_at(segment, me, index, room)?;
+        let (span, word) = self.scan_span(segment, me, index, host)?;
         if word.what() != Use::Run(index) {
             return Ok(false);
         }
         let Some(object) = self.object(segment, index << INDEX_BITS) else {
-            room.met_in_hand();
+            host.met_in_hand();
             return Ok(false);
         };
-        if !is_free(self.tag(segment, &object)?, room) || !self.take(segment, &object, me, room)? {
+        if !is_free(self.tag(segment, &object)?, host) || !self.take(segment, &object, me, host)? {
             return Ok(false);
         }
         self.forget_bytes(segment, object.tag_at)?;
@@ -331,8 +331,8 @@ impl Heap {
         // The object is ours. First the head: from then on no run begins here. Died after it: the others name a run
         // that does not exist, and are freed by `collect`; not before, since the head names us.
         let Some(mine) = span.change(word, Use::Taking(me.id.as_u32())) else {
-            room.met_in_hand();
-            self.free_held(segment, &object, me, room)?;
+            host.met_in_hand();
+            self.free_held(segment, &object, me, host)?;
             return Ok(false);
         };
         // Pages before spans: what somebody takes of them next must not lose its bytes to us.
@@ -342,7 +342,7 @@ impl Heap {
         span.change(mine, Use::Free);
         // Without pages: what a growth that failed leaves, see `HeapHost::freed`.
         if taken > 0 {
-            room.freed();
+            host.freed();
         }
         punched?;
         Ok(true)

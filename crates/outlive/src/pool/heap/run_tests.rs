@@ -9,24 +9,24 @@ use crate::Error;
 use crate::shim::{AtomicU64, Ordering};
 
 /// The spans' entries begin so far behind the control table's beginning.
-const HEADS: u64 = 1024;
+const HEADER: u64 = 1024;
 
 /// A thread saw a free run and took its tag, but only after the run had been taken apart; before it looks again, another
 /// thread gathers the same spans into a run of the same length, and has it.
 #[test]
 fn a_run_is_not_also_a_slow_threads() {
     let world = World::new("slow", 2);
-    let room = Plenty::default();
-    let seen = world.allocate(LARGE, &room).expect("room");
-    world.free(&seen, &room);
-    assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+    let host = Plenty::default();
+    let seen = world.allocate(LARGE, &host).expect("room");
+    world.free(&seen, &host);
+    assert!(world.pool.reclaim(&world.segment, world.me(), &host).expect("nobody has any"));
     let mine = Tag::Held(world.me().id).encode();
     let tag = world.pool.tag(&world.segment, &seen).expect("there");
     tag.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).expect("nobody has it");
     std::thread::scope(|scope| {
-        let (world, room) = (&world, Plenty::default());
+        let (world, host) = (&world, Plenty::default());
         let another = scope.spawn(move || {
-            let object = world.allocate(LARGE, &room).expect("a thread that is slow keeps nobody from it");
+            let object = world.allocate(LARGE, &host).expect("a thread that is slow keeps nobody from it");
             assert_eq!(object, seen);
             let theirs = Tag::Held(world.me().id).encode();
             assert!(world.pool.is_still(&world.segment, &object, theirs).expect("readable"));
@@ -36,7 +36,7 @@ fn a_run_is_not_also_a_slow_threads() {
     });
     assert!(!world.pool.is_still(&world.segment, &seen, mine).expect("readable"), "two have it");
     // Letting go of it frees nothing of the other's.
-    world.free(&seen, &room);
+    world.free(&seen, &host);
     let tag = world.pool.tag_of(&world.segment, &seen).expect("readable");
     assert_eq!(tag, Tag::Queued { region: 0, position: 7 });
 }
@@ -46,30 +46,30 @@ fn a_run_is_not_also_a_slow_threads() {
 #[test]
 fn what_was_taken_apart_since_it_was_seen_is_not_taken() {
     let world = World::new("stale", 2);
-    let room = Plenty::default();
-    let take_seen = |seen: &ObjectRef| world.pool.take(&world.segment, seen, world.me(), &room).expect("readable");
+    let host = Plenty::default();
+    let take_seen = |seen: &ObjectRef| world.pool.take(&world.segment, seen, world.me(), &host).expect("readable");
     let tag_of = |object: &ObjectRef| world.pool.tag_of(&world.segment, object).expect("readable");
     // A run, and an object of a class whose tag is no run's tag.
     for len in [LARGE, 1000] {
-        let before = world.allocate(len, &room).expect("room");
-        let seen = if len == LARGE { before } else { world.allocate(len, &room).expect("room") };
+        let before = world.allocate(len, &host).expect("room");
+        let seen = if len == LARGE { before } else { world.allocate(len, &host).expect("room") };
         assert!(len == LARGE || seen.tag_at != before.tag_at);
-        world.free(&seen, &room);
+        world.free(&seen, &host);
         if seen != before {
-            world.free(&before, &room);
+            world.free(&before, &host);
         }
         assert!(take_seen(&seen), "as long as it is there");
-        world.free(&seen, &room);
-        assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+        world.free(&seen, &host);
+        assert!(world.pool.reclaim(&world.segment, world.me(), &host).expect("nobody has any"));
         assert!(!take_seen(&seen), "{len} bytes of a span that is free");
         assert_eq!(tag_of(&seen), Tag::Free, "and nobody is kept from it");
         // Another length, so that the spans are another object's.
-        let other = world.allocate(if len == LARGE { 1000 } else { LARGE }, &room).expect("all is free");
+        let other = world.allocate(if len == LARGE { 1000 } else { LARGE }, &host).expect("all is free");
         let others = tag_of(&other);
         assert!(!take_seen(&seen), "{len} bytes of what is now {other:?}");
         assert_eq!(tag_of(&other), others, "which is still its owner's");
-        world.free(&other, &room);
-        assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+        world.free(&other, &host);
+        assert!(world.pool.reclaim(&world.segment, world.me(), &host).expect("nobody has any"));
     }
 }
 
@@ -77,9 +77,9 @@ fn what_was_taken_apart_since_it_was_seen_is_not_taken() {
 #[test]
 fn what_the_dead_left_of_a_longer_run_is_found() {
     let world = World::new("longer", 4);
-    let room = Plenty::default();
-    let whole = world.allocate(4 * SPAN, &room).expect("room");
-    world.free(&whole, &room);
+    let host = Plenty::default();
+    let whole = world.allocate(4 * SPAN, &host).expect("room");
+    world.free(&whole, &host);
     let head = world.pool.span(&world.segment, whole.reference >> INDEX_BITS).expect("there");
     let take_head = || {
         let me = world.me();
@@ -93,14 +93,14 @@ fn what_the_dead_left_of_a_longer_run_is_found() {
     in_another(&|| {
         take_head();
     });
-    let first = world.allocate(SPAN, &room).expect("the first span is free");
+    let first = world.allocate(SPAN, &host).expect("the first span is free");
     assert_eq!(first.reference, whole.reference);
-    let rest = world.allocate(3 * SPAN, &room).expect("the other three are free");
-    [first, rest].iter().for_each(|object| world.free(object, &room));
+    let rest = world.allocate(3 * SPAN, &host).expect("the other three are free");
+    [first, rest].iter().for_each(|object| world.free(object, &host));
     // Not met by anybody before.
-    let again = world.allocate(4 * SPAN, &room).expect("both are taken apart");
+    let again = world.allocate(4 * SPAN, &host).expect("both are taken apart");
     assert_eq!(again.reference, whole.reference);
-    world.free(&again, &room);
+    world.free(&again, &host);
     in_another(&|| {
         let mine = take_head();
         head.spans.store(1, Ordering::Release);
@@ -109,21 +109,21 @@ fn what_the_dead_left_of_a_longer_run_is_found() {
     });
     let found = world.pool.collect(&world.segment, world.me(), false, &|_| Message::There).expect("collects");
     assert_eq!((found.held, found.spans), (1, 3));
-    let first = world.allocate(SPAN, &room).expect("the first span is free");
+    let first = world.allocate(SPAN, &host).expect("the first span is free");
     assert_eq!(first.reference, whole.reference);
-    let rest = world.allocate(3 * SPAN, &room).expect("the other three are free");
+    let rest = world.allocate(3 * SPAN, &host).expect("the other three are free");
     assert_eq!(rest.reference >> INDEX_BITS, 1);
-    assert!(matches!(world.allocate(SPAN, &room), Err(Error::NoSpace { .. })));
+    assert!(matches!(world.allocate(SPAN, &host), Err(Error::NoSpace { .. })));
 }
 
 /// A process that may not punch holes allocates all the same beside what a dead thread was taking, and collects it.
 #[test]
 fn what_the_dead_left_is_free_where_no_holes_can_be_punched() {
     let world = World::new("holes", 4);
-    let room = Plenty::default();
-    let whole = world.allocate(4 * SPAN, &room).expect("room");
-    world.free(&whole, &room);
-    assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+    let host = Plenty::default();
+    let whole = world.allocate(4 * SPAN, &host).expect("room");
+    world.free(&whole, &host);
+    assert!(world.pool.reclaim(&world.segment, world.me(), &host).expect("nobody has any"));
     std::thread::scope(|scope| {
         let dying = scope.spawn(|| {
             for index in 0..4 {
@@ -135,11 +135,11 @@ fn what_the_dead_left_is_free_where_no_holes_can_be_punched() {
     });
     let living = || {
         deny_holes();
-        let room = Plenty::default();
-        let small = world.allocate(1000, &room).expect("a span of the dead is free");
-        world.free(&small, &room);
-        let run = world.allocate(LARGE, &room).expect("spans of the dead are free");
-        world.free(&run, &room);
+        let host = Plenty::default();
+        let small = world.allocate(1000, &host).expect("a span of the dead is free");
+        world.free(&small, &host);
+        let run = world.allocate(LARGE, &host).expect("spans of the dead are free");
+        world.free(&run, &host);
         let found = world.pool.collect(&world.segment, world.me(), false, &|_| Message::There).expect("collects");
         assert_eq!(found.spans, 1);
     };
@@ -172,18 +172,18 @@ fn deny_holes() {
 #[test]
 fn a_damaged_count_of_pages_is_cut_to_the_run() {
     let world = World::new("count", 8);
-    let room = Plenty::default();
-    let (run, behind) = (world.allocate(LARGE, &room).expect("room"), world.allocate(4 * SPAN, &room).expect("room"));
-    world.free(&run, &room);
-    let frontier: &AtomicU64 = world.segment.at(CONTROL + HEADS + 8).expect("there");
+    let host = Plenty::default();
+    let (run, behind) = (world.allocate(LARGE, &host).expect("room"), world.allocate(4 * SPAN, &host).expect("room"));
+    world.free(&run, &host);
+    let frontier: &AtomicU64 = world.segment.at(CONTROL + HEADER + 8).expect("there");
     let before = frontier.load(Ordering::Relaxed);
     assert_eq!(before as u32 as u64 * 4096, LARGE, "where it stands");
     for pages in [1024, 1025, 4096, (1 << 20) - 1, u64::from(u32::MAX)] {
         frontier.store(before & !u64::from(u32::MAX) | pages, Ordering::Relaxed);
-        match world.allocate(LARGE, &room) {
+        match world.allocate(LARGE, &host) {
             Ok(again) => {
                 assert!(again.offset != run.offset || again.capacity <= 2 * SPAN, "{pages}: {again:?} and {behind:?}");
-                world.free(&again, &room);
+                world.free(&again, &host);
             }
             Err(error) => assert!(matches!(error, Error::NoSpace { .. } | Error::Damaged { .. }), "{error}"),
         }

@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | free | nobody's; its pages are holes, or not yet | |
 //! | class c | objects of class c, until one who needs the memory finds them all free | nothing to repair: objects are claimed one by one |
-//! | taking(id) | being prepared for a class, gathered into a run, or dissolved, by id | anybody frees it again once id is dead |
+//! | taking(id) | being prepared for a class, gathered into a run, or reclaimed, by id | anybody frees it again once id is dead |
 //! | run(first) | part of the run that begins at `first` | the run's one object has a tag like any other |
 //!
 //! A span's tags stand in a table of their own, 64 or 512 KiB for each span (what is used of it takes up memory): a thread
@@ -54,29 +54,29 @@ pub(in crate::pool) enum Use {
     Run(u32),
 }
 
-/// What a span is for, and in which of its lives: each time that somebody takes it, the next one begins. Every change is
-/// from the exact word that was seen, so one who was stopped in between changes nothing of a later life, even when the
+/// What a span is for, and in which of its generations: each time that somebody takes it, the next one begins. Every change is
+/// from the exact word that was seen, so one who was stopped in between changes nothing of a later generation, even when the
 /// span is for the same again. proof/models/span.pml.
 ///
 /// ```text
 /// bits 62, 63   free, class, taking, run
-/// 32 to 61      life
+/// 32 to 61      generation
 /// 0 to 31       the class, the taker's id, the run's first span
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pool) struct Word(u64);
 
-const LIVES: u64 = (1 << 30) - 1;
+const GENERATIONS: u64 = (1 << 30) - 1;
 
 impl Word {
-    fn new(what: Use, life: u64) -> Word {
+    fn new(what: Use, generation: u64) -> Word {
         let (kind, value) = match what {
             Use::Free => (0, 0),
             Use::Class(class) => (1, class),
             Use::Taking(id) => (2, id),
             Use::Run(first) => (3, first),
         };
-        Word(kind << 62 | (life & LIVES) << 32 | u64::from(value))
+        Word(kind << 62 | (generation & GENERATIONS) << 32 | u64::from(value))
     }
 
     /// Damaged words read as a class that does not exist, which nobody uses.
@@ -91,22 +91,22 @@ impl Word {
         }
     }
 
-    /// As it stands in the table: never the same again in another life, until lives wrap.
+    /// As it stands in the table: never the same again in another generation, until generations wrap.
     pub(super) fn raw(self) -> u64 {
         self.0
     }
 
-    fn life(self) -> u64 {
-        self.0 >> 32 & LIVES
+    fn generation(self) -> u64 {
+        self.0 >> 32 & GENERATIONS
     }
 }
 
-/// How much of a span exists: objects of a class, or pages of a run's object; in which of the span's lives.
+/// How much of a span exists: objects of a class, or pages of a run's object; in which of the span's generations.
 ///
 /// ```text
 /// bit 63     shut: it grows no more, because somebody takes the span apart. Left by one who died doing so, it only
 ///            keeps the span from growing
-/// 32 to 61   the life
+/// 32 to 61   the generation
 /// 0 to 31    objects or pages
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,18 +134,18 @@ impl Span {
         self.word().what()
     }
 
-    /// From the word that was seen to another use, unless somebody was quicker. Taking begins a life.
+    /// From the word that was seen to another use, unless somebody was quicker. Taking begins a generation.
     pub(super) fn change(&self, from: Word, to: Use) -> Option<Word> {
-        let life = from.life() + u64::from(matches!(to, Use::Taking(_)));
-        let to = Word::new(to, life);
+        let generation = from.generation() + u64::from(matches!(to, Use::Taking(_)));
+        let to = Word::new(to, generation);
         self.word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok().then_some(to)
     }
 
-    /// The frontier of the life that this word is of.
+    /// The frontier of the generation that this word is of.
     pub(super) fn frontier(&self, word: Word) -> Option<Frontier> {
         // Acquire pairs with `advance`: the pages exist.
         let bits = self.frontier.load(Ordering::Acquire);
-        (bits >> 32 & LIVES == word.life()).then_some(Frontier(bits))
+        (bits >> 32 & GENERATIONS == word.generation()).then_some(Frontier(bits))
     }
 
     /// How many objects a class span has.
@@ -158,9 +158,9 @@ impl Span {
         self.frontier(word).map_or(0, |frontier| u64::from(frontier.count()) * PAGE)
     }
 
-    /// Nothing exists yet in the life of this word, which is the caller's.
+    /// Nothing exists yet in the generation of this word, which is the caller's.
     pub(super) fn begin(&self, mine: Word) -> Frontier {
-        let nothing = Frontier(mine.life() << 32);
+        let nothing = Frontier(mine.generation() << 32);
         self.frontier.store(nothing.0, Ordering::Relaxed);
         nothing
     }
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_in_an_earlier_life_changes_nothing_of_a_later_one() {
+    fn what_was_seen_in_an_earlier_generation_changes_nothing_of_a_later_one() {
         // SAFETY: all its fields are atomics, for which zero is a value.
         let span: Span = unsafe { core::mem::zeroed() };
         let live = |class| {
@@ -283,25 +283,25 @@ mod tests {
             span.change(mine, Use::Class(class)).expect("ours")
         };
         let before = live(3);
-        let seen = span.frontier(before).expect("of this life");
+        let seen = span.frontier(before).expect("of this generation");
         assert!(span.advance(seen, 4));
-        let seen = span.frontier(before).expect("of this life");
+        let seen = span.frontier(before).expect("of this generation");
         assert!(span.shut(seen) && span.objects(before, Shape::QUEUE.layout(12).expect("a class")) == 4);
         let after = live(3);
         assert_eq!((before.what(), after.what()), (Use::Class(3), Use::Class(3)));
         assert_eq!(span.change(before, Use::Free), None);
         assert!(span.frontier(before).is_none());
-        assert!(span.advance(span.frontier(after).expect("of this life"), 4));
+        assert!(span.advance(span.frontier(after).expect("of this generation"), 4));
         assert!(!span.advance(seen, 1) && !span.shut(seen));
     }
 
     #[test]
     fn words_keep_what_they_are_given() {
         for what in [Use::Free, Use::Class(48), Use::Taking(u32::MAX), Use::Run(4095)] {
-            let word = Word::new(what, LIVES);
-            assert_eq!((word.what(), word.life()), (what, LIVES));
+            let word = Word::new(what, GENERATIONS);
+            assert_eq!((word.what(), word.generation()), (what, GENERATIONS));
         }
-        assert_eq!(Word::new(Use::Free, LIVES + 1), Word(0), "lives wrap");
+        assert_eq!(Word::new(Use::Free, GENERATIONS + 1), Word(0), "generations wrap");
         assert_eq!(Word(9).what(), Use::Class(u32::MAX), "damaged");
     }
 }

@@ -1,4 +1,4 @@
-//! What an object's tag says, as bits, and as it looks to somebody who looks for memory.
+//! What an object's tag says, as bits, and as a scan for memory reads it.
 //!
 //! ```text
 //! bits 62, 63   free, held, queued, the public pool's own
@@ -7,7 +7,7 @@
 //! the pool's    59 to 61: 0 owned, 1 cached, 2 offered, 3 shared
 //!   owned, cached   0 to 31 the process's id
 //!   offered         30 to 58 the offer's number, 0 to 29 the receiver's id, 0: anybody
-//!   shared          30 to 58 the sharing's number, 27 to 29 lines of cells, 0 to 26 joinings: see holders.rs
+//!   shared          30 to 58 the sharing's number, 27 to 29 lines of cells, 0 to 26 joinings: see share/holders.rs
 //! ```
 
 use super::host::HeapHost;
@@ -32,7 +32,7 @@ pub(crate) enum Tag {
         to: Option<TokenId>,
         number: u32,
     },
-    /// Held by several processes, whose names stand in a block of their own.
+    /// Held by several processes, whose names stand in a row of the holder table.
     Shared(Sharing),
     Damaged,
 }
@@ -128,19 +128,19 @@ impl Sharing {
     }
 }
 
-/// Whether a tag, as somebody who looks for memory reads it, says free.
-pub(super) fn is_free(tag: &AtomicU64, room: &dyn HeapHost) -> bool {
+/// Whether a tag, as a scan for memory reads it, says free.
+pub(super) fn is_free(tag: &AtomicU64, host: &dyn HeapHost) -> bool {
     // Relaxed: who wants it takes it by `take`.
     let seen = tag.load(Ordering::Relaxed);
     if seen != 0 {
-        note_if_held(seen, room);
+        note_if_held(seen, host);
     }
     seen == 0
 }
 
-pub(super) fn note_if_held(seen: u64, room: &dyn HeapHost) {
+pub(super) fn note_if_held(seen: u64, host: &dyn HeapHost) {
     if let Tag::Held(_) = Tag::decode(seen) {
-        room.met_in_hand();
+        host.met_in_hand();
     }
 }
 

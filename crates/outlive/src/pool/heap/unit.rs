@@ -15,7 +15,7 @@ pub(crate) struct Unit {
     /// Bytes of it that may come to have some.
     pub(crate) most: u64,
     /// The first span's word: as long as it is the same, so are the pages.
-    pub(crate) life: u64,
+    pub(crate) generation: u64,
 }
 
 impl Heap {
@@ -41,7 +41,7 @@ impl Heap {
             }
             _ => return None,
         };
-        let unit = Unit { offset: self.span_offset(first), bytes: bytes.min(most), most, life: word.raw() };
+        let unit = Unit { offset: self.span_offset(first), bytes: bytes.min(most), most, generation: word.raw() };
         // A damaged count must not lead behind the end of the file.
         segment.exists(unit.offset + unit.bytes).ok()?;
         (offset < unit.offset + unit.bytes).then_some(unit)

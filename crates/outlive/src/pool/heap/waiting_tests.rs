@@ -46,24 +46,24 @@ impl World {
         self.domain.me().expect("a token")
     }
 
-    pub(super) fn allocate(&self, len: u64, room: &dyn HeapHost) -> Result<ObjectRef, Error> {
-        self.pool.allocate(&self.segment, self.me(), len, room)
+    pub(super) fn allocate(&self, len: u64, host: &dyn HeapHost) -> Result<ObjectRef, Error> {
+        self.pool.allocate(&self.segment, self.me(), len, host)
     }
 
-    pub(super) fn free(&self, object: &ObjectRef, room: &dyn HeapHost) {
-        self.pool.free_held(&self.segment, object, self.me(), room).expect("ours");
+    pub(super) fn free(&self, object: &ObjectRef, host: &dyn HeapHost) {
+        self.pool.free_held(&self.segment, object, self.me(), host).expect("ours");
     }
 
-    /// What another thread's look for memory comes to: found something, or met something in a hand.
-    fn look_of_another(&self, len: u64) -> (bool, bool) {
+    /// What another thread's scan for memory comes to: found something, or met something in a hand.
+    fn scan_of_another(&self, len: u64) -> (bool, bool) {
         std::thread::scope(|scope| {
             let looking = scope.spawn(|| {
-                let room = Plenty::default();
-                let found = self.allocate(len, &room);
+                let host = Plenty::default();
+                let found = self.allocate(len, &host);
                 if let Ok(object) = &found {
-                    self.free(object, &room);
+                    self.free(object, &host);
                 }
-                (found.is_ok(), room.met.get())
+                (found.is_ok(), host.met.get())
             });
             looking.join().expect("no panic")
         })
@@ -117,7 +117,7 @@ impl HeapHost for Scarce<'_> {
         let left = self.yes.get();
         self.yes.set(left.saturating_sub(1));
         if left == 0 {
-            self.looks.borrow_mut().push(self.world.look_of_another(self.len));
+            self.looks.borrow_mut().push(self.world.scan_of_another(self.len));
         }
         left > 0
     }
@@ -154,12 +154,12 @@ impl HeapHost for Deadly {
 fn a_look_up_makes_no_page() {
     const SPANS: u32 = 4000;
     let world = World::new("look-up", SPANS);
-    let room = Plenty::default();
+    let host = Plenty::default();
     // Spans that were used and are holes now, and behind them one that is in use.
-    let gone = [300, 1 << 20, LARGE].map(|len| world.allocate(len, &room).expect("room"));
-    let mine = world.allocate(LARGE, &room).expect("room");
-    gone.iter().for_each(|object| world.free(object, &room));
-    assert!(world.pool.reclaim(&world.segment, world.me(), &room).expect("nobody has any"));
+    let gone = [300, 1 << 20, LARGE].map(|len| world.allocate(len, &host).expect("room"));
+    let mine = world.allocate(LARGE, &host).expect("room");
+    gone.iter().for_each(|object| world.free(object, &host));
+    assert!(world.pool.reclaim(&world.segment, world.me(), &host).expect("nobody has any"));
     let before = world.segment.facts().expect("known").allocated;
     let places = [0, 1, 2, (1 << INDEX_BITS) - 1];
     let references = (0..1 << (32 - INDEX_BITS)).flat_map(|span| places.map(|at| span << INDEX_BITS | at));
@@ -174,19 +174,19 @@ fn a_look_up_makes_no_page() {
 fn a_look_meets_what_a_thread_holds_and_not_what_a_message_has() {
     for len in [100, 1 << 20, LARGE] {
         let world = World::new("held", 2);
-        let room = Plenty::default();
+        let host = Plenty::default();
         let mut held = Vec::new();
-        while let Ok(object) = world.allocate(len, &room) {
+        while let Ok(object) = world.allocate(len, &host) {
             held.push(object);
         }
-        assert_eq!(world.look_of_another(len), (false, true), "{len}: all are held");
+        assert_eq!(world.scan_of_another(len), (false, true), "{len}: all are held");
         for (position, object) in held.iter().enumerate() {
             world.pool.enqueue(&world.segment, object, world.me(), 0, position as u64).expect("ours");
         }
-        assert_eq!(world.look_of_another(len), (false, false), "{len}: all are messages");
+        assert_eq!(world.scan_of_another(len), (false, false), "{len}: all are messages");
         let (position, last) = (held.len() as u64 - 1, held.last().expect("some"));
         world.pool.free_queued(&world.segment, last, 0, position).expect("its message's");
-        assert_eq!(world.look_of_another(len), (true, false), "{len}: one is free");
+        assert_eq!(world.scan_of_another(len), (true, false), "{len}: one is free");
     }
 }
 
@@ -196,20 +196,20 @@ fn a_look_meets_spans_that_a_thread_takes() {
         let world = World::new("taking", 2);
         let taken = world.pool.take_spans(&world.segment, world.me(), 0, 2).expect("there");
         assert_eq!(taken, None, "all of them");
-        assert_eq!(world.look_of_another(len), (false, true), "{len}");
+        assert_eq!(world.scan_of_another(len), (false, true), "{len}");
     }
 }
 
 #[test]
 fn who_lets_go_tells() {
     let world = World::new("tells", 2);
-    let room = Plenty::default();
-    let object = world.allocate(100, &room).expect("room");
-    assert_eq!(room.freed.get(), 0);
-    world.free(&object, &room);
-    assert_eq!(room.freed.get(), 1);
-    world.free(&object, &room);
-    assert_eq!(room.freed.get(), 1, "not ours any more");
+    let host = Plenty::default();
+    let object = world.allocate(100, &host).expect("room");
+    assert_eq!(host.freed.get(), 0);
+    world.free(&object, &host);
+    assert_eq!(host.freed.get(), 1);
+    world.free(&object, &host);
+    assert_eq!(host.freed.get(), 1, "not ours any more");
 }
 
 /// A sender takes a run for which there is no room after all; who looked meanwhile must not sleep on when it lets go.
@@ -217,15 +217,15 @@ fn who_lets_go_tells() {
 fn what_does_not_fit_in_the_end_was_met_by_who_looked_meanwhile() {
     for yes in 0..3 {
         let world = World::new("fits", 2);
-        let room = Scarce::new(&world, LARGE, yes);
-        let object = world.allocate(LARGE, &room);
-        for (found, met) in room.looks.borrow().iter() {
+        let host = Scarce::new(&world, LARGE, yes);
+        let object = world.allocate(LARGE, &host);
+        for (found, met) in host.looks.borrow().iter() {
             assert!(found | met, "{yes}: neither found nor noticed");
         }
         if let Ok(object) = &object {
-            world.free(object, &room);
+            world.free(object, &host);
         }
-        assert_eq!(world.look_of_another(LARGE), (true, false), "{yes}: nothing is lost");
+        assert_eq!(world.scan_of_another(LARGE), (true, false), "{yes}: nothing is lost");
     }
 }
 
@@ -235,19 +235,19 @@ fn a_look_that_fails_again_tells_nobody() {
     for len in [100, 1 << 20, LARGE] {
         for yes in 0..3 {
             let world = World::new("again", 4);
-            let room = Plenty::default();
+            let host = Plenty::default();
             // Some of everything, free: a run too short of pages, a span of another class.
             for some in [300, 2 * SPAN + 4096] {
-                let object = world.allocate(some, &room).expect("room");
-                world.free(&object, &room);
+                let object = world.allocate(some, &host).expect("room");
+                world.free(&object, &host);
             }
             let look = || {
-                let room = Scarce { looks: RefCell::default(), ..Scarce::new(&world, 1 << 40, yes) };
-                let found = world.allocate(len, &room);
+                let host = Scarce { looks: RefCell::default(), ..Scarce::new(&world, 1 << 40, yes) };
+                let found = world.allocate(len, &host);
                 if let Ok(object) = &found {
                     world.pool.enqueue(&world.segment, object, world.me(), 0, 0).expect("ours");
                 }
-                (found.is_ok(), room.freed.get())
+                (found.is_ok(), host.freed.get())
             };
             // The first ones may find something to take apart.
             let looks = [look(), look(), look()];
@@ -262,9 +262,9 @@ fn a_look_that_fails_again_tells_nobody() {
 #[test]
 fn a_run_without_pages_is_not_lost() {
     let world = World::new("pages", 2);
-    let room = Scarce::new(&world, 1 << 40, 1);
-    assert!(world.allocate(LARGE, &room).is_err(), "room for a run, none for its pages");
-    assert_eq!(world.look_of_another(LARGE), (true, false));
+    let host = Scarce::new(&world, 1 << 40, 1);
+    assert!(world.allocate(LARGE, &host).is_err(), "room for a run, none for its pages");
+    assert_eq!(world.scan_of_another(LARGE), (true, false));
     let world = World::new("pages-dead", 2);
     std::thread::scope(|scope| {
         let dying = scope.spawn(|| world.allocate(LARGE, &Deadly { yes: Cell::new(1) }).map(|_| ()));
@@ -273,5 +273,5 @@ fn a_run_without_pages_is_not_lost() {
     let gone = |_| Message::Gone;
     let found = world.pool.collect(&world.segment, world.me(), false, &gone).expect("collects");
     assert_eq!((found.held, found.in_hand), (1, 0));
-    assert_eq!(world.look_of_another(LARGE), (true, false));
+    assert_eq!(world.scan_of_another(LARGE), (true, false));
 }

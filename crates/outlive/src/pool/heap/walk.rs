@@ -59,7 +59,7 @@ impl Heap {
     }
 
     /// All objects that there are: class, or how many spans a run has; the object; its tag.
-    pub(in crate::pool) fn look_at_all(&self, segment: &Segment, see: See<'_>) -> Result<(), Error> {
+    pub(in crate::pool) fn scan_all(&self, segment: &Segment, see: See<'_>) -> Result<(), Error> {
         for index in 0..self.used_spans(segment)? {
             let span = self.span(segment, index)?;
             let word = span.word();

@@ -10,10 +10,10 @@
 //! the offset carries, keeps an old offset from claiming what the object is later.
 
 use crate::pool::cache::Cache;
-use crate::pool::debug::{DRESS, Modes, Note};
+use crate::pool::debug::{Modes, Note, REDZONE};
 use crate::pool::error::PoolError;
 use crate::pool::heap::{NUMBER_BITS, Tag};
-use crate::pool::object::{IN_MODES, Object, shelf_of};
+use crate::pool::object::{CHECKED, Object, magazine_of};
 use crate::pool::pool::Pool;
 use crate::shim::Ordering;
 use crate::{Error, Peer, TokenId};
@@ -134,25 +134,25 @@ impl Object<'_> {
         // SAFETY: given up at once.
         match unsafe { Cache::find(inner) } {
             Some(cache) => cache.next_number(),
-            None => inner.file.head().numbers.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1),
+            None => inner.file.header().numbers.fetch_add(1, Ordering::Relaxed) & ((1 << NUMBER_BITS) - 1),
         }
     }
 
     pub(super) fn offer(self, to: Option<TokenId>) -> Result<Offset, PoolError> {
         self.check_owned()?;
         if let Some(fault) = self.overrun() {
-            self.free_in_modes();
+            self.free_checked();
             self.forget();
             return Err(PoolError::Fault(fault));
         }
         let inner = self.inner();
         let number = self.next_number();
-        let record = self.entry().record();
-        // Relaxed: seen with the tag. A dressed one's length stands there already.
-        if !self.is_dressed() {
+        let record = self.ptr().record();
+        // Relaxed: seen with the tag. The length of one with a redzone stands there already.
+        if !self.has_redzone() {
             record.note.store(self.len() as u32, Ordering::Relaxed);
         }
-        if self.handle().shelf & IN_MODES != 0 && inner.now().modes.contains(Modes::UAF) {
+        if self.handle().magazine & CHECKED != 0 && inner.now().modes.contains(Modes::UAF) {
             // Died just after: owned(P), whose mappings end with it.
             self.hide();
         }
@@ -190,8 +190,8 @@ impl Pool {
         let me = inner.registry.me()?;
         let process = inner.registry.process_token()?;
         let (reference, number) = offset.bare().parts().ok_or(PoolError::Stale)?;
-        let block = heap.find_object(&file.segment, reference)?.ok_or(PoolError::Stale)?;
-        let tag = &file.record(&block)?.tag;
+        let object = heap.find_object(&file.segment, reference)?.ok_or(PoolError::Stale)?;
+        let tag = &file.record(&object)?.tag;
         let seen = tag.load(Ordering::Acquire);
         match Tag::decode(seen) {
             Tag::Offered { to, number: offered } if offered == number => {
@@ -205,11 +205,11 @@ impl Pool {
         // Acquire pairs with `offer`. Died just after: owned(P).
         tag.compare_exchange(seen, owned, Ordering::Acquire, Ordering::Relaxed).map_err(|_| PoolError::Stale)?;
         // Its place is looked at again, now that nobody takes its span apart.
-        let found = heap.find_object(&file.segment, reference).and_then(|block| {
-            let block = block.ok_or_else(|| file.segment.damaged("an object's place"))?;
-            Ok((inner.entry(&block)?, block))
+        let found = heap.find_object(&file.segment, reference).and_then(|object| {
+            let object = object.ok_or_else(|| file.segment.damaged("an object's place"))?;
+            Ok((inner.ptr_to(&object)?, object))
         });
-        let (entry, block) = match found {
+        let (ptr, object) = match found {
             Ok(found) => found,
             Err(error) => {
                 // Offered as it was: the next claim may find it. Release pairs with that one's Acquire.
@@ -217,19 +217,19 @@ impl Pool {
                 return Err(error.into());
             }
         };
-        let (len, dress) = match Note::decode(entry.record().note.load(Ordering::Relaxed)) {
-            Note::Dressed(len) => (len, DRESS as u32),
+        let (len, redzone) = match Note::decode(ptr.record().note.load(Ordering::Relaxed)) {
+            Note::Redzone(len) => (len, REDZONE as u32),
             Note::Length(len) => (len, 0),
             Note::Filled { .. } => (u32::MAX, 0),
         };
-        if u64::from(len) + u64::from(dress) > u64::from(entry.capacity) {
+        if u64::from(len) + u64::from(redzone) > u64::from(ptr.capacity) {
             // Died here: owned(P) still.
-            entry.set(0);
+            ptr.set(0);
             return Err(file.segment.damaged("an object's length").into());
         }
-        let object = Object::new(inner, entry, shelf_of(block.capacity), len as usize, owned);
-        if dress > 0 || inner.has_modes() {
-            return Ok((object.claimed_in_modes(dress > 0)?, seen));
+        let object = Object::new(inner, ptr, magazine_of(object.capacity), len as usize, owned);
+        if redzone > 0 || inner.has_modes() {
+            return Ok((object.claimed_checked(redzone > 0)?, seen));
         }
         Ok((object, seen))
     }
@@ -238,11 +238,11 @@ impl Pool {
 impl Object<'_> {
     /// Offers it as it was before it was claimed, with that tag.
     pub(in crate::pool) fn offer_again(self, tag: u64) {
-        if self.handle().shelf & IN_MODES != 0 && self.inner().now().modes.contains(Modes::UAF) {
+        if self.handle().magazine & CHECKED != 0 && self.inner().now().modes.contains(Modes::UAF) {
             self.hide();
         }
         // Died just before: owned(P).
-        self.entry().set(tag);
+        self.ptr().set(tag);
         self.forget();
     }
 }
@@ -258,7 +258,7 @@ impl Pool {
     /// What was offered to it is not listed any more once somebody has collected it.
     pub fn offers(&self) -> Result<Vec<Offer>, Error> {
         let (file, mut offers) = (&self.inner.file, Vec::new());
-        file.heap.look_at_all(&file.segment, &mut |_, _, object, tag| {
+        file.heap.scan_all(&file.segment, &mut |_, _, object, tag| {
             if let Tag::Offered { to, number } = tag {
                 offers.push(Offer { offset: Offset::new(object.reference, number), to, bytes: object.capacity });
             }

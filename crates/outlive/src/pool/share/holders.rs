@@ -1,4 +1,4 @@
-//! Who holds an object that several processes share: a block of cells, each of which names one.
+//! Who holds an object that several processes share: a row of cells, each of which names one.
 //!
 //! | tag | meaning |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | a cell | meaning | a death here |
 //! | --- | --- | --- |
 //! | 0 | nobody's | |
-//! | (P, n) | P is among the holders of n. In a block that serves another sharing by now: nothing | not counted once P has ended; the cell is whoever's needs it |
+//! | (P, n) | P is among the holders of n. In a row that serves another sharing by now: nothing | not counted once P has ended; the cell is whoever's needs it |
 //!
 //! | step | died just after | repaired by |
 //! | --- | --- | --- |
@@ -16,7 +16,7 @@
 //! | join 2: tag (n, j) → (n, j + 1) | a dead holder's | the next to leave; `collect` |
 //! | leave 1: cell → 0 | shared, perhaps with no holder | `collect` |
 //! | leave 2: no cell of n names one who has not ended: tag (n, j) → owned(P) | owned(P) | `collect` |
-//! | leave 3: the block is given back | the same, and a block whose object is not shared by its number | whoever needs a block; `collect` |
+//! | leave 3: the row is given back | the same, and a row whose object is not shared by its number | whoever needs a row; `collect` |
 //!
 //! A joining and the last leaving meet on the tag: whichever exchange comes first makes the other fail. Who was seen in a cell
 //! before his tag is no holder yet, and whoever saw him leaves the object to him: he will find the tag as it was, join, and
@@ -30,17 +30,17 @@ use crate::shim::{AtomicU32, AtomicU64, Ordering, fence, fewer_under_loom};
 
 /// The most that can hold one object at a time.
 pub(crate) const CELLS: usize = fewer_under_loom(62, 2);
-/// Words of a block before its cells.
+/// Words of a row before its cells.
 const BEFORE: usize = 2;
 /// Words of a cache line.
 const LINE: usize = 8;
 
-/// How many cells of its block may have holders.
+/// How many cells of its row may have holders.
 fn cells_of(sharing: Sharing) -> usize {
     ((sharing.lines as usize + 1) * LINE - BEFORE).min(CELLS)
 }
 
-/// Of the cell's block.
+/// Of the cell's row.
 pub(super) fn line_of(cell: usize) -> u32 {
     ((cell + BEFORE) / LINE) as u32
 }
@@ -57,7 +57,7 @@ fn name_in(cell: u64) -> Option<TokenId> {
 /// serves another object.
 #[repr(C, align(64))]
 pub(crate) struct Holders {
-    /// Bits 32 to 60: the sharing's number; 0 to 31: the object's reference plus one. 0: the block is nobody's. In use while
+    /// Bits 32 to 60: the sharing's number; 0 to 31: the object's reference plus one. 0: the row is nobody's. In use while
     /// the object's tag is of that number, or says owned (it may be about to be).
     head: AtomicU64,
     /// What the object's note said: the length that was asked for.
@@ -70,7 +70,7 @@ crate::shim::assert_layout!(size_of::<Holders>() == 512);
 // SAFETY: all its fields are atomics.
 unsafe impl crate::segment::Shared for Holders {}
 
-/// Whom a block serves: a sharing's number, and the object.
+/// Whom a row serves: a sharing's number, and the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Serves {
     pub(crate) number: u32,
@@ -105,7 +105,7 @@ impl Holders {
     pub(crate) fn take(&self, from: Option<Serves>, to: Serves) -> bool {
         let from = from.map_or(0, Serves::word);
         // Release pairs with `serves`: the object was its owner's before. Died just after: its tag says owned, and then
-        // something else; and the block is anybody's.
+        // something else; and the row is anybody's.
         self.head.compare_exchange(from, to.word(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
@@ -224,7 +224,7 @@ pub(crate) fn join(
     Err(Refused::Stale)
 }
 
-/// From shared by that number to `to`, if nobody holds it who has not ended, by another cell than `besides`; then the block
+/// From shared by that number to `to`, if nobody holds it who has not ended, by another cell than `besides`; then the row
 /// is nobody's. Says whether it was so.
 pub(crate) fn free(
     tag: &AtomicU64,
@@ -242,7 +242,7 @@ pub(crate) fn free(
     }
     // From the very tag that was read before the cells: who has joined since is a holder, and it is left to him.
     // AcqRel: after all that any holder did with the bytes, before what the next owner does. Died just after: `to`, and a
-    // block that its object does not name any more.
+    // row that its object does not name any more.
     if tag.compare_exchange(seen, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return false;
     }
@@ -280,7 +280,7 @@ mod loom_tests {
         OWNED | u64::from(TokenId::new(by, 0).as_u32())
     }
 
-    /// One object and its block; `bytes` are read by holders and written by who has the object alone.
+    /// One object and its row; `bytes` are read by holders and written by who has the object alone.
     struct World {
         tag: AtomicU64,
         holders: Holders,
@@ -406,7 +406,7 @@ mod loom_tests {
         });
     }
 
-    /// Who is late comes into a block that serves the next sharing, and does no harm there.
+    /// Who is late comes into a row that serves the next sharing, and does no harm there.
     #[test]
     fn loom_share_a_late_joiner_beside_the_next_sharing() {
         let mut model = loom::model::Builder::new();

@@ -1,11 +1,14 @@
-//! An object that several processes hold, each by name; who leaves last frees it.
+//! Handing objects to other processes, one at a time (`handoff.rs`), or to several at once, here. Both use the heap, what a
+//! thread's cache knows, and the debug modes, which look for faults before an object leaves the process.
+//!
+//! A shared object is held by several processes, each by name; the last one to leave frees it.
 //!
 //! | tag | meaning | a death here |
 //! | --- | --- | --- |
 //! | owned(P) | P is about to share it, or was its last holder | free once P has ended |
-//! | shared(n, j) | those hold it whose names stand in its block with the number n | one holder less, once it has ended; free when there is none |
+//! | shared(n, j) | those hold it whose names stand in its row with the number n | one holder less, once it has ended; free when there is none |
 //!
-//! The steps, and what a death after each leaves: holders.rs.
+//! The steps, and what a death after each leaves: `holders.rs`. Which rows there are for holders' names: `holder_table.rs`.
 
 mod handoff;
 mod holder_table;
@@ -19,9 +22,9 @@ pub(in crate::pool) use holders::Holders;
 
 use crate::liveness::Ends;
 use crate::pool::error::PoolError;
-use crate::pool::file::Entry;
+use crate::pool::file::ObjectPtr;
 use crate::pool::heap::{HeapHost, Sharing, Tag};
-use crate::pool::object::{IN_MODES, Object, shelf_of};
+use crate::pool::object::{CHECKED, Object, magazine_of};
 use crate::pool::pool::{Inner, Pool};
 use crate::shim::Ordering;
 use crate::sync::Holder;
@@ -60,17 +63,17 @@ use holders::{CELLS, Refused, Serves, line_of};
 /// needs memory; [`Pool::gc`], [`Domain::sweep`](crate::Domain::sweep) and another holder's leaving free it at once.
 #[derive(Clone)]
 #[must_use = "what is dropped is held no longer"]
-pub struct Shared<'p> {
+pub struct SharedObject<'p> {
     holding: Arc<Holding<'p>>,
 }
 
-/// One cell of the object's block.
+/// One cell of the object's row.
 struct Holding<'p> {
     inner: &'p Inner,
-    entry: Entry,
+    ptr: ObjectPtr,
     len: usize,
     number: u32,
-    block: u32,
+    row: u32,
     holders: &'p Holders,
     cell: usize,
     process: TokenId,
@@ -93,35 +96,35 @@ impl<'p> Object<'p> {
     ///
     /// # If a process dies
     /// In here: the object is free once the process has ended.
-    pub fn share(self) -> Result<Shared<'p>, PoolError> {
+    pub fn share(self) -> Result<SharedObject<'p>, PoolError> {
         self.check_owned()?;
         if let Some(fault) = self.overrun() {
-            self.free_in_modes();
+            self.free_checked();
             self.forget();
             return Err(PoolError::Fault(fault));
         }
         let (inner, len) = (self.inner(), self.len());
         let process = inner.registry.process_token()?;
-        let (reference, record) = (self.entry().reference, self.entry().record());
+        let (reference, record) = (self.ptr().reference, self.ptr().record());
         let number = self.next_number();
         let serves = Serves { number, reference };
         let ends = Ends::new(inner.registry, inner.file_id);
         let has_ended = |process| ends.has_ended(process);
-        // Died from here to the tag: owned(P), and a block that serves nothing.
+        // Died from here to the tag: owned(P), and a row that serves nothing.
         let entered = || -> Result<(u32, &'p Holders, usize), PoolError> {
             loop {
-                let block = inner.block_for(serves)?;
-                let holders = inner.file.holders(block)?;
+                let row = inner.row_for(serves)?;
+                let holders = inner.file.holders(row)?;
                 if let Some(cell) = holders.enter(process, number, &has_ended) {
-                    return Ok((block, holders, cell));
+                    return Ok((row, holders, cell));
                 }
                 // Full of those who came too late for its last sharing, and are stopped: the next one.
                 holders.release(serves);
             }
         };
-        let (block, holders, cell) = entered()?;
+        let (row, holders, cell) = entered()?;
         // Relaxed: seen with the tag.
-        record.note.store(block, Ordering::Relaxed);
+        record.note.store(row, Ordering::Relaxed);
         holders.note.store(len as u32, Ordering::Relaxed);
         let shared = Sharing::begin(number, line_of(cell)).word();
         // Release pairs with `join`: the bytes, and where the holders are. Died just after: a dead holder.
@@ -130,8 +133,8 @@ impl<'p> Object<'p> {
             holders.release(serves);
             return Err(inner.file.segment.damaged("an object's tag").into());
         }
-        let entry = self.forget();
-        Ok(Shared::new(Holding { inner, entry, len, number, block, holders, cell, process, over: false }))
+        let ptr = self.forget();
+        Ok(SharedObject::new(Holding { inner, ptr, len, number, row, holders, cell, process, over: false }))
     }
 }
 
@@ -145,7 +148,7 @@ impl Pool {
     ///
     /// # If a process dies
     /// In here: it never was a holder; or it was, and is not counted once it has ended.
-    pub fn join(&self, offset: Offset) -> Result<Shared<'_>, PoolError> {
+    pub fn join(&self, offset: Offset) -> Result<SharedObject<'_>, PoolError> {
         let inner = &*self.inner;
         let (file, heap) = (&inner.file, &inner.file.heap);
         let process = inner.registry.process_token()?;
@@ -158,12 +161,12 @@ impl Pool {
             return Err(PoolError::Stale);
         }
         // Relaxed: of this sharing if the tag still is, and that is seen at last by `holders::join`.
-        let block = record.note.load(Ordering::Relaxed);
+        let row = record.note.load(Ordering::Relaxed);
         let still = || Sharing::of(record.tag.load(Ordering::Acquire)).is_some_and(|sharing| sharing.number == number);
         let damaged = |what| if still() { file.segment.damaged(what).into() } else { PoolError::Stale };
-        let holders = file.holders(block).map_err(|_| damaged("a block of holders"))?;
+        let holders = file.holders(row).map_err(|_| damaged("a row of the holder table"))?;
         if holders.serves() != Some(Serves { number, reference }) {
-            return Err(damaged("a block of holders"));
+            return Err(damaged("a row of the holder table"));
         }
         let len = holders.note.load(Ordering::Relaxed) as usize;
         let ends = Ends::new(inner.registry, inner.file_id);
@@ -176,18 +179,18 @@ impl Pool {
         // Its place is looked at again, now that nobody takes its span apart. Died from here on: a holder, by name.
         let found = heap.object(&file.segment, reference).filter(|object| len as u64 <= object.capacity);
         let held = found.ok_or_else(|| file.segment.damaged("a shared object")).and_then(|object| {
-            let entry = inner.entry(&object)?;
-            Ok(Holding { inner, entry, len, number, block, holders, cell, process, over: false })
+            let ptr = inner.ptr_to(&object)?;
+            Ok(Holding { inner, ptr, len, number, row, holders, cell, process, over: false })
         });
         match held {
-            Ok(holding) => Ok(Shared::new(holding)),
+            Ok(holding) => Ok(SharedObject::new(holding)),
             Err(error) => {
                 holders.leave(cell);
                 // The others may have left meanwhile, and left the object to this cell. Without a handle, so as `collect`
                 // frees it. Died just before: shared, with no holder, which `collect` finds.
                 let serves = Serves { number, reference };
                 if holders::free(&record.tag, 0, holders, serves, None, &has_ended) {
-                    file.head().freed_block.store(block + 1, Ordering::Relaxed);
+                    file.header().freed_row.store(row + 1, Ordering::Relaxed);
                     file.freed();
                     // Where it belongs may be what is damaged, so all are counted. Not counted: it is by the next `gc`.
                     let _ = file.take_stock();
@@ -199,16 +202,16 @@ impl Pool {
 }
 
 impl Inner {
-    /// A block of holders; where there is no room for one, what the dead had and what is free is given up for it.
-    fn block_for(&self, serves: Serves) -> Result<u32, PoolError> {
+    /// A row of the holder table; where there is no room for one, what the dead had and what is free is given up for it.
+    fn row_for(&self, serves: Serves) -> Result<u32, PoolError> {
         let file = &self.file;
-        let taken = match file.take_block(serves) {
+        let taken = match file.take_row(serves) {
             Err(Error::NoSpace { .. }) => {
                 let me = self.registry.me()?;
                 self.collect(me, false)?;
                 self.flush_own();
                 file.heap.reclaim(&file.segment, me, file)?;
-                file.take_block(serves)
+                file.take_row(serves)
             }
             other => other,
         };
@@ -221,22 +224,22 @@ impl Inner {
     }
 }
 
-impl<'p> Shared<'p> {
-    fn new(holding: Holding<'p>) -> Shared<'p> {
-        Shared { holding: Arc::new(holding) }
+impl<'p> SharedObject<'p> {
+    fn new(holding: Holding<'p>) -> SharedObject<'p> {
+        SharedObject { holding: Arc::new(holding) }
     }
 
     /// By which other processes may [`join`](Pool::join), as long as this one holds it.
     #[must_use]
     pub fn offset(&self) -> Offset {
-        Offset::of_shared(self.holding.entry.reference, self.holding.number)
+        Offset::of_shared(self.holding.ptr.reference, self.holding.number)
     }
 
     /// Where its bytes begin.
     #[must_use]
     #[inline]
     pub fn as_ptr(&self) -> *const u8 {
-        self.holding.entry.data.as_ptr()
+        self.holding.ptr.data.as_ptr()
     }
 
     /// The processes that hold it: one place each time that one has joined. Such as have died, and were not collected yet, are
@@ -254,7 +257,7 @@ impl<'p> Shared<'p> {
     ///
     /// # If a process dies
     /// In here: the object is free once the process has ended.
-    pub fn try_into_object(mut self) -> Result<Object<'p>, Shared<'p>> {
+    pub fn try_into_object(mut self) -> Result<Object<'p>, SharedObject<'p>> {
         let alone = Arc::get_mut(&mut self.holding).and_then(|holding| {
             let object = holding.take_alone(Some(holding.cell))?;
             holding.over = true;
@@ -279,14 +282,14 @@ impl<'p> Holding<'p> {
         let ends = Ends::new(inner.registry, inner.file_id);
         let has_ended = |process| ends.has_ended(process);
         let owned = Tag::Owned(self.process).encode();
-        let serves = Serves { number: self.number, reference: self.entry.reference };
-        let tag = &self.entry.record().tag;
+        let serves = Serves { number: self.number, reference: self.ptr.reference };
+        let tag = &self.ptr.record().tag;
         // Died just after: owned(P).
         holders::free(tag, owned, self.holders, serves, besides, &has_ended).then(|| {
             // Relaxed: a hint.
-            inner.file.head().freed_block.store(self.block + 1, Ordering::Relaxed);
-            let object = Object::new(self.inner, self.entry, shelf_of(u64::from(self.entry.capacity)), self.len, owned);
-            if inner.now().modes.is_none() { object } else { object.flagged(IN_MODES) }
+            inner.file.header().freed_row.store(self.row + 1, Ordering::Relaxed);
+            let object = Object::new(self.inner, self.ptr, magazine_of(u64::from(self.ptr.capacity)), self.len, owned);
+            if inner.now().modes.is_none() { object } else { object.flagged(CHECKED) }
         })
     }
 }
@@ -302,19 +305,19 @@ impl Drop for Holding<'_> {
     }
 }
 
-impl Deref for Shared<'_> {
+impl Deref for SharedObject<'_> {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        let Holding { entry, len, .. } = &*self.holding;
+        let Holding { ptr, len, .. } = &*self.holding;
         // SAFETY: as long as this process is among the holders nobody writes to it; `len` is at most the capacity, all of
         // which has pages.
-        unsafe { core::slice::from_raw_parts(entry.data.as_ptr(), *len) }
+        unsafe { core::slice::from_raw_parts(ptr.data.as_ptr(), *len) }
     }
 }
 
-impl core::fmt::Debug for Shared<'_> {
+impl core::fmt::Debug for SharedObject<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Shared").field("len", &self.holding.len).field("offset", &self.offset()).finish()
     }
@@ -332,13 +335,13 @@ mod tests {
         let world = World::new("failed-join", 1);
         let pool = Pool::open(&world.domain, "objects", PoolOptions::default()).expect("made");
         let shared = pool.alloc(1000).expect("room").share().expect("room");
-        let Holding { holders, cell, ref entry, .. } = *shared.holding;
+        let Holding { holders, cell, ref ptr, .. } = *shared.holding;
         // Its length is damaged, and that is seen when the process has joined.
         holders.note.store(u32::MAX, Ordering::Relaxed);
         // The other holder's first step; its second one would find a process that has joined.
         holders.leave(cell);
         assert!(matches!(pool.join(shared.offset()), Err(PoolError::System(Error::Damaged { .. }))));
-        assert_eq!(Tag::decode(entry.record().tag.load(Ordering::Relaxed)), Tag::Free);
+        assert_eq!(Tag::decode(ptr.record().tag.load(Ordering::Relaxed)), Tag::Free);
         assert_eq!(holders.serves(), None);
     }
 }

@@ -55,7 +55,7 @@ fn beside(world: &Arc<World>, other: impl FnOnce(&World) + Send + 'static) -> th
     thread::spawn(move || other(&world))
 }
 
-/// `Heap::look` beside `Heap::extend`: a thread that reads a count of objects of the same life as the
+/// `Heap::scan` beside `Heap::extend`: a thread that reads a count of objects of the same generation as the
 /// span's word sees the objects' pages.
 #[test]
 fn loom_span_who_counts_objects_finds_their_pages() {
@@ -91,9 +91,9 @@ fn loom_span_what_is_counted_has_been_taken() {
 
 /// A thread in `Heap::extend` or `Heap::reclaim` is stopped between its look and its exchange, while
 /// another thread takes the span apart and prepares it for another class: the first thread changes
-/// nothing of the span's later life.
+/// nothing of the span's later generation.
 #[test]
-fn loom_span_a_look_at_an_earlier_life_changes_nothing() {
+fn loom_span_a_look_at_an_earlier_generation_changes_nothing() {
     loom::model(|| {
         let world = Arc::new(World::default());
         world.extend();
@@ -104,12 +104,12 @@ fn loom_span_a_look_at_an_earlier_life_changes_nothing() {
                 && let Some(frontier) = span.frontier(word)
                 && span.advance(frontier, 1)
             {
-                assert_eq!(frontier.count(), 4, "of the life that was seen");
+                assert_eq!(frontier.count(), 4, "of the generation that was seen");
             }
         });
         let span = &world.spans[0];
         let word = span.word();
-        let frontier = span.frontier(word).expect("of this life");
+        let frontier = span.frontier(word).expect("of this generation");
         if span.shut(frontier) {
             let mine = span.change(word, Use::Taking(ME)).expect("shut by us");
             span.begin(mine);
