@@ -3,8 +3,8 @@
 //! The order is that of the table at the head of lib.rs. Names at the crate's root belong to the layer that they come
 //! from. One call goes up and is known: `liveness` asks `inspect` for a sweep, by `crate::sweep_rested`.
 //!
-//! The pool's folders have an order of their own, that of the table at the head of pool/mod.rs; and no two files of one of the
-//! pool's folders import each other, but for those that are known.
+//! The pool's folders have an order of their own, that of the table at the head of pool/mod.rs; and
+//! no two files of one of the pool's folders import each other, but for those that are known.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -180,8 +180,9 @@ fn no_layer_names_one_above() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-/// The paths inside the pool that a file of it names, from the pool's root: of `crate::pool::heap::{Tag, span}` the two
-/// `["heap", "Tag"]` and `["heap", "span"]`. What `mod.rs` hands on by `pub use` is no use.
+/// The paths inside the pool that a file of it names, from the pool's root: of
+/// `crate::pool::heap::{Tag, span}` the two `["heap", "Tag"]` and `["heap", "span"]`. What `mod.rs`
+/// hands on by `pub use` is no use.
 fn names_in_pool(inside: &str, source: &str) -> Vec<Vec<String>> {
     let folder: Vec<&str> = inside.split('/').skip(1).collect();
     let folder = &folder[..folder.len() - 1];
@@ -214,7 +215,8 @@ fn names_in_pool(inside: &str, source: &str) -> Vec<Vec<String>> {
         }
     }
     for (at, prefix) in code.match_indices("super::") {
-        // From the pool's root there is nothing above; of `super::super::` the second is met by itself.
+        // From the pool's root there is nothing above; of `super::super::` the second is met by
+        // itself.
         let before = &code[..at];
         if before.ends_with("super::") || before.ends_with(|c: char| c.is_alphanumeric() || c == '_') || is_mod {
             continue;

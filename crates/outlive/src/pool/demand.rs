@@ -4,11 +4,12 @@
 //! what the next second takes again. Here it slides over time and not over events: of a pool that nobody uses any more nothing
 //! is needed a while later.
 //!
-//! How many objects are out (in use, in caches, handed over) the tags say, and nothing else. Counting them is a scan of all
-//! tags, so between two scans there are two plain counts beside each list, of what was taken and what was given back, on
-//! a cache line that whoever takes or gives back eight has just written. Killed between a tag and its count, a process leaves
-//! them wrong by at most eight; the next scan that frees something of the dead, or `gc`, puts them right. Nothing but `gc`'s
-//! choice of what to keep depends on them.
+//! How many objects are out (in use, in caches, handed over) the tags say, and nothing else.
+//! Counting them is a scan of all tags, so between two scans there are two plain counts beside each
+//! list, of what was taken and what was given back, on a cache line that whoever takes or gives
+//! back eight has just written. Killed between a tag and its count, a process leaves them wrong by
+//! at most eight; the next scan that frees something of the dead, or `gc`, puts them right. Nothing
+//! but `gc`'s choice of what to keep depends on them.
 
 use std::time::Duration;
 

@@ -103,8 +103,8 @@ pub(super) struct ObjectRecord {
     pub(super) tag: AtomicU64,
     /// See `heap/free_list.rs`.
     pub(super) link: AtomicU32,
-    /// See `debug/poison.rs`. Of an object that is offered: how many bytes of it were asked for. Of one that is shared: the row of
-    /// its holders.
+    /// See `debug/poison.rs`. Of an object that is offered: how many bytes of it were asked for. Of
+    /// one that is shared: the row of its holders.
     pub(super) note: AtomicU32,
 }
 
@@ -145,8 +145,8 @@ impl ObjectPtr {
 
     #[inline]
     pub(super) fn record(&self) -> &ObjectRecord {
-        // SAFETY: an object's record lies in the mapping as long as the pool is open, and these are kept by what holds
-        // that open.
+        // SAFETY: an object's record lies in the mapping as long as the pool is open, and these are
+        // kept by what holds that open.
         unsafe { self.record.as_ref() }
     }
 }

@@ -1,6 +1,7 @@
 //! Layer 5: objects in shared memory, by size class, each named by who has it.
 //!
-//! The files here are the public pool as a whole; the rest stands in rooms, of which each uses those before it:
+//! The files here are the public pool as a whole; the rest stands in rooms, of which each uses
+//! those before it:
 //!
 //! | room | what stands in it |
 //! | --- | --- |

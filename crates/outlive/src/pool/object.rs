@@ -1,9 +1,11 @@
-//! An object in use: owned(P), process P's, whichever of its threads uses it; free once P has ended.
+//! An object in use: owned(P), process P's, whichever of its threads uses it; free once P has
+//! ended.
 //!
 //! How it is handed on: share/handoff.rs. What several processes hold: share/mod.rs.
 //!
-//! Bindings to languages that have no handles have objects as addresses. An address is looked up in the table of spans: the
-//! span says of what size its objects are, so where they begin; the tag says whose it is.
+//! Bindings to languages that have no handles have objects as addresses. An address is looked up in
+//! the table of spans: the span says of what size its objects are, so where they begin; the tag
+//! says whose it is.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -51,7 +53,8 @@ enum Given {
     Alone,
 }
 
-/// A flag beside a handle's magazine: the object was taken in a debug mode, and is freed by `debug/checked.rs`.
+/// A flag beside a handle's magazine: the object was taken in a debug mode, and is freed by
+/// `debug/checked.rs`.
 pub(super) const CHECKED: u32 = 1 << 31;
 /// Besides: it has a redzone.
 pub(super) const WITH_REDZONE: u32 = 1 << 30;
@@ -307,7 +310,8 @@ impl Object<'_> {
     /// The object is free once it has ended, as any.
     #[must_use = "an object whose address is lost is freed only at the process's end"]
     pub fn into_raw(self) -> NonNull<u8> {
-        // The length of one with a redzone stands there already. Not a forked child's: that would be its parent's note.
+        // The length of one with a redzone stands there already. Not a forked child's: that would
+        // be its parent's note.
         if !self.has_redzone() && self.check_owned().is_ok() {
             // Relaxed: this process's own. Died just after: owned(P), with a length that nobody asks for.
             self.ptr().record().note.store(Note::Length(self.len() as u32).encode(), Ordering::Relaxed);

@@ -170,7 +170,8 @@ impl Pool {
             let at = object.capacity.checked_sub(TAIL as u64);
             let caller = at.filter(|_| matches!(Note::decode(note), Note::Redzone(_))).and_then(|at| {
                 let mut bytes = [0; TAIL];
-                // By the file: in this process's mapping it may be out of reach (`debug/guard_pages.rs`), and another's by now.
+                // By the file: in this process's mapping it may be out of reach
+                // (`debug/guard_pages.rs`), and another's by now.
                 file.segment.read(object.offset + at, &mut bytes).ok()?;
                 // Freed and taken meanwhile, it has none or another one, whole.
                 caller_from(&bytes, object.reference)

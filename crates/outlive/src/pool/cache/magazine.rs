@@ -1,7 +1,8 @@
 //! Magazines and their entries: the fast path into a thread's cache and out of it.
 //!
-//! It stands on a page of its own, which is wiped on fork. A forked child, whose token is another, finds a cache there that is
-//! empty and has no room, and that no object is of: what is asked for anyway, and sends it the slow way, `cache/mod.rs`.
+//! It stands on a page of its own, which is wiped on fork. A forked child, whose token is another,
+//! finds a cache there that is empty and has no room, and that no object is of: what is asked for
+//! anyway, and sends it the slow way, `cache/mod.rs`.
 
 use std::cell::Cell;
 
@@ -41,7 +42,8 @@ pub(super) struct Magazine {
     pub(super) top: Cell<*mut Entry>,
     /// The coldest, if that is not `top`.
     pub(super) bottom: Cell<*mut Entry>,
-    /// Where `top` may go to by the fast path: what the magazine was granted of the cache's bytes, and has room for.
+    /// Where `top` may go to by the fast path: what the magazine was granted of the cache's bytes,
+    /// and has room for.
     pub(super) limit: Cell<*mut Entry>,
     /// Where the room begins.
     pub(super) base: Cell<*mut Entry>,
@@ -151,14 +153,15 @@ impl FastPath {
         unsafe { &*CACHES.with(|caches| caches.get_unchecked(number as usize).get()) }
     }
 
-    /// The hottest object of a magazine, if it has that many bytes (of a class all have; of a run perhaps not so many pages), and
-    /// no debug mode is on.
+    /// The hottest object of a magazine, if it has that many bytes (of a class all have; of a run
+    /// perhaps not so many pages), and no debug mode is on.
     #[inline]
     pub(in crate::pool) fn take(&self, magazine: usize, len: usize) -> Option<Entry> {
         // SAFETY: whoever asks has it from `shelf_for`.
         let magazine = unsafe { self.magazines.get_unchecked(magazine) };
         let mut entry = magazine.hottest()?;
-        // SAFETY: a cache that has anything has its pool, and so the mapping. Relaxed: see `debug/modes.rs`.
+        // SAFETY: a cache that has anything has its pool, and so the mapping. Relaxed: see
+        // `debug/modes.rs`.
         if unsafe { &*self.modes }.load(Ordering::Relaxed) as u32 != 0 {
             return None;
         }
@@ -209,7 +212,8 @@ pub(in crate::pool) struct Handle {
     pub(in crate::pool) len: u32,
     /// The pool's number in this process.
     pub(in crate::pool) number: u32,
-    /// Where it goes in a cache by the fast path: the magazine, or `MAGAZINES`, where nothing ever goes.
+    /// Where it goes in a cache by the fast path: the magazine, or `MAGAZINES`, where nothing ever
+    /// goes.
     pub(in crate::pool) plainly: u32,
     /// Where it goes in a cache; `MAGAZINES` if nowhere. With the flags of `object.rs`.
     pub(in crate::pool) magazine: u32,

@@ -1,18 +1,23 @@
-//! Caches: what a thread keeps of a pool to itself, and what a process remembers of a full one. They use the heap.
+//! Caches: what a thread keeps of a pool to itself, and what a process remembers of a full one.
+//! They use the heap.
 //!
-//! A thread's cache of a pool's objects is private memory, last in first out, bounded in bytes: a magazine for each size.
+//! A thread's cache of a pool's objects is private memory, last in first out, bounded in bytes: a
+//! magazine for each size.
 //!
 //! What is in a cache says so in its tag, cached(P), where P is the *process*: a thread that ends in an orderly way empties
 //! its caches, and after any other end of a process all that it had in caches is free. Nothing else is shared, so neither a
 //! hit nor a free into the cache has a locked instruction.
 //!
-//! What a hit and a free touch, the fast path, stands in `magazine.rs`. In a forked child the cache is the parent's, and forgotten.
+//! What a hit and a free touch, the fast path, stands in `magazine.rs`. In a forked child the cache
+//! is the parent's, and forgotten.
 //!
-//! The bound is kept without counting each object: magazines are granted room by the slow path, as many objects as fit into the
-//! bound, and what comes in within the grant needs no more than a comparison. Time goes by slow steps, too.
+//! The bound is kept without counting each object: magazines are granted room by the slow path, as
+//! many objects as fit into the bound, and what comes in within the grant needs no more than a
+//! comparison. Time goes by slow steps, too.
 //!
-//! Within the bound a magazine keeps as many as have been of use: it begins with [`LEAST`], keeps twice as many when objects are
-//! missing of which it gave some back, and half as many when it goes on giving back and none are ever missing.
+//! Within the bound a magazine keeps as many as have been of use: it begins with [`LEAST`], keeps
+//! twice as many when objects are missing of which it gave some back, and half as many when it goes
+//! on giving back and none are ever missing.
 
 mod magazine;
 mod negative;
@@ -59,7 +64,8 @@ pub(in crate::pool) struct Cache {
 struct Bin {
     capacity: usize,
     granted: usize,
-    /// The most objects that the magazine keeps: as many as have been of use, see [`Cache::missed`].
+    /// The most objects that the magazine keeps: as many as have been of use, see
+    /// [`Cache::missed`].
     most: usize,
     /// How many were given back for that since something was missing.
     unused: usize,
@@ -71,7 +77,8 @@ impl Bin {
 
 /// Magazines may keep so many, if that is not too much in bytes.
 const LEAST: usize = 8 * CLUSTER;
-/// A magazine of which so many times as many were given back as it keeps, and nothing was missing, keeps half as many.
+/// A magazine of which so many times as many were given back as it keeps, and nothing was missing,
+/// keeps half as many.
 const UNUSED: usize = 4;
 
 static LEAVE: ThreadEnd = ThreadEnd::new(leave);
@@ -269,7 +276,8 @@ impl Cache {
         }
     }
 
-    /// There is nothing in that magazine. If it gave something back before, it should have kept more.
+    /// There is nothing in that magazine. If it gave something back before, it should have kept
+    /// more.
     ///
     /// So a thread that frees what others have taken keeps little of it: what lies at the bottom of a large heap is in no
     /// processor's cache any more when it is taken again, and those who take would always need new memory meanwhile.
@@ -354,7 +362,8 @@ impl Cache {
         fast.magazines[at].put(fast.magazines[at].top.get(), entry);
     }
 
-    /// Whether one of that magazine's can stay here at all. Where that is another question than it was, what is too much leaves.
+    /// Whether one of that magazine's can stay here at all. Where that is another question than it
+    /// was, what is too much leaves.
     pub(in crate::pool) fn fits(&mut self, magazine: u32) -> bool {
         let most = self.inner.cache_bytes.load(Ordering::Relaxed);
         if self.bytes > most {

@@ -1,5 +1,5 @@
-//! The negative cache: what this process knows of a pool that was full when it last looked, so that a thread that asks again
-//! and again does not scan all tags each time.
+//! The negative cache: what this process knows of a pool that was full when it last looked, so that
+//! a thread that asks again and again does not scan all tags each time.
 //!
 //! | since then | scanned |
 //! | --- | --- |

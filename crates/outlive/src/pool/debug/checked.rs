@@ -195,7 +195,8 @@ impl Inner {
     /// Compares a free object with its pattern, and makes it what its user is to find.
     ///
     /// # Safety
-    /// The object's tag is the caller's to change, and it has `len` bytes, and [`REDZONE`] more if it is to have one.
+    /// The object's tag is the caller's to change, and it has `len` bytes, and [`REDZONE`] more if
+    /// it is to have one.
     unsafe fn make_ready(
         &self,
         ptr: &ObjectPtr,

@@ -10,13 +10,14 @@
 //! which all are free, and the span is free. A thread that meets a stale reference meanwhile looks at the span again after
 //! it has taken the tag, and lets go.
 //!
-//! A queue's objects are in no free list, so there is no list to lock: a thread that is stopped or killed anywhere delays nobody, and
-//! there is nothing to repair but tags. Free objects are found by a hint (the one freed last, still warm), else by
-//! scanning tags from a cursor on.
+//! A queue's objects are in no free list, so there is no list to lock: a thread that is stopped or
+//! killed anywhere delays nobody, and there is nothing to repair but tags. Free objects are found
+//! by a hint (the one freed last, still warm), else by scanning tags from a cursor on.
 //!
-//! What a thread takes it need not use: it may be killed, or let go. One who looked meanwhile has found nothing, and would
-//! sleep beside free memory. So every scan reads tags by `is_free` or `take`, and spans' words by `scan_span`, which note
-//! what was in a hand ([`HeapHost::met_in_hand`]): who met such a thing looks again soon. And who lets go says so
+//! What a thread takes it need not use: it may be killed, or let go. One who looked meanwhile has
+//! found nothing, and would sleep beside free memory. So every scan reads tags by `is_free` or
+//! `take`, and spans' words by `scan_span`, which note what was in a hand
+//! ([`HeapHost::met_in_hand`]): who met such a thing looks again soon. And who lets go says so
 //! ([`HeapHost::freed`]), which is quicker, but cannot be relied on: it may die before it has.
 
 use super::class::size_of_class;
@@ -52,7 +53,8 @@ impl Heap {
         }
     }
 
-    /// The same, or only the fast steps: without a scan of all tags, and without taking spans apart.
+    /// The same, or only the fast steps: without a scan of all tags, and without taking spans
+    /// apart.
     pub(in crate::pool) fn allocate_or_try_fast(
         &self,
         segment: &Segment,
@@ -125,9 +127,10 @@ impl Heap {
 
     /// Whether an object, as it was seen before its tag was set to `mine`, is there and has that tag.
     ///
-    /// The span may have been reclaimed between that look and the tag. Then it says something else; or it is another object
-    /// by now, which is ours if the tag is. It may also have been gathered into a run of the same length meanwhile: who gathers
-    /// writes its own name over ours, before the words that say that there is a run. So the tag is looked at after them.
+    /// The span may have been reclaimed between that look and the tag. Then it says something else;
+    /// or it is another object by now, which is ours if the tag is. It may also have been gathered
+    /// into a run of the same length meanwhile: who gathers writes its own name over ours, before
+    /// the words that say that there is a run. So the tag is looked at after them.
     pub(super) fn is_still(&self, segment: &Segment, object: &ObjectRef, mine: u64) -> Result<bool, Error> {
         let is_there = self
             .object(segment, object.reference)

@@ -1,4 +1,5 @@
-//! A list of free objects: one word, which names the thread that has it locked, beside where the list begins.
+//! A list of free objects: one word, which names the thread that has it locked, beside where the
+//! list begins.
 //!
 //! | word {thread, object} | meaning | a death here |
 //! | --- | --- | --- |
@@ -13,10 +14,11 @@
 //! | of the pool's epoch | in a list, or on its way in or out; names the next object |
 //! | of another epoch | in no list |
 //!
-//! Who writes a link: of an object that is in no list, whoever holds its tag; of one that is marked as listed, who pushes it
-//! until its compare-exchange of the word, then whoever has that list locked, then who popped it. A thread that was stopped
-//! in a push or a pop while the epoch changed breaks that rule, and a list may lose its end or have a piece of another: a list
-//! is a hint. Whether an object is free its *tag* says, and what no list has is found by scanning tags.
+//! Who writes a link: of an object that is in no list, whoever holds its tag; of one that is marked
+//! as listed, who pushes it until its compare-exchange of the word, then whoever has that list
+//! locked, then who popped it. A thread that was stopped in a push or a pop while the epoch changed
+//! breaks that rule, and a list may lose its end or have a piece of another: a list is a hint.
+//! Whether an object is free its *tag* says, and what no list has is found by scanning tags.
 //!
 //! doc/protocols/pool.md, proof/models/head.pml.
 
@@ -122,7 +124,8 @@ impl FreeList {
             next = if is_listed(link, epoch) { link & NEXT } else { 0 };
         }
         self.unlock(next);
-        // Died just after: free objects that are in no list and are marked as if. Found by a scan of tags.
+        // Died just after: free objects that are in no list and are marked as if. Found by a scan
+        // of tags.
         for link in passed.iter().flatten() {
             // Relaxed: the fence orders it before the tags.
             link.store(0, Ordering::Relaxed);
@@ -148,7 +151,8 @@ impl FreeList {
         self.word.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Empties the list, unless somebody who lives has it locked. What was in it is found by a scan of tags.
+    /// Empties the list, unless somebody who lives has it locked. What was in it is found by a scan
+    /// of tags.
     pub(crate) fn empty(&self, me: Me) {
         let seen = self.word.load(Ordering::Relaxed);
         if seen != 0 && !FreeList::is_locked(seen, me) {
@@ -193,7 +197,8 @@ const TRIES: usize = 3;
 fn free_listed(link: &AtomicU32, epoch: u32, reference: u32, tags: &mut dyn Tags) -> bool {
     for _ in 0..TRIES {
         tags.free(reference);
-        // Pairs with the fence in `pop`. Died just after: free, and perhaps in no list, where a scan finds it.
+        // Pairs with the fence in `pop`. Died just after: free, and perhaps in no list, where a
+        // scan finds it.
         fence(Ordering::SeqCst);
         if is_listed(link.load(Ordering::Relaxed), epoch) || !tags.take_back(reference) {
             return true;
@@ -432,7 +437,8 @@ mod loom_tests {
         });
     }
 
-    /// A pusher dies when its objects are free and in no list: they are marked, and a scan finds them.
+    /// A pusher dies when its objects are free and in no list: they are marked, and a scan finds
+    /// them.
     #[test]
     fn loom_free_list_what_a_dead_pusher_left_is_free() {
         explore(|| {

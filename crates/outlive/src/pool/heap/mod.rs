@@ -1,9 +1,11 @@
-//! The heap: memory in objects by size class, each named by a tag. Pools, queues, topics and services stand on it.
+//! The heap: memory in objects by size class, each named by a tag. Pools, queues, topics and
+//! services stand on it.
 //!
-//! An object is taken, handed on and freed by one compare-exchange on its tag (`alloc.rs`, `tag.rs`). It lies in a span of its
-//! size class, or is a run of spans (`class.rs`, `span.rs`, `run.rs`). `reclaim.rs` makes spans whose objects are all free free
-//! for other sizes, and `collect.rs` frees what the dead held. `free_list.rs` has hints to free objects, of the public pool's.
-//! This room uses none of the others, and no file of the pool.
+//! An object is taken, handed on and freed by one compare-exchange on its tag (`alloc.rs`,
+//! `tag.rs`). It lies in a span of its size class, or is a run of spans (`class.rs`, `span.rs`,
+//! `run.rs`). `reclaim.rs` makes spans whose objects are all free usable for other sizes, and
+//! `collect.rs` frees what the dead held. `free_list.rs` has hints to free objects, of the public
+//! pool's. This room uses none of the others, and no file of the pool.
 //!
 //! Where everything of a heap lies: its own words, spans' words, tags, objects.
 //!
@@ -303,7 +305,8 @@ impl Heap {
         self.object(segment, index << INDEX_BITS | at).filter(|object| object.offset == offset)
     }
 
-    /// A span and what it is for, for a scan for memory. What the dead left of a run is free from then on.
+    /// A span and what it is for, for a scan for memory. What the dead left of a run is free from
+    /// then on.
     pub(in crate::pool) fn scan_span<'s>(
         &self,
         segment: &'s Segment,

@@ -164,8 +164,8 @@ impl Heap {
         let word = head.word();
         Ok(match word.what() {
             Use::Run(own) if own == first => {
-                // A shorter one that was made there since. Acquire pairs with `found_run`: of a later generation than the word, it
-                // shows that the word has changed.
+                // A shorter one that was made there since. Acquire pairs with `found_run`: of a
+                // later generation than the word, it shows that the word has changed.
                 index - first >= head.spans.load(Ordering::Acquire) && head.word() == word
             }
             // Until it died it may have gone on, and made the run: so the word is read again after that.

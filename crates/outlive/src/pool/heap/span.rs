@@ -54,9 +54,10 @@ pub(in crate::pool) enum Use {
     Run(u32),
 }
 
-/// What a span is for, and in which of its generations: each time that somebody takes it, the next one begins. Every change is
-/// from the exact word that was seen, so one who was stopped in between changes nothing of a later generation, even when the
-/// span is for the same again. proof/models/span.pml.
+/// What a span is for, and in which of its generations: each time that somebody takes it, the next
+/// one begins. Every change is from the exact word that was seen, so one who was stopped in between
+/// changes nothing of a later generation, even when the span is for the same again.
+/// proof/models/span.pml.
 ///
 /// ```text
 /// bits 62, 63   free, class, taking, run
@@ -91,7 +92,8 @@ impl Word {
         }
     }
 
-    /// As it stands in the table: never the same again in another generation, until generations wrap.
+    /// As it stands in the table: never the same again in another generation, until generations
+    /// wrap.
     pub(super) fn raw(self) -> u64 {
         self.0
     }
@@ -101,7 +103,8 @@ impl Word {
     }
 }
 
-/// How much of a span exists: objects of a class, or pages of a run's object; in which of the span's generations.
+/// How much of a span exists: objects of a class, or pages of a run's object; in which of the
+/// span's generations.
 ///
 /// ```text
 /// bit 63     shut: it grows no more, because somebody takes the span apart. Left by one who died doing so, it only
@@ -134,7 +137,8 @@ impl Span {
         self.word().what()
     }
 
-    /// From the word that was seen to another use, unless somebody was quicker. Taking begins a generation.
+    /// From the word that was seen to another use, unless somebody was quicker. Taking begins a
+    /// generation.
     pub(super) fn change(&self, from: Word, to: Use) -> Option<Word> {
         let generation = from.generation() + u64::from(matches!(to, Use::Taking(_)));
         let to = Word::new(to, generation);

@@ -85,7 +85,8 @@ impl Tag {
     }
 }
 
-/// A sharing of an object: its number, and what else the tag of a shared object says (share/holders.rs).
+/// A sharing of an object: its number, and what else the tag of a shared object says
+/// (share/holders.rs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
     /// No other sharing has it.

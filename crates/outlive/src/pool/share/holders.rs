@@ -57,8 +57,9 @@ fn name_in(cell: u64) -> Option<TokenId> {
 /// serves another object.
 #[repr(C, align(64))]
 pub(crate) struct Holders {
-    /// Bits 32 to 60: the sharing's number; 0 to 31: the object's reference plus one. 0: the row is nobody's. In use while
-    /// the object's tag is of that number, or says owned (it may be about to be).
+    /// Bits 32 to 60: the sharing's number; 0 to 31: the object's reference plus one. 0: the row is
+    /// nobody's. In use while the object's tag is of that number, or says owned (it may be about to
+    /// be).
     head: AtomicU64,
     /// What the object's note said: the length that was asked for.
     pub(crate) note: AtomicU32,
@@ -224,8 +225,8 @@ pub(crate) fn join(
     Err(Refused::Stale)
 }
 
-/// From shared by that number to `to`, if nobody holds it who has not ended, by another cell than `besides`; then the row
-/// is nobody's. Says whether it was so.
+/// From shared by that number to `to`, if nobody holds it who has not ended, by another cell than
+/// `besides`; then the row is nobody's. Says whether it was so.
 pub(crate) fn free(
     tag: &AtomicU64,
     to: u64,

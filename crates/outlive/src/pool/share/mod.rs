@@ -1,5 +1,6 @@
-//! Handing objects to other processes, one at a time (`handoff.rs`), or to several at once, here. Both use the heap, what a
-//! thread's cache knows, and the debug modes, which look for faults before an object leaves the process.
+//! Handing objects to other processes, one at a time (`handoff.rs`), or to several at once, here.
+//! Both use the heap, what a thread's cache knows, and the debug modes, which look for faults
+//! before an object leaves the process.
 //!
 //! A shared object is held by several processes, each by name; the last one to leave frees it.
 //!
@@ -8,7 +9,8 @@
 //! | owned(P) | P is about to share it, or was its last holder | free once P has ended |
 //! | shared(n, j) | those hold it whose names stand in its row with the number n | one holder less, once it has ended; free when there is none |
 //!
-//! The steps, and what a death after each leaves: `holders.rs`. Which rows there are for holders' names: `holder_table.rs`.
+//! The steps, and what a death after each leaves: `holders.rs`. Which rows there are for holders'
+//! names: `holder_table.rs`.
 
 mod handoff;
 mod holder_table;
@@ -202,7 +204,8 @@ impl Pool {
 }
 
 impl Inner {
-    /// A row of the holder table; where there is no room for one, what the dead had and what is free is given up for it.
+    /// A row of the holder table; where there is no room for one, what the dead had and what is
+    /// free is given up for it.
     fn row_for(&self, serves: Serves) -> Result<u32, PoolError> {
         let file = &self.file;
         let taken = match file.take_row(serves) {

@@ -1,6 +1,6 @@
-//! loom's litmus tests of spans that change hands. The words, the generations and the counts are the code of
-//! heap/span.rs; each test repeats the steps of the function that it names. proof/models/weak-memory.md has
-//! the table.
+//! loom's litmus tests of spans that change hands. The words, the generations and the counts are
+//! the code of heap/span.rs; each test repeats the steps of the function that it names.
+//! proof/models/weak-memory.md has the table.
 //!
 //! The main thread makes the changes and starts the thread that looks. The other way round, loom would
 //! not try all orders: it remembers only the last access to each word, and a thread that changes a
@@ -55,8 +55,8 @@ fn beside(world: &Arc<World>, other: impl FnOnce(&World) + Send + 'static) -> th
     thread::spawn(move || other(&world))
 }
 
-/// `Heap::scan` beside `Heap::extend`: a thread that reads a count of objects of the same generation as the
-/// span's word sees the objects' pages.
+/// `Heap::scan` beside `Heap::extend`: a thread that reads a count of objects of the same
+/// generation as the span's word sees the objects' pages.
 #[test]
 fn loom_span_who_counts_objects_finds_their_pages() {
     loom::model(|| {
