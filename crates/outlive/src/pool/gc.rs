@@ -1,4 +1,4 @@
-//! A pool's upkeep: what the dead had, what lies in caches, and giving memory back.
+//! A pool's garbage collection: what the dead had, what lies in caches, and giving memory back.
 //!
 //! | found | is |
 //! | --- | --- |

@@ -1,14 +1,13 @@
 //! Magazines and their entries: the fast path into a thread's cache and out of it.
 //!
-//! It stands on a page of its own, which is wiped on fork. A forked child, whose token is another,
-//! finds a cache there that is empty and has no room, and that no object is of: what is asked for
-//! anyway, and sends it the slow way, `cache/mod.rs`.
-
-use std::cell::Cell;
+//! What a hit and a free touch stands on a page of its own, which is wiped on fork. A forked child,
+//! whose token is another, finds a cache there that is empty and has no room, and that no object is
+//! of: what is asked for anyway, and sends it the slow way, `cache/mod.rs`.
 
 use core::hint::spin_loop;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::Cache;
@@ -157,7 +156,7 @@ impl FastPath {
     /// perhaps not so many pages), and no debug mode is on.
     #[inline]
     pub(in crate::pool) fn take(&self, magazine: usize, len: usize) -> Option<Entry> {
-        // SAFETY: whoever asks has it from `shelf_for`.
+        // SAFETY: the caller has a class or `magazine_of_long`, or `MAGAZINES`.
         let magazine = unsafe { self.magazines.get_unchecked(magazine) };
         let mut entry = magazine.hottest()?;
         // SAFETY: a cache that has anything has its pool, and so the mapping. Relaxed: see
@@ -199,7 +198,14 @@ impl FastPath {
     }
 }
 
-/// See the file's head.
+/// What this process keeps of an object that it has, in use or in a cache: an
+/// [`Object`](crate::pool::Object) is a pointer to it. Of several words, each result that an object
+/// comes in would be written as words and read as larger pieces at once, and the processor waits
+/// for that longer than all the rest takes.
+///
+/// Handles are private memory, a cache line each, and go round: one that an object has lost is the
+/// next one's. Threads keep a few, and give them to each other by the dozen, since objects are taken
+/// by one thread and freed by another.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 pub(in crate::pool) struct Handle {

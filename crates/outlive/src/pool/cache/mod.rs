@@ -27,21 +27,20 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::liveness::{Me, TokenId};
 use crate::pool::file::{File, ObjectPtr};
 use crate::pool::heap::{CLASSES, CLUSTER, Links, NUMBER_BITS, SPAN, Tag, free_list, size_of_class};
 use crate::pool::pool::Inner;
+use crate::shim::{AtomicU32, Ordering};
+use crate::sys::map;
+use crate::sys::thread_end::ThreadEnd;
 use magazine::{CACHES, DOZEN, Magazine, NOTHING};
 pub(in crate::pool) use magazine::{
     Entries, Entry, FastPath, Handle, MAGAZINES, MOST_CACHES, magazine_of_long, magazine_of_run,
 };
 pub(in crate::pool) use negative::NegativeCache;
 
-use crate::liveness::{Me, TokenId};
-use crate::shim::{AtomicU32, Ordering};
-use crate::sys::map;
-use crate::sys::thread_end::ThreadEnd;
-
-/// See the file's head.
+/// A thread's cache of one pool, but for what the fast path touches.
 pub(in crate::pool) struct Cache {
     inner: Arc<Inner>,
     fast: NonNull<FastPath>,
@@ -60,8 +59,10 @@ pub(in crate::pool) struct Cache {
     entries: Vec<Entry>,
 }
 
+/// What the cache knows of one of its magazines.
 #[derive(Clone, Copy)]
 struct Bin {
+    /// How many entries it has memory for.
     capacity: usize,
     granted: usize,
     /// The most objects that the magazine keeps: as many as have been of use, see

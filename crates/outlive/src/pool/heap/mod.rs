@@ -51,12 +51,12 @@ pub(in crate::pool) use tag::{NUMBER_BITS, Sharing};
 pub(in crate::pool) use waiting_tests::World;
 
 pub(in crate::pool) const PAGE: u64 = crate::sys::map::PAGE;
-/// The most spans that a pool has.
+/// The most spans that a heap has.
 const MOST_SPANS: u32 = (1 << 14) - 1;
 /// Of a reference: the object's number in its span.
 pub(in crate::pool) const INDEX_BITS: u32 = 15;
 
-/// The pool's own words.
+/// The heap's own words.
 #[repr(C)]
 pub(in crate::pool) struct HeapHeader {
     // Written by whoever takes a new span.
@@ -74,7 +74,7 @@ unsafe impl Shared for HeapHeader {}
 const HEADER: u64 = 1024;
 const _: () = assert!(size_of::<HeapHeader>() as u64 <= HEADER);
 
-/// A pool inside a segment: control table at `control`, then tags, spans at `first_span`.
+/// A heap inside a segment: control table at `control`, then tags, spans at `first_span`.
 pub(crate) struct Heap {
     pub(in crate::pool) shape: Shape,
     control: u64,
@@ -101,7 +101,7 @@ impl Heap {
     /// Bytes of the control table that exist from the beginning: enough for the first spans.
     pub(crate) const FIRST_CONTROL: u64 = PAGE;
 
-    /// Bytes that an object for `len` takes in a pool that has nothing else.
+    /// Bytes that an object for `len` takes in a heap that has nothing else.
     pub(crate) fn bytes_for(shape: Shape, len: u64) -> u64 {
         match shape.class_of(len).and_then(|class| shape.layout(class)) {
             Some(layout) => layout.tag_bytes(1) + layout.object_bytes(1),
@@ -122,7 +122,7 @@ impl Heap {
         (HEADER + u64::from(spans) * span::CONTROL_BYTES_PER_SPAN).next_multiple_of(PAGE)
     }
 
-    /// A pool with so many spans that this process can use.
+    /// A heap with so many spans that this process can use.
     pub(crate) fn new(shape: Shape, control: u64, tags: u64, first_span: u64, spans: u32) -> Heap {
         let control_known = StdAtomicU64::new(Heap::FIRST_CONTROL);
         Heap { shape, control, tags, first_span, spans: spans.min(MOST_SPANS), control_known }
@@ -164,7 +164,7 @@ impl Heap {
         Ok(self.header(segment)?.used_spans.load(Ordering::Acquire).min(self.spans))
     }
 
-    /// Refuses a pool of which this process has not mapped all spans that are in use: who has looked through all the others has
+    /// Refuses a heap of which this process has not mapped all spans that are in use: who has looked through all the others has
     /// not seen all names.
     pub(crate) fn expect_whole(&self, segment: &Segment) -> Result<(), Error> {
         let used = self.header(segment)?.used_spans.load(Ordering::Acquire);

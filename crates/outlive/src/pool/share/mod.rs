@@ -19,9 +19,6 @@ mod holders;
 use core::ops::Deref;
 use std::sync::Arc;
 
-pub use handoff::{Offer, Offset};
-pub(in crate::pool) use holders::Holders;
-
 use crate::liveness::Ends;
 use crate::pool::error::PoolError;
 use crate::pool::file::ObjectPtr;
@@ -31,13 +28,15 @@ use crate::pool::pool::{Inner, Pool};
 use crate::shim::Ordering;
 use crate::sync::Holder;
 use crate::{Error, TokenId};
+pub use handoff::{Offer, Offset};
+pub(in crate::pool) use holders::Holders;
 use holders::{CELLS, Refused, Serves, line_of};
 
 /// Memory from a [`Pool`] that several processes hold, to read. Each is named; it is free when the last one has dropped it, or
 /// has died.
 ///
 /// Clones are for this process, and cost it nothing but a count of its own. Other processes are given the
-/// [`offset`](Shared::offset), and [`join`](Pool::join) as long as somebody holds it: up to 62 at a time.
+/// [`offset`](SharedObject::offset), and [`join`](Pool::join) as long as somebody holds it: up to 62 at a time.
 ///
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("outlive-doc-shared-{}", std::process::id()));
@@ -322,7 +321,7 @@ impl Deref for SharedObject<'_> {
 
 impl core::fmt::Debug for SharedObject<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Shared").field("len", &self.holding.len).field("offset", &self.offset()).finish()
+        f.debug_struct("SharedObject").field("len", &self.holding.len).field("offset", &self.offset()).finish()
     }
 }
 
